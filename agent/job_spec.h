@@ -1,0 +1,94 @@
+// JobSpec: what this node was asked to do. The launcher makes it from the command line; all of it
+// is checked by then, so nobody behind it needs to look for nonsense.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/base/endpoint.h"
+
+namespace ddprun {
+
+enum class RendezvousBackend : std::uint8_t { c10d, static_ranks };
+
+/// Which standard streams of a worker an option speaks of; torchrun's Std values 0..3.
+enum class Streams : std::uint8_t { none = 0, out = 1, err = 2, all = 3 };
+constexpr bool has(Streams set, Streams one) {
+  return (static_cast<int>(set) & static_cast<int>(one)) != 0;
+}
+
+/// `-r` and `-t`: one value for all local ranks, or a map in which unnamed ranks have none.
+struct StreamMap {
+  std::variant<Streams, std::map<int, Streams>> value = Streams::none;
+  [[nodiscard]] Streams of(int local_rank) const {
+    if (const auto* all = std::get_if<Streams>(&value)) {
+      return *all;
+    }
+    const auto& map = std::get<std::map<int, Streams>>(value);
+    const auto found = map.find(local_rank);
+    return found == map.end() ? Streams::none : found->second;
+  }
+};
+
+struct LogSpec {
+  /// --log-dir. Empty: a new directory under the temporary directory. "/dev/null": no files.
+  std::string dir;
+  StreamMap redirects;
+  StreamMap tee;
+  /// Local ranks shown on the console; empty means all.
+  std::vector<int> local_ranks_filter;
+  std::vector<std::string> stdout_filters;
+  std::vector<std::string> stderr_filters;
+  /// TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE; none means "[<role><local_rank>]:".
+  std::optional<std::string> line_prefix_template;
+};
+
+/// What to execute: an absolute path, and the arguments after it. ${local_rank} and $local_rank in
+/// an argument are replaced for each worker (Python's safe string.Template rules).
+struct Program {
+  std::string path;
+  std::vector<std::string> arguments;
+  std::string display_name;  ///< as the user wrote it; title of the failure report
+};
+
+struct JobSpec {
+  // The job: equal on every node.
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+
+  // Rendezvous.
+  RendezvousBackend backend = RendezvousBackend::c10d;
+  /// Port 0: any free port (standalone).
+  Endpoint endpoint;
+  std::optional<bool> is_host;   ///< rdzv-conf is_host
+  std::optional<int> node_rank;  ///< --node-rank where given
+  std::string local_addr;        ///< --local-addr, may be empty
+  std::chrono::milliseconds join_timeout{600'000};
+  std::chrono::milliseconds last_call_timeout{30'000};
+  std::chrono::milliseconds heartbeat_timeout{3'000};
+
+  // Workers of this node.
+  int local_world_size = 1;
+  Program program;
+  std::string role = "default";
+  bool virtual_local_rank = false;
+  /// From the first signal to SIGKILL.
+  std::chrono::milliseconds shutdown_timeout{30'000};
+  /// Signals that end the job in order; numbers.
+  std::vector<int> signals_to_handle;
+  /// The names as given, for TORCHELASTIC_SIGNALS_TO_HANDLE.
+  std::string signals_to_handle_text;
+
+  LogSpec logs;
+  /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.
+  std::string error_file;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,86 @@
+#include "rendezvous/base/endpoint.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+bool is_host_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
+         c == '-' || c == '%';
+}
+
+/// 0..65535 in 1 to 5 digits.
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  if (text.empty() || text.size() > 5 ||
+      !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    return std::nullopt;
+  }
+  const int port = std::stoi(std::string(text));
+  if (port > 65535) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint16_t>(port);
+}
+
+Error bad(std::string what, std::string_view text) {
+  return Error{std::move(what), "endpoint '" + std::string(text) + "'",
+               "write it as HOST:PORT, for example 10.0.0.1:29400 or [fd00::1]:29400"};
+}
+
+}  // namespace
+
+std::string to_text(const Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
+
+Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
+  std::string_view host = text;
+  std::optional<std::string_view> port_text;
+  if (!text.empty() && text.front() == '[') {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) {
+      return bad("the bracket of the IPv6 address is not closed", text);
+    }
+    host = text.substr(1, close - 1);
+    const std::string_view rest = text.substr(close + 1);
+    if (!rest.empty()) {
+      if (rest.front() != ':') {
+        return bad("only :PORT may follow the bracket", text);
+      }
+      port_text = rest.substr(1);
+    }
+  } else if (std::count(text.begin(), text.end(), ':') == 1) {
+    const auto colon = text.find(':');
+    host = text.substr(0, colon);
+    port_text = text.substr(colon + 1);
+  }
+  if (host.empty()) {
+    if (!text.empty()) {
+      return bad("the host is missing", text);
+    }
+    host = "localhost";
+  }
+  if (!std::all_of(host.begin(), host.end(), is_host_char)) {
+    return bad("the host has a character that no host name or address has", text);
+  }
+  Endpoint endpoint{std::string(host), 0};
+  if (port_text) {
+    const auto port = parse_port(*port_text);
+    if (!port) {
+      return bad("the port '" + std::string(*port_text) + "' is not a number from 0 to 65535",
+                 text);
+    }
+    endpoint.port = *port;
+  } else if (default_port < 0) {
+    return bad("the port is missing", text);
+  } else {
+    endpoint.port = static_cast<std::uint16_t>(default_port);
+  }
+  return endpoint;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,100 @@
+#include "rendezvous/contract/error_file.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+using std::chrono::microseconds;
+
+/// Invalid UTF-8 in a message must not lose the record: it is replaced on output.
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Error unreadable(const std::string& why) {
+  return Error{"the error file is not readable (" + why + ")", {}, {}};
+}
+
+/// Torchrun writes whole seconds, as a string; accept a number and a fraction as well.
+std::chrono::sys_time<microseconds> parse_time(const json& value) {
+  double seconds = 0;
+  if (value.is_number()) {
+    seconds = value.get<double>();
+  } else if (value.is_string()) {
+    seconds = std::strtod(value.get_ref<const std::string&>().c_str(), nullptr);
+  }
+  return std::chrono::sys_time<microseconds>(
+      microseconds(static_cast<std::int64_t>(seconds * 1e6)));
+}
+
+}  // namespace
+
+std::string to_json(const ErrorRecord& record) {
+  const auto since_epoch = record.time.time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count();
+  json message = {
+      {"message", record.message},
+      {"extraInfo", {{"py_callstack", record.callstack}, {"timestamp", std::to_string(seconds)}}},
+      {"ddprun", {{"time_us", since_epoch.count()}, {"peer_lost", record.peer_lost}}}};
+  if (record.error_code) {
+    message["errorCode"] = *record.error_code;
+  }
+  return dump(json{{"message", message}});
+}
+
+Result<ErrorRecord> parse_error_record(std::string_view text) {
+  const json root = json::parse(text, nullptr, false);
+  if (root.is_discarded()) {
+    return unreadable("not JSON");
+  }
+  if (!root.is_object() || !root.contains("message")) {
+    return unreadable("no field 'message'");
+  }
+  const json& message = root["message"];
+  ErrorRecord record;
+  if (message.is_string()) {
+    record.message = message.get<std::string>();
+    record.time = parse_time(root.value("timestamp", json(0)));
+    return record;
+  }
+  if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) {
+    return unreadable("no text in 'message'");
+  }
+  record.message = message["message"].get<std::string>();
+  if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
+    if (const auto stack = extra->find("py_callstack");
+        stack != extra->end() && stack->is_string()) {
+      record.callstack = stack->get<std::string>();
+    }
+    record.time = parse_time(extra->value("timestamp", json(0)));
+  }
+  if (const auto code = message.find("errorCode");
+      code != message.end() && code->is_number_integer()) {
+    record.error_code = code->get<int>();
+  }
+  if (const auto ours = message.find("ddprun"); ours != message.end() && ours->is_object()) {
+    if (const auto lost = ours->find("peer_lost"); lost != ours->end() && lost->is_boolean()) {
+      record.peer_lost = lost->get<bool>();
+    }
+    if (const auto time = ours->find("time_us"); time != ours->end() && time->is_number_integer()) {
+      record.time = std::chrono::sys_time<microseconds>(microseconds(time->get<std::int64_t>()));
+    }
+  }
+  return record;
+}
+
+Result<std::string> with_error_code(std::string_view text, int error_code) {
+  json root = json::parse(text, nullptr, false);
+  if (root.is_discarded()) {
+    return unreadable("not JSON");
+  }
+  if (root.is_object() && root.contains("message") && root["message"].is_object()) {
+    root["message"]["errorCode"] = error_code;
+    return dump(root);
+  }
+  return std::string(text);
+}
+
+}  // namespace ddprun

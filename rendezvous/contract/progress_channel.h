@@ -1,0 +1,56 @@
+// The progress channel: one page of shared memory per worker, written by the worker runtime, read
+// by the agent whenever it likes. The agent makes it (a memfd, so nothing is left on a disk), and
+// names it to the worker by DDPRUN_PROGRESS_CHANNEL=/proc/<agent pid>/fd/<n>. Writing costs a few
+// stores and wakes nobody; a worker without the runtime leaves it empty.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/result.h"
+
+namespace ddprun {
+
+/// Layout of the page. Every field is an atomic of its own; readers need no more than each value
+/// to be whole. Values start as 0 (the page is zeroed), so counters are kept plus one.
+struct ProgressPage {
+  static constexpr std::uint64_t kMagic = 0x3150444452474f50;  // "POGRDDP1", little-endian
+  std::atomic<std::uint64_t> magic;           ///< kMagic once the worker has attached
+  std::atomic<std::uint64_t> steps;           ///< optimizer steps done in this attempt
+  std::atomic<std::uint64_t> epoch_plus_1;    ///< last finished epoch + 1; 0 = none
+  std::atomic<std::uint64_t> resumed_plus_1;  ///< epoch resumed from + 1; 0 = fresh start
+  std::atomic<std::uint64_t> saved_plus_1;    ///< epoch of the newest snapshot + 1; 0 = none
+  std::atomic<std::int64_t> first_step_ns;    ///< CLOCK_MONOTONIC of the first step; 0 = none
+  std::atomic<double> loss;                   ///< last loss; valid when has_loss is set
+  std::atomic<std::uint64_t> has_loss;
+};
+static_assert(std::atomic<double>::is_always_lock_free);
+static_assert(sizeof(ProgressPage) <= 4096);
+
+/// A mapped page; unmapped at the end of its life.
+class ProgressChannel {
+ public:
+  /// The agent's end: makes the memory and maps it for reading. `fd()` stays open as long as the
+  /// object lives, so that the worker can open the path.
+  static Result<ProgressChannel> create();
+  /// The worker's end: opens the path from the environment for writing and sets the magic.
+  static Result<ProgressChannel> attach(const std::string& path);
+
+  /// "/proc/<this pid>/fd/<n>", for the worker's environment.
+  [[nodiscard]] std::string path() const;
+  [[nodiscard]] ProgressPage& page() const { return *page_; }
+
+ private:
+  struct Unmap {
+    void operator()(ProgressPage* page) const;
+  };
+  ProgressChannel(Fd fd, ProgressPage* page) : fd_(std::move(fd)), page_(page) {}
+  Fd fd_;
+  std::unique_ptr<ProgressPage, Unmap> page_;
+};
+
+}  // namespace ddprun
