@@ -16,8 +16,9 @@ namespace ddprun {
 /// taken by another program"), `where` names the thing concerned (an address, a path, an option;
 /// may be empty), `todo` says what the reader can do (may be empty, when nothing can be done).
 struct Error {
-  /// All three are named at each place: a failure without a thought of where and what to do is rare.
-  /// (And Error must not be constructible from one string, or Result<std::string> is ambiguous.)
+  /// All three are named at each place: a failure without a thought of where and what to do is
+  /// rare. (And Error must not be constructible from one string, or Result<std::string> is
+  /// ambiguous.)
   Error(std::string what_was_wrong, std::string where_it_was, std::string what_to_do)
       : what(std::move(what_was_wrong)),
         where(std::move(where_it_was)),

@@ -1,0 +1,21 @@
+// Guardian: the small process between the user's shell and the agent. Agent and guardian are both
+// subreapers and watch each other, so that whatever a worker started, in whatever session, ends
+// when either of them is killed: SIGKILL the agent, and the guardian adopts, kills and reaps all
+// that is left; SIGKILL the guardian, and the agent does the same and ends.
+#pragma once
+
+#include <functional>
+
+namespace ddprun {
+
+/// Forks. The calling process becomes the guardian: it forwards signals to the agent, waits, cleans
+/// up, and returns the exit code for main to return (128 + signal when the agent was killed, after
+/// a sentence on stderr). The child becomes the agent: it runs `agent_main` and exits with its
+/// result. Call before any thread, io_context or logger thread exists.
+int run_under_guardian(const std::function<int()>& agent_main);
+
+/// In the agent: a descriptor that becomes readable when the guardian is gone; -1 when there is no
+/// guardian (a test that runs an agent directly).
+int guardian_fd();
+
+}  // namespace ddprun

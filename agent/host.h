@@ -1,0 +1,15 @@
+// Host: what this machine is: its name, its addresses, the processors we may use.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+/// The host name as the kernel has it.
+std::string host_name();
+
+/// Processors that this process may use: the affinity mask, cut by the CPU quota of its cgroup
+/// (v1 and v2, the tightest on the way to the root), rounded up, at least 1.
+int usable_cpus();
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// Signals: process signals as events on the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace ddprun {
+
+class SignalSource {
+ public:
+  /// `on_signal` is called on the loop for each of `numbers` that arrives. SIGPIPE is ignored for
+  /// the whole process (workers get its default back).
+  SignalSource(boost::asio::io_context& io, const std::vector<int>& numbers,
+               std::function<void(int)> on_signal);
+  ~SignalSource();
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// "SIGTERM" -> 15, also without the SIG; 0 when this system has no such signal.
+int signal_number(const char* name);
+/// 15 -> "SIGTERM"; "signal 77" when it has no name.
+const char* signal_name(int number);
+
+}  // namespace ddprun

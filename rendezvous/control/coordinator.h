@@ -1,0 +1,75 @@
+// Coordinator: the thin shell around membership. It accepts agents at the rendezvous endpoint,
+// stamps time on what they say, feeds the state machine, and sends its commands. It decides
+// nothing by itself. Single-threaded: lives on the io_context of its agent.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/world.h"
+
+namespace boost::asio {
+class io_context;
+}
+namespace spdlog {
+class logger;
+}
+
+namespace ddprun {
+
+struct CoordinatorOptions {
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  std::chrono::milliseconds join_timeout{600'000};
+  std::chrono::milliseconds last_call_timeout{30'000};
+  std::chrono::milliseconds heartbeat_timeout{3'000};
+  /// MASTER_ADDR of every attempt when not empty (static backend, --local-addr). Otherwise each
+  /// node is told the address by which it reached this coordinator.
+  std::string master_addr;
+};
+
+struct CoordinatorHooks {
+  /// Opens the fresh store of an attempt, closing the one before, and returns its port. Control
+  /// and store do not know each other: the agent, which owns both, joins them here.
+  std::function<Result<std::uint16_t>(AttemptNumber)> open_store;
+  /// A connection whose first bytes are no hello of ours but may be a store client's (static
+  /// backend: MASTER_PORT is the endpoint's port). The bytes have been read from it already. When
+  /// empty, such a connection is logged once per address and closed.
+  std::function<void(Fd, std::string)> foreign_connection;
+};
+
+class Coordinator {
+ public:
+  /// `listener` is bound and listening (see join.h). Nothing is accepted before the loop runs.
+  static Result<std::unique_ptr<Coordinator>> create(boost::asio::io_context& io, Fd listener,
+                                                     CoordinatorOptions options,
+                                                     CoordinatorHooks hooks,
+                                                     std::shared_ptr<spdlog::logger> log);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  /// One end of a socket pair whose other end is served like any accepted connection: the agent
+  /// that hosts the coordinator is a client of it as all others are.
+  Result<Fd> connect_local();
+
+  /// True when the job is over and every connected agent has been sent the summary and has closed,
+  /// or a short grace has passed: only then may the hosting agent exit.
+  [[nodiscard]] bool drained() const;
+  /// Called once, on the loop, when drained() becomes true.
+  void on_drained(std::function<void()> callback);
+
+ private:
+  struct Impl;
+  explicit Coordinator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,98 @@
+// CoordinatorClient: the agent's end of the control connection. It says hello, passes orders to
+// the agent, carries reports, keeps the heartbeat in both directions, and tells the agent when the
+// coordinator is gone, so that the agent can fence itself.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/world.h"
+
+namespace boost::asio {
+class io_context;
+}
+namespace spdlog {
+class logger;
+}
+
+namespace ddprun {
+
+/// What a node says of itself in its hello. The second half must be equal on all nodes: a node
+/// that disagrees is rejected with a reason that names the field and both values.
+struct NodeDescription {
+  std::string host_name;
+  std::int32_t agent_pid = 0;
+  int local_world_size = 1;
+  std::string role;
+  std::optional<int> node_rank;
+  bool hosts_coordinator = false;
+
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  /// Program and arguments as the user wrote them, joined by blanks (paths may differ by node, so
+  /// the program is its file name).
+  std::string program;
+};
+
+/// What the coordinator tells the agent. Called on the loop, one at a time. An order for another
+/// attempt than the newest is never passed on.
+struct CoordinatorOrders {
+  /// Start the workers of this world.
+  std::function<void(const World&)> assign;
+  /// Stop the workers of this attempt; answer with workers_stopped (also when none is left).
+  std::function<void(AttemptNumber, const std::string& reason)> stop;
+  /// The job is over; workers are stopped already. The connection closes after this.
+  std::function<void(const JobSummary&)> finish;
+  /// A line about the nodes waited for ("1 of 2 nodes here, waiting ..."), for people.
+  std::function<void(const std::string&)> waiting;
+  /// The coordinator rejected this node (wrong job id, other options ...). Final.
+  std::function<void(const Error&)> rejected;
+  /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
+  std::function<void(const Error&)> lost;
+};
+
+class CoordinatorClient {
+ public:
+  /// `connection` is a connected stream socket, hello not yet said unless `greeted` (join.h does
+  /// it for remote coordinators, to tell a stranger on the port from a coordinator).
+  static std::unique_ptr<CoordinatorClient> create(boost::asio::io_context& io, Fd connection,
+                                                   bool greeted, NodeDescription node,
+                                                   std::chrono::milliseconds heartbeat_timeout,
+                                                   CoordinatorOrders orders,
+                                                   std::shared_ptr<spdlog::logger> log);
+  ~CoordinatorClient();
+  CoordinatorClient(const CoordinatorClient&) = delete;
+  CoordinatorClient& operator=(const CoordinatorClient&) = delete;
+
+  /// All local workers of the attempt have been spawned.
+  void workers_started(AttemptNumber attempt);
+  /// The first worker of this node that failed by itself, at once; the rest come with
+  /// workers_stopped.
+  void worker_failed(AttemptNumber attempt, FailureRecord record);
+  /// All local workers exited 0.
+  void workers_finished(AttemptNumber attempt, TrainingProgress progress);
+  /// No process of the attempt is left on this node; all its records, also those sent before.
+  void workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
+                       TrainingProgress progress);
+  /// This agent was asked (by a signal) to end the job in order, everywhere.
+  void request_stop(int signal);
+  /// Something keeps this node from running any attempt (program gone, log directory not
+  /// writable): ends the job with this sentence as its reason.
+  void give_up(const Error& why);
+
+ private:
+  struct Impl;
+  explicit CoordinatorClient(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,56 @@
+// join: finds out whether this agent hosts the rendezvous endpoint or is a client of it, and
+// leaves it with a listening or a greeted socket. Every way this can fail is an Error sentence of
+// its own that names host, address, port and how long was tried (field complaints I-1 to I-5).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "rendezvous/base/endpoint.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/control/coordinator_client.h"
+
+namespace ddprun {
+
+struct JoinRequest {
+  Endpoint endpoint;
+  NodeDescription node;
+  /// rdzv-conf is_host, or node rank 0 of the static backend; none: decide by the addresses of
+  /// this machine and by trying to bind, never by comparing names.
+  std::optional<bool> is_host;
+  /// How long a client keeps trying while nobody answers.
+  std::chrono::milliseconds join_timeout{600'000};
+};
+
+/// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).
+struct JoinedAsHost {
+  Fd listener;
+  Endpoint bound;  ///< numeric, with the real port
+};
+
+/// Somebody else's coordinator (maybe on this machine): connected, hello said and accepted.
+struct JoinedAsClient {
+  Fd connection;
+  std::string peer;  ///< numeric address and port, for messages
+};
+
+using Joined = std::variant<JoinedAsHost, JoinedAsClient>;
+
+/// Runs on the loop until it can tell; then calls `done` once. Destroying the returned handle
+/// before that cancels it: `done` is not called.
+class JoinAttempt;
+struct JoinAttemptDeleter {
+  void operator()(JoinAttempt* attempt) const;
+};
+using JoinHandle = std::unique_ptr<JoinAttempt, JoinAttemptDeleter>;
+
+JoinHandle join_endpoint(boost::asio::io_context& io, JoinRequest request,
+                         std::function<void(Result<Joined>)> done,
+                         std::shared_ptr<spdlog::logger> log);
+
+}  // namespace ddprun
