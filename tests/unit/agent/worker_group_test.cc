@@ -1,0 +1,111 @@
+#include "agent/worker_group.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::group;
+
+namespace {
+
+constexpr ExitStatus kOk{ExitStatus::Kind::exited, 0};
+constexpr ExitStatus kFailed{ExitStatus::Kind::exited, 3};
+constexpr ExitStatus kTerminated{ExitStatus::Kind::signalled, SIGTERM};
+
+/// The commands as one line, so that a test reads like a story.
+std::string text(const std::vector<Command>& commands) {
+  std::string line;
+  const auto add = [&](const std::string& word) { line += (line.empty() ? "" : " ") + word; };
+  for (const auto& command : commands) {
+    if (std::holds_alternative<ReportStarted>(command))
+      add("report-started");
+    if (const auto* f = std::get_if<ReportFailure>(&command)) {
+      add("report-failure:" + std::to_string(f->local_rank));
+    }
+    if (const auto* s = std::get_if<SignalWorkers>(&command)) {
+      add("signal:" + std::to_string(s->signal));
+    }
+    if (std::holds_alternative<ArmDeadline>(command))
+      add("arm");
+    if (std::holds_alternative<DisarmDeadline>(command))
+      add("disarm");
+    if (std::holds_alternative<ReportFinished>(command))
+      add("report-finished");
+    if (std::holds_alternative<KillDescendants>(command))
+      add("kill-descendants");
+    if (std::holds_alternative<ReportStopped>(command))
+      add("report-stopped");
+  }
+  return line;
+}
+
+WorkerGroup running(int workers) {
+  WorkerGroup group;
+  REQUIRE(text(group.handle(Started{AttemptNumber{0}, workers})) == "report-started");
+  return group;
+}
+
+}  // namespace
+
+TEST_CASE("workers that all exit 0 finish the group, whatever the order") {
+  auto group = running(2);
+  CHECK(text(group.handle(WorkerExited{1, kOk})).empty());
+  CHECK(group.state() == State::running);
+  CHECK(text(group.handle(WorkerExited{0, kOk})) == "report-finished");
+  CHECK(group.state() == State::finished);
+}
+
+TEST_CASE("a failed worker is reported and its siblings are stopped without an order") {
+  auto group = running(3);
+  CHECK(text(group.handle(WorkerExited{1, kFailed})) == "report-failure:1 signal:15 arm");
+  CHECK(text(group.handle(WorkerExited{0, kTerminated})).empty());
+  CHECK(text(group.handle(StopOrdered{SIGTERM})).empty());
+  CHECK(text(group.handle(WorkerExited{2, kTerminated})) ==
+        "disarm kill-descendants report-stopped");
+  CHECK_FALSE(group.workers()[1].after_stop);
+  CHECK(group.workers()[0].after_stop);
+  CHECK(group.workers()[2].after_stop);
+}
+
+TEST_CASE("a worker that outlives the deadline is killed") {
+  auto group = running(1);
+  CHECK(text(group.handle(StopOrdered{SIGINT})) == "signal:2 arm");
+  CHECK(text(group.handle(DeadlinePassed{})) == "signal:9");
+  CHECK(text(group.handle(WorkerExited{0, {ExitStatus::Kind::signalled, SIGKILL}})) ==
+        "disarm kill-descendants report-stopped");
+  CHECK(text(group.handle(DeadlinePassed{})).empty());
+}
+
+TEST_CASE("a finished group answers a stop at once, since other nodes may still fail") {
+  auto group = running(1);
+  CHECK(text(group.handle(WorkerExited{0, kOk})) == "report-finished");
+  CHECK(text(group.handle(StopOrdered{SIGTERM})) == "disarm kill-descendants report-stopped");
+  CHECK(group.state() == State::stopped);
+}
+
+TEST_CASE("a second request to stop kills at once") {
+  auto group = running(2);
+  CHECK(text(group.handle(StopOrdered{SIGTERM})) == "signal:15 arm");
+  CHECK(text(group.handle(KillOrdered{})) == "disarm signal:9");
+}
+
+TEST_CASE("a kill order in each state leaves no worker unsignalled") {
+  WorkerGroup idle;
+  CHECK(text(idle.handle(KillOrdered{})).empty());
+  auto one = running(1);
+  CHECK(text(one.handle(KillOrdered{})) == "signal:9");
+  CHECK(text(one.handle(WorkerExited{0, {ExitStatus::Kind::signalled, SIGKILL}})) ==
+        "disarm kill-descendants report-stopped");
+  CHECK(text(one.handle(KillOrdered{})).empty());
+}
+
+TEST_CASE("the next attempt starts from a stopped group with fresh workers") {
+  auto group = running(2);
+  (void)group.handle(WorkerExited{0, kFailed});
+  (void)group.handle(WorkerExited{1, kTerminated});
+  REQUIRE(group.state() == State::stopped);
+  CHECK(text(group.handle(Started{AttemptNumber{1}, 2})) == "report-started");
+  CHECK(group.running_workers() == 2);
+  CHECK(number(group.attempt()) == 1);
+}
