@@ -1,0 +1,109 @@
+// Log files, tee and the console through the built program (torchrun contract, section 7).
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include "tests/support/child_process.h"
+#include "tests/support/event_wait.h"
+#include "tests/support/processes.h"
+#include "tests/support/temp_dir.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The one run directory below a log directory.
+fs::path run_dir(const std::string& log_dir) {
+  fs::path found;
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator(log_dir)) {
+    found = entry.path();
+    ++count;
+  }
+  REQUIRE(count == 1);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("redirected streams go to files only, teed ones to the file and, prefixed, the console") {
+  const TempDir dir;
+  const auto job =
+      run({.argv = {"ddprun", "--standalone", "--rdzv-id", "job7", "--nproc-per-node", "2",
+                    "--log-dir", dir.file("logs"), "-r", "1", "-t", "2", "--role", "trainer", "sh",
+                    "-c", "echo out $LOCAL_RANK; printf 'err %s' $LOCAL_RANK >&2"}});
+  INFO(job.err);
+  CHECK(job.exit_code == 0);
+  CHECK(job.out.empty());
+  CHECK(count_of(job.err, "[trainer0]:err 0") == 1);
+  CHECK(count_of(job.err, "[trainer1]:err 1") == 1);
+  const fs::path attempt = run_dir(dir.file("logs")) / "attempt_0";
+  for (const std::string rank : {"0", "1"}) {
+    CHECK(read_file(attempt / rank / "stdout.log") == "out " + rank + "\n");
+    CHECK(read_file(attempt / rank / "stderr.log") == "err " + rank);
+  }
+}
+
+TEST_CASE("each attempt has a directory of its own") {
+  const TempDir dir;
+  const auto job = run(
+      {.argv = {"ddprun", "--standalone", "--max-restarts", "2", "--log-dir", dir.file("logs"),
+                "-r", "3", "sh", "-c",
+                "echo attempt $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 2 ]"}});
+  CHECK(job.exit_code == 0);
+  for (const std::string n : {"0", "1", "2"}) {
+    const fs::path attempt = run_dir(dir.file("logs")) / ("attempt_" + n);
+    CHECK(read_file(attempt / "0" / "stdout.log") == "attempt " + n + "\n");
+  }
+}
+
+TEST_CASE("a teed worker that writes as fast as it can loses nothing, and binary stays binary") {
+  const TempDir dir;
+  // 200 MB of lines, then all 256 byte values.
+  ChildProcess job(ChildRequest{.argv = {"ddprun", "--standalone", "--log-dir", dir.file("logs"),
+                                         "-t", "1", "python3", "-c",
+                                         "import sys, os\n"
+                                         "line = b'x' * 99 + b'\\n'\n"
+                                         "block = line * 10000\n"
+                                         "for _ in range(200): os.write(1, block)\n"
+                                         "os.write(1, bytes(range(256)))\n"}});
+  REQUIRE(job.exit_code(120s) == 0);
+  const std::string file = read_file(run_dir(dir.file("logs")) / "attempt_0" / "0" / "stdout.log");
+  CHECK(file.size() == 200u * 1000000u + 256u);
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) {
+    bytes.push_back(static_cast<char>(i));
+  }
+  CHECK(file.compare(file.size() - 256, 256, bytes) == 0);
+  const std::string console = job.out();
+  const std::string prefix = "[default0]:";
+  // A prefix for each line; the bytes hold one newline, so they are two lines more.
+  CHECK(console.size() == file.size() + (2000000u + 2u) * prefix.size());
+  CHECK(console.compare(0, prefix.size() + 3, prefix + "xxx") == 0);
+}
+
+TEST_CASE("--log-dir /dev/null makes no file") {
+  const auto job = run({.argv = {"ddprun", "--standalone", "--log-dir", "/dev/null", "sh", "-c",
+                                 "echo \"file='$TORCHELASTIC_ERROR_FILE'\""}});
+  CHECK(job.exit_code == 0);
+  CHECK(job.out == "file=''\n");
+}
+
+TEST_CASE("an existing attempt of another run is left alone") {
+  const TempDir dir;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(run({.argv = {"ddprun", "--standalone", "--rdzv-id", "same", "--log-dir",
+                        dir.file("logs"), "-r", "3", "echo", "text"}})
+              .exit_code == 0);
+  }
+  int runs = 0;
+  for (const auto& entry : fs::directory_iterator(dir.file("logs"))) {
+    CHECK(entry.path().filename().string().find("same_") == 0);
+    ++runs;
+  }
+  CHECK(runs == 2);
+}

@@ -1,0 +1,99 @@
+// What a worker finds: variables, arguments, store (torchrun contract, sections 1.3, 2).
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "tests/support/child_process.h"
+#include "tests/support/event_wait.h"
+#include "tests/support/free_port.h"
+#include "tests/support/temp_dir.h"
+
+using namespace ddprun::test;
+
+namespace {
+
+std::map<std::string, std::string> variables(const std::string& text) {
+  std::map<std::string, std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (const auto equals = line.find('='); equals != std::string::npos) {
+      found[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a standalone worker gets every variable of the contract") {
+  const auto job = run({.argv = {"ddprun", "--standalone", "--max-restarts", "4", "env"},
+                        .environment = {{"OMP_NUM_THREADS", ""}, {"KEPT", "yes"}}});
+  INFO(job.err);
+  REQUIRE(job.exit_code == 0);
+  auto v = variables(job.out);
+  const std::map<std::string, std::string> expected{{"LOCAL_RANK", "0"},
+                                                    {"RANK", "0"},
+                                                    {"GROUP_RANK", "0"},
+                                                    {"ROLE_RANK", "0"},
+                                                    {"ROLE_NAME", "default"},
+                                                    {"LOCAL_WORLD_SIZE", "1"},
+                                                    {"WORLD_SIZE", "1"},
+                                                    {"GROUP_WORLD_SIZE", "1"},
+                                                    {"ROLE_WORLD_SIZE", "1"},
+                                                    {"TORCHELASTIC_RESTART_COUNT", "0"},
+                                                    {"TORCHELASTIC_MAX_RESTARTS", "4"},
+                                                    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                    {"KEPT", "yes"}};
+  for (const auto& [name, value] : expected) {
+    CHECK(name + "=" + v[name] == name + "=" + value);
+  }
+  CHECK(v["MASTER_ADDR"] == "127.0.0.1");
+  CHECK(std::stoi(v["MASTER_PORT"]) > 0);
+  CHECK(v["TORCHELASTIC_RUN_ID"].size() == 36);
+  CHECK(v["TORCHELASTIC_ERROR_FILE"].find("/attempt_0/0/error.json") != std::string::npos);
+  CHECK(v.count("OMP_NUM_THREADS") == 0);
+}
+
+TEST_CASE("arguments have the local rank put in as Python's templates do") {
+  const auto job = run({.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "echo",
+                                 "a${local_rank}b$local_rank", "$$", "$other"}});
+  CHECK(count_of(job.out, "a0b0 $ $other\n") == 1);
+  CHECK(count_of(job.out, "a1b1 $ $other\n") == 1);
+}
+
+TEST_CASE("the static backend gives workers the endpoint itself as their store") {
+  const std::string port = std::to_string(free_port());
+  std::unique_ptr<ChildProcess> nodes[2];
+  for (int n = 1; n >= 0; --n) {
+    nodes[n] = std::make_unique<ChildProcess>(ChildRequest{
+        .argv = {"ddprun", "--nnodes", "2", "--node-rank", std::to_string(n), "--master-addr",
+                 "127.0.0.1", "--master-port", port, "train", "message-passing"}});
+  }
+  for (const auto& node : nodes) {
+    const int code = node->exit_code();
+    INFO(node->report());
+    CHECK(code == 0);
+  }
+  CHECK(nodes[0]->out().find("Rank 0 sent data to Rank 1") != std::string::npos);
+  CHECK(nodes[1]->out().find("Rank 1 has received data from rank 0") != std::string::npos);
+}
+
+TEST_CASE("message passing runs under mpirun, and alone") {
+  const auto alone = run({.argv = {"train", "message-passing"}});
+  CHECK(alone.exit_code == 0);
+  if (find_program("mpirun").find('/') == std::string::npos) {
+    WARN("skipped: mpirun is not installed");
+    return;
+  }
+  const auto mpi = run({.argv = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "4",
+                                 find_program("train"), "message-passing"}});
+  INFO(mpi.out << mpi.err);
+  CHECK(mpi.exit_code == 0);
+  for (const std::string rank : {"1", "2", "3"}) {
+    CHECK(mpi.out.find("Rank 0 sent data to Rank " + rank) != std::string::npos);
+    CHECK(mpi.out.find("Rank " + rank + " has received data from rank 0") != std::string::npos);
+  }
+}
