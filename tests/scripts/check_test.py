@@ -1,0 +1,94 @@
+"""Every rule of scripts/check finds what it is there for, and leaves the rest alone: a small tree
+of bad files, each with the findings it must give, and nothing else."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check"
+MARK = "TO" + "DO"
+GOOD = """// Good: a header that all rules like; what it says about new things and sleep_for is a comment.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+/// Says "new Foo" and 'x' without being stopped.
+inline std::string good() { return "printf( new Foo detached"; }
+
+}  // namespace ddprun
+"""
+LONG = "void f() {\n" + "  g();\n" * 70 + "}\n"
+JUST_SHORT_ENOUGH = "void f() {\n" + "  g();\n" * 68 + "}\n"
+
+# path -> (content, rules that must fire, in order of line)
+FILES = {
+    "agent/good.h": (GOOD, []),
+    "rendezvous/base/up.cc": ('#include "agent/good.h"\n', ["include_directions"]),
+    "worker_runtime/sideways.cc": ('#include "rendezvous/control/join.h"\n', ["include_directions"]),
+    "worker_runtime/fine.cc": ('#include "rendezvous/store/client.h"\n#include <ddp/ddp.h>\n', []),
+    "trainer/deep.cc": ('#include "rendezvous/base/fd.h"\n#include <ddp/ddp.h>\n',
+                        ["include_directions"]),
+    "agent/summary.cc": ("#include <boost/asio/ip/tcp.hpp>\nauto t = steady_clock::now();\n",
+                         ["include_directions", "unit_tests", "banned_calls"]),
+    "agent/log_filter.cc": ("int x;\n", []),
+    "tests/unit/agent/log_filter_test.cc": ("void t() { sleep_for(1); }\n", ["banned_calls"]),
+    "agent/calls.cc": ("auto* a = new Foo();\nauto b = new Foo();  // allowed: private constructor\n"
+                       "void c() { printf(\"x\"); }\nvoid d() { fprintf(stderr, \"x\"); }\n"
+                       "Foo(const Foo&) = delete;\nvoid e() { delete a; }\n"
+                       "spawn(io, job(), detached);\nspdlog::info(\"x\");\nassert(a);\n",
+                       ["banned_calls"] * 6),
+    "trainer/main.cc": ("void c() { printf(\"x\"); }\n", []),
+    "agent/long.cc": (LONG, ["function_lengths"]),
+    "agent/short.cc": ("namespace a {\n" + JUST_SHORT_ENOUGH * 3 + "}\n", []),
+    "agent/wide.cc": ("// " + "x" * 98 + "\n// " + "x" * 97 + "\n", ["sizes"]),
+    "agent/huge.cc": ("\n" * 601, ["sizes"]),
+    "agent/CMakeLists.txt": ("\n" * 61, ["sizes"]),
+    "agent/util.cc": (f"// {MARK}: later\n// see /ho" + "me/you/file\n",
+                      ["names_and_words"] * 3),
+    "agent/bare.h": ("int x;\n", ["header_basics", "header_basics"]),
+    "agent/alone.h": ("// Alone.\n#pragma once\nstd::string x();\n", ["headers_alone"]),
+    "agent/ugly.cc": ("int   x ;\n", ["formatting"]),
+}
+
+
+def main():
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "scripts").mkdir()
+        shutil.copy(CHECK, root / "scripts" / "check")
+        for name, (content, _) in FILES.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(content)
+        done = subprocess.run([sys.executable, root / "scripts" / "check"], text=True,
+                              capture_output=True)
+        found = re.findall(r"^(\S+?):\d+: (\w+): ", done.stdout, re.M)
+        for name, (_, wanted) in FILES.items():
+            got = [rule for file, rule in found if file == name]
+            if "formatting" not in wanted:  # these files are about something else
+                got = [rule for rule in got if rule != "formatting"]
+            if sorted(got) != sorted(wanted):
+                failures.append(f"{name}: wanted {wanted}, got {got}")
+        if done.returncode != 1:
+            failures.append(f"exit code {done.returncode}, not 1")
+        for name, (_, wanted) in FILES.items():
+            if wanted or name == "agent/short.cc":
+                (root / name).unlink()
+        (root / "trainer/main.cc").unlink()
+        (root / "tests/unit/agent/log_filter_test.cc").write_text("int x;\n")
+        clean = subprocess.run([sys.executable, root / "scripts" / "check"], text=True,
+                               capture_output=True)
+        clean_findings = [l for l in clean.stdout.split("\n") if ": " in l and "formatting" not in l]
+        if clean_findings[:-1]:
+            failures.append(f"findings in a clean tree: {clean_findings}")
+    print("\n".join(failures) or f"{len(FILES)} files, all as wanted")
+    if failures:
+        print(done.stdout, done.stderr)
+    return 1 if failures else 0
+
+
+sys.exit(main())

@@ -1,0 +1,126 @@
+#include "tests/support/net_namespaces.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/support/child_process.h"
+#include "tests/support/processes.h"
+
+namespace ddprun::test {
+namespace {
+
+constexpr char kPrefix[] = "ddpt";
+constexpr char kBridge[] = "bridge0";
+
+/// Runs `ip` with these words; the text of its failure, empty when it worked.
+std::string try_ip(const std::string& words) {
+  std::istringstream in("ip " + words);
+  std::vector<std::string> argv;
+  for (std::string word; in >> word;) {
+    argv.push_back(word);
+  }
+  const Finished ip = run({.argv = argv});
+  return ip.exit_code == 0 ? "" : "ip " + words + ": " + ip.err;
+}
+
+void ip(const std::string& words) {
+  const std::string failure = try_ip(words);
+  if (!failure.empty()) {
+    throw std::runtime_error(failure);
+  }
+}
+
+/// Names are ddpt<pid>n<count>...: what belongs to a process that is gone is nobody's.
+void remove_stale() {
+  std::error_code ignored;
+  std::vector<std::string> stale;
+  for (const auto& entry : std::filesystem::directory_iterator("/run/netns", ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kPrefix)) {
+      const int owner = std::atoi(name.c_str() + sizeof kPrefix - 1);
+      if (owner > 0 && !process_runs(owner)) {
+        stale.push_back(name);
+      }
+    }
+  }
+  for (const std::string& name : stale) {
+    static_cast<void>(try_ip("netns del " + name));  // another test may have been faster
+  }
+}
+
+}  // namespace
+
+std::string NetNamespaces::unavailable() {
+  if (::geteuid() != 0) {
+    return "network namespaces need root";
+  }
+  const std::string probe = kPrefix + std::to_string(::getpid()) + "probe";
+  std::string failure = try_ip("netns add " + probe);
+  if (failure.empty()) {
+    failure = try_ip("-n " + probe + " link add " + kBridge + " type bridge");
+    static_cast<void>(try_ip("netns del " + probe));
+  }
+  return failure.empty() ? "" : "no network namespaces here: " + failure;
+}
+
+NetNamespaces::NetNamespaces(int nodes) : nodes_(nodes) {
+  static std::atomic<int> count{0};
+  prefix_ = kPrefix + std::to_string(::getpid()) + "n" + std::to_string(count++) + "x";
+  remove_stale();
+  try {
+    ip("netns add " + hub());
+    ip("-n " + hub() + " link add " + kBridge + " type bridge");
+    ip("-n " + hub() + " link set " + kBridge + " up");
+    for (int node = 0; node < nodes_; ++node) {
+      add_node(node);
+    }
+  } catch (...) {
+    remove_all();
+    throw;
+  }
+}
+
+NetNamespaces::~NetNamespaces() {
+  remove_all();
+}
+
+std::string NetNamespaces::name(int node) const {
+  return prefix_ + std::to_string(node);
+}
+
+std::string NetNamespaces::address(int node) const {
+  return "10.77.0." + std::to_string(node + 1);
+}
+
+void NetNamespaces::cut(int node) {
+  ip("-n " + hub() + " link set port" + std::to_string(node) + " nomaster");
+}
+
+void NetNamespaces::heal(int node) {
+  ip("-n " + hub() + " link set port" + std::to_string(node) + " master " + kBridge);
+}
+
+void NetNamespaces::add_node(int node) {
+  const std::string port = "port" + std::to_string(node);
+  ip("netns add " + name(node));
+  ip("-n " + hub() + " link add " + port + " type veth peer name eth0 netns " + name(node));
+  ip("-n " + hub() + " link set " + port + " master " + kBridge + " up");
+  ip("-n " + name(node) + " addr add " + address(node) + "/24 dev eth0");
+  ip("-n " + name(node) + " link set eth0 up");
+  ip("-n " + name(node) + " link set lo up");
+}
+
+void NetNamespaces::remove_all() {
+  for (int node = 0; node < nodes_; ++node) {
+    static_cast<void>(try_ip("netns del " + name(node)));
+  }
+  static_cast<void>(try_ip("netns del " + hub()));
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,42 @@
+// NetNamespaces: several "nodes" on one machine, each a network namespace with an address of its
+// own, joined by a bridge in a further namespace. Nothing of the machine's own network is touched.
+// Needs root; a test asks unavailable() first, says its answer (WARN) and returns.
+#pragma once
+
+#include <string>
+
+namespace ddprun::test {
+
+class NetNamespaces {
+ public:
+  /// Why there can be none here ("network namespaces need root"); empty when they work.
+  static std::string unavailable();
+
+  /// Makes `nodes` of them (1..200), numbered from 0. Throws when it cannot. Also removes those
+  /// that a killed test program left behind.
+  explicit NetNamespaces(int nodes);
+  ~NetNamespaces();
+  NetNamespaces(const NetNamespaces&) = delete;
+  NetNamespaces& operator=(const NetNamespaces&) = delete;
+
+  /// For ChildRequest::network_namespace.
+  [[nodiscard]] std::string name(int node) const;
+  /// 10.77.0.<node + 1>. Every instance has the same addresses: they cannot reach each other.
+  [[nodiscard]] std::string address(int node) const;
+
+  /// Takes the node off the bridge: its packets are lost in both directions, while its own link
+  /// looks well. Connections stay silent; none is reset.
+  void cut(int node);
+  /// Undoes cut().
+  void heal(int node);
+
+ private:
+  [[nodiscard]] std::string hub() const { return prefix_ + "hub"; }
+  void add_node(int node);
+  void remove_all();
+
+  std::string prefix_;
+  int nodes_ = 0;
+};
+
+}  // namespace ddprun::test

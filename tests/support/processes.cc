@@ -1,0 +1,122 @@
+#include "tests/support/processes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "tests/support/temp_dir.h"
+
+namespace ddprun::test {
+namespace {
+
+std::filesystem::path proc(pid_t pid) {
+  return "/proc/" + std::to_string(pid);
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> pids;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size()) {
+      pids.push_back(pid);
+    }
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
+struct Stat {
+  char state = '?';
+  pid_t parent = 0;
+};
+
+/// The fields after the command name, which is in parentheses and may hold any character.
+Stat stat_of(pid_t pid) {
+  const std::string text = read_file(proc(pid) / "stat");
+  const auto end = text.rfind(") ");
+  Stat stat;
+  if (end != std::string::npos) {
+    stat.state = text[end + 2];
+    stat.parent = std::atoi(text.c_str() + end + 4);
+  }
+  return stat;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  for (const pid_t pid : all_processes()) {
+    children.emplace(stat_of(pid).parent, pid);
+  }
+  std::vector<pid_t> found{root};
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    const auto [first, last] = children.equal_range(found[at]);
+    for (auto child = first; child != last; ++child) {
+      found.push_back(child->second);
+    }
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+bool process_runs(pid_t pid) {
+  const char state = stat_of(pid).state;
+  return state != '?' && state != 'Z' && state != 'X';
+}
+
+std::string environment_of(pid_t pid, const std::string& name) {
+  // A leading NUL makes the first entry look like the others.
+  const std::string all = '\0' + read_file(proc(pid) / "environ");
+  const std::string wanted = '\0' + name + "=";
+  const auto at = all.find(wanted);
+  return at == std::string::npos ? "" : std::string(all.c_str() + at + wanted.size());
+}
+
+std::vector<pid_t> processes_with(const std::string& name, const std::string& value) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : all_processes()) {
+    if (pid != ::getpid() && environment_of(pid, name) == value && process_runs(pid)) {
+      found.push_back(pid);
+    }
+  }
+  return found;
+}
+
+std::string command_line_of(pid_t pid) {
+  std::string text = read_file(proc(pid) / "cmdline");
+  if (!text.empty()) {
+    text.pop_back();
+  }
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  return text;
+}
+
+pid_t worker_of(pid_t root, int rank) {
+  for (const pid_t pid : descendants_of(root)) {
+    if (environment_of(pid, "RANK") == std::to_string(rank) && process_runs(pid) &&
+        environment_of(stat_of(pid).parent, "RANK").empty()) {
+      return pid;
+    }
+  }
+  return 0;
+}
+
+std::vector<std::string> descriptors_of(pid_t pid) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(proc(pid) / "fd", ignored)) {
+    const auto target = std::filesystem::read_symlink(entry.path(), ignored);
+    found.push_back(entry.path().filename().string() + " -> " + target.string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace ddprun::test
