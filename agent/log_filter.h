@@ -26,11 +26,13 @@ class LogFilter {
   void finish(std::string& shown, std::string& filtered);
 
  private:
+  void pass_on(std::string& shown, std::string& filtered);
+
   std::string prefix_;
   std::vector<std::string> filters_;
-  std::string line_;  // begun, not ended
-  bool inside_long_line_ = false;
-  bool long_line_matches_ = false;
+  std::string line_;               // begun, not ended
+  bool inside_long_line_ = false;  // its first piece has been passed on
+  bool matches_ = false;           // that piece contained a filter's text
 };
 
 }  // namespace ddprun
