@@ -1,5 +1,5 @@
 // LogFollower: reads files while workers write them (inotify, never polled) and hands the bytes to
-// their sinks. Console: the agent's own standard streams as a sink that never blocks the loop.
+// their sinks. A sink that is full makes its file wait; the file keeps everything meanwhile.
 #pragma once
 
 #include <functional>
@@ -7,57 +7,35 @@
 #include <string>
 #include <string_view>
 
+#include "agent/console.h"
 #include "rendezvous/base/result.h"
-
-namespace boost::asio {
-class io_context;
-}
 
 namespace ddprun {
 
-/// One of the agent's standard streams. Writes never block the loop: what a slow reader does not
-/// take waits in a bounded buffer, and followers stop reading their files meanwhile (the files keep
-/// everything, so nothing is lost). The descriptor's flags are not changed: the user's shell shares
-/// them.
-class Console {
- public:
-  Console(boost::asio::io_context& io, int fd);
-  ~Console();
-  Console(const Console&) = delete;
-  Console& operator=(const Console&) = delete;
-
-  static constexpr std::size_t kBufferBytesMax = 1024 * 1024;
-
-  void write(std::string_view bytes);
-  /// More than kBufferBytesMax waits: come back after `on_room`.
-  [[nodiscard]] bool full() const;
-  /// Called once on the loop when it is no longer full (or has failed: then it swallows all).
-  void on_room(std::function<void()> callback);
-  /// Called once on the loop when all has been written (at once when nothing waits).
-  void on_flushed(std::function<void()> callback);
-
- private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
-};
-
-/// Follows any number of files of one attempt with one inotify instance.
 class LogFollower {
  public:
+  /// One inotify instance for all files of an attempt.
   static Result<std::unique_ptr<LogFollower>> create(boost::asio::io_context& io);
   ~LogFollower();
   LogFollower(const LogFollower&) = delete;
   LogFollower& operator=(const LogFollower&) = delete;
 
-  /// Takes bytes in order. Returns the console to wait for when it is full, else nullptr.
-  using Sink = std::function<Console*(std::string_view bytes)>;
+  /// Bytes read per turn of the loop, over all files: the agent's other duties get their turn in
+  /// between, also while a worker writes 100 MB/s.
+  static constexpr std::size_t kBytesPerTurn = 256 * 1024;
+
+  struct Sink {
+    std::function<void(std::string_view bytes)> take;
+    std::function<void()> at_end;  ///< after the last byte
+    Console* console = nullptr;    ///< wait for it when it is full
+  };
 
   /// Starts at the file's begin; the file is made if it is not there. A file that shrinks is read
-  /// on from its new begin. At most 256 KiB are read per turn of the loop, so that the agent's
-  /// other duties go on while a worker writes 100 MB/s.
-  Result<void> follow(const std::string& path, Sink sink, std::function<void()> at_end);
+  /// on from its new begin.
+  Result<void> follow(const std::string& path, Sink sink);
 
-  /// Nobody writes any more: reads every file to its end, calls each `at_end`, then `done`.
+  /// Nobody writes any more: reads every file to its end, calls each at_end, then `done` (once, on
+  /// the loop).
   void finish(std::function<void()> done);
 
  private:
