@@ -1,9 +1,391 @@
 #include "agent/agent.h"
 
-namespace ddprun {
+#include <spdlog/logger.h>
+#include <unistd.h>
 
-Result<JobSummary> run_agent(const JobSpec&, std::shared_ptr<spdlog::logger>) {
-  return Error{"the agent is not built into this version", {}, {}};
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "agent/attempt.h"
+#include "agent/console.h"
+#include "agent/guardian.h"
+#include "agent/host.h"
+#include "agent/log_layout.h"
+#include "agent/orphans.h"
+#include "agent/signals.h"
+#include "agent/worker_group.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/coordinator.h"
+#include "rendezvous/control/coordinator_client.h"
+#include "rendezvous/control/join.h"
+#include "rendezvous/store/store_server.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+
+/// How long leftovers of an attempt may take to die; a process in an uninterruptible sleep does
+/// not hold up the next attempt for longer.
+constexpr std::chrono::milliseconds kDescendantsBound{1'000};
+
+/// The program as nodes compare it: paths may differ from node to node.
+std::string program_text(const Program& program) {
+  std::string text = program.path.substr(program.path.rfind('/') + 1);
+  for (const auto& argument : program.arguments) {
+    text += " " + argument;
+  }
+  return text;
+}
+
+NodeDescription describe(const JobSpec& spec) {
+  NodeDescription node;
+  node.host_name = host_name();
+  node.agent_pid = static_cast<std::int32_t>(::getpid());
+  node.local_world_size = spec.local_world_size;
+  node.role = spec.role;
+  node.node_rank = spec.node_rank;
+  node.job_id = spec.job_id;
+  node.min_nodes = spec.min_nodes;
+  node.max_nodes = spec.max_nodes;
+  node.max_restarts = spec.max_restarts;
+  node.program = program_text(spec.program);
+  return node;
+}
+
+class Agent {
+ public:
+  Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<spdlog::logger> log)
+      : spec_(spec),
+        layout_(std::move(layout)),
+        log_(std::move(log)),
+        node_(describe(spec)),
+        out_(io_, STDOUT_FILENO),
+        err_(io_, STDERR_FILENO),
+        signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
+        guardian_(io_),
+        deadline_(io_) {}
+
+  Result<JobSummary> run() {
+    watch_guardian();
+    JoinRequest request{spec_.endpoint, node_, spec_.is_host, spec_.join_timeout};
+    join_ = join_endpoint(
+        io_, std::move(request), [this](Result<Joined> joined) { on_joined(std::move(joined)); },
+        log_);
+    io_.run();
+    DDP_CHECK(outcome_.has_value(), "the loop ended before the job did");
+    return *outcome_;
+  }
+
+ private:
+  // ---- joining ------------------------------------------------------------------------------
+
+  void on_joined(Result<Joined> joined) {
+    if (outcome_) {
+      return;  // a signal came first
+    }
+    if (!joined) {
+      end(joined.error());
+      return;
+    }
+    if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
+      become_host(std::move(host->listener));
+    } else {
+      connect(std::move(std::get<JoinedAsClient>(*joined).connection), true);
+    }
+  }
+
+  void become_host(Fd listener) {
+    const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
+    CoordinatorOptions options;
+    options.job_id = spec_.job_id;
+    options.min_nodes = spec_.min_nodes;
+    options.max_nodes = spec_.max_nodes;
+    options.max_restarts = spec_.max_restarts;
+    options.join_timeout = spec_.join_timeout;
+    options.last_call_timeout = spec_.last_call_timeout;
+    options.heartbeat_timeout = spec_.heartbeat_timeout;
+    options.master_addr = is_static ? spec_.endpoint.host : spec_.local_addr;
+    CoordinatorHooks hooks;
+    hooks.open_store = [this, is_static](AttemptNumber) { return open_store(is_static); };
+    if (is_static) {
+      hooks.foreign_connection = [this](Fd connection, std::string first_bytes) {
+        if (store_) {
+          store_->adopt(std::move(connection), std::move(first_bytes));
+        }
+      };
+    }
+    auto coordinator =
+        Coordinator::create(io_, std::move(listener), std::move(options), std::move(hooks), log_);
+    if (!coordinator) {
+      end(coordinator.error());
+      return;
+    }
+    coordinator_ = std::move(*coordinator);
+    auto local = coordinator_->connect_local();
+    if (!local) {
+      end(local.error());
+      return;
+    }
+    node_.hosts_coordinator = true;
+    connect(std::move(*local), false);
+  }
+
+  /// A fresh key space for every attempt. With static ranks MASTER_PORT is the endpoint's own port:
+  /// the coordinator hands store clients over.
+  Result<std::uint16_t> open_store(bool is_static) {
+    store_.reset();
+    if (is_static) {
+      store_ = StoreServer::without_port(io_);
+      return spec_.endpoint.port;
+    }
+    auto store = StoreServer::listen(io_, 0);
+    if (!store) {
+      return store.error();
+    }
+    store_ = std::move(*store);
+    return store_->port();
+  }
+
+  void connect(Fd connection, bool greeted) {
+    CoordinatorOrders orders;
+    orders.assign = [this](const World& world) { on_assign(world); };
+    orders.stop = [this](AttemptNumber attempt, const std::string& reason) {
+      on_stop(attempt, reason);
+    };
+    orders.finish = [this](const JobSummary& summary) { end(summary); };
+    orders.waiting = [this](const std::string& line) { log_->warn("{}", line); };
+    orders.rejected = [this](const Error& why) { end(why); };
+    orders.lost = [this](const Error& why) { end(why); };
+    client_ = CoordinatorClient::create(io_, std::move(connection), greeted, node_,
+                                        spec_.heartbeat_timeout, std::move(orders), log_);
+  }
+
+  // ---- orders -------------------------------------------------------------------------------
+
+  void on_assign(const World& world) {
+    if (outcome_) {
+      return;
+    }
+    log_->info("attempt {}: node {} of {}, ranks {} to {} of {}, store {}:{}",
+               number(world.attempt), world.group_rank, world.group_world_size, world.base_rank,
+               world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
+               world.master_port);
+    retire_attempt();
+    attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
+                                         node_.host_name);
+    const auto started = attempt_->start([this](int local_rank, ExitStatus exit) {
+      apply(group_.handle(group::WorkerExited{local_rank, exit}));
+    });
+    if (!started) {
+      attempt_.reset();
+      (void)kill_descendants({}, kDescendantsBound);
+      client_->give_up(started.error());
+      return;
+    }
+    apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
+  }
+
+  void on_stop(AttemptNumber attempt, const std::string& reason) {
+    log_->info("attempt {} stops: {}", number(attempt), reason);
+    if (!attempt_ || attempt_->world().attempt != attempt) {
+      client_->workers_stopped(attempt, {}, {});  // never started here: nothing of it is left
+      return;
+    }
+    apply(group_.handle(group::StopOrdered{SIGTERM}));
+  }
+
+  void on_signal(int number) {
+    log_->info("got {}", signal_name(number));
+    if (std::exchange(stop_asked_, true)) {
+      // The second one means now: nobody is waited for, not even the coordinator.
+      JobSummary stopped;
+      stopped.verdict = Verdict::stopped;
+      stopped.stop_signal = number;
+      apply(group_.handle(group::KillOrdered{}));
+      end(stopped);
+      return;
+    }
+    if (!client_) {
+      JobSummary stopped;
+      stopped.verdict = Verdict::stopped;
+      stopped.stop_signal = number;
+      end(stopped);
+      return;
+    }
+    client_->request_stop(number);
+    apply(group_.handle(group::StopOrdered{number}));
+  }
+
+  void watch_guardian() {
+    if (guardian_fd() < 0) {
+      return;
+    }
+    guardian_.assign(guardian_fd());
+    guardian_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this](boost::system::error_code error) {
+                           if (!error) {
+                             apply(group_.handle(group::KillOrdered{}));
+                             end(Error{"the process that watches the agent was killed", {}, {}});
+                           }
+                         });
+  }
+
+  // ---- the worker group's commands -----------------------------------------------------------
+
+  void apply(const std::vector<group::Command>& commands) {
+    for (const auto& command : commands) {
+      std::visit([this](const auto& c) { obey(c); }, command);
+    }
+    wind_down_when_idle();
+  }
+
+  void obey(const group::ReportStarted&) { client_->workers_started(group_.attempt()); }
+
+  void obey(const group::ReportFailure& failure) {
+    client_->worker_failed(group_.attempt(), record_of(failure.local_rank));
+  }
+
+  void obey(const group::SignalWorkers& order) { attempt_->signal_all(order.signal); }
+
+  void obey(const group::ArmDeadline&) {
+    deadline_.expires_after(spec_.shutdown_timeout);
+    deadline_.async_wait([this](boost::system::error_code error) {
+      if (!error) {
+        log_->warn("workers still run {} s after they were asked to stop: killing them",
+                   std::chrono::duration<double>(spec_.shutdown_timeout).count());
+        apply(group_.handle(group::DeadlinePassed{}));
+      }
+    });
+  }
+
+  void obey(const group::DisarmDeadline&) { deadline_.cancel(); }
+
+  void obey(const group::ReportFinished&) {
+    client_->workers_finished(group_.attempt(), attempt_->progress());
+  }
+
+  void obey(const group::KillDescendants&) {
+    const auto killed = kill_descendants({}, kDescendantsBound);
+    if (!killed) {
+      log_->error("{}", killed.error().sentence());
+    } else if (*killed > 0) {
+      log_->info("killed {} processes that the workers had left behind", *killed);
+    }
+  }
+
+  void obey(const group::ReportStopped&) {
+    std::vector<FailureRecord> records;
+    for (std::size_t i = 0; i < group_.workers().size(); ++i) {
+      if (!group_.workers()[i].exit.success()) {
+        records.push_back(record_of(static_cast<int>(i)));
+      }
+    }
+    client_->workers_stopped(group_.attempt(), std::move(records), attempt_->progress());
+  }
+
+  [[nodiscard]] FailureRecord record_of(int local_rank) const {
+    const group::Worker& worker = group_.workers()[static_cast<std::size_t>(local_rank)];
+    return attempt_->record(local_rank, worker.exit, worker.after_stop);
+  }
+
+  /// The old attempt shows the rest of its logs while the new one runs.
+  void retire_attempt() {
+    if (!attempt_) {
+      return;
+    }
+    retired_.push_back(std::move(attempt_));
+    Attempt* const old = retired_.back().get();
+    old->finish_logs([this, old] {
+      std::erase_if(retired_, [old](const auto& attempt) { return attempt.get() == old; });
+      wind_down_when_idle();
+    });
+  }
+
+  // ---- the end ------------------------------------------------------------------------------
+
+  /// The job is over for this node. What still runs is stopped first: an agent without its
+  /// coordinator fences itself, so that two attempts never overlap.
+  void end(Result<JobSummary> outcome) {
+    if (outcome_) {
+      return;
+    }
+    outcome_ = std::move(outcome);
+    join_.reset();
+    apply(group_.handle(group::StopOrdered{SIGTERM}));
+  }
+
+  void wind_down_when_idle() {
+    if (!outcome_ || winding_down_ || group_.running_workers() > 0) {
+      return;
+    }
+    if (attempt_) {
+      retire_attempt();  // comes back here when its logs are shown
+      if (!retired_.empty()) {
+        return;
+      }
+    }
+    if (!retired_.empty()) {
+      return;
+    }
+    winding_down_ = true;
+    (void)kill_descendants({}, kDescendantsBound);
+    out_.on_flushed([this] {
+      err_.on_flushed([this] {
+        if (coordinator_ && !coordinator_->drained() && !stop_is_urgent()) {
+          coordinator_->on_drained([this] { io_.stop(); });
+        } else {
+          io_.stop();
+        }
+      });
+    });
+  }
+
+  /// A second signal, or a coordinator that could not end the job: nobody is told in order.
+  [[nodiscard]] bool stop_is_urgent() const {
+    return !*outcome_ || (stop_asked_ && (*outcome_)->attempts == 0);
+  }
+
+  const JobSpec& spec_;
+  LogLayout layout_;
+  std::shared_ptr<spdlog::logger> log_;
+  NodeDescription node_;
+  asio::io_context io_{1};
+  Console out_;
+  Console err_;
+  SignalSource signals_;
+  asio::posix::stream_descriptor guardian_;
+  asio::steady_timer deadline_;
+  group::WorkerGroup group_;
+  JoinHandle join_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<CoordinatorClient> client_;
+  std::unique_ptr<Attempt> attempt_;
+  std::vector<std::unique_ptr<Attempt>> retired_;
+  bool stop_asked_ = false;
+  bool winding_down_ = false;
+  std::optional<Result<JobSummary>> outcome_;
+};
+
+}  // namespace
+
+Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger> log) {
+  if (auto subreaper = become_subreaper(); !subreaper) {
+    return subreaper.error();
+  }
+  auto layout = LogLayout::create(spec.logs, spec.job_id);
+  if (!layout) {
+    return layout.error();
+  }
+  Agent agent(spec, std::move(*layout), std::move(log));
+  return agent.run();
 }
 
 }  // namespace ddprun

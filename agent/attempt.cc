@@ -1,0 +1,258 @@
+#include "agent/attempt.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "agent/failure_evidence.h"
+#include "agent/worker_environment.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/fd.h"
+
+namespace ddprun {
+namespace {
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    environment.emplace_back(*entry);
+  }
+  return environment;
+}
+
+/// Where the lines that match a filter go; several streams of a node append to one file.
+struct FilteredFile {
+  Fd fd;
+  void append(const std::string& text) const {
+    if (fd && !text.empty()) {
+      // O_APPEND keeps the pieces whole; a full disk must not end the job: the line is in the
+      // worker's own file too.
+      [[maybe_unused]] const ssize_t written = ::write(fd.get(), text.data(), text.size());
+    }
+  }
+};
+
+}  // namespace
+
+struct Attempt::Worker {
+  int local_rank = 0;
+  WorkerLogs logs;
+  std::unique_ptr<StderrRelay> relay;
+  std::optional<ProgressChannel> progress;
+  std::unique_ptr<WorkerProcess> process;
+  std::chrono::steady_clock::time_point ended;
+  std::chrono::sys_time<std::chrono::microseconds> ended_wall{};
+};
+
+Attempt::Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
+                 Consoles consoles, World world, std::string node)
+    : io_(io),
+      spec_(spec),
+      layout_(layout),
+      consoles_(consoles),
+      world_(std::move(world)),
+      node_(std::move(node)),
+      assigned_(std::chrono::steady_clock::now()) {}
+
+Attempt::~Attempt() = default;
+
+Result<void> Attempt::start(const OnExit& on_exit) {
+  if (auto made = layout_.make_attempt(world_.attempt, spec_.local_world_size); !made) {
+    return made;
+  }
+  const auto inherited = own_environment();
+  for (int local_rank = 0; local_rank < spec_.local_world_size; ++local_rank) {
+    workers_.push_back(std::make_unique<Worker>());
+    if (auto spawned = spawn(local_rank, inherited, on_exit); !spawned) {
+      workers_.clear();  // kills those that run
+      return spawned;
+    }
+  }
+  return {};
+}
+
+Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inherited,
+                            const OnExit& on_exit) {
+  Worker& worker = *workers_.back();
+  worker.local_rank = local_rank;
+  worker.logs = layout_.worker(spec_.logs, world_.attempt, local_rank);
+  if (auto prepared = prepare_logs(worker, worker.logs); !prepared) {
+    return prepared;
+  }
+  auto channel = ProgressChannel::create();
+  if (!channel) {
+    return channel.error();
+  }
+  worker.progress.emplace(std::move(*channel));
+
+  SpawnRequest request;
+  request.path = spec_.program.path;
+  request.argv = {spec_.program.path};
+  for (const auto& argument : spec_.program.arguments) {
+    request.argv.push_back(substitute_local_rank(argument, local_rank));
+  }
+  auto environment = worker_environment(
+      inherited, spec_, {world_, local_rank, worker.logs.error_file, worker.progress->path()});
+  if (!environment) {
+    return environment.error();
+  }
+  request.environment = std::move(*environment);
+  request.stdout_path = worker.logs.stdout_path;
+  request.stderr_path = worker.relay ? worker.relay->path() : worker.logs.stderr_path;
+  auto process = WorkerProcess::spawn(io_, request, [&worker, on_exit](ExitStatus exit) {
+    worker.ended = std::chrono::steady_clock::now();
+    worker.ended_wall =
+        std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+    on_exit(worker.local_rank, exit);
+  });
+  if (!process) {
+    return process.error();
+  }
+  worker.process = std::move(*process);
+  if (worker.relay) {
+    worker.relay->close_write_end();
+  }
+  return {};
+}
+
+Result<void> Attempt::prepare_logs(Worker& worker, const WorkerLogs& logs) {
+  if (logs.echo_stdout) {
+    if (auto followed = follow(logs.stdout_path, layout_.filtered_stdout(world_.attempt),
+                               spec_.logs.stdout_filters, consoles_.out, worker.local_rank);
+        !followed) {
+      return followed;
+    }
+  }
+  if (logs.echo_stderr) {
+    if (auto followed = follow(logs.stderr_path, layout_.filtered_stderr(world_.attempt),
+                               spec_.logs.stderr_filters, consoles_.err, worker.local_rank);
+        !followed) {
+      return followed;
+    }
+  }
+  // On a terminal the worker keeps it (progress bars look at it), and the person has its last lines
+  // before them anyway.
+  if (logs.stderr_path.empty() && ::isatty(STDERR_FILENO) == 0) {
+    auto relay = StderrRelay::create(io_, consoles_.err);
+    if (!relay) {
+      return relay.error();
+    }
+    worker.relay = std::move(*relay);
+  }
+  return {};
+}
+
+Result<void> Attempt::follow(const std::string& path, const std::string& filtered_path,
+                             const std::vector<std::string>& filters, Console& console,
+                             int local_rank) {
+  if (!follower_) {
+    auto follower = LogFollower::create(io_);
+    if (!follower) {
+      return follower.error();
+    }
+    follower_ = std::move(*follower);
+  }
+  auto filtered = std::make_shared<FilteredFile>();
+  if (!filters.empty()) {
+    filtered->fd.reset(
+        ::open(filtered_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!filtered->fd) {
+      return errno_error(errno, "cannot open the log of filtered lines", filtered_path);
+    }
+  }
+  const std::string* prefix_template =
+      spec_.logs.line_prefix_template ? &*spec_.logs.line_prefix_template : nullptr;
+  auto filter = std::make_shared<LogFilter>(
+      line_prefix(prefix_template, spec_.role, world_.base_rank + local_rank, local_rank), filters);
+  LogFollower::Sink sink;
+  sink.console = &console;
+  sink.take = [filter, filtered, &console](std::string_view bytes) {
+    std::string shown;
+    std::string matching;
+    filter->feed(bytes, shown, matching);
+    console.write(shown);
+    filtered->append(matching);
+  };
+  sink.at_end = [filter, filtered, &console] {
+    std::string shown;
+    std::string matching;
+    filter->finish(shown, matching);
+    console.write(shown);
+    filtered->append(matching);
+  };
+  return follower_->follow(path, std::move(sink));
+}
+
+void Attempt::signal_all(int number) {
+  for (const auto& worker : workers_) {
+    if (worker->process && worker->process->running()) {
+      worker->process->signal(number);
+    }
+  }
+}
+
+FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) const {
+  DDP_CHECK(local_rank >= 0 && static_cast<std::size_t>(local_rank) < workers_.size(),
+            "local rank out of range");
+  Worker& worker = *workers_[static_cast<std::size_t>(local_rank)];
+  WorkerEnd end;
+  end.node = node_;
+  end.world = world_;
+  end.local_rank = local_rank;
+  end.pid = worker.process->pid();
+  end.exit = exit;
+  end.after_stop = after_stop;
+  end.exit_time = worker.ended_wall;
+  if (!worker.logs.error_file.empty()) {
+    end.error_file_path = worker.logs.error_file;
+    end.error_file_bytes = read_bounded(worker.logs.error_file, kErrorFileBytesMax);
+  }
+  if (worker.relay) {
+    end.stderr_tail = worker.relay->tail();
+  } else if (!worker.logs.stderr_path.empty()) {
+    end.stderr_tail = read_tail(worker.logs.stderr_path, kStderrTailBytesMax);
+  }
+  FailureRecord record = make_failure_record(std::move(end));
+  record.age = std::chrono::steady_clock::now() - worker.ended;
+  return record;
+}
+
+TrainingProgress Attempt::progress() const {
+  TrainingProgress told;
+  for (const auto& worker : workers_) {
+    const ProgressPage& page = worker->progress->page();
+    if (page.magic.load() != ProgressPage::kMagic) {
+      continue;
+    }
+    const auto one_less = [](std::uint64_t counter) -> std::optional<std::int64_t> {
+      return counter == 0 ? std::nullopt
+                          : std::optional<std::int64_t>(static_cast<std::int64_t>(counter) - 1);
+    };
+    told.resumed_epoch =
+        told.resumed_epoch ? told.resumed_epoch : one_less(page.resumed_plus_1.load());
+    told.last_epoch = told.last_epoch ? told.last_epoch : one_less(page.epoch_plus_1.load());
+    if (!told.loss && page.has_loss.load() != 0) {
+      told.loss = page.loss.load();
+    }
+    if (const std::int64_t first = page.first_step_ns.load(); first != 0) {
+      // steady_clock is CLOCK_MONOTONIC: the same clock in every process of this machine.
+      const auto after = std::chrono::nanoseconds(first) - assigned_.time_since_epoch();
+      told.first_step_after = std::max(told.first_step_after.value_or(after), after);
+    }
+  }
+  return told;
+}
+
+void Attempt::finish_logs(std::function<void()> done) {
+  if (follower_) {
+    follower_->finish(std::move(done));
+  } else {
+    done();
+  }
+}
+
+}  // namespace ddprun
