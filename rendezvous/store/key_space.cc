@@ -1,0 +1,221 @@
+#include "rendezvous/store/key_space.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+/// As C's strtoll: leading blanks and trailing junk are tolerated, no digits are not.
+std::optional<std::int64_t> parse_number(const std::string& text) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (end == text.c_str()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+}  // namespace
+
+std::string& KeySpace::slot(std::string_view key) {
+  const auto found = values_.find(key);
+  return found != values_.end() ? found->second : values_[std::string(key)];
+}
+
+void KeySpace::set(std::string_view key, std::string_view value, Woken& woken) {
+  slot(key) = value;
+  created(key, woken);
+}
+
+std::optional<std::string_view> KeySpace::get(std::string_view key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+std::optional<std::int64_t> KeySpace::add(std::string_view key, std::int64_t delta, Woken& woken) {
+  std::int64_t value = delta;
+  if (const auto found = values_.find(key); found != values_.end()) {
+    const auto old = parse_number(found->second);
+    if (!old) {
+      return std::nullopt;
+    }
+    value = wrapping_add(*old, delta);
+    found->second = std::to_string(value);
+  } else {
+    values_[std::string(key)] = std::to_string(value);
+  }
+  created(key, woken);
+  return value;
+}
+
+std::string KeySpace::compare_set(std::string_view key, std::string_view expected,
+                                  std::string_view desired, Woken& woken) {
+  const auto found = values_.find(key);
+  if (found == values_.end() && !expected.empty()) {
+    return std::string(expected);
+  }
+  if (found != values_.end() && found->second != expected) {
+    return found->second;
+  }
+  set(key, desired, woken);
+  return std::string(desired);
+}
+
+void KeySpace::append(std::string_view key, std::string_view value, Woken& woken) {
+  slot(key) += value;
+  created(key, woken);
+}
+
+bool KeySpace::remove(std::string_view key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    return false;
+  }
+  values_.erase(found);
+  return true;
+}
+
+std::vector<std::string_view> KeySpace::keys() const {
+  std::vector<std::string_view> names;
+  names.reserve(values_.size());
+  for (const auto& [key, value] : values_) {
+    names.push_back(key);
+  }
+  return names;
+}
+
+bool KeySpace::exists(std::string_view key) const {
+  return values_.find(key) != values_.end() || queue_size(key) > 0;
+}
+
+void KeySpace::queue_push(std::string_view key, std::string_view value, Woken& woken) {
+  queues_[std::string(key)].emplace_back(value);
+  // One element can serve one waiter: the one that has waited longest.
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) {
+    return;
+  }
+  const ConnectionId first = found->second.front();
+  found->second.erase(found->second.begin());
+  if (found->second.empty()) {
+    waiters_.erase(found);
+  }
+  if (count_down(first)) {
+    woken.push_back(first);
+  }
+}
+
+std::optional<std::string> KeySpace::queue_pop(std::string_view key) {
+  const auto found = queues_.find(key);
+  if (found == queues_.end()) {
+    return std::nullopt;
+  }
+  std::string front = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) {
+    queues_.erase(found);
+  }
+  return front;
+}
+
+std::size_t KeySpace::queue_size(std::string_view key) const {
+  const auto found = queues_.find(key);
+  return found == queues_.end() ? 0 : found->second.size();
+}
+
+bool KeySpace::wait(ConnectionId connection, const std::vector<std::string_view>& keys) {
+  cancel_wait(connection);
+  Wait wait;
+  for (const auto key : keys) {
+    if (!exists(key)) {
+      wait.keys.emplace_back(key);
+    }
+  }
+  if (wait.keys.empty()) {
+    return true;
+  }
+  wait.missing = wait.keys.size();
+  for (const auto& key : wait.keys) {
+    waiters_[key].push_back(connection);
+  }
+  waits_[connection] = std::move(wait);
+  return false;
+}
+
+void KeySpace::cancel_wait(ConnectionId connection) {
+  const auto found = waits_.find(connection);
+  if (found == waits_.end()) {
+    return;
+  }
+  for (const auto& key : found->second.keys) {
+    if (const auto waiters = waiters_.find(key); waiters != waiters_.end()) {
+      std::erase(waiters->second, connection);
+      if (waiters->second.empty()) {
+        waiters_.erase(waiters);
+      }
+    }
+  }
+  waits_.erase(found);
+}
+
+std::optional<bool> KeySpace::barrier(ConnectionId connection, std::string_view key,
+                                      std::int64_t world_size, Woken& woken) {
+  // Not through add(): that would count as the key's creation and wake who came earlier.
+  const auto found = values_.find(key);
+  std::int64_t count = 1;
+  if (found != values_.end()) {
+    const auto old = parse_number(found->second);
+    if (!old) {
+      return std::nullopt;
+    }
+    count = wrapping_add(*old, 1);
+  }
+  slot(key) = std::to_string(count);
+  if (count >= world_size) {
+    created(key, woken);
+    return true;
+  }
+  cancel_wait(connection);
+  waits_[connection] = Wait{{std::string(key)}, 1};
+  waiters_[std::string(key)].push_back(connection);
+  return false;
+}
+
+void KeySpace::created(std::string_view key, Woken& woken) {
+  const auto found = waiters_.find(key);
+  if (found == waiters_.end()) {
+    return;
+  }
+  const std::vector<ConnectionId> all = std::move(found->second);
+  waiters_.erase(found);
+  for (const ConnectionId connection : all) {
+    if (count_down(connection)) {
+      woken.push_back(connection);
+    }
+  }
+}
+
+bool KeySpace::count_down(ConnectionId connection) {
+  const auto found = waits_.find(connection);
+  DDP_CHECK(found != waits_.end(), "a registered waiter has a wait");
+  DDP_CHECK(found->second.missing > 0, "a wait ends once");
+  if (--found->second.missing > 0) {
+    return false;
+  }
+  waits_.erase(found);
+  return true;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,484 @@
+#include "rendezvous/store/store_client.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "rendezvous/store/store_protocol.h"
+
+namespace ddprun {
+
+using namespace store_protocol;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+/// Milliseconds for poll(), rounded up; 0 when the deadline has passed.
+int poll_time(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
+}
+
+/// True when the socket is ready (or has failed: the next call on it tells).
+bool wait_ready(int fd, short events, Clock::time_point deadline) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const int ready = ::poll(&entry, 1, poll_time(deadline));
+    if (ready > 0) {
+      return true;
+    }
+    if (ready == 0 && Clock::now() >= deadline) {
+      return false;
+    }
+  }
+}
+
+std::string seconds_text(Clock::duration time) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  std::string text = std::to_string(ms / 1000);
+  if (ms % 1000 != 0 && ms < 10'000) {
+    text += "." + std::to_string(ms % 1000 / 100);
+  }
+  return text + " s";
+}
+
+std::string address_text(const addrinfo& info) {
+  char host[NI_MAXHOST] = "?";
+  char port[NI_MAXSERV] = "?";
+  ::getnameinfo(info.ai_addr, info.ai_addrlen, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+  const std::string text = host;
+  return (text.find(':') != std::string::npos ? "[" + text + "]" : text) + ":" + port;
+}
+
+/// One attempt to connect; errno of the failure, or 0.
+int try_connect(const addrinfo& info, Clock::time_point deadline, Fd& socket) {
+  Fd fd(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) {
+    return errno;
+  }
+  if (::connect(fd.get(), info.ai_addr, info.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) {
+      return errno;
+    }
+    if (!wait_ready(fd.get(), POLLOUT, deadline)) {
+      return ETIMEDOUT;
+    }
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+      return error;
+    }
+  }
+  // Nagle's wait for the acknowledgement of the piece before would cost 40 ms a request.
+  const int one = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  socket = std::move(fd);
+  return 0;
+}
+
+}  // namespace
+
+Result<StoreClient> StoreClient::connect(const Endpoint& endpoint, Timeout timeout) {
+  const auto begin = Clock::now();
+  const auto deadline = begin + timeout;
+  std::string last = "no address";
+  std::string address = to_text(endpoint);
+  for (auto pause = std::chrono::milliseconds(5);;
+       pause = std::min(pause * 2, std::chrono::milliseconds(500))) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int resolved =
+        ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, [](addrinfo* info) {
+      if (info != nullptr) {
+        ::freeaddrinfo(info);
+      }
+    });
+    if (resolved != 0) {
+      last = std::string("the host name does not resolve (") + ::gai_strerror(resolved) + ")";
+    }
+    for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
+      Fd socket;
+      const int error = try_connect(*info, deadline, socket);
+      address = address_text(*info);
+      if (error != 0) {
+        last = std::strerror(error);
+        continue;
+      }
+      StoreClient client(std::move(socket), address, timeout);
+      if (const auto shaken = client.handshake(deadline)) {
+        return client;
+      } else {
+        last = shaken.error().what;
+      }
+    }
+    const auto left = deadline - Clock::now();
+    if (left <= Clock::duration::zero()) {
+      break;
+    }
+    ::poll(nullptr, 0,
+           static_cast<int>(std::min<long long>(
+               pause.count(), std::chrono::ceil<std::chrono::milliseconds>(left).count())));
+  }
+  return Error{
+      "cannot connect to the store: " + last + ", tried for " + seconds_text(Clock::now() - begin),
+      to_text(endpoint) + (address == to_text(endpoint) ? "" : " (" + address + ")"),
+      "check that the agent or process that hosts it runs and can be reached"};
+}
+
+Result<void> StoreClient::handshake(Clock::time_point deadline) {
+  std::string request;
+  put_u8(request, static_cast<std::uint8_t>(Operation::validate));
+  put_u32(request, kMagic);
+  const auto nonce = static_cast<std::uint32_t>(::getpid());
+  put_u8(request, static_cast<std::uint8_t>(Operation::ping));
+  put_u32(request, nonce);
+  if (auto sent = send(request, deadline); !sent) {
+    return sent;
+  }
+  std::uint32_t echo = 0;
+  if (auto got = receive(reinterpret_cast<char*>(&echo), sizeof echo, deadline); !got) {
+    return got;
+  }
+  if (echo != nonce) {
+    return broken("what answers there is no TCPStore server");
+  }
+  return {};
+}
+
+std::string StoreClient::name(std::string_view key) const {
+  return raw_keys_ ? std::string(key) : "/" + std::string(key);
+}
+
+void StoreClient::put_keys(std::string& request, const std::vector<std::string>& keys) const {
+  put_i64(request, static_cast<std::int64_t>(keys.size()));
+  for (const auto& key : keys) {
+    put_bytes(request, name(key));
+  }
+}
+
+namespace {
+
+std::string begin(Operation operation) {
+  return std::string(1, static_cast<char>(operation));
+}
+
+}  // namespace
+
+Error StoreClient::broken(const std::string& what) {
+  socket_.reset();
+  return Error{what, "store " + peer_, {}};
+}
+
+Result<void> StoreClient::send(const std::string& request, Clock::time_point deadline) {
+  timed_out_ = false;
+  if (!socket_) {
+    return broken("the connection is closed");
+  }
+  for (std::size_t at = 0; at < request.size();) {
+    const ssize_t sent =
+        ::send(socket_.get(), request.data() + at, request.size() - at, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      at += static_cast<std::size_t>(sent);
+    } else if (errno == EAGAIN) {
+      if (!wait_ready(socket_.get(), POLLOUT, deadline)) {
+        return broken("the store does not read what it is sent");
+      }
+    } else if (errno != EINTR) {
+      return broken(std::string("the connection broke: ") + std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+Result<void> StoreClient::receive(char* bytes, std::size_t size, Clock::time_point deadline) {
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t got = ::recv(socket_.get(), bytes + at, size - at, 0);
+    if (got > 0) {
+      at += static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      return broken("the store closed the connection");
+    } else if (errno == EAGAIN) {
+      if (!wait_ready(socket_.get(), POLLIN, deadline)) {
+        timed_out_ = true;
+        return broken("no answer from the store in time");
+      }
+    } else if (errno != EINTR) {
+      return broken(std::string("the connection broke: ") + std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+Result<std::int64_t> StoreClient::receive_i64(Clock::time_point deadline) {
+  std::int64_t value = 0;
+  if (auto got = receive(reinterpret_cast<char*>(&value), sizeof value, deadline); !got) {
+    return got.error();
+  }
+  return value;
+}
+
+Result<std::string> StoreClient::receive_bytes(Clock::time_point deadline) {
+  const auto size = receive_i64(deadline);
+  if (!size) {
+    return size.error();
+  }
+  // APPEND can make a value longer than any one request may carry.
+  if (*size < 0 || *size > static_cast<std::int64_t>(kRequestBytesMax)) {
+    return broken("the store sent a length that no value has");
+  }
+  std::string bytes(static_cast<std::size_t>(*size), '\0');
+  if (auto got = receive(bytes.data(), bytes.size(), deadline); !got) {
+    return got.error();
+  }
+  return bytes;
+}
+
+Result<void> StoreClient::receive_stop(const std::string& what, Timeout timeout) {
+  const auto begin_time = Clock::now();
+  if (wait_ready(socket_.get(), POLLIN, begin_time + timeout)) {
+    char stop = 0;
+    return receive(&stop, 1, begin_time + timeout + timeout_);
+  }
+  // Take it back. The server may have answered at this very moment: then its 0 comes before the 1.
+  const auto limit = Clock::now() + std::max(timeout_, Timeout(1'000));
+  if (auto sent = send(begin(Operation::cancel_wait), limit); !sent) {
+    return sent;
+  }
+  for (char answer = kStopWaiting; answer != kWaitCanceled;) {
+    if (auto got = receive(&answer, 1, limit); !got) {
+      return got;
+    }
+  }
+  timed_out_ = true;
+  return Error{"waited " + seconds_text(timeout) + " for " + what, "store " + peer_, {}};
+}
+
+Result<void> StoreClient::set(std::string_view key, std::string_view value) {
+  std::string request = begin(Operation::set);
+  put_bytes(request, name(key));
+  put_bytes(request, value);
+  return send(request, deadline());
+}
+
+Result<std::string> StoreClient::get(std::string_view key) {
+  return get(key, timeout_);
+}
+
+Result<std::string> StoreClient::get(std::string_view key, Timeout timeout) {
+  if (auto there = wait({std::string(key)}, timeout); !there) {
+    return there.error();
+  }
+  std::string request = begin(Operation::get);
+  put_bytes(request, name(key));
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  return receive_bytes(deadline());
+}
+
+Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
+  std::string request = begin(Operation::add);
+  put_bytes(request, name(key));
+  put_i64(request, delta);
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  return receive_i64(deadline());
+}
+
+Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
+                                             std::string_view desired) {
+  std::string request = begin(Operation::compare_set);
+  put_bytes(request, name(key));
+  put_bytes(request, expected);
+  put_bytes(request, desired);
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  return receive_bytes(deadline());
+}
+
+Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
+  std::string request = begin(Operation::check);
+  put_keys(request, keys);
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  char answer = kNotReady;
+  if (auto got = receive(&answer, 1, deadline()); !got) {
+    return got.error();
+  }
+  return answer == kReady;
+}
+
+Result<void> StoreClient::wait(const std::vector<std::string>& keys, Timeout timeout) {
+  std::string request = begin(Operation::wait);
+  put_keys(request, keys);
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent;
+  }
+  std::string what = keys.empty() ? "nothing" : "key '" + keys.front() + "'";
+  if (keys.size() > 1) {
+    what += " and " + std::to_string(keys.size() - 1) + " more";
+  }
+  return receive_stop(what, timeout);
+}
+
+Result<std::int64_t> StoreClient::num_keys() {
+  if (auto sent = send(begin(Operation::num_keys), deadline()); !sent) {
+    return sent.error();
+  }
+  return receive_i64(deadline());
+}
+
+Result<bool> StoreClient::delete_key(std::string_view key) {
+  std::string request = begin(Operation::delete_key);
+  put_bytes(request, name(key));
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  const auto existed = receive_i64(deadline());
+  if (!existed) {
+    return existed.error();
+  }
+  return *existed == 1;
+}
+
+Result<void> StoreClient::append(std::string_view key, std::string_view value) {
+  std::string request = begin(Operation::append);
+  put_bytes(request, name(key));
+  put_bytes(request, value);
+  return send(request, deadline());
+}
+
+Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::string>& keys) {
+  if (auto there = wait(keys, timeout_); !there) {
+    return there.error();
+  }
+  std::string request = begin(Operation::multi_get);
+  put_keys(request, keys);
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  std::vector<std::string> values;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    auto value = receive_bytes(deadline());
+    if (!value) {
+      return value.error();
+    }
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
+Result<void> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::string request = begin(Operation::multi_set);
+  put_i64(request, static_cast<std::int64_t>(pairs.size()));
+  for (const auto& [key, value] : pairs) {
+    put_bytes(request, name(key));
+    put_bytes(request, value);
+  }
+  return send(request, deadline());
+}
+
+Result<void> StoreClient::queue_push(std::string_view key, std::string_view value) {
+  std::string request = begin(Operation::queue_push);
+  put_bytes(request, name(key));
+  put_bytes(request, value);
+  return send(request, deadline());
+}
+
+Result<std::string> StoreClient::queue_pop(std::string_view key) {
+  // Another client may take the element between our wait and our pop: then wait again.
+  const auto limit = deadline();
+  for (;;) {
+    const auto left = std::chrono::duration_cast<Timeout>(limit - Clock::now());
+    if (auto there = wait({std::string(key)}, std::max(left, Timeout(0))); !there) {
+      return there.error();
+    }
+    auto popped = queue_try_pop(key);
+    if (!popped) {
+      return popped.error();
+    }
+    if (*popped) {
+      return std::move(**popped);
+    }
+  }
+}
+
+Result<std::optional<std::string>> StoreClient::queue_try_pop(std::string_view key) {
+  std::string request = begin(Operation::queue_pop);
+  put_bytes(request, name(key));
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  const auto length = receive_i64(deadline());
+  if (!length) {
+    return length.error();
+  }
+  if (*length <= 0) {
+    return std::optional<std::string>();
+  }
+  auto front = receive_bytes(deadline());
+  if (!front) {
+    return front.error();
+  }
+  return std::optional<std::string>(std::move(*front));
+}
+
+Result<std::int64_t> StoreClient::queue_len(std::string_view key) {
+  std::string request = begin(Operation::queue_len);
+  put_bytes(request, name(key));
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent.error();
+  }
+  return receive_i64(deadline());
+}
+
+Result<std::vector<std::string>> StoreClient::list_keys() {
+  if (auto sent = send(begin(Operation::list_keys), deadline()); !sent) {
+    return sent.error();
+  }
+  const auto count = receive_i64(deadline());
+  if (!count) {
+    return count.error();
+  }
+  std::vector<std::string> keys;
+  for (std::int64_t i = 0; i < *count; ++i) {
+    auto key = receive_bytes(deadline());
+    if (!key) {
+      return key.error();
+    }
+    if (raw_keys_) {
+      keys.push_back(std::move(*key));
+    } else if (key->starts_with('/')) {
+      keys.push_back(key->substr(1));
+    }
+  }
+  return keys;
+}
+
+Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size, Timeout timeout) {
+  std::string request = begin(Operation::barrier);
+  put_bytes(request, name(key));
+  put_i64(request, world_size);
+  if (auto sent = send(request, deadline()); !sent) {
+    return sent;
+  }
+  return receive_stop(std::to_string(world_size) + " callers of barrier '" + std::string(key) + "'",
+                      timeout);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,260 @@
+#include "rendezvous/store/store_protocol.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+namespace ddprun::store_protocol {
+
+static_assert(std::endian::native == std::endian::little,
+              "the protocol is in host byte order, little-endian everywhere it is used");
+
+namespace {
+
+/// The legacy dialect's opcodes (PyTorch 1.9 .. 2.0); WATCH_KEY (7) is not served.
+constexpr std::array<std::optional<Operation>, 13> kLegacy{
+    Operation::set,        Operation::compare_set, Operation::get,       Operation::add,
+    Operation::check,      Operation::wait,        Operation::num_keys,  std::nullopt,
+    Operation::delete_key, Operation::append,      Operation::multi_get, Operation::multi_set,
+    Operation::cancel_wait};
+
+/// Reads forward over bytes that may end anywhere; remembers why it stopped.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  bool integer(T& value) {
+    if (!has(sizeof(T))) {
+      return false;
+    }
+    std::memcpy(&value, bytes_.data() + at_, sizeof(T));
+    at_ += sizeof(T);
+    return true;
+  }
+
+  bool text(std::string_view& view, std::uint64_t bytes_max) {
+    std::uint64_t length = 0;
+    if (!integer(length)) {
+      return false;
+    }
+    if (length > bytes_max) {
+      too_long_ = true;
+      return false;
+    }
+    if (!has(length)) {
+      return false;
+    }
+    view = bytes_.substr(at_, length);
+    at_ += length;
+    return true;
+  }
+
+  bool count(std::uint64_t& value) {
+    if (!integer(value)) {
+      return false;
+    }
+    too_long_ = value > kKeysMax;
+    return !too_long_;
+  }
+
+  /// At least this many bytes follow; otherwise notes how many are needed in all.
+  bool has(std::uint64_t size) {
+    needed_ = at_ + size;
+    return needed_ <= bytes_.size();
+  }
+
+  [[nodiscard]] std::size_t at() const { return at_; }
+  [[nodiscard]] std::size_t needed() const { return needed_; }
+  [[nodiscard]] bool too_long() const { return too_long_; }
+
+ private:
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  std::size_t needed_ = 0;
+  bool too_long_ = false;
+};
+
+bool read_keys(Reader& in, Request& request) {
+  std::uint64_t count = 0;
+  if (!in.count(count) || !in.has(count * sizeof(std::uint64_t))) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::string_view key;
+    if (!in.text(key, kKeyBytesMax)) {
+      return false;
+    }
+    request.keys.push_back(key);
+  }
+  return true;
+}
+
+bool read_pairs(Reader& in, Request& request) {
+  std::uint64_t count = 0;
+  if (!in.count(count) || !in.has(count * 2 * sizeof(std::uint64_t))) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::string_view key;
+    std::string_view value;
+    if (!in.text(key, kKeyBytesMax) || !in.text(value, kValueBytesMax)) {
+      return false;
+    }
+    request.keys.push_back(key);
+    request.values.push_back(value);
+  }
+  return true;
+}
+
+/// The body that belongs to the operation; false when it is not complete or too long.
+bool read_body(Reader& in, Request& request) {
+  switch (request.operation) {
+    case Operation::validate:
+    case Operation::ping: {
+      std::uint32_t word = 0;
+      const bool read = in.integer(word);
+      request.number = word;
+      return read;
+    }
+    case Operation::set:
+    case Operation::append:
+    case Operation::queue_push:
+      return in.text(request.key, kKeyBytesMax) && in.text(request.value, kValueBytesMax);
+    case Operation::compare_set:
+      return in.text(request.key, kKeyBytesMax) && in.text(request.value, kValueBytesMax) &&
+             in.text(request.desired, kValueBytesMax);
+    case Operation::get:
+    case Operation::delete_key:
+    case Operation::queue_pop:
+    case Operation::queue_len:
+      return in.text(request.key, kKeyBytesMax);
+    case Operation::add:
+    case Operation::barrier:
+      return in.text(request.key, kKeyBytesMax) && in.integer(request.number);
+    case Operation::check:
+    case Operation::wait:
+    case Operation::multi_get:
+      return read_keys(in, request);
+    case Operation::multi_set:
+      return read_pairs(in, request);
+    case Operation::num_keys:
+    case Operation::cancel_wait:
+    case Operation::list_keys:
+      return true;
+  }
+  return false;
+}
+
+std::optional<Operation> modern_operation(std::uint8_t opcode) {
+  if (opcode < static_cast<std::uint8_t>(Operation::set) ||
+      opcode > static_cast<std::uint8_t>(Operation::barrier)) {
+    return std::nullopt;  // a second VALIDATE too is an invalid command
+  }
+  return static_cast<Operation>(opcode);
+}
+
+}  // namespace
+
+void RequestParser::feed(std::string_view bytes) {
+  if (at_ > 0 && at_ == buffer_.size()) {
+    buffer_.clear();
+    at_ = 0;
+  } else if (at_ > 64 * 1024) {
+    buffer_.erase(0, at_);
+    at_ = 0;
+  }
+  buffer_ += bytes;
+}
+
+/// A modern client opens with VALIDATE and the magic. A legacy one may open with opcode 0 as well
+/// (SET), but then a key length follows, and no key is a gigabyte long.
+RequestParser::Status RequestParser::decide_dialect() {
+  constexpr std::size_t kHandshakeBytes = 1 + sizeof kMagic;
+  const std::string_view bytes = std::string_view(buffer_).substr(at_);
+  if (bytes.empty()) {
+    return Status::need_more;
+  }
+  const auto first = static_cast<std::uint8_t>(bytes.front());
+  if (first != 0) {
+    dialect_ = Dialect::legacy;
+    return first < kLegacy.size() ? Status::request : Status::malformed;
+  }
+  if (bytes.size() < kHandshakeBytes) {
+    needed_ = kHandshakeBytes;
+    return Status::need_more;
+  }
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, bytes.data() + 1, sizeof magic);
+  if (magic == kMagic) {
+    dialect_ = Dialect::modern;
+    at_ += kHandshakeBytes;
+  } else {
+    dialect_ = Dialect::legacy;
+  }
+  return Status::request;
+}
+
+RequestParser::Status RequestParser::next(Request& request) {
+  if (pending() < needed_) {
+    return Status::need_more;
+  }
+  if (dialect_ == Dialect::unknown) {
+    if (const Status decided = decide_dialect(); decided != Status::request) {
+      return decided;
+    }
+    needed_ = 1;
+    if (pending() == 0) {
+      return Status::need_more;
+    }
+  }
+  const std::string_view bytes = std::string_view(buffer_).substr(at_);
+  const auto opcode = static_cast<std::uint8_t>(bytes.front());
+  const auto operation = dialect_ == Dialect::modern ? modern_operation(opcode)
+                         : opcode < kLegacy.size()   ? kLegacy[opcode]
+                                                     : std::nullopt;
+  if (!operation) {
+    return Status::malformed;
+  }
+  request.operation = *operation;
+  request.keys.clear();
+  request.values.clear();
+  Reader in(bytes.substr(1));
+  if (!read_body(in, request)) {
+    needed_ = in.needed() + 1;
+    const bool hopeless = in.too_long() || needed_ > kRequestBytesMax;
+    return hopeless ? Status::malformed : Status::need_more;
+  }
+  at_ += 1 + in.at();
+  needed_ = 1;
+  return Status::request;
+}
+
+namespace {
+
+template <class T>
+void put(std::string& out, T value) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof value);
+}
+
+}  // namespace
+
+void put_u8(std::string& out, std::uint8_t value) {
+  out.push_back(static_cast<char>(value));
+}
+void put_u32(std::string& out, std::uint32_t value) {
+  put(out, value);
+}
+void put_i64(std::string& out, std::int64_t value) {
+  put(out, value);
+}
+void put_bytes(std::string& out, std::string_view bytes) {
+  put(out, static_cast<std::uint64_t>(bytes.size()));
+  out += bytes;
+}
+
+}  // namespace ddprun::store_protocol

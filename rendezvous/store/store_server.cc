@@ -1,0 +1,274 @@
+#include "rendezvous/store/store_server.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <unordered_map>
+#include <utility>
+
+#include "rendezvous/store/store_session.h"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+/// A connection that owes its reader more than this is not read from: it gets its replies first.
+constexpr std::size_t kOutputBytesMax = 1024 * 1024;
+/// After an accept that failed for want of descriptors: they come back when others close.
+constexpr std::chrono::milliseconds kAcceptPause{50};
+
+}  // namespace
+
+struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
+  struct Connection {
+    Connection(Impl& server, tcp::socket s, ConnectionId number)
+        : socket(std::move(s)), id(number), session(server.keys, number) {}
+    tcp::socket socket;
+    ConnectionId id;
+    StoreSession session;
+    std::string output;    // not yet taken by the socket
+    bool reading = false;  // a wait for readiness is under way
+    bool writing = false;
+    bool ending = false;  // closes as soon as the output is gone
+  };
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  explicit Impl(asio::io_context& context) : io(context), acceptor(context), pause(context) {}
+
+  // ---- accepting ----------------------------------------------------------------------------
+
+  void accept() {
+    acceptor.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
+      if (self->closed || error == asio::error::operation_aborted) {
+        return;
+      }
+      if (error) {
+        self->pause.expires_after(kAcceptPause);
+        self->pause.async_wait([self](error_code aborted) {
+          if (!aborted && !self->closed) {
+            self->accept();
+          }
+        });
+        return;
+      }
+      self->serve(std::move(socket), {});
+      self->accept();
+    });
+  }
+
+  void serve(tcp::socket socket, std::string_view first_bytes) {
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.set_option(tcp::no_delay(true), ignored);
+    const ConnectionId id{next_id++};
+    auto connection = std::make_shared<Connection>(*this, std::move(socket), id);
+    connections.emplace(id, connection);
+    if (!first_bytes.empty()) {
+      take(connection, first_bytes);
+    }
+    read(connection);
+  }
+
+  // ---- one connection -----------------------------------------------------------------------
+
+  /// Waits for readiness and then reads into a buffer that all share: an idle connection, and
+  /// there may be thousands, costs no buffer.
+  void read(const ConnectionPtr& connection) {
+    if (connection->reading || connection->ending || !connection->socket.is_open() ||
+        connection->output.size() > kOutputBytesMax) {
+      return;
+    }
+    connection->reading = true;
+    connection->socket.async_wait(tcp::socket::wait_read,
+                                  [self = shared_from_this(), connection](error_code error) {
+                                    connection->reading = false;
+                                    if (!error && !self->closed) {
+                                      self->on_readable(connection);
+                                    }
+                                  });
+  }
+
+  void on_readable(const ConnectionPtr& connection) {
+    const ssize_t size =
+        ::recv(connection->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+      close(connection);
+      return;
+    }
+    if (size > 0) {
+      take(connection, std::string_view(buffer.data(), static_cast<std::size_t>(size)));
+    }
+    read(connection);
+  }
+
+  void take(const ConnectionPtr& connection, std::string_view bytes) {
+    woken.clear();
+    const bool fine = connection->session.receive(bytes, connection->output, woken);
+    connection->ending = !fine;
+    write(connection);
+    // A copy: closing a connection below may not change what is walked over.
+    const KeySpace::Woken others = woken;
+    for (const ConnectionId id : others) {
+      if (const auto found = connections.find(id); found != connections.end()) {
+        const ConnectionPtr other = found->second;
+        other->output.push_back(store_protocol::kStopWaiting);
+        write(other);
+      }
+    }
+  }
+
+  /// Sends what the socket takes now; the rest when it is ready again.
+  void write(const ConnectionPtr& connection) {
+    std::string& output = connection->output;
+    if (connection->writing || !connection->socket.is_open()) {
+      return;
+    }
+    std::size_t at = 0;
+    while (at < output.size()) {
+      const ssize_t sent = ::send(connection->socket.native_handle(), output.data() + at,
+                                  output.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0) {
+        if (errno == EINTR) {
+          continue;
+        }
+        if (errno != EAGAIN) {
+          close(connection);
+          return;
+        }
+        break;
+      }
+      at += static_cast<std::size_t>(sent);
+    }
+    output.erase(0, at);
+    if (!output.empty()) {
+      write_later(connection);
+    } else if (connection->ending) {
+      close(connection);
+    }
+  }
+
+  void write_later(const ConnectionPtr& connection) {
+    connection->writing = true;
+    connection->socket.async_wait(tcp::socket::wait_write,
+                                  [self = shared_from_this(), connection](error_code error) {
+                                    connection->writing = false;
+                                    if (!error && !self->closed) {
+                                      self->write(connection);
+                                      self->read(connection);
+                                    }
+                                  });
+  }
+
+  void close(const ConnectionPtr& connection) {
+    error_code ignored;
+    connection->socket.close(ignored);
+    keys.cancel_wait(connection->id);
+    connections.erase(connection->id);
+  }
+
+  void close_all() {
+    closed = true;
+    error_code ignored;
+    acceptor.close(ignored);
+    pause.cancel();
+    for (auto& [id, connection] : connections) {
+      connection->socket.close(ignored);
+    }
+    connections.clear();
+  }
+
+  asio::io_context& io;
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  KeySpace keys;  // before the connections: their sessions point to it
+  std::unordered_map<ConnectionId, ConnectionPtr> connections;
+  std::uint64_t next_id = 1;
+  std::uint16_t port = 0;
+  bool closed = false;
+  std::array<char, 64 * 1024> buffer{};
+  KeySpace::Woken woken;
+};
+
+namespace {
+
+/// IPv6 with IPv4 mapped into it where the machine has IPv6, else IPv4.
+error_code bind_any(tcp::acceptor& acceptor, const tcp& protocol, std::uint16_t port) {
+  error_code error;
+  acceptor.open(protocol, error);
+  if (!error && protocol == tcp::v6()) {
+    acceptor.set_option(asio::ip::v6_only(false), error);
+  }
+  if (!error) {
+    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  }
+  if (!error) {
+    acceptor.bind(tcp::endpoint(protocol, port), error);
+  }
+  if (!error) {
+    // The kernel cuts it to net.core.somaxconn: thousands of workers connect at once.
+    acceptor.listen(65535, error);
+  }
+  if (error) {
+    error_code ignored;
+    acceptor.close(ignored);
+  }
+  return error;
+}
+
+}  // namespace
+
+StoreServer::StoreServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+StoreServer::~StoreServer() {
+  impl_->close_all();
+}
+
+Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, std::uint16_t port) {
+  auto impl = std::make_shared<Impl>(io);
+  error_code error = bind_any(impl->acceptor, tcp::v6(), port);
+  if (error) {
+    error = bind_any(impl->acceptor, tcp::v4(), port);
+  }
+  if (error) {
+    return Error{"the store cannot listen: " + error.message(), "port " + std::to_string(port),
+                 "name a free port, or 0 for any"};
+  }
+  impl->port = impl->acceptor.local_endpoint().port();
+  impl->accept();
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(impl)));
+}
+
+std::unique_ptr<StoreServer> StoreServer::without_port(asio::io_context& io) {
+  return std::unique_ptr<StoreServer>(new StoreServer(std::make_shared<Impl>(io)));
+}
+
+std::uint16_t StoreServer::port() const {
+  return impl_->port;
+}
+
+void StoreServer::adopt(Fd connection, std::string first_bytes) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const bool v6 =
+      ::getsockname(connection.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+      address.ss_family == AF_INET6;
+  tcp::socket socket(impl_->io);
+  error_code error;
+  socket.assign(v6 ? tcp::v6() : tcp::v4(), connection.get(), error);
+  if (error) {
+    return;  // not a socket that can be waited for: the descriptor closes here
+  }
+  (void)connection.release();
+  impl_->serve(std::move(socket), first_bytes);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,135 @@
+#include "rendezvous/store/store_session.h"
+
+#include <algorithm>
+
+namespace ddprun {
+
+using store_protocol::Operation;
+using store_protocol::Request;
+using store_protocol::RequestParser;
+
+bool StoreSession::receive(std::string_view bytes, std::string& reply, KeySpace::Woken& woken) {
+  parser_.feed(bytes);
+  Request request;
+  for (;;) {
+    switch (parser_.next(request)) {
+      case RequestParser::Status::need_more:
+        return true;
+      case RequestParser::Status::malformed:
+        return false;
+      case RequestParser::Status::request:
+        if (!execute(request, reply, woken) || reply.size() > kReplyBytesMax) {
+          return false;
+        }
+    }
+  }
+}
+
+bool StoreSession::execute(const Request& request, std::string& reply, KeySpace::Woken& woken) {
+  using namespace store_protocol;
+  switch (request.operation) {
+    case Operation::set:
+      keys_.set(request.key, request.value, woken);
+      return true;
+    case Operation::compare_set:
+      put_bytes(reply, keys_.compare_set(request.key, request.value, request.desired, woken));
+      return true;
+    case Operation::get:
+      // A missing key is an empty value, as libuv's server has it; clients wait before they get.
+      put_bytes(reply, keys_.get(request.key).value_or(std::string_view()));
+      return true;
+    case Operation::add: {
+      const auto value = keys_.add(request.key, request.number, woken);
+      if (value) {
+        put_i64(reply, *value);
+      }
+      return value.has_value();
+    }
+    case Operation::num_keys:
+      put_i64(reply, static_cast<std::int64_t>(keys_.size()));
+      return true;
+    case Operation::delete_key:
+      put_i64(reply, keys_.remove(request.key) ? 1 : 0);
+      return true;
+    case Operation::append:
+      keys_.append(request.key, request.value, woken);
+      return true;
+    case Operation::cancel_wait:
+      keys_.cancel_wait(id_);
+      put_u8(reply, kWaitCanceled);
+      return true;
+    case Operation::ping:
+      put_u32(reply, static_cast<std::uint32_t>(request.number));
+      return true;
+    case Operation::queue_push:
+      keys_.queue_push(request.key, request.value, woken);
+      return true;
+    case Operation::queue_pop: {
+      put_i64(reply, static_cast<std::int64_t>(keys_.queue_size(request.key)));
+      if (const auto front = keys_.queue_pop(request.key)) {
+        put_bytes(reply, *front);
+      }
+      return true;
+    }
+    case Operation::queue_len:
+      put_i64(reply, static_cast<std::int64_t>(keys_.queue_size(request.key)));
+      return true;
+    case Operation::barrier: {
+      const auto complete = keys_.barrier(id_, request.key, request.number, woken);
+      if (complete && *complete) {
+        put_u8(reply, kStopWaiting);
+      }
+      return complete.has_value();
+    }
+    case Operation::check:
+    case Operation::wait:
+    case Operation::multi_get:
+    case Operation::multi_set:
+    case Operation::list_keys:
+      return execute_on_many(request, reply, woken);
+    case Operation::validate:
+      return false;
+  }
+  return false;
+}
+
+bool StoreSession::execute_on_many(const Request& request, std::string& reply,
+                                   KeySpace::Woken& woken) {
+  using namespace store_protocol;
+  switch (request.operation) {
+    case Operation::check: {
+      const bool ready = std::all_of(request.keys.begin(), request.keys.end(),
+                                     [this](std::string_view key) { return keys_.exists(key); });
+      put_u8(reply, ready ? kReady : kNotReady);
+      return true;
+    }
+    case Operation::wait:
+      if (keys_.wait(id_, request.keys)) {
+        put_u8(reply, kStopWaiting);
+      }
+      return true;
+    case Operation::multi_get:
+      for (const auto key : request.keys) {
+        put_bytes(reply, keys_.get(key).value_or(std::string_view()));
+        if (reply.size() > kReplyBytesMax) {
+          return false;
+        }
+      }
+      return true;
+    case Operation::multi_set:
+      for (std::size_t i = 0; i < request.keys.size(); ++i) {
+        keys_.set(request.keys[i], request.values[i], woken);
+      }
+      return true;
+    default: {  // list_keys
+      const auto names = keys_.keys();
+      put_i64(reply, static_cast<std::int64_t>(names.size()));
+      for (const auto name : names) {
+        put_bytes(reply, name);
+      }
+      return true;
+    }
+  }
+}
+
+}  // namespace ddprun
