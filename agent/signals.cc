@@ -31,8 +31,8 @@ constexpr std::array kNames = {
     Name{SIGCHLD, "SIGCLD"},
 };
 
-/// The kernel's highest; the C library keeps 32 and 33 for itself.
-constexpr int kLastSignal = 64;
+/// Of what a wait status can hold.
+constexpr int kLastNumber = 127;
 
 }  // namespace
 
@@ -90,13 +90,13 @@ const char* signal_name(int number) {
   }
   // Made once, since the caller gets a pointer that stays.
   static const auto nameless = [] {
-    std::array<std::array<char, 16>, kLastSignal + 1> texts{};
-    for (int i = 0; i <= kLastSignal; ++i) {
+    std::array<std::array<char, 16>, kLastNumber + 1> texts{};
+    for (int i = 0; i <= kLastNumber; ++i) {
       std::snprintf(texts[i].data(), texts[i].size(), "signal %d", i);
     }
     return texts;
   }();
-  return number >= 0 && number <= kLastSignal ? nameless[number].data() : "an unknown signal";
+  return number >= 0 && number <= kLastNumber ? nameless[number].data() : "an unknown signal";
 }
 
 }  // namespace ddprun
