@@ -79,10 +79,10 @@ void kill_tree(pid_t top, bool by_group, ProcessTree& tree, std::set<pid_t>& gro
   std::vector<pid_t> line{top};
   for (std::size_t next = 0; next < line.size(); ++next) {
     const pid_t pid = line[next];
+    ::kill(pid, SIGKILL);
     if (by_group) {
       kill_group_of(pid, groups_done);
     }
-    ::kill(pid, SIGKILL);
     const std::vector<pid_t> children = tree.children(pid);
     line.insert(line.end(), children.begin(), children.end());
   }

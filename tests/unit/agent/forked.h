@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -32,6 +33,9 @@ class Forked {
     }
     std::fflush(nullptr);
     pid_ = ::fork();
+    if (pid_ < 0) {
+      std::abort();  // never let kill() see a -1
+    }
     if (pid_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);

@@ -164,6 +164,7 @@ TEST_CASE("a signal that comes while the two part is not lost", "[agent]") {
   for (int round = 0; round < 30; ++round) {
     Forked guardian([] {
       ::setpgid(0, 0);
+      stderr_to("/dev/null");
       std::signal(SIGTERM, SIG_IGN);  // until run_under_guardian blocks it
       say("soon");
       return run_under_guardian([] {
