@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 // Memory is shared with the child below, which runs on a stack that AddressSanitizer knows nothing

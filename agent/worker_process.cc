@@ -107,12 +107,14 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(
   if (error) {
     return *launch.failure;
   }
-  // detach() at once: ~basic_process kills one pid, not its group, and then blocks.
-  auto impl = std::make_shared<Impl>(Impl{started.detach(), std::move(on_exit)});
+  // ~basic_process kills one pid, not its group, and then blocks: so take the handle out at once.
+  auto handle = started.detach();  // allowed: Boost's word for it; no thread, no coroutine
+  auto impl = std::make_shared<Impl>(Impl{std::move(handle), std::move(on_exit)});
   impl->handle.async_wait([impl](const boost::system::error_code& wait_error, int wait_status) {
     impl->ended(wait_error, wait_status);
   });
-  return std::unique_ptr<WorkerProcess>(new WorkerProcess(std::move(impl)));
+  auto* const worker = new WorkerProcess(std::move(impl));  // allowed: its constructor is private
+  return std::unique_ptr<WorkerProcess>(worker);
 }
 
 WorkerProcess::WorkerProcess(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

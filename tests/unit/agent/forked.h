@@ -14,10 +14,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <ostream>
 #include <string>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/membership/failure.h"
+
+namespace ddprun {
+
+/// For Catch2's reports.
+inline std::ostream& operator<<(std::ostream& out, const ExitStatus& end) {
+  return out << (end.kind == ExitStatus::Kind::exited ? "exit code " : "signal ") << end.value;
+}
+
+}  // namespace ddprun
 
 namespace ddprun::test {
 

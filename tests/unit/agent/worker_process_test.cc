@@ -13,6 +13,7 @@
 #include <optional>
 #include <sstream>
 
+#include "agent/orphans.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -292,6 +293,19 @@ TEST_CASE("a worker that is dropped is killed with its group and reaped, in sile
     worker->reset();
     io.run_for(Forked::kPatience);
     return !told && no_children() ? 0 : 1;
+  });
+  CHECK(agent.all_gone_within(Forked::kPatience));
+  CHECK(agent.end().success());
+}
+
+TEST_CASE("a loop may end before its worker, which is left to kill_descendants", "[agent]") {
+  Forked agent([] {
+    {
+      boost::asio::io_context io;
+      const auto worker = WorkerProcess::spawn(io, shell("exec sleep 1000"), [](ExitStatus) {});
+      io.poll();
+    }
+    return kill_descendants({}, std::chrono::seconds(1)) && no_children() ? 0 : 1;
   });
   CHECK(agent.all_gone_within(Forked::kPatience));
   CHECK(agent.end().success());
