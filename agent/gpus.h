@@ -7,14 +7,22 @@
 
 namespace ddprun {
 
-/// Asks NVML (libnvidia-ml.so.1 by dlopen), then /proc/driver/nvidia/gpus, then /dev/nvidia<n>; an
-/// entry list in CUDA_VISIBLE_DEVICES (indices, GPU-/MIG- names; an invalid entry hides it and all
-/// after it, as CUDA does; empty or -1: none) limits it. 0 is an answer, not an error.
 struct GpuCount {
   int count = 0;
   /// What was looked for and found, as a clause for an error message.
   std::string how;
 };
-GpuCount count_gpus(const char* cuda_visible_devices);
+
+/// Where the driver shows its GPUs; other places are for tests.
+struct GpuPlaces {
+  std::string nvml = "libnvidia-ml.so.1";
+  std::string proc_gpus = "/proc/driver/nvidia/gpus";
+  std::string dev = "/dev";
+};
+
+/// Asks NVML (by dlopen), then /proc/driver/nvidia/gpus, then /dev/nvidia<n>; the first that knows
+/// a GPU is believed. `cuda_visible_devices` (nullptr: not set) limits it, as in visible_devices.h:
+/// an invalid entry hides itself and all after it; empty or -1: none. 0 is an answer, not an error.
+GpuCount count_gpus(const char* cuda_visible_devices, const GpuPlaces& places = {});
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// Host: what this machine is: its name, its addresses, the processors we may use.
+// Host: what this machine is: its name, and the processors that we may use.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ namespace ddprun {
 class SignalSource {
  public:
   /// `on_signal` is called on the loop for each of `numbers` that arrives. SIGPIPE is ignored for
-  /// the whole process (workers get its default back).
+  /// the whole process (workers get its default back). A number that no process can catch (SIGKILL,
+  /// SIGSTOP) or that does not exist is passed over.
   SignalSource(boost::asio::io_context& io, const std::vector<int>& numbers,
                std::function<void(int)> on_signal);
   ~SignalSource();
@@ -23,7 +24,7 @@ class SignalSource {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 /// "SIGTERM" -> 15, also without the SIG; 0 when this system has no such signal.

@@ -34,14 +34,16 @@ class WorkerProcess {
   static Result<std::unique_ptr<WorkerProcess>> spawn(boost::asio::io_context& io,
                                                       const SpawnRequest& request,
                                                       std::function<void(ExitStatus)> on_exit);
-  /// A process still running is killed with its group (SIGKILL); never blocks.
+  /// A process still running is killed with its group (SIGKILL), without a call of on_exit; the
+  /// loop reaps it, or kill_descendants where the loop runs no more. Never blocks.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   [[nodiscard]] pid_t pid() const;
   [[nodiscard]] bool running() const;
-  /// To the whole process group; nothing happens to a reaped process or its reused pid.
+  /// To the whole process group; nothing happens to a reaped process or its reused pid. A group
+  /// that is stopped is continued after a signal that asks it to end (TERM, INT, HUP, QUIT).
   void signal(int number);
 
  private:

@@ -1,0 +1,54 @@
+// ProcessTree: whose child is whose, as /proc has it at the moment of asking. No history: a
+// process may be gone, or have a new parent, by the time its caller looks at the answer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+/// The fields that we need of /proc/PID/stat.
+struct ProcStat {
+  std::string name;  ///< the command's name, at most 15 bytes
+  char state = '?';  ///< R, S, D, Z, T ...
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+};
+
+/// None when the text is no stat line. The name may hold spaces, brackets and line ends.
+std::optional<ProcStat> parse_proc_stat(std::string_view text);
+
+/// None when there is no such process (any more).
+std::optional<ProcStat> read_proc_stat(pid_t pid);
+
+class ProcessTree {
+ public:
+  enum class Source : std::uint8_t {
+    kernel_lists,  ///< /proc/PID/task/TID/children: costs only what it finds
+    scan,          ///< all of /proc/*/stat, once per object: kernels without CONFIG_PROC_CHILDREN
+  };
+  /// The better one that this kernel has.
+  static Source best_source();
+
+  explicit ProcessTree(Source source) : source_(source) {}
+
+  /// Of all threads of `parent`, zombies included. The kernel's lists may miss a child while its
+  /// siblings are being reaped; so ask again until the answer is what you wait for.
+  std::vector<pid_t> children(pid_t parent);
+
+ private:
+  std::vector<pid_t> listed(pid_t parent) const;
+  std::vector<pid_t> scanned(pid_t parent);
+
+  Source source_;
+  std::optional<std::map<pid_t, std::vector<pid_t>>> scan_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+#include "agent/host.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/agent/forked.h"
+
+namespace ddprun {
+namespace {
+
+TEST_CASE("the host name is the kernel's", "[agent]") {
+  char name[256] = {};
+  REQUIRE(::gethostname(name, sizeof(name) - 1) == 0);
+  CHECK(host_name() == name);
+}
+
+TEST_CASE("a process bound to one processor may use one", "[agent]") {
+  test::Forked bound([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    return ::sched_setaffinity(0, sizeof(one), &one) == 0 ? usable_cpus() : 99;
+  });
+  CHECK(bound.end() == ExitStatus{ExitStatus::Kind::exited, 1});
+  CHECK(usable_cpus() >= 1);
+}
+
+}  // namespace
+}  // namespace ddprun

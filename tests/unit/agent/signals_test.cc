@@ -1,0 +1,98 @@
+#include "agent/signals.h"
+
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <string>
+
+#include "tests/unit/agent/forked.h"
+
+namespace ddprun {
+namespace {
+
+TEST_CASE("signals have numbers by name, with SIG and without", "[agent]") {
+  CHECK(signal_number("SIGTERM") == 15);
+  CHECK(signal_number("TERM") == 15);
+  CHECK(signal_number("SIGCLD") == SIGCHLD);
+  CHECK(signal_number("SIGIOT") == SIGABRT);
+  for (const char* none : {"", "SIG", "sigterm", "SIGNOTHING", "15", "SIGTER", "SIGTERMS"}) {
+    CAPTURE(none);
+    CHECK(signal_number(none) == 0);
+  }
+}
+
+TEST_CASE("every signal of this system has the name that the C library gives it", "[agent]") {
+  for (int number = 1; number < 32; ++number) {
+    CAPTURE(number);
+    const std::string name = signal_name(number);
+    CHECK(signal_number(name.c_str()) == number);
+    const char* const of_libc = ::sigabbrev_np(number);
+    REQUIRE(of_libc != nullptr);
+    // glibc says POLL where everybody else, kill -l included, says IO.
+    if (number != SIGIO) {
+      CHECK(name == std::string("SIG") + of_libc);
+    }
+  }
+  CHECK(std::string(signal_name(15)) == "SIGTERM");
+  CHECK(std::string(signal_name(40)) == "signal 40");
+  CHECK(std::string(signal_name(64)) == "signal 64");
+  CHECK(std::string(signal_name(77)) == "signal 77");
+}
+
+TEST_CASE("a signal becomes one event on the loop, again and again", "[agent]") {
+  boost::asio::io_context io;
+  std::vector<int> seen;
+  SignalSource source(io, {SIGUSR1, SIGUSR2}, [&](int number) {
+    seen.push_back(number);
+    if (seen.size() == 1) {
+      ::raise(SIGUSR2);
+    } else {
+      io.stop();
+    }
+  });
+  ::raise(SIGUSR1);
+  io.run_for(test::Forked::kPatience);
+  CHECK(seen == std::vector<int>{SIGUSR1, SIGUSR2});
+}
+
+TEST_CASE("a source that is destroyed with a signal on its way stays silent", "[agent]") {
+  boost::asio::io_context io;
+  int events = 0;
+  auto source =
+      std::make_unique<SignalSource>(io, std::vector<int>{SIGUSR1}, [&](int) { ++events; });
+  SECTION("before the loop has seen it") {
+    ::raise(SIGUSR1);
+    source.reset();
+  }
+  SECTION("by its own callback") {
+    int inner = 0;
+    source = std::make_unique<SignalSource>(io, std::vector<int>{SIGUSR2}, [&](int) {
+      ++inner;
+      source.reset();
+    });
+    ::raise(SIGUSR2);
+    io.run_for(test::Forked::kPatience);
+    CHECK(inner == 1);
+  }
+  io.restart();
+  io.run_for(test::Forked::kPatience);  // returns at once: nothing is left to wait for
+  CHECK(events == 0);
+}
+
+TEST_CASE("SIGPIPE is ignored once there is a source, and SIGKILL in its list harms nothing",
+          "[agent]") {
+  test::Forked child([] {
+    std::signal(SIGPIPE, SIG_DFL);
+    boost::asio::io_context io;
+    const SignalSource source(io, {SIGTERM, SIGKILL, SIGSTOP, 0, 1000}, [](int) {});
+    ::raise(SIGPIPE);
+    return 5;
+  });
+  CHECK(child.end() == ExitStatus{ExitStatus::Kind::exited, 5});
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,350 @@
+#include "agent/worker_process.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "agent/orphans.h"
+#include "tests/unit/agent/forked.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Forked;
+using Kind = ExitStatus::Kind;
+
+class WorkDir {
+ public:
+  WorkDir() {
+    char name[] = "/tmp/ddprun-worker-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~WorkDir() { fs::remove_all(path_); }
+  WorkDir(const WorkDir&) = delete;
+  WorkDir& operator=(const WorkDir&) = delete;
+  [[nodiscard]] std::string operator/(const char* name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+void write_file(const std::string& path, const std::string& text, mode_t mode) {
+  std::ofstream(path) << text;
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+}
+
+SpawnRequest shell(const std::string& script) {
+  return {"/bin/sh", {"sh", "-c", script}, {"PATH=/usr/bin:/bin"}, "", ""};
+}
+
+std::optional<ExitStatus> run(const SpawnRequest& request) {
+  boost::asio::io_context io;
+  std::optional<ExitStatus> end;
+  const auto worker = WorkerProcess::spawn(io, request, [&](ExitStatus status) { end = status; });
+  REQUIRE(worker.has_value());
+  io.run_for(Forked::kPatience);
+  return end;
+}
+
+bool no_children() {
+  return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
+}
+
+std::string spawn_error(const SpawnRequest& request) {
+  boost::asio::io_context io;
+  const auto worker = WorkerProcess::spawn(io, request, [](ExitStatus) { FAIL("it never ran"); });
+  REQUIRE_FALSE(worker.has_value());
+  CHECK(no_children());
+  CHECK(io.run() == 0);
+  return worker.error().sentence();
+}
+
+TEST_CASE("an exit code and a signal of the same number are told apart", "[agent]") {
+  CHECK(run(shell("exit 9")) == ExitStatus{Kind::exited, 9});
+  CHECK(run(shell("kill -KILL $$")) == ExitStatus{Kind::signalled, 9});
+  CHECK(run(shell("exit 0")) == ExitStatus{Kind::exited, 0});
+  CHECK(run(shell("exit 255")) == ExitStatus{Kind::exited, 255});
+  CHECK(run(shell("kill -SEGV $$")) == ExitStatus{Kind::signalled, SIGSEGV});
+  CHECK(no_children());
+}
+
+TEST_CASE("a program that cannot be executed is an error that says why", "[agent]") {
+  const WorkDir dir;
+  using Catch::Contains;
+  CHECK_THAT(spawn_error({dir / "none", {"none"}, {}, "", ""}),
+             Contains(dir / "none") && Contains("there is no such program"));
+  CHECK_THAT(spawn_error({"/tmp", {"tmp"}, {}, "", ""}), Contains("this is a directory"));
+  write_file(dir / "plain", "#!/bin/sh\n", 0644);
+  CHECK_THAT(spawn_error({dir / "plain", {"plain"}, {}, "", ""}), Contains("chmod +x"));
+  write_file(dir / "garbage", "\x01\x02\x03 garbage", 0755);
+  CHECK_THAT(spawn_error({dir / "garbage", {"garbage"}, {}, "", ""}),
+             Contains("neither a program for this machine nor a script"));
+  write_file(dir / "lost", "#!/nonexistent/python\n", 0755);
+  CHECK_THAT(spawn_error({dir / "lost", {"lost"}, {}, "", ""}), Contains("interpreter"));
+  CHECK_THAT(spawn_error({dir / "plain/below", {"below"}, {}, "", ""}),
+             Contains("Not a directory"));
+  const std::string huge(4 << 20, 'x');
+  CHECK_THAT(spawn_error({"/bin/true", {"true", huge}, {}, "", ""}), Contains("larger than"));
+}
+
+TEST_CASE("a log file that cannot be opened is an error that names it", "[agent]") {
+  auto request = shell("exit 0");
+  request.stdout_path = "/nonexistent/stdout.log";
+  CHECK_THAT(spawn_error(request), Catch::Contains("/nonexistent/stdout.log: cannot write"));
+  request.stdout_path.clear();
+  request.stderr_path = "/nonexistent/stderr.log";
+  CHECK_THAT(spawn_error(request), Catch::Contains("/nonexistent/stderr.log: cannot write"));
+}
+
+TEST_CASE("a failed exec prints nothing of the parent's twice", "[agent]") {
+  Forked agent([] {
+    std::printf("only once;");
+    boost::asio::io_context io;
+    const auto worker = WorkerProcess::spawn(io, {"/nonexistent", {"x"}, {}, "", ""}, nullptr);
+    return worker ? 1 : 0;
+  });
+  CHECK(agent.all_gone_within(Forked::kPatience));
+  CHECK(agent.text() == "only once;");
+  CHECK(agent.end().success());
+}
+
+TEST_CASE("a worker gets its arguments and its environment as they are, and no others", "[agent]") {
+  const WorkDir dir;
+  SpawnRequest request{"/usr/bin/env", {"env"}, {"B=two words", "A=", "A="}, dir / "out", ""};
+  CHECK(run(request)->success());
+  CHECK(content(dir / "out") == "B=two words\nA=\nA=\n");
+  request = {"/bin/sh",
+             {"sh", "-c", "printf '<%s>' \"$0\" \"$@\"", "a b", "", "*"},
+             {},
+             dir / "arguments",
+             ""};
+  CHECK(run(request)->success());
+  CHECK(content(dir / "arguments") == "<a b><><*>");
+}
+
+TEST_CASE("a worker writes its own files, after what they hold already", "[agent]") {
+  const WorkDir dir;
+  write_file(dir / "out", "before\n", 0644);
+  auto request = shell("echo to-out; echo to-err >&2");
+  request.stdout_path = dir / "out";
+  request.stderr_path = dir / "err";
+  CHECK(run(request)->success());
+  CHECK(content(dir / "out") == "before\nto-out\n");
+  CHECK(content(dir / "err") == "to-err\n");
+  request.stdout_path = request.stderr_path = dir / "both";
+  CHECK(run(request)->success());
+  CHECK(content(dir / "both") == "to-out\nto-err\n");
+}
+
+TEST_CASE("nothing but the three standard streams reaches a worker", "[agent]") {
+  const WorkDir dir;
+  // Without O_CLOEXEC, as a careless library opens them; one of them far up.
+  const Fd low(::open("/dev/null", O_RDWR));
+  const Fd high(::fcntl(low.get(), F_DUPFD, 700));
+  REQUIRE(high.get() >= 700);
+  SpawnRequest request{"/bin/ls", {"ls", "/proc/self/fd"}, {}, dir / "out", dir / "out"};
+  CHECK(run(request)->success());
+  // 3 is the directory that ls is reading.
+  CHECK(content(dir / "out") == "0\n1\n2\n3\n");
+}
+
+TEST_CASE("a standard stream that the agent has not is /dev/null to the worker", "[agent]") {
+  const WorkDir dir;
+  Forked agent([&] {
+    ::close(STDIN_FILENO);
+    ::close(STDERR_FILENO);
+    auto request = shell("readlink /proc/self/fd/0 /proc/$$/fd/2");
+    request.stdout_path = dir / "out";
+    boost::asio::io_context io;
+    int code = 1;
+    const auto worker =
+        WorkerProcess::spawn(io, request, [&](ExitStatus status) { code = status.value; });
+    io.run_for(Forked::kPatience);
+    return code;
+  });
+  CHECK(agent.end().success());
+  CHECK(content(dir / "out") == "/dev/null\n/dev/null\n");
+}
+
+TEST_CASE("a worker has no signal blocked or ignored, whatever its agent has", "[agent]") {
+  const WorkDir dir;
+  Forked agent([&] {
+    sigset_t some;
+    ::sigemptyset(&some);
+    ::sigaddset(&some, SIGUSR1);
+    ::sigaddset(&some, SIGRTMIN + 3);
+    ::pthread_sigmask(SIG_BLOCK, &some, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);
+    std::signal(SIGUSR2, [](int) {});
+    boost::asio::io_context io;
+    int code = 1;
+    const auto worker = WorkerProcess::spawn(
+        io, {"/bin/grep", {"grep", "^Sig[BI]", "/proc/self/status"}, {}, dir / "out", ""},
+        [&](ExitStatus status) { code = status.value; });
+    io.run_for(Forked::kPatience);
+    sigset_t after;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &after);
+    const bool unchanged = ::sigismember(&after, SIGUSR1) == 1 &&
+                           ::sigismember(&after, SIGTERM) == 0 &&
+                           std::signal(SIGHUP, SIG_DFL) == SIG_IGN;
+    return unchanged ? code : 2;
+  });
+  CHECK(agent.end() == ExitStatus{Kind::exited, 0});
+  CHECK(content(dir / "out") == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+}
+
+TEST_CASE("a worker leads a session and a process group of its own", "[agent]") {
+  boost::asio::io_context io;
+  auto worker = WorkerProcess::spawn(io, shell("exec sleep 1000"), nullptr);
+  REQUIRE(worker.has_value());
+  const pid_t pid = (*worker)->pid();
+  CHECK(::getsid(pid) == pid);
+  CHECK(::getpgid(pid) == pid);
+  CHECK((*worker)->running());
+  worker->reset();
+  io.run_for(Forked::kPatience);
+  CHECK(no_children());
+}
+
+TEST_CASE("a signal reaches the worker's whole group, a stopped one too", "[agent]") {
+  Forked agent([] {
+    boost::asio::io_context io;
+    int code = 1;
+    const auto worker =
+        WorkerProcess::spawn(io, shell("sleep 1000 & kill -STOP $$; echo never; wait"),
+                             [&](ExitStatus status) { code = status.torchrun_code(); });
+    siginfo_t info{};
+    ::waitid(P_PID, static_cast<id_t>((*worker)->pid()), &info, WSTOPPED | WNOWAIT);
+    (*worker)->signal(SIGTERM);
+    io.run_for(Forked::kPatience);
+    return code == -SIGTERM ? 0 : 1;
+  });
+  CHECK(agent.all_gone_within(Forked::kPatience));
+  CHECK(agent.text().empty());
+  CHECK(agent.end().success());
+}
+
+TEST_CASE("the end is told once, and signals to the dead do nothing", "[agent]") {
+  boost::asio::io_context io;
+  int told = 0;
+  std::unique_ptr<WorkerProcess> worker;
+  auto spawned = WorkerProcess::spawn(io, shell("exit 3"), [&](ExitStatus status) {
+    ++told;
+    CHECK(status == ExitStatus{Kind::exited, 3});
+    CHECK_FALSE(worker->running());
+    // Its pid may be another process's by now: this very process is sure to be alive.
+    worker->signal(SIGKILL);
+  });
+  REQUIRE(spawned.has_value());
+  worker = *std::move(spawned);
+  io.run_for(Forked::kPatience);
+  io.restart();
+  io.run_for(Forked::kPatience);
+  CHECK(told == 1);
+}
+
+TEST_CASE("a callback may destroy its worker", "[agent]") {
+  boost::asio::io_context io;
+  std::unique_ptr<WorkerProcess> worker;
+  auto spawned = WorkerProcess::spawn(io, shell("exit 0"), [&](ExitStatus) { worker.reset(); });
+  REQUIRE(spawned.has_value());
+  worker = *std::move(spawned);
+  io.run_for(Forked::kPatience);
+  CHECK(worker == nullptr);
+  CHECK(no_children());
+}
+
+TEST_CASE("a worker that was reaped by somebody else is not signalled any more", "[agent]") {
+  boost::asio::io_context io;
+  std::optional<ExitStatus> end;
+  const auto worker =
+      WorkerProcess::spawn(io, shell("exec sleep 1000"), [&](ExitStatus status) { end = status; });
+  REQUIRE(worker.has_value());
+  ::kill((*worker)->pid(), SIGKILL);
+  REQUIRE(::waitpid((*worker)->pid(), nullptr, 0) == (*worker)->pid());
+  (*worker)->signal(SIGTERM);
+  io.run_for(Forked::kPatience);
+  CHECK(end == ExitStatus{Kind::signalled, SIGKILL});
+}
+
+TEST_CASE("a worker that is dropped is killed with its group and reaped, in silence", "[agent]") {
+  Forked agent([] {
+    boost::asio::io_context io;
+    bool told = false;
+    auto worker = WorkerProcess::spawn(io, shell("trap '' TERM; sleep 1000 & echo up; wait"),
+                                       [&](ExitStatus) { told = true; });
+    worker->reset();
+    io.run_for(Forked::kPatience);
+    return !told && no_children() ? 0 : 1;
+  });
+  CHECK(agent.all_gone_within(Forked::kPatience));
+  CHECK(agent.end().success());
+}
+
+TEST_CASE("a loop may end before its worker, which is left to kill_descendants", "[agent]") {
+  Forked agent([] {
+    {
+      boost::asio::io_context io;
+      const auto worker = WorkerProcess::spawn(io, shell("exec sleep 1000"), [](ExitStatus) {});
+      io.poll();
+    }
+    return kill_descendants({}, std::chrono::seconds(1)) && no_children() ? 0 : 1;
+  });
+  CHECK(agent.all_gone_within(Forked::kPatience));
+  CHECK(agent.end().success());
+}
+
+TEST_CASE("a worker dies with its agent, deaf or not", "[agent]") {
+  Forked agent([] {
+    boost::asio::io_context io;
+    const auto worker = WorkerProcess::spawn(
+        io, shell("trap '' TERM HUP INT; echo up; exec sleep 1000"), [](ExitStatus) {});
+    io.run_for(Forked::kPatience);
+    return 1;
+  });
+  CHECK(agent.lines(1) == "up\n");
+  ::kill(agent.pid(), SIGKILL);
+  CHECK(agent.all_gone_within(std::chrono::seconds(1)));
+}
+
+TEST_CASE("64 workers start and end in one loop", "[agent]") {
+  boost::asio::io_context io;
+  int succeeded = 0;
+  std::vector<std::unique_ptr<WorkerProcess>> workers;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 64; ++i) {
+    auto worker = WorkerProcess::spawn(io, {"/bin/true", {"true"}, {}, "", ""},
+                                       [&](ExitStatus end) { succeeded += end.success(); });
+    REQUIRE(worker.has_value());
+    workers.push_back(*std::move(worker));
+  }
+  const auto started = std::chrono::steady_clock::now();
+  io.run_for(Forked::kPatience);
+  const auto ended = std::chrono::steady_clock::now();
+  CHECK(succeeded == 64);
+  const auto us = [](auto time) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  };
+  WARN("started in " << us(started - start) << " us, all ended in " << us(ended - start) << " us");
+  CHECK(started - start < std::chrono::seconds(2));
+}
+
+}  // namespace
+}  // namespace ddprun
