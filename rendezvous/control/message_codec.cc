@@ -359,9 +359,8 @@ Result<Message> decode_as(std::size_t index, std::string_view payload) {
 
 std::string encode(const Message& message) {
   Writer writer;
-  std::visit(
-      [&](const auto& kind) { fields(Tag<std::decay_t<decltype(kind)>>{}, writer, kind); },
-      message);
+  std::visit([&](const auto& kind) { fields(Tag<std::decay_t<decltype(kind)>>{}, writer, kind); },
+             message);
   return frame(static_cast<std::uint8_t>(message.index() + 1), writer.bytes());
 }
 
