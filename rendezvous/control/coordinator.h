@@ -68,8 +68,8 @@ class Coordinator {
 
  private:
   struct Impl;
-  explicit Coordinator(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Coordinator(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace ddprun

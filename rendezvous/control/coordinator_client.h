@@ -13,6 +13,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/world.h"
 
 namespace boost::asio {
@@ -23,25 +24,6 @@ class logger;
 }
 
 namespace ddprun {
-
-/// What a node says of itself in its hello. The second half must be equal on all nodes: a node
-/// that disagrees is rejected with a reason that names the field and both values.
-struct NodeDescription {
-  std::string host_name;
-  std::int32_t agent_pid = 0;
-  int local_world_size = 1;
-  std::string role;
-  std::optional<int> node_rank;
-  bool hosts_coordinator = false;
-
-  std::string job_id;
-  int min_nodes = 1;
-  int max_nodes = 1;
-  int max_restarts = 0;
-  /// Program and arguments as the user wrote them, joined by blanks (paths may differ by node, so
-  /// the program is its file name).
-  std::string program;
-};
 
 /// What the coordinator tells the agent. Called on the loop, one at a time. An order for another
 /// attempt than the newest is never passed on.

@@ -1,0 +1,387 @@
+#include "rendezvous/control/connection.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kReadBytes = 16 * 1024;
+/// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
+constexpr int kReadsPerTurn = 16;
+
+std::string seconds_text(std::chrono::nanoseconds duration) {
+  const auto tenths = std::chrono::round<milliseconds>(duration).count() / 100;
+  return std::to_string(tenths / 10) + (tenths % 10 != 0 ? "." + std::to_string(tenths % 10) : "") +
+         " s";
+}
+
+bool has_unread_bytes(int socket) {
+  int bytes = 0;
+  return ::ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+std::string broke(int errno_value) {
+  return std::string("its connection broke: ") + std::strerror(errno_value);
+}
+
+}  // namespace
+
+std::shared_ptr<Connection> Connection::create(asio::io_context& io, Fd socket,
+                                               ConnectionOptions options, Handlers handlers) {
+  return std::shared_ptr<Connection>(
+      new Connection(io, std::move(socket), options, std::move(handlers)));
+}
+
+Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions options,
+                       Handlers handlers)
+    : options_(options),
+      handlers_(std::move(handlers)),
+      socket_(io),
+      timer_(io),
+      reader_(options.frame_bytes_max),
+      heard_at_(Clock::now()),
+      next_beat_(heard_at_),
+      preamble_pending_(options.expect_preamble) {
+  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  boost::system::error_code failed;
+  socket_.assign(socket.get(), failed);
+  if (!failed) {
+    (void)socket.release();
+  }
+}
+
+void Connection::start() {
+  if (!socket_.is_open()) {
+    end("its socket cannot be watched");
+    return;
+  }
+  if (preamble_pending_) {
+    arm_timer();
+  } else {
+    begin_heartbeat();
+  }
+  wait_readable();
+}
+
+int Connection::native_handle() {
+  return socket_.native_handle();
+}
+
+// --- Reading --------------------------------------------------------------------------------
+
+void Connection::wait_readable() {
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](boost::system::error_code failed) {
+                       if (!failed && !self->over_) {
+                         self->on_readable();
+                       }
+                     });
+}
+
+void Connection::on_readable() {
+  // No buffer per connection: thousands of them are idle, and one is read at a time.
+  std::array<char, kReadBytes> buffer;
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    const ssize_t size = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
+      break;
+    }
+    if (size <= 0) {
+      end(size == 0 ? "its connection closed" : broke(errno));
+      return;
+    }
+    heard_at_ = Clock::now();
+    if (!lingering_) {
+      take_bytes({buffer.data(), static_cast<std::size_t>(size)});
+    }
+    if (over_) {
+      return;
+    }
+    if (static_cast<std::size_t>(size) < buffer.size()) {
+      break;  // a short read means that the socket is empty; the wait looks again
+    }
+  }
+  wait_readable();
+}
+
+void Connection::take_bytes(std::string_view bytes) {
+  if (preamble_pending_) {
+    const std::size_t taken = std::min(kPreambleBytes - preamble_.size(), bytes.size());
+    preamble_.append(bytes.substr(0, taken));
+    bytes.remove_prefix(taken);
+    const PreambleCheck check = check_preamble(preamble_);
+    if (check.verdict == PreambleVerdict::incomplete) {
+      return;
+    }
+    if (check.verdict != PreambleVerdict::good) {
+      handlers_.no_preamble(check, std::move(preamble_) + std::string(bytes));
+      return;
+    }
+    preamble_pending_ = false;
+    preamble_ = {};
+    begin_heartbeat();
+  }
+  const bool sound = reader_.feed(bytes, [this](std::uint8_t type, std::string_view payload) {
+    return take_frame(type, payload);
+  });
+  if (!sound) {
+    end("it broke the protocol: a frame has an impossible length");
+  }
+}
+
+/// False when nothing more is to be read.
+bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
+  auto decoded = decode(type, payload);
+  if (!decoded) {
+    end("it broke the protocol: " + decoded.error().what);
+    return false;
+  }
+  if (const auto* beat = std::get_if<message::Beat>(&*decoded)) {
+    const bool told_now = beat->timeout != peer_timeout_;
+    peer_timeout_ = beat->timeout;
+    if (!options_.beats) {
+      send(encode(message::Beat{options_.heartbeat_timeout}));
+    } else if (told_now) {
+      next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
+      arm_timer();
+    }
+  } else {
+    handlers_.message(std::move(*decoded));
+  }
+  return !over_ && !lingering_;
+}
+
+// --- Writing --------------------------------------------------------------------------------
+
+void Connection::send(std::string_view bytes) {
+  if (over_ || lingering_ || !socket_.is_open()) {
+    return;
+  }
+  if (write_queue_.empty()) {
+    // The usual case: the socket takes it all, and nothing is copied. An error shows again when
+    // the wait below looks, so that it is dealt with at one place.
+    const ssize_t size =
+        ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    if (bytes.empty()) {
+      return;
+    }
+  }
+  if (write_queue_.size() - written_ + bytes.size() > kWriteQueueBytesMax) {
+    end("it does not read what it is sent");
+    return;
+  }
+  write_queue_ += bytes;
+  wait_writable();
+}
+
+void Connection::wait_writable() {
+  if (write_waiting_) {
+    return;
+  }
+  write_waiting_ = true;
+  socket_.async_wait(asio::posix::stream_descriptor::wait_write,
+                     [self = shared_from_this()](boost::system::error_code failed) {
+                       self->write_waiting_ = false;
+                       if (!failed && !self->over_) {
+                         self->on_writable();
+                       }
+                     });
+}
+
+void Connection::on_writable() {
+  const ssize_t size = ::send(socket_.native_handle(), write_queue_.data() + written_,
+                              write_queue_.size() - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (size < 0 && errno != EAGAIN && errno != EINTR) {
+    // The reading side tells how it ended, after what the peer may have said last.
+    written_ = write_queue_.size();
+  }
+  written_ += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+  if (written_ < write_queue_.size()) {
+    wait_writable();
+    return;
+  }
+  write_queue_ = {};
+  written_ = 0;
+  if (lingering_) {
+    ::shutdown(socket_.native_handle(), SHUT_WR);
+  }
+}
+
+// --- Time -----------------------------------------------------------------------------------
+
+bool Connection::heart_beats() const {
+  return heartbeat_on_ && options_.heartbeat_timeout.count() > 0;
+}
+
+milliseconds Connection::beat_interval() const {
+  milliseconds shorter = options_.heartbeat_timeout;
+  if (peer_timeout_.count() > 0) {
+    shorter = std::min(shorter, peer_timeout_);
+  }
+  return std::max(shorter / 3, milliseconds(1));
+}
+
+void Connection::begin_heartbeat() {
+  heartbeat_on_ = true;
+  heard_at_ = next_beat_ = Clock::now();
+  arm_timer();
+}
+
+void Connection::arm_timer() {
+  auto due = Clock::time_point::max();
+  if (lingering_) {
+    due = linger_ends_;
+  } else if (heart_beats()) {
+    due = heard_at_ + options_.heartbeat_timeout;
+    if (options_.beats) {
+      due = std::min(due, next_beat_);
+    }
+  } else if (preamble_pending_ && options_.preamble_timeout.count() > 0) {
+    due = heard_at_ + options_.preamble_timeout;
+  }
+  if (over_ || due == Clock::time_point::max()) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(due);
+  timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
+    if (!failed && !self->over_) {
+      self->on_timer();
+    }
+  });
+}
+
+void Connection::on_timer() {
+  const auto now = Clock::now();
+  if (lingering_) {
+    if (now >= linger_ends_) {
+      end("it did not read its last message");
+      return;
+    }
+  } else if (heart_beats()) {
+    const auto silent_for = now - heard_at_;
+    if (silent_for >= options_.heartbeat_timeout) {
+      if (!has_unread_bytes(socket_.native_handle())) {
+        end("it was silent for " + seconds_text(silent_for), silent_for);
+        return;
+      }
+      heard_at_ = now;  // this process itself was late, not the peer
+    }
+    if (options_.beats && now >= next_beat_) {
+      next_beat_ = now + beat_interval();
+      send(encode(message::Beat{options_.heartbeat_timeout}));
+    }
+  } else if (preamble_pending_ && now - heard_at_ >= options_.preamble_timeout) {
+    handlers_.no_preamble({PreambleVerdict::incomplete, 0}, std::move(preamble_));
+    return;
+  }
+  arm_timer();
+}
+
+// --- The end --------------------------------------------------------------------------------
+
+void Connection::end(std::string why, std::chrono::nanoseconds silent_for) {
+  if (over_) {
+    return;
+  }
+  close();
+  silenced_ = false;  // one call is still owed
+  asio::post(timer_.get_executor(), [self = shared_from_this(), why = std::move(why), silent_for] {
+    if (!self->silenced_) {
+      self->silenced_ = true;
+      self->handlers_.ended({why, silent_for});
+    }
+  });
+}
+
+void Connection::close() {
+  silenced_ = true;
+  if (over_) {
+    return;
+  }
+  over_ = true;
+  timer_.cancel();
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  write_queue_ = {};
+}
+
+void Connection::close_after_flush() {
+  if (over_ || lingering_) {
+    return;
+  }
+  lingering_ = true;
+  linger_ends_ = Clock::now() + kLingerMax;
+  if (write_queue_.empty()) {
+    ::shutdown(socket_.native_handle(), SHUT_WR);
+  }
+  arm_timer();
+}
+
+Fd Connection::release() {
+  DDP_CHECK(!over_, "a connection that is over has no socket to hand over");
+  silenced_ = true;
+  over_ = true;
+  timer_.cancel();
+  return Fd(socket_.release());
+}
+
+// --- Addresses ------------------------------------------------------------------------------
+
+namespace {
+
+std::string address_text(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &address, sizeof v4);
+    ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+  } else if (address.ss_family == AF_INET6) {
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, &address, sizeof v6);
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) != 0;
+    ::inet_ntop(mapped ? AF_INET : AF_INET6, v6.sin6_addr.s6_addr + (mapped ? 12 : 0), text.data(),
+                text.size());
+  }
+  return text.data();
+}
+
+}  // namespace
+
+std::string local_address_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return address_text(address);
+}
+
+std::string peer_address_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return address_text(address);
+}
+
+bool is_loopback_text(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+}  // namespace ddprun

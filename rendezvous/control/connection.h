@@ -1,0 +1,120 @@
+// Connection: a stream of messages over one connected socket, with a heartbeat and a bounded write
+// queue. Used at both ends; internal to control.
+//
+// Liveness. The beating side (the agent) sends a Beat every third of the shorter of both timeouts,
+// the other side answers each at once; each side takes the other for lost when nothing at all has
+// come for its own timeout. One timer a connection, re-armed only when it fires: an idle connection
+// costs its beats and nothing else. A socket pair has timeout 0: no beats, its end of file
+// suffices.
+//
+// Handlers are called on the loop, never from inside send() or close().
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/control/frame.h"
+#include "rendezvous/control/message.h"
+
+namespace ddprun {
+
+/// Bytes that a peer may leave unread before it counts as dead: the largest frame, and some more.
+inline constexpr std::size_t kWriteQueueBytesMax = 2 * kCoordinatorFrameBytesMax;
+/// How long a connection that is being closed in order may take to read what it was sent.
+inline constexpr std::chrono::seconds kLingerMax{2};
+
+struct ConnectionOptions {
+  bool expect_preamble = true;
+  /// Who says nothing for this long after connecting is no agent; 0 = no limit.
+  std::chrono::milliseconds preamble_timeout{0};
+  std::chrono::milliseconds heartbeat_timeout{0};
+  bool beats = false;
+  std::size_t frame_bytes_max = kAgentFrameBytesMax;
+};
+
+/// Why a connection is over.
+struct ConnectionEnd {
+  std::string why;                        ///< a clause: "its connection closed"
+  std::chrono::nanoseconds silent_for{};  ///< larger than zero: it fell silent
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Handlers {
+    std::function<void(message::Message)> message;
+    /// The first bytes are no preamble of this version: all bytes read so far. Also called, with
+    /// `incomplete` and what there is, when preamble_timeout has passed. Nothing more is read
+    /// until the handler has released the connection or closed it, in order or at once.
+    std::function<void(PreambleCheck, std::string bytes)> no_preamble;
+    /// Once, unless close() or release() came first.
+    std::function<void(ConnectionEnd)> ended;
+  };
+
+  static std::shared_ptr<Connection> create(boost::asio::io_context& io, Fd socket,
+                                            ConnectionOptions options, Handlers handlers);
+  /// Begins to read, and to beat once the preamble is there. Once.
+  void start();
+
+  /// Queues bytes (frames, a preamble). Ignored when the connection is over.
+  void send(std::string_view bytes);
+  /// Closes at once. No handler is called any more.
+  void close();
+  /// Closes after all that was sent has been read by the peer, or kLingerMax; what comes in is
+  /// dropped. `ended` is called then.
+  void close_after_flush();
+  /// Hands the socket over, in non-blocking mode. No handler is called any more.
+  Fd release();
+  [[nodiscard]] int native_handle();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Connection(boost::asio::io_context& io, Fd socket, ConnectionOptions options, Handlers handlers);
+
+  void wait_readable();
+  void on_readable();
+  void take_bytes(std::string_view bytes);
+  bool take_frame(std::uint8_t type, std::string_view payload);
+  void wait_writable();
+  void on_writable();
+  void begin_heartbeat();
+  void arm_timer();
+  void on_timer();
+  void end(std::string why, std::chrono::nanoseconds silent_for = {});
+  [[nodiscard]] bool heart_beats() const;
+  [[nodiscard]] std::chrono::milliseconds beat_interval() const;
+
+  ConnectionOptions options_;
+  Handlers handlers_;
+  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::steady_timer timer_;
+  FrameReader reader_;
+  std::string preamble_;     ///< its bytes until it is whole
+  std::string write_queue_;  ///< what the socket did not take yet
+  std::size_t written_ = 0;  ///< bytes at the front of write_queue_ that are gone
+  Clock::time_point heard_at_;
+  Clock::time_point next_beat_;
+  Clock::time_point linger_ends_;
+  std::chrono::milliseconds peer_timeout_{0};  ///< as told by its Beat; 0 = unknown
+  bool preamble_pending_;
+  bool heartbeat_on_ = false;
+  bool write_waiting_ = false;
+  bool lingering_ = false;
+  bool over_ = false;      ///< nothing is read, written or timed any more
+  bool silenced_ = false;  ///< the owner wants no more calls
+};
+
+/// A socket's own address and its peer's, numeric; IPv4 mapped into IPv6 is unmapped. Empty for
+/// sockets without such addresses.
+std::string local_address_of(int socket);
+std::string peer_address_of(int socket);
+/// True for 127.0.0.0/8 and ::1.
+bool is_loopback_text(const std::string& address);
+
+}  // namespace ddprun

@@ -1,0 +1,178 @@
+#include "rendezvous/control/coordinator_client.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/connection.h"
+#include "rendezvous/control/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+bool is_socket_pair(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+         address.ss_family == AF_UNIX;
+}
+
+}  // namespace
+
+struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient::Impl> {
+  Impl(NodeDescription description, CoordinatorOrders the_orders,
+       std::shared_ptr<spdlog::logger> the_log)
+      : node(std::move(description)), orders(std::move(the_orders)), log(std::move(the_log)) {}
+
+  void connect(boost::asio::io_context& io, Fd socket, bool greeted,
+               std::chrono::milliseconds heartbeat_timeout) {
+    const bool local = is_socket_pair(socket.get());
+    where = local ? "coordinator in this agent" : "coordinator at " + peer_address_of(socket.get());
+    ConnectionOptions how;
+    how.expect_preamble = !greeted;
+    how.preamble_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
+    how.heartbeat_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
+    how.beats = true;
+    how.frame_bytes_max = kCoordinatorFrameBytesMax;
+    // The connection is owned here and closed before this object dies, so `this` is safe; a
+    // handler that runs meanwhile holds a reference of its own (see on_message).
+    connection = Connection::create(
+        io, std::move(socket), how,
+        {[this](message::Message said) { on_message(std::move(said)); },
+         [this](PreambleCheck check, const std::string& bytes) { on_no_preamble(check, bytes); },
+         [this](const ConnectionEnd& end) { lose(end.why); }});
+    connection->start();
+    if (!greeted) {
+      connection->send(preamble() + encode(message::Hello{node}));
+    }
+  }
+
+  // --- What the coordinator says ------------------------------------------------------------
+
+  void on_message(message::Message said) {
+    const auto alive = shared_from_this();  // an order may end in the death of its client
+    std::visit([this](auto& order) { obey(std::move(order)); }, said);
+  }
+
+  void obey(message::Accepted) {}
+
+  void obey(message::Rejected order) {
+    end();
+    orders.rejected(Error{order.why, where, order.todo});
+  }
+
+  void obey(message::Assigned order) {
+    if (newest && order.world.attempt <= *newest) {
+      log->warn("ignored an assignment of attempt {}, which is over", number(order.world.attempt));
+      return;
+    }
+    newest = order.world.attempt;
+    orders.assign(order.world);
+  }
+
+  void obey(message::Stop order) {
+    if (newest == order.attempt) {
+      orders.stop(order.attempt, order.reason);
+    }
+  }
+
+  void obey(message::Finish order) {
+    end();
+    orders.finish(order.summary);
+  }
+
+  void obey(message::Waiting order) { orders.waiting(order.text); }
+
+  template <class Other>
+  void obey(Other) {
+    lose("it broke the protocol: it said what only an agent says");
+  }
+
+  void on_no_preamble(PreambleCheck check, const std::string& bytes) {
+    const auto alive = shared_from_this();
+    if (check.verdict == PreambleVerdict::other_version) {
+      end();
+      orders.rejected(Error{"it speaks version " + std::to_string(check.version) +
+                                " of the control protocol, but this agent speaks version " +
+                                std::to_string(kProtocolVersion),
+                            where, "install the same ddprun on all nodes"});
+      return;
+    }
+    lose(bytes.empty() ? "it does not answer" : "it does not speak ddprun's control protocol");
+  }
+
+  void lose(const std::string& why) {
+    const auto alive = shared_from_this();
+    if (!over) {
+      end();
+      orders.lost(Error{"the coordinator was lost: " + why, where, {}});
+    }
+  }
+
+  void end() {
+    over = true;
+    connection->close();
+  }
+
+  void say(const message::Message& said) {
+    if (!over) {
+      connection->send(encode(said));
+    }
+  }
+
+  NodeDescription node;
+  CoordinatorOrders orders;
+  std::shared_ptr<spdlog::logger> log;
+  std::string where;
+  std::shared_ptr<Connection> connection;
+  std::optional<AttemptNumber> newest;  ///< the last attempt assigned
+  bool over = false;
+};
+
+std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
+    boost::asio::io_context& io, Fd connection, bool greeted, NodeDescription node,
+    std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
+    std::shared_ptr<spdlog::logger> log) {
+  DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
+  DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
+  auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
+  impl->connect(io, std::move(connection), greeted, heartbeat_timeout);
+  return std::unique_ptr<CoordinatorClient>(new CoordinatorClient(std::move(impl)));
+}
+
+CoordinatorClient::CoordinatorClient(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+CoordinatorClient::~CoordinatorClient() {
+  impl_->end();
+}
+
+void CoordinatorClient::workers_started(AttemptNumber attempt) {
+  impl_->say(message::Started{attempt});
+}
+
+void CoordinatorClient::worker_failed(AttemptNumber attempt, FailureRecord record) {
+  impl_->say(message::Failed{attempt, std::move(record)});
+}
+
+void CoordinatorClient::workers_finished(AttemptNumber attempt, TrainingProgress progress) {
+  impl_->say(message::Finished{attempt, progress});
+}
+
+void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
+                                        TrainingProgress progress) {
+  const int dropped = bound_records(records);
+  impl_->say(message::Stopped{attempt, std::move(records), dropped, progress});
+}
+
+void CoordinatorClient::request_stop(int signal) {
+  impl_->say(message::StopRequest{signal});
+}
+
+void CoordinatorClient::give_up(const Error& why) {
+  impl_->say(message::GiveUp{why.sentence()});
+}
+
+}  // namespace ddprun

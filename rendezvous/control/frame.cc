@@ -1,0 +1,103 @@
+#include "rendezvous/control/frame.h"
+
+#include <algorithm>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+std::size_t frame_length(std::string_view header) {
+  DDP_CHECK(header.size() >= kLengthBytes, "the length is whole");
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(header[i])) << (8 * i);
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string preamble(std::uint16_t version) {
+  std::string bytes(kPreambleMagic);
+  bytes += static_cast<char>(version & 0xff);
+  bytes += static_cast<char>(version >> 8);
+  DDP_CHECK(bytes.size() == kPreambleBytes, "a preamble has eight bytes");
+  return bytes;
+}
+
+PreambleCheck check_preamble(std::string_view bytes) {
+  const std::size_t magic = std::min(bytes.size(), kPreambleMagic.size());
+  if (bytes.substr(0, magic) != kPreambleMagic.substr(0, magic)) {
+    return {PreambleVerdict::stranger, 0};
+  }
+  if (bytes.size() < kPreambleBytes) {
+    return {PreambleVerdict::incomplete, 0};
+  }
+  const auto version = static_cast<std::uint16_t>(static_cast<unsigned char>(bytes[6]) |
+                                                  static_cast<unsigned char>(bytes[7]) << 8);
+  return {version == kProtocolVersion ? PreambleVerdict::good : PreambleVerdict::other_version,
+          version};
+}
+
+std::string frame(std::uint8_t type, std::string_view payload) {
+  const std::size_t length = payload.size() + 1;
+  DDP_CHECK(length <= 0xffffffff, "a length fits into four bytes");
+  std::string bytes;
+  bytes.reserve(kLengthBytes + length);
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    bytes += static_cast<char>(length >> (8 * i) & 0xff);
+  }
+  bytes += static_cast<char>(type);
+  bytes += payload;
+  return bytes;
+}
+
+bool FrameReader::feed(std::string_view bytes, const OnFrame& on_frame) {
+  while (!bytes.empty()) {
+    if (partial_.empty() && bytes.size() >= kLengthBytes) {
+      // The usual case: whole frames, read where they lie.
+      const std::size_t length = frame_length(bytes);
+      if (length == 0 || length > max_) {
+        return false;
+      }
+      if (bytes.size() - kLengthBytes >= length) {
+        const std::string_view body = bytes.substr(kLengthBytes, length);
+        bytes.remove_prefix(kLengthBytes + length);
+        if (!on_frame(static_cast<std::uint8_t>(body[0]), body.substr(1))) {
+          return true;
+        }
+        continue;
+      }
+    }
+    std::size_t wanted = kLengthBytes;
+    if (partial_.size() >= kLengthBytes) {
+      wanted += frame_length(partial_);
+    }
+    DDP_CHECK(partial_.size() < wanted, "a whole frame is handed out at once");
+    const std::size_t taken = std::min(wanted - partial_.size(), bytes.size());
+    partial_.append(bytes.substr(0, taken));
+    bytes.remove_prefix(taken);
+    if (partial_.size() < kLengthBytes) {
+      return true;
+    }
+    const std::size_t length = frame_length(partial_);
+    if (length == 0 || length > max_) {
+      return false;
+    }
+    if (partial_.size() == kLengthBytes + length) {
+      // Moved out first, so that an idle connection keeps no buffer.
+      const std::string whole = std::move(partial_);
+      partial_ = {};
+      const std::string_view body = std::string_view(whole).substr(kLengthBytes);
+      if (!on_frame(static_cast<std::uint8_t>(body[0]), body.substr(1))) {
+        return true;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace ddprun

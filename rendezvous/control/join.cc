@@ -1,0 +1,469 @@
+#include "rendezvous/control/join.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/connection.h"
+#include "rendezvous/control/frame.h"
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kPauseFirst{50};
+constexpr milliseconds kPauseMax{1'000};
+/// A host that drops packets answers nothing; the next address may.
+constexpr milliseconds kConnectTimeout{3'000};
+/// A coordinator answers a hello at once; its agent may just be starting.
+constexpr milliseconds kAnswerTimeout{5'000};
+/// How long a taken port of this machine may be a job that is just ending, or an agent that is
+/// just starting; and how long a peer may answer in other words than ours before it is final.
+constexpr milliseconds kTakenPatience{5'000};
+constexpr milliseconds kStrangerPatience{15'000};
+/// People are told after this long, then at doubled intervals, and when the reason changes.
+constexpr milliseconds kReportFirst{5'000};
+/// A Rejected frame with both of its sentences.
+constexpr std::size_t kAnswerBytesMax = 8 * 1024;
+
+/// Why one try did not reach a coordinator.
+enum class Obstacle : std::uint8_t {
+  none,
+  unresolved,
+  refused,
+  unreachable,
+  mute,
+  closed,
+  stranger
+};
+
+struct Trouble {
+  Obstacle obstacle = Obstacle::none;
+  std::string what;  ///< a clause
+};
+
+Trouble connect_trouble(const error_code& failed) {
+  if (failed == asio::error::connection_refused) {
+    return {Obstacle::refused, "connection refused"};
+  }
+  std::string text = failed.message();
+  std::transform(text.begin(), text.begin() + 1, text.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(c)); });
+  return {Obstacle::unreachable, text};
+}
+
+std::string advice(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::unresolved:
+      return "check the host name, or give the endpoint by its numeric address";
+    case Obstacle::refused:
+      return "start the agent on that host, or check the endpoint's host and port";
+    case Obstacle::unreachable:
+      return "check that the host is up, and the network and firewalls between the nodes";
+    case Obstacle::mute:
+    case Obstacle::closed:
+    case Obstacle::stranger:
+      return "choose a port that no other program uses";
+    case Obstacle::none:
+      break;
+  }
+  return {};
+}
+
+std::string seconds_text(std::chrono::nanoseconds duration) {
+  return std::to_string(std::chrono::round<seconds>(duration).count()) + " s";
+}
+
+}  // namespace
+
+class JoinAttempt {
+ public:
+  struct State;
+  std::shared_ptr<State> state;
+};
+
+struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
+  using Clock = std::chrono::steady_clock;
+
+  State(asio::io_context& the_io, JoinRequest the_request,
+        std::function<void(Result<Joined>)> the_done, std::shared_ptr<spdlog::logger> the_log)
+      : io(the_io),
+        request(std::move(the_request)),
+        done(std::move(the_done)),
+        log(std::move(the_log)),
+        resolver(the_io),
+        socket(the_io),
+        timer(the_io),
+        started(Clock::now()) {}
+
+  /// Handlers of earlier rounds find that they are late, and do nothing.
+  template <class Handler>
+  auto in_round(std::uint64_t round, Handler handler) {
+    return [self = shared_from_this(), round, handler](error_code failed, std::size_t n = 0) {
+      if (self->done && self->round_number == round) {
+        handler(*self, failed, n);
+      }
+    };
+  }
+
+  // --- Where --------------------------------------------------------------------------------
+
+  void resolve() {
+    addresses.clear();
+    next_address = 0;
+    const std::string& host = request.endpoint.host;
+    literal = true;
+    error_code not_numeric;
+    const auto numeric = asio::ip::make_address(host, not_numeric);
+    if (!not_numeric) {
+      addresses = {numeric};
+    } else if (host == "localhost") {  // loopback by definition; no resolver, no file is asked
+      addresses = {asio::ip::address_v4::loopback(), asio::ip::address_v6::loopback()};
+    } else if (literal = false; request.is_host == true) {
+      bind();  // told to host: whatever the name means, peers may come by any interface
+      return;
+    } else {
+      resolver.async_resolve(
+          host, "", [self = shared_from_this()](error_code failed, tcp::resolver::results_type r) {
+            if (self->done) {
+              self->on_resolved(failed, r);
+            }
+          });
+      return;
+    }
+    decide();
+  }
+
+  void on_resolved(const error_code& failed, const tcp::resolver::results_type& results) {
+    for (const auto& result : results) {
+      const auto address = result.endpoint().address();
+      if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
+        addresses.push_back(address);
+      }
+    }
+    if (failed || addresses.empty()) {
+      again({Obstacle::unresolved,
+             "the name cannot be resolved (" +
+                 (failed ? failed.message() : std::string("it has no address")) + ")"});
+      return;
+    }
+    decide();
+  }
+
+  void decide() {
+    const auto own = std::find_if(addresses.begin(), addresses.end(), [](const auto& address) {
+      return is_own_address(address.to_string());
+    });
+    if (request.is_host == true) {
+      bind();
+    } else if (!request.is_host && own != addresses.end()) {
+      std::rotate(addresses.begin(), own, own + 1);
+      bind();
+    } else {
+      knock();
+    }
+  }
+
+  // --- As host ------------------------------------------------------------------------------
+
+  void bind() {
+    may_host = true;
+    const std::uint16_t port = request.endpoint.port;
+    // A name that means loopback on its own machine (127.0.1.1 in Debian's /etc/hosts) means
+    // something else on the others: only who writes a loopback address wants loopback alone.
+    const bool loopback = literal && addresses.front().is_loopback();
+    Listening listening =
+        loopback ? listen_at(addresses.front().to_string(), port) : listen_everywhere(port);
+    if (listening.socket) {
+      Endpoint bound{addresses.empty() ? "::" : addresses.front().to_string(),
+                     port_of(listening.socket)};
+      succeed(JoinedAsHost{std::move(listening.socket), std::move(bound)});
+    } else if (listening.errno_value != EADDRINUSE) {
+      fail(errno_error(listening.errno_value, "cannot listen here", where(),
+                       "choose another port, or another host for the endpoint"));
+    } else if (request.is_host == true) {
+      again({Obstacle::refused, "the port is in use"});
+    } else {
+      knock();  // whoever has the port may be the coordinator
+    }
+  }
+
+  // --- As client ----------------------------------------------------------------------------
+
+  void knock() {
+    DDP_CHECK(!addresses.empty(), "there is an address to try");
+    address = addresses[next_address];
+    next_address = (next_address + 1) % addresses.size();
+    const std::uint64_t round = begin_round();
+    limit(kConnectTimeout, [](State& self) {
+      self.again({Obstacle::unreachable, "no answer (host down, or packets dropped)"});
+    });
+    socket.async_connect(tcp::endpoint(address, request.endpoint.port),
+                         in_round(round, [](State& self, error_code failed, std::size_t) {
+                           if (failed) {
+                             self.again(connect_trouble(failed));
+                           } else {
+                             self.say_hello();
+                           }
+                         }));
+  }
+
+  void say_hello() {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    limit(kAnswerTimeout, [](State& self) {
+      self.again({Obstacle::mute,
+                  "something listens there but does not answer: it does not speak "
+                  "ddprun's protocol, or its host is stopped"});
+    });
+    hello = preamble() + encode(message::Hello{request.node});
+    asio::async_write(socket, asio::buffer(hello),
+                      in_round(round_number, [](State&, error_code, std::size_t) {
+                        // An error shows again in the read.
+                      }));
+    // Exactly the answer and no byte more: what follows belongs to the client that takes over.
+    read(kPreambleBytes, [](State& self) { self.on_preamble(); });
+  }
+
+  void on_preamble() {
+    const PreambleCheck check = check_preamble(answer);
+    if (check.verdict == PreambleVerdict::other_version) {
+      fail(Error{"the coordinator speaks version " + std::to_string(check.version) +
+                     " of the control protocol, but this agent speaks version " +
+                     std::to_string(kProtocolVersion),
+                 where(), "install the same ddprun on all nodes"});
+    } else if (check.verdict != PreambleVerdict::good) {
+      again(speaks_otherwise());
+    } else {
+      read(kFrameHeaderBytes, [](State& self) { self.on_header(); });
+    }
+  }
+
+  void on_header() {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      length |= static_cast<std::size_t>(static_cast<unsigned char>(answer[i])) << (8 * i);
+    }
+    answer_type = static_cast<std::uint8_t>(answer[4]);
+    if (length == 0 || length > kAnswerBytesMax) {
+      again(speaks_otherwise());
+    } else if (length == 1) {
+      answer.clear();
+      on_answer();
+    } else {
+      read(length - 1, [](State& self) { self.on_answer(); });
+    }
+  }
+
+  void on_answer() {
+    auto decoded = decode(answer_type, answer);
+    if (decoded && std::holds_alternative<message::Accepted>(*decoded)) {
+      const std::string peer = to_text(Endpoint{address.to_string(), request.endpoint.port});
+      error_code failed;
+      const int fd = socket.release(failed);
+      if (failed) {
+        again({Obstacle::closed, "the connection broke: " + failed.message()});
+        return;
+      }
+      succeed(JoinedAsClient{Fd(fd), peer});
+    } else if (decoded && std::holds_alternative<message::Rejected>(*decoded)) {
+      const auto& rejected = std::get<message::Rejected>(*decoded);
+      fail(Error{"the coordinator rejected this node: " + rejected.why, where(), rejected.todo});
+    } else {
+      again(speaks_otherwise());
+    }
+  }
+
+  static Trouble speaks_otherwise() {
+    return {Obstacle::stranger, "something listens there but does not speak ddprun's protocol"};
+  }
+
+  /// Reads exactly `size` bytes into `answer`, then goes on.
+  void read(std::size_t size, void (*next)(State&)) {
+    answer.resize(size);
+    asio::async_read(socket, asio::buffer(answer),
+                     in_round(round_number, [next](State& self, error_code failed, std::size_t n) {
+                       if (!failed) {
+                         next(self);
+                       } else if (n > 0 && check_preamble(self.answer.substr(0, n)).verdict ==
+                                               PreambleVerdict::stranger) {
+                         self.again(speaks_otherwise());
+                       } else {
+                         self.again({Obstacle::closed,
+                                     "something listens there but closes the connection without "
+                                     "an answer"});
+                       }
+                     }));
+  }
+
+  // --- Trying again -------------------------------------------------------------------------
+
+  void again(Trouble now) {
+    (void)begin_round();  // whatever is still under way is of no interest any more
+    const auto at = Clock::now();
+    if (now.obstacle != trouble.obstacle) {
+      obstacle_since = at;
+    }
+    const bool changed = now.what != trouble.what;
+    trouble = std::move(now);
+    const auto tried = at - started;
+    if (is_final(at)) {
+      fail(verdict(tried));
+      return;
+    }
+    if (tried >= kReportFirst && (changed || at >= next_report)) {
+      log->warn("waiting for the coordinator at {}: {}, tried for {}", where(), trouble.what,
+                seconds_text(tried));
+      next_report = at + tried;  // doubles
+    }
+    const auto left = request.join_timeout - tried;
+    timer.expires_after(std::clamp<Clock::duration>(left, milliseconds(1), pause));
+    pause = may_host ? kPauseFirst : std::min(2 * pause, kPauseMax);
+    timer.async_wait(in_round(round_number, [](State& self, error_code failed, std::size_t) {
+      if (failed) {
+        return;
+      }
+      if (self.next_address == 0) {
+        self.resolve();  // all were tried; a name may mean another address by now
+      } else {
+        self.knock();
+      }
+    }));
+  }
+
+  /// On this machine a taken port is either ours or not, and a few seconds tell. Elsewhere a peer
+  /// may come up at any time, also behind a proxy that accepts and closes.
+  bool is_final(Clock::time_point at) {
+    if (may_host) {
+      if (!taken_since) {
+        taken_since = at;
+      }
+      return trouble.obstacle == Obstacle::stranger || trouble.obstacle == Obstacle::mute ||
+             at - *taken_since >= kTakenPatience;
+    }
+    return at - started >= request.join_timeout ||
+           (trouble.obstacle == Obstacle::stranger && at - obstacle_since >= kStrangerPatience);
+  }
+
+  Error verdict(Clock::duration tried) const {
+    const std::string for_long = ", tried for " + seconds_text(tried);
+    if (may_host) {
+      return Error{"port " + std::to_string(request.endpoint.port) +
+                       " is taken by another program (" + trouble.what + for_long + ")",
+                   where(), "choose another port, or 0 for any free one"};
+    }
+    return Error{"cannot reach the coordinator: " + trouble.what + for_long, where(),
+                 advice(trouble.obstacle)};
+  }
+
+  /// "n1 (10.0.0.1) port 29400"
+  [[nodiscard]] std::string where() const {
+    const std::string& host = request.endpoint.host;
+    const std::string numeric =
+        !addresses.empty() && trouble.obstacle != Obstacle::unresolved
+            ? (address.is_unspecified() ? addresses.front() : address).to_string()
+            : std::string();
+    return host + (numeric.empty() || numeric == host ? "" : " (" + numeric + ")") + " port " +
+           std::to_string(request.endpoint.port);
+  }
+
+  // --- Ends and rounds ----------------------------------------------------------------------
+
+  void succeed(Joined joined) {
+    cancel_all();
+    std::exchange(done, nullptr)(std::move(joined));
+  }
+
+  void fail(Error error) {
+    cancel_all();
+    std::exchange(done, nullptr)(std::move(error));
+  }
+
+  void cancel_all() {
+    (void)begin_round();
+    resolver.cancel();
+  }
+
+  std::uint64_t begin_round() {
+    error_code ignored;
+    socket.close(ignored);
+    timer.cancel();
+    return ++round_number;
+  }
+
+  void limit(milliseconds time, void (*late)(State&)) {
+    timer.expires_after(time);
+    timer.async_wait(in_round(round_number, [late](State& self, error_code failed, std::size_t) {
+      if (!failed) {
+        late(self);
+      }
+    }));
+  }
+
+  asio::io_context& io;
+  JoinRequest request;
+  std::function<void(Result<Joined>)> done;
+  std::shared_ptr<spdlog::logger> log;
+  tcp::resolver resolver;
+  tcp::socket socket;
+  asio::steady_timer timer;
+  Clock::time_point started;
+  std::vector<asio::ip::address> addresses;
+  std::size_t next_address = 0;
+  asio::ip::address address;  ///< the one tried last
+  bool literal = false;       ///< the endpoint's host is an address, or localhost
+  bool may_host = false;
+  std::uint64_t round_number = 0;
+  std::string hello;
+  std::string answer;
+  std::uint8_t answer_type = 0;
+  Trouble trouble;
+  Clock::time_point obstacle_since;
+  std::optional<Clock::time_point> taken_since;
+  Clock::time_point next_report;
+  milliseconds pause = kPauseFirst;
+};
+
+void JoinAttemptDeleter::operator()(JoinAttempt* attempt) const {
+  if (attempt->state->done) {
+    attempt->state->done = nullptr;
+    attempt->state->cancel_all();
+  }
+  delete attempt;
+}
+
+JoinHandle join_endpoint(asio::io_context& io, JoinRequest request,
+                         std::function<void(Result<Joined>)> done,
+                         std::shared_ptr<spdlog::logger> log) {
+  auto state =
+      std::make_shared<JoinAttempt::State>(io, std::move(request), std::move(done), std::move(log));
+  // Not at once: the caller has no handle yet.
+  asio::post(io, [state] {
+    if (state->done) {
+      state->resolve();
+    }
+  });
+  return JoinHandle(new JoinAttempt{std::move(state)});
+}
+
+}  // namespace ddprun

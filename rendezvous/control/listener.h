@@ -1,0 +1,29 @@
+// Listener: the listening socket of the rendezvous endpoint, and whether an address is this
+// machine's own. Plain sockets; internal to control.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/base/fd.h"
+
+namespace ddprun {
+
+/// Either a listening socket or the errno that kept us from it.
+struct Listening {
+  Fd socket;
+  int errno_value = 0;
+};
+
+/// On a numeric address alone (loopback endpoints: nobody else is meant to come).
+Listening listen_at(const std::string& address, std::uint16_t port);
+/// On all addresses, IPv6 and IPv4 by one socket where the host allows, so that peers may come by
+/// any interface.
+Listening listen_everywhere(std::uint16_t port);
+/// The port that a listening socket got.
+std::uint16_t port_of(const Fd& socket);
+
+/// True when a numeric address is one of this machine's interfaces', or loopback.
+bool is_own_address(const std::string& address);
+
+}  // namespace ddprun

@@ -1,0 +1,406 @@
+#include "rendezvous/control/message_codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/frame.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/job_record.h"
+
+namespace ddprun {
+namespace {
+
+using namespace message;
+
+/// No duration of ours is longer; keeps all sums of durations far from overflow.
+constexpr std::int64_t kDurationNsMax = std::int64_t{100} * 365 * 86400 * 1'000'000'000;
+constexpr int kIntMax = std::numeric_limits<int>::max();
+/// 10,000 nodes of kLocalWorldSizeMax workers are below this.
+constexpr int kWorldSizeMax = 1 << 30;
+
+// Writer and Reader offer the same calls, so that the fields of each message are listed once (in
+// `fields`) and both directions cannot differ.
+
+class Writer {
+ public:
+  /// Brought within its limits, as texts are: our own nonsense must not cost the connection.
+  template <class T>
+  void integer(const T& value, std::int64_t min = 0,
+               std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
+    raw(static_cast<std::uint64_t>(std::clamp(static_cast<std::int64_t>(value), min, max)),
+        sizeof(T));
+  }
+  void boolean(const bool& value) { bytes_ += value ? '\1' : '\0'; }
+  void real(const double& value) { raw(std::bit_cast<std::uint64_t>(value), sizeof value); }
+  void text(const std::string& value, std::size_t max) {
+    const auto size = static_cast<std::uint32_t>(std::min(value.size(), max));
+    integer(size);
+    bytes_.append(value, 0, size);
+  }
+  template <class T, class Field>
+  void optional(const std::optional<T>& value, Field field) {
+    boolean(value.has_value());
+    if (value) {
+      field(*this, *value);
+    }
+  }
+  template <class T, class Field>
+  void list(const std::vector<T>& values, std::size_t max, Field field) {
+    DDP_CHECK(values.size() <= max, "lists are bounded before they are sent");
+    integer(static_cast<std::uint32_t>(values.size()));
+    for (const T& value : values) {
+      field(*this, value);
+    }
+  }
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  void raw(std::uint64_t bits, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) {
+      bytes_ += static_cast<char>(bits & 0xff);
+      bits >>= 8;
+    }
+  }
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  void integer(T& value, std::int64_t min = 0,
+               std::int64_t max = std::numeric_limits<std::int64_t>::max()) {
+    const auto read = static_cast<T>(raw(sizeof(T)));
+    const auto wide = static_cast<std::int64_t>(read);
+    failed_ = failed_ || wide < min || wide > max;
+    if (!failed_) {
+      value = read;
+    }
+  }
+  void boolean(bool& value) {
+    std::uint8_t byte = 0;
+    integer(byte, 0, 1);
+    value = byte == 1;
+  }
+  void real(double& value) { value = std::bit_cast<double>(raw(sizeof value)); }
+  void text(std::string& value, std::size_t max) {
+    std::uint32_t size = 0;
+    integer(size, 0, static_cast<std::int64_t>(max));
+    if (need(size)) {
+      value = bytes_.substr(0, size);
+      bytes_.remove_prefix(size);
+    }
+  }
+  template <class T, class Field>
+  void optional(std::optional<T>& value, Field field) {
+    bool present = false;
+    boolean(present);
+    if (present && !failed_) {
+      field(*this, value.emplace());
+    }
+  }
+  template <class T, class Field>
+  void list(std::vector<T>& values, std::size_t max, Field field) {
+    std::uint32_t size = 0;
+    integer(size, 0, static_cast<std::int64_t>(max));
+    for (std::uint32_t i = 0; i < size && !failed_; ++i) {
+      field(*this, values.emplace_back());
+    }
+  }
+  /// Everything was there, within its limits, and nothing is left.
+  [[nodiscard]] bool complete() const { return !failed_ && bytes_.empty(); }
+
+ private:
+  /// 0 when there are not enough bytes.
+  std::uint64_t raw(std::size_t size) {
+    std::uint64_t bits = 0;
+    if (!need(size)) {
+      return bits;
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      bits |= std::uint64_t{static_cast<unsigned char>(bytes_[i])} << (8 * i);
+    }
+    bytes_.remove_prefix(size);
+    return bits;
+  }
+  bool need(std::size_t size) {
+    failed_ = failed_ || bytes_.size() < size;
+    return !failed_;
+  }
+  std::string_view bytes_;
+  bool failed_ = false;
+};
+
+/// An enum or a duration by its integer.
+template <class Archive, class Enum>
+void enumeration(Archive& a, Enum& value, int max) {
+  auto bits = static_cast<std::uint8_t>(value);
+  a.integer(bits, 0, max);
+  if constexpr (!std::is_const_v<Enum>) {
+    value = static_cast<Enum>(bits);
+  }
+}
+
+template <class Archive, class Duration>
+void duration(Archive& a, Duration& value, std::int64_t min, std::int64_t max) {
+  std::int64_t count = value.count();
+  a.integer(count, min, max);
+  if constexpr (!std::is_const_v<Duration>) {
+    value = Duration(count);
+  }
+}
+
+const auto kNanoseconds = [](auto& a, auto& value) { duration(a, value, 0, kDurationNsMax); };
+const auto kEpoch = [](auto& a, auto& value) { a.integer(value); };
+
+template <class Archive, class Attempt>
+void attempt_number(Archive& a, Attempt& value) {
+  auto bits = number(value);
+  a.integer(bits);
+  if constexpr (!std::is_const_v<Attempt>) {
+    value = AttemptNumber{bits};
+  }
+}
+
+/// `Value` is const when written. One overload per struct would be twice the text: the type is
+/// told by the first parameter's tag.
+template <class T>
+struct Tag {};
+
+template <class A, class V>
+void fields(Tag<NodeDescription>, A& a, V& v) {
+  a.text(v.host_name, kNameBytesMax);
+  a.integer(v.agent_pid, 0, kIntMax);
+  a.integer(v.local_world_size, 1, kLocalWorldSizeMax);
+  a.text(v.role, kNameBytesMax);
+  a.optional(v.node_rank, [](auto& ar, auto& rank) { ar.integer(rank, 0, kIntMax); });
+  a.boolean(v.hosts_coordinator);
+  a.text(v.job_id, kJobIdBytesMax);
+  a.integer(v.min_nodes, 1, kIntMax);
+  a.integer(v.max_nodes, 1, kIntMax);
+  a.integer(v.max_restarts, 0, kIntMax);
+  a.text(v.program, kProgramBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<World>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  a.integer(v.group_rank, 0, kWorldSizeMax);
+  a.integer(v.group_world_size, 1, kWorldSizeMax);
+  a.integer(v.base_rank, 0, kWorldSizeMax);
+  a.integer(v.world_size, 1, kWorldSizeMax);
+  a.integer(v.role_base_rank, 0, kWorldSizeMax);
+  a.integer(v.role_world_size, 1, kWorldSizeMax);
+  a.integer(v.restarts_used, 0, kIntMax);
+  a.text(v.master_addr, kNameBytesMax);
+  a.integer(v.master_port);
+}
+
+template <class A, class V>
+void fields(Tag<TrainingProgress>, A& a, V& v) {
+  a.optional(v.resumed_epoch, kEpoch);
+  a.optional(v.last_epoch, kEpoch);
+  a.optional(v.loss, [](auto& ar, auto& loss) { ar.real(loss); });
+  a.optional(v.first_step_after, kNanoseconds);
+}
+
+template <class A, class V>
+void fields(Tag<FailureRecord>, A& a, V& v) {
+  a.text(v.node, kNameBytesMax);
+  a.integer(v.group_rank, 0, kWorldSizeMax);
+  a.integer(v.rank, 0, kWorldSizeMax);
+  a.integer(v.local_rank, 0, kLocalWorldSizeMax);
+  a.integer(v.pid, 0, kIntMax);
+  enumeration(a, v.exit.kind, 1);
+  a.integer(v.exit.value, 0, 255);
+  std::int64_t time_us = v.time.time_since_epoch().count();
+  a.integer(time_us, std::numeric_limits<std::int64_t>::min());
+  duration(a, v.age, 0, kDurationNsMax);
+  a.boolean(v.after_stop);
+  a.boolean(v.peer_lost);
+  a.text(v.message, kSentenceBytesMax);
+  a.text(v.error_file_path, kPathBytesMax);
+  a.text(v.error_file_json, kErrorFileBytesMax);
+  a.text(v.stderr_tail, kStderrTailBytesMax);
+  enumeration(a, v.blame, 2);
+  if constexpr (!std::is_const_v<V>) {
+    v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));
+  }
+}
+
+const auto kRecord = [](auto& a, auto& record) { fields(Tag<FailureRecord>{}, a, record); };
+
+template <class A, class V>
+void fields(Tag<Incident>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  a.text(v.reason, kSentenceBytesMax);
+  a.list(v.records, kIncidentRecordsMax, kRecord);
+  a.integer(v.records_dropped, 0, kIntMax);
+  a.boolean(v.spent_restart);
+  a.optional(v.downtime, kNanoseconds);
+  a.optional(v.resumed_epoch, kEpoch);
+}
+
+template <class A, class V>
+void fields(Tag<JobSummary>, A& a, V& v) {
+  enumeration(a, v.verdict, 3);
+  a.text(v.reason, kSentenceBytesMax);
+  a.integer(v.stop_signal, 0, 255);
+  a.integer(v.attempts, 0, kIntMax);
+  a.integer(v.restarts_used, 0, kIntMax);
+  a.integer(v.max_restarts, 0, kIntMax);
+  a.list(v.incidents, kIncidentsMax,
+         [](auto& ar, auto& incident) { fields(Tag<Incident>{}, ar, incident); });
+  fields(Tag<TrainingProgress>{}, a, v.progress);
+}
+
+template <class A, class V>
+void fields(Tag<Hello>, A& a, V& v) {
+  fields(Tag<NodeDescription>{}, a, v.node);
+}
+
+template <class A, class V>
+void fields(Tag<Started>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+}
+
+template <class A, class V>
+void fields(Tag<Failed>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  fields(Tag<FailureRecord>{}, a, v.record);
+}
+
+template <class A, class V>
+void fields(Tag<Finished>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  fields(Tag<TrainingProgress>{}, a, v.progress);
+}
+
+template <class A, class V>
+void fields(Tag<Stopped>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  a.list(v.records, kIncidentRecordsMax, kRecord);
+  a.integer(v.records_dropped, 0, kIntMax);
+  fields(Tag<TrainingProgress>{}, a, v.progress);
+}
+
+template <class A, class V>
+void fields(Tag<StopRequest>, A& a, V& v) {
+  a.integer(v.signal, 0, 255);
+}
+
+template <class A, class V>
+void fields(Tag<GiveUp>, A& a, V& v) {
+  a.text(v.why, kSentenceBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<Accepted>, A&, V&) {}
+
+template <class A, class V>
+void fields(Tag<Rejected>, A& a, V& v) {
+  a.text(v.why, kSentenceBytesMax);
+  a.text(v.todo, kSentenceBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<Assigned>, A& a, V& v) {
+  fields(Tag<World>{}, a, v.world);
+}
+
+template <class A, class V>
+void fields(Tag<Stop>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  a.text(v.reason, kSentenceBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<Finish>, A& a, V& v) {
+  fields(Tag<JobSummary>{}, a, v.summary);
+}
+
+template <class A, class V>
+void fields(Tag<Waiting>, A& a, V& v) {
+  a.text(v.text, kSentenceBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<Beat>, A& a, V& v) {
+  duration(a, v.timeout, 0, kIntMax);
+}
+
+/// A message's type on the wire is its place in the variant, from 1.
+template <std::size_t I = 0>
+Result<Message> decode_as(std::size_t index, std::string_view payload) {
+  if constexpr (I < std::variant_size_v<Message>) {
+    if (index != I) {
+      return decode_as<I + 1>(index, payload);
+    }
+    using Kind = std::variant_alternative_t<I, Message>;
+    Reader reader(payload);
+    Kind decoded;
+    fields(Tag<Kind>{}, reader, decoded);
+    if (reader.complete()) {
+      return Message(std::move(decoded));
+    }
+    return Error{"a message of type " + std::to_string(I + 1) + " is malformed", {}, {}};
+  } else {
+    return Error{"a message has the unknown type " + std::to_string(index + 1), {}, {}};
+  }
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  Writer writer;
+  std::visit([&](const auto& kind) { fields(Tag<std::decay_t<decltype(kind)>>{}, writer, kind); },
+             message);
+  return frame(static_cast<std::uint8_t>(message.index() + 1), writer.bytes());
+}
+
+Result<Message> decode(std::uint8_t type, std::string_view payload) {
+  if (type == 0) {
+    return Error{"a message has no type", {}, {}};
+  }
+  return decode_as(type - std::size_t{1}, payload);
+}
+
+std::string encode_summary(JobSummary summary) {
+  std::string bytes = encode(Finish{summary});
+  while (bytes.size() > kCoordinatorFrameBytesMax) {
+    DDP_CHECK(summary.incidents.size() > 1, "one incident fits into a frame");
+    summary.incidents.erase(summary.incidents.begin());
+    bytes = encode(Finish{summary});
+  }
+  return bytes;
+}
+
+int bound_records(std::vector<FailureRecord>& records) {
+  std::sort(records.begin(), records.end(), [](const FailureRecord& a, const FailureRecord& b) {
+    return std::tuple(a.after_stop, a.peer_lost, -a.age, a.rank) <
+           std::tuple(b.after_stop, b.peer_lost, -b.age, b.rank);
+  });
+  int dropped = 0;
+  if (records.size() > kIncidentRecordsMax) {
+    dropped = static_cast<int>(records.size() - kIncidentRecordsMax);
+    records.resize(kIncidentRecordsMax);
+  }
+  std::size_t bytes = 0;
+  for (FailureRecord& record : records) {
+    bytes += record.error_file_json.size() + record.stderr_tail.size();
+    if (bytes > kIncidentEvidenceBytesMax) {
+      bytes -= record.error_file_json.size() + record.stderr_tail.size();
+      record.error_file_json.clear();
+      record.stderr_tail.clear();
+    }
+  }
+  return dropped;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,37 @@
+// Message codec: messages to frames and back. Pure. Decoding is total: any bytes give a message or
+// an Error, never more memory than the bytes have, and never a value outside its limits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/base/result.h"
+#include "rendezvous/control/message.h"
+
+namespace ddprun {
+
+/// Longest texts on the wire. A longer one is cut by the encoder, and refused by the decoder.
+inline constexpr std::size_t kNameBytesMax = 256;       // host name, role, addresses
+inline constexpr std::size_t kJobIdBytesMax = 1024;     // --rdzv-id
+inline constexpr std::size_t kProgramBytesMax = 4096;   // program and arguments
+inline constexpr std::size_t kSentenceBytesMax = 2048;  // reasons, messages
+inline constexpr std::size_t kPathBytesMax = 4096;
+inline constexpr int kLocalWorldSizeMax = 65'536;
+
+/// A whole frame (frame.h).
+std::string encode(const message::Message& message);
+
+/// The message in a frame's type and payload.
+Result<message::Message> decode(std::uint8_t type, std::string_view payload);
+
+/// The Finish frame of a summary, which loses its oldest incidents until the frame is within
+/// kCoordinatorFrameBytesMax.
+std::string encode_summary(JobSummary summary);
+
+/// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those
+/// first that may be the cause: workers that failed by themselves, the earliest first. Returns the
+/// number of records dropped. For the sender of Stopped, whose frame must stay within its limit.
+int bound_records(std::vector<FailureRecord>& records);
+
+}  // namespace ddprun

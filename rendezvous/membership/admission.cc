@@ -1,0 +1,40 @@
+#include "rendezvous/membership/admission.h"
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+std::string range(int min_nodes, int max_nodes) {
+  return min_nodes == max_nodes ? std::to_string(min_nodes)
+                                : std::to_string(min_nodes) + ":" + std::to_string(max_nodes);
+}
+
+Refusal differs(const std::string& field, const std::string& here, const std::string& job) {
+  DDP_CHECK(here != job, "a disagreement names two values");
+  return {field + " is '" + here + "' on this node but '" + job + "' in the job",
+          "start every node with the same " + field};
+}
+
+}  // namespace
+
+std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node) {
+  if (node.job_id != terms.job_id) {
+    return Refusal{"this endpoint serves the job '" + terms.job_id + "', not '" + node.job_id + "'",
+                   "give each job an endpoint of its own, and all its nodes the same --rdzv-id"};
+  }
+  if (node.min_nodes != terms.min_nodes || node.max_nodes != terms.max_nodes) {
+    return differs("--nnodes", range(node.min_nodes, node.max_nodes),
+                   range(terms.min_nodes, terms.max_nodes));
+  }
+  if (node.max_restarts != terms.max_restarts) {
+    return differs("--max-restarts", std::to_string(node.max_restarts),
+                   std::to_string(terms.max_restarts));
+  }
+  if (!terms.program.empty() && node.program != terms.program) {
+    return differs("program", node.program, terms.program);
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+// Admission: whether a node may be part of the job, and if not, why. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "rendezvous/membership/node_description.h"
+
+namespace ddprun {
+
+/// What all nodes of a job agree on.
+struct JobTerms {
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  /// Of the first node that was let in; empty before.
+  std::string program;
+};
+
+struct Refusal {
+  std::string why;
+  std::string todo;
+};
+
+/// The first disagreement found, naming the field and both values; none when the node may join.
+/// An empty program in `terms` agrees with any.
+std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node);
+
+}  // namespace ddprun

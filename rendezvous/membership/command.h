@@ -1,0 +1,58 @@
+// Commands: all that the state machine can order. The shell carries them out in the order given.
+// Plain values; trace.h has their text form.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/world.h"
+
+namespace ddprun {
+
+/// The node is part of the job (as a member or a spare). First command for any node.
+struct Welcome {
+  NodeId node{};
+};
+
+/// The node is none of the job's, for good; nothing follows for it.
+struct Reject {
+  NodeId node{};
+  std::string why;   ///< a clause without a full stop
+  std::string todo;  ///< what the person at that node can do, may be empty
+};
+
+/// Open the fresh store of the attempt, closing the one before. Assignments of the attempt follow;
+/// if it fails they are dropped, and StoreFailed is the next event.
+struct OpenStore {
+  AttemptNumber attempt{};
+};
+
+/// Start the workers of this world (the shell adds the store's address and port).
+struct AssignWorld {
+  NodeId node{};
+  World world;
+};
+
+/// Stop the workers of the attempt and answer WorkersStopped.
+struct StopWorkers {
+  NodeId node{};
+  AttemptNumber attempt{};
+  std::string reason;
+};
+
+/// A line for the people at this node about what the job waits for.
+struct TellWaiting {
+  NodeId node{};
+  std::string text;
+};
+
+/// The job is over: every connected node is sent the summary. Comes once.
+struct FinishJob {
+  JobSummary summary;
+};
+
+using Command =
+    std::variant<Welcome, Reject, OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob>;
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+// Events: all that can happen to a job, as the state machine is told it. Plain values; time comes
+// beside the event. trace.h has their text form.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/world.h"
+
+namespace ddprun {
+
+/// Time on the coordinator's steady clock, from any fixed point. It never goes back.
+using Instant = std::chrono::nanoseconds;
+
+/// A node said hello. `node` was never used before.
+struct NodeJoined {
+  NodeId node{};
+  NodeDescription description;
+};
+
+/// The connection closed, broke, broke the rules, or fell silent.
+struct NodeLost {
+  NodeId node{};
+  std::string why;  ///< a clause: "its connection closed", "it was silent for 3 s"
+  /// How long nothing had been heard from it. Larger than zero only for a silence, where it dates
+  /// the loss before the moment at which it was noticed.
+  std::chrono::nanoseconds silent_for{};
+};
+
+/// All workers of the node have been spawned.
+struct WorkersStarted {
+  NodeId node{};
+  AttemptNumber attempt{};
+};
+
+/// The first worker of the node that failed by itself.
+struct WorkerFailed {
+  NodeId node{};
+  AttemptNumber attempt{};
+  FailureRecord record;
+};
+
+/// All workers of the node exited 0.
+struct WorkersFinished {
+  NodeId node{};
+  AttemptNumber attempt{};
+  TrainingProgress progress;
+};
+
+/// No process of the attempt is left on the node.
+struct WorkersStopped {
+  NodeId node{};
+  AttemptNumber attempt{};
+  std::vector<FailureRecord> records;
+  int records_dropped = 0;  ///< by the sender, beyond kIncidentRecordsMax
+  TrainingProgress progress;
+};
+
+/// An agent was asked by a signal to end the job.
+struct StopRequested {
+  NodeId node{};
+  int signal = 0;
+};
+
+/// A node cannot run any attempt.
+struct NodeGaveUp {
+  NodeId node{};
+  std::string why;  ///< a sentence
+};
+
+/// The shell could not open the store of an attempt, so nobody was told of that attempt.
+struct StoreFailed {
+  AttemptNumber attempt{};
+  std::string why;  ///< a sentence
+};
+
+/// The deadline that Membership::next_deadline named has come.
+struct TimePassed {};
+
+using Event = std::variant<NodeJoined, NodeLost, WorkersStarted, WorkerFailed, WorkersFinished,
+                           WorkersStopped, StopRequested, NodeGaveUp, StoreFailed, TimePassed>;
+
+}  // namespace ddprun

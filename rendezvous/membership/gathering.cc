@@ -1,0 +1,54 @@
+#include "rendezvous/membership/gathering.h"
+
+#include <algorithm>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+
+Gathering::Gathering(GatheringRules rules) : rules_(rules) {
+  DDP_CHECK(rules.min_nodes >= 1 && rules.min_nodes <= rules.max_nodes, "1 <= min <= max nodes");
+  DDP_CHECK(rules.join_timeout.count() >= 0, "a timeout is not negative");
+  DDP_CHECK(rules.last_call_timeout.count() >= 0, "a timeout is not negative");
+}
+
+void Gathering::begin(Instant now, bool first) {
+  since_ = now;
+  first_ = first;
+  last_call_ends_.reset();
+  report_interval_ = kWaitingReportFirst;
+  next_report_ = now + report_interval_;
+}
+
+Gathering::Decision Gathering::decide(Instant now, std::size_t nodes) {
+  DDP_CHECK(now >= since_, "time does not go back");
+  const bool enough = nodes >= rules_.min_nodes;
+  if (nodes >= rules_.max_nodes || (enough && !first_)) {
+    return Decision::start;
+  }
+  if (!enough) {
+    last_call_ends_.reset();
+    return now >= join_deadline() ? Decision::give_up : Decision::wait;
+  }
+  if (!last_call_ends_) {
+    last_call_ends_ = now + rules_.last_call_timeout;
+  }
+  // The join timeout does not cut the last call short: whoever set a longer last call meant it.
+  return now >= *last_call_ends_ ? Decision::start : Decision::wait;
+}
+
+bool Gathering::report_due(Instant now) {
+  if (now < next_report_) {
+    return false;
+  }
+  report_interval_ =
+      std::min<std::chrono::nanoseconds>(2 * report_interval_, kWaitingReportIntervalMax);
+  next_report_ = now + report_interval_;
+  return true;
+}
+
+Instant Gathering::next_deadline() const {
+  return std::min(next_report_, last_call_ends_.value_or(join_deadline()));
+}
+
+}  // namespace ddprun

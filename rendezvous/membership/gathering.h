@@ -1,0 +1,56 @@
+// Gathering: how long the job waits for nodes before an attempt, and what it says meanwhile. Pure.
+//
+//   enough at once    max nodes; or min nodes when the job ran before: all known-alive nodes are
+//                     connected then, so there is nobody to wait for (complaint I-26)
+//   last call         first gathering only: min nodes are here, more may come for a while
+//   join timeout      fewer than min nodes: nobody waits longer than this
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+
+#include "rendezvous/membership/event.h"
+
+namespace ddprun {
+
+struct GatheringRules {
+  std::size_t min_nodes = 1;
+  std::size_t max_nodes = 1;
+  std::chrono::nanoseconds join_timeout{};
+  std::chrono::nanoseconds last_call_timeout{};
+};
+
+/// People are told who is waited for after this long, then at doubled intervals.
+inline constexpr std::chrono::seconds kWaitingReportFirst{5};
+inline constexpr std::chrono::seconds kWaitingReportIntervalMax{80};
+
+class Gathering {
+ public:
+  enum class Decision : std::uint8_t { wait, start, give_up };
+
+  explicit Gathering(GatheringRules rules);
+
+  /// Begins to wait. `first`: no attempt has run yet, so the last call applies.
+  void begin(Instant now, bool first);
+  /// To be asked whenever the number of nodes or the time has changed.
+  Decision decide(Instant now, std::size_t nodes);
+  /// True when a line about the nodes waited for is due; it is then not due again for a while.
+  bool report_due(Instant now);
+  /// When to ask again at the latest.
+  [[nodiscard]] Instant next_deadline() const;
+
+  [[nodiscard]] std::optional<Instant> last_call_ends() const { return last_call_ends_; }
+  [[nodiscard]] Instant join_deadline() const { return since_ + rules_.join_timeout; }
+  [[nodiscard]] Instant since() const { return since_; }
+
+ private:
+  GatheringRules rules_;
+  Instant since_{};
+  bool first_ = true;
+  std::optional<Instant> last_call_ends_;
+  Instant next_report_{};
+  std::chrono::nanoseconds report_interval_{};
+};
+
+}  // namespace ddprun

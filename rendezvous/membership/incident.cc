@@ -1,0 +1,192 @@
+#include "rendezvous/membership/incident.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+std::size_t evidence_bytes(const FailureRecord& record) {
+  return record.error_file_json.size() + record.stderr_tail.size();
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+std::string to_clause(const ExitStatus& exit) {
+  return exit.kind == ExitStatus::Kind::signalled
+             ? "was killed by " + signal_name(exit.value)
+             : "exited with code " + std::to_string(exit.value);
+}
+
+void IncidentBuilder::Names::add(const std::string& host) {
+  ++count;
+  if (hosts.size() < kNamesInReasonMax) {
+    hosts.push_back(host);
+  }
+}
+
+std::string IncidentBuilder::Names::text() const {
+  std::string text = count == 1 ? "node " : "nodes ";
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + hosts[i];
+  }
+  const int unnamed = count - static_cast<int>(hosts.size());
+  if (unnamed > 0) {
+    text += " and " + std::to_string(unnamed) + " more";
+  }
+  return text;
+}
+
+IncidentBuilder::IncidentBuilder(AttemptNumber attempt, Instant detected_at, int world_size)
+    : attempt_(attempt), detected_at_(detected_at), seen_(static_cast<std::size_t>(world_size)) {
+  DDP_CHECK(world_size >= 1, "an incident ends an attempt that had workers");
+}
+
+void IncidentBuilder::node_lost(const std::string& host_name, const std::string& why,
+                                Instant lost_at) {
+  lost_.add(host_name);
+  if (lost_.count == 1) {
+    why_lost_ = why;
+  }
+  origin_ = std::min(origin_.value_or(lost_at), lost_at);
+}
+
+void IncidentBuilder::node_joined(const std::string& host_name, Instant at) {
+  joined_.add(host_name);
+  origin_ = std::min(origin_.value_or(at), at);
+}
+
+void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
+  if (record.exit.success() || record.rank < 0 ||
+      static_cast<std::size_t>(record.rank) >= seen_.size()) {
+    return;
+  }
+  const Instant failed_at = arrived_at - std::max(record.age, std::chrono::nanoseconds(0));
+  const auto rank = static_cast<std::size_t>(record.rank);
+  if (seen_[rank]) {
+    const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+      return entry.record.rank == record.rank;
+    });
+    if (same != entries_.end()) {
+      same->failed_at = std::min(same->failed_at, failed_at);
+      same->record = std::move(record);
+    }
+    return;
+  }
+  seen_[rank] = true;
+  entries_.push_back({std::move(record), failed_at});
+  // Twice the limit, so that the sort is paid once in kIncidentRecordsMax records.
+  if (entries_.size() >= 2 * kIncidentRecordsMax) {
+    drop_surplus(kIncidentRecordsMax);
+  }
+}
+
+void IncidentBuilder::count_dropped(int records) {
+  DDP_CHECK(records >= 0, "a count of records is not negative");
+  dropped_ += std::min(records, static_cast<int>(seen_.size()));
+}
+
+const IncidentBuilder::Entry* IncidentBuilder::cause() const {
+  const Entry* best = nullptr;
+  const auto key = [](const Entry& entry) {
+    return std::tuple(entry.record.peer_lost, entry.failed_at, entry.record.rank);
+  };
+  for (const Entry& entry : entries_) {
+    if (!entry.record.after_stop && (best == nullptr || key(entry) < key(*best))) {
+      best = &entry;
+    }
+  }
+  if (best != nullptr && origin_ && (best->record.peer_lost || *origin_ <= best->failed_at)) {
+    return nullptr;
+  }
+  return best;
+}
+
+bool IncidentBuilder::spends_restart() const {
+  return cause() != nullptr || !origin_.has_value();
+}
+
+std::string IncidentBuilder::reason() const {
+  if (const Entry* entry = cause(); entry != nullptr) {
+    const FailureRecord& record = entry->record;
+    return "rank " + std::to_string(record.rank) + " on " + record.node + " " +
+           to_clause(record.exit);
+  }
+  if (lost_.count > 0) {
+    return lost_.text() + (lost_.count == 1 ? " was lost (" : " were lost (") + why_lost_ + ")";
+  }
+  if (joined_.count > 0) {
+    return joined_.text() + " joined";
+  }
+  return "the workers of a node ended without a report";
+}
+
+void IncidentBuilder::set_blame() {
+  const Entry* the_cause = cause();
+  for (Entry& entry : entries_) {
+    if (&entry == the_cause) {
+      entry.record.blame = Blame::cause;
+    } else {
+      entry.record.blame = entry.record.after_stop ? Blame::stopped_by_us : Blame::victim;
+    }
+  }
+}
+
+void IncidentBuilder::drop_surplus(std::size_t keep) {
+  set_blame();
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return std::tuple(a.record.blame, a.failed_at, a.record.rank) <
+           std::tuple(b.record.blame, b.failed_at, b.record.rank);
+  });
+  if (entries_.size() > keep) {
+    dropped_ += static_cast<int>(entries_.size() - keep);
+    entries_.resize(keep);
+  }
+  std::size_t bytes = 0;
+  for (Entry& entry : entries_) {
+    bytes += evidence_bytes(entry.record);
+    if (bytes > kIncidentEvidenceBytesMax) {
+      bytes -= evidence_bytes(entry.record);
+      entry.record.error_file_json.clear();
+      entry.record.stderr_tail.clear();
+    }
+  }
+}
+
+Incident IncidentBuilder::build() {
+  Incident incident;
+  incident.attempt = attempt_;
+  incident.reason = reason();
+  drop_surplus(kIncidentRecordsMax);
+  incident.records.reserve(entries_.size());
+  for (Entry& entry : entries_) {
+    incident.records.push_back(std::move(entry.record));
+  }
+  entries_.clear();
+  incident.records_dropped = dropped_;
+  DDP_CHECK(incident.records.size() <= kIncidentRecordsMax, "an incident is bounded");
+  DDP_CHECK(std::count_if(incident.records.begin(), incident.records.end(),
+                          [](const auto& r) { return r.blame == Blame::cause; }) <= 1,
+            "an incident has one cause at most");
+  return incident;
+}
+
+void drop_old_evidence(Incident& incident) {
+  for (FailureRecord& record : incident.records) {
+    record.error_file_json.clear();
+    if (record.blame != Blame::cause) {
+      record.stderr_tail.clear();
+    }
+  }
+}
+
+}  // namespace ddprun

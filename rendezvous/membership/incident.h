@@ -1,0 +1,98 @@
+// IncidentBuilder: gathers what is known of the end of one attempt, and tells the cause apart from
+// its victims and from the workers that we stopped ourselves (complaint I-20: torchrun names the
+// first timestamp of each node, which is as often a victim as the cause).
+//
+// The blame rule, in order:
+//   1. A record with after_stop is stopped_by_us: its agent had signalled it before it ended.
+//   2. An origin other than a worker (a lost node, growth) is the cause when it is dated before
+//      every worker that failed by itself and does not say that it failed for a lost peer: those
+//      workers are its victims.
+//   3. Otherwise the cause is the earliest record that does not say that it failed for a lost peer;
+//      if all say so, the earliest of them. Ties go to the lower rank. All others are victims.
+// "Earliest" is by the coordinator's own clock: arrival of the report minus the record's age. Wall
+// clocks of nodes may disagree by minutes, this differs by the report's travel time only; and
+// a victim fails after its cause by at least the time that a closed connection takes to be seen.
+// A silent node is dated back to when it was last heard: its silence began there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership/event.h"
+#include "rendezvous/membership/failure.h"
+
+namespace ddprun {
+
+/// Bytes of error files and stderr tails kept of one incident, most blamed first. A summary must
+/// stay small enough to be sent to thousands of nodes.
+inline constexpr std::size_t kIncidentEvidenceBytesMax = 512 * 1024;
+/// Lost or joined nodes named in a reason; more are counted.
+inline constexpr std::size_t kNamesInReasonMax = 4;
+
+/// "SIGKILL", or "signal 99" for a number without a name.
+std::string signal_name(int signal);
+/// "was killed by SIGKILL", "exited with code 3".
+std::string to_clause(const ExitStatus& exit);
+
+class IncidentBuilder {
+ public:
+  /// `world_size` of the attempt that ends.
+  IncidentBuilder(AttemptNumber attempt, Instant detected_at, int world_size);
+
+  /// A member was lost. `lost_at` is when it was last known to be alive.
+  void node_lost(const std::string& host_name, const std::string& why, Instant lost_at);
+  /// A node joined, and the world is stopped to take it in.
+  void node_joined(const std::string& host_name, Instant at);
+  /// A worker's end. A second record of the same rank replaces the first (reports come twice, the
+  /// second with all evidence). Records that are a success or out of the world are ignored.
+  void add(FailureRecord record, Instant arrived_at);
+  /// Records that a node had to leave out.
+  void count_dropped(int records);
+
+  /// False when rule 2 holds: what began with a lost node or with growth costs no restart. (An
+  /// incident without any cause, from an agent that stopped by itself, does: or it could go on for
+  /// ever.)
+  [[nodiscard]] bool spends_restart() const;
+  /// One clause, from what is known by now.
+  [[nodiscard]] std::string reason() const;
+  [[nodiscard]] Instant detected_at() const { return detected_at_; }
+  [[nodiscard]] AttemptNumber attempt() const { return attempt_; }
+
+  /// The ordered incident; the builder is empty afterwards. Does not set what only the future
+  /// knows: spent_restart, downtime, resumed_epoch.
+  [[nodiscard]] Incident build();
+
+ private:
+  struct Entry {
+    FailureRecord record;
+    Instant failed_at{};
+  };
+  struct Names {
+    std::vector<std::string> hosts;
+    int count = 0;
+    void add(const std::string& host);
+    [[nodiscard]] std::string text() const;
+  };
+
+  [[nodiscard]] const Entry* cause() const;
+  void set_blame();
+  void drop_surplus(std::size_t keep);
+
+  AttemptNumber attempt_;
+  Instant detected_at_;
+  std::vector<Entry> entries_;
+  std::vector<bool> seen_;  ///< by rank, also of records that were dropped since
+  int dropped_ = 0;
+  Names lost_;
+  std::string why_lost_;
+  Names joined_;
+  /// The earliest lost node or growth.
+  std::optional<Instant> origin_;
+};
+
+/// Takes the bulky evidence out of an incident that is no longer the newest: the cause keeps its
+/// stderr tail, nothing else.
+void drop_old_evidence(Incident& incident);
+
+}  // namespace ddprun

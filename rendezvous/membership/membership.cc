@@ -1,0 +1,445 @@
+#include "rendezvous/membership/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/rank_order.h"
+
+namespace ddprun {
+namespace {
+
+GatheringRules gathering_rules(const MembershipOptions& options) {
+  DDP_CHECK(options.min_nodes >= 1, "a job has at least one node");
+  return {static_cast<std::size_t>(options.min_nodes), static_cast<std::size_t>(options.max_nodes),
+          options.join_timeout, options.last_call_timeout};
+}
+
+std::string budget_text(int max_restarts) {
+  if (max_restarts == 0) {
+    return "no restart is allowed (--max-restarts 0)";
+  }
+  return max_restarts == 1 ? "the only restart is spent"
+                           : "all " + std::to_string(max_restarts) + " restarts are spent";
+}
+
+}  // namespace
+
+Membership::Membership(MembershipOptions options, Instant now)
+    : options_(std::move(options)),
+      terms_{options_.job_id, options_.min_nodes, options_.max_nodes, options_.max_restarts, {}},
+      gathering_(gathering_rules(options_)),
+      budget_(options_.max_restarts),
+      now_(now) {
+  gathering_.begin(now, true);
+}
+
+std::vector<Command> Membership::apply(Instant now, Event event) {
+  DDP_CHECK(now >= now_, "time does not go back");
+  DDP_CHECK(commands_.empty(), "commands are handed out once");
+  now_ = now;
+  std::visit([this](auto& alternative) { on(std::move(alternative)); }, event);
+  check_invariants();
+  return std::exchange(commands_, {});
+}
+
+std::optional<Instant> Membership::next_deadline() const {
+  if (state_ != JobState::gathering) {
+    return std::nullopt;
+  }
+  return gathering_.next_deadline();
+}
+
+// --- Events ---------------------------------------------------------------------------------
+
+void Membership::on(NodeJoined event) {
+  DDP_CHECK(!nodes_.contains(event.node), "a node id is never used twice");
+  if (auto refused = refusal(event.description)) {
+    commands_.push_back(Reject{event.node, std::move(refused->why), std::move(refused->todo)});
+    return;
+  }
+  if (terms_.program.empty()) {
+    terms_.program = event.description.program;
+  }
+  Node& node = nodes_[event.node];
+  node.host_name = std::move(event.description.host_name);
+  node.role = std::move(event.description.role);
+  node.local_world_size = event.description.local_world_size;
+  node.node_rank = event.description.node_rank;
+  node.hosts_coordinator = event.description.hosts_coordinator;
+  if (node.node_rank) {
+    node_ranks_[*node.node_rank] = event.node;
+  }
+  commands_.push_back(Welcome{event.node});
+  switch (state_) {
+    case JobState::gathering:
+      try_start();
+      break;
+    case JobState::running:
+      joined_while_running(event.node, node);
+      break;
+    case JobState::stopping:  // it is taken in with the next attempt
+      break;
+    case JobState::over:
+      DDP_CHECK(false, "a job that is over lets nobody in");
+  }
+}
+
+void Membership::on(NodeLost event) {
+  const auto found = nodes_.find(event.node);
+  if (found == nodes_.end()) {
+    return;
+  }
+  const Node node = std::move(found->second);
+  nodes_.erase(found);
+  if (node.node_rank) {
+    node_ranks_.erase(*node.node_rank);
+  }
+  last_lost_ = node.host_name;
+  const Instant lost_at = now_ - event.silent_for;
+  switch (node.phase) {
+    case Phase::idle:
+      if (state_ == JobState::gathering) {
+        try_start();  // takes back a last call
+      }
+      break;
+    case Phase::working:
+      DDP_CHECK(state_ == JobState::running, "only a running attempt has working nodes");
+      --working_;
+      unstarted_ -= node.started ? 0 : 1;
+      incident().node_lost(node.host_name, event.why, lost_at);
+      begin_stop(incident().reason());
+      break;
+    case Phase::finished:  // it owed nothing any more
+      unstarted_ -= node.started ? 0 : 1;
+      break;
+    case Phase::stopping:
+      --stopping_;
+      [[fallthrough]];
+    case Phase::stopped:
+      DDP_CHECK(state_ == JobState::stopping, "only a stopping attempt has stopped nodes");
+      if (incident_) {
+        incident_->node_lost(node.host_name, event.why, lost_at);
+      }
+      if (stopping_ == 0) {
+        all_stopped();
+      }
+      break;
+  }
+}
+
+void Membership::on(WorkersStarted event) {
+  Node* node = member(event.node, event.attempt);
+  if (node == nullptr || node->started || state_ != JobState::running) {
+    return;
+  }
+  node->started = true;
+  if (--unstarted_ == 0) {
+    record_.all_started(now_);
+  }
+}
+
+void Membership::on(WorkerFailed event) {
+  Node* node = member(event.node, event.attempt);
+  if (node == nullptr || node->phase == Phase::finished || node->phase == Phase::stopped) {
+    return;
+  }
+  if (state_ == JobState::running) {
+    incident();
+  } else if (!incident_) {
+    return;  // the job is being ended on request: what fails now is no incident
+  }
+  add_record(*node, std::move(event.record));
+  if (state_ == JobState::running) {
+    begin_stop(incident_->reason());
+  }
+}
+
+void Membership::on(WorkersFinished event) {
+  Node* node = member(event.node, event.attempt);
+  if (node == nullptr) {
+    return;
+  }
+  if (node->phase == Phase::working || node->phase == Phase::stopping) {
+    record_.progress(event.progress, node->last_group_rank == 0);
+  }
+  if (node->phase != Phase::working) {
+    return;  // while stopping, WorkersStopped is what counts
+  }
+  node->phase = Phase::finished;
+  ++finished_;
+  if (--working_ == 0) {
+    finish({Verdict::succeeded, {}, 0});
+  }
+}
+
+void Membership::on(WorkersStopped event) {
+  Node* node = member(event.node, event.attempt);
+  if (node == nullptr || node->phase == Phase::finished || node->phase == Phase::stopped) {
+    return;
+  }
+  const bool unasked = state_ == JobState::running;
+  if (unasked) {
+    incident();
+  }
+  record_.progress(event.progress, node->last_group_rank == 0);
+  if (incident_) {
+    for (FailureRecord& record : event.records) {
+      add_record(*node, std::move(record));
+    }
+    incident_->count_dropped(std::max(event.records_dropped, 0));
+  }
+  if (unasked) {
+    --working_;
+    unstarted_ -= node->started ? 0 : 1;
+    node->phase = Phase::stopped;
+    begin_stop(incident_->reason());
+  } else {
+    one_stopped(*node);
+  }
+}
+
+void Membership::on(StopRequested event) {
+  const auto found = nodes_.find(event.node);
+  if (found == nodes_.end()) {
+    return;
+  }
+  // A stop wins over whatever else ends the job: a scheduler that signals all its processes at
+  // once makes workers fail a moment before the agents say why.
+  if (!ending_ || ending_->verdict != Verdict::stopped) {
+    end_job(
+        {Verdict::stopped,
+         signal_name(event.signal) + " was sent to the agent of node " + found->second.host_name,
+         event.signal});
+  }
+}
+
+void Membership::on(NodeGaveUp event) {
+  const auto found = nodes_.find(event.node);
+  if (found == nodes_.end() || ending_) {
+    return;
+  }
+  // A node that no attempt needs does not end the job (complaint I-27); it will leave by itself.
+  if (found->second.phase == Phase::idle && state_ != JobState::gathering) {
+    return;
+  }
+  end_job({Verdict::impossible, "node " + found->second.host_name + ": " + event.why, 0});
+}
+
+void Membership::on(StoreFailed event) {
+  if (state_ != JobState::running || attempt_ != event.attempt) {
+    return;
+  }
+  finish({Verdict::impossible, event.why, 0});
+}
+
+void Membership::on(TimePassed) {
+  if (state_ != JobState::gathering) {
+    return;
+  }
+  try_start();
+  if (state_ == JobState::gathering && gathering_.report_due(now_)) {
+    const std::string text = waiting_text();
+    for (const auto& [id, node] : nodes_) {
+      commands_.push_back(TellWaiting{id, text});
+    }
+  }
+}
+
+// --- Rules ----------------------------------------------------------------------------------
+
+/// The member that speaks of the current attempt; null for everybody else.
+Membership::Node* Membership::member(NodeId id, AttemptNumber attempt) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end() || found->second.phase == Phase::idle || attempt_ != attempt) {
+    return nullptr;
+  }
+  DDP_CHECK(state_ == JobState::running || state_ == JobState::stopping,
+            "only an attempt that lives has members");
+  return &found->second;
+}
+
+std::optional<Refusal> Membership::refusal(const NodeDescription& node) const {
+  if (auto refused = disagreement(terms_, node)) {
+    return refused;
+  }
+  if (state_ == JobState::over) {
+    return Refusal{"the job '" + options_.job_id +
+                       "' is over: " + (ending_->reason.empty() ? "it succeeded" : ending_->reason),
+                   "start all its nodes again to run it again"};
+  }
+  if (node.node_rank && node_ranks_.contains(*node.node_rank)) {
+    return Refusal{"node rank " + std::to_string(*node.node_rank) + " is taken by node " +
+                       nodes_.at(node_ranks_.at(*node.node_rank)).host_name,
+                   "give each node a --node-rank of its own"};
+  }
+  return std::nullopt;
+}
+
+/// Growth spends nothing. Once a node has finished its workers, the others are about to: a restart
+/// would do the work again, so the newcomer waits as a spare.
+void Membership::joined_while_running(NodeId id, const Node& node) {
+  if (world_nodes_ < options_.max_nodes && finished_ == 0) {
+    incident().node_joined(node.host_name, now_);
+    begin_stop(incident().reason());
+    return;
+  }
+  const std::string why = finished_ > 0 ? "its first nodes have finished"
+                                        : "all " + std::to_string(world_nodes_) + " nodes are here";
+  commands_.push_back(TellWaiting{id, "this node is a spare: the job runs and " + why +
+                                          "; it takes the place of a node that is lost"});
+}
+
+void Membership::add_record(const Node& node, FailureRecord record) {
+  DDP_CHECK(incident_.has_value(), "records belong to an incident");
+  // What a node says of others than itself is not believed.
+  record.node = node.host_name;
+  record.group_rank = node.last_group_rank.value_or(0);
+  if (record.rank >= node.base_rank && record.rank < node.base_rank + node.local_world_size) {
+    incident_->add(std::move(record), now_);
+  }
+}
+
+IncidentBuilder& Membership::incident() {
+  if (!incident_) {
+    DDP_CHECK(state_ == JobState::running, "an incident begins in a running attempt");
+    incident_.emplace(*attempt_, now_, world_size_);
+  }
+  return *incident_;
+}
+
+void Membership::begin_stop(const std::string& reason) {
+  DDP_CHECK(state_ == JobState::running, "only a running attempt can be stopped");
+  DDP_CHECK(stopping_ == 0, "nobody is being stopped yet");
+  state_ = JobState::stopping;
+  for (auto& [id, node] : nodes_) {
+    if (node.phase == Phase::working || node.phase == Phase::finished) {
+      node.phase = Phase::stopping;
+      ++stopping_;
+      commands_.push_back(StopWorkers{id, *attempt_, reason});
+    }
+  }
+  working_ = 0;
+  if (stopping_ == 0) {
+    all_stopped();
+  }
+}
+
+void Membership::one_stopped(Node& node) {
+  DDP_CHECK(node.phase == Phase::stopping && stopping_ > 0, "it was told to stop");
+  node.phase = Phase::stopped;
+  if (--stopping_ == 0) {
+    all_stopped();  // at once: no timer lies on this path
+  }
+}
+
+void Membership::all_stopped() {
+  DDP_CHECK(state_ == JobState::stopping && stopping_ == 0, "every member has stopped or is lost");
+  for (auto& [id, node] : nodes_) {
+    DDP_CHECK(node.phase == Phase::idle || node.phase == Phase::stopped, "no worker is left");
+    node.phase = Phase::idle;
+  }
+  if (incident_) {
+    close_incident();
+  }
+  if (ending_) {
+    finish(*ending_);
+  } else {
+    gather();
+  }
+}
+
+/// Whether a restart is spent is decided here and not at the first report, for only now it is
+/// known whether the workers that failed were victims of a lost node.
+void Membership::close_incident() {
+  const bool spends = incident_->spends_restart();
+  const Instant detected_at = incident_->detected_at();
+  Incident closed = incident_->build();
+  incident_.reset();
+  if (spends && !ending_) {
+    closed.spent_restart = budget_.spend();
+    if (!closed.spent_restart) {
+      ending_ = Ending{Verdict::failed, closed.reason + "; " + budget_text(budget_.max()), 0};
+    }
+  }
+  record_.ended(std::move(closed), detected_at);
+}
+
+void Membership::end_job(Ending ending) {
+  if (state_ == JobState::over) {
+    return;
+  }
+  ending_ = std::move(ending);
+  if (state_ == JobState::running) {
+    begin_stop(ending_->reason);
+  } else if (state_ == JobState::gathering) {
+    finish(*ending_);
+  }
+}
+
+void Membership::gather() {
+  state_ = JobState::gathering;
+  gathering_.begin(now_, false);
+  try_start();
+}
+
+void Membership::try_start() {
+  DDP_CHECK(state_ == JobState::gathering, "nothing starts while an attempt lives");
+  switch (gathering_.decide(now_, nodes_.size())) {
+    case Gathering::Decision::wait:
+      break;
+    case Gathering::Decision::start:
+      assign();
+      break;
+    case Gathering::Decision::give_up:
+      finish({Verdict::impossible, missing_text(), 0});
+      break;
+  }
+}
+
+void Membership::assign() {
+  DDP_CHECK(nodes_.size() >= static_cast<std::size_t>(options_.min_nodes), "min nodes are here");
+  std::vector<RankCandidate> candidates;
+  candidates.reserve(nodes_.size());
+  for (auto& [id, node] : nodes_) {
+    candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.last_group_rank,
+                          node.host_name, node.role, node.local_world_size});
+    node.last_group_rank.reset();
+  }
+  const std::vector<RankedNode> ranked = assign_ranks(std::move(candidates), options_.max_nodes);
+  attempt_ = AttemptNumber{attempt_ ? number(*attempt_) + 1 : 0};
+  state_ = JobState::running;
+  world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
+  world_size_ = ranked.front().world.world_size;
+  finished_ = 0;
+  record_.assigned(now_);
+  commands_.push_back(OpenStore{*attempt_});
+  for (const RankedNode& one : ranked) {
+    Node& node = nodes_.at(one.node);
+    node.phase = Phase::working;
+    node.started = false;
+    node.last_group_rank = one.world.group_rank;
+    node.base_rank = one.world.base_rank;
+    World world = one.world;
+    world.attempt = *attempt_;
+    world.restarts_used = budget_.used();
+    commands_.push_back(AssignWorld{one.node, std::move(world)});
+  }
+}
+
+void Membership::finish(Ending ending) {
+  DDP_CHECK(state_ != JobState::over, "a job ends once");
+  JobSummary summary = record_.summary(ending.verdict, ending.reason);
+  summary.stop_signal = ending.stop_signal;
+  summary.restarts_used = budget_.used();
+  summary.max_restarts = budget_.max();
+  ending_ = std::move(ending);
+  state_ = JobState::over;
+  working_ = stopping_ = unstarted_ = 0;
+  for (auto& [id, node] : nodes_) {
+    node.phase = Phase::idle;
+  }
+  commands_.push_back(FinishJob{std::move(summary)});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,146 @@
+// Membership: the job's state machine, the one authority on who is in the world of which attempt.
+// Pure: time comes in with each event, commands go out; no socket, clock, thread or log inside.
+// Same events, same commands. docs/membership.md draws it.
+//
+//   gathering --> running            enough nodes (gathering.h)
+//   running   --> stopping           a worker failed, a member was lost, a node joined below max,
+//                                    somebody asked to end the job
+//   stopping  --> running|gathering  all members said that their workers are gone, or were lost
+//   any       --> over               succeeded, failed, stopped or impossible
+//
+// What holds at any time: workers of one attempt at most are alive, for the next is assigned only
+// when every member of the one before has stopped or is lost (a lost node fences itself). Attempt
+// numbers rise by one and are never used twice; whatever a node says of another attempt than the
+// current one is ignored, so late and repeated messages do no harm.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rendezvous/membership/admission.h"
+#include "rendezvous/membership/command.h"
+#include "rendezvous/membership/event.h"
+#include "rendezvous/membership/gathering.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/job_record.h"
+#include "rendezvous/membership/restart_budget.h"
+
+namespace ddprun {
+
+struct MembershipOptions {
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  std::chrono::nanoseconds join_timeout = std::chrono::seconds(600);
+  std::chrono::nanoseconds last_call_timeout = std::chrono::seconds(30);
+};
+
+enum class JobState : std::uint8_t { gathering, running, stopping, over };
+
+class Membership {
+ public:
+  /// Gathering begins at `now`.
+  Membership(MembershipOptions options, Instant now);
+
+  /// Takes one event and returns what is to be done about it, in order. `now` never goes back.
+  /// Total: events of unknown nodes, of other attempts, and repeated ones are ignored. The caller
+  /// owes: fresh node ids, NodeLost once the connection of a welcomed node is gone (also after
+  /// FinishJob), TimePassed when next_deadline() has come.
+  std::vector<Command> apply(Instant now, Event event);
+
+  /// When TimePassed is due; none while nothing waits for time.
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+
+  [[nodiscard]] JobState state() const { return state_; }
+  /// The attempt that runs, is being stopped, or was the last one.
+  [[nodiscard]] std::optional<AttemptNumber> attempt() const { return attempt_; }
+  [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
+  [[nodiscard]] int restarts_used() const { return budget_.used(); }
+
+ private:
+  enum class Phase : std::uint8_t {
+    idle,      ///< no member of the attempt: gathering, a spare, or a late joiner
+    working,   ///< a member, told to start its workers
+    finished,  ///< a member whose workers all exited 0
+    stopping,  ///< a member, told to stop its workers
+    stopped,   ///< a member without any worker left
+  };
+
+  /// What is kept of a welcomed node; small, for there may be ten thousand.
+  struct Node {
+    std::string host_name;
+    std::string role;
+    int local_world_size = 1;
+    std::optional<int> node_rank;
+    bool hosts_coordinator = false;
+    Phase phase = Phase::idle;
+    bool started = false;  ///< has spawned its workers of this attempt
+    std::optional<int> last_group_rank;
+    int base_rank = 0;  ///< of the current attempt
+  };
+
+  struct Ending {
+    Verdict verdict;
+    std::string reason;
+    int stop_signal = 0;
+  };
+
+  void on(NodeJoined event);
+  void on(NodeLost event);
+  void on(WorkersStarted event);
+  void on(WorkerFailed event);
+  void on(WorkersFinished event);
+  void on(WorkersStopped event);
+  void on(StopRequested event);
+  void on(NodeGaveUp event);
+  void on(StoreFailed event);
+  void on(TimePassed event);
+
+  Node* member(NodeId id, AttemptNumber attempt);
+  std::optional<Refusal> refusal(const NodeDescription& node) const;
+  void joined_while_running(NodeId id, const Node& node);
+  void add_record(const Node& node, FailureRecord record);
+  IncidentBuilder& incident();
+  void begin_stop(const std::string& reason);
+  void one_stopped(Node& node);
+  void all_stopped();
+  void close_incident();
+  void end_job(Ending ending);
+  void gather();
+  void try_start();
+  void assign();
+  void finish(Ending ending);
+  std::string waiting_text() const;
+  std::string missing_text() const;
+  std::string names_here() const;
+  void check_invariants() const;
+
+  MembershipOptions options_;
+  JobTerms terms_;
+  Gathering gathering_;
+  RestartBudget budget_;
+  JobRecord record_;
+  Instant now_;
+  JobState state_ = JobState::gathering;
+  std::map<NodeId, Node> nodes_;  ///< in order of arrival: iteration is the same in every run
+  std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
+  std::optional<AttemptNumber> attempt_;
+  int world_nodes_ = 0;  ///< of the current attempt, when it was assigned
+  int world_size_ = 0;
+  int working_ = 0;        ///< members in Phase::working
+  int unstarted_ = 0;      ///< members that have not spawned their workers yet
+  int stopping_ = 0;       ///< members in Phase::stopping
+  int finished_ = 0;       ///< members that finished, also when lost since
+  std::string last_lost_;  ///< host name, for the text about who is missing
+  std::optional<IncidentBuilder> incident_;
+  std::optional<Ending> ending_;  ///< decided while stopping, carried out when all have stopped
+  std::vector<Command> commands_;
+};
+
+}  // namespace ddprun

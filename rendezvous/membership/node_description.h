@@ -1,0 +1,31 @@
+// NodeDescription: what a node says of itself when it joins. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+/// What a node says of itself in its hello. The second half must be equal on all nodes: a node
+/// that disagrees is rejected with a reason that names the field and both values.
+struct NodeDescription {
+  std::string host_name;
+  std::int32_t agent_pid = 0;
+  int local_world_size = 1;
+  std::string role;
+  std::optional<int> node_rank;
+  bool hosts_coordinator = false;
+
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  /// Program and arguments as the user wrote them, joined by blanks (paths may differ by node, so
+  /// the program is its file name).
+  std::string program;
+
+  friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
+};
+
+}  // namespace ddprun
