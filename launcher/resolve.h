@@ -9,6 +9,7 @@
 
 #include "agent/gpus.h"
 #include "agent/job_spec.h"
+#include "launcher/notice.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "rendezvous/base/result.h"
@@ -29,15 +30,6 @@ struct Host {
   std::string current_dir;
 };
 
-/// Python's logging levels.
-enum class LogLevel : unsigned char { debug, info, warning, error, critical };
-
-/// Something to be logged once there is a logger.
-struct Notice {
-  LogLevel level;
-  std::string text;
-};
-
 struct Launch {
   JobSpec job;
   LogLevel log_level = LogLevel::warning;
@@ -47,9 +39,6 @@ struct Launch {
 /// Workers on one node, nodes in one job: beyond these a slipped key is likelier than a wish.
 inline constexpr int kLocalWorldSizeMax = 4096;
 inline constexpr int kNodesMax = 1'000'000;
-/// The job's name becomes part of a directory's name (NAME_MAX is 255) with eight characters more.
-inline constexpr std::size_t kJobIdBytesMax = 200;
-
 /// An Error here is one of the configuration: main returns kExitFailure for it, as torchrun does.
 Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host);
 
