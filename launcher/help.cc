@@ -45,7 +45,7 @@ const char* title(OptionGroup group) {
     case OptionGroup::ending:
       return "Ending the job";
     case OptionGroup::other:
-      return "This text";
+      return "Help";
     case OptionGroup::accepted:
       return "Read for torchrun's sake";
   }
@@ -77,7 +77,14 @@ class Formatter : public CLI::Formatter {
   Formatter() { column_width(kNameColumns); }
 
   std::string make_usage(const CLI::App*, std::string name) const override {
-    return "Usage: " + name + " [options] PROGRAM [arguments of the program]\n";
+    return "Usage: " + name + " [options] PROGRAM [arguments of the program]\n\n";
+  }
+
+  /// CLI11 begins a group with an empty line and puts another one between two groups.
+  std::string make_group(std::string title, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    return CLI::Formatter::make_group(std::move(title), is_positional, std::move(options))
+        .substr(1);
   }
 
   /// "-r, --redirects MAP", long names below each other.
@@ -105,10 +112,10 @@ std::string help_text() {
   for (const OptionRow& row : option_rows()) {
     std::string names = row.letter != 0 ? std::string("-") + row.letter + "," : std::string();
     names += "--" + std::string(row.name);
-    std::string help(row.help);
-    if (const std::string standard = default_text(row); !standard.empty()) {
-      help += " [" + standard + "]";
-    }
+    const std::string standard = default_text(row);
+    const std::string help =
+        std::string(row.help) + (standard.empty() ? std::string() : " [" + standard + "]");
+    // (help is const, or CLI11 would take it for the flag's variable.)
     app.add_flag(names, help)->group(title(row.group))->option_text(std::string(row.value_name));
   }
   return app.help();

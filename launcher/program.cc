@@ -89,7 +89,7 @@ Result<std::string> find_executable(const ProgramRequest& request) {
     const std::string path = absolute(request.name, request.current_dir);
     if (const auto problem = obstacle(path)) {
       return Error{*problem, "program " + path,
-                   is_missing(path) ? "check the path; it must be there on every node"
+                   is_missing(path) ? "check the path, which must be there on every node"
                                     : "name a file that can be executed (chmod +x)"};
     }
     return path;
@@ -155,7 +155,7 @@ Result<Program> find_program(const ProgramRequest& request) {
         is_missing(absolute(request.name, request.current_dir))) {
       return Error{"there is no such file",
                    "Python script " + absolute(request.name, request.current_dir),
-                   "check the path; it must be there on every node"};
+                   "check the path, which must be there on every node"};
     }
     auto python = find_python(request);
     if (!python) {
