@@ -6,7 +6,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +33,10 @@ namespace {
 
 using namespace ddprun;
 
-int complain(const std::string& sentence, int exit_code) {
+/// One line, also when the sentence quotes words with line breaks or terminal escapes in them.
+int complain(std::string sentence, int exit_code) {
+  std::replace_if(
+      sentence.begin(), sentence.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   std::fprintf(stderr, "ddprun: %s\n", sentence.c_str());
   return exit_code;
 }

@@ -97,6 +97,12 @@ class Meeting {
 
   /// `unasked`: no --standalone was given, so a job id that was is kept.
   Result<void> meet_nobody(bool unasked) {
+    if (job_.min_nodes > 1) {
+      return Error{"a job of one node alone cannot have the " + std::to_string(job_.min_nodes) +
+                       " nodes of " + at("nnodes"),
+                   at("standalone"), "leave one of the two out"};
+    }
+    job_.max_nodes = 1;  // nobody else can know the port: there is no last call to wait for
     job_.backend = RendezvousBackend::c10d;
     job_.endpoint = Endpoint{"localhost", 0};
     job_.is_host = true;

@@ -16,9 +16,9 @@ namespace ddprun {
 /// The job's name becomes part of a directory's name (NAME_MAX is 255) with eight characters more.
 inline constexpr std::size_t kJobIdBytesMax = 200;
 
-/// Fills the rendezvous fields of `job` and its id; its node counts must be set, and the static
-/// backend raises the minimum to the maximum. `new_job_id` is called for a job of one node alone.
-/// The notice tells what --standalone stands for.
+/// Fills the rendezvous fields of `job` and its id; its node counts must be set, the static
+/// backend raises the minimum to the maximum, and a node alone is one node. `new_job_id` is called
+/// for a job of one node alone. The notice tells what --standalone stands for.
 Result<std::optional<Notice>> resolve_meeting(const Options& options,
                                               const std::function<std::string()>& new_job_id,
                                               JobSpec& job);

@@ -96,7 +96,7 @@ void check_one_sentence(const Outcome& outcome) {
   CHECK(outcome.out.empty());
   CHECK(outcome.err.starts_with("ddprun: "));
   CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-  CHECK(outcome.err.back() == '\n');
+  CHECK(outcome.err.ends_with('\n'));
 }
 
 class TempDir {
@@ -152,6 +152,7 @@ TEST_CASE("a bad command line ends in one sentence and torchrun's exit code", "[
       {{"-r", "7", "true"}, 1, "--redirects: '7'"},
       {{"--numa-binding", "node", "true"}, 1, "NUMA"},
       {{"-m", "--no-python", "true"}, 1, "--module"},
+      {{"--rdzv-endpoint", "h", "--rdzv-id", "a\nb\x1b[2J", "true"}, 1, "'a?b?[2J' cannot name"},
   };
   for (const Row& row : rows) {
     std::string line = "ddprun";

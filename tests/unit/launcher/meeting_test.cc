@@ -51,7 +51,7 @@ TEST_CASE("standalone overrides where to meet and says what it stands for", "[la
   REQUIRE(launch.has_value());
   CHECK(meets_nobody(launch->job));
   CHECK(launch->job.job_id == "fresh-id");
-  CHECK(launch->job.max_nodes == 4);  // --nnodes is not changed, as in torchrun
+  CHECK(launch->job.max_nodes == 1);  // a last call for more nodes would be heard by nobody
   REQUIRE(launch->notices.size() == 1);
   CHECK(launch->notices[0].level == LogLevel::info);
   CHECK(launch->notices[0].text.find("fresh-id") != std::string::npos);
@@ -146,6 +146,7 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
       {"--rdzv-endpoint n1 --rdzv-id a/b", "--rdzv-id", "'a/b'"},
       {"--rdzv-endpoint n1 --rdzv-id=", "--rdzv-id", "''"},
       {"--rdzv-id a/b", "--rdzv-id", "'a/b'"},
+      {"--standalone --nnodes 2", "--standalone", "2 nodes of --nnodes"},
       {"--rdzv-endpoint n1 --rdzv-conf join_timeout=0", "--rdzv-conf", "join_timeout='0'"},
   };
   for (const Row& row : rows) {

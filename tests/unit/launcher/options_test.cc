@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "launcher/option_table.h"
 #include "tests/unit/launcher/launch_words.h"
@@ -312,4 +313,35 @@ TEST_CASE("no name is given twice in the table and none begins as a negative num
   }
   std::sort(names.begin(), names.end());
   CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+}
+
+TEST_CASE("whatever the words are, they end in options or in an error with a remedy",
+          "[launcher]") {
+  const Words pieces{"--", "-",          "=",   "nnodes", "max",  "_restarts", "m", "r",
+                     "t",  "h3",         "1:2", "-1",     " ",    "rdzv",      "",  "prog",
+                     "-x", "standalone", "\n",  ".5",     "--no", "ver"};
+  std::mt19937 random(20240229);  // a fixed seed: the same words in every run
+  const auto below = [&](std::size_t n) { return random() % n; };
+  int errors = 0;
+  constexpr int kRuns = 20000;
+  for (int run = 0; run < kRuns; ++run) {
+    Words words(below(5));
+    for (std::string& word : words) {
+      for (auto left = below(4); left > 0; --left) {
+        word += pieces[below(pieces.size())];
+      }
+    }
+    const auto parsed = parse_words(words);
+    if (const auto* usage = std::get_if<UsageError>(&parsed)) {
+      ++errors;
+      REQUIRE(usage->exit_code == kExitUsage);
+      REQUIRE_FALSE(usage->error.what.empty());
+      REQUIRE_FALSE(usage->error.todo.empty());
+    } else {
+      const auto& options = std::get<Options>(parsed);
+      REQUIRE((options.help || options.version || !options.program.empty()));
+    }
+  }
+  CHECK(errors > kRuns / 10);
+  CHECK(errors < kRuns * 9 / 10);
 }
