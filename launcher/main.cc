@@ -1,0 +1,152 @@
+// ddprun: reads argv and the environment, runs one agent, and turns its result into an exit code.
+// All that is decided on the way is decided in options and resolve; a bad input ends in one
+// sentence on stderr and one of the codes of exit_status.h.
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/gpus.h"
+#include "agent/guardian.h"
+#include "agent/host.h"
+#include "agent/signals.h"
+#include "launcher/exit_status.h"
+#include "launcher/help.h"
+#include "launcher/options.h"
+#include "launcher/program.h"
+#include "launcher/resolve.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/contract/environment.h"
+
+namespace {
+
+using namespace ddprun;
+
+/// One line, also when the sentence quotes words with line breaks or terminal escapes in them.
+int complain(std::string sentence, int exit_code) {
+  std::replace_if(
+      sentence.begin(), sentence.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::fprintf(stderr, "ddprun: %s\n", sentence.c_str());
+  return exit_code;
+}
+
+/// What was asked for on stdout: unlike a log line, it must not get lost in silence.
+int print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    return complain(errno_error(errno, "cannot write", "stdout").sentence(), kExitFailure);
+  }
+  return kExitSuccess;
+}
+
+/// A random UUID, version 4.
+std::string random_job_id() {
+  std::array<unsigned char, 16> bytes{};
+  DDP_CHECK(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+            "16 random bytes are never cut short or interrupted");
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    constexpr char kHex[] = "0123456789abcdef";
+    if (i == 4 || i == 6 || i == 8 || i == 10) {
+      text += '-';
+    }
+    text += kHex[bytes[i] >> 4];
+    text += kHex[bytes[i] & 0x0f];
+  }
+  return text;
+}
+
+/// The directory of this very binary; empty when the kernel does not tell.
+std::string executable_dir() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  const std::string text(path.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  return text.substr(0, text.rfind('/'));
+}
+
+std::string current_dir() {
+  std::array<char, PATH_MAX> path{};
+  return ::getcwd(path.data(), path.size()) == nullptr ? "." : path.data();
+}
+
+Host this_host(const Environment& environment) {
+  Host host;
+  host.usable_cpus = usable_cpus;
+  host.count_gpus = [environment] { return count_gpus(environment(env::kCudaVisibleDevices)); };
+  host.signal_number = signal_number;
+  host.new_job_id = random_job_id;
+  host.find_program = find_program;
+  host.executable_dir = executable_dir();
+  host.current_dir = current_dir();
+  return host;
+}
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::critical:
+      return spdlog::level::critical;
+  }
+  return spdlog::level::warn;
+}
+
+/// Runs in the agent's process, which the guardian made: the logger belongs to it alone.
+int agent_main(const Launch& launch) {
+  auto log =
+      std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_st>());
+  log->set_pattern("[ddprun] %v");
+  log->set_level(spdlog_level(launch.log_level));
+  for (const Notice& notice : launch.notices) {
+    log->log(spdlog_level(notice.level), "{}", notice.text);
+  }
+  const Result<JobSummary> summary = run_agent(launch.job, log);
+  if (!summary) {
+    return complain(summary.error().sentence(), kExitFailure);
+  }
+  if (summary->verdict != Verdict::succeeded) {
+    return complain(summary->reason, kExitFailure);
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
+  const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  auto parsed = parse_command_line(words, environment);
+  if (const auto* usage = std::get_if<UsageError>(&parsed)) {
+    return complain(usage->error.sentence(), usage->exit_code);
+  }
+  const Options& options = std::get<Options>(parsed);
+  if (options.help) {
+    return print(help_text());
+  }
+  if (options.version) {
+    return print("ddprun " DDPRUN_VERSION "\n");
+  }
+  const Result<Launch> launch = resolve(options, environment, this_host(environment));
+  if (!launch) {
+    return complain(launch.error().sentence(), kExitFailure);
+  }
+  return run_under_guardian([&] { return agent_main(*launch); });
+}

@@ -1,0 +1,255 @@
+#include "launcher/option_table.h"
+
+#include <type_traits>
+
+namespace ddprun {
+namespace {
+
+using G = OptionGroup;
+using O = Options;
+
+constexpr OptionRow kRows[] = {
+    {.name = "nnodes",
+     .field = &O::nnodes,
+     .value_name = "N|MIN:MAX",
+     .group = G::job,
+     .help = "Number of nodes. With MIN:MAX the job starts with at least MIN, grows to at most "
+             "MAX, and goes on after a loss while MIN are left."},
+    {.name = "nproc-per-node",
+     .field = &O::nproc_per_node,
+     .value_name = "N|cpu|gpu|auto",
+     .group = G::job,
+     .help = "Workers on this node: a number, one per usable CPU, one per visible GPU, or auto "
+             "(GPUs if there are any, else CPUs)."},
+    {.name = "max-restarts",
+     .field = &O::max_restarts,
+     .value_name = "N",
+     .group = G::job,
+     .help = "How many times failed workers may be started again, counted over the whole job."},
+    {.name = "standalone",
+     .field = &O::standalone,
+     .group = G::job,
+     .help = "A job of this node alone, on a free port; --rdzv-endpoint, --rdzv-backend and "
+             "--rdzv-id are not looked at."},
+    {.name = "role",
+     .field = &O::role,
+     .value_name = "NAME",
+     .group = G::job,
+     .help = "Role of this node's workers."},
+
+    {.name = "rdzv-endpoint",
+     .field = &O::rdzv_endpoint,
+     .value_name = "HOST[:PORT]",
+     .group = G::rendezvous,
+     .help = "Where the nodes meet, the same on every node; the node that owns the address "
+             "hosts it. Port 29400 when none is given."},
+    {.name = "rdzv-backend",
+     .field = &O::rdzv_backend,
+     .value_name = "c10d|static",
+     .group = G::rendezvous,
+     .help = "c10d: nodes come and go. static: fixed ranks from --node-rank. Default: c10d "
+             "with an endpoint or a single node, else static."},
+    {.name = "rdzv-id",
+     .field = &O::rdzv_id,
+     .value_name = "ID",
+     .group = G::rendezvous,
+     .help = "Name of the job; keeps two jobs at one endpoint apart."},
+    {.name = "rdzv-conf",
+     .field = &O::rdzv_conf,
+     .value_name = "KEY=VALUE,...",
+     .group = G::rendezvous,
+     .help =
+         "Details of the rendezvous: join_timeout, last_call_timeout, timeout (static), is_host, "
+         "keep_alive_interval, keep_alive_max_attempt; other keys are ignored."},
+    {.name = "node-rank",
+     .field = &O::node_rank,
+     .value_name = "N",
+     .group = G::rendezvous,
+     .help = "Rank of this node. static: its place, 0 hosts the endpoint (default 0). c10d: a "
+             "wish for the order of the nodes."},
+    {.name = "master-addr",
+     .field = &O::master_addr,
+     .value_name = "HOST",
+     .group = G::rendezvous,
+     .help = "static without --rdzv-endpoint: address of the node with rank 0."},
+    {.name = "master-port",
+     .field = &O::master_port,
+     .value_name = "PORT",
+     .group = G::rendezvous,
+     .help = "static without --rdzv-endpoint: port on that node (default 29500)."},
+    {.name = "local-addr",
+     .field = &O::local_addr,
+     .value_name = "ADDRESS",
+     .group = G::rendezvous,
+     .help = "Address by which other nodes reach this one, in place of what is found out."},
+    {.name = "join-timeout",
+     .field = &O::join_timeout_seconds,
+     .value_name = "SECONDS",
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "How long to wait for the other nodes (default 600; static 900)."},
+    {.name = "heartbeat-timeout",
+     .field = &O::heartbeat_timeout_seconds,
+     .value_name = "SECONDS",
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "A node that is silent for so long is lost (default 3)."},
+
+    {.name = "module",
+     .letter = 'm',
+     .field = &O::module,
+     .group = G::program,
+     .help = "PROGRAM is the name of a Python module, run as by python -m."},
+    {.name = "no-python",
+     .field = &O::no_python,
+     .group = G::program,
+     .help = "Execute PROGRAM itself, also when its name ends in .py."},
+    {.name = "run-path",
+     .field = &O::run_path,
+     .group = G::program,
+     .help = "Run PROGRAM under Python whatever its name; wins over --no-python and --module."},
+    {.name = "virtual-local-rank",
+     .field = &O::virtual_local_rank,
+     .group = G::program,
+     .help = "Give each worker LOCAL_RANK=0 and one visible GPU of its own."},
+
+    {.name = "log-dir",
+     .field = &O::log_dir,
+     .value_name = "DIR",
+     .group = G::output,
+     .help =
+         "Where the workers' files go, in a directory per job and attempt; /dev/null: no files. "
+         "Default: a new directory under the temporary directory."},
+    {.name = "redirects",
+     .letter = 'r',
+     .field = &O::redirects,
+     .value_name = "MAP",
+     .group = G::output,
+     .help = "Streams that go to a file and not to the console: 0 none, 1 stdout, 2 stderr, 3 "
+             "both, for all workers, or by local rank: 0:3,1:2."},
+    {.name = "tee",
+     .letter = 't',
+     .field = &O::tee,
+     .value_name = "MAP",
+     .group = G::output,
+     .help = "Streams that go to a file and, with the worker's name before each line, to the "
+             "console; MAP as above."},
+    {.name = "local-ranks-filter",
+     .field = &O::local_ranks_filter,
+     .value_name = "RANK,...",
+     .group = G::output,
+     .help = "Show only these local ranks on the console; files are written for all."},
+    {.name = "duplicate-stdout-filters",
+     .field = &O::duplicate_stdout_filters,
+     .value_name = "TEXT,...",
+     .group = G::output,
+     .help = "Teed stdout lines with one of these texts also go to filtered_stdout.log of the "
+             "attempt; ,, is a comma in a text."},
+    {.name = "duplicate-stderr-filters",
+     .field = &O::duplicate_stderr_filters,
+     .value_name = "TEXT,...",
+     .group = G::output,
+     .help = "The same for stderr and filtered_stderr.log."},
+
+    {.name = "signals-to-handle",
+     .field = &O::signals_to_handle,
+     .value_name = "NAME,...",
+     .group = G::ending,
+     .help = "Signals to ddprun that end the job in order on every node."},
+    {.name = "shutdown-timeout",
+     .field = &O::shutdown_timeout_seconds,
+     .value_name = "SECONDS",
+     .group = G::ending,
+     .help =
+         "From a worker's stop signal to its SIGKILL (default: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or "
+         "30)."},
+
+    {.name = "help",
+     .letter = 'h',
+     .field = &O::help,
+     .group = G::other,
+     .has_variable = false,
+     .help = "Show this text."},
+    {.name = "version",
+     .field = &O::version,
+     .group = G::other,
+     .has_variable = false,
+     .ours = true,
+     .help = "Show the version."},
+
+    {.name = "monitor-interval",
+     .field = &O::monitor_interval_seconds,
+     .value_name = "SECONDS",
+     .group = G::accepted,
+     .help = "No effect: ddprun waits for events and polls nothing."},
+    {.name = "start-method",
+     .field = &O::start_method,
+     .value_name = "METHOD",
+     .group = G::accepted,
+     .choices = "spawn|fork|forkserver",
+     .help = "No effect: workers are programs, not Python functions."},
+    {.name = "event-log-handler",
+     .field = &O::event_log_handler,
+     .value_name = "NAME",
+     .group = G::accepted,
+     .help = "No effect: event handlers are Python plug-ins."},
+    {.name = "logs-specs",
+     .field = &O::logs_specs,
+     .value_name = "NAME",
+     .group = G::accepted,
+     .has_variable = false,
+     .help = "Only 'default': others are Python plug-ins."},
+    {.name = "numa-binding",
+     .field = &O::numa_binding,
+     .value_name = "MODE",
+     .group = G::accepted,
+     .has_variable = false,
+     .choices = "node|socket|exclusive|core-complex",
+     .help = "Refused: ddprun cannot bind workers to CPUs yet."},
+    {.name = "use-env",
+     .field = &O::use_env,
+     .group = G::accepted,
+     .has_variable = false,
+     .ours = true,
+     .help = "No effect: local ranks always come by LOCAL_RANK."},
+};
+
+}  // namespace
+
+std::span<const OptionRow> option_rows() {
+  return kRows;
+}
+
+bool is_flag(const OptionRow& row) {
+  return std::holds_alternative<bool Options::*>(row.field);
+}
+
+std::string variable_name(std::string_view name) {
+  std::string variable = "PET_";
+  for (const char c : name) {
+    variable += c == '-' ? '_' : static_cast<char>(c - 'a' + 'A');
+  }
+  return variable;
+}
+
+std::string default_text(const OptionRow& row) {
+  static const Options kDefaults;
+  return std::visit(
+      [](auto field) -> std::string {
+        const auto& value = kDefaults.*field;
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::string>) {
+          return value;
+        } else if constexpr (std::is_same_v<Value, int>) {
+          return std::to_string(value);
+        } else if constexpr (std::is_same_v<Value, double>) {
+          std::string text = std::to_string(value);
+          return text.substr(0, text.find_last_not_of('0') + 1);
+        } else {
+          return {};
+        }
+      },
+      row.field);
+}
+
+}  // namespace ddprun

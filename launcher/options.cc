@@ -1,0 +1,325 @@
+#include "launcher/options.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "launcher/exit_status.h"
+#include "launcher/numbers.h"
+#include "launcher/option_table.h"
+
+namespace ddprun {
+namespace {
+
+const OptionRow* row_of_letter(char letter) {
+  for (const OptionRow& row : option_rows()) {
+    if (letter != 0 && row.letter == letter) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+/// Both spellings are one name with dashes.
+std::string dashed(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+/// All rows that `name`, without its two dashes, may mean: the one of that very name; else those
+/// that begin with it, torchrun's own before ours.
+std::vector<const OptionRow*> candidates(std::string_view spelled) {
+  const std::string name = dashed(spelled);
+  std::vector<const OptionRow*> torchruns;
+  std::vector<const OptionRow*> ours;
+  for (const OptionRow& row : option_rows()) {
+    if (row.name == name) {
+      return {&row};
+    }
+    if (row.name.starts_with(name)) {
+      (row.ours ? ours : torchruns).push_back(&row);
+    }
+  }
+  return torchruns.empty() ? ours : torchruns;
+}
+
+/// -1 and -.5 are values, never options (argparse's rule; no option of ours looks like a number).
+bool is_negative_number(std::string_view word) {
+  word.remove_prefix(1);
+  const auto dot = word.find('.');
+  const std::string_view whole = word.substr(0, dot);
+  const std::string_view fraction =
+      dot == std::string_view::npos ? std::string_view("0") : word.substr(dot + 1);
+  const auto digits = [](std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  return digits(whole) && digits(fraction) && !fraction.empty() &&
+         (!whole.empty() || dot != std::string_view::npos);
+}
+
+/// Would argparse take this word as an option, known or not? "--" is not asked here.
+bool is_option(std::string_view word) {
+  if (word.size() < 2 || word[0] != '-') {
+    return false;
+  }
+  if (word[1] == '-') {
+    const std::string_view name = word.substr(2, word.find('=') - 2);
+    if (!candidates(name).empty()) {
+      return true;
+    }
+  } else if (row_of_letter(word[1]) != nullptr) {
+    return true;
+  } else if (is_negative_number(word)) {
+    return false;
+  }
+  // A word with a blank in it is a sentence, not a misspelt option.
+  return word.find(' ') == std::string_view::npos;
+}
+
+/// Single-character edits from one text to the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+constexpr std::size_t kOptionLengthMax = 64;  ///< longer words are not compared for a suggestion
+constexpr std::size_t kTyposMax = 2;
+
+UsageError unknown_option(std::string_view word) {
+  const std::string shown(word.substr(0, word.find('=')));
+  const std::string name =
+      dashed(shown.substr(std::min(shown.find_first_not_of('-'), shown.size())));
+  const OptionRow* nearest = nullptr;
+  std::size_t nearest_distance = kTyposMax + 1;
+  for (const OptionRow& row : option_rows()) {
+    // Two typos in a name of three letters is another name.
+    if (name.size() > 3 && name.size() <= kOptionLengthMax &&
+        distance(name, row.name) < nearest_distance) {
+      nearest = &row;
+      nearest_distance = distance(name, row.name);
+    }
+  }
+  return {Error{"unknown option", shown,
+                nearest != nullptr ? "did you mean --" + std::string(nearest->name) + "?"
+                                   : "ddprun --help lists all"},
+          kExitUsage};
+}
+
+UsageError usage_error(std::string what, std::string where, std::string todo) {
+  return {Error{std::move(what), std::move(where), std::move(todo)}, kExitUsage};
+}
+
+bool is_choice(std::string_view choices, std::string_view text) {
+  while (!choices.empty()) {
+    const auto bar = std::min(choices.find('|'), choices.size());
+    if (choices.substr(0, bar) == text) {
+      return true;
+    }
+    choices.remove_prefix(std::min(bar + 1, choices.size()));
+  }
+  return false;
+}
+
+/// Puts the text into the row's field. `where` names the option or the variable for messages.
+std::optional<UsageError> assign(Options& options, const OptionRow& row, std::string_view text,
+                                 const std::string& where) {
+  if (!row.choices.empty() && !is_choice(row.choices, text)) {
+    std::string choices(row.choices);
+    for (auto bar = choices.find('|'); bar != std::string::npos; bar = choices.find('|', bar)) {
+      choices.replace(bar, 1, ", ");
+    }
+    return usage_error("'" + std::string(text) + "' is not a choice", where,
+                       "give one of " + choices);
+  }
+  const auto fill = [&](auto field) -> std::optional<UsageError> {
+    using Value = std::remove_cvref_t<decltype(options.*field)>;
+    if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>>) {
+      const auto number = read_int(text);
+      if (!number) {
+        return usage_error("'" + std::string(text) + "' is not a whole number", where,
+                           "give a number such as 3");
+      }
+      options.*field = *number;
+    } else if constexpr (std::is_same_v<Value, double> ||
+                         std::is_same_v<Value, std::optional<double>>) {
+      const auto number = read_float(text);
+      if (!number) {
+        return usage_error("'" + std::string(text) + "' is not a number", where,
+                           "give a number such as 0.5");
+      }
+      options.*field = *number;
+    } else if constexpr (std::is_same_v<Value, bool>) {
+      const auto number = read_int(text);
+      if (!number) {
+        // torchrun dies of an uncaught ValueError here, not in argparse: exit code 1.
+        return UsageError{
+            Error{"'" + std::string(text) + "' does not say on or off", where, "set it to 1 or 0"},
+            kExitFailure};
+      }
+      options.*field = *number != 0;
+    } else {
+      options.*field = std::string(text);
+    }
+    return std::nullopt;
+  };
+  return std::visit(fill, row.field);
+}
+
+/// One pass over the words, then the variables of what was not seen.
+class Parser {
+ public:
+  Parser(std::span<const char* const> words, const Environment& environment)
+      : words_(words), environment_(environment) {}
+
+  std::variant<Options, UsageError> parse() {
+    while (next_ < words_.size() && !options_.help && !options_.version) {
+      const std::string_view word = words_[next_];
+      if (word == "--") {
+        ++next_;
+        break;
+      }
+      if (!is_option(word)) {
+        break;
+      }
+      ++next_;
+      if (auto error = word[1] == '-' ? long_option(word) : letters(word)) {
+        return *std::move(error);
+      }
+    }
+    if (options_.help || options_.version) {
+      return std::move(options_);
+    }
+    options_.program.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
+    if (auto error = variables()) {
+      return *std::move(error);
+    }
+    if (options_.program.empty()) {
+      return usage_error("there is no program to run", "",
+                         "write ddprun [options] PROGRAM [arguments], or see ddprun --help");
+    }
+    return std::move(options_);
+  }
+
+ private:
+  std::optional<UsageError> long_option(std::string_view word) {
+    const auto equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    const auto rows = candidates(name.substr(2));
+    if (rows.empty()) {
+      return unknown_option(word);
+    }
+    if (rows.size() > 1) {
+      std::string names;
+      for (const OptionRow* row : rows) {
+        names += (names.empty() ? "--" : ", --") + std::string(row->name);
+      }
+      return usage_error("this could mean " + names, std::string(name), "write more of the name");
+    }
+    std::optional<std::string_view> value;
+    if (equals != std::string_view::npos) {
+      value = word.substr(equals + 1);
+    }
+    return one_option(*rows.front(), "--" + std::string(rows.front()->name), value);
+  }
+
+  /// "-m", "-r3", "-r=3", "-mr3": flags may be run together, the last one may have a value.
+  std::optional<UsageError> letters(std::string_view word) {
+    for (std::size_t at = 1; at < word.size(); ++at) {
+      const OptionRow* row = row_of_letter(word[at]);
+      if (row == nullptr) {
+        return at == 1 ? unknown_option(word)
+                       : usage_error("there is no option -" + std::string(1, word[at]),
+                                     std::string(word), "ddprun --help lists all");
+      }
+      const std::string shown = std::string("-") + word[at];
+      std::string_view rest = word.substr(at + 1);
+      if (rest.empty()) {
+        return one_option(*row, shown, std::nullopt);
+      }
+      if (!is_flag(*row) || rest.front() == '=') {
+        rest.remove_prefix(rest.front() == '=' ? 1 : 0);
+        return one_option(*row, shown, rest);
+      }
+      if (auto error = one_option(*row, shown, std::nullopt)) {
+        return error;
+      }
+      if (options_.help) {
+        break;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<UsageError> one_option(const OptionRow& row, const std::string& shown,
+                                       std::optional<std::string_view> value) {
+    seen_[static_cast<std::size_t>(&row - option_rows().data())] = true;
+    if (is_flag(row)) {
+      if (value) {
+        return usage_error("the option takes no value, but was given '" + std::string(*value) + "'",
+                           shown, "leave the value out");
+      }
+      return assign(options_, row, "1", shown);
+    }
+    if (!value) {
+      if (next_ == words_.size() || std::string_view(words_[next_]) == "--" ||
+          is_option(words_[next_])) {
+        return usage_error("the value is missing", shown,
+                           "write " + shown + " " + std::string(row.value_name));
+      }
+      value = words_[next_++];
+    }
+    return assign(options_, row, *value, shown);
+  }
+
+  std::optional<UsageError> variables() {
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      const OptionRow& row = option_rows()[i];
+      if (!row.has_variable || seen_[i]) {
+        continue;
+      }
+      const std::string name = variable_name(row.name);
+      if (const char* text = environment_(name.c_str())) {
+        if (auto error = assign(options_, row, text, name)) {
+          return error;
+        }
+        options_.from_environment.emplace_back(row.name);
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::span<const char* const> words_;
+  const Environment& environment_;
+  std::size_t next_ = 0;
+  Options options_;
+  std::vector<bool> seen_ = std::vector<bool>(option_rows().size());
+};
+
+}  // namespace
+
+std::string origin(const Options& options, std::string_view name) {
+  const auto& given = options.from_environment;
+  if (std::find(given.begin(), given.end(), name) != given.end()) {
+    return variable_name(name);
+  }
+  return "--" + std::string(name);
+}
+
+std::variant<Options, UsageError> parse_command_line(std::span<const char* const> words,
+                                                     const Environment& environment) {
+  return Parser(words, environment).parse();
+}
+
+}  // namespace ddprun

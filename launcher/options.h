@@ -1,0 +1,96 @@
+// Options: the command line, read as torchrun reads it (Python's argparse), and nothing decided
+// yet: what the values mean together is resolve's business.
+//
+// One table (option_table.h) holds every option: its spellings, its PET_ variable, its type, its
+// help.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/base/result.h"
+
+namespace ddprun {
+
+/// The value of an environment variable, or nullptr; getenv, or a test's map.
+using Environment = std::function<const char*(const char* name)>;
+
+/// The default values stand here, and only here. An optional tells "not given" from any value.
+struct Options {
+  // The job.
+  std::string nnodes = "1:1";
+  std::string nproc_per_node = "1";
+  int max_restarts = 0;
+  bool standalone = false;
+  std::string role = "default";
+
+  // Rendezvous.
+  std::string rdzv_endpoint;
+  std::optional<std::string> rdzv_backend;
+  std::string rdzv_id = "none";
+  std::string rdzv_conf;
+  std::optional<int> node_rank;
+  std::string master_addr = "127.0.0.1";
+  std::optional<int> master_port;
+  std::string local_addr;
+  std::optional<double> join_timeout_seconds;
+  std::optional<double> heartbeat_timeout_seconds;
+
+  // What to run.
+  bool module = false;
+  bool no_python = false;
+  bool run_path = false;
+  bool virtual_local_rank = false;
+
+  // Output.
+  std::string log_dir;
+  std::string redirects = "0";
+  std::string tee = "0";
+  std::string local_ranks_filter;
+  std::string duplicate_stdout_filters;
+  std::string duplicate_stderr_filters;
+
+  // Ending.
+  std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  std::optional<int> shutdown_timeout_seconds;
+
+  // Read for torchrun's sake.
+  double monitor_interval_seconds = 0.1;
+  std::string start_method = "spawn";
+  std::string event_log_handler = "null";
+  std::string logs_specs;
+  std::string numa_binding;
+  bool use_env = false;
+
+  bool help = false;
+  bool version = false;
+
+  /// The program as the user wrote it, and what follows it. Never empty unless help or version.
+  std::vector<std::string> program;
+
+  /// Names ("nnodes") of the options whose value came from their PET_ variable.
+  std::vector<std::string> from_environment;
+};
+
+/// How a message names the place a value came from: "--max-restarts" or "PET_MAX_RESTARTS".
+std::string origin(const Options& options, std::string_view name);
+/// Why the command line cannot be read, and the exit code that torchrun has for it: kExitUsage for
+/// all that argparse refuses, kExitFailure for a flag's PET_ variable without a whole number in it.
+struct UsageError {
+  Error error;
+  int exit_code;
+};
+
+/// `words` are the arguments without the name of the command. Reading stops at the first word that
+/// is neither an option nor an option's value: it is the program, and all after it is the
+/// program's own, whatever it looks like; one "--" just before the program is dropped. --help and
+/// --version end the reading where they stand: nothing after them is looked at.
+std::variant<Options, UsageError> parse_command_line(std::span<const char* const> words,
+                                                     const Environment& environment);
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// Program: finds the file to execute for a worker. Looks at the file system, executes nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/job_spec.h"
+#include "rendezvous/base/result.h"
+
+namespace ddprun {
+
+enum class ProgramKind : unsigned char {
+  executable,     ///< the program itself
+  python_script,  ///< python -u PROGRAM
+  python_module,  ///< python -u -m PROGRAM
+};
+
+struct ProgramRequest {
+  ProgramKind kind = ProgramKind::executable;
+  std::string name;  ///< as the user wrote it
+  std::vector<std::string> arguments;
+  std::string python;       ///< PYTHON_EXEC; empty: python3, then python, on the search path
+  std::string search_path;  ///< PATH: directories between colons, an empty one is the current
+  std::string beside_dir;   ///< the directory of ddprun; asked after the search path
+  std::string current_dir;  ///< what relative paths are relative to
+};
+
+/// A name with a slash is a path and nothing is searched. The Error names what was looked for and
+/// where. A script must exist; whether a module does, only Python knows.
+Result<Program> find_program(const ProgramRequest& request);
+
+}  // namespace ddprun

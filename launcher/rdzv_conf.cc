@@ -1,0 +1,123 @@
+#include "launcher/rdzv_conf.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+
+#include "launcher/numbers.h"
+
+namespace ddprun {
+namespace {
+
+using Entries = std::map<std::string, std::string, std::less<>>;
+
+Result<Entries> split(std::string_view text, const std::string& where) {
+  Entries entries;
+  text = trimmed(text);
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view entry = text.substr(0, comma);
+    const auto equals = entry.find('=');
+    const std::string_view key = trimmed(entry.substr(0, equals));
+    const std::string_view value =
+        equals == std::string_view::npos ? "" : trimmed(entry.substr(equals + 1));
+    // A comma at the very end is followed by an empty entry, as in Python.
+    const bool dangling = comma != std::string_view::npos && comma + 1 == text.size();
+    if (key.empty() || dangling) {
+      return Error{"an entry has no key", where,
+                   "write it as KEY=VALUE,..., for example join_timeout=300"};
+    }
+    if (value.empty()) {
+      return Error{"key '" + std::string(key) + "' has no value", where,
+                   "write " + std::string(key) + "=VALUE"};
+    }
+    entries[std::string(key)] = value;
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return entries;
+}
+
+/// None when the key is not there; a whole number above 0 else.
+Result<std::optional<int>> positive(const Entries& entries, std::string_view key,
+                                    const std::string& where) {
+  const auto found = entries.find(key);
+  if (found == entries.end()) {
+    return std::optional<int>();
+  }
+  const auto number = read_int(found->second);
+  if (!number || *number <= 0) {
+    return Error{std::string(key) + "='" + found->second + "' is not a whole number above 0", where,
+                 "write for example " + std::string(key) + "=30"};
+  }
+  return number;
+}
+
+Result<std::optional<bool>> yes_or_no(const Entries& entries, std::string_view key,
+                                      const std::string& where) {
+  const auto found = entries.find(key);
+  if (found == entries.end()) {
+    return std::optional<bool>();
+  }
+  std::string text = found->second;
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::array kYes{"1", "true", "t", "yes", "y"};
+  constexpr std::array kNo{"0", "false", "f", "no", "n"};
+  if (std::find(kYes.begin(), kYes.end(), text) != kYes.end()) {
+    return std::optional<bool>(true);
+  }
+  if (std::find(kNo.begin(), kNo.end(), text) != kNo.end()) {
+    return std::optional<bool>(false);
+  }
+  return Error{std::string(key) + "='" + found->second + "' is neither true nor false", where,
+               "write " + std::string(key) + "=true or " + std::string(key) + "=false"};
+}
+
+}  // namespace
+
+Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where) {
+  auto entries = split(text, where);
+  if (!entries) {
+    return entries.error();
+  }
+  RdzvConf conf;
+  using Seconds = std::optional<std::chrono::seconds> RdzvConf::*;
+  const std::pair<const char*, Seconds> durations[] = {
+      {"timeout", &RdzvConf::timeout},
+      {"join_timeout", &RdzvConf::join_timeout},
+      {"last_call_timeout", &RdzvConf::last_call_timeout},
+      {"keep_alive_interval", &RdzvConf::keep_alive_interval},
+      // These three time single requests to torchrun's store; our connection has none to time.
+      {"close_timeout", nullptr},
+      {"heartbeat_timeout", nullptr},
+      {"read_timeout", nullptr},
+  };
+  for (const auto& [key, field] : durations) {
+    const auto seconds = positive(*entries, key, where);
+    if (!seconds) {
+      return seconds.error();
+    }
+    if (field != nullptr && *seconds) {
+      conf.*field = std::chrono::seconds(**seconds);
+    }
+  }
+  const auto attempts = positive(*entries, "keep_alive_max_attempt", where);
+  if (!attempts) {
+    return attempts.error();
+  }
+  conf.keep_alive_max_attempt = *attempts;
+  const auto is_host = yes_or_no(*entries, "is_host", where);
+  if (!is_host) {
+    return is_host.error();
+  }
+  conf.is_host = *is_host;
+  const auto store = entries->find("store_type");
+  if (store != entries->end() && store->second != "tcp") {
+    return Error{"store_type='" + store->second + "' is not something ddprun can do", where,
+                 "leave it out: nodes meet over TCP"};
+  }
+  return conf;
+}
+
+}  // namespace ddprun

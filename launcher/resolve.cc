@@ -1,0 +1,289 @@
+#include "launcher/resolve.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+
+#include "launcher/meeting.h"
+#include "launcher/numbers.h"
+#include "launcher/text_lists.h"
+#include "rendezvous/contract/environment.h"
+
+namespace ddprun {
+namespace {
+
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
+/// The options one theme after the other; each step fills its part of the launch.
+class Resolver {
+ public:
+  Resolver(const Options& options, const Environment& environment, const Host& host)
+      : options_(options), environment_(environment), host_(host), job_(launch_.job) {}
+
+  Result<Launch> run() {
+    using Step = Result<void> (Resolver::*)();
+    // The order decides which of several mistakes is told. The program comes last: it is the only
+    // one that looks at the file system.
+    constexpr std::array<Step, 10> kSteps{
+        &Resolver::log_level, &Resolver::accepted, &Resolver::nodes,  &Resolver::restarts,
+        &Resolver::workers,   &Resolver::meeting,  &Resolver::output, &Resolver::signals,
+        &Resolver::shutdown,  &Resolver::program};
+    for (const Step step : kSteps) {
+      if (const auto done = (this->*step)(); !done) {
+        return done.error();
+      }
+    }
+    return std::move(launch_);
+  }
+
+ private:
+  [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
+  [[nodiscard]] std::string variable(const char* name) const {
+    const char* const value = environment_(name);
+    return value == nullptr ? std::string() : std::string(value);
+  }
+
+  Result<void> log_level() {
+    std::string text = variable(env::kLogLevel);
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    constexpr std::pair<std::string_view, LogLevel> kLevels[] = {
+        {"", LogLevel::warning},      {"DEBUG", LogLevel::debug},
+        {"NOTSET", LogLevel::debug},  {"INFO", LogLevel::info},
+        {"WARN", LogLevel::warning},  {"WARNING", LogLevel::warning},
+        {"ERROR", LogLevel::error},   {"CRITICAL", LogLevel::critical},
+        {"FATAL", LogLevel::critical}};
+    const auto* found = std::find_if(std::begin(kLevels), std::end(kLevels),
+                                     [&](const auto& level) { return level.first == text; });
+    if (found == std::end(kLevels)) {
+      return Error{quoted(variable(env::kLogLevel)) + " is not a log level", env::kLogLevel,
+                   "set it to DEBUG, INFO, WARNING, ERROR or CRITICAL"};
+    }
+    launch_.log_level = found->second;
+    return {};
+  }
+
+  /// Options without an effect are still checked as torchrun does; what we cannot do is refused,
+  /// never passed over in silence.
+  Result<void> accepted() {
+    if (!(options_.monitor_interval_seconds > 0)) {
+      return Error{"the interval must be above 0", at("monitor-interval"),
+                   "leave it out: ddprun polls nothing"};
+    }
+    if (!options_.logs_specs.empty() && options_.logs_specs != "default") {
+      return Error{"there is no " + quoted(options_.logs_specs) +
+                       ": logs specs are Python plug-ins, which ddprun cannot load",
+                   at("logs-specs"), "leave it out, or give 'default'"};
+    }
+    if (!options_.numa_binding.empty()) {
+      return Error{"ddprun cannot bind workers to the CPUs of a NUMA node yet", at("numa-binding"),
+                   "leave it out, and start the program through numactl where it matters"};
+    }
+    return {};
+  }
+
+  Result<void> nodes() {
+    const std::string_view text = options_.nnodes;
+    const auto colon = text.find(':');
+    const auto least = read_int(text.substr(0, colon));
+    const auto most = colon == std::string_view::npos ? least : read_int(text.substr(colon + 1));
+    if (!least || !most) {
+      return Error{quoted(text) + " is neither N nor MIN:MAX", at("nnodes"),
+                   "write for example 2 or 2:4"};
+    }
+    if (*least <= 0) {
+      return Error{"a job of " + std::to_string(*least) + " nodes cannot run", at("nnodes"),
+                   "give at least 1"};
+    }
+    if (*least > *most) {
+      return Error{"the minimum of " + std::to_string(*least) + " nodes is above the maximum of " +
+                       std::to_string(*most),
+                   at("nnodes"), "write it as MIN:MAX"};
+    }
+    if (*most > kNodesMax) {
+      return Error{quoted(text) + " is above " + std::to_string(kNodesMax) + " nodes", at("nnodes"),
+                   "give a smaller maximum"};
+    }
+    job_.min_nodes = *least;
+    job_.max_nodes = *most;
+    return {};
+  }
+
+  Result<void> restarts() {
+    if (options_.max_restarts < 0) {
+      return Error{"the number of restarts cannot be " + std::to_string(options_.max_restarts),
+                   at("max-restarts"), "give 0 or more"};
+    }
+    job_.max_restarts = options_.max_restarts;
+    return {};
+  }
+
+  Result<void> workers() {
+    job_.role = options_.role;
+    job_.virtual_local_rank = options_.virtual_local_rank;
+    const std::string& text = options_.nproc_per_node;
+    const std::string where = at("nproc-per-node");
+    if (const auto number = read_int(text)) {
+      if (*number <= 0 || *number > kLocalWorldSizeMax) {
+        return Error{"a node cannot have " + std::to_string(*number) + " workers", where,
+                     "give a number from 1 to " + std::to_string(kLocalWorldSizeMax)};
+      }
+      job_.local_world_size = *number;
+      return {};
+    }
+    if (text == "cpu") {
+      return count_of("cpu", host_.usable_cpus(), "usable CPUs");
+    }
+    if (text == "gpu" || text == "auto") {
+      const GpuCount gpus = host_.count_gpus();
+      if (gpus.count > 0) {
+        return count_of(text, gpus.count, "visible GPUs");
+      }
+      if (text == "auto") {
+        return count_of(text, host_.usable_cpus(), "usable CPUs and no visible GPU");
+      }
+      return Error{"no GPU was found: " + gpus.how, where, "give a number, or auto"};
+    }
+    if (text == "xpu") {
+      return Error{"ddprun cannot count or use XPUs", where, "give a number, cpu, gpu or auto"};
+    }
+    return Error{quoted(text) + " is not a number of workers", where,
+                 "give a number, cpu, gpu or auto"};
+  }
+
+  Result<void> count_of(const std::string& text, int count, const std::string& what) {
+    job_.local_world_size = std::min(count, kLocalWorldSizeMax);
+    launch_.notices.push_back({LogLevel::info, "nproc-per-node " + text + ": " +
+                                                   std::to_string(job_.local_world_size) +
+                                                   " workers, since this node has " +
+                                                   std::to_string(count) + " " + what});
+    return {};
+  }
+
+  Result<void> meeting() {
+    const Result<std::optional<Notice>> notice = resolve_meeting(options_, host_.new_job_id, job_);
+    if (!notice) {
+      return notice.error();
+    }
+    if (*notice) {
+      launch_.notices.push_back(**notice);
+    }
+    return {};
+  }
+
+  Result<void> output() {
+    LogSpec& logs = job_.logs;
+    logs.dir = options_.log_dir;
+    const auto redirects = parse_stream_map(options_.redirects, at("redirects"));
+    const auto tee = parse_stream_map(options_.tee, at("tee"));
+    const auto ranks = parse_ranks(options_.local_ranks_filter, at("local-ranks-filter"));
+    if (!redirects) {
+      return redirects.error();
+    }
+    if (!tee) {
+      return tee.error();
+    }
+    if (!ranks) {
+      return ranks.error();
+    }
+    logs.redirects = *redirects;
+    logs.tee = *tee;
+    logs.local_ranks_filter = *ranks;
+    logs.stdout_filters = split_filters(options_.duplicate_stdout_filters);
+    logs.stderr_filters = split_filters(options_.duplicate_stderr_filters);
+    if (const char* prefix = environment_(env::kLogLinePrefixTemplate)) {
+      logs.line_prefix_template = prefix;
+    }
+    job_.error_file = variable(env::kErrorFile);
+    return {};
+  }
+
+  Result<void> signals() {
+    const std::string& text = options_.signals_to_handle;
+    job_.signals_to_handle_text = text;
+    for (const std::string& name : split_commas(text)) {
+      const int number = host_.signal_number(name.c_str());
+      if (number <= 0) {
+        // torchrun takes lists written for other systems; so do we.
+        launch_.notices.push_back({LogLevel::warning, at("signals-to-handle") +
+                                                          ": there is no signal " + quoted(name) +
+                                                          " here; it is left out"});
+        continue;
+      }
+      if (number == SIGKILL || number == SIGSTOP) {
+        return Error{"no program can handle " + name, at("signals-to-handle"), "leave it out"};
+      }
+      auto& numbers = job_.signals_to_handle;
+      if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
+        numbers.push_back(number);
+      }
+    }
+    return {};
+  }
+
+  Result<void> shutdown() {
+    std::optional<int> seconds = options_.shutdown_timeout_seconds;
+    std::string where = at("shutdown-timeout");
+    const std::string text = variable(env::kShutdownTimeout);
+    if (!seconds && !text.empty()) {
+      where = env::kShutdownTimeout;
+      seconds = read_int(text);
+      if (!seconds) {
+        return Error{quoted(text) + " is not a whole number of seconds", where,
+                     "set it to a number such as 30"};
+      }
+    }
+    if (seconds && *seconds < 0) {
+      return Error{"the time cannot be " + std::to_string(*seconds) + " seconds", where,
+                   "give 0 or more"};
+    }
+    if (seconds) {
+      job_.shutdown_timeout = std::chrono::seconds(*seconds);
+    }
+    return {};
+  }
+
+  Result<void> program() {
+    ProgramRequest request;
+    request.name = options_.program.front();
+    request.arguments.assign(options_.program.begin() + 1, options_.program.end());
+    request.python = variable(env::kPythonExec);
+    const char* const path = environment_("PATH");
+    request.search_path = path == nullptr ? "/bin:/usr/bin" : path;  // as execvp
+    request.beside_dir = host_.executable_dir;
+    request.current_dir = host_.current_dir;
+    if (options_.run_path) {
+      request.kind = ProgramKind::python_script;
+    } else if (options_.module && options_.no_python) {
+      return Error{"--module asks for Python and --no-python for none", at("no-python"),
+                   "leave one of them out"};
+    } else if (options_.module) {
+      request.kind = ProgramKind::python_module;
+    } else if (!options_.no_python && request.name.ends_with(".py")) {
+      request.kind = ProgramKind::python_script;
+    }
+    auto program = host_.find_program(request);
+    if (!program) {
+      return program.error();
+    }
+    job_.program = *std::move(program);
+    return {};
+  }
+
+  const Options& options_;
+  const Environment& environment_;
+  const Host& host_;
+  Launch launch_;
+  JobSpec& job_;
+};
+
+}  // namespace
+
+Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host) {
+  return Resolver(options, environment, host).run();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,45 @@
+// Resolve: what the options mean together on this machine. Every rule that torchrun checks after
+// reading its command line stands here, with the sentence for the one who broke it; what comes out
+// needs no further checking.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/gpus.h"
+#include "agent/job_spec.h"
+#include "launcher/notice.h"
+#include "launcher/options.h"
+#include "launcher/program.h"
+#include "rendezvous/base/result.h"
+
+namespace ddprun {
+
+/// Questions to this machine. Each is asked only when an option needs the answer, since some cost
+/// more than all the rest of the start.
+struct Host {
+  std::function<int()> usable_cpus;
+  std::function<GpuCount()> count_gpus;
+  /// "SIGTERM" -> 15; 0 when there is no such signal.
+  std::function<int(const char*)> signal_number;
+  /// A random UUID (version 4) as text.
+  std::function<std::string()> new_job_id;
+  std::function<Result<Program>(const ProgramRequest&)> find_program;
+  std::string executable_dir;  ///< where ddprun itself lies
+  std::string current_dir;
+};
+
+struct Launch {
+  JobSpec job;
+  LogLevel log_level = LogLevel::warning;
+  std::vector<Notice> notices;
+};
+
+/// Workers on one node, nodes in one job: beyond these a slipped key is likelier than a wish.
+inline constexpr int kLocalWorldSizeMax = 4096;
+inline constexpr int kNodesMax = 1'000'000;
+/// An Error here is one of the configuration: main returns kExitFailure for it, as torchrun does.
+Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host);
+
+}  // namespace ddprun
