@@ -41,6 +41,7 @@ FILES = {
                        "Foo(const Foo&) = delete;\nvoid e() { delete a; }\n"
                        "spawn(io, job(), detached);\nspdlog::info(\"x\");\nassert(a);\n",
                        ["banned_calls"] * 6),
+    "agent/owned.cc": ("auto w = std::unique_ptr<W>(new W(1));\nusing namespace ddprun;\n", []),
     "trainer/main.cc": ("void c() { printf(\"x\"); }\n", []),
     "agent/long.cc": (LONG, ["function_lengths"]),
     "agent/short.cc": ("namespace a {\n" + JUST_SHORT_ENOUGH * 3 + "}\n", []),

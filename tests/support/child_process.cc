@@ -40,6 +40,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) {
     pointers.push_back(text.data());
   }
@@ -92,7 +93,7 @@ std::string find_program(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(std::string(DDPRUN_BIN_DIR) + ":" + (path == nullptr ? "" : path));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/" + name;
+    std::string candidate = folder + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0 && !std::filesystem::is_directory(candidate)) {
       return candidate;
     }

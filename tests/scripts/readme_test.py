@@ -1,0 +1,39 @@
+"""What README.md shows is true: its C++ compiles against the worker runtime's headers, its shell
+commands parse, and every long option in them is one that the program's --help names.
+Usage: readme_test.py DDPRUN"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OTHERS = {"--ntasks-per-node", "--install", "--prefix", "--preset", "--help"}
+
+
+def main():
+    text = (ROOT / "README.md").read_text()
+    blocks = lambda language: re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+    bad = []
+    for block in blocks("cpp"):
+        done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-I",
+                               ROOT / "worker_runtime", "-x", "c++", "-"], input=block, text=True,
+                              capture_output=True)
+        if done.returncode:
+            bad.append(f"the C++ does not compile:\n{done.stderr}")
+    for block in blocks("sh"):
+        done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True)
+        if done.returncode:
+            bad.append(f"bash cannot read:\n{block}{done.stderr}")
+    for path in re.findall(r"(?<![\w/])(?:\./)?((?:scripts|\.ci)/\w+)", text):
+        if not (ROOT / path).exists():
+            bad.append(f"there is no {path}")
+    shown = subprocess.run([sys.argv[1], "--help"], capture_output=True, text=True).stdout
+    for option in sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - OTHERS):
+        if not re.search(rf"{option}(?![\w-])", shown):
+            bad.append(f"{os.path.basename(sys.argv[1])} --help does not name {option}")
+    print("\n".join(bad) or "README.md is as the programs are")
+    return 1 if bad else 0
+
+
+sys.exit(main())
