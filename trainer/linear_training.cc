@@ -70,7 +70,7 @@ class LinearTraining {
         sampler_(data.train.size(), context.rank(), context.world_size(), {.seed = options.seed}),
         optimizer_(parameters_, *kernels_, static_cast<float>(rate_),
                    static_cast<float>(options.momentum)),
-        snapshot_(context, {.path = options.snapshot_path}) {}
+        snapshot_(context, {.path = options.snapshot_path, .say = {}}) {}
 
   void run() {
     resume();
@@ -192,7 +192,7 @@ class LinearTraining {
                 static_cast<long long>(std::max(options_->total_epochs, next_epoch_)), loss_,
                 fingerprint({weight, bias}).c_str());
     if (data_->held_out.size() > 0) {
-      std::printf("R2 on held-out tenth: %.6f\n", r_squared(data_->held_out, weight, bias[0]));
+      std::printf("R² on held-out tenth: %.6f\n", r_squared(data_->held_out, weight, bias[0]));
     }
   }
 
