@@ -63,7 +63,9 @@ class LinearTraining {
         rate_(options.learning_rate.value_or(options.data ? kDataRate : kToyRate)),
         features_(Tensor::from(data.train.features, device_)),
         targets_(Tensor::from(data.train.targets, device_)),
-        d_y_(Tensor::zeros({options.batch_size}, DType::f32, device_)),
+        d_y_(Tensor::zeros(
+            {std::min(options.batch_size, static_cast<std::int64_t>(data.train.size()))},
+            DType::f32, device_)),
         loss_sum_(Tensor::zeros({1}, DType::f64, device_)),
         parameters_(first_parameters(data.feature_count, options.seed, device_)),
         parallel_(context.group(), parameters_),

@@ -2,6 +2,7 @@
 // error (one sentence on stderr, and the error file under a launcher), 2 a mistake in the command
 // line.
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -57,6 +58,8 @@ void run(const MessagePassingOptions& /*options*/) {
 int train(int argc, char** argv) {
   // Line by line, in one write each: a launcher follows it, and lines of many ranks do not mix.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  // A file size limit is then an error of the write like a full disk, not the worker's death.
+  std::signal(SIGXFSZ, SIG_IGN);
   const auto parsed = parse_options(argc, argv);
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
     return exit->status;

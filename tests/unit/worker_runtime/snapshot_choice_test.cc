@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/result_text.h"
+
 namespace ddp {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/support/lossy_files.h"
+#include "tests/support/result_text.h"
 
 namespace ddp {
 namespace {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/result_text.h"
+
 namespace ddp {
 namespace {
 
