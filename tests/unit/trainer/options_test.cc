@@ -1,0 +1,82 @@
+#include "trainer/options.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+namespace ddp {
+namespace {
+
+std::variant<Command, Exit> parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "train");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+LinearOptions linear(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "linear");
+  return std::get<LinearOptions>(std::get<Command>(parse(std::move(arguments))));
+}
+
+int status(std::vector<const char*> arguments) {
+  return std::get<Exit>(parse(std::move(arguments))).status;
+}
+
+}  // namespace
+
+TEST_CASE("the tutorial's command line gives the tutorial's defaults", "[options]") {
+  const auto options = linear({"50", "10"});
+  CHECK(options.total_epochs == 50);
+  CHECK(options.save_every == 10);
+  CHECK(options.batch_size == 32);
+  CHECK(options.snapshot_path == "snapshot.ddp");
+  CHECK_FALSE(options.data);
+  CHECK_FALSE(options.learning_rate);
+  CHECK(options.seed == 0);
+}
+
+TEST_CASE("options are understood in both spellings and any place", "[options]") {
+  for (const auto* name : {"--batch-size", "--batch_size"}) {
+    CHECK(linear({name, "7", "5", "1"}).batch_size == 7);
+    CHECK(linear({"5", "1", name, "7"}).batch_size == 7);
+  }
+  CHECK(linear({"5", "1", "--snapshot_path", "x"}).snapshot_path == "x");
+  const auto options = linear({"5", "1", "--data=d.csv", "--target=t", "--lr", "0.5", "--momentum",
+                               "0.9", "--seed", "18446744073709551615"});
+  CHECK(options.data == "d.csv");
+  CHECK(options.target == "t");
+  CHECK(options.learning_rate == 0.5);
+  CHECK(options.momentum == 0.9);
+  CHECK(options.seed == 18446744073709551615U);
+}
+
+TEST_CASE("the demo takes no options", "[options]") {
+  const auto parsed = parse({"message-passing"});
+  CHECK(std::holds_alternative<MessagePassingOptions>(std::get<Command>(parsed)));
+}
+
+TEST_CASE("mistakes end with the usage status, help with success", "[options]") {
+  CHECK(status({"--help"}) == 0);
+  CHECK(status({"linear", "--help"}) == 0);
+  const std::vector<std::vector<const char*>> mistakes = {{},
+                                                          {"linear"},
+                                                          {"linear", "5"},
+                                                          {"linear", "0", "1"},
+                                                          {"linear", "5", "0"},
+                                                          {"linear", "five", "1"},
+                                                          {"linear", "5", "1", "2"},
+                                                          {"linear", "5", "1", "--batch-size", "0"},
+                                                          {"linear", "5", "1", "--lr", "-1"},
+                                                          {"linear", "5", "1", "--momentum", "2"},
+                                                          {"linear", "5", "1", "--seed", "-1"},
+                                                          {"linear", "5", "1", "--data", "x"},
+                                                          {"linear", "5", "1", "--target", "x"},
+                                                          {"linear", "5", "1", "--no-such-option"},
+                                                          {"message-passing", "5"},
+                                                          {"gpt"}};
+  for (const auto& arguments : mistakes) {
+    INFO(arguments.size() << " arguments, the last: "
+                          << (arguments.empty() ? "none" : arguments.back()));
+    CHECK(status(arguments) == kUsageStatus);
+  }
+}
+
+}  // namespace ddp

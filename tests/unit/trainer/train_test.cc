@@ -1,0 +1,451 @@
+// train as a user runs it: what it prints, how it resumes, what it says of bad input.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "rendezvous/base/fd.h"
+
+namespace ddp {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+const std::string kTrain = DDPRUN_BIN_DIR "/train";
+
+class TempDir {
+ public:
+  TempDir() {
+    char name[] = "/tmp/ddprun-train-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  ~TempDir() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  [[nodiscard]] fs::path file(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return path_ / name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+struct Outcome {
+  int status = -1;
+  std::string output;
+};
+
+/// A shell command in `directory`, stdout and stderr together, with a deadline.
+Outcome shell(const fs::path& directory, const std::string& command) {
+  // A launcher round this test must not be taken for the program's own.
+  const std::string whole = "unset RANK WORLD_SIZE TORCHELASTIC_ERROR_FILE; cd '" +
+                            directory.string() + "' && " + command;
+  std::string quoted;
+  for (const char c : whole) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  FILE* pipe = ::popen(("timeout -k 5 50 bash -c '" + quoted + "' 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  Outcome outcome;
+  std::array<char, 4096> buffer{};
+  std::size_t got = 0;
+  while ((got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0) {
+    outcome.output.append(buffer.data(), got);
+  }
+  const int status = ::pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+Outcome train(const fs::path& directory, const std::string& arguments) {
+  return shell(directory, kTrain + " " + arguments);
+}
+
+/// The line that begins so, without that beginning; empty when there is none.
+std::string line_after(const std::string& output, const std::string& beginning) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(beginning)) {
+      return line.substr(beginning.size());
+    }
+  }
+  return "";
+}
+
+/// "loss ..., weights ...": equal only when every bit of the weights is.
+std::string result_of(const Outcome& outcome) {
+  const auto text = line_after(outcome.output, "Training finished: ");
+  INFO(outcome.output);
+  REQUIRE(text.find(", weights ") != std::string::npos);
+  return text;
+}
+
+/// Each file below, by its path, with its bytes.
+std::map<std::string, std::string> contents(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) {
+      std::ifstream file(entry.path(), std::ios::binary);
+      files[entry.path()] = {std::istreambuf_iterator<char>(file), {}};
+    }
+  }
+  return files;
+}
+
+std::vector<fs::path> snapshots(const fs::path& directory) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void flip_last_byte(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const auto byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(-1, std::ios::end);
+  file.put(byte);
+  REQUIRE(file.good());
+}
+
+int free_port() {
+  const ddprun::Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(socket.get(), raw, size) == 0);
+  REQUIRE(::getsockname(socket.get(), raw, &size) == 0);
+  return ntohs(address.sin_port);
+}
+
+/// Two nodes of one rank each; node n works in the sub-folder n, so its snapshots are its own.
+Outcome two_nodes(const fs::path& directory, const std::string& arguments) {
+  const auto node = [port = free_port(), &arguments](const std::string& rank) {
+    return "(cd " + rank + " && RANK=" + rank + " GROUP_RANK=" + rank +
+           " WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+           std::to_string(port) + " " + kTrain + " " + arguments + ")";
+  };
+  return shell(directory, "mkdir -p 0 1 && { " + node("1") + " & " + node("0") + "; wait; }");
+}
+
+bool has_mpirun() {
+  return shell("/", "command -v mpirun").status == 0;
+}
+
+const std::string kMpirun = "mpirun --allow-run-as-root --oversubscribe ";
+
+}  // namespace
+
+TEST_CASE("train linear alone prints what the tutorials print", "[train]") {
+  const TempDir dir;
+  const auto outcome = train(dir.path(), "linear 3 2");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  const std::string expected =
+      "[CPU0] Epoch 0 | Batchsize: 32 | Steps: 64\n"
+      "Epoch 0 | Training snapshot saved at snapshot.ddp\n"
+      "[CPU0] Epoch 1 | Batchsize: 32 | Steps: 64\n"
+      "[CPU0] Epoch 2 | Batchsize: 32 | Steps: 64\n"
+      "Epoch 2 | Training snapshot saved at snapshot.ddp\n"
+      "Training finished: 3 epochs, loss ";
+  CHECK(outcome.output.substr(0, expected.size()) == expected);
+  CHECK(std::count(outcome.output.begin(), outcome.output.end(), '\n') == 6);
+  CHECK(snapshots(dir.path() / "snapshot.ddp").size() == 2);
+}
+
+TEST_CASE("the loss of the toy falls towards a twelfth", "[train]") {
+  const TempDir dir;
+  const auto first = train(dir.path(), "linear 1 10 --snapshot-path a");
+  const auto last = train(dir.path(), "linear 60 10 --snapshot-path b");
+  const double before = std::stod(line_after(first.output, "Training finished: 1 epochs, loss "));
+  const double after = std::stod(line_after(last.output, "Training finished: 60 epochs, loss "));
+  CHECK(after < before);
+  CHECK(after == Approx(1.0 / 12).epsilon(0.1));  // the variance of a uniform target
+}
+
+TEST_CASE("a run that was stopped and resumed ends with the very same weights", "[train]") {
+  for (const auto* options : {"--seed 3", "--seed 3 --momentum 0.9 --batch-size 7"}) {
+    const TempDir dir;
+    const auto with = std::string(" --seed 3 ") + options;
+    const auto straight = train(dir.path(), "linear 10 2 --snapshot-path straight " + with);
+    const auto first = train(dir.path(), "linear 5 2 " + with);
+    REQUIRE(first.status == 0);
+    const auto second = train(dir.path(), "linear 10 2 " + with);
+    CHECK_THAT(second.output,
+               Contains("Loading snapshot\nResuming training from snapshot at Epoch 5\n"
+                        "[CPU0] Epoch 5 |"));
+    CHECK(result_of(second) == result_of(straight));
+    CHECK(result_of(second) != result_of(first));
+    const auto again = train(dir.path(), "linear 9 2 " + with);
+    CHECK_THAT(again.output, Contains("Resuming training from snapshot at Epoch 9\n"));
+  }
+}
+
+TEST_CASE("a run that dies at any line goes on to the very same weights", "[train]") {
+  const TempDir dir;
+  const auto undisturbed =
+      result_of(train(dir.path(), "linear 6 2 --batch-size 16 --snapshot-path undisturbed"));
+  for (int lines = 1; lines <= 8; ++lines) {
+    const auto path = std::to_string(lines);
+    const auto command = kTrain + " linear 6 2 --batch-size 16 --snapshot-path " + path;
+    // Whoever writes on after head has gone is killed by SIGPIPE.
+    const auto killed =
+        shell(dir.path(), command + " | head -n " + path + " >/dev/null; exit ${PIPESTATUS[0]}");
+    INFO("killed after line " << lines << ", status " << killed.status);
+    CHECK(result_of(shell(dir.path(), command)) == undisturbed);
+  }
+}
+
+TEST_CASE("a damaged snapshot is passed over for the one before, and it is said", "[train]") {
+  const TempDir dir;
+  const auto straight = train(dir.path(), "linear 10 2 --snapshot-path straight");
+  REQUIRE(train(dir.path(), "linear 5 2").status == 0);
+  const auto newest = snapshots(dir.path() / "snapshot.ddp").back();
+  flip_last_byte(newest / "tensors.safetensors");
+  const auto resumed = train(dir.path(), "linear 10 2");
+  CHECK_THAT(resumed.output,
+             Contains(newest.string() + "/tensors.safetensors: damaged snapshot passed over: its "
+                                        "checksum does not match; snapshot 00000002 is used\n"));
+  CHECK_THAT(resumed.output, Contains("at Epoch 3\n"));
+  CHECK(result_of(resumed) == result_of(straight));
+  CHECK_FALSE(fs::exists(newest));
+}
+
+TEST_CASE("when all snapshots are damaged training starts afresh, and it is said", "[train]") {
+  const TempDir dir;
+  const auto straight = train(dir.path(), "linear 4 2");
+  for (const auto& snapshot : snapshots(dir.path() / "snapshot.ddp")) {
+    fs::resize_file(snapshot / "manifest.json", 20);
+  }
+  const auto afresh = train(dir.path(), "linear 4 2");
+  CHECK_THAT(afresh.output, Contains("there is no other, training starts afresh\n"));
+  CHECK(result_of(afresh) == result_of(straight));
+  // Their numbers are not used again: 00000001 and 00000002 are gone, 3 and 4 are good.
+  const auto left = snapshots(dir.path() / "snapshot.ddp");
+  REQUIRE(left.size() == 2);
+  CHECK(left[0].filename() == "00000003");
+}
+
+TEST_CASE("a half-written snapshot of a killed run is no snapshot", "[train]") {
+  const TempDir dir;
+  REQUIRE(train(dir.path(), "linear 3 2").status == 0);
+  const auto path = dir.path() / "snapshot.ddp";
+  fs::create_directory(path / ".writing-00000003");
+  fs::copy(path / "00000002" / "state.json", path / ".writing-00000003" / "state.json");
+  const auto resumed = train(dir.path(), "linear 5 2");
+  CHECK(
+      resumed.output.starts_with("Loading snapshot\nResuming training from snapshot at Epoch 3\n"));
+  CHECK_FALSE(fs::exists(path / ".writing-00000003"));
+  CHECK(fs::exists(path / "00000004"));
+}
+
+TEST_CASE("a snapshot of another model is refused and left as it is", "[train]") {
+  const TempDir dir;
+  const auto data = dir.file("d.csv", "x,y\n1,2\n2,4\n3,5\n4,9\n");
+  REQUIRE(train(dir.path(), "linear 3 2").status == 0);
+  const auto before = contents(dir.path() / "snapshot.ddp");
+  const auto refused = train(dir.path(), "linear 3 2 --target y --data " + data.string());
+  INFO(refused.output);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output,
+             Contains("snapshot.ddp/00000002: snapshot of another model: it holds 'linear toy', "
+                      "this is 'linear csv:y'; choose another snapshot path, or move this one"));
+  const auto other_seed = train(dir.path(), "linear 3 2 --seed 9");
+  CHECK(other_seed.status == 1);
+  CHECK_THAT(other_seed.output, Contains("another --seed than 9"));
+  CHECK(contents(dir.path() / "snapshot.ddp") == before);
+}
+
+TEST_CASE("training goes on when a snapshot cannot be saved, and it is said", "[train]") {
+  const TempDir dir;
+  const auto straight = train(dir.path(), "linear 4 2 --snapshot-path straight");
+  const auto limited = shell(dir.path(), "ulimit -f 0; " + kTrain + " linear 4 2");
+  INFO(limited.output);
+  CHECK(limited.status == 0);
+  CHECK_THAT(limited.output, Contains("cannot write: File too large; snapshot 00000001 was not "
+                                      "saved, training goes on\n"));
+  CHECK_THAT(limited.output, !Contains("Training snapshot saved"));
+  CHECK(result_of(limited) == result_of(straight));
+  CHECK(snapshots(dir.path() / "snapshot.ddp").empty());
+}
+
+TEST_CASE("a disk that is full while saving loses neither training nor old snapshots", "[train]") {
+  const TempDir dir;
+  const auto straight = train(dir.path(), "linear 6 2 --snapshot-path straight");
+  const auto script = dir.file(
+      "full.sh", "set -e\nmkdir -p disk && mount -t tmpfs -o size=64k tmpfs disk\n" + kTrain +
+                     " linear 2 2 --snapshot-path disk/s\ndd if=/dev/zero of=disk/filler bs=4k "
+                     "2>/dev/null || true\n" +
+                     kTrain + " linear 6 2 --snapshot-path disk/s\nls -A disk/s\n");
+  const auto outcome = shell(dir.path(), "unshare -m true && unshare -m bash " + script.string());
+  if (outcome.output.find("unshare") != std::string::npos ||
+      outcome.output.find("mount:") != std::string::npos) {
+    WARN("skipped: no private mount can be made here: " + outcome.output);
+    return;
+  }
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, Contains("No space left on device; snapshot 00000002 was not saved, "
+                                      "training goes on\n"));
+  const auto second = outcome.output.substr(outcome.output.find("Loading snapshot"));
+  CHECK(line_after(second, "Training finished: ") == result_of(straight));
+  CHECK(outcome.output.ends_with("\n00000001\n"));
+}
+
+TEST_CASE("a snapshot path that is a file is refused", "[train]") {
+  const TempDir dir;
+  static_cast<void>(dir.file("taken", "precious"));
+  const auto outcome = train(dir.path(), "linear 3 2 --snapshot-path taken");
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains("taken: cannot be read as a directory: Not a directory"));
+  CHECK(contents(dir.path()).at(dir.path() / "taken") == "precious");
+}
+
+TEST_CASE("each mistake in the data is one sentence and status 1", "[train]") {
+  const TempDir dir;
+  const auto refusal = [&](const std::string& text) {
+    const auto outcome =
+        train(dir.path(), "linear 3 2 --target y --data " + dir.file("d.csv", text).string());
+    INFO(outcome.output);
+    CHECK(outcome.status == 1);
+    return outcome.output;
+  };
+  CHECK_THAT(refusal("x,z\n1,2\n"), Contains("d.csv: has no column 'y'; its columns are x, z\n"));
+  CHECK_THAT(refusal("x,y\n1,2\n3\n"), Contains("d.csv: line 3: 1 field, the header has 2\n"));
+  CHECK_THAT(refusal("x,y\n"), Contains("d.csv: has a header line but no rows\n"));
+  CHECK_THAT(refusal(""), Contains("d.csv: has no header line\n"));
+  CHECK_THAT(refusal("x,y\n1,red\n2,blue\n"),
+             Contains("d.csv: line 2: the target column 'y' must be numeric, but holds 'red'\n"));
+  const auto outcome = train(dir.path(), "linear 3 2 --target y --data none.csv");
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains("none.csv: cannot be read: No such file or directory\n"));
+  CHECK_THAT(train(dir.path(), "linear 3 2 --target y --data /tmp").output,
+             Contains("/tmp: cannot be read: Is a directory\n"));
+}
+
+TEST_CASE("a learning rate that is too large ends with a sentence, not with NaN", "[train]") {
+  const TempDir dir;
+  const auto outcome = train(dir.path(), "linear 50 1 --lr 100");
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains("the loss is no longer finite in epoch") &&
+                                 Contains("choose a smaller --lr"));
+}
+
+TEST_CASE("the diamonds' prices are explained to nine tenths", "[train]") {
+  const char* given = std::getenv("DDPRUN_TEST_DATA");
+  const fs::path data = fs::path(given != nullptr ? given : DDPRUN_TEST_DATA_DIR) / "diamonds.csv";
+  if (!fs::exists(data)) {
+    WARN("skipped: there is no " + data.string() + "; DDPRUN_TEST_DATA names its folder");
+    return;
+  }
+  const TempDir dir;
+  const auto outcome =
+      train(dir.path(), "linear 20 5 --target price --data '" + data.string() + "'");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK_THAT(outcome.output, Contains("[CPU0] Epoch 0 | Batchsize: 32 | Steps: 1518\n"));
+  CHECK(std::stod(line_after(outcome.output, "R² on held-out tenth: ")) >= 0.90);
+}
+
+TEST_CASE("message-passing alone says that nobody is there", "[train]") {
+  const auto outcome = train("/", "message-passing");
+  CHECK(outcome.status == 0);
+  CHECK(outcome.output == "Rank 0 is alone: there is no other rank to send to\n");
+}
+
+TEST_CASE("message-passing under plain mpirun reaches every rank", "[train]") {
+  if (!has_mpirun()) {
+    WARN("skipped: there is no mpirun on this machine");
+    return;
+  }
+  const auto outcome = shell("/", kMpirun + "-np 3 " + kTrain + " message-passing");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  for (const auto* line :
+       {"Rank 0 sent data to Rank 1\n", "Rank 0 sent data to Rank 2\n",
+        "Rank 1 has received data from rank 0\n", "Rank 2 has received data from rank 0\n"}) {
+    CHECK_THAT(outcome.output, Contains(line));
+  }
+}
+
+TEST_CASE("train linear under plain mpirun shares the work and resumes", "[train]") {
+  if (!has_mpirun()) {
+    WARN("skipped: there is no mpirun on this machine");
+    return;
+  }
+  const TempDir dir;
+  const auto run = kMpirun + "-np 2 " + kTrain + " linear ";
+  const auto straight = shell(dir.path(), run + "6 2 --snapshot-path straight");
+  INFO(straight.output);
+  REQUIRE(straight.status == 0);
+  CHECK_THAT(straight.output, Contains("[CPU0] Epoch 5 | Batchsize: 32 | Steps: 32\n") &&
+                                  Contains("[CPU1] Epoch 5 | Batchsize: 32 | Steps: 32\n"));
+  REQUIRE(shell(dir.path(), run + "3 2").status == 0);
+  const auto resumed = shell(dir.path(), run + "6 2");
+  CHECK_THAT(resumed.output, Contains("at Epoch 3\n"));
+  CHECK(result_of(resumed) == result_of(straight));
+}
+
+TEST_CASE("nodes with disks of their own each keep snapshots, and an empty one is sent them",
+          "[train]") {
+  const TempDir dir;
+  const auto straight = two_nodes(dir.path(), "linear 6 2 --snapshot-path straight");
+  INFO(straight.output);
+  REQUIRE(straight.status == 0);
+  REQUIRE(two_nodes(dir.path(), "linear 3 2").status == 0);
+  CHECK(snapshots(dir.path() / "0/snapshot.ddp").size() == 2);
+  CHECK(snapshots(dir.path() / "1/snapshot.ddp").size() == 2);
+  fs::remove_all(dir.path() / "0/snapshot.ddp");  // rank 0 sits on a replacement node
+  const auto resumed = two_nodes(dir.path(), "linear 6 2");
+  CHECK_THAT(resumed.output, Contains("at Epoch 3\n"));
+  CHECK(result_of(resumed) == result_of(straight));
+  CHECK(snapshots(dir.path() / "0/snapshot.ddp").size() == 1);
+}
+
+TEST_CASE("a snapshot damaged on one node is passed over on both", "[train]") {
+  const TempDir dir;
+  const auto straight = two_nodes(dir.path(), "linear 6 2 --snapshot-path straight");
+  REQUIRE(two_nodes(dir.path(), "linear 3 2").status == 0);
+  flip_last_byte(snapshots(dir.path() / "1/snapshot.ddp").back() / "state.json");
+  const auto resumed = two_nodes(dir.path(), "linear 6 2");
+  INFO(resumed.output);
+  CHECK_THAT(resumed.output, Contains("/1/snapshot.ddp/00000002/state.json: damaged snapshot") &&
+                                 Contains("snapshot 00000001 is used") && Contains("at Epoch 1\n"));
+  CHECK(result_of(resumed) == result_of(straight));
+}
+
+TEST_CASE("ranks with different data are told apart before they train", "[train]") {
+  const TempDir dir;
+  fs::create_directories(dir.path() / "0");
+  fs::create_directories(dir.path() / "1");
+  static_cast<void>(dir.file("0/d.csv", "x,y\n1,2\n2,4\n3,5\n"));
+  static_cast<void>(dir.file("1/d.csv", "x,y\n1,2\n2,4\n3,6\n"));
+  const auto outcome = two_nodes(dir.path(), "linear 3 2 --data d.csv --target y");
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains("rank 1 read other data than rank 0"));
+}
+
+}  // namespace ddp

@@ -1,0 +1,110 @@
+#include "worker_runtime/snapshot_choice.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/result_text.h"
+
+namespace ddp {
+namespace {
+
+RankReport found(std::vector<Candidate> verified, std::uint64_t highest = 0,
+                 std::vector<std::string> complaints = {}, std::int64_t disk = 0) {
+  return {disk, std::move(verified), highest, std::move(complaints), ""};
+}
+
+constexpr Candidate k10{10, 0xA};
+constexpr Candidate k11{11, 0xB};
+constexpr Candidate k12{12, 0xC};
+
+}  // namespace
+
+TEST_CASE("without any snapshot the job starts afresh with number 1", "[snapshot]") {
+  const auto choice = choose({found({}), found({})});
+  CHECK_FALSE(choice.chosen);
+  CHECK_FALSE(choice.send);
+  CHECK(choice.next_number == 1);
+}
+
+TEST_CASE("the newest snapshot is chosen when all ranks have it", "[snapshot]") {
+  const auto choice = choose({found({k12, k11}), found({k11, k12})});
+  CHECK(choice.chosen == k12);
+  CHECK(choice.source == 0);
+  CHECK_FALSE(choice.send);
+  CHECK(choice.next_number == 13);
+}
+
+TEST_CASE("a snapshot that one node could not finish is passed over for the one before",
+          "[snapshot]") {
+  const auto choice = choose({found({k11, k10}), found({k12, k11}, 12)});
+  CHECK(choice.chosen == k11);
+  CHECK_FALSE(choice.send);
+  CHECK(choice.next_number == 13);
+}
+
+TEST_CASE("a node with an empty disk is sent the newest by the lowest rank that has it",
+          "[snapshot]") {
+  const auto choice = choose({found({}), found({k12, k11}), found({k12, k11})});
+  CHECK(choice.chosen == k12);
+  CHECK(choice.source == 1);
+  CHECK(choice.send);
+}
+
+TEST_CASE("when nodes have none in common the newest of all is sent", "[snapshot]") {
+  const auto choice = choose({found({k10}), found({k12, k11})});
+  CHECK(choice.chosen == k12);
+  CHECK(choice.source == 1);
+  CHECK(choice.send);
+}
+
+TEST_CASE("equal numbers with other contents are not the same snapshot", "[snapshot]") {
+  const Candidate other{12, 0xCC};
+  const auto choice = choose({found({k12, k11}), found({other, k11})});
+  CHECK(choice.chosen == k11);
+  const auto apart = choose({found({k12}), found({other})});
+  CHECK(apart.chosen == other);
+  CHECK(apart.source == 1);
+  CHECK(apart.send);
+}
+
+TEST_CASE("numbers of damaged and unfinished snapshots are not used again", "[snapshot]") {
+  CHECK(choose({found({}, 7), found({})}).next_number == 8);
+  CHECK(choose({found({k10}, 10), found({k10}, 40)}).next_number == 41);
+}
+
+TEST_CASE("a problem of any rank stops all, and the lowest rank's is told", "[snapshot]") {
+  auto first = found({k12});
+  auto second = found({});
+  second.problem = "it is a file";
+  CHECK(choose({first, second}).problem == "it is a file");
+  first.problem = "no permission";
+  CHECK(choose({first, second}).problem == "no permission");
+}
+
+TEST_CASE("each complaint is said once per disk", "[snapshot]") {
+  const std::vector<RankReport> reports = {found({}, 0, {"a"}, 0), found({}, 0, {"a", "b"}, 0),
+                                           found({}, 0, {"a"}, 1), found({}, 0, {"b", "b"}, 1)};
+  CHECK(complaints_to_say(reports, 0) == std::vector<std::string>{"a"});
+  CHECK(complaints_to_say(reports, 1) == std::vector<std::string>{"b"});
+  CHECK(complaints_to_say(reports, 2) == std::vector<std::string>{"a"});
+  CHECK(complaints_to_say(reports, 3) == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("a report comes back from its bytes", "[snapshot]") {
+  const RankReport report{3, {k12, k11}, 15, {"x: damaged", ""}, "a problem"};
+  const auto decoded = decode_report(encode_report(report));
+  REQUIRE(decoded);
+  CHECK(*decoded == report);
+}
+
+TEST_CASE("a report cut short, or with bytes left over, is refused", "[snapshot]") {
+  const auto bytes = encode_report({3, {k12}, 15, {"x"}, "y"});
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    REQUIRE_FALSE(decode_report(bytes.substr(0, length)));
+  }
+  CHECK_FALSE(decode_report(bytes + "z"));
+  auto huge = bytes;
+  huge[16 + 7] = '\x7F';  // the count of candidates
+  CHECK_FALSE(decode_report(huge));
+}
+
+}  // namespace ddp

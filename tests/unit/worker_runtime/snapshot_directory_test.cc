@@ -1,0 +1,339 @@
+#include "worker_runtime/snapshot_directory.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/lossy_files.h"
+#include "tests/support/result_text.h"
+
+namespace ddp {
+namespace {
+
+using Catch::Matchers::Contains;
+using Numbers = std::vector<std::uint64_t>;
+using Names = std::vector<std::string>;
+
+const FileLayer::Path kPath = "/work/snapshot.ddp";
+
+Tensor weights_of(std::int64_t epoch) {
+  return Tensor::from<float>({static_cast<float>(epoch), 2, 3, 4});
+}
+
+Result<void> write(SnapshotDirectory& directory, std::uint64_t number) {
+  SnapshotState state;
+  state.model = "linear";
+  state.epochs_run = static_cast<std::int64_t>(number);
+  const std::vector<NamedTensor> tensors = {{"weight", weights_of(state.epochs_run)}};
+  const auto* bytes = static_cast<const std::byte*>(tensors[0].tensor.raw());
+  return directory.write(number, 0, encode_state(state), encode_tensor_header(tensors),
+                         {{bytes, tensors[0].tensor.size_bytes()}});
+}
+
+/// The numbers of all that is verified, newest first, and the whole report.
+struct Found {
+  Numbers numbers;
+  RankReport report;
+};
+
+/// Scans, and reads back each snapshot that is found.
+Found scan(const std::shared_ptr<FileLayer>& files, const FileLayer::Path& path = kPath) {
+  SnapshotDirectory directory(files, path, 2);
+  Found found{{}, directory.scan()};
+  for (const auto& candidate : found.report.verified) {
+    found.numbers.push_back(candidate.number);
+    const auto loaded = directory.take(candidate);
+    REQUIRE(loaded);
+    const auto number = static_cast<std::int64_t>(candidate.number);
+    CHECK(decode_state(loaded->state_json)->epochs_run == number);
+    const auto places = *decode_tensor_header(loaded->tensors);
+    REQUIRE(places.size() == 1);
+    const auto weights = weights_of(number);
+    CHECK(std::memcmp(loaded->tensors.data() + places[0].first_byte, weights.raw(),
+                      weights.size_bytes()) == 0);
+  }
+  return found;
+}
+
+Names names_in(LossyFiles& files) {
+  return *files.list(kPath);
+}
+
+/// A disk with snapshots 1 and 2.
+std::shared_ptr<LossyFiles> disk_with_two() {
+  auto files = std::make_shared<LossyFiles>();
+  REQUIRE(files->make_directory("/work"));
+  REQUIRE(files->sync_directory("/"));
+  SnapshotDirectory directory(files, kPath, 2);
+  REQUIRE(write(directory, 1));
+  REQUIRE(write(directory, 2));
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("what was written is found, verified and read back, newest first", "[snapshot]") {
+  const auto found = scan(disk_with_two());
+  CHECK(found.numbers == Numbers{2, 1});
+  CHECK(found.report.highest_number == 2);
+  CHECK(found.report.complaints.empty());
+}
+
+TEST_CASE("a path where nothing is yet has no snapshots", "[snapshot]") {
+  const auto found = scan(std::make_shared<LossyFiles>());
+  CHECK(found.numbers.empty());
+  CHECK(found.report.problem.empty());
+}
+
+TEST_CASE("only the newest are kept, and what killed workers left is removed", "[snapshot]") {
+  auto files = disk_with_two();
+  REQUIRE(files->make_directory(kPath / writing_name(1)));
+  REQUIRE(files->make_directory(kPath / removing_name(1)));
+  SnapshotDirectory directory(files, kPath, 2);
+  REQUIRE(write(directory, 3));
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{"00000002", "00000003"});
+}
+
+TEST_CASE("things at the snapshot path that are not ours are left alone", "[snapshot]") {
+  auto files = disk_with_two();
+  REQUIRE(files->make_directory(kPath / "notes"));
+  SnapshotDirectory directory(files, kPath, 1);
+  CHECK(directory.scan().complaints.empty());
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{"00000002", "notes"});
+}
+
+TEST_CASE("numbers of unfinished snapshots count as seen", "[snapshot]") {
+  auto files = disk_with_two();
+  REQUIRE(files->make_directory(kPath / writing_name(9)));
+  CHECK(scan(files).report.highest_number == 9);
+}
+
+TEST_CASE("a damaged snapshot does not count as one of those that are kept", "[snapshot]") {
+  auto files = disk_with_two();
+  files->bytes(kPath / "00000002" / kStateFile)[0] ^= std::byte{1};
+  SnapshotDirectory directory(files, kPath, 2);
+  REQUIRE(directory.scan().verified.size() == 1);
+  REQUIRE(write(directory, 3));
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{"00000001", "00000003"});
+}
+
+TEST_CASE("a snapshot with any bit flipped is passed over, naming file and reason", "[snapshot]") {
+  auto files = disk_with_two();
+  for (const auto* name : {kStateFile, kTensorsFile, kManifestFile}) {
+    auto& bytes = files->bytes(kPath / "00000002" / name);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] ^= std::byte{0x10};
+      const auto found = scan(files);
+      INFO(name << " byte " << i);
+      REQUIRE(found.numbers == Numbers{1});
+      REQUIRE(found.report.complaints.size() == 1);
+      CHECK_THAT(found.report.complaints[0],
+                 Contains("/work/snapshot.ddp/00000002/" + std::string(name) +
+                          ": damaged snapshot passed over: "));
+      CHECK(found.report.highest_number == 2);
+      bytes[i] ^= std::byte{0x10};
+    }
+  }
+  CHECK(scan(files).numbers == Numbers{2, 1});
+}
+
+TEST_CASE("a snapshot cut short anywhere, or grown, is passed over", "[snapshot]") {
+  auto files = disk_with_two();
+  for (const auto* name : {kStateFile, kTensorsFile, kManifestFile}) {
+    auto& bytes = files->bytes(kPath / "00000002" / name);
+    const auto whole = bytes;
+    for (std::size_t length = 0; length < whole.size(); ++length) {
+      bytes.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+      INFO(name << " of " << length);
+      REQUIRE(scan(files).numbers == Numbers{1});
+    }
+    bytes = whole;
+    bytes.push_back(std::byte{0});
+    CHECK(scan(files).numbers == Numbers{1});
+    bytes = whole;
+  }
+}
+
+TEST_CASE("a snapshot that lacks a file is passed over, naming it", "[snapshot]") {
+  for (const auto* name : {kStateFile, kTensorsFile, kManifestFile}) {
+    auto files = disk_with_two();
+    REQUIRE(files->remove_all(kPath / "00000002" / name));
+    const auto found = scan(files);
+    CHECK(found.numbers == Numbers{1});
+    CHECK_THAT(found.report.complaints.at(0),
+               Contains(std::string(name) + ": damaged") && Contains("No such file"));
+  }
+}
+
+TEST_CASE("a snapshot under another's number is passed over", "[snapshot]") {
+  auto files = disk_with_two();
+  REQUIRE(files->rename(kPath / "00000002", kPath / "00000005"));
+  const auto found = scan(files);
+  CHECK(found.numbers == Numbers{1});
+  CHECK_THAT(found.report.complaints.at(0), Contains("belongs to another snapshot"));
+}
+
+TEST_CASE("a snapshot that changed since it was verified is not taken", "[snapshot]") {
+  auto files = disk_with_two();
+  SnapshotDirectory directory(files, kPath, 2);
+  const auto older = directory.scan().verified.at(1);
+  files->bytes(kPath / "00000001" / kTensorsFile).back() ^= std::byte{1};
+  CHECK_FALSE(directory.take(older));
+}
+
+TEST_CASE("whichever call fails, the snapshots that were there stay and no half one is seen",
+          "[snapshot]") {
+  for (std::size_t call = 0;; ++call) {
+    auto files = disk_with_two();
+    SnapshotDirectory directory(files, kPath, 2);
+    const auto before = files->calls();
+    files->fail_call(call);
+    const auto written = write(directory, 3);
+    const auto pruned = written ? directory.prune() : Result<void>();
+    const bool reached = files->calls() - before > call;
+    files->heal();
+    INFO("call " << call << (written ? " written" : ": " + written.error().sentence()));
+    const auto found = scan(files);
+    CHECK(found.report.complaints.empty());
+    REQUIRE(found.numbers.size() >= 2);
+    CHECK(found.numbers[0] >= (written ? 3 : 2));
+    CHECK((written || !written.error().where.empty()));
+    // The next save mends what this one left.
+    REQUIRE(write(directory, 4));
+    REQUIRE(directory.prune());
+    CHECK(scan(files).numbers[0] == 4);
+    CHECK(names_in(*files).size() == 2);
+    if (!reached) {
+      CHECK(written);
+      CHECK(pruned);
+      CHECK(call > 15);  // the loop has gone through the whole of a save
+      break;
+    }
+    CHECK((!written || !pruned));
+  }
+}
+
+TEST_CASE("whenever the machine dies in a save, a whole snapshot is there afterwards",
+          "[snapshot]") {
+  for (std::size_t call = 0;; ++call) {
+    auto files = disk_with_two();
+    SnapshotDirectory directory(files, kPath, 2);
+    const auto before = files->calls();
+    files->die_at_call(call);
+    const auto written = write(directory, 3);
+    if (written) {
+      static_cast<void>(directory.prune());
+    }
+    const bool reached = files->calls() - before > call;
+    files->crash();
+    INFO("call " << call);
+    const auto found = scan(files);
+    CHECK(found.report.complaints.empty());
+    REQUIRE(!found.numbers.empty());
+    CHECK(found.numbers[0] >= (written ? 3 : 2));
+    if (!reached) {
+      break;
+    }
+  }
+}
+
+TEST_CASE("the very first snapshot survives a crash with its directory's name", "[snapshot]") {
+  auto files = std::make_shared<LossyFiles>();
+  REQUIRE(files->make_directory("/work"));
+  REQUIRE(files->sync_directory("/"));
+  SnapshotDirectory directory(files, kPath, 2);
+  REQUIRE(write(directory, 1));
+  files->crash();
+  CHECK(scan(files).numbers == Numbers{1});
+}
+
+TEST_CASE("a worker killed in a save leaves nothing that is taken for a snapshot", "[snapshot]") {
+  for (std::size_t call = 0; call < 40; ++call) {
+    auto files = disk_with_two();
+    SnapshotDirectory directory(files, kPath, 2);
+    files->die_at_call(call);
+    static_cast<void>(write(directory, 3));
+    files->heal();  // the machine lives on: nothing is lost, synced or not
+    const auto found = scan(files);
+    INFO("call " << call);
+    CHECK(found.report.complaints.empty());
+    CHECK(found.numbers.size() >= 2);
+    CHECK(found.report.highest_number <= 3);
+  }
+}
+
+TEST_CASE("on a disk that fills up the save fails, gives its space back and can be repeated",
+          "[snapshot]") {
+  for (std::size_t room = 0;; room += 7) {
+    auto files = disk_with_two();
+    SnapshotDirectory directory(files, kPath, 2);
+    const auto used = files->used_bytes();
+    files->set_capacity(used + room);
+    const auto written = write(directory, 3);
+    INFO("room " << room);
+    if (written) {
+      CHECK(room > 100);
+      break;
+    }
+    CHECK_THAT(written.error().sentence(), Contains("No space left on device"));
+    CHECK(files->used_bytes() == used);
+    CHECK(scan(files).numbers == Numbers{2, 1});
+    files->heal();
+    REQUIRE(write(directory, 4));
+    CHECK(scan(files).numbers == Numbers{4, 2, 1});
+  }
+}
+
+TEST_CASE("a call that fails while looking for snapshots is told and loses none", "[snapshot]") {
+  for (std::size_t call = 0; call < 7; ++call) {
+    auto files = disk_with_two();
+    files->fail_call(call);
+    SnapshotDirectory directory(files, kPath, 2);
+    const auto report = directory.scan();
+    INFO("call " << call);
+    CHECK((!report.complaints.empty() || !report.problem.empty()));
+    files->heal();
+    CHECK(scan(files).numbers == Numbers{2, 1});
+  }
+}
+
+TEST_CASE("a file in the place of the directory is a problem that names it", "[snapshot]") {
+  auto files = std::make_shared<LossyFiles>();
+  REQUIRE(files->make_directory("/work"));
+  REQUIRE(files->create(kPath));
+  CHECK_THAT(scan(files).report.problem, Contains("/work/snapshot.ddp: cannot be read as a"));
+  SnapshotDirectory directory(files, kPath, 2);
+  CHECK_FALSE(write(directory, 1));
+}
+
+TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") {
+  char name[] = "/tmp/ddprun-snapshot-XXXXXX";
+  REQUIRE(::mkdtemp(name) != nullptr);
+  const FileLayer::Path top = name;
+  const auto files = real_files();
+  const auto path = top / "deep" / "snapshot.ddp";
+  SnapshotDirectory directory(files, path, 2);
+  CHECK(scan(files, path).numbers.empty());
+  for (std::uint64_t number = 1; number <= 4; ++number) {
+    REQUIRE(write(directory, number));
+    REQUIRE(directory.prune());
+  }
+  CHECK(scan(files, path).numbers == Numbers{4, 3});
+  CHECK_FALSE(*files->make_directory(path));
+  CHECK_FALSE(files->rename(path / "00000003", path / "00000004"));
+  CHECK(files->remove_all(path / "00000009"));
+  CHECK_FALSE(files->read(path, 100));
+  CHECK_FALSE(files->read(path / "00000003" / kStateFile, 3));
+  CHECK_THAT(files->list(path / "00000003" / kStateFile).error().sentence(),
+             Contains("Not a directory"));
+  CHECK_FALSE(files->sync_directory(top / "none"));
+  CHECK(files->remove_all(top));
+  CHECK(files->list(top)->empty());
+}
+
+}  // namespace ddp

@@ -1,0 +1,157 @@
+#include "trainer/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ddp/distributed_sampler.h"
+#include "ddp/error.h"
+#include "trainer/linear.h"
+#include "trainer/uniform.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kToySamples = 2048;
+constexpr std::size_t kToyFeatures = 20;
+constexpr std::size_t kHeldOutEvery = 10;
+/// Keeps the split's permutation apart from those of the epochs, which start at 0.
+constexpr std::uint64_t kSplitEpoch = ~std::uint64_t{0};
+
+/// Rows in the file's order, marked where they are held out.
+std::vector<bool> split(std::size_t row_count, std::uint64_t seed) {
+  const auto order = epoch_order(row_count, seed, kSplitEpoch);
+  std::vector<bool> held(row_count, false);
+  for (std::size_t i = 0; i < row_count; i += kHeldOutEvery) {
+    held[order[i]] = true;
+  }
+  return held;
+}
+
+std::vector<double> standardised(const std::vector<double>& values, const std::vector<bool>& held) {
+  double sum = 0;
+  double count = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sum += held[i] ? 0 : values[i];
+    count += held[i] ? 0 : 1;
+  }
+  const double mean = sum / count;
+  double squares = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    squares += held[i] ? 0 : (values[i] - mean) * (values[i] - mean);
+  }
+  const double deviation = std::sqrt(squares / count);
+  std::vector<double> result;
+  result.reserve(values.size());
+  for (const double value : values) {
+    result.push_back(deviation > 0 ? (value - mean) / deviation : 0);
+  }
+  return result;
+}
+
+const CsvColumn& find_target(const CsvTable& table, std::string_view target) {
+  std::string names;
+  for (const auto& column : table.columns) {
+    if (column.name == target) {
+      if (!column.numeric()) {
+        throw Error("line " + std::to_string(column.first_text_line) + ": the target column '" +
+                    column.name + "' must be numeric, but holds '" + column.first_text + "'");
+      }
+      return column;
+    }
+    names += (names.empty() ? "" : ", ") + column.name;
+  }
+  throw Error("has no column '" + std::string(target) + "'; its columns are " + names);
+}
+
+/// A row's place: in which part, and where there.
+struct Placement {
+  explicit Placement(const std::vector<bool>& held) : held_out(held) {
+    for (const bool h : held) {
+      places.push_back(h ? held_count++ : train_count++);
+    }
+  }
+  std::vector<bool> held_out;
+  std::vector<std::size_t> places;
+  std::size_t train_count = 0;
+  std::size_t held_count = 0;
+};
+
+}  // namespace
+
+Dataset toy_dataset(std::uint64_t seed) {
+  Dataset data;
+  data.name = "toy";
+  data.feature_count = kToyFeatures;
+  Uniform random(seed);
+  for (std::size_t i = 0; i < kToySamples; ++i) {
+    for (std::size_t f = 0; f < kToyFeatures; ++f) {
+      data.train.features.push_back(random.next());
+    }
+    data.train.targets.push_back(random.next());
+  }
+  return data;
+}
+
+Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_t seed) {
+  const auto& target_column = find_target(table, target);
+  if (table.columns.size() < 2 || table.row_count < 2) {
+    throw Error("needs two columns and two rows at least: one column is the target");
+  }
+  Dataset data;
+  data.name = "csv:" + std::string(target);
+  for (const auto& column : table.columns) {
+    if (&column != &target_column) {
+      data.feature_count += column.numeric() ? 1 : column.categories.size();
+    }
+  }
+  const Placement placement(split(table.row_count, seed));
+  data.train.features.resize(placement.train_count * data.feature_count);
+  data.train.targets.resize(placement.train_count);
+  data.held_out.features.resize(placement.held_count * data.feature_count);
+  data.held_out.targets.resize(placement.held_count);
+  std::size_t feature = 0;
+  for (const auto& column : table.columns) {
+    const auto part = [&](std::size_t row) -> Samples& {
+      return placement.held_out[row] ? data.held_out : data.train;
+    };
+    const auto cell = [&](std::size_t row, std::size_t f) -> float& {
+      return part(row).features[placement.places[row] * data.feature_count + f];
+    };
+    if (!column.numeric()) {
+      for (std::size_t row = 0; row < table.row_count; ++row) {
+        cell(row, feature + column.codes[row]) = 1;
+      }
+      feature += column.categories.size();
+      continue;
+    }
+    const auto values = standardised(column.numbers, placement.held_out);
+    const bool is_target = &column == &target_column;
+    for (std::size_t row = 0; row < table.row_count; ++row) {
+      auto& place = is_target ? part(row).targets[placement.places[row]] : cell(row, feature);
+      place = static_cast<float>(values[row]);
+    }
+    feature += is_target ? 0 : 1;
+  }
+  return data;
+}
+
+double r_squared(const Samples& samples, const std::vector<float>& weight, float bias) {
+  const std::size_t features = weight.size();
+  double mean = 0;
+  for (const float target : samples.targets) {
+    mean += target;
+  }
+  mean /= static_cast<double>(samples.size());
+  double errors = 0;
+  double spread = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const double target = samples.targets[i];
+    const double error =
+        predict(samples.features.data() + i * features, weight.data(), bias, features) - target;
+    errors += error * error;
+    spread += (target - mean) * (target - mean);
+  }
+  return 1 - errors / spread;
+}
+
+}  // namespace ddp

@@ -1,0 +1,58 @@
+#include "trainer/linear.h"
+
+#include <dlfcn.h>
+
+#include "ddp/error.h"
+
+namespace ddp {
+namespace {
+
+void pass_on_cpu(const LinearPass& pass, int /*device*/) {
+  const std::size_t features = pass.feature_count;
+  const auto row = [&](std::size_t b) { return static_cast<std::size_t>(pass.index[b]); };
+  // Forward: y (B), kept only as the loss's gradient by it.
+  for (std::size_t b = 0; b < pass.batch_size; ++b) {
+    const float y = predict(pass.features + row(b) * features, pass.weight, *pass.bias, features);
+    const float target = pass.targets[row(b)];
+    pass.d_y[b] = squared_error_gradient(y, target);
+    const double error = static_cast<double>(y) - target;
+    *pass.loss += error * error;
+  }
+  // Backward: d_weight (F) += d_y (B) x (B, F); d_bias += sum of d_y. Sample by sample, so that
+  // the inner loop runs along memory and the order of each sum is that of the batch.
+  for (std::size_t b = 0; b < pass.batch_size; ++b) {
+    const float* x = pass.features + row(b) * features;
+    for (std::size_t f = 0; f < features; ++f) {
+      pass.d_weight[f] += pass.d_y[b] * x[f];
+    }
+    *pass.d_bias += pass.d_y[b];
+  }
+}
+
+void update_on_cpu(const SgdUpdate& update, int /*device*/) {
+  for (std::size_t i = 0; i < update.count; ++i) {
+    update_one(update, i);
+  }
+}
+
+}  // namespace
+
+const LinearKernels& cpu_kernels() {
+  static constexpr LinearKernels kKernels{pass_on_cpu, update_on_cpu};
+  return kKernels;
+}
+
+const LinearKernels& gpu_kernels() {
+  // The runtime has opened it to make the first CUDA tensor; it is found by its name alone.
+  void* library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+  auto* factory =
+      library == nullptr
+          ? nullptr
+          : reinterpret_cast<LinearKernelsFactory*>(::dlsym(library, kLinearKernelsName));
+  if (factory == nullptr) {
+    throw DeviceError("libddprun_cuda.so has no kernels of this trainer; build both together");
+  }
+  return *factory();
+}
+
+}  // namespace ddp

@@ -1,0 +1,63 @@
+// GPU form of linear.cc, kept as plain: one block per pass, the same order of sums.
+#include "ddp/export.h"
+#include "trainer/linear.h"
+
+namespace ddp {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+/// One block. Threads share first the samples, then the features; d_y carries from one to the
+/// other.
+__global__ void pass_kernel(LinearPass pass) {
+  const std::size_t features = pass.feature_count;
+  for (std::size_t b = threadIdx.x; b < pass.batch_size; b += blockDim.x) {
+    const auto row = static_cast<std::size_t>(pass.index[b]);
+    const float y = predict(pass.features + row * features, pass.weight, *pass.bias, features);
+    pass.d_y[b] = squared_error_gradient(y, pass.targets[row]);
+  }
+  __syncthreads();
+  for (std::size_t f = threadIdx.x; f < features; f += blockDim.x) {
+    for (std::size_t b = 0; b < pass.batch_size; ++b) {
+      pass.d_weight[f] +=
+          pass.d_y[b] * pass.features[static_cast<std::size_t>(pass.index[b]) * features + f];
+    }
+  }
+  if (threadIdx.x == 0) {
+    for (std::size_t b = 0; b < pass.batch_size; ++b) {
+      *pass.d_bias += pass.d_y[b];
+      const double error = 0.5 * static_cast<double>(pass.d_y[b]);
+      *pass.loss += error * error;
+    }
+  }
+}
+
+__global__ void update_kernel(SgdUpdate update) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < update.count) {
+    update_one(update, i);
+  }
+}
+
+void pass_on_gpu(const LinearPass& pass, int device) {
+  cudaSetDevice(device);
+  pass_kernel<<<1, kThreads>>>(pass);
+}
+
+void update_on_gpu(const SgdUpdate& update, int device) {
+  if (update.count == 0) {
+    return;
+  }
+  cudaSetDevice(device);
+  const auto blocks = static_cast<unsigned>((update.count + kThreads - 1) / kThreads);
+  update_kernel<<<blocks, kThreads>>>(update);
+}
+
+}  // namespace
+
+extern "C" DDP_EXPORT const LinearKernels* ddprun_linear_kernels() {
+  static constexpr LinearKernels kKernels{pass_on_gpu, update_on_gpu};
+  return &kKernels;
+}
+
+}  // namespace ddp

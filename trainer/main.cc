@@ -1,0 +1,76 @@
+// train: the models that come with the runtime, on one process or many. Exit status: 0 done, 1 an
+// error (one sentence on stderr, and the error file under a launcher), 2 a mistake in the command
+// line.
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "ddp/ddp.h"
+#include "trainer/dataset.h"
+#include "trainer/linear_training.h"
+#include "trainer/message_passing.h"
+#include "trainer/options.h"
+
+namespace ddp {
+namespace {
+
+std::string read_text(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  if (file) {
+    std::ostringstream whole;
+    whole << file.rdbuf();
+    // An empty file sets the stream's fail bit, too; reading a directory sets errno.
+    if (errno == 0) {
+      return std::move(whole).str();
+    }
+  }
+  throw Error("cannot be read: " + std::string(std::strerror(errno)));
+}
+
+Dataset load(const LinearOptions& options) {
+  if (!options.data) {
+    return toy_dataset(options.seed);
+  }
+  try {
+    return csv_dataset(parse_csv(read_text(*options.data)), *options.target, options.seed);
+  } catch (const Error& problem) {
+    throw Error(*options.data + ": " + problem.what());
+  }
+}
+
+/// Data come first: a mistake in them needs no other rank to be found.
+void run(const LinearOptions& options) {
+  const Dataset data = load(options);
+  const Context context = init();
+  train_linear(context, options, data);
+}
+
+void run(const MessagePassingOptions& /*options*/) {
+  pass_messages(init());
+}
+
+int train(int argc, char** argv) {
+  // Line by line, in one write each: a launcher follows it, and lines of many ranks do not mix.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  // A file size limit is then an error of the write like a full disk, not the worker's death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto parsed = parse_options(argc, argv);
+  if (const auto* exit = std::get_if<Exit>(&parsed)) {
+    return exit->status;
+  }
+  std::visit([](const auto& options) { run(options); }, std::get<Command>(parsed));
+  return 0;
+}
+
+}  // namespace
+}  // namespace ddp
+
+int main(int argc, char** argv) {
+  return ddp::record(argc, argv, ddp::train);
+}

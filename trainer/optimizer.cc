@@ -1,0 +1,31 @@
+#include "trainer/optimizer.h"
+
+namespace ddp {
+
+Sgd::Sgd(std::span<const Parameter> parameters, const LinearKernels& kernels, float rate,
+         float momentum)
+    : parameters_(parameters), kernels_(&kernels), rate_(rate), momentum_(momentum) {
+  for (const auto& parameter : parameters_) {
+    const auto& value = parameter.value;
+    velocities_.push_back(Tensor::zeros(value.shape(), value.dtype(), value.device()));
+  }
+}
+
+void Sgd::step() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& [name, value, gradient] = parameters_[i];
+    kernels_->update({value.data<float>(), velocities_[i].data<float>(), gradient.data<float>(),
+                      value.size(), rate_, momentum_},
+                     value.device().index);
+  }
+}
+
+std::vector<NamedTensor> Sgd::state() const {
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    tensors.push_back({"momentum." + parameters_[i].name, velocities_[i]});
+  }
+  return tensors;
+}
+
+}  // namespace ddp

@@ -1,0 +1,107 @@
+#include "trainer/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <type_traits>
+#include <utility>
+
+namespace ddp {
+namespace {
+
+/// Both spellings of the tutorials: --batch-size and --batch_size.
+std::string spellings(std::string name) {
+  auto other = name;
+  std::replace(other.begin() + 2, other.end(), '-', '_');
+  return other == name ? name : name + "," + other;
+}
+
+/// One sentence for a value that is no number of the kind, whatever the type behind it would make
+/// of it (CLI11 alone wraps -1 round to the largest unsigned number).
+template <class Number>
+CLI::Validator number_that(std::string what, bool (*holds)(Number)) {
+  return CLI::Validator(
+      [what = std::move(what), holds](std::string& text) {
+        Number value{};
+        const bool good = CLI::detail::lexical_cast(text, value) && holds(value) &&
+                          (std::is_signed_v<Number> || !text.starts_with('-'));
+        return good ? std::string() : "must be " + what + ", not '" + text + "'";
+      },
+      "");
+}
+
+CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
+  auto* linear = app.add_subcommand("linear",
+                                    "Linear regression by SGD on the mean squared error. Without "
+                                    "--data on a toy of 2,048 random\n"
+                                    "samples of 20 features.");
+  const auto count = number_that<std::int64_t>(
+      "a whole number of at least 1", [](std::int64_t n) { return n >= 1 && n < 1LL << 48; });
+  const auto rate =
+      number_that<double>("a number above 0", [](double x) { return x > 0 && std::isfinite(x); });
+  const auto share =
+      number_that<double>("a number from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
+  const auto seed = number_that<std::uint64_t>("a whole number from 0 to 2^64 - 1",
+                                               [](std::uint64_t) { return true; });
+  linear->add_option("total_epochs", options.total_epochs, "Epochs to train in all")
+      ->required()
+      ->type_name("N")
+      ->check(count);
+  linear->add_option("save_every", options.save_every, "Save a snapshot after every so many epochs")
+      ->required()
+      ->type_name("N")
+      ->check(count);
+  linear->add_option(spellings("--batch-size"), options.batch_size, "Samples per rank and step")
+      ->type_name("N")
+      ->check(count)
+      ->capture_default_str();
+  linear
+      ->add_option(spellings("--snapshot-path"), options.snapshot_path,
+                   "Directory of the snapshots; training goes on from the newest")
+      ->type_name("PATH")
+      ->capture_default_str();
+  auto* data = linear->add_option("--data", options.data, "CSV file with a header line");
+  auto* target = linear->add_option("--target", options.target, "Column of --data to predict");
+  data->type_name("FILE")->needs(target);
+  target->type_name("COLUMN")->needs(data);
+  linear
+      ->add_option("--lr", options.learning_rate,
+                   "Learning rate [0.001 for the toy, 0.01 with --data]")
+      ->type_name("X")
+      ->check(rate);
+  linear->add_option("--momentum", options.momentum, "Momentum of SGD")
+      ->type_name("X")
+      ->check(share)
+      ->capture_default_str();
+  linear
+      ->add_option("--seed", options.seed,
+                   "Of the toy's data, first weights, held-out rows and order of samples")
+      ->type_name("N")
+      ->check(seed)
+      ->capture_default_str();
+  return linear;
+}
+
+}  // namespace
+
+std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
+  CLI::App app("Trains on one process or many: alone, under ddprun, or under mpirun.", "train");
+  app.require_subcommand(1);
+  LinearOptions linear_options;
+  const auto* linear = add_linear(app, linear_options);
+  app.add_subcommand("message-passing",
+                     "Rank 0 sends a tensor to every other rank, and each says so.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    const int status = app.exit(problem, std::cout, std::cerr);
+    return Exit{status == 0 ? 0 : kUsageStatus};
+  }
+  if (linear->parsed()) {
+    return Command(linear_options);
+  }
+  return Command(MessagePassingOptions{});
+}
+
+}  // namespace ddp

@@ -1,0 +1,95 @@
+// DistributedDataParallel: keeps the model equal on every rank. Parameters and buffers come from
+// rank 0 at the start; gradients are reduced in buckets while backward still goes on.
+//
+// The convention: each rank's gradient tensors hold the SUM over its own samples of the
+// per-sample gradients, and each rank says how many samples that were. After finish() they hold
+// the global sum divided by the global count, the same bits on every rank. So batches of different
+// sizes, down to none at all, are weighted right. One training step:
+//
+//     parallel.begin(batch.size());                  // zeroes the gradients; after it, backward
+//     for (i = last; i >= 0; --i) {                  // adds to them, last layer first,
+//       backward(layer i);
+//       parallel.gradient_ready(i);                  // and says so: full buckets leave at once
+//     }
+//     parallel.finish();                             // waits; gradients are means now
+//     optimizer.step();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ddp/export.h"
+#include "ddp/process_group.h"
+#include "ddp/tensor.h"
+
+namespace ddp {
+
+/// One trained tensor of a model. `gradient` is made and seated by DistributedDataParallel.
+struct Parameter {
+  std::string name;
+  Tensor value;
+  Tensor gradient;
+};
+
+struct DataParallelOptions {
+  /// The first bucket is small so that communication starts early; then the larger size, a
+  /// compromise of latency and overlap (both are PyTorch's).
+  std::size_t first_bucket_bytes = std::size_t{1} << 20;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+};
+
+/// Not thread-safe: one training thread. The group must outlive it.
+class DDP_EXPORT DistributedDataParallel {
+ public:
+  /// Broadcasts every value of `parameters` and every tensor of `buffers` (running statistics and
+  /// the like) from rank 0, in place. Then replaces each `gradient` in `parameters` by a zeroed
+  /// view in a bucket, of the value's shape, type and device: read gradients from there, after
+  /// this. Throws InvalidArgument when ranks disagree on names, shapes or types, or when a
+  /// parameter is neither f32 nor f64. Collective.
+  DistributedDataParallel(ProcessGroup& group, std::vector<Parameter>& parameters,
+                          std::vector<Tensor> buffers = {}, DataParallelOptions options = {});
+  ~DistributedDataParallel();
+  DistributedDataParallel(DistributedDataParallel&&) noexcept;
+  DistributedDataParallel& operator=(DistributedDataParallel&&) noexcept;
+
+  /// Starts a step with this rank's number of samples, which may be 0. Zeroes the gradients, unless
+  /// steps under no_sync() came before: then backward goes on adding to them, and the counts add
+  /// up.
+  void begin(std::int64_t sample_count);
+  /// The gradient of parameter `index` (its place in the vector) is complete. Any order; buckets
+  /// leave in the same order on every rank all the same. Throws InvalidArgument when told twice.
+  void gradient_ready(std::size_t index);
+  /// Sends what has not left (gradients not reported ready count as they are), waits for all, and
+  /// turns sums into means. With a global count of 0 gradients become 0. Throws what the group
+  /// throws.
+  void finish();
+  /// Samples of all ranks in the last finished step.
+  [[nodiscard]] std::int64_t global_sample_count() const;
+
+  /// While the returned guard lives, begin/gradient_ready/finish communicate nothing: gradients
+  /// pile up here, to be reduced with those of the first step after it. On every rank alike.
+  class DDP_EXPORT NoSync {
+   public:
+    NoSync(NoSync&& other) noexcept;
+    NoSync& operator=(NoSync&&) = delete;
+    ~NoSync();
+
+   private:
+    friend class DistributedDataParallel;
+    explicit NoSync(bool& flag);
+    bool* flag_;
+  };
+  [[nodiscard]] NoSync no_sync();
+
+  /// Broadcasts the buffers from rank 0 again, for models that change them in training.
+  void synchronize_buffers();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddp

@@ -1,0 +1,113 @@
+// Snapshot: a saved training state from which any later attempt goes on. Tensors are kept as
+// safetensors, the rest as JSON, both covered by a manifest with sizes and checksums; a snapshot is
+// there completely or not at all (docs/snapshot.md has the format). What it is not: a place for
+// the model's code, or a checkpoint per rank. Every rank holds the same state, so one copy is kept
+// where the directory is shared, and one per node where each node has a directory of its own.
+//
+//     ddp::Snapshot snapshot(context, {.path = "snapshot.ddp"});
+//     std::vector<ddp::NamedTensor> tensors = {{"weight", weight}, {"bias", bias}};
+//     std::int64_t first_epoch = 0;
+//     if (auto state = snapshot.load("linear", tensors)) {
+//       first_epoch = state->epochs_run;
+//     }
+//     ...
+//     snapshot.save({.model = "linear", .epochs_run = epoch + 1}, tensors);
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ddp/ddp.h"
+#include "ddp/export.h"
+#include "ddp/tensor.h"
+
+namespace ddp {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// All of a training state that is not a tensor.
+struct SnapshotState {
+  /// Name of the model; load() refuses a snapshot of another one.
+  std::string model;
+  /// Epochs that are complete: training goes on with the epoch of this number.
+  std::int64_t epochs_run = 0;
+  /// Samples of that epoch that the job has seen (DistributedSampler::samples_done); 0 at its
+  /// start.
+  std::int64_t samples_done = 0;
+  /// Restarts before the attempt that saved it; set by save().
+  std::int64_t attempt = 0;
+  /// Scalars of the optimizer, losses and the like. Restored bit for bit, infinities too; of a NaN
+  /// only that it is one.
+  std::map<std::string, double> scalars;
+  /// Anything else, such as settings that a resumed run should compare. UTF-8.
+  std::map<std::string, std::string> notes;
+
+  friend bool operator==(const SnapshotState&, const SnapshotState&) = default;
+};
+
+struct SnapshotOptions {
+  /// A directory, made when it is not there. Relative to the working directory.
+  std::filesystem::path path = "snapshot.ddp";
+  /// Snapshots kept, the newest ones; at least 1. Two, so that there is one to fall back on when
+  /// the newest turns out damaged.
+  int keep = 2;
+  /// Takes one line, without a newline at its end, for each thing that a person should know but
+  /// that does not stop training. Left empty: stderr.
+  std::function<void(std::string_view)> say;
+};
+
+enum class SaveResult : std::uint8_t {
+  saved,    ///< on the disk, synced
+  failed,   ///< said why; training can go on; the snapshots that were there are still there
+  not_mine  ///< another rank writes for this one
+};
+
+/// Not thread-safe. The context must outlive it.
+class DDP_EXPORT Snapshot {
+ public:
+  /// Makes the directory where it can and finds out, all ranks together, whether they share it.
+  /// Collective. Throws InvalidArgument when `keep` is below 1.
+  Snapshot(const Context& context, SnapshotOptions options = {});
+  ~Snapshot();
+  Snapshot(Snapshot&&) noexcept;
+  Snapshot& operator=(Snapshot&&) noexcept;
+
+  /// Fills the memory of `tensors` (from any device) and returns the rest; nullopt, and `tensors`
+  /// as they were, when no rank has a snapshot. Collective.
+  ///
+  /// Chosen is the newest snapshot that every rank which has any could read and verify; when they
+  /// have none in common, the newest of all. Ranks that lack it are sent it by one that has it. A
+  /// damaged snapshot is passed over in favour of the one before, with one line that names file and
+  /// reason. Throws ddp::Error, on every rank alike, when the chosen one is of another model (its
+  /// name, or a tensor's name, shape or type), or when the path is not a directory: nothing is
+  /// overwritten then.
+  [[nodiscard]] std::optional<SnapshotState> load(std::string_view model,
+                                                  std::span<const NamedTensor> tensors);
+
+  /// Writes state and tensors as a new snapshot, if this rank is the one to write: rank 0 where the
+  /// directory is shared, else local rank 0 of each node. Call it on every rank, at the same place
+  /// of the training; it does not wait for the others. A full disk or any other failure is said in
+  /// one line, not thrown. Call load() once before the first save(), so that all ranks agree on
+  /// numbers. Throws InvalidArgument on a tensor name that is empty or given twice.
+  SaveResult save(SnapshotState state, std::span<const NamedTensor> tensors);
+
+  [[nodiscard]] const std::filesystem::path& path() const;
+  /// Whether all ranks see one directory.
+  [[nodiscard]] bool shared() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddp

@@ -1,0 +1,63 @@
+// Which snapshot all ranks go on from, decided from what each of them found. Pure: every rank is
+// given the same reports and comes to the same answer, so nobody has to be asked.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/base/result.h"
+
+namespace ddp {
+
+/// One snapshot as ranks compare it: its number, and the checksum of its manifest (which covers
+/// all of its bytes), so that two disks that hold different states under one number are told apart.
+struct Candidate {
+  std::uint64_t number = 0;
+  std::uint64_t digest = 0;
+  friend auto operator<=>(const Candidate&, const Candidate&) = default;
+};
+
+/// What one rank found at the snapshot path.
+struct RankReport {
+  /// Of the node that the rank is on; the same for all when they share the directory.
+  std::int64_t disk = 0;
+  /// Every snapshot that the rank could read and verify; any order.
+  std::vector<Candidate> verified;
+  /// The highest number it saw, damaged and unfinished ones included; 0 = none.
+  std::uint64_t highest_number = 0;
+  /// One line for each thing that was wrong, beginning with the file concerned.
+  std::vector<std::string> complaints;
+  /// Not empty: training must not start, and why.
+  std::string problem;
+  friend bool operator==(const RankReport&, const RankReport&) = default;
+};
+
+std::string encode_report(const RankReport& report);
+ddprun::Result<RankReport> decode_report(std::string_view bytes);
+
+struct Choice {
+  /// Nothing: a fresh start.
+  std::optional<Candidate> chosen;
+  /// The lowest rank that has it.
+  int source = 0;
+  /// Some rank has to be sent it.
+  bool send = false;
+  /// Number of the next snapshot that is written: one that no rank has ever seen.
+  std::uint64_t next_number = 1;
+  /// The first problem that a rank reported; when not empty, the rest means nothing.
+  std::string problem;
+};
+
+/// The newest snapshot that every rank with any has verified. When there is none such (a disk was
+/// full for a while, or holds an older run's), the newest of all: it is complete and verified too,
+/// and can be sent. Needs at least one report.
+Choice choose(const std::vector<RankReport>& reports);
+
+/// The complaints that rank `rank` should say, so that each is said once per disk.
+std::vector<std::string> complaints_to_say(const std::vector<RankReport>& reports, int rank);
+
+}  // namespace ddp

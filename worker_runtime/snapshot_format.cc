@@ -1,0 +1,393 @@
+#include "worker_runtime/snapshot_format.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ddp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Failure = ddprun::Error;
+
+constexpr char kFormatName[] = "ddprun-snapshot";
+constexpr int kFormatVersion = 1;
+constexpr std::size_t kLengthBytes = 8;
+
+Failure damaged(std::string what, const char* file) {
+  return Failure{std::move(what), file, ""};
+}
+
+struct DTypeName {
+  DType dtype;
+  const char* name;
+};
+constexpr DTypeName kDTypeNames[] = {{DType::f32, "F32"},
+                                     {DType::f64, "F64"},
+                                     {DType::i32, "I32"},
+                                     {DType::i64, "I64"},
+                                     {DType::u8, "U8"}};
+
+std::string safetensors_name(DType dtype) {
+  for (const auto& entry : kDTypeNames) {
+    if (entry.dtype == dtype) {
+      return entry.name;
+    }
+  }
+  return "";
+}
+
+std::optional<DType> dtype_from(std::string_view name) {
+  for (const auto& entry : kDTypeNames) {
+    if (name == entry.name) {
+      return entry.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value, 16);
+  if (text.size() != 16 || problem != std::errc{} || stop != end) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+/// The shape's element count times the element size; nothing when it overflows or is negative.
+std::optional<std::size_t> byte_count(const Shape& shape, DType dtype) {
+  std::size_t count = size_of(dtype);
+  for (const auto size : shape) {
+    if (size < 0 || (size > 0 && count > std::numeric_limits<std::size_t>::max() /
+                                             static_cast<std::size_t>(size))) {
+      return std::nullopt;
+    }
+    count *= static_cast<std::size_t>(size);
+  }
+  return count;
+}
+
+Json number_to_json(double value) {
+  if (std::isfinite(value)) {
+    return value;
+  }
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double number_from_json(const Json& value) {
+  if (!value.is_string()) {
+    return value.get<double>();
+  }
+  const auto text = value.get<std::string>();
+  if (text == "nan") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text == "-inf" ? -infinity : infinity;
+}
+
+/// One entry of a safetensors header; `data_first` is where the data part of the file begins.
+Result<TensorPlace> decode_place(const std::string& name, const Json& value, std::size_t data_first,
+                                 std::size_t data_bytes) {
+  const auto dtype_name = value.at("dtype").get<std::string>();
+  const auto dtype = dtype_from(dtype_name);
+  if (!dtype) {
+    return damaged("tensor '" + name + "' has the type " + dtype_name + ", which we do not have",
+                   kTensorsFile);
+  }
+  TensorPlace place{name, *dtype, value.at("shape").get<Shape>(), 0, 0};
+  const auto offsets = value.at("data_offsets").get<std::vector<std::size_t>>();
+  const auto expected = byte_count(place.shape, *dtype);
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes || !expected ||
+      offsets[1] - offsets[0] != *expected) {
+    return damaged("tensor '" + name + "' has offsets that do not fit its shape or the file",
+                   kTensorsFile);
+  }
+  place.first_byte = data_first + offsets[0];
+  place.byte_count = *expected;
+  return place;
+}
+
+/// Sorted by place, the tensors must cover the data part without a gap.
+Result<void> check_cover(std::vector<TensorPlace>& places, std::size_t data_first,
+                         std::size_t file_bytes) {
+  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first_byte, a.byte_count) < std::pair(b.first_byte, b.byte_count);
+  });
+  std::size_t next = data_first;
+  for (const auto& place : places) {
+    if (place.first_byte != next) {
+      return damaged("tensor '" + place.name + "' does not begin where the one before it ends",
+                     kTensorsFile);
+    }
+    next += place.byte_count;
+  }
+  if (next != file_bytes) {
+    return damaged(std::to_string(file_bytes - next) + " bytes belong to no tensor", kTensorsFile);
+  }
+  return {};
+}
+
+Json manifest_body(const Manifest& manifest) {
+  Json files = Json::array();
+  for (const auto& file : manifest.files) {
+    files.push_back(
+        {{"name", file.name}, {"bytes", file.size_bytes}, {"xxh3_64", to_hex(file.xxh3)}});
+  }
+  return {{"format", kFormatName},
+          {"version", kFormatVersion},
+          {"number", manifest.number},
+          {"attempt", manifest.attempt},
+          {"files", std::move(files)}};
+}
+
+}  // namespace
+
+Checksum::Checksum() : state_(XXH3_createState()) {
+  XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_));
+}
+
+Checksum::~Checksum() {
+  XXH3_freeState(static_cast<XXH3_state_t*>(state_));
+}
+
+void Checksum::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_), bytes.data(), bytes.size());
+}
+
+std::uint64_t Checksum::value() const {
+  return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_));
+}
+
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::string to_hex(std::uint64_t value) {
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit) {
+    *digit = "0123456789abcdef"[value & 0xF];
+    value >>= 4;
+  }
+  return text;
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string encode_tensor_header(std::span<const NamedTensor> tensors) {
+  Json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::size_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const std::size_t end = offset + tensor.size_bytes();
+    header[name] = {{"dtype", safetensors_name(tensor.dtype())},
+                    {"shape", tensor.shape()},
+                    {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string json = header.dump();
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  std::string text(kLengthBytes, '\0');
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    text[i] = static_cast<char>(static_cast<unsigned char>(json.size() >> (8 * i)));
+  }
+  return text + json;
+}
+
+Result<std::vector<TensorPlace>> decode_tensor_header(std::span<const std::byte> file) {
+  if (file.size() < kLengthBytes) {
+    return damaged("too short for a header", kTensorsFile);
+  }
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
+  }
+  if (length > kTensorHeaderBytesMax || length > file.size() - kLengthBytes) {
+    return damaged("its header claims " + std::to_string(length) + " bytes", kTensorsFile);
+  }
+  const auto* text = reinterpret_cast<const char*>(file.data()) + kLengthBytes;
+  const std::size_t data_first = kLengthBytes + length;
+  std::vector<TensorPlace> places;
+  try {
+    const auto header = Json::parse(text, text + length);
+    if (!header.is_object()) {
+      return damaged("its header is not a JSON object", kTensorsFile);
+    }
+    for (const auto& [name, value] : header.items()) {
+      if (name == "__metadata__") {
+        continue;
+      }
+      auto place = decode_place(name, value, data_first, file.size() - data_first);
+      if (!place) {
+        return place.error();
+      }
+      places.push_back(std::move(*place));
+    }
+  } catch (const nlohmann::json::exception& problem) {
+    return damaged(std::string("its header cannot be read: ") + problem.what(), kTensorsFile);
+  }
+  if (const auto cover = check_cover(places, data_first, file.size()); !cover) {
+    return cover.error();
+  }
+  return places;
+}
+
+std::string encode_state(const SnapshotState& state) {
+  Json scalars = Json::object();
+  for (const auto& [name, value] : state.scalars) {
+    scalars[name] = number_to_json(value);
+  }
+  Json notes = Json::object();
+  for (const auto& [name, text] : state.notes) {
+    notes[name] = text;
+  }
+  const Json json = {{"model", state.model},
+                     {"epochs_run", state.epochs_run},
+                     {"samples_done", state.samples_done},
+                     {"attempt", state.attempt},
+                     {"scalars", std::move(scalars)},
+                     {"notes", std::move(notes)}};
+  // Text of the caller's that is not UTF-8 is kept readable rather than refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<SnapshotState> decode_state(std::string_view text) {
+  try {
+    const auto json = Json::parse(text);
+    SnapshotState state;
+    json.at("model").get_to(state.model);
+    json.at("epochs_run").get_to(state.epochs_run);
+    json.at("samples_done").get_to(state.samples_done);
+    json.at("attempt").get_to(state.attempt);
+    for (const auto& [name, value] : json.at("scalars").items()) {
+      state.scalars[name] = number_from_json(value);
+    }
+    for (const auto& [name, value] : json.at("notes").items()) {
+      state.notes[name] = value.get<std::string>();
+    }
+    if (state.epochs_run < 0 || state.samples_done < 0) {
+      return damaged("it counts epochs or samples below 0", kStateFile);
+    }
+    return state;
+  } catch (const nlohmann::json::exception& problem) {
+    return damaged(std::string("it cannot be read: ") + problem.what(), kStateFile);
+  }
+}
+
+std::string encode_manifest(const Manifest& manifest) {
+  Json json = manifest_body(manifest);
+  const auto body = json.dump(2);
+  json["checksum"] = to_hex(checksum(bytes_of(body)));
+  return json.dump(2) + "\n";
+}
+
+Result<Manifest> decode_manifest(std::string_view text) {
+  try {
+    const auto json = Json::parse(text);
+    if (json.at("format") != kFormatName) {
+      return damaged("it is not a snapshot's manifest", kManifestFile);
+    }
+    if (json.at("version") != kFormatVersion) {
+      return damaged("it has version " + json.at("version").dump() + ", we read version " +
+                         std::to_string(kFormatVersion),
+                     kManifestFile);
+    }
+    Manifest manifest{
+        json.at("number").get<std::uint64_t>(), json.at("attempt").get<std::int64_t>(), {}};
+    for (const auto& file : json.at("files")) {
+      const auto hash = parse_hex(file.at("xxh3_64").get<std::string>());
+      if (!hash) {
+        return damaged("a checksum in it is not 16 hexadecimal digits", kManifestFile);
+      }
+      manifest.files.push_back(
+          {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), *hash});
+    }
+    if (encode_manifest(manifest) != text) {
+      return damaged("its checksum does not match", kManifestFile);
+    }
+    return manifest;
+  } catch (const nlohmann::json::exception& problem) {
+    return damaged(std::string("it cannot be read: ") + problem.what(), kManifestFile);
+  }
+}
+
+Result<void> verify_file(const ManifestEntry& entry, std::span<const std::byte> bytes) {
+  if (bytes.size() != entry.size_bytes) {
+    return Failure{
+        "it has " + std::to_string(bytes.size()) + " bytes of " + std::to_string(entry.size_bytes),
+        entry.name, ""};
+  }
+  if (checksum(bytes) != entry.xxh3) {
+    return Failure{"its checksum does not match", entry.name, ""};
+  }
+  return {};
+}
+
+Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace> places,
+                         std::string_view model, std::span<const NamedTensor> tensors) {
+  const auto differs = [](std::string what) {
+    return Failure{"snapshot of another model: " + std::move(what), "",
+                   "choose another snapshot path, or move this one away"};
+  };
+  if (state.model != model) {
+    return differs("it holds '" + state.model + "', this is '" + std::string(model) + "'");
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const auto place = std::find_if(places.begin(), places.end(),
+                                    [&name = name](const auto& p) { return p.name == name; });
+    if (place == places.end()) {
+      return differs("it has no tensor '" + name + "'");
+    }
+    if (place->shape != tensor.shape() || place->dtype != tensor.dtype()) {
+      return differs("its tensor '" + name + "' is " + std::string(name_of(place->dtype)) +
+                     to_text(place->shape) + ", this model's is " +
+                     std::string(name_of(tensor.dtype())) + to_text(tensor.shape()));
+    }
+  }
+  for (const auto& place : places) {
+    if (std::none_of(tensors.begin(), tensors.end(),
+                     [&](const auto& t) { return t.name == place.name; })) {
+      return differs("it has a tensor '" + place.name + "', which this model has not");
+    }
+  }
+  return {};
+}
+
+std::string snapshot_name(std::uint64_t number) {
+  const auto digits = std::to_string(number);
+  return std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
+}
+
+std::optional<std::uint64_t> parse_snapshot_name(std::string_view name) {
+  std::uint64_t number = 0;
+  const auto [stop, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  // A number near the top could not be counted on from; nobody saves that often.
+  if (problem != std::errc{} || stop != name.data() + name.size() ||
+      number > std::numeric_limits<std::uint64_t>::max() / 2 || snapshot_name(number) != name) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::string writing_name(std::uint64_t number) {
+  return ".writing-" + snapshot_name(number);
+}
+std::string removing_name(std::uint64_t number) {
+  return ".removing-" + snapshot_name(number);
+}
+
+bool is_left_over(std::string_view name) {
+  return name.starts_with(".writing-") || name.starts_with(".removing-");
+}
+
+}  // namespace ddp

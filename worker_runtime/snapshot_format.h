@@ -1,0 +1,112 @@
+// The snapshot format: bytes on the disk and their meaning, for reader and writer alike. Pure: no
+// file is opened here. docs/snapshot.md describes the same for people.
+//
+//   snapshot.ddp/                  the snapshot path
+//     00000007/                    one snapshot; numbers grow and are never reused
+//       tensors.safetensors        every tensor, readable by the safetensors libraries
+//       state.json                 SnapshotState
+//       manifest.json              number, attempt, and name, size and checksum of the other two
+//     .writing-00000008/           being written; renamed when it is complete and synced
+//     .removing-00000006/          no longer needed; renamed before it is taken apart
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ddp/snapshot.h"
+#include "ddp/tensor.h"
+#include "rendezvous/base/result.h"
+
+namespace ddp {
+
+using ddprun::Result;
+
+inline constexpr char kTensorsFile[] = "tensors.safetensors";
+inline constexpr char kStateFile[] = "state.json";
+inline constexpr char kManifestFile[] = "manifest.json";
+/// Bound of what is read before its checksum is known: far above what a state needs.
+inline constexpr std::size_t kSmallFileBytesMax = std::size_t{16} << 20;
+/// Bound of a safetensors header; the reference reader has the same.
+inline constexpr std::size_t kTensorHeaderBytesMax = 100'000'000;
+
+/// XXH3 of 64 bits with seed 0, over bytes that may come in pieces.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  [[nodiscard]] std::uint64_t value() const;
+
+ private:
+  void* state_;
+};
+
+std::uint64_t checksum(std::span<const std::byte> bytes);
+/// 16 lower-case hexadecimal digits.
+std::string to_hex(std::uint64_t value);
+
+std::span<const std::byte> bytes_of(std::string_view text);
+
+/// A tensor's description, and where its bytes lie in the file.
+struct TensorPlace {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::size_t first_byte = 0;  ///< from the start of the file
+  std::size_t byte_count = 0;
+};
+
+/// The first part of tensors.safetensors; the tensors' bytes follow it in the order given, without
+/// gaps. Its length is a multiple of 8, so the data is aligned.
+std::string encode_tensor_header(std::span<const NamedTensor> tensors);
+/// The places of all tensors of a whole file, in file order. An Error says what is wrong: a length
+/// beyond the file, JSON that is none, a type we do not have, gaps, overlaps or bytes left over.
+Result<std::vector<TensorPlace>> decode_tensor_header(std::span<const std::byte> file);
+
+std::string encode_state(const SnapshotState& state);
+Result<SnapshotState> decode_state(std::string_view json);
+
+struct ManifestEntry {
+  std::string name;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t xxh3 = 0;
+  friend bool operator==(const ManifestEntry&, const ManifestEntry&) = default;
+};
+
+struct Manifest {
+  std::uint64_t number = 0;
+  std::int64_t attempt = 0;
+  std::vector<ManifestEntry> files;
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+};
+
+/// Carries a checksum of its own. The same manifest gives the same bytes on every machine.
+std::string encode_manifest(const Manifest& manifest);
+/// Accepts only what encode_manifest() wrote, byte for byte, so that no flipped bit gets through.
+Result<Manifest> decode_manifest(std::string_view text);
+/// An Error (`where` is the file's name) unless size and checksum are those of the entry.
+Result<void> verify_file(const ManifestEntry& entry, std::span<const std::byte> bytes);
+
+/// An Error unless the snapshot holds this model and exactly these tensors. The sentence names the
+/// first difference.
+Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace> places,
+                         std::string_view model, std::span<const NamedTensor> tensors);
+
+/// "00000007"; longer from 10^8 on.
+std::string snapshot_name(std::uint64_t number);
+/// Nothing unless it is a snapshot's name.
+std::optional<std::uint64_t> parse_snapshot_name(std::string_view name);
+std::string writing_name(std::uint64_t number);
+std::string removing_name(std::uint64_t number);
+/// True for what an interrupted save or removal left.
+bool is_left_over(std::string_view name);
+
+}  // namespace ddp
