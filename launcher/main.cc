@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "agent/guardian.h"
 #include "agent/host.h"
 #include "agent/signals.h"
+#include "agent/summary.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
@@ -109,6 +111,16 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::warn;
 }
 
+/// The agent's own error file, for whoever started it; nothing without a path or a failure.
+void leave_error_file(const std::string& path, const std::string& json) {
+  if (path.empty() || json.empty()) {
+    return;
+  }
+  if (const auto written = write_agent_error_file(path, json); !written) {
+    complain(written.error().sentence(), kExitFailure);
+  }
+}
+
 /// Runs in the agent's process, which the guardian made: the logger belongs to it alone.
 int agent_main(const Launch& launch) {
   auto log =
@@ -120,12 +132,16 @@ int agent_main(const Launch& launch) {
   }
   const Result<JobSummary> summary = run_agent(launch.job, log);
   if (!summary) {
+    leave_error_file(
+        launch.job.error_file,
+        agent_error_json(summary.error(), std::chrono::time_point_cast<std::chrono::microseconds>(
+                                              std::chrono::system_clock::now())));
     return complain(summary.error().sentence(), kExitFailure);
   }
-  if (summary->verdict != Verdict::succeeded) {
-    return complain(summary->reason, kExitFailure);
-  }
-  return kExitSuccess;
+  const std::string text = summary_text(*summary, launch.job.program.display_name);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  leave_error_file(launch.job.error_file, agent_error_json(*summary));
+  return summary->verdict == Verdict::succeeded ? kExitSuccess : kExitFailure;
 }
 
 }  // namespace
