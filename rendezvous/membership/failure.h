@@ -56,9 +56,9 @@ struct FailureRecord {
 };
 
 /// An error file larger than this is cut out of the report (the file itself stays).
-inline constexpr std::size_t kErrorFileBytesMax = 64 * 1024;
+inline constexpr std::size_t kErrorFileBytesMax = 64UL * 1024;
 /// Enough for a Python traceback; bounds what a thousand failing ranks can send.
-inline constexpr std::size_t kStderrTailBytesMax = 4 * 1024;
+inline constexpr std::size_t kStderrTailBytesMax = 4UL * 1024;
 /// Records kept of one incident; the rest are counted only.
 inline constexpr std::size_t kIncidentRecordsMax = 64;
 
