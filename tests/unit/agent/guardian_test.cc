@@ -122,6 +122,7 @@ TEST_CASE("an agent that returns leaves nothing behind either, and its code coun
 
 /// Says each signal that comes, and after SIGTERM what else is pending.
 int agent_that_counts() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing of a failed test stays behind
   sigset_t set;
   ::sigfillset(&set);
   ::pthread_sigmask(SIG_SETMASK, &set, nullptr);
@@ -228,6 +229,8 @@ TEST_CASE("the guardian goes by a name that pkill ddprun does not find", "[agent
   ::kill(guardian.pid(), SIGUSR1);
   guardian.lines(2);
   CHECK(read_proc_stat(guardian.pid())->name == "ddp-guardian");
+  ::kill(guardian.pid(), SIGTERM);
+  CHECK(guardian.all_gone_within(Forked::kPatience));
 }
 
 }  // namespace
