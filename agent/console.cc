@@ -1,0 +1,181 @@
+#include "agent/console.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <climits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/fd.h"
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+
+struct Console::Impl : std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& context, int target) : io(context), fd(target), ready(context) {}
+
+  void open() {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) {
+      broken = true;
+      return;
+    }
+    if (S_ISREG(status.st_mode)) {
+      return;  // always ready; epoll would refuse it
+    }
+    watched = true;
+    // A description of our own may be non-blocking; that of the shell may not become so. Not every
+    // kind of stream can be reopened (sockets cannot): then a duplicate is watched, and written to
+    // only after poll() says so, a page at a time.
+    Fd own(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+                  O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    non_blocking = static_cast<bool>(own);
+    if (!own) {
+      own.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    }
+    boost::system::error_code error;
+    ready.assign(own.get(), error);
+    if (error) {
+      watched = false;  // something that epoll refuses, such as /dev/null: always ready
+      return;
+    }
+    (void)own.release();
+  }
+
+  /// Bytes taken; 0: not now; -1: never.
+  ssize_t try_write(std::string_view bytes) {
+    if (!watched) {
+      return keep_trying(fd, bytes);
+    }
+    if (non_blocking) {
+      const ssize_t taken = ::write(ready.native_handle(), bytes.data(), bytes.size());
+      return taken >= 0 ? taken : (errno == EAGAIN || errno == EINTR ? 0 : -1);
+    }
+    pollfd can_write{fd, POLLOUT, 0};
+    if (::poll(&can_write, 1, 0) <= 0) {
+      return 0;
+    }
+    return keep_trying(fd, bytes.substr(0, PIPE_BUF));
+  }
+
+  static ssize_t keep_trying(int target, std::string_view bytes) {
+    ssize_t taken = 0;
+    do {
+      taken = ::write(target, bytes.data(), bytes.size());
+    } while (taken < 0 && errno == EINTR);
+    return taken;
+  }
+
+  /// Writes from the front of `waiting` until the stream takes no more.
+  void flush() {
+    while (!broken && at < waiting.size()) {
+      const ssize_t taken = try_write(std::string_view(waiting).substr(at));
+      if (taken == 0) {
+        break;
+      }
+      if (taken < 0) {
+        broken = true;
+        break;
+      }
+      at += static_cast<std::size_t>(taken);
+    }
+    if (broken || at == waiting.size()) {
+      waiting.clear();
+      at = 0;
+    }
+  }
+
+  void wait_until_ready() {
+    if (armed || waiting.empty()) {
+      return;
+    }
+    armed = true;
+    ready.async_wait(asio::posix::stream_descriptor::wait_write,
+                     [self = shared_from_this()](boost::system::error_code error) {
+                       self->armed = false;
+                       if (error == asio::error::operation_aborted) {
+                         return;
+                       }
+                       self->flush();
+                       self->wait_until_ready();
+                       self->tell();
+                     });
+  }
+
+  [[nodiscard]] std::size_t left() const { return waiting.size() - at; }
+
+  void tell() {
+    if (left() < kBufferBytesMax) {
+      for (auto& callback : std::exchange(room, {})) {
+        asio::post(io, std::move(callback));
+      }
+    }
+    if (left() == 0) {
+      for (auto& callback : std::exchange(flushed, {})) {
+        asio::post(io, std::move(callback));
+      }
+    }
+  }
+
+  asio::io_context& io;
+  int fd;
+  asio::posix::stream_descriptor ready;
+  bool watched = false;       // by epoll
+  bool non_blocking = false;  // `ready` is a description of our own
+  bool broken = false;
+  bool armed = false;
+  std::string waiting;
+  std::size_t at = 0;  // written already
+  std::vector<std::function<void()>> room;
+  std::vector<std::function<void()>> flushed;
+};
+
+Console::Console(asio::io_context& io, int fd) : impl_(std::make_shared<Impl>(io, fd)) {
+  impl_->open();
+}
+
+Console::~Console() {
+  boost::system::error_code ignored;
+  impl_->ready.close(ignored);
+  impl_->room.clear();
+  impl_->flushed.clear();
+}
+
+void Console::write(std::string_view bytes) {
+  if (impl_->broken) {
+    return;
+  }
+  if (impl_->at > kBufferBytesMax) {  // what is written leaves the buffer now and then
+    impl_->waiting.erase(0, impl_->at);
+    impl_->at = 0;
+  }
+  impl_->waiting += bytes;
+  impl_->flush();
+  impl_->wait_until_ready();
+}
+
+bool Console::full() const {
+  return impl_->left() >= kBufferBytesMax;
+}
+
+void Console::on_room(std::function<void()> callback) {
+  impl_->room.push_back(std::move(callback));
+  impl_->tell();
+}
+
+void Console::on_flushed(std::function<void()> callback) {
+  impl_->flushed.push_back(std::move(callback));
+  impl_->tell();
+}
+
+}  // namespace ddprun

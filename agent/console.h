@@ -1,0 +1,40 @@
+// Console: one of the agent's own standard streams, as a sink that never blocks the loop. What a
+// slow reader does not take waits in a bounded buffer; writers look at full() and come back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace ddprun {
+
+class Console {
+ public:
+  /// `fd` stays the caller's. Its flags are not changed, since the user's shell shares them.
+  Console(boost::asio::io_context& io, int fd);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  static constexpr std::size_t kBufferBytesMax = 1024 * 1024;
+
+  /// Writes what the stream takes at once and keeps the rest. After an error (a closed pipe) bytes
+  /// are swallowed: the workers and their files matter more than the console.
+  void write(std::string_view bytes);
+  /// kBufferBytesMax or more wait.
+  [[nodiscard]] bool full() const;
+  /// Called once, on the loop, when it is not full any more.
+  void on_room(std::function<void()> callback);
+  /// Called once, on the loop, when nothing waits any more.
+  void on_flushed(std::function<void()> callback);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,47 @@
+// LogFollower: reads files while workers write them (inotify, never polled) and hands the bytes to
+// their sinks. A sink that is full makes its file wait; the file keeps everything meanwhile.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "agent/console.h"
+#include "rendezvous/base/result.h"
+
+namespace ddprun {
+
+class LogFollower {
+ public:
+  /// One inotify instance for all files of an attempt.
+  static Result<std::unique_ptr<LogFollower>> create(boost::asio::io_context& io);
+  ~LogFollower();
+  LogFollower(const LogFollower&) = delete;
+  LogFollower& operator=(const LogFollower&) = delete;
+
+  /// Bytes read per turn of the loop, over all files: the agent's other duties get their turn in
+  /// between, also while a worker writes 100 MB/s.
+  static constexpr std::size_t kBytesPerTurn = 256 * 1024;
+
+  struct Sink {
+    std::function<void(std::string_view bytes)> take;
+    std::function<void()> at_end;  ///< after the last byte
+    Console* console = nullptr;    ///< wait for it when it is full
+  };
+
+  /// Starts at the file's begin; the file is made if it is not there. A file that shrinks is read
+  /// on from its new begin.
+  Result<void> follow(const std::string& path, Sink sink);
+
+  /// Nobody writes any more: reads every file to its end, calls each at_end, then `done` (once, on
+  /// the loop).
+  void finish(std::function<void()> done);
+
+ private:
+  struct Impl;
+  explicit LogFollower(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,28 @@
+// Summary: the end of a job as text for people, and as the agent's own error file.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/failure.h"
+
+namespace ddprun {
+
+/// Pure. For a failed job torchrun's layout (torchrun contract, section 6.2) with all nodes'
+/// records, cause, victims and stopped-by-us told apart; after incidents a line for each (attempt,
+/// cause, epoch resumed from, downtime in ms) and the final loss. Empty for a job that succeeded
+/// without an incident. `title` is the program as the user wrote it. Ends with a newline.
+std::string summary_text(const JobSummary& summary, const std::string& title);
+
+/// Pure. JSON for the agent's TORCHELASTIC_ERROR_FILE: the cause's own error file with errorCode
+/// added, or a record made from what is known of it. Empty when the job succeeded.
+std::string agent_error_json(const JobSummary& summary);
+/// Pure. The same for an agent that failed by itself. `now_us` is the wall clock.
+std::string agent_error_json(const Error& error,
+                             std::chrono::sys_time<std::chrono::microseconds> now);
+
+/// Writes aside and renames: a reader never sees half a file.
+Result<void> write_agent_error_file(const std::string& path, const std::string& json);
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// WorkerEnvironment: world + local rank -> the variables and arguments of one worker (torchrun
+// contract, sections 1.3 and 2). Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/job_spec.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/world.h"
+
+namespace ddprun {
+
+struct WorkerPlace {
+  const World& world;
+  int local_rank = 0;
+  std::string error_file;        ///< empty text when there are no log files
+  std::string progress_channel;  ///< path; empty: none
+};
+
+/// The whole environment: `inherited` ("NAME=value" each) with the contract's variables put over
+/// it. OMP_NUM_THREADS becomes 1 when it is unset and there are several workers. An Error only for
+/// --virtual-local-rank with too short a CUDA_VISIBLE_DEVICES.
+Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
+                                                    const JobSpec& spec, const WorkerPlace& place);
+
+/// ${local_rank} and $local_rank put in, $$ -> $, other names left alone (Python's
+/// string.Template.safe_substitute).
+std::string substitute_local_rank(std::string_view argument, int local_rank);
+
+}  // namespace ddprun
