@@ -25,6 +25,9 @@ struct WorkerPlace {
 Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
                                                     const JobSpec& spec, const WorkerPlace& place);
 
+/// Whether worker_environment sets OMP_NUM_THREADS by itself; the agent says so, once.
+bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec);
+
 /// ${local_rank} and $local_rank put in, $$ -> $, other names left alone (Python's
 /// string.Template.safe_substitute).
 std::string substitute_local_rank(std::string_view argument, int local_rank);
