@@ -19,6 +19,7 @@
 #include "agent/log_layout.h"
 #include "agent/orphans.h"
 #include "agent/signals.h"
+#include "agent/worker_environment.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/coordinator.h"
@@ -379,6 +380,9 @@ class Agent {
 Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger> log) {
   if (auto subreaper = become_subreaper(); !subreaper) {
     return subreaper.error();
+  }
+  if (sets_omp_threads(own_environment(), spec)) {
+    log->info("OMP_NUM_THREADS is not set: each worker gets 1, so that they share the processors");
   }
   auto layout = LogLayout::create(spec.logs, spec.job_id);
   if (!layout) {

@@ -16,14 +16,6 @@
 namespace ddprun {
 namespace {
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    environment.emplace_back(*entry);
-  }
-  return environment;
-}
-
 /// Where the lines that match a filter go; several streams of a node append to one file.
 struct FilteredFile {
   Fd fd;
@@ -136,8 +128,9 @@ Result<void> Attempt::prepare_logs(Worker& worker, const WorkerLogs& logs) {
   }
   // On a terminal the worker keeps it (progress bars look at it), and the person has its last lines
   // before them anyway.
-  if (logs.stderr_path.empty() && ::isatty(STDERR_FILENO) == 0) {
-    auto relay = StderrRelay::create(io_, consoles_.err);
+  const bool hidden = logs.stderr_path == "/dev/null";
+  if (hidden || (logs.stderr_path.empty() && ::isatty(STDERR_FILENO) == 0)) {
+    auto relay = hidden ? StderrRelay::create_hidden(io_) : StderrRelay::create(io_, consoles_.err);
     if (!relay) {
       return relay.error();
     }
@@ -209,7 +202,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.exit_time = worker.ended_wall;
   if (!worker.logs.error_file.empty()) {
     end.error_file_path = worker.logs.error_file;
-    end.error_file_bytes = read_bounded(worker.logs.error_file, kErrorFileBytesMax);
+    end.error_file_bytes = read_bounded(worker.logs.error_file, kErrorFileReadMax);
   }
   if (worker.relay) {
     end.stderr_tail = worker.relay->tail();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,9 +35,11 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
       return;  // always ready; epoll would refuse it
     }
     watched = true;
+    is_socket = S_ISSOCK(status.st_mode);
     // A description of our own may be non-blocking; that of the shell may not become so. Not every
-    // kind of stream can be reopened (sockets cannot): then a duplicate is watched, and written to
-    // only after poll() says so, a page at a time.
+    // stream can be reopened: a socket never, a pipe or terminal of another user (sudo) neither.
+    // Then a duplicate is watched. A socket takes a flag with each write; the others are written to
+    // only after poll() says so, and no more than POSIX promises to take then.
     Fd own(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                   O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     non_blocking = static_cast<bool>(own);
@@ -57,15 +60,22 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
     if (!watched) {
       return keep_trying(fd, bytes);
     }
-    if (non_blocking) {
-      const ssize_t taken = ::write(ready.native_handle(), bytes.data(), bytes.size());
-      return taken >= 0 ? taken : (errno == EAGAIN || errno == EINTR ? 0 : -1);
+    const int target = ready.native_handle();
+    if (is_socket) {
+      return not_now_is_0(::send(target, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     }
-    pollfd can_write{fd, POLLOUT, 0};
+    if (non_blocking) {
+      return not_now_is_0(::write(target, bytes.data(), bytes.size()));
+    }
+    pollfd can_write{target, POLLOUT, 0};
     if (::poll(&can_write, 1, 0) <= 0) {
       return 0;
     }
-    return keep_trying(fd, bytes.substr(0, PIPE_BUF));
+    return keep_trying(target, bytes.substr(0, PIPE_BUF));
+  }
+
+  static ssize_t not_now_is_0(ssize_t taken) {
+    return taken >= 0 ? taken : (errno == EAGAIN || errno == EINTR ? 0 : -1);
   }
 
   static ssize_t keep_trying(int target, std::string_view bytes) {
@@ -130,7 +140,8 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
   asio::io_context& io;
   int fd;
   asio::posix::stream_descriptor ready;
-  bool watched = false;       // by epoll
+  bool watched = false;  // by epoll
+  bool is_socket = false;
   bool non_blocking = false;  // `ready` is a description of our own
   bool broken = false;
   bool armed = false;

@@ -1,22 +1,86 @@
 #include "agent/failure_evidence.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "agent/signals.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/fd.h"
 #include "rendezvous/contract/error_file.h"
 
 namespace ddprun {
 namespace {
 
-/// The last line that says anything.
-std::string last_line(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
+using std::chrono::microseconds;
+using WallTime = std::chrono::sys_time<microseconds>;
+
+constexpr std::string_view kCut = " ...";
+
+bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.back())) {
     text.remove_suffix(1);
   }
-  const auto newline = text.rfind('\n');
-  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1));
+  while (!text.empty() && is_space(text.front())) {
+    text.remove_prefix(1);
+  }
+  return text;
+}
+
+/// At most `bytes_max`, never ending inside a UTF-8 character.
+std::string shortened(std::string_view text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) {
+    return std::string(text);
+  }
+  std::size_t size = bytes_max - kCut.size();
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) {
+    --size;
+  }
+  return std::string(text.substr(0, size)) + std::string(kCut);
+}
+
+/// The last line that says anything; of one that was written over by carriage returns (a progress
+/// bar) what a terminal would show.
+std::string last_line(std::string_view text) {
+  text = trimmed(text);
+  const auto begin = text.find_last_of("\n\r");
+  return shortened(begin == std::string_view::npos ? text : text.substr(begin + 1),
+                   kMessageBytesMax / 2);
+}
+
+std::string first_line(std::string_view text) {
+  text = trimmed(text);
+  return shortened(trimmed(text.substr(0, text.find('\n'))), kMessageBytesMax);
+}
+
+/// See make_failure_record.
+WallTime latest_moment(WallTime told, WallTime exited) {
+  const bool whole_seconds = told.time_since_epoch() % std::chrono::seconds(1) == microseconds(0);
+  if (!whole_seconds || exited < told) {
+    return told;
+  }
+  return std::min(exited, told + std::chrono::seconds(1) - microseconds(1));
+}
+
+/// The text of an error file as it goes into a record.
+std::string bounded_json(std::string json, ErrorRecord record) {
+  if (json.size() <= kErrorFileBytesMax) {
+    return json;
+  }
+  // JSON may spell one byte as six ("\u001b").
+  constexpr std::size_t kPartBytesMax = kErrorFileBytesMax / 16;
+  record.message = shortened(record.message, kPartBytesMax);
+  record.callstack = last_lines(record.callstack, kPartBytesMax);
+  json = to_json(record);
+  DDP_CHECK(json.size() <= kErrorFileBytesMax, "a shortened error file is still too long");
+  return json;
 }
 
 std::string message_without_error_file(const WorkerEnd& end) {
@@ -47,12 +111,14 @@ FailureRecord make_failure_record(WorkerEnd end) {
   if (!end.error_file_bytes.empty()) {
     record.error_file_path = end.error_file_path;
     if (const auto parsed = parse_error_record(end.error_file_bytes)) {
-      record.message = parsed->message;
+      if (std::string line = first_line(parsed->message); !line.empty()) {
+        record.message = std::move(line);
+      }
       record.peer_lost = parsed->peer_lost;
       if (parsed->time.time_since_epoch().count() > 0) {
-        record.time = parsed->time;
+        record.time = latest_moment(parsed->time, end.exit_time);
       }
-      record.error_file_json = std::move(end.error_file_bytes);
+      record.error_file_json = bounded_json(std::move(end.error_file_bytes), *parsed);
     } else {
       record.message += "; " + parsed.error().what;
     }
@@ -65,35 +131,70 @@ std::string last_lines(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) {
     return std::string(text);
   }
+  const char before = text[text.size() - bytes_max - 1];
   std::string_view tail = text.substr(text.size() - bytes_max);
+  if (before == '\n') {
+    return std::string(tail);
+  }
   // Whole lines only, unless one line fills it all.
-  const auto newline = tail.find('\n');
-  if (newline != std::string_view::npos && newline + 1 < tail.size()) {
+  if (const auto newline = tail.find('\n');
+      newline != std::string_view::npos && newline + 1 < tail.size()) {
     tail.remove_prefix(newline + 1);
+    return std::string(tail);
+  }
+  while (!tail.empty() && (static_cast<unsigned char>(tail.front()) & 0xC0U) == 0x80U) {
+    tail.remove_prefix(1);  // the rest of a UTF-8 character
   }
   return std::string(tail);
 }
 
-std::string read_tail(const std::string& path, std::size_t bytes_max) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) {
+namespace {
+
+/// At most `bytes_max` from `offset`; what can be read when the rest cannot.
+std::string read_from(int fd, off_t offset, std::size_t bytes_max) {
+  std::string text(bytes_max, '\0');
+  std::size_t size = 0;
+  while (size < bytes_max) {
+    const ssize_t got =
+        ::pread(fd, text.data() + size, bytes_max - size, offset + static_cast<off_t>(size));
+    if (got <= 0) {
+      break;
+    }
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+struct OpenFile {
+  Fd fd;
+  std::size_t size = 0;
+};
+
+/// Empty when it is no plain file: to open a FIFO would wait for its writer.
+OpenFile open_plain_file(const std::string& path) {
+  OpenFile file{Fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)), 0};
+  struct stat status {};
+  if (!file.fd || ::fstat(file.fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return {};
   }
-  const auto size = static_cast<std::size_t>(std::max<std::streamoff>(0, file.tellg()));
-  const std::size_t wanted = std::min(size, bytes_max + 1);  // one more shows that it was cut
-  file.seekg(static_cast<std::streamoff>(size - wanted));
-  std::string text(wanted, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(wanted));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return last_lines(text, bytes_max);
+  file.size = static_cast<std::size_t>(status.st_size);
+  return file;
+}
+
+}  // namespace
+
+std::string read_tail(const std::string& path, std::size_t bytes_max) {
+  const OpenFile file = open_plain_file(path);
+  // One byte more shows whether the first line is whole.
+  const std::size_t wanted = std::min(file.size, bytes_max + 1);
+  return last_lines(read_from(file.fd.get(), static_cast<off_t>(file.size - wanted), wanted),
+                    bytes_max);
 }
 
 std::string read_bounded(const std::string& path, std::size_t bytes_max) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(bytes_max, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(bytes_max));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+  const OpenFile file = open_plain_file(path);
+  return read_from(file.fd.get(), 0, std::min(file.size, bytes_max));
 }
 
 }  // namespace ddprun

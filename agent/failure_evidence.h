@@ -10,6 +10,12 @@
 
 namespace ddprun {
 
+/// What is read of an error file: enough for any that a program writes about itself, and a bound
+/// for what a broken one may cost.
+inline constexpr std::size_t kErrorFileReadMax = 4 * 1024 * 1024;
+/// FailureRecord::message is one line of at most this; the whole text is in the error file.
+inline constexpr std::size_t kMessageBytesMax = 512;
+
 /// What the agent knows of a worker that ended.
 struct WorkerEnd {
   std::string node;
@@ -20,12 +26,15 @@ struct WorkerEnd {
   bool after_stop = false;
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::string error_file_path;   ///< empty when there was none to write
-  std::string error_file_bytes;  ///< empty when the worker wrote none
+  std::string error_file_bytes;  ///< empty when the worker wrote none; at most kErrorFileReadMax
   std::string stderr_tail;
 };
 
 /// Pure. Message: the error file's, or "Signal 9 (SIGKILL) received by PID 123", or the exit code
-/// with the last line of stderr. An unreadable error file is said so and loses nothing else.
+/// with the last line of stderr. An unreadable error file is said so and loses nothing else. One
+/// beyond kErrorFileBytesMax goes into the record shortened: the begin of its message, the end of
+/// its stack. A time in whole seconds (Python's) means some moment of that second, up to the exit:
+/// the latest is taken, or a victim's would come before the cause's own, which is exact.
 FailureRecord make_failure_record(WorkerEnd end);
 
 /// Pure. The last whole lines of `text`, at most `bytes_max`; one longer line is cut at its begin.

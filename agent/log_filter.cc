@@ -3,27 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/string_template.h"
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
-namespace {
-
-void replace_all(std::string& text, std::string_view from, const std::string& to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-}  // namespace
 
 std::string line_prefix(const std::string* line_prefix_template, const std::string& role, int rank,
                         int local_rank) {
   if (line_prefix_template == nullptr) {
     return "[" + role + std::to_string(local_rank) + "]:";
   }
-  std::string prefix = *line_prefix_template;
-  replace_all(prefix, "${role_name}", role);
-  replace_all(prefix, "${local_rank}", std::to_string(local_rank));
-  replace_all(prefix, "${rank}", std::to_string(rank));
-  return prefix;
+  return safe_substitute(*line_prefix_template, {{"role_name", role},
+                                                 {"rank", std::to_string(rank)},
+                                                 {"local_rank", std::to_string(local_rank)}});
 }
 
 LogFilter::LogFilter(std::string prefix, std::vector<std::string> filters)
@@ -31,12 +23,14 @@ LogFilter::LogFilter(std::string prefix, std::vector<std::string> filters)
 
 void LogFilter::feed(std::string_view bytes, std::string& shown, std::string& filtered) {
   while (!bytes.empty()) {
-    const auto newline = bytes.find('\n');
+    const std::size_t room = kLineBytesMax - line_.size();
+    const auto newline = bytes.substr(0, room).find('\n');
     const bool ends = newline != std::string_view::npos;
-    const auto piece = bytes.substr(0, ends ? newline + 1 : bytes.size());
+    const auto piece = bytes.substr(0, ends ? newline + 1 : room);
     bytes.remove_prefix(piece.size());
     line_ += piece;
-    if (ends || line_.size() >= kLineBytesMax) {
+    DDP_CHECK(line_.size() <= kLineBytesMax, "a kept line is longer than its bound");
+    if (ends || line_.size() == kLineBytesMax) {
       pass_on(shown, filtered);
       inside_long_line_ = !ends;
     }

@@ -7,7 +7,8 @@
 
 namespace ddprun {
 
-/// "[<role><local_rank>]:", or the template with ${role_name}, ${rank} and ${local_rank} put in.
+/// "[<role><local_rank>]:", or the template with ${role_name}, ${rank} and ${local_rank} put in
+/// (string_template.h), which is then all of the prefix.
 std::string line_prefix(const std::string* line_prefix_template, const std::string& role, int rank,
                         int local_rank);
 

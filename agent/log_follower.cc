@@ -29,6 +29,7 @@ struct LogFollower::Impl : std::enable_shared_from_this<Impl> {
     off_t at = 0;
     Sink sink;
     bool may_have_more = true;
+    bool waits_for_room = false;  // asked the console to call
     bool ended = false;
   };
 
@@ -82,7 +83,7 @@ struct LogFollower::Impl : std::enable_shared_from_this<Impl> {
         continue;
       }
       if (file.sink.console != nullptr && file.sink.console->full()) {
-        wait_for_room(*file.sink.console);
+        wait_for_room(file);
         continue;
       }
       budget -= std::min(budget, read_some(file, budget));
@@ -115,9 +116,14 @@ struct LogFollower::Impl : std::enable_shared_from_this<Impl> {
     return 0;
   }
 
-  void wait_for_room(Console& console) {
-    console.on_room([self = shared_from_this()] {
+  /// Once at a time: the worker goes on writing, and each of its writes brings a turn.
+  void wait_for_room(File& file) {
+    if (std::exchange(file.waits_for_room, true)) {
+      return;
+    }
+    file.sink.console->on_room([self = shared_from_this(), index = next] {
       if (!self->closed) {
+        self->files[index].waits_for_room = false;
         self->schedule();
       }
     });
@@ -144,7 +150,7 @@ struct LogFollower::Impl : std::enable_shared_from_this<Impl> {
   asio::posix::stream_descriptor inotify;
   std::vector<File> files;
   std::size_t next = 0;
-  std::array<char, 64 * 1024> chunk{};
+  std::array<char, 64 * 1024> chunk;
   bool scheduled = false;
   bool closed = false;
   std::function<void()> done;
@@ -159,7 +165,7 @@ Result<std::unique_ptr<LogFollower>> LogFollower::create(asio::io_context& io) {
   auto impl = std::make_shared<Impl>(io);
   impl->inotify.assign(fd);
   impl->wait_for_events();
-  return std::unique_ptr<LogFollower>(new LogFollower(std::move(impl)));
+  return std::make_unique<LogFollower>(std::move(impl));
 }
 
 LogFollower::LogFollower(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -40,7 +40,12 @@ class LogFollower {
 
  private:
   struct Impl;
+
+ public:
+  /// For create() alone: nobody else can name Impl.
   explicit LogFollower(std::shared_ptr<Impl> impl);
+
+ private:
   std::shared_ptr<Impl> impl_;
 };
 

@@ -1,6 +1,7 @@
 #include "agent/log_layout.h"
 
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,19 +9,24 @@
 #include <filesystem>
 #include <system_error>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr char kNoFiles[] = "/dev/null";
+/// A file name holds 255 bytes; what is behind the job id must fit as well.
+constexpr std::size_t kJobIdBytesMax = 200;
+/// Of names tried before we say that the directory is full of them.
+constexpr int kNamesTriedMax = 16;
 
 /// As Python's tempfile names its directories.
 std::string random8() {
   static constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
   unsigned char bytes[8] = {};
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
-    std::abort();  // the kernel's generator cannot fail for 8 bytes
-  }
+  DDP_CHECK(::getrandom(bytes, sizeof bytes, 0) == sizeof bytes,
+            "the kernel's generator cannot fail for 8 bytes");
   std::string text;
   for (const unsigned char byte : bytes) {
     text.push_back(kLetters[byte % (sizeof kLetters - 1)]);
@@ -33,19 +39,43 @@ Error cannot(const std::string& what, const fs::path& path, const std::error_cod
                "name a directory that this user may write to with --log-dir"};
 }
 
+std::error_code last_error() {
+  return {errno, std::generic_category()};
+}
+
+/// A new directory `<parent>/<begin>_<random8>`, never one that somebody else made.
+Result<fs::path> make_new(const fs::path& parent, const std::string& begin, mode_t mode) {
+  for (int i = 0; i < kNamesTriedMax; ++i) {
+    const fs::path dir = parent / (begin + "_" + random8());
+    if (::mkdir(dir.c_str(), mode) == 0) {
+      return dir;
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  return cannot("cannot make a directory in it", parent, last_error());
+}
+
+/// Other users of a shared /tmp neither read the logs nor put files of theirs in their place.
+/// Clusters set TMPDIR to directories that do not exist on every node: then it is /tmp, as Python
+/// has it.
+Result<fs::path> make_temporary_base() {
+  std::error_code error;
+  if (const char* tmp = std::getenv("TMPDIR"); tmp != nullptr && *tmp != '\0') {
+    if (auto base = make_new(fs::absolute(tmp, error), "ddprun", 0700)) {
+      return base;
+    }
+  }
+  return make_new("/tmp", "ddprun", 0700);
+}
+
 /// Makes the base directory, or says why it cannot be one.
 Result<fs::path> make_base(const LogSpec& spec) {
-  std::error_code error;
   if (spec.dir.empty()) {
-    const char* tmp = std::getenv("TMPDIR");
-    const fs::path base =
-        fs::path(tmp != nullptr && *tmp != '\0' ? tmp : "/tmp") / ("ddprun_" + random8());
-    fs::create_directories(base, error);
-    if (error) {
-      return cannot("cannot make it", base, error);
-    }
-    return base;
+    return make_temporary_base();
   }
+  std::error_code error;
   const fs::path base = fs::absolute(spec.dir, error);
   if (fs::exists(base, error) && !fs::is_directory(base, error)) {
     return Error{"it is a file, not a directory", "log directory '" + base.string() + "'",
@@ -68,15 +98,14 @@ Result<LogLayout> LogLayout::create(const LogSpec& spec, const std::string& job_
   if (!base) {
     return base.error();
   }
-  std::string name = job_id;
+  std::string name = job_id.substr(0, kJobIdBytesMax);
   std::replace(name.begin(), name.end(), '/', '_');
-  const fs::path run = *base / (name + "_" + random8());
-  std::error_code error;
-  fs::create_directory(run, error);
-  if (error) {
-    return cannot("cannot make a directory in it", *base, error);
+  DDP_CHECK(name.find('/') == std::string::npos, "a job id leads out of the log directory");
+  const auto run = make_new(*base, name, 0777);
+  if (!run) {
+    return run.error();
   }
-  return LogLayout(run.string());
+  return LogLayout(run->string());
 }
 
 std::string LogLayout::attempt_dir(AttemptNumber attempt) const {
@@ -90,6 +119,9 @@ Result<void> LogLayout::make_attempt(AttemptNumber attempt, int local_world_size
   const fs::path dir = attempt_dir(attempt);
   std::error_code error;
   fs::remove_all(dir, error);
+  if (error) {
+    return cannot("cannot remove what an earlier run left there", dir, error);
+  }
   for (int local_rank = 0; local_rank < local_world_size; ++local_rank) {
     fs::create_directories(dir / std::to_string(local_rank), error);
     if (error) {

@@ -12,7 +12,9 @@ namespace ddprun {
 
 /// One worker's streams and files. Paths are absolute.
 struct WorkerLogs {
-  std::string stdout_path;  ///< empty: inherited; "/dev/null": filtered off the console
+  /// Empty: inherited. "/dev/null": filtered off the console by --local-ranks-filter, or
+  /// redirected while there are no files. What is only teed and has no file stays on the console.
+  std::string stdout_path;
   std::string stderr_path;
   bool echo_stdout = false;  ///< the agent follows the file and shows it, prefixed
   bool echo_stderr = false;
@@ -22,9 +24,10 @@ struct WorkerLogs {
 /// The run directory of one agent: `<base>/<job id>_<random8>`, made once.
 class LogLayout {
  public:
-  /// Makes the base (--log-dir, or a new temporary `ddprun_<random8>`) and the run directory. With
-  /// --log-dir /dev/null nothing is made. An unwritable directory, or a file in its place, is one
-  /// sentence. A slash in the job id becomes '_': a name must not leave the directory.
+  /// Makes the base (--log-dir, or `ddprun_<random8>` in TMPDIR or else /tmp, for this user alone)
+  /// and the run directory. With --log-dir /dev/null nothing is made. An unwritable directory, or a
+  /// file in its place, is one sentence. A slash in the job id becomes '_': a name must not leave
+  /// the directory; an id beyond 200 bytes is cut.
   static Result<LogLayout> create(const LogSpec& spec, const std::string& job_id);
 
   /// Makes `attempt_<n>/<local_rank>` for all workers; what an earlier run left there is wiped.

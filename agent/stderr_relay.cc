@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -17,8 +18,20 @@ namespace ddprun {
 
 namespace asio = boost::asio;
 
+namespace {
+
+/// What a pipe holds by default: one read empties it, so that a line is cut in two (and another
+/// worker's text put in between) only where the worker itself wrote it in pieces.
+constexpr std::size_t kPipeBytes = 64 * 1024;
+/// What tail() reads at most: a process that goes on writing must not keep the agent there.
+constexpr std::size_t kTailReadBytesMax = 16 * kPipeBytes;
+/// The kept text is cut back when it has grown to this: seldom, so that it costs next to nothing.
+constexpr std::size_t kKeptBytesMax = 8 * kStderrTailBytesMax;
+
+}  // namespace
+
 struct StderrRelay::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& io, Console& target) : read_end(io), console(target) {}
+  Impl(asio::io_context& io, Console* target) : read_end(io), console(target) {}
 
   void wait() {
     read_end.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -32,43 +45,56 @@ struct StderrRelay::Impl : std::enable_shared_from_this<Impl> {
   void on_readable() {
     // While the console is full the pipe fills up and the worker waits, as it would have without
     // us.
-    if (console.full()) {
-      console.on_room([self = shared_from_this()] {
+    if (console != nullptr && console->full()) {
+      console->on_room([self = shared_from_this()] {
         if (!self->closed) {
           self->wait();
         }
       });
       return;
     }
-    if (read_some()) {
+    (void)read_some();
+    if (!at_end) {
       wait();
     }
   }
 
-  /// False at the end of the pipe.
-  bool read_some() {
-    std::array<char, 16 * 1024> buffer;
+  /// Bytes read; 0 when there is nothing now, or at the end of the pipe.
+  std::size_t read_some() {
     const ssize_t size = ::read(read_end.native_handle(), buffer.data(), buffer.size());
     if (size <= 0) {
-      return size < 0 && (errno == EAGAIN || errno == EINTR);
+      at_end = size == 0 || (errno != EAGAIN && errno != EINTR);
+      return 0;
     }
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
-    console.write(bytes);
-    kept += bytes;
-    if (kept.size() > 8 * kStderrTailBytesMax) {
+    if (console != nullptr) {
+      console->write(bytes);
+    }
+    kept += bytes.substr(bytes.size() - std::min(bytes.size(), kKeptBytesMax));
+    if (kept.size() > kKeptBytesMax) {
       kept = last_lines(kept, kStderrTailBytesMax);
     }
-    return true;
+    return bytes.size();
   }
 
   asio::posix::stream_descriptor read_end;
-  Console& console;
+  Console* console;  // none: nothing is shown
   Fd write_end;
+  std::array<char, kPipeBytes> buffer;
   std::string kept;
+  bool at_end = false;
   bool closed = false;
 };
 
 Result<std::unique_ptr<StderrRelay>> StderrRelay::create(asio::io_context& io, Console& console) {
+  return make(io, &console);
+}
+
+Result<std::unique_ptr<StderrRelay>> StderrRelay::create_hidden(asio::io_context& io) {
+  return make(io, nullptr);
+}
+
+Result<std::unique_ptr<StderrRelay>> StderrRelay::make(asio::io_context& io, Console* console) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return errno_error(errno, "cannot make a pipe for a worker's stderr", {},
@@ -80,7 +106,7 @@ Result<std::unique_ptr<StderrRelay>> StderrRelay::create(asio::io_context& io, C
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   impl->read_end.assign(ends[0]);
   impl->wait();
-  return std::unique_ptr<StderrRelay>(new StderrRelay(std::move(impl)));
+  return std::make_unique<StderrRelay>(std::move(impl));
 }
 
 StderrRelay::StderrRelay(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -101,14 +127,13 @@ void StderrRelay::close_write_end() {
 }
 
 std::string StderrRelay::tail() {
-  // At most what a pipe can hold: a process that goes on writing must not keep us here.
-  constexpr int kPipeReadsMax = 64;
-  std::size_t before = 0;
-  for (int i = 0; i < kPipeReadsMax; ++i) {
-    before = impl_->kept.size();
-    if (!impl_->read_some() || impl_->kept.size() == before) {
+  std::size_t read = 0;
+  while (!impl_->at_end && read < kTailReadBytesMax) {
+    const std::size_t size = impl_->read_some();
+    if (size == 0) {
       break;
     }
+    read += size;
   }
   return last_lines(impl_->kept, kStderrTailBytesMax);
 }

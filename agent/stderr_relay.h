@@ -16,6 +16,8 @@ class StderrRelay {
  public:
   /// A pipe whose read end is ours. `console` outlives the relay.
   static Result<std::unique_ptr<StderrRelay>> create(boost::asio::io_context& io, Console& console);
+  /// The same for a rank that --local-ranks-filter keeps off the console: only the tail is kept.
+  static Result<std::unique_ptr<StderrRelay>> create_hidden(boost::asio::io_context& io);
   ~StderrRelay();
   StderrRelay(const StderrRelay&) = delete;
   StderrRelay& operator=(const StderrRelay&) = delete;
@@ -30,7 +32,13 @@ class StderrRelay {
 
  private:
   struct Impl;
+
+ public:
+  /// For create() alone: nobody else can name Impl.
   explicit StderrRelay(std::shared_ptr<Impl> impl);
+
+ private:
+  static Result<std::unique_ptr<StderrRelay>> make(boost::asio::io_context& io, Console* console);
   std::shared_ptr<Impl> impl_;
 };
 

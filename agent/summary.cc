@@ -1,13 +1,18 @@
 #include "agent/summary.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
+#include <map>
+#include <memory>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "agent/signals.h"
@@ -17,10 +22,12 @@
 namespace ddprun {
 namespace {
 
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+
 constexpr std::size_t kLabelWidth = 10;    // torchrun pads its labels to this
 constexpr std::size_t kRuleWidthMax = 60;  // and draws no longer line than this
 
-std::string local_time(std::chrono::sys_time<std::chrono::microseconds> time) {
+std::string local_time(WallTime time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(time));
   std::tm parts{};
@@ -28,6 +35,36 @@ std::string local_time(std::chrono::sys_time<std::chrono::microseconds> time) {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d_%H:%M:%S", &parts);
   return text;
+}
+
+/// What a terminal may be shown of a worker's text: progress bars as they last looked, no escape
+/// sequences, nothing that moves the cursor out of its line.
+std::string readable(std::string_view text) {
+  std::string out;
+  std::size_t line_begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool last = i + 1 == text.size();
+    if (c == '\x1b' && !last && text[i + 1] == '[') {
+      i += 2;  // a control sequence ends with a byte from '@' to '~'
+      while (i < text.size() && (text[i] < '@' || text[i] > '~')) {
+        ++i;
+      }
+    } else if (c == '\r') {
+      if (!last && text[i + 1] != '\n') {
+        out.resize(line_begin);
+      }
+    } else if (c == '\n' || c == '\t' || static_cast<unsigned char>(c) >= 0x20) {
+      out.push_back(c == '\x7f' ? '?' : c);
+      line_begin = c == '\n' ? out.size() : line_begin;
+    } else {
+      out.push_back('?');
+    }
+  }
+  while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) {
+    out.pop_back();
+  }
+  return out;
 }
 
 std::string indented(const std::string& text, const std::string& indent) {
@@ -48,7 +85,7 @@ std::string_view blame_text(Blame blame) {
     case Blame::victim:
       return "victim (failed after the cause, or for the loss of a peer)";
     case Blame::stopped_by_us:
-      return "stopped by ddprun after the cause";
+      return "stopped by ddprun";
   }
   return "?";
 }
@@ -69,9 +106,7 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
       traceback = parsed->message + "\n" + traceback;
     }
   }
-  while (!traceback.empty() && traceback.back() == '\n') {
-    traceback.pop_back();
-  }
+  traceback = readable(traceback);
   out << "[" << index << "]:\n";
   line("time", local_time(record.time));
   line("host", record.node);
@@ -82,11 +117,7 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
   line("blame", std::string(blame_text(record.blame)));
   line("error_file", record.error_file_path.empty() ? "<N/A>" : record.error_file_path);
   line("traceback", indented(traceback, "  "));
-  if (with_stderr && !record.stderr_tail.empty()) {
-    std::string tail = record.stderr_tail;
-    while (!tail.empty() && tail.back() == '\n') {
-      tail.pop_back();
-    }
+  if (const std::string tail = readable(record.stderr_tail); with_stderr && !tail.empty()) {
     out << "  last lines of stderr:\n    " << indented(tail, "    ") << "\n";
   }
   return out.str();
@@ -101,22 +132,60 @@ std::size_t longest_line(const std::string& text) {
   return longest;
 }
 
-/// The report of the incident that ended the job.
+/// {0,1,2,5} -> "0-2, 5"; sorted input.
+std::string ranges(const std::vector<int>& ranks) {
+  std::string out;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
+      ++last;
+    }
+    out += (out.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) {
+      out += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
+    }
+    i = last + 1;
+  }
+  return out;
+}
+
+/// Those that we stopped explain nothing: one line for all, however many they are.
+std::string stopped_line(const Incident& incident) {
+  std::map<int, std::pair<std::string, std::vector<int>>> nodes;  // by group rank
+  for (const auto& record : incident.records) {
+    if (record.blame == Blame::stopped_by_us) {
+      auto& [node, ranks] = nodes[record.group_rank];
+      node = record.node;
+      ranks.push_back(record.rank);
+    }
+  }
+  std::string out;
+  for (auto& [group_rank, node_and_ranks] : nodes) {
+    auto& [node, ranks] = node_and_ranks;
+    std::sort(ranks.begin(), ranks.end());
+    out += (out.empty() ? "" : "; ") + std::string(ranks.size() == 1 ? "rank " : "ranks ") +
+           ranges(ranks) + " on " + node;
+  }
+  return out.empty() ? out : "  Stopped by ddprun after that: " + out + "\n";
+}
+
+/// The report of the incident that ended the job, as wide as its blocks.
 std::string failure_report(const Incident& incident, const std::string& title) {
   const std::string name = title + " FAILED";
-  std::string others;
+  std::string victims;
   for (std::size_t i = 1; i < incident.records.size(); ++i) {
-    others += block(incident.records[i], i, false);
-  }
-  if (incident.records_dropped > 0) {
-    others += "  (and " + std::to_string(incident.records_dropped) + " more)\n";
-  }
-  if (others.empty()) {
-    others = "  <NO_OTHER_FAILURES>\n";
+    if (incident.records[i].blame != Blame::stopped_by_us) {
+      victims += block(incident.records[i], i, false);
+    }
   }
   const std::string root = block(incident.records.front(), 0, true);
   const std::size_t width =
-      std::min(kRuleWidthMax, std::max({name.size(), longest_line(others), longest_line(root)}));
+      std::min(kRuleWidthMax, std::max({name.size(), longest_line(victims), longest_line(root)}));
+  std::string others = victims.empty() ? "  <NO_OTHER_FAILURES>\n" : victims;
+  others += stopped_line(incident);
+  if (incident.records_dropped > 0) {
+    others += "  (and " + std::to_string(incident.records_dropped) + " more)\n";
+  }
   const std::string heavy(width, '=');
   const std::string light(width, '-');
   std::string out = "\n" + heavy + "\n" + name + "\n" + light + "\nFailures:\n" + others + light;
@@ -131,13 +200,15 @@ long long milliseconds(std::chrono::nanoseconds time) {
 std::string incident_line(const Incident& incident) {
   std::string line =
       "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
-  if (incident.downtime) {
+  if (incident.downtime || incident.resumed_epoch) {
     line += "; resumed";
     if (incident.resumed_epoch) {
       line += " from epoch " + std::to_string(*incident.resumed_epoch);
     }
-    line += " as attempt " + std::to_string(number(incident.attempt) + 1) + ", downtime " +
-            std::to_string(milliseconds(*incident.downtime)) + " ms";
+    line += " as attempt " + std::to_string(number(incident.attempt) + 1);
+  }
+  if (incident.downtime) {
+    line += ", downtime " + std::to_string(milliseconds(*incident.downtime)) + " ms";
   }
   return line + "\n";
 }
@@ -204,56 +275,84 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
   return out;
 }
 
-std::string agent_error_json(const JobSummary& summary) {
+std::string agent_error_json(const JobSummary& summary, WallTime now) {
   if (summary.verdict == Verdict::succeeded) {
     return {};
   }
   ErrorRecord record;
-  if (const FailureRecord* cause = root_cause(summary)) {
-    if (!cause->error_file_json.empty()) {
-      if (auto json = with_error_code(cause->error_file_json, cause->exit.torchrun_code())) {
-        return *json;
-      }
-    }
-    record.message = cause->message;
-    record.callstack = cause->stderr_tail;
-    record.time = cause->time;
-    record.error_code = cause->exit.torchrun_code();
-  } else {
+  record.time = now;
+  const FailureRecord* cause = summary.verdict == Verdict::failed ? root_cause(summary) : nullptr;
+  if (cause == nullptr) {
     record.message = verdict_line(summary) + (summary.reason.empty() ? "" : ": " + summary.reason);
+    return to_json(record);
   }
+  const int code = cause->exit.torchrun_code();
+  if (!cause->error_file_json.empty()) {
+    if (auto json = with_error_code(cause->error_file_json, code)) {
+      return *json;
+    }
+  }
+  record.message = cause->message;
+  record.callstack = cause->stderr_tail;
+  record.time = cause->time;
+  record.error_code = code;
   return to_json(record);
 }
 
-std::string agent_error_json(const Error& error,
-                             std::chrono::sys_time<std::chrono::microseconds> now) {
+std::string agent_error_json(const Error& error, WallTime now) {
   ErrorRecord record;
   record.message = error.sentence();
   record.time = now;
   return to_json(record);
 }
 
-Result<void> write_agent_error_file(const std::string& path, const std::string& json) {
-  const std::string aside = path + ".tmp" + std::to_string(::getpid());
-  const auto fail = [&](const char* what) -> Result<void> {
-    const int why = errno;
-    ::unlink(aside.c_str());
-    return errno_error(why, what, "error file '" + path + "'",
-                       "set TORCHELASTIC_ERROR_FILE to a path that can be written");
-  };
-  Fd file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+namespace {
+
+Error cannot_write(const std::string& path, int why) {
+  return errno_error(why, "cannot write it", "error file '" + path + "'",
+                     "set TORCHELASTIC_ERROR_FILE to a path that can be written");
+}
+
+/// 0, or errno.
+int write_all(const std::string& path, int flags, std::string_view text) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0644));
   if (!file) {
-    return fail("cannot write it");
+    return errno;
   }
-  for (std::size_t at = 0; at < json.size();) {
-    const ssize_t written = ::write(file.get(), json.data() + at, json.size() - at);
-    if (written < 0) {
-      return fail("cannot write it");
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      return errno;
     }
-    at += static_cast<std::size_t>(written);
+    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
   }
-  if (::rename(aside.c_str(), path.c_str()) != 0) {
-    return fail("cannot put it in place");
+  return 0;
+}
+
+}  // namespace
+
+Result<void> write_agent_error_file(const std::string& path, const std::string& json) {
+  std::string target = path;
+  int why = 0;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) {
+      // /dev/null, a FIFO: a rename would put a file in its place. Without a reader: no waiting.
+      why = write_all(path, O_NONBLOCK, json);
+      return why == 0 ? Result<void>() : cannot_write(path, why);
+    }
+    // A link stays a link.
+    std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+    target = real ? real.get() : path;
+  }
+  const std::string aside = target + ".tmp" + std::to_string(::getpid());
+  why = write_all(aside, O_CREAT | O_TRUNC, json);
+  if (why == 0 && ::rename(aside.c_str(), target.c_str()) != 0) {
+    why = errno;
+  }
+  if (why != 0) {
+    ::unlink(aside.c_str());
+    return cannot_write(path, why);
   }
   return {};
 }

@@ -16,13 +16,16 @@ namespace ddprun {
 std::string summary_text(const JobSummary& summary, const std::string& title);
 
 /// Pure. JSON for the agent's TORCHELASTIC_ERROR_FILE: the cause's own error file with errorCode
-/// added, or a record made from what is known of it. Empty when the job succeeded.
-std::string agent_error_json(const JobSummary& summary);
-/// Pure. The same for an agent that failed by itself. `now_us` is the wall clock.
+/// added, or a record made from what is known of it; for a job that did not end by a worker's
+/// failure a record of why it ended, at `now`. Empty when the job succeeded.
+std::string agent_error_json(const JobSummary& summary,
+                             std::chrono::sys_time<std::chrono::microseconds> now);
+/// Pure. The same for an agent that failed by itself.
 std::string agent_error_json(const Error& error,
                              std::chrono::sys_time<std::chrono::microseconds> now);
 
-/// Writes aside and renames: a reader never sees half a file.
+/// Writes aside and renames: a reader never sees half a file. A device or FIFO is written to as it
+/// is; a link keeps pointing to its file.
 Result<void> write_agent_error_file(const std::string& path, const std::string& json);
 
 }  // namespace ddprun

@@ -1,7 +1,10 @@
 #include "agent/worker_environment.h"
 
+#include <unistd.h>
+
 #include <map>
 
+#include "agent/string_template.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
@@ -30,6 +33,12 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first == std::string::npos ? std::string()
+                                    : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
 /// --virtual-local-rank: the worker sees one GPU, as number 0 (contract, section 2).
 Result<void> put_one_gpu(Variables& variables, int local_rank) {
   std::string gpu = std::to_string(local_rank);
@@ -42,18 +51,21 @@ Result<void> put_one_gpu(Variables& variables, int local_rank) {
                    "CUDA_VISIBLE_DEVICES='" + visible->second + "'",
                    "name more GPUs, or lower --nproc-per-node"};
     }
-    gpu = entries[static_cast<std::size_t>(local_rank)];
+    gpu = trimmed(entries[static_cast<std::size_t>(local_rank)]);
   }
   variables[env::kCudaVisibleDevices] = gpu;
   return {};
 }
 
-bool is_name_char(char c, bool first) {
-  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (!first && c >= '0' && c <= '9');
-}
-
 }  // namespace
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    environment.emplace_back(*entry);
+  }
+  return environment;
+}
 
 Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
                                                     const JobSpec& spec, const WorkerPlace& place) {
@@ -71,7 +83,9 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   put(env::kRoleWorldSize, world.role_world_size);
   v[env::kMasterAddr] = world.master_addr;
   put(env::kMasterPort, world.master_port);
-  put(env::kRestartCount, number(world.attempt));
+  // Restarts, not attempts: scripts compare it with TORCHELASTIC_MAX_RESTARTS, and a change of
+  // membership makes an attempt without using up a restart.
+  put(env::kRestartCount, world.restarts_used);
   put(env::kMaxRestarts, spec.max_restarts);
   v[env::kRunId] = spec.job_id;
   const auto unshared = v.find(env::kDisableSharedStore);
@@ -100,30 +114,12 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   return environment;
 }
 
+bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec) {
+  return spec.local_world_size > 1 && to_map(inherited).count(env::kOmpNumThreads) == 0;
+}
+
 std::string substitute_local_rank(std::string_view argument, int local_rank) {
-  static constexpr std::string_view kName = "local_rank";
-  std::string text;
-  for (std::size_t i = 0; i < argument.size(); ++i) {
-    if (argument[i] != '$') {
-      text.push_back(argument[i]);
-      continue;
-    }
-    const std::string_view rest = argument.substr(i + 1);
-    if (rest.starts_with('$')) {
-      text.push_back('$');
-      i += 1;
-    } else if (rest.starts_with("{local_rank}")) {
-      text += std::to_string(local_rank);
-      i += kName.size() + 2;
-    } else if (rest.starts_with(kName) &&
-               (rest.size() == kName.size() || !is_name_char(rest[kName.size()], false))) {
-      text += std::to_string(local_rank);
-      i += kName.size();
-    } else {
-      text.push_back('$');
-    }
-  }
-  return text;
+  return safe_substitute(argument, {{"local_rank", std::to_string(local_rank)}});
 }
 
 }  // namespace ddprun

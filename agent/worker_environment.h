@@ -12,6 +12,9 @@
 
 namespace ddprun {
 
+/// This process's environment, "NAME=value" each.
+std::vector<std::string> own_environment();
+
 struct WorkerPlace {
   const World& world;
   int local_rank = 0;
@@ -24,6 +27,9 @@ struct WorkerPlace {
 /// --virtual-local-rank with too short a CUDA_VISIBLE_DEVICES.
 Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
                                                     const JobSpec& spec, const WorkerPlace& place);
+
+/// Whether worker_environment sets OMP_NUM_THREADS by itself; the agent says so, once.
+bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec);
 
 /// ${local_rank} and $local_rank put in, $$ -> $, other names left alone (Python's
 /// string.Template.safe_substitute).

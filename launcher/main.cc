@@ -140,7 +140,7 @@ int agent_main(const Launch& launch) {
   }
   const std::string text = summary_text(*summary, launch.job.program.display_name);
   std::fwrite(text.data(), 1, text.size(), stderr);
-  leave_error_file(launch.job.error_file, agent_error_json(*summary));
+  leave_error_file(launch.job.error_file, agent_error_json(*summary, now));
   return summary->verdict == Verdict::succeeded ? kExitSuccess : kExitFailure;
 }
 
