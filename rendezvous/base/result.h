@@ -23,6 +23,8 @@ struct Error {
       : what(std::move(what_was_wrong)),
         where(std::move(where_it_was)),
         todo(std::move(what_to_do)) {}
+  /// Empty; boost::system::result's error() wants it for a result that holds a value.
+  Error() = default;
 
   std::string what;
   std::string where;
