@@ -148,7 +148,8 @@ Outcome two_nodes(const fs::path& directory, const std::string& arguments) {
            " WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
            std::to_string(port) + " " + kTrain + " " + arguments + ")";
   };
-  return shell(directory, "mkdir -p 0 1 && { " + node("1") + " & " + node("0") + "; wait; }");
+  return shell(directory, "mkdir -p 0 1 && { " + node("1") + " & " + node("0") +
+                              "; s=$?; wait $!; exit $((s | $?)); }");
 }
 
 bool has_mpirun() {
@@ -187,7 +188,7 @@ TEST_CASE("the loss of the toy falls towards a twelfth", "[train]") {
 }
 
 TEST_CASE("a run that was stopped and resumed ends with the very same weights", "[train]") {
-  for (const auto* options : {"--seed 3", "--seed 3 --momentum 0.9 --batch-size 7"}) {
+  for (const auto* options : {"", "--momentum 0.9 --batch-size 7"}) {
     const TempDir dir;
     const auto with = std::string(" --seed 3 ") + options;
     const auto straight = train(dir.path(), "linear 10 2 --snapshot-path straight " + with);
