@@ -48,6 +48,10 @@ struct InitOptions {
 /// shared page; without an agent that asks for it they do nothing. Any thread.
 class DDP_EXPORT Progress {
  public:
+  /// The channel that the agent named in DDPRUN_PROGRESS_CHANNEL. Null, empty, or of an agent that
+  /// is gone: one that does nothing. Context::progress() has been attached already.
+  static Progress attach(const char* channel_path);
+
   /// An optimizer step is done. The first call also marks the end of the start-up time.
   void step(std::optional<double> loss = std::nullopt);
   void epoch_done(std::uint64_t epoch);
@@ -56,7 +60,6 @@ class DDP_EXPORT Progress {
   void saved(std::uint64_t epoch);
 
  private:
-  friend class Context;
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };

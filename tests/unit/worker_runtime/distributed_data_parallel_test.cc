@@ -1,0 +1,191 @@
+#include "ddp/distributed_data_parallel.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "ddp/ddp.h"
+#include "ranks.h"
+
+using ddp::Context;
+using ddp::DistributedDataParallel;
+using ddp::Parameter;
+using ddp::Tensor;
+using ddp_test::expect;
+using ddp_test::Ranks;
+using ddp_test::require_on_all_ranks;
+
+namespace {
+
+constexpr ddp::InitOptions kOptions{.timeout = std::chrono::seconds(10),
+                                    .connect_timeout = std::chrono::seconds(15)};
+// So small that the model below has four buckets.
+constexpr ddp::DataParallelOptions kSmallBuckets{.first_bucket_bytes = 64, .bucket_bytes = 4096};
+
+std::vector<Parameter> model(int rank) {
+  std::vector<Parameter> parameters;
+  for (const std::int64_t size : {3, 1000, 20, 1500, 7}) {
+    parameters.push_back({"p" + std::to_string(size), Tensor::empty({size}), {}});
+    parameters.back().value.fill(rank * 100.0 + static_cast<double>(size));
+  }
+  return parameters;
+}
+
+/// A backward pass: each sample s of this rank adds s to every element of every gradient.
+void backward(DistributedDataParallel& parallel, std::vector<Parameter>& parameters,
+              const std::vector<float>& samples, bool forwards) {
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    const std::size_t i = forwards ? k : parameters.size() - 1 - k;
+    for (float& value : parameters[i].gradient.values<float>()) {
+      for (const float sample : samples) {
+        value += sample;
+      }
+    }
+    parallel.gradient_ready(i);
+  }
+}
+
+bool all_are(const std::vector<Parameter>& parameters, float expected) {
+  for (const Parameter& parameter : parameters) {
+    for (const float value : parameter.gradient.values<float>()) {
+      if (value != expected) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("construction gives every rank rank 0's parameters and buffers", "[worker_runtime]") {
+  require_on_all_ranks(3, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    const Tensor buffer = Tensor::from<std::int64_t>({rank});
+    DistributedDataParallel parallel(context.group(), parameters, {buffer});
+    for (const Parameter& parameter : parameters) {
+      expect(parameter.value.values<float>()[0] == static_cast<float>(parameter.value.size()),
+             "rank 0's value");
+      expect(parameter.gradient.shape() == parameter.value.shape(), "the gradient's shape");
+    }
+    expect(buffer.item<std::int64_t>() == 0, "rank 0's buffer");
+    return "ok";
+  });
+}
+
+TEST_CASE("gradients become the mean over all samples of all ranks, batches uneven or empty",
+          "[worker_runtime]") {
+  for (const int world_size : {1, 2, 4}) {
+    require_on_all_ranks(world_size, "ok", [world_size](int rank) -> std::string {
+      const Context context = ddp::init(kOptions);
+      std::vector<Parameter> parameters = model(rank);
+      DistributedDataParallel parallel(context.group(), parameters, {}, kSmallBuckets);
+      // Rank r has r samples of value r + 1: rank 0 has none.
+      float sum = 0;
+      float count = 0;
+      for (int r = 0; r < world_size; ++r) {
+        sum += static_cast<float>(r * (r + 1));
+        count += static_cast<float>(r);
+      }
+      for (int step = 0; step < 3; ++step) {
+        const std::vector<float> samples(static_cast<std::size_t>(rank),
+                                         static_cast<float>(rank + 1));
+        parallel.begin(rank);
+        // Every rank may complete its gradients in an order of its own.
+        backward(parallel, parameters, samples, rank % 2 == 0);
+        parallel.finish();
+        expect(all_are(parameters, count == 0 ? 0 : sum / count), "the mean");
+        expect(parallel.global_sample_count() == static_cast<std::int64_t>(count), "the count");
+      }
+      return "ok";
+    });
+  }
+}
+
+TEST_CASE("gradients that are never reported count as they are", "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    DistributedDataParallel parallel(context.group(), parameters, {}, kSmallBuckets);
+    parallel.begin(1);
+    if (rank == 0) {
+      backward(parallel, parameters, {8}, false);
+    }
+    parallel.finish();
+    expect(all_are(parameters, 4), "the mean of 8 and 0");
+    return "ok";
+  });
+}
+
+TEST_CASE("steps under no_sync pile up and are reduced with the first one after",
+          "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    DistributedDataParallel parallel(context.group(), parameters, {}, kSmallBuckets);
+    for (int round = 0; round < 2; ++round) {
+      {
+        const auto guard = parallel.no_sync();
+        for (int micro = 0; micro < 2; ++micro) {
+          parallel.begin(2);
+          backward(parallel, parameters, {1, 3}, false);
+          parallel.finish();
+        }
+        expect(all_are(parameters, 8), "the sums of this rank alone");
+      }
+      parallel.begin(1);
+      backward(parallel, parameters, {static_cast<float>(2 + rank * 20)}, false);
+      parallel.finish();
+      // Ranks: 8 + 2 over 5 samples, 8 + 22 over 5 samples.
+      expect(all_are(parameters, 4), "the mean of all micro-batches");
+      expect(parallel.global_sample_count() == 10, "the count of all micro-batches");
+    }
+    return "ok";
+  });
+}
+
+TEST_CASE("ranks with different models are told the difference", "[worker_runtime]") {
+  Ranks ranks(2, [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(0);
+    if (rank == 1) {
+      parameters[2] = {"bias", Tensor::zeros({21}), {}};
+    }
+    DistributedDataParallel parallel(context.group(), parameters);
+    return "constructed";
+  });
+  for (const auto& outcome : ranks.finish()) {
+    CHECK(outcome.text ==
+          "ddp::InvalidArgument: the ranks have different models: rank 0 has parameter \"p20\" "
+          "f32[20], rank 1 has parameter \"bias\" f32[21]");
+  }
+}
+
+TEST_CASE("misuse of a step is refused", "[worker_runtime]") {
+  require_on_all_ranks(1, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    DistributedDataParallel parallel(context.group(), parameters);
+    const auto refused = [](const auto& call) {
+      try {
+        call();
+      } catch (const ddp::InvalidArgument&) {
+        return;
+      }
+      throw std::runtime_error("misuse was taken");
+    };
+    refused([&] { parallel.gradient_ready(0); });
+    refused([&] { parallel.finish(); });
+    refused([&] { parallel.begin(-1); });
+    parallel.begin(1);
+    refused([&] { parallel.begin(1); });
+    refused([&] { parallel.gradient_ready(5); });
+    refused([&] { (void)parallel.no_sync(); });
+    parallel.gradient_ready(4);
+    refused([&] { parallel.gradient_ready(4); });
+    parallel.finish();
+    std::vector<Parameter> integers{{"i", Tensor::zeros({2}, ddp::DType::i32), {}}};
+    refused([&] { DistributedDataParallel other(context.group(), integers); });
+    return "ok";
+  });
+}

@@ -1,0 +1,40 @@
+// BucketPlan: which gradient lies where in which bucket. Pure.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ddp/tensor.h"
+
+namespace ddp {
+
+struct Bucket {
+  DType dtype = DType::f32;
+  /// Indices of parameters, in the order in which they lie in the bucket.
+  std::vector<std::size_t> parameters;
+  /// Where each of them begins, in elements.
+  std::vector<std::size_t> offsets;
+  /// Elements in all, those of the sample count and of alignment included.
+  std::size_t size = 0;
+};
+
+struct GradientSize {
+  std::size_t elements = 0;
+  DType dtype = DType::f32;
+};
+
+/// Gradients are placed in reverse order of registration, which is about the order in which
+/// backward completes them. A bucket is closed when it has reached its limit (`first_bytes` for the
+/// first, `other_bytes` for the rest) or when the type changes: so a gradient larger than the limit
+/// has a bucket that ends with it. The first bucket ends with one extra element, the sample count.
+/// Every gradient begins at a multiple of 16 elements, so that views are aligned for vector loads.
+/// Without parameters there is one bucket, of the count alone (f32).
+std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
+                                 std::size_t first_bytes, std::size_t other_bytes);
+
+/// Where the sample count lies in the first bucket, in elements.
+inline std::size_t count_offset(const Bucket& first) {
+  return first.size - 1;
+}
+
+}  // namespace ddp

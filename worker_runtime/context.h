@@ -1,0 +1,27 @@
+// The inside of ddp::Context.
+#pragma once
+
+#include <exception>
+#include <memory>
+
+#include "ddp/ddp.h"
+#include "worker_runtime/lifeline.h"
+#include "worker_runtime/world.h"
+
+namespace ddp {
+
+struct Context::Impl {
+  World world;
+  std::unique_ptr<Lifeline> lifeline;  ///< null in a world of one
+  std::unique_ptr<ProcessGroup> group;
+  Device device;
+  Progress progress;
+  int exceptions_before = std::uncaught_exceptions();
+
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl();
+};
+
+}  // namespace ddp

@@ -1,0 +1,128 @@
+#include "ddp/distributed_sampler.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "ddp/error.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
+
+/// The finaliser of splitmix64 (Steele, Lea and Flood, 2014): a bijection that mixes every bit.
+constexpr std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+/// Random words numbered from 0: a function of the key, not of a state.
+class CounterGenerator {
+ public:
+  CounterGenerator(std::uint64_t seed, std::uint64_t epoch)
+      : key_(mix(seed + kGolden) ^ mix(epoch + 0xD1B54A32D192ED03)) {}
+
+  /// Uniform in [0, bound), bound > 0, without bias (Lemire, 2019).
+  std::uint64_t below(std::uint64_t bound) {
+    __extension__ using Wide = unsigned __int128;
+    Wide product = static_cast<Wide>(next()) * bound;
+    if (static_cast<std::uint64_t>(product) < bound) {
+      const std::uint64_t threshold = (0 - bound) % bound;
+      while (static_cast<std::uint64_t>(product) < threshold) {
+        product = static_cast<Wide>(next()) * bound;
+      }
+    }
+    return static_cast<std::uint64_t>(product >> 64);
+  }
+
+ private:
+  std::uint64_t next() { return mix(key_ + ++count_ * kGolden); }
+
+  std::uint64_t key_;
+  std::uint64_t count_ = 0;
+};
+
+std::size_t round_up(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
+void require_batch(std::size_t batch_size) {
+  if (batch_size == 0) {
+    throw InvalidArgument("the batch size must be at least 1");
+  }
+}
+
+}  // namespace
+
+std::vector<std::size_t> epoch_order(std::size_t sample_count, std::uint64_t seed,
+                                     std::uint64_t epoch) {
+  std::vector<std::size_t> order(sample_count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  CounterGenerator random(seed, epoch);
+  for (std::size_t i = sample_count; i-- > 1;) {
+    std::swap(order[i], order[random.below(i + 1)]);
+  }
+  return order;
+}
+
+DistributedSampler::DistributedSampler(std::size_t sample_count, int rank, int world_size,
+                                       SamplerOptions options)
+    : sample_count_(sample_count),
+      rank_(static_cast<std::size_t>(rank)),
+      world_size_(static_cast<std::size_t>(world_size)),
+      options_(options) {
+  if (rank < 0 || rank >= world_size) {
+    throw InvalidArgument("a sampler for rank " + std::to_string(rank) + " of " +
+                          std::to_string(world_size) + " makes no sense");
+  }
+  start_epoch(0);
+}
+
+void DistributedSampler::start_epoch(std::uint64_t epoch, std::size_t samples_done) {
+  // A padded epoch ends a little beyond its samples; to resume there is to resume at the end.
+  samples_done_ = std::min(samples_done, sample_count_);
+  std::vector<std::size_t> order;
+  if (options_.shuffle) {
+    order = epoch_order(sample_count_, options_.seed, epoch);
+  } else {
+    order.resize(sample_count_);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+  }
+  std::size_t end = sample_count_;
+  const std::size_t left = sample_count_ - samples_done_;
+  if (options_.tail == SamplerOptions::Tail::drop) {
+    end = samples_done_ + left / world_size_ * world_size_;
+  } else if (options_.tail == SamplerOptions::Tail::pad && left > 0) {
+    end = samples_done_ + round_up(left, world_size_);
+  }
+  mine_.clear();
+  for (std::size_t i = samples_done_ + rank_; i < end; i += world_size_) {
+    mine_.push_back(order[i % sample_count_]);
+  }
+}
+
+std::size_t DistributedSampler::steps(std::size_t batch_size) const {
+  require_batch(batch_size);
+  const std::size_t left = sample_count_ - samples_done_;
+  const bool drop = options_.tail == SamplerOptions::Tail::drop;
+  // Rank 0 has as many samples as any rank.
+  const std::size_t most = drop ? left / world_size_ : (left + world_size_ - 1) / world_size_;
+  return (most + batch_size - 1) / batch_size;
+}
+
+std::span<const std::size_t> DistributedSampler::batch(std::size_t step,
+                                                       std::size_t batch_size) const {
+  require_batch(batch_size);
+  const std::size_t first = std::min(step * batch_size, mine_.size());
+  return std::span(mine_).subspan(first, std::min(batch_size, mine_.size() - first));
+}
+
+std::size_t DistributedSampler::samples_done(std::size_t steps, std::size_t batch_size) const {
+  require_batch(batch_size);
+  return std::min(sample_count_, samples_done_ + steps * batch_size * world_size_);
+}
+
+}  // namespace ddp

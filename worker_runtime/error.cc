@@ -1,0 +1,20 @@
+#include "ddp/error.h"
+
+namespace ddp {
+
+// Defined here so that each type has one home in the shared library: an exception thrown inside it
+// is caught by type outside.
+Error::~Error() = default;
+InvalidArgument::~InvalidArgument() = default;
+StartError::~StartError() = default;
+DeviceError::~DeviceError() = default;
+OperationError::~OperationError() = default;
+PeerLost::~PeerLost() = default;
+Timeout::~Timeout() = default;
+Aborted::~Aborted() = default;
+
+OperationError::OperationError(const std::string& what, std::string operation,
+                               std::uint64_t sequence, std::optional<int> peer)
+    : Error(what), operation_(std::move(operation)), sequence_(sequence), peer_(peer) {}
+
+}  // namespace ddp

@@ -1,0 +1,349 @@
+#include "worker_runtime/gloo_process_group.h"
+
+#include <gloo/context.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "ddp/error.h"
+#include "worker_runtime/gloo_operations.h"
+#include "worker_runtime/operation.h"
+
+namespace ddp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// How long a broken connection waits for the watch to say whose death it was.
+constexpr milliseconds kNamePatience{250};
+
+/// The state that handles and the group share: a handle may outlive its group.
+class Shared {
+ public:
+  Shared(std::unique_ptr<GlooMesh> mesh, int own_rank, PeerWatch& watch, milliseconds op_timeout)
+      : timeout(op_timeout), rank(own_rank), mesh_(std::move(mesh)), watch_(&watch) {}
+
+  const milliseconds timeout;
+  const int rank;
+
+  /// Empty once the group is gone.
+  std::shared_ptr<gloo::Context> context() {
+    const std::lock_guard lock(mutex_);
+    return mesh_ ? mesh_->context() : nullptr;
+  }
+
+  /// Turns what went wrong in `operation` into the exception to throw, and ends the group: the
+  /// other ranks are told and this rank's connections closed.
+  std::exception_ptr fail(const Operation& operation, const std::exception& error) {
+    const std::exception_ptr known = refusal(operation);
+    if (known) {
+      return known;
+    }
+    std::optional<PeerLoss> loss = watch_->loss(kNamePatience);
+    if (!loss && is_gloo_timeout(error)) {
+      end(Ending::Kind::timeout,
+          {-1, to_text(operation) + " timed out on rank " + std::to_string(rank)});
+      return timed_out(operation, timeout);
+    }
+    if (!loss) {
+      // Only Gloo saw it: a rank that closed its connections, who knows why.
+      loss = PeerLoss{operation.is_message() ? operation.peer : -1, error.what()};
+    }
+    end(Ending::Kind::lost, *loss);
+    return peer_lost(operation, *loss);
+  }
+
+  void abort(const std::string& reason) { end(Ending::Kind::aborted, {-1, reason}); }
+
+  /// Called by the watch: what is pending here fails, and then finds out why in fail().
+  void on_loss() {
+    const std::lock_guard lock(mesh_mutex_);
+    if (mesh_) {
+      mesh_->abort();
+    }
+  }
+
+  /// The exception for an operation on a group that has ended; null while it lives.
+  std::exception_ptr refusal(const Operation& operation) {
+    std::unique_lock lock(mutex_);
+    if (!ending_) {
+      return nullptr;
+    }
+    switch (ending_->kind) {
+      case Ending::Kind::lost:
+        return peer_lost(operation, ending_->loss);
+      case Ending::Kind::timeout:
+        return peer_lost(operation, ending_->loss);
+      case Ending::Kind::aborted:
+        break;
+    }
+    return aborted(operation, ending_->loss.reason);
+  }
+
+  /// Lets go of the connections. Operations must have ended.
+  void close() {
+    const std::scoped_lock lock(mesh_mutex_, mutex_);
+    mesh_.reset();
+  }
+
+ private:
+  struct Ending {
+    enum class Kind : std::uint8_t { lost, timeout, aborted };
+    Kind kind;
+    PeerLoss loss;
+  };
+
+  void end(Ending::Kind kind, PeerLoss loss) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ending_) {
+        return;
+      }
+      ending_ = Ending{kind, loss};
+    }
+    if (kind == Ending::Kind::aborted) {
+      loss = {rank, "it aborted its group: " + loss.reason};
+    }
+    watch_->report(loss);
+    on_loss();
+  }
+
+  std::mutex mutex_;       // guards ending_ and the pointer mesh_
+  std::mutex mesh_mutex_;  // held while the mesh is aborted, so that it stays
+  std::unique_ptr<GlooMesh> mesh_;
+  PeerWatch* watch_;
+  std::optional<Ending> ending_;
+};
+
+/// A collective in the queue, on the thread, or done.
+class Collective : public Work::State {
+ public:
+  explicit Collective(Operation operation) : operation_(std::move(operation)) {}
+
+  const Operation& operation() const { return operation_; }
+
+  bool done() const override {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+  void wait() override {
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, [this] { return done_; });
+    if (error_) {
+      std::rethrow_exception(error_);
+    }
+  }
+  void finish(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    error_ = std::move(error);
+    operation_.input = {};  // the caller may want the memory back while it keeps the handle
+    operation_.output = {};
+    finished_.notify_all();
+  }
+
+ private:
+  Operation operation_;
+  mutable std::mutex mutex_;
+  std::condition_variable finished_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+/// A send or recv, posted to Gloo. Gloo tells of its end only to somebody who waits, so done() is
+/// false until then.
+class Message : public Work::State {
+ public:
+  Message(Operation operation, std::shared_ptr<Shared> shared)
+      : operation_(std::move(operation)),
+        shared_(std::move(shared)),
+        deadline_(steady_clock::now() + shared_->timeout) {}
+
+  void post() {
+    const std::shared_ptr<gloo::Context> context = shared_->context();
+    const bool sends = operation_.kind == Operation::Kind::send;
+    const Tensor& tensor = sends ? operation_.input : operation_.output;
+    if (tensor.size() == 0) {
+      done_ = true;
+      return;
+    }
+    // Gloo's collectives use prefixes 1 to 8 in the top byte.
+    constexpr std::uint64_t kMessagePrefix = std::uint64_t{0x40} << 56;
+    const std::uint64_t slot = kMessagePrefix | static_cast<std::uint32_t>(operation_.tag);
+    try {
+      buffer_ = context->createUnboundBuffer(tensor.raw(), tensor.size_bytes());
+      if (sends) {
+        buffer_->send(operation_.peer, slot);
+      } else {
+        buffer_->recv(operation_.peer, slot);
+      }
+    } catch (const std::exception& error) {
+      std::rethrow_exception(shared_->fail(operation_, error));
+    }
+  }
+
+  bool done() const override {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+
+  /// The group is at its end; so is whoever still holds the handle.
+  void drop() {
+    const std::lock_guard lock(mutex_);
+    if (!done_) {
+      error_ = aborted(operation_, "its group ended before it was waited for");
+      finish();
+    }
+  }
+
+  void wait() override {
+    const std::lock_guard lock(mutex_);
+    if (!done_) {
+      await();
+    }
+    if (error_) {
+      std::rethrow_exception(error_);
+    }
+  }
+
+ private:
+  void await() {
+    const auto left = std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now());
+    const milliseconds limit = std::max(left, milliseconds(1));  // 0 would mean for ever
+    try {
+      if (operation_.kind == Operation::Kind::send) {
+        buffer_->waitSend(limit);
+      } else {
+        buffer_->waitRecv(limit);
+      }
+    } catch (const std::exception& error) {
+      error_ = shared_->fail(operation_, error);
+    }
+    finish();
+  }
+
+  void finish() {
+    done_ = true;
+    buffer_.reset();
+    operation_.input = {};
+    operation_.output = {};
+  }
+
+  Operation operation_;
+  std::shared_ptr<Shared> shared_;
+  steady_clock::time_point deadline_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+class GlooProcessGroup : public ProcessGroup {
+ public:
+  GlooProcessGroup(std::shared_ptr<Shared> shared, int rank, int world_size, PeerWatch& watch)
+      : ProcessGroup(rank, world_size), shared_(std::move(shared)), watch_(watch) {
+    watch_.subscribe([shared = shared_] { shared->on_loss(); });
+    thread_ = std::thread([this] { run(); });
+  }
+
+  /// Finishes what was issued, each within the timeout, or what abort() left of it.
+  ~GlooProcessGroup() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+    watch_.unsubscribe();
+    for (const auto& message : messages_) {
+      message->drop();
+    }
+    shared_->close();
+  }
+
+  std::string_view backend() const override { return "gloo"; }
+  void abort(std::string_view reason) override { shared_->abort(std::string(reason)); }
+
+ private:
+  Work issue(Operation operation) override {
+    if (const std::exception_ptr refusal = shared_->refusal(operation)) {
+      std::rethrow_exception(refusal);
+    }
+    if (operation.is_message()) {
+      auto message = std::make_shared<Message>(std::move(operation), shared_);
+      message->post();
+      // Gloo drops a message whose buffer goes away, so the group keeps those that nobody waits
+      // for; those that are done leave at the next chance.
+      messages_.remove_if([](const auto& other) { return other->done(); });
+      messages_.push_back(message);
+      return Work(message);
+    }
+    auto collective = std::make_shared<Collective>(std::move(operation));
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(collective);
+    changed_.notify_all();
+    return Work(collective);
+  }
+
+  void check_device(const Tensor& tensor) const override {
+    if (!tensor.device().is_cpu()) {
+      throw InvalidArgument("a tensor on " + to_text(tensor.device()) +
+                            " cannot be sent by a Gloo group; copy it to the CPU first");
+    }
+  }
+
+  void run() {
+    for (;;) {
+      std::shared_ptr<Collective> next;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) {
+          return;
+        }
+        next = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      next->finish(perform(next->operation()));
+    }
+  }
+
+  std::exception_ptr perform(const Operation& operation) {
+    if (std::exception_ptr refusal = shared_->refusal(operation)) {
+      return refusal;
+    }
+    try {
+      run_on_gloo(operation, shared_->context(), shared_->timeout);
+      return nullptr;
+    } catch (const std::exception& error) {
+      return shared_->fail(operation, error);
+    }
+  }
+
+  std::shared_ptr<Shared> shared_;
+  PeerWatch& watch_;
+  std::list<std::shared_ptr<Message>> messages_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Collective>> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> make_gloo_process_group(std::unique_ptr<GlooMesh> mesh, int rank,
+                                                      int world_size, PeerWatch& watch,
+                                                      milliseconds timeout) {
+  return std::make_unique<GlooProcessGroup>(
+      std::make_shared<Shared>(std::move(mesh), rank, watch, timeout), rank, world_size, watch);
+}
+
+}  // namespace ddp

@@ -1,0 +1,75 @@
+#include "worker_runtime/gpu.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "ddp/error.h"
+
+namespace ddp {
+namespace {
+
+struct Loaded {
+  Gpu* gpu = nullptr;  ///< lives in the library, which stays open to the end of the process
+  std::string why_not;
+};
+
+/// The folder of the shared object that this very function is in: the plug-in is its neighbour,
+/// in the build tree and where it is installed.
+std::filesystem::path own_folder() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+Loaded load() {
+  Loaded result;
+  // First the driver: without one there is no reason to map hundreds of megabytes of libraries.
+  if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    result.why_not = "there is no NVIDIA driver (libcuda.so.1 was not found)";
+    return result;
+  }
+  const std::filesystem::path beside = own_folder() / "libddprun_cuda.so";
+  void* library = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    const char* reason = ::dlerror();
+    result.why_not = std::string("the GPU part of the runtime could not be loaded (") +
+                     (reason != nullptr ? reason : "unknown reason") + ")";
+    return result;
+  }
+  auto* factory = reinterpret_cast<GpuFactory*>(::dlsym(library, kGpuFactoryName));
+  if (factory == nullptr) {
+    result.why_not = "libddprun_cuda.so is not of this version";
+    return result;
+  }
+  result.gpu = factory(&result.why_not);
+  return result;
+}
+
+}  // namespace
+
+Gpu* find_gpu(std::string* why_not) {
+  // One driver per process: the one thing here that is global by nature.
+  static const Loaded loaded = load();
+  if (why_not != nullptr) {
+    *why_not = loaded.why_not;
+  }
+  return loaded.gpu;
+}
+
+Gpu& require_gpu() {
+  std::string why_not;
+  Gpu* gpu = find_gpu(&why_not);
+  if (gpu == nullptr) {
+    throw DeviceError("no GPU can be used: " + why_not);
+  }
+  return *gpu;
+}
+
+}  // namespace ddp

@@ -1,0 +1,58 @@
+// Gpu: the seam between the runtime, which links nothing of CUDA, and the one shared library that
+// does (libddprun_cuda.so, folder cuda/). That library is opened only where a driver and a GPU are.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ddp/process_group.h"
+#include "ddp/tensor.h"
+#include "worker_runtime/peer_watch.h"
+
+namespace ddp {
+
+/// What an NCCL group is made of.
+struct NcclSetup {
+  int device = 0;
+  std::chrono::milliseconds timeout{};
+  /// The CPU group of the same ranks: carries the unique id, CPU tensors and the barrier's end.
+  std::unique_ptr<ProcessGroup> host;
+  /// Tells of lost peers, and is told. Outlives the group. Null in a world of one.
+  PeerWatch* watch = nullptr;
+};
+
+/// Every function throws DeviceError. Copies, zero, fill and divide are queued on the device's
+/// default stream; copies to or from the CPU return when they are done.
+class Gpu {
+ public:
+  virtual ~Gpu() = default;
+
+  virtual int device_count() = 0;
+  /// Makes `device` this thread's current one.
+  virtual void select(int device) = 0;
+  /// Freed when the last holder lets go.
+  virtual std::shared_ptr<void> allocate(int device, std::size_t bytes) = 0;
+  virtual void copy(void* to, Device to_device, const void* from, Device from_device,
+                    std::size_t bytes) = 0;
+  virtual void zero(void* data, std::size_t bytes, int device) = 0;
+  virtual void fill(void* data, std::size_t count, DType dtype, double value, int device) = 0;
+  /// values[i] /= *divisor, both f32 or f64 on the device; a divisor of 0 leaves zeros.
+  virtual void divide(void* values, std::size_t count, DType dtype, const void* divisor,
+                      int device) = 0;
+  virtual std::unique_ptr<ProcessGroup> connect_nccl(NcclSetup setup) = 0;
+};
+
+/// The machine's GPUs, or null when there is no library, no driver or no device; then `why_not`
+/// (may be null) becomes a clause that says what was looked for. Loads once per process.
+Gpu* find_gpu(std::string* why_not = nullptr);
+/// The same, or DeviceError.
+Gpu& require_gpu();
+
+/// The factory's name and type in the shared library. Null, with a reason, when there is no device.
+inline constexpr char kGpuFactoryName[] = "ddprun_make_gpu";
+using GpuFactory = Gpu*(std::string* why_not);
+
+}  // namespace ddp

@@ -1,0 +1,126 @@
+#include <cstdio>
+#include <cstdlib>
+
+#include "ddp/ddp.h"
+#include "rendezvous/contract/environment.h"
+#include "worker_runtime/alone_process_group.h"
+#include "worker_runtime/context.h"
+#include "worker_runtime/gloo_mesh.h"
+#include "worker_runtime/gloo_process_group.h"
+#include "worker_runtime/gpu.h"
+#include "worker_runtime/meeting_point.h"
+
+namespace ddp {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::optional<std::string> process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+/// Connects every rank with every other. A rank that dies meanwhile ends the wait at once.
+std::unique_ptr<ProcessGroup> connect_gloo(const World& world, Lifeline& lifeline,
+                                           const InitOptions& options) {
+  auto mesh = std::make_unique<GlooMesh>(world.rank, world.world_size, lifeline.address(),
+                                         options.connect_timeout);
+  const auto deadline = std::chrono::steady_clock::now() + options.connect_timeout;
+  const auto peers = lifeline.exchange(mesh->addresses(), deadline);
+  if (!peers) {
+    throw StartError(peers.error().sentence());
+  }
+  lifeline.watch();
+  lifeline.subscribe([&mesh] { mesh->abort(); });
+  try {
+    mesh->connect(*peers);
+  } catch (const std::exception& error) {
+    lifeline.unsubscribe();
+    const std::optional<PeerLoss> loss = lifeline.loss(milliseconds(250));
+    if (loss) {
+      throw PeerLost("connecting failed: rank " + std::to_string(loss->rank) + " is gone (" +
+                         loss->reason + ")",
+                     "init", 0, loss->rank >= 0 ? std::optional(loss->rank) : std::nullopt);
+    }
+    lifeline.report({world.rank, "it cannot connect to all others"});
+    throw StartError("rank " + std::to_string(world.rank) +
+                     " cannot connect to all others from its address " + lifeline.address() +
+                     " (GLOO_SOCKET_IFNAME names another interface): " + error.what());
+  }
+  lifeline.unsubscribe();
+  return make_gloo_process_group(std::move(mesh), world.rank, world.world_size, lifeline,
+                                 options.timeout);
+}
+
+/// This rank's GPU; -1 with a reason when there is none for it.
+int choose_gpu(const World& world, std::string& why_not) {
+  Gpu* gpu = find_gpu(&why_not);
+  if (gpu == nullptr) {
+    return -1;
+  }
+  const int count = gpu->device_count();
+  const char* sharing = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (world.local_rank < count) {
+    return world.local_rank;
+  }
+  if (sharing != nullptr && std::string(sharing) == "1") {
+    return world.local_rank % count;
+  }
+  why_not = "local rank " + std::to_string(world.local_rank) +
+            " has no GPU of its own: " + std::to_string(count) + " can be seen";
+  return -1;
+}
+
+/// All ranks use NCCL or none does. Returns this rank's GPU, or -1 for Gloo.
+int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
+  std::string why_not = "Gloo was asked for";
+  const int mine = wanted == Backend::gloo ? -1 : choose_gpu(world, why_not);
+  const std::vector<std::string> all = group.all_gather_bytes(mine >= 0 ? "" : why_not);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) {
+      continue;
+    }
+    if (wanted == Backend::nccl) {
+      throw StartError("NCCL was asked for, but rank " + std::to_string(rank) + ": " + all[rank]);
+    }
+    if (mine >= 0 && world.local_rank == 0) {
+      std::fprintf(stderr, "ddprun worker: training on the CPU, because rank %zu: %s\n", rank,
+                   all[rank].c_str());
+    }
+    return -1;
+  }
+  return mine;
+}
+
+}  // namespace
+
+Context init(const InitOptions& options) {
+  const auto world = read_world(process_environment);
+  if (!world) {
+    throw StartError(world.error().sentence());
+  }
+  if (options.timeout <= milliseconds(0) || options.connect_timeout <= milliseconds(0)) {
+    throw InvalidArgument("the timeouts of init must be longer than nothing");
+  }
+  auto impl = std::make_unique<Context::Impl>();
+  impl->world = *world;
+  impl->progress = Progress::attach(std::getenv(ddprun::env::kProgressChannel));
+  if (world->meeting == World::Meeting::alone) {
+    impl->group = make_alone_process_group();
+  } else {
+    impl->lifeline = meet(*world, options.connect_timeout);
+    impl->group = connect_gloo(*world, *impl->lifeline, options);
+  }
+  const int gpu = agree_on_gpu(*world, *impl->group, options.backend);
+  if (gpu >= 0) {
+    impl->device = Device::cuda(gpu);
+    require_gpu().select(gpu);
+    impl->group = require_gpu().connect_nccl({.device = gpu,
+                                              .timeout = options.timeout,
+                                              .host = std::move(impl->group),
+                                              .watch = impl->lifeline.get()});
+  }
+  return Context(std::move(impl));
+}
+
+}  // namespace ddp
