@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -121,7 +122,9 @@ class LinearTraining {
     loss_ = loss != state->scalars.end() ? loss->second : loss_;
     std::printf("Resuming training from snapshot at Epoch %lld\n",
                 static_cast<long long>(next_epoch_));
-    context_->progress().resumed(static_cast<std::uint64_t>(next_epoch_ - 1));
+    if (next_epoch_ > 0) {
+      context_->progress().resumed(static_cast<std::uint64_t>(next_epoch_ - 1));
+    }
   }
 
   void run_epoch(std::int64_t epoch) {

@@ -58,6 +58,8 @@ void run(const MessagePassingOptions& /*options*/) {
 int train(int argc, char** argv) {
   // Line by line, in one write each: a launcher follows it, and lines of many ranks do not mix.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  // Writing to a rank that has just died must come back as an error that names it.
+  std::signal(SIGPIPE, SIG_IGN);
   // A file size limit is then an error of the write like a full disk, not the worker's death.
   std::signal(SIGXFSZ, SIG_IGN);
   const auto parsed = parse_options(argc, argv);
