@@ -41,7 +41,7 @@ find_cmake() {
 # build PRESET [TARGET...]: configures (quick when nothing changed) and builds. What went well
 # stays in a log; what went wrong is shown.
 build() {
-  local preset=$1 dir log cmake targets
+  local preset=$1 dir log cmake targets run
   shift
   dir=$(build_dir "$preset") || exit 1
   cmake=$(find_cmake) || exit 1
@@ -52,11 +52,11 @@ build() {
     tail -n 40 "$log" >&2
     die "configuring the preset $preset failed; the whole log is $root/$log"
   fi
+  run=("$cmake" --build "$dir" -j "$jobs" ${targets[@]+--target "${targets[@]}"})
   # With a terminal ninja shows its progress in one line; a log gets no line per file.
   if [ -t 1 ]; then
-    "$cmake" --build "$dir" -j "$jobs" ${targets[@]+--target "${targets[@]}"} ||
-      die "building the preset $preset failed"
-  elif ! "$cmake" --build "$dir" -j "$jobs" ${targets[@]+--target "${targets[@]}"} >>"$log" 2>&1; then
+    "${run[@]}" || die "building the preset $preset failed"
+  elif ! "${run[@]}" >>"$log" 2>&1; then
     grep -A 30 -m 1 -E 'FAILED:|error:' "$log" >&2 || tail -n 40 "$log" >&2
     die "building the preset $preset failed; the whole log is $root/$log"
   fi

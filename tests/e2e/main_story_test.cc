@@ -11,10 +11,10 @@ namespace {
 
 void live_through_the_loss_of_a_worker(bool namespaces) {
   const TempDir dir;
-  Cluster cluster(
-      {.options = {"--max-restarts", "3"},
-       .program = {"train", "linear", "400", "50", "--snapshot-path", dir.file("snapshot")},
-       .namespaces = namespaces});
+  Cluster cluster({.options = {"--max-restarts", "3"},
+                   .program = {"train", "linear", "200", "20", "--batch-size", "128",
+                               "--snapshot-path", dir.file("snapshot")},
+                   .namespaces = namespaces});
   cluster.start_all();
   if (!cluster.wait_for("napshot saved")) {
     FAIL("no snapshot was saved\n" << cluster.report());
