@@ -131,11 +131,10 @@ int agent_main(const Launch& launch) {
     log->log(spdlog_level(notice.level), "{}", notice.text);
   }
   const Result<JobSummary> summary = run_agent(launch.job, log);
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   if (!summary) {
-    leave_error_file(
-        launch.job.error_file,
-        agent_error_json(summary.error(), std::chrono::time_point_cast<std::chrono::microseconds>(
-                                              std::chrono::system_clock::now())));
+    leave_error_file(launch.job.error_file, agent_error_json(summary.error(), now));
     return complain(summary.error().sentence(), kExitFailure);
   }
   const std::string text = summary_text(*summary, launch.job.program.display_name);
