@@ -4,6 +4,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +14,7 @@
 
 #include "ddp/error.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/store/store_client.h"
 #include "worker_runtime/lifeline_socket.h"
 
 namespace ddp {
@@ -37,11 +39,34 @@ std::optional<std::uint16_t> parse_port(const std::string& text) {
   return whole && port != 0 ? std::optional(port) : std::nullopt;
 }
 
-void publish_in_store(const World&, std::uint16_t, Deadline) {
-  throw StartError("no store");
+/// The store at MASTER_ADDR:MASTER_PORT, with what is left until the deadline for each call.
+ddprun::StoreClient open_store(const World& world, Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return value_or_throw(ddprun::StoreClient::connect({world.master_host, world.master_port},
+                                                     std::max(left, left.zero())));
 }
-std::uint16_t await_in_store(const World&, Deadline) {
-  throw StartError("no store");
+
+std::string lifeline_key(const World& world) {
+  return "ddprun/" + std::to_string(world.restart_count) + "/lifeline";
+}
+
+void publish_in_store(const World& world, std::uint16_t port, Deadline deadline) {
+  auto store = open_store(world, deadline);
+  if (auto set = store.set(lifeline_key(world), std::to_string(port)); !set) {
+    throw StartError(set.error().sentence());
+  }
+}
+
+std::uint16_t await_in_store(const World& world, Deadline deadline) {
+  auto store = open_store(world, deadline);
+  const std::string text = value_or_throw(store.get(lifeline_key(world)));
+  const auto port = parse_port(text);
+  if (!port) {
+    throw StartError("store " + store.peer() + ": rank 0's port reads '" + text +
+                     "'; another program uses the same key");
+  }
+  return *port;
 }
 
 void write_port_file(const std::string& path, std::uint16_t port) {
