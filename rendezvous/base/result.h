@@ -44,6 +44,13 @@ struct Error {
   }
 };
 
+/// For logs and test reports.
+template <class Stream>
+Stream& operator<<(Stream& stream, const Error& error) {
+  stream << error.sentence();
+  return stream;
+}
+
 /// `value()` on an Error is a bug of the caller; boost asks for this hook by name.
 [[noreturn]] inline void throw_exception_from_error(const Error& error,
                                                     const boost::source_location& at) {
