@@ -17,13 +17,18 @@ Error unreadable(const std::string& why) {
   return Error{"the error file is not readable (" + why + ")", {}, {}};
 }
 
-/// Torchrun writes whole seconds, as a string; accept a number and a fraction as well.
+/// Torchrun writes whole seconds, as a string; accept a number and a fraction as well. What is no
+/// time of this age of the world is none at all: it must not overflow, nor order the records.
 std::chrono::sys_time<microseconds> parse_time(const json& value) {
+  constexpr double kSecondsMax = 1e10;  // the year 2286
   double seconds = 0;
   if (value.is_number()) {
     seconds = value.get<double>();
   } else if (value.is_string()) {
     seconds = std::strtod(value.get_ref<const std::string&>().c_str(), nullptr);
+  }
+  if (!(seconds >= 0 && seconds <= kSecondsMax)) {
+    seconds = 0;
   }
   return std::chrono::sys_time<microseconds>(
       microseconds(static_cast<std::int64_t>(seconds * 1e6)));

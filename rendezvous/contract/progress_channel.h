@@ -34,7 +34,7 @@ static_assert(sizeof(ProgressPage) <= 4096);
 /// A mapped page; unmapped at the end of its life.
 class ProgressChannel {
  public:
-  /// The agent's end: makes the memory and maps it for reading. `fd()` stays open as long as the
+  /// The agent's end: makes the memory and maps it. The descriptor stays open as long as the
   /// object lives, so that the worker can open the path.
   static Result<ProgressChannel> create();
   /// The worker's end: opens the path from the environment for writing and sets the magic.

@@ -107,7 +107,9 @@ void Connection::on_readable() {
       end(size == 0 ? "its connection closed" : broke(errno));
       return;
     }
-    heard_at_ = Clock::now();
+    if (!options_.beats || !heartbeat_on_) {
+      heard_at_ = Clock::now();
+    }
     if (!lingering_) {
       take_bytes({buffer.data(), static_cast<std::size_t>(size)});
     }
@@ -154,14 +156,7 @@ bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
     return false;
   }
   if (const auto* beat = std::get_if<message::Beat>(&*decoded)) {
-    const bool told_now = beat->timeout != peer_timeout_;
-    peer_timeout_ = beat->timeout;
-    if (!options_.beats) {
-      send(encode(message::Beat{options_.heartbeat_timeout}));
-    } else if (told_now) {
-      next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
-      arm_timer();
-    }
+    take_beat(*beat);
   } else {
     handlers_.message(std::move(*decoded));
   }
@@ -239,6 +234,40 @@ milliseconds Connection::beat_interval() const {
   return std::max(shorter / 3, milliseconds(1));
 }
 
+milliseconds Connection::silence_max() const {
+  if (!options_.beats) {
+    return options_.heartbeat_timeout;
+  }
+  const milliseconds shorter = peer_timeout_.count() > 0
+                                   ? std::min(options_.heartbeat_timeout, peer_timeout_)
+                                   : options_.heartbeat_timeout;
+  return shorter - shorter / 10;
+}
+
+void Connection::beat(Clock::time_point now) {
+  next_beat_ = now + beat_interval();
+  unanswered_.push_back(now);  // bounded: after silence_max() without an answer all is over
+  send(encode(message::Beat{options_.heartbeat_timeout}));
+}
+
+void Connection::take_beat(const message::Beat& beat) {
+  const bool told_now = beat.timeout != peer_timeout_;
+  peer_timeout_ = beat.timeout;
+  if (!options_.beats) {
+    send(encode(message::Beat{options_.heartbeat_timeout}));
+    return;
+  }
+  if (!unanswered_.empty()) {
+    heard_at_ = unanswered_.front();
+    unanswered_.erase(unanswered_.begin());
+    second_look_ = false;
+  }
+  if (told_now) {
+    next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
+    arm_timer();
+  }
+}
+
 void Connection::begin_heartbeat() {
   heartbeat_on_ = true;
   heard_at_ = next_beat_ = Clock::now();
@@ -250,7 +279,7 @@ void Connection::arm_timer() {
   if (lingering_) {
     due = linger_ends_;
   } else if (heart_beats()) {
-    due = heard_at_ + options_.heartbeat_timeout;
+    due = heard_at_ + silence_max();
     if (options_.beats) {
       due = std::min(due, next_beat_);
     }
@@ -262,6 +291,10 @@ void Connection::arm_timer() {
     return;
   }
   timer_.expires_at(due);
+  wait_timer();
+}
+
+void Connection::wait_timer() {
   timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
     if (!failed && !self->over_) {
       self->on_timer();
@@ -278,16 +311,25 @@ void Connection::on_timer() {
     }
   } else if (heart_beats()) {
     const auto silent_for = now - heard_at_;
-    if (silent_for >= options_.heartbeat_timeout) {
-      if (!has_unread_bytes(socket_.native_handle())) {
+    if (silent_for >= silence_max()) {
+      // Bytes that wait unread mean that this process itself was late, not the peer. The agent
+      // reads them, for an answer may be among them, but lateness as such is no excuse for it: the
+      // others have gone on without it by now.
+      const bool unread = has_unread_bytes(socket_.native_handle());
+      if (!unread || second_look_) {
         end("it was silent for " + seconds_text(silent_for), silent_for);
         return;
       }
-      heard_at_ = now;  // this process itself was late, not the peer
+      if (options_.beats) {
+        second_look_ = true;
+        timer_.expires_at(now);
+        wait_timer();
+        return;
+      }
+      heard_at_ = now;
     }
     if (options_.beats && now >= next_beat_) {
-      next_beat_ = now + beat_interval();
-      send(encode(message::Beat{options_.heartbeat_timeout}));
+      beat(now);
     }
   } else if (preamble_pending_ && now - heard_at_ >= options_.preamble_timeout) {
     handlers_.no_preamble({PreambleVerdict::incomplete, 0}, std::move(preamble_));

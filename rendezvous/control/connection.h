@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/control/frame.h"
@@ -85,9 +86,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_writable();
   void begin_heartbeat();
   void arm_timer();
+  void wait_timer();
   void on_timer();
   void end(std::string why, std::chrono::nanoseconds silent_for = {});
+  void take_beat(const message::Beat& beat);
+  void beat(Clock::time_point now);
   [[nodiscard]] bool heart_beats() const;
+  [[nodiscard]] std::chrono::milliseconds silence_max() const;
   [[nodiscard]] std::chrono::milliseconds beat_interval() const;
 
   ConnectionOptions options_;
@@ -95,16 +100,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   FrameReader reader_;
-  std::string preamble_;     ///< its bytes until it is whole
-  std::string write_queue_;  ///< what the socket did not take yet
-  std::size_t written_ = 0;  ///< bytes at the front of write_queue_ that are gone
-  Clock::time_point heard_at_;
+  std::string preamble_;        ///< its bytes until it is whole
+  std::string write_queue_;     ///< what the socket did not take yet
+  std::size_t written_ = 0;     ///< bytes at the front of write_queue_ that are gone
+  Clock::time_point heard_at_;  ///< last byte; of the beating side: sending of the beat answered
   Clock::time_point next_beat_;
+  std::vector<Clock::time_point> unanswered_;  ///< when those beats were sent
   Clock::time_point linger_ends_;
   std::chrono::milliseconds peer_timeout_{0};  ///< as told by its Beat; 0 = unknown
   bool preamble_pending_;
   bool heartbeat_on_ = false;
   bool write_waiting_ = false;
+  bool second_look_ = false;  ///< silence was seen once, with bytes yet to be read
   bool lingering_ = false;
   bool over_ = false;      ///< nothing is read, written or timed any more
   bool silenced_ = false;  ///< the owner wants no more calls

@@ -1,0 +1,109 @@
+#include "rendezvous/contract/error_file.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+ErrorRecord parse(std::string_view text) {
+  const auto record = parse_error_record(text);
+  INFO(text);
+  REQUIRE(record.has_value());
+  return *record;
+}
+
+std::string refusal(std::string_view text) {
+  const auto record = parse_error_record(text);
+  INFO(text);
+  REQUIRE(record.has_error());
+  return record.error().what;
+}
+
+std::chrono::sys_time<std::chrono::microseconds> at(std::chrono::microseconds time) {
+  return std::chrono::sys_time<std::chrono::microseconds>(time);
+}
+
+}  // namespace
+
+TEST_CASE("A record is written as torchrun reads it") {
+  ErrorRecord record;
+  record.message = "ValueError: no";
+  record.callstack = "Traceback\n  line";
+  record.time = at(1'700'000'000'123'456us);
+  const auto json = nlohmann::json::parse(to_json(record));
+  CHECK(json["message"]["message"] == "ValueError: no");
+  CHECK(json["message"]["extraInfo"]["py_callstack"] == "Traceback\n  line");
+  CHECK(json["message"]["extraInfo"]["timestamp"] == "1700000000");
+  CHECK_FALSE(json["message"].contains("errorCode"));
+  CHECK(to_json(record).find('\n') == std::string::npos);
+}
+
+TEST_CASE("A record of ours reads back whole") {
+  ErrorRecord record;
+  record.message = "m";
+  record.callstack = "c";
+  record.time = at(1'700'000'000'123'456us);
+  record.error_code = -9;
+  record.peer_lost = true;
+  const ErrorRecord back = parse(to_json(record));
+  CHECK(back.message == "m");
+  CHECK(back.callstack == "c");
+  CHECK(back.time == record.time);
+  CHECK(back.error_code == -9);
+  CHECK(back.peer_lost);
+}
+
+TEST_CASE("Both of torchrun's forms are read") {
+  const ErrorRecord nested = parse(
+      R"({"message": {"message": "E: x", "extraInfo": {"py_callstack": "tb", "timestamp": "17"}}})");
+  CHECK(nested.message == "E: x");
+  CHECK(nested.callstack == "tb");
+  CHECK(nested.time == at(17s));
+  CHECK_FALSE(nested.peer_lost);
+  const ErrorRecord plain = parse(R"({"message": "text", "timestamp": 17})");
+  CHECK(plain.message == "text");
+  CHECK(plain.time == at(17s));
+}
+
+TEST_CASE("What cannot be read is told") {
+  CHECK(refusal("") == "the error file is not readable (not JSON)");
+  CHECK(refusal("{\"message\": ") == "the error file is not readable (not JSON)");
+  CHECK(refusal("[]") == "the error file is not readable (no field 'message')");
+  CHECK(refusal("{}") == "the error file is not readable (no field 'message')");
+  CHECK(refusal(R"({"message": 3})") == "the error file is not readable (no text in 'message')");
+  CHECK(refusal(R"({"message": {}})") == "the error file is not readable (no text in 'message')");
+}
+
+TEST_CASE("Fields of other types than expected are passed over") {
+  const ErrorRecord record =
+      parse(R"({"message": {"message": "m", "extraInfo": 3, "errorCode": "x", "ddprun": [1]}})");
+  CHECK(record.message == "m");
+  CHECK_FALSE(record.error_code);
+}
+
+TEST_CASE("A time beyond all sense is none") {
+  for (const std::string time : {"1e300", "-1e300", "-5", "\"nan\"", "\"inf\"", "null", "[]"}) {
+    CHECK(parse(R"({"message": "m", "timestamp": )" + time + "}").time == at(0us));
+  }
+}
+
+TEST_CASE("Bytes that are no UTF-8 do not lose the record") {
+  ErrorRecord record;
+  record.message = "bad \xff byte";
+  CHECK(parse(to_json(record)).message.starts_with("bad "));
+}
+
+TEST_CASE("The error code is added inside the outer message, and nothing else changes") {
+  const std::string text = R"({"message":{"message":"m","extraInfo":{"timestamp":"1"}}})";
+  const auto with = with_error_code(text, -11);
+  REQUIRE(with.has_value());
+  auto json = nlohmann::json::parse(*with);
+  CHECK(json["message"]["errorCode"] == -11);
+  json["message"].erase("errorCode");
+  CHECK(json == nlohmann::json::parse(text));
+  CHECK(*with_error_code(R"({"message": "plain"})", 1) == R"({"message": "plain"})");
+  CHECK(with_error_code("{", 1).has_error());
+}

@@ -1,0 +1,59 @@
+#include "rendezvous/contract/progress_channel.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+using namespace ddprun;
+
+TEST_CASE("What a worker writes, its agent reads, across processes") {
+  auto agent = ProgressChannel::create();
+  REQUIRE(agent.has_value());
+  CHECK(agent->page().magic == 0);
+  CHECK(agent->page().steps == 0);
+  const std::string path = agent->path();
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    auto channel = ProgressChannel::attach(path);
+    if (!channel) {
+      ::_exit(1);
+    }
+    channel->page().steps = 42;
+    channel->page().loss = 0.5;
+    channel->page().has_loss = 1;
+    ::_exit(0);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(worker, &status, 0) == worker);
+  REQUIRE(status == 0);
+  CHECK(agent->page().magic == ProgressPage::kMagic);
+  CHECK(agent->page().steps == 42);
+  CHECK(agent->page().has_loss == 1);
+  CHECK(agent->page().loss == 0.5);
+}
+
+TEST_CASE("The agent's end may be moved") {
+  auto made = ProgressChannel::create();
+  REQUIRE(made.has_value());
+  ProgressChannel agent = std::move(*made);
+  auto worker = ProgressChannel::attach(agent.path());
+  REQUIRE(worker.has_value());
+  worker->page().steps = 7;
+  CHECK(agent.page().steps == 7);
+}
+
+TEST_CASE("What is no channel is refused with its path") {
+  const auto missing = ProgressChannel::attach("/nonexistent/channel");
+  REQUIRE(missing.has_error());
+  CHECK(missing.error().where == "/nonexistent/channel");
+  char path[] = "/tmp/ddprun-test-XXXXXX";
+  const int fd = ::mkstemp(path);
+  REQUIRE(fd >= 0);
+  ::close(fd);
+  const auto small = ProgressChannel::attach(path);
+  CHECK(small.has_error());
+  ::unlink(path);
+  CHECK(ProgressChannel::attach("/dev/null").has_error());
+}

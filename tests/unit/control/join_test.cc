@@ -1,0 +1,293 @@
+#include "rendezvous/control/join.h"
+
+#include <sys/socket.h>
+
+#include "rendezvous/control/coordinator.h"
+#include "rendezvous/control/frame.h"
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/message_codec.h"
+#include "tests/unit/control/loop.h"
+
+using namespace ddprun;
+
+namespace {
+
+NodeDescription describe(const std::string& host) {
+  NodeDescription d;
+  d.host_name = host;
+  d.job_id = "job";
+  d.min_nodes = d.max_nodes = 2;
+  d.program = "train";
+  return d;
+}
+
+struct Outcome {
+  std::optional<Result<Joined>> result;
+  JoinHandle handle;
+  [[nodiscard]] bool host() const {
+    return result && result->has_value() && std::holds_alternative<JoinedAsHost>(**result);
+  }
+  [[nodiscard]] bool client() const {
+    return result && result->has_value() && std::holds_alternative<JoinedAsClient>(**result);
+  }
+};
+
+std::unique_ptr<Outcome> join(Loop& loop, Endpoint endpoint, std::optional<bool> is_host = {},
+                              std::chrono::milliseconds timeout = 60s,
+                              NodeDescription node = describe("n1")) {
+  auto outcome = std::make_unique<Outcome>();
+  outcome->handle = join_endpoint(
+      loop.io, JoinRequest{std::move(endpoint), std::move(node), is_host, timeout},
+      [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
+  return outcome;
+}
+
+std::uint16_t free_port() {
+  return port_of(listen_at("127.0.0.1", 0).socket);
+}
+
+std::unique_ptr<Coordinator> serve(Loop& loop, Fd listener) {
+  CoordinatorOptions options;
+  options.job_id = "job";
+  options.min_nodes = options.max_nodes = 2;
+  CoordinatorHooks hooks;
+  hooks.open_store = [](AttemptNumber) { return Result<std::uint16_t>(std::uint16_t{1}); };
+  auto made = Coordinator::create(loop.io, std::move(listener), options, hooks, loop.log);
+  REQUIRE(made.has_value());
+  return std::move(*made);
+}
+
+/// A program that is not ours: says `words` to each connection, then stays or closes.
+class Stranger {
+ public:
+  Stranger(Loop& loop, std::string words, bool closes)
+      : listening_(listen_at("127.0.0.1", 0)), words_(std::move(words)), closes_(closes) {
+    REQUIRE(listening_.socket);
+    (void)loop;
+  }
+  [[nodiscard]] std::uint16_t port() const { return port_of(listening_.socket); }
+  void serve() {
+    Fd one(::accept(listening_.socket.get(), nullptr, nullptr));
+    if (one) {
+      (void)!::send(one.get(), words_.data(), words_.size(), MSG_NOSIGNAL);
+      if (!closes_) {
+        guests_.push_back(std::move(one));
+      }
+    }
+  }
+
+ private:
+  Listening listening_;
+  std::string words_;
+  bool closes_;
+  std::vector<Fd> guests_;
+};
+
+}  // namespace
+
+TEST_CASE("The first agent at a loopback endpoint hosts it, the second is its client") {
+  for (const std::string host : {"127.0.0.1", "localhost", "::1"}) {
+    Loop loop;
+    const Endpoint endpoint{host, free_port()};
+    const auto first = join(loop, endpoint);
+    loop.until([&] { return first->result.has_value(); });
+    REQUIRE(first->host());
+    auto& as_host = std::get<JoinedAsHost>(**first->result);
+    CHECK(as_host.bound.port == endpoint.port);
+    const auto coordinator = serve(loop, std::move(as_host.listener));
+    const auto second = join(loop, endpoint, {}, 60s, describe("n2"));
+    loop.until([&] { return second->result.has_value(); });
+    REQUIRE(second->client());
+    CHECK(std::get<JoinedAsClient>(**second->result).peer ==
+          to_text(Endpoint{host == "localhost" ? "127.0.0.1" : host, endpoint.port}));
+  }
+}
+
+TEST_CASE("A joined client works on from where the join left the connection") {
+  Loop loop;
+  const Endpoint endpoint{"127.0.0.1", free_port()};
+  Listening listening = listen_at("127.0.0.1", endpoint.port);
+  REQUIRE(listening.socket);
+  const auto coordinator = serve(loop, std::move(listening.socket));
+  const auto a = join(loop, endpoint, {}, 60s, describe("n1"));
+  const auto b = join(loop, endpoint, {}, 60s, describe("n2"));
+  // Both are assigned at once, so the assignment is in the socket when the join is done.
+  loop.until([&] { return a->client() && b->client(); });
+  loop.run_for(20ms);
+  std::optional<World> world;
+  CoordinatorOrders orders;
+  orders.assign = [&](const World& w) { world = w; };
+  orders.stop = [](AttemptNumber, const std::string&) {};
+  orders.finish = [](const JobSummary&) {};
+  orders.waiting = [](const std::string&) {};
+  orders.rejected = [](const Error&) {};
+  orders.lost = [](const Error&) {};
+  const auto client = CoordinatorClient::create(
+      loop.io, std::move(std::get<JoinedAsClient>(**b->result).connection), true, describe("n2"),
+      3s, orders, loop.log);
+  loop.until([&] { return world.has_value(); });
+  CHECK(world->world_size == 2);
+}
+
+TEST_CASE("Two agents that start at once always end as one host and one client") {
+  for (int i = 0; i < 50; ++i) {
+    Loop loop;
+    const Endpoint endpoint{"127.0.0.1", free_port()};
+    const auto a = join(loop, endpoint, {}, 60s, describe("n1"));
+    const auto b = join(loop, endpoint, {}, 60s, describe("n2"));
+    std::unique_ptr<Coordinator> coordinator;
+    loop.until([&] {
+      for (Outcome* one : {a.get(), b.get()}) {
+        if (one->host() && !coordinator) {
+          coordinator = serve(loop, std::move(std::get<JoinedAsHost>(**one->result).listener));
+        }
+      }
+      return a->result && b->result;
+    });
+    CHECK(a->host() + b->host() == 1);
+    CHECK(a->client() + b->client() == 1);
+  }
+}
+
+TEST_CASE("Port 0 takes any free port") {
+  Loop loop;
+  const auto a = join(loop, {"127.0.0.1", 0});
+  loop.until([&] { return a->result.has_value(); });
+  REQUIRE(a->host());
+  CHECK(std::get<JoinedAsHost>(**a->result).bound.port != 0);
+}
+
+TEST_CASE("Who is told to host binds; who is told not to never does") {
+  Loop loop;
+  const Endpoint endpoint{"127.0.0.1", free_port()};
+  const auto never = join(loop, endpoint, false, 300ms);
+  loop.until([&] { return never->result.has_value(); });
+  REQUIRE(never->result->has_error());
+  CHECK(never->result->error().sentence() ==
+        "127.0.0.1 port " + std::to_string(endpoint.port) +
+            ": cannot reach the coordinator: connection refused, tried for 0 s; start the agent "
+            "on that host, or check the endpoint's host and port");
+  const auto must = join(loop, endpoint, true);
+  loop.until([&] { return must->result.has_value(); });
+  CHECK(must->host());
+}
+
+TEST_CASE("A client waits for a coordinator that comes late (I-1)") {
+  Loop loop;
+  const Endpoint endpoint{"127.0.0.1", free_port()};
+  const auto early = join(loop, endpoint, false);
+  loop.run_for(200ms);
+  CHECK_FALSE(early->result);
+  Listening listening = listen_at("127.0.0.1", endpoint.port);
+  REQUIRE(listening.socket);
+  const auto coordinator = serve(loop, std::move(listening.socket));
+  loop.until([&] { return early->client(); });
+}
+
+TEST_CASE("A rejection is final and carries the coordinator's reason (I-2)") {
+  Loop loop;
+  Listening listening = listen_at("127.0.0.1", 0);
+  const Endpoint endpoint{"127.0.0.1", port_of(listening.socket)};
+  const auto coordinator = serve(loop, std::move(listening.socket));
+  NodeDescription other = describe("n2");
+  other.job_id = "other";
+  const auto b = join(loop, endpoint, {}, 60s, other);
+  loop.until([&] { return b->result.has_value(); });
+  REQUIRE(b->result->has_error());
+  CHECK(b->result->error().what ==
+        "the coordinator rejected this node: this endpoint serves the job 'job', not 'other'");
+}
+
+TEST_CASE("A port of this machine that another program has is said to be taken (I-5)") {
+  Loop loop;
+  std::string words;
+  bool closes = false;
+  std::string expected;
+  SECTION("it speaks otherwise") {
+    words = "SSH-2.0-OpenSSH_9.2\r\n";
+    expected = "does not speak ddprun's protocol";
+  }
+  SECTION("it says a little and hangs up") {
+    words = "no\n";
+    closes = true;
+    expected = "does not speak ddprun's protocol";
+  }
+  SECTION("it hangs up") {
+    closes = true;
+    expected = "closes the connection without an answer";
+  }
+  SECTION("it says nothing") {
+    expected = "does not answer";
+  }
+  Stranger stranger(loop, words, closes);
+  const auto a = join(loop, {"127.0.0.1", stranger.port()});
+  loop.until(
+      [&] {
+        stranger.serve();
+        return a->result.has_value();
+      },
+      12s);
+  REQUIRE(a->result->has_error());
+  CHECK(a->result->error().what.starts_with("port " + std::to_string(stranger.port()) +
+                                            " is taken by another program"));
+  CHECK(a->result->error().what.find(expected) != std::string::npos);
+}
+
+TEST_CASE("Who must host says that the port is taken") {
+  Loop loop;
+  Listening other = listen_at("127.0.0.1", 0);
+  const auto a = join(loop, {"127.0.0.1", port_of(other.socket)}, true);
+  loop.until([&] { return a->result.has_value(); });
+  REQUIRE(a->result->has_error());
+  CHECK(a->result->error().what.find("is taken by another program") != std::string::npos);
+}
+
+TEST_CASE("Another protocol version is named") {
+  Loop loop;
+  Stranger stranger(loop, preamble(9), false);
+  const auto a = join(loop, {"127.0.0.1", stranger.port()}, false);
+  loop.until([&] {
+    stranger.serve();
+    return a->result.has_value();
+  });
+  REQUIRE(a->result->has_error());
+  CHECK(a->result->error().what.find("version 9") != std::string::npos);
+}
+
+TEST_CASE("A name that does not resolve is said so") {
+  Loop loop;
+  const auto a = join(loop, {"no-such-host.invalid", 29400}, {}, 500ms);
+  loop.until([&] { return a->result.has_value(); }, 30s);
+  REQUIRE(a->result->has_error());
+  CHECK(a->result->error().where == "no-such-host.invalid port 29400");
+  CHECK(a->result->error().what.find("cannot be resolved") != std::string::npos);
+}
+
+TEST_CASE("People are told what is waited for after some seconds") {
+  Loop loop;
+  const auto a = join(loop, {"127.0.0.1", free_port()}, false);
+  loop.until([&] { return loop.logged("waiting for the coordinator at 127.0.0.1 port"); }, 8s);
+  CHECK(loop.logged("connection refused, tried for"));
+}
+
+TEST_CASE("A join that is dropped never calls back") {
+  Loop loop;
+  bool called = false;
+  auto handle = join_endpoint(
+      loop.io, JoinRequest{{"127.0.0.1", free_port()}, describe("n1"), false, 60s},
+      [&](Result<Joined>) { called = true; }, loop.log);
+  loop.run_for(100ms);
+  handle.reset();
+  loop.run_for(100ms);
+  CHECK_FALSE(called);
+}
+
+TEST_CASE("Own addresses are recognised by the interfaces, not by names (I-3)") {
+  CHECK(is_own_address("127.0.0.1"));
+  CHECK(is_own_address("127.3.2.1"));
+  CHECK(is_own_address("::1"));
+  CHECK(is_own_address("::ffff:127.0.0.1"));
+  CHECK_FALSE(is_own_address("192.0.2.1"));
+  CHECK_FALSE(is_own_address("2001:db8::1"));
+  CHECK_FALSE(is_own_address("localhost"));
+}

@@ -1,0 +1,226 @@
+#include "rendezvous/control/message_codec.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+
+#include "rendezvous/control/frame.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/job_record.h"
+
+using namespace ddprun;
+using namespace ddprun::message;
+using namespace std::chrono_literals;
+
+namespace {
+
+FailureRecord full_record() {
+  FailureRecord r;
+  r.node = "n2";
+  r.group_rank = 1;
+  r.rank = 7;
+  r.local_rank = 3;
+  r.pid = 4711;
+  r.exit = {ExitStatus::Kind::signalled, 11};
+  r.time = std::chrono::sys_time<std::chrono::microseconds>(1'700'000'000'123'456us);
+  r.age = 12ms;
+  r.after_stop = true;
+  r.peer_lost = true;
+  r.message = "Signal 11";
+  r.error_file_path = "/tmp/error.json";
+  r.error_file_json = "{}";
+  r.stderr_tail = "last words";
+  r.blame = Blame::victim;
+  return r;
+}
+
+TrainingProgress full_progress() {
+  return {20, 50, 0.125, 95ms};
+}
+
+JobSummary full_summary() {
+  Incident incident;
+  incident.attempt = AttemptNumber{3};
+  incident.reason = "rank 7 on n2 was killed by SIGSEGV";
+  incident.records = {full_record(), full_record()};
+  incident.records_dropped = 5;
+  incident.spent_restart = true;
+  incident.downtime = 15ms;
+  incident.resumed_epoch = 20;
+  JobSummary s;
+  s.verdict = Verdict::stopped;
+  s.reason = "SIGTERM";
+  s.stop_signal = 15;
+  s.attempts = 4;
+  s.restarts_used = 2;
+  s.max_restarts = 3;
+  s.incidents = {incident, Incident{}};
+  s.progress = full_progress();
+  return s;
+}
+
+std::vector<Message> one_of_each() {
+  NodeDescription node{"n1", 42, 8, "trainer", 5, true, "job", 2, 4, 3, "train linear 50 10"};
+  World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
+  return {Hello{node},
+          Started{AttemptNumber{1}},
+          Failed{AttemptNumber{1}, full_record()},
+          Finished{AttemptNumber{1}, full_progress()},
+          Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
+          StopRequest{15},
+          GiveUp{"no program"},
+          Accepted{},
+          Rejected{"why", "todo"},
+          Assigned{world},
+          Stop{AttemptNumber{2}, "reason"},
+          Finish{full_summary()},
+          Waiting{"1 of 2"},
+          Beat{3s}};
+}
+
+struct Parts {
+  std::uint8_t type;
+  std::string payload;
+};
+
+Parts parts(const std::string& bytes) {
+  return {static_cast<std::uint8_t>(bytes.at(4)), bytes.substr(kFrameHeaderBytes)};
+}
+
+}  // namespace
+
+TEST_CASE("Every message comes back as it was sent") {
+  // Compared by bytes: encoding is a function of the values, and every value is set above.
+  for (const Message& sent : one_of_each()) {
+    const std::string bytes = encode(sent);
+    const auto [type, payload] = parts(bytes);
+    const auto received = decode(type, payload);
+    REQUIRE(received.has_value());
+    CHECK(received->index() == sent.index());
+    CHECK(encode(*received) == bytes);
+  }
+}
+
+TEST_CASE("Values survive the wire") {
+  const auto each = one_of_each();
+  const auto hello = parts(encode(each[0]));
+  CHECK(std::get<Hello>(*decode(hello.type, hello.payload)).node == std::get<Hello>(each[0]).node);
+  const auto world = parts(encode(each[9]));
+  CHECK(std::get<Assigned>(*decode(world.type, world.payload)).world ==
+        std::get<Assigned>(each[9]).world);
+  const auto finish = parts(encode(each[11]));
+  const JobSummary summary = std::get<Finish>(*decode(finish.type, finish.payload)).summary;
+  CHECK(summary.progress == full_progress());
+  CHECK(summary.incidents.at(0).downtime == 15ms);
+  CHECK(summary.incidents.at(0).records.at(0).exit == full_record().exit);
+  CHECK(summary.incidents.at(0).records.at(0).time == full_record().time);
+  CHECK(summary.incidents.at(0).records.at(1).stderr_tail == "last words");
+}
+
+TEST_CASE("A message cut at any byte, or with one too many, is malformed") {
+  for (const Message& sent : one_of_each()) {
+    const auto [type, payload] = parts(encode(sent));
+    for (std::size_t n = 0; n < payload.size(); ++n) {
+      CHECK(decode(type, payload.substr(0, n)).has_error());
+    }
+    CHECK(decode(type, payload + '\0').has_error());
+  }
+}
+
+TEST_CASE("Any bytes decode to a message or an error") {
+  std::mt19937 random(7);
+  const auto each = one_of_each();
+  int refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    auto [type, payload] = parts(encode(each[random() % each.size()]));
+    if (i % 2 == 0) {
+      payload.assign(random() % 64, '\0');
+      for (char& c : payload) {
+        c = static_cast<char>(random());
+      }
+      type = static_cast<std::uint8_t>(random());
+    } else if (!payload.empty()) {
+      payload[random() % payload.size()] ^= static_cast<char>(1 + random() % 255);
+    }
+    refused += decode(type, payload).has_error() ? 1 : 0;
+  }
+  CHECK(refused > 5'000);
+}
+
+TEST_CASE("Unknown types are refused") {
+  CHECK(decode(0, "").has_error());
+  CHECK(decode(15, "").has_error());
+  CHECK(decode(255, "").has_error());
+  CHECK(decode(200, "").error().what == "a message has the unknown type 200");
+}
+
+TEST_CASE("Texts are cut at their limit by the sender") {
+  for (const std::size_t size : {kSentenceBytesMax - 1, kSentenceBytesMax, kSentenceBytesMax + 1}) {
+    const auto [type, payload] = parts(encode(Waiting{std::string(size, 'x')}));
+    const auto received = decode(type, payload);
+    REQUIRE(received.has_value());
+    CHECK(std::get<Waiting>(*received).text.size() == std::min(size, kSentenceBytesMax));
+  }
+}
+
+TEST_CASE("Our own values beyond their limits are brought within them") {
+  FailureRecord record;
+  record.pid = -1;
+  record.age = -5s;
+  record.exit.value = 1000;
+  const auto [type, payload] = parts(encode(Failed{AttemptNumber{0}, record}));
+  const auto received = decode(type, payload);
+  REQUIRE(received.has_value());
+  const FailureRecord& back = std::get<Failed>(*received).record;
+  CHECK(back.pid == 0);
+  CHECK(back.age == 0ns);
+  CHECK(back.exit.value == 255);
+}
+
+TEST_CASE("The largest set of records of a node fits into a frame") {
+  std::vector<FailureRecord> records(kIncidentRecordsMax + 10, full_record());
+  for (FailureRecord& record : records) {
+    record.error_file_json.assign(kErrorFileBytesMax, 'x');
+    record.stderr_tail.assign(kStderrTailBytesMax, 'x');
+    record.message.assign(kSentenceBytesMax, 'x');
+    record.error_file_path.assign(kPathBytesMax, 'x');
+  }
+  CHECK(bound_records(records) == 10);
+  CHECK(records.size() == kIncidentRecordsMax);
+  const std::string bytes = encode(Stopped{AttemptNumber{0}, records, 10, {}});
+  CHECK(bytes.size() <= kAgentFrameBytesMax);
+}
+
+TEST_CASE("Bounding records keeps those first that may be the cause") {
+  std::vector<FailureRecord> records(3);
+  records[0].after_stop = true;
+  records[0].age = 9s;
+  records[1].age = 1s;
+  records[1].rank = 1;
+  records[2].age = 2s;
+  records[2].rank = 2;
+  CHECK(bound_records(records) == 0);
+  CHECK(records[0].rank == 2);
+  CHECK(records[1].rank == 1);
+  CHECK(records[2].after_stop);
+}
+
+TEST_CASE("A summary that is too large loses its oldest incidents") {
+  JobSummary summary;
+  Incident incident;
+  FailureRecord record;
+  record.stderr_tail.assign(kStderrTailBytesMax, 'x');
+  incident.records.assign(kIncidentRecordsMax, record);
+  for (std::size_t i = 0; i < kIncidentsMax; ++i) {
+    incident.attempt = AttemptNumber{static_cast<std::uint32_t>(i)};
+    summary.incidents.push_back(incident);
+  }
+  const std::string bytes = encode_summary(summary);
+  CHECK(bytes.size() <= kCoordinatorFrameBytesMax);
+  const auto [type, payload] = parts(bytes);
+  const auto received = decode(type, payload);
+  REQUIRE(received.has_value());
+  const auto& kept = std::get<Finish>(*received).summary.incidents;
+  CHECK(kept.size() < kIncidentsMax);
+  CHECK(kept.back().attempt == AttemptNumber{kIncidentsMax - 1});
+}
