@@ -85,7 +85,7 @@ class Job:
                 agent.wait()
         for _, _, pid in self.stamps():  # those that a killed agent left
             with contextlib.suppress(OSError):
-                if b"stamp_worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                if is_worker(pid):
                     os.kill(pid, signal.SIGKILL)
         self._log.close()
         self._folder.cleanup()
@@ -100,13 +100,18 @@ def job(commands, stamp_worker):
         running.end()
 
 
+def is_worker(pid):
+    """By what it executes: the agent's command line names the worker too."""
+    return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "stamp_worker"
+
+
 def agent_processes(root):
     """`root` and its descendants without the workers: what the launcher itself runs."""
     found = [root]
     for pid in found:
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
             for child in map(int, (task / "children").read_text().split()):
-                if b"stamp_worker" not in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                if not is_worker(child):
                     found.append(child)
     return found
 
