@@ -356,7 +356,7 @@ TEST_CASE("an error file that is a device or a FIFO is written to, not replaced"
 
 TEST_CASE("an error file that cannot be written is one sentence", "[agent]") {
   const TempDir dir;
-  for (const std::string path :
+  for (const std::string& path :
        {dir.file("missing/error.json"), dir.path().string(), std::string("/proc/error.json")}) {
     const auto written = write_agent_error_file(path, "{}");
     REQUIRE(!written);
