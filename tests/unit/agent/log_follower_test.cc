@@ -272,7 +272,7 @@ TEST_CASE("a worker that writes 200 MB at full speed loses nothing and holds up 
              << std::chrono::duration_cast<std::chrono::milliseconds>(worst_gap).count() << " ms, "
              << kSize / 1e6 / seconds.count() << " MB/s");
   CHECK(worst_gap < 1s);
-  CHECK(ticks > 10);
+  CHECK(ticks >= 3);
 }
 
 TEST_CASE("a blocked console makes its file wait and no other, and loses nothing", "[agent]") {
