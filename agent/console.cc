@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ namespace ddprun {
 namespace asio = boost::asio;
 
 struct Console::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& context, int target) : io(context), fd(target), ready(context) {}
+  Impl(asio::io_context& context, int stream) : io(context), fd(stream), ready(context) {}
 
   void open() {
     struct stat status {};
@@ -34,25 +35,26 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
     if (S_ISREG(status.st_mode)) {
       return;  // always ready; epoll would refuse it
     }
-    watched = true;
     is_socket = S_ISSOCK(status.st_mode);
-    // A description of our own may be non-blocking; that of the shell may not become so. Not every
-    // stream can be reopened: a socket never, a pipe or terminal of another user (sudo) neither.
-    // Then a duplicate is watched. A socket takes a flag with each write; the others are written to
-    // only after poll() says so, and no more than POSIX promises to take then.
-    Fd own(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
-                  O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    non_blocking = static_cast<bool>(own);
-    if (!own) {
-      own.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    // A description of our own may be non-blocking; that of the shell, which workers may have as
+    // well, may not become so. Not every stream can be reopened: a socket never, a pipe or terminal
+    // of another user (sudo) neither. Then a duplicate is written to: a socket takes a flag with
+    // each write; the others get only what POSIX promises to be taken once poll() says so.
+    target.reset(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+                        O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    non_blocking = static_cast<bool>(target);
+    if (!target) {
+      target.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     }
-    boost::system::error_code error;
-    ready.assign(own.get(), error);
-    if (error) {
-      watched = false;  // something that epoll refuses, such as /dev/null: always ready
-      return;
+    // Asio makes whatever it watches non-blocking. So it watches an epoll instance, and that one
+    // watches the stream.
+    Fd watch(::epoll_create1(EPOLL_CLOEXEC));
+    epoll_event nothing_yet{};
+    if (::epoll_ctl(watch.get(), EPOLL_CTL_ADD, target.get(), &nothing_yet) != 0) {
+      return;  // a stream that epoll refuses, such as /dev/null: always ready
     }
-    (void)own.release();
+    watched = true;
+    ready.assign(watch.release());
   }
 
   /// Bytes taken; 0: not now; -1: never.
@@ -60,28 +62,28 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
     if (!watched) {
       return keep_trying(fd, bytes);
     }
-    const int target = ready.native_handle();
     if (is_socket) {
-      return not_now_is_0(::send(target, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+      return not_now_is_0(
+          ::send(target.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     }
     if (non_blocking) {
-      return not_now_is_0(::write(target, bytes.data(), bytes.size()));
+      return not_now_is_0(::write(target.get(), bytes.data(), bytes.size()));
     }
-    pollfd can_write{target, POLLOUT, 0};
+    pollfd can_write{target.get(), POLLOUT, 0};
     if (::poll(&can_write, 1, 0) <= 0) {
       return 0;
     }
-    return keep_trying(target, bytes.substr(0, PIPE_BUF));
+    return keep_trying(target.get(), bytes.substr(0, PIPE_BUF));
   }
 
   static ssize_t not_now_is_0(ssize_t taken) {
     return taken >= 0 ? taken : (errno == EAGAIN || errno == EINTR ? 0 : -1);
   }
 
-  static ssize_t keep_trying(int target, std::string_view bytes) {
+  static ssize_t keep_trying(int stream, std::string_view bytes) {
     ssize_t taken = 0;
     do {
-      taken = ::write(target, bytes.data(), bytes.size());
+      taken = ::write(stream, bytes.data(), bytes.size());
     } while (taken < 0 && errno == EINTR);
     return taken;
   }
@@ -110,7 +112,11 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
       return;
     }
     armed = true;
-    ready.async_wait(asio::posix::stream_descriptor::wait_write,
+    // Once: nobody wants to be woken by a stream that is ready while nothing waits.
+    epoll_event writable{};
+    writable.events = EPOLLOUT | EPOLLONESHOT;
+    ::epoll_ctl(ready.native_handle(), EPOLL_CTL_MOD, target.get(), &writable);
+    ready.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](boost::system::error_code error) {
                        self->armed = false;
                        if (error == asio::error::operation_aborted) {
@@ -139,10 +145,11 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
 
   asio::io_context& io;
   int fd;
-  asio::posix::stream_descriptor ready;
-  bool watched = false;  // by epoll
+  Fd target;                             // another descriptor of the same stream
+  asio::posix::stream_descriptor ready;  // an epoll instance that watches `target`
+  bool watched = false;
   bool is_socket = false;
-  bool non_blocking = false;  // `ready` is a description of our own
+  bool non_blocking = false;  // `target` is a description of our own
   bool broken = false;
   bool armed = false;
   std::string waiting;
