@@ -2,7 +2,6 @@
 // given the same reports and comes to the same answer, so nobody has to be asked.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +17,11 @@ namespace ddp {
 struct Candidate {
   std::uint64_t number = 0;
   std::uint64_t digest = 0;
-  friend auto operator<=>(const Candidate&, const Candidate&) = default;
+  friend bool operator==(const Candidate&, const Candidate&) = default;
+  /// Older before newer.
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return a.number != b.number ? a.number < b.number : a.digest < b.digest;
+  }
 };
 
 /// What one rank found at the snapshot path.

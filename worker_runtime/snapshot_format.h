@@ -19,20 +19,15 @@
 #include <vector>
 
 #include "ddp/snapshot.h"
-#include "ddp/tensor.h"
 #include "rendezvous/base/result.h"
+#include "worker_runtime/snapshot_tensors.h"
 
 namespace ddp {
 
-using ddprun::Result;
-
-inline constexpr char kTensorsFile[] = "tensors.safetensors";
 inline constexpr char kStateFile[] = "state.json";
 inline constexpr char kManifestFile[] = "manifest.json";
 /// Bound of what is read before its checksum is known: far above what a state needs.
 inline constexpr std::size_t kSmallFileBytesMax = std::size_t{16} << 20;
-/// Bound of a safetensors header; the reference reader has the same.
-inline constexpr std::size_t kTensorHeaderBytesMax = 100'000'000;
 
 /// XXH3 of 64 bits with seed 0, over bytes that may come in pieces.
 class Checksum {
@@ -54,22 +49,6 @@ std::uint64_t checksum(std::span<const std::byte> bytes);
 std::string to_hex(std::uint64_t value);
 
 std::span<const std::byte> bytes_of(std::string_view text);
-
-/// A tensor's description, and where its bytes lie in the file.
-struct TensorPlace {
-  std::string name;
-  DType dtype = DType::f32;
-  Shape shape;
-  std::size_t first_byte = 0;  ///< from the start of the file
-  std::size_t byte_count = 0;
-};
-
-/// The first part of tensors.safetensors; the tensors' bytes follow it in the order given, without
-/// gaps. Its length is a multiple of 8, so the data is aligned.
-std::string encode_tensor_header(std::span<const NamedTensor> tensors);
-/// The places of all tensors of a whole file, in file order. An Error says what is wrong: a length
-/// beyond the file, JSON that is none, a type we do not have, gaps, overlaps or bytes left over.
-Result<std::vector<TensorPlace>> decode_tensor_header(std::span<const std::byte> file);
 
 std::string encode_state(const SnapshotState& state);
 Result<SnapshotState> decode_state(std::string_view json);
