@@ -99,15 +99,16 @@ class Pattern {
   std::string bytes_ = std::string(kPeriod, '\0');
 };
 
-/// A process that appends `size` bytes of the pattern to a file, as fast as it can.
-pid_t start_writer(const std::string& path, const Pattern& pattern, std::size_t size) {
+/// A process that appends the pattern from `begin` to `end` to a file, as fast as it can.
+pid_t start_writer(const std::string& path, const Pattern& pattern, std::size_t begin,
+                   std::size_t end) {
   const pid_t pid = ::fork();
   if (pid != 0) {
     return pid;
   }
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  for (std::size_t at = 0; at < size;) {
-    const auto piece = pattern.piece(at, std::min<std::size_t>(size - at, 64 * 1024));
+  for (std::size_t at = begin; at < end;) {
+    const auto piece = pattern.piece(at, std::min<std::size_t>(end - at, 64 * 1024));
     const ssize_t written = ::write(file, piece.data(), piece.size());
     if (written < 0) {
       ::_exit(1);
@@ -211,7 +212,7 @@ TEST_CASE("a last line without newline gets its prefix and no newline", "[agent]
   CHECK(shown == "[default0]:one\n[default0]:two");
 }
 
-TEST_CASE("a worker that writes 200 MB at full speed loses nothing and holds up nobody",
+TEST_CASE("200 MB, half of them written at full speed meanwhile, lose nothing and hold up nobody",
           "[agent]") {
   constexpr std::size_t kSize = 200'000'000;
   const TempDir dir;
@@ -224,6 +225,8 @@ TEST_CASE("a worker that writes 200 MB at full speed loses nothing and holds up 
     same = same && pattern.matches(taken, bytes);
     taken += bytes.size();
   };
+  // Half of it lies there already: as much as one could want to read in one turn.
+  check_exit(start_writer(dir.file("log"), pattern, 0, kSize / 2));
   REQUIRE(follower->follow(dir.file("log"), {take, {}, nullptr}).has_value());
 
   // The agent's other duties, once as a handler in the queue and once as a timer.
@@ -256,7 +259,7 @@ TEST_CASE("a worker that writes 200 MB at full speed loses nothing and holds up 
   tick();
 
   const auto begin = Clock::now();
-  const pid_t writer = start_writer(dir.file("log"), pattern, kSize);
+  const pid_t writer = start_writer(dir.file("log"), pattern, kSize / 2, kSize);
   CHECK(run_until(io, [&] { return taken == kSize; }));
   check_exit(writer);
   const std::chrono::duration<double> seconds = Clock::now() - begin;
@@ -297,7 +300,7 @@ TEST_CASE("a blocked console makes its file wait and no other, and loses nothing
               .has_value());
   Got free;
   REQUIRE(follower->follow(dir.file("free"), free.sink()).has_value());
-  check_exit(start_writer(dir.file("slow"), pattern, kSize));
+  check_exit(start_writer(dir.file("slow"), pattern, 0, kSize));
   CHECK(run_until(io, [&] { return console.full(); }));
   bool done = false;
   for (int i = 1; i <= 100; ++i) {
@@ -384,7 +387,7 @@ TEST_CASE("many files at once each keep their own bytes in order", "[agent]") {
                 .has_value());
   }
   for (int i = 0; i < kFiles; ++i) {
-    writers.push_back(start_writer(dir.file(std::to_string(i)), pattern, kSize));
+    writers.push_back(start_writer(dir.file(std::to_string(i)), pattern, 0, kSize));
   }
   CHECK(run_until(io, [&] {
     return std::all_of(taken.begin(), taken.end(), [](auto size) { return size == kSize; });
