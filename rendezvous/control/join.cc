@@ -449,7 +449,7 @@ void JoinAttemptDeleter::operator()(JoinAttempt* attempt) const {
     attempt->state->done = nullptr;
     attempt->state->cancel_all();
   }
-  delete attempt;
+  delete attempt;  // allowed: the deleter of JoinHandle, its one owner
 }
 
 JoinHandle join_endpoint(asio::io_context& io, JoinRequest request,

@@ -58,10 +58,11 @@ std::string after(const std::string& text, const std::string& mark) {
 
 }  // namespace
 
+// In an argument $$ stands for one $ (worker_contract_test.cc).
 TEST_CASE("every node names the same cause, with its signal and its last line of stderr") {
   ShellJob job(2, 2,
                "echo \"rank $RANK speaks\" >&2; if [ $RANK = 2 ]; then echo 'the disk is on fire' "
-               ">&2; kill -SEGV $$; fi; exec sleep 1000");
+               ">&2; kill -SEGV $$$$; fi; exec sleep 1000");
   for (auto& node : job.nodes) {
     const int code = node->exit_code();
     INFO(job.report());
@@ -84,7 +85,7 @@ TEST_CASE("exit code 9 and SIGKILL are never confused") {
   CHECK(exits.nodes[0]->exit_code() == 1);
   CHECK(after(exits.nodes[0]->err(), "Root Cause").find("9 (pid: ") != std::string::npos);
   CHECK(exits.nodes[0]->err().find("SIGKILL") == std::string::npos);
-  ShellJob killed(1, 1, "kill -9 $$");
+  ShellJob killed(1, 1, "kill -9 $$$$");
   CHECK(killed.nodes[0]->exit_code() == 1);
   CHECK(after(killed.nodes[0]->err(), "Root Cause").find("-9 (pid: ") != std::string::npos);
   CHECK(killed.nodes[0]->err().find("SIGKILL") != std::string::npos);

@@ -86,7 +86,7 @@ TEST_CASE("a teed worker that writes as fast as it can loses nothing, and binary
   CHECK(console.compare(0, prefix.size() + 3, prefix + "xxx") == 0);
 }
 
-TEST_CASE("--log-dir /dev/null makes no file") {
+TEST_CASE("a log directory of /dev/null makes no file") {
   const auto job = run({.argv = {"ddprun", "--standalone", "--log-dir", "/dev/null", "sh", "-c",
                                  "echo \"file='$TORCHELASTIC_ERROR_FILE'\""}});
   CHECK(job.exit_code == 0);
@@ -96,8 +96,8 @@ TEST_CASE("--log-dir /dev/null makes no file") {
 TEST_CASE("an existing attempt of another run is left alone") {
   const TempDir dir;
   for (int i = 0; i < 2; ++i) {
-    CHECK(run({.argv = {"ddprun", "--standalone", "--rdzv-id", "same", "--log-dir",
-                        dir.file("logs"), "-r", "3", "echo", "text"}})
+    CHECK(run({.argv = {"ddprun", "--rdzv-id", "same", "--log-dir", dir.file("logs"), "-r", "3",
+                        "echo", "text"}})
               .exit_code == 0);
   }
   int runs = 0;

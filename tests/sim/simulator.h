@@ -18,7 +18,7 @@
 
 namespace ddprun::sim {
 
-using namespace std::chrono_literals;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 using Duration = std::chrono::nanoseconds;
 
 /// Rates are per agent and simulated second, until `faults_until`.

@@ -223,7 +223,7 @@ TEST_CASE("a map speaks only of the ranks that it names", "[agent]") {
   CHECK(layout->worker(spec, third, 3).error_file == dir3 + "3/error.json");
 }
 
-TEST_CASE("--log-dir /dev/null makes no file and shows what is teed", "[agent]") {
+TEST_CASE("a log directory of /dev/null makes no file and shows what is teed", "[agent]") {
   LogSpec spec = spec_in("/dev/null");
   const auto layout = LogLayout::create(spec, "job");
   REQUIRE(layout.has_value());

@@ -11,7 +11,7 @@
 
 namespace ddprun::story {
 
-using namespace std::chrono_literals;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 inline MembershipOptions fixed(int nodes, int max_restarts = 3) {
   return {"job", nodes, nodes, max_restarts, 600s, 30s};
