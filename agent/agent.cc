@@ -163,7 +163,7 @@ class Agent {
     orders.finish = [this](const JobSummary& summary) { end(summary); };
     orders.waiting = [this](const std::string& line) { log_->warn("{}", line); };
     orders.rejected = [this](const Error& why) { end(why); };
-    orders.lost = [this](const Error& why) { end(why); };
+    orders.lost = [this](const Error& why) { fence(why); };
     client_ = CoordinatorClient::create(io_, std::move(connection), greeted, node_,
                                         spec_.heartbeat_timeout, std::move(orders), log_);
   }
@@ -206,6 +206,7 @@ class Agent {
     log_->info("got {}", signal_name(number));
     if (std::exchange(stop_asked_, true)) {
       // The second one means now: nobody is waited for, not even the coordinator.
+      stop_asked_twice_ = true;
       JobSummary stopped;
       stopped.verdict = Verdict::stopped;
       stopped.stop_signal = number;
@@ -322,24 +323,40 @@ class Agent {
     apply(group_.handle(group::StopOrdered{SIGTERM}));
   }
 
+  /// Without its coordinator this node must be quiet before the others can be assigned a new world:
+  /// the client gives up a tenth of the heartbeat timeout earlier than the coordinator does.
+  void fence(const Error& why) {
+    log_->error("{}", why.sentence());
+    end(why);
+    if (group_.running_workers() > 0) {
+      deadline_.expires_after(std::min(spec_.shutdown_timeout, spec_.heartbeat_timeout / 10));
+      deadline_.async_wait([this](boost::system::error_code error) {
+        if (!error) {
+          apply(group_.handle(group::DeadlinePassed{}));
+        }
+      });
+    }
+  }
+
   void wind_down_when_idle() {
     if (!outcome_ || winding_down_ || group_.running_workers() > 0) {
       return;
     }
     if (attempt_) {
-      retire_attempt();  // comes back here when its logs are shown
-      if (!retired_.empty()) {
-        return;
-      }
+      retire_attempt();  // comes back here when its logs are shown, maybe at once
     }
-    if (!retired_.empty()) {
+    if (winding_down_ || !(retired_.empty() || stop_is_urgent())) {
       return;
     }
     winding_down_ = true;
     (void)kill_descendants({}, kDescendantsBound);
+    if (stop_is_urgent()) {
+      io_.stop();  // not even a console that nobody reads may hold us
+      return;
+    }
     out_.on_flushed([this] {
       err_.on_flushed([this] {
-        if (coordinator_ && !coordinator_->drained() && !stop_is_urgent()) {
+        if (coordinator_ && *outcome_ && !coordinator_->drained()) {
           coordinator_->on_drained([this] { io_.stop(); });
         } else {
           io_.stop();
@@ -348,10 +365,8 @@ class Agent {
     });
   }
 
-  /// A second signal, or a coordinator that could not end the job: nobody is told in order.
-  [[nodiscard]] bool stop_is_urgent() const {
-    return !*outcome_ || (stop_asked_ && (*outcome_)->attempts == 0);
-  }
+  /// After a second signal nobody is waited for.
+  [[nodiscard]] bool stop_is_urgent() const { return stop_asked_twice_; }
 
   const JobSpec& spec_;
   LogLayout layout_;
@@ -371,6 +386,7 @@ class Agent {
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
   bool stop_asked_ = false;
+  bool stop_asked_twice_ = false;
   bool winding_down_ = false;
   std::optional<Result<JobSummary>> outcome_;
 };

@@ -85,7 +85,9 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   put(env::kMasterPort, world.master_port);
   // Restarts, not attempts: scripts compare it with TORCHELASTIC_MAX_RESTARTS, and a change of
   // membership makes an attempt without using up a restart.
-  put(env::kRestartCount, world.restarts_used);
+  // The attempt, job-wide and never reused: it names logs, stores and snapshots alike. Torchrun's
+  // count is local to each agent, and its nodes disagree after a while (field I-10).
+  put(env::kRestartCount, number(world.attempt));
   put(env::kMaxRestarts, spec.max_restarts);
   v[env::kRunId] = spec.job_id;
   const auto unshared = v.find(env::kDisableSharedStore);

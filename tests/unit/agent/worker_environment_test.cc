@@ -29,7 +29,8 @@ World world() {
   world.world_size = 9;
   world.role_base_rank = 2;
   world.role_world_size = 7;
-  world.restarts_used = 3;
+  world.attempt = AttemptNumber{3};
+  world.restarts_used = 2;
   world.master_addr = "10.0.0.1";
   world.master_port = 41234;
   return world;
