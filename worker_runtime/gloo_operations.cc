@@ -1,11 +1,5 @@
 #include "worker_runtime/gloo_operations.h"
 
-#include <gloo/allgather.h>
-#include <gloo/allreduce.h>
-#include <gloo/alltoall.h>
-#include <gloo/barrier.h>
-#include <gloo/broadcast.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -14,7 +8,7 @@
 namespace ddp {
 namespace {
 
-using Reduce = gloo::AllreduceOptions::Func;
+using Reduce = std::function<void(void*, const void*, const void*, std::size_t)>;
 
 /// c[i] = a[i] op b[i]; c may be a or b. avg sums; the division comes last.
 template <class T>
@@ -75,89 +69,197 @@ void divide(const Tensor& tensor, int divisor) {
   });
 }
 
-// Gloo's options are templates over the element type only to learn its size: bytes do, except where
-// elements are combined.
-auto bytes_of(const Tensor& tensor) {
-  return static_cast<std::uint8_t*>(tensor.raw());
-}
+/// One collective on its way. The algorithms below move bytes in a pattern that depends on ranks
+/// and sizes alone, and combine elements in a fixed order: results never depend on who came first.
+struct Run {
+  const Operation& operation;
+  const std::shared_ptr<gloo::Context>& context;
+  TransferBoard& board;
+  Transfer::Deadline deadline;
 
-template <class Options>
-Options options_for(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                    std::chrono::milliseconds timeout) {
-  Options options(context);
-  options.setTag(static_cast<std::uint32_t>(operation.sequence));
-  options.setTimeout(timeout);
-  return options;
-}
-
-void all_reduce(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                std::chrono::milliseconds timeout) {
-  auto options = options_for<gloo::AllreduceOptions>(operation, context, timeout);
-  // A ring: each part is summed up by ranks in a fixed order and then handed on, so every rank has
-  // the same bits.
-  options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-  const Tensor& tensor = operation.output;
-  with_type(tensor.dtype(), [&](auto* type) {
-    options.setOutput(static_cast<decltype(type)>(tensor.raw()), tensor.size());
-  });
-  options.setReduceFunction(reduction(tensor.dtype(), operation.op));
-  gloo::allreduce(options);
-  if (operation.op == ReduceOp::avg) {
-    divide(tensor, context->size);
+  [[nodiscard]] int rank() const { return context->rank; }
+  [[nodiscard]] int size() const { return context->size; }
+  [[nodiscard]] int beyond(int distance) const { return (rank() + distance + size()) % size(); }
+  /// Unique between two ranks: messages use other prefixes, and every collective its sequence.
+  [[nodiscard]] std::uint64_t slot(int step = 0) const {
+    constexpr std::uint64_t kCollectivePrefix = std::uint64_t{0x41} << 56;
+    return kCollectivePrefix | (operation.sequence & 0xffffffffU) << 16 |
+           static_cast<std::uint16_t>(step);
   }
+  [[nodiscard]] Transfer transfer(const Tensor& tensor) const {
+    return Transfer(board, context, tensor.raw(), tensor.size_bytes());
+  }
+};
+
+/// Tensors up to this size go to every other rank directly: one exchange instead of a ring's
+/// 2 (n - 1), which is what counts for small ones. In a large world the n^2 messages would.
+constexpr std::size_t kDirectBytesMax = 64UL * 1024;
+constexpr int kDirectRanksMax = 16;
+
+/// Everybody's tensor, in rank order, on every rank. `own` is this rank's.
+void exchange_all(const Run& run, const Tensor& own, const Tensor& all) {
+  const std::size_t bytes = own.size_bytes();
+  Transfer out = run.transfer(own);
+  Transfer in = run.transfer(all);
+  for (int distance = 1; distance < run.size(); ++distance) {
+    const int peer = run.beyond(-distance);
+    in.recv(peer, run.slot(), static_cast<std::size_t>(peer) * bytes, bytes);
+  }
+  for (int distance = 1; distance < run.size(); ++distance) {
+    out.send(run.beyond(distance), run.slot(), 0, bytes);
+  }
+  in.wait(run.deadline);
+  out.wait(run.deadline);
+  all.view(static_cast<std::size_t>(run.rank()) * own.size(), own.size()).copy_from(own);
 }
 
-/// Every rank sends each other one its part; then each adds up its own in rank order. As much
-/// traffic as a ring, and results that do not depend on who came first.
-void reduce_scatter(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                    std::chrono::milliseconds timeout) {
-  const Tensor& result = operation.output;
-  const Tensor parts =
-      Tensor::empty({static_cast<std::int64_t>(operation.input.size())}, result.dtype());
-  auto options = options_for<gloo::AlltoallOptions>(operation, context, timeout);
-  options.setInput(bytes_of(operation.input), operation.input.size_bytes());
-  options.setOutput(bytes_of(parts), parts.size_bytes());
-  gloo::alltoall(options);
+/// result = parts[0] op parts[1] op ..., in rank order.
+void combine(const Run& run, const Tensor& parts, const Tensor& result) {
+  const Reduce reduce = reduction(result.dtype(), run.operation.op);
   result.copy_from(parts.view(0, result.size()));
-  const Reduce reduce = reduction(result.dtype(), operation.op);
-  for (int rank = 1; rank < context->size; ++rank) {
+  for (int rank = 1; rank < run.size(); ++rank) {
     const Tensor part = parts.view(static_cast<std::size_t>(rank) * result.size(), result.size());
     reduce(result.raw(), result.raw(), part.raw(), result.size());
   }
-  if (operation.op == ReduceOp::avg) {
-    divide(result, context->size);
+}
+
+/// A ring: reduce-scatter, then all-gather. Each chunk is summed up along a fixed way round, by one
+/// rank at a time, and then handed on: every rank has the same bits.
+void ring_all_reduce(const Run& run) {
+  const Tensor& tensor = run.operation.output;
+  const int n = run.size();
+  const std::size_t width = size_of(tensor.dtype());
+  const std::size_t chunk =
+      (tensor.size() + static_cast<std::size_t>(n) - 1) / static_cast<std::size_t>(n);
+  const auto begin = [&](int index) {
+    return std::min(static_cast<std::size_t>((index + n) % n) * chunk, tensor.size());
+  };
+  const auto count = [&](int index) { return std::min(chunk, tensor.size() - begin(index)); };
+  const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(chunk)}, tensor.dtype());
+  const Reduce reduce = reduction(tensor.dtype(), run.operation.op);
+  Transfer whole = run.transfer(tensor);
+  Transfer incoming = run.transfer(scratch);
+  int step = 0;
+  for (int s = 0; s < n - 1; ++s, ++step) {
+    const int out = run.rank() - s;
+    const int in = run.rank() - s - 1;
+    if (count(in) > 0) {
+      incoming.recv(run.beyond(-1), run.slot(step), 0, count(in) * width);
+    }
+    if (count(out) > 0) {
+      whole.send(run.beyond(1), run.slot(step), begin(out) * width, count(out) * width);
+    }
+    incoming.wait(run.deadline);
+    auto* target = static_cast<std::uint8_t*>(tensor.raw()) + begin(in) * width;
+    reduce(target, target, scratch.raw(), count(in));
+    whole.wait(run.deadline);
+  }
+  for (int s = 0; s < n - 1; ++s, ++step) {
+    const int out = run.rank() + 1 - s;
+    const int in = run.rank() - s;
+    if (count(in) > 0) {
+      whole.recv(run.beyond(-1), run.slot(step), begin(in) * width, count(in) * width);
+    }
+    if (count(out) > 0) {
+      whole.send(run.beyond(1), run.slot(step), begin(out) * width, count(out) * width);
+    }
+    whole.wait(run.deadline);
+  }
+}
+
+void all_reduce(const Run& run) {
+  const Tensor& tensor = run.operation.output;
+  if (tensor.size_bytes() <= kDirectBytesMax && run.size() <= kDirectRanksMax) {
+    const Tensor parts =
+        Tensor::empty({static_cast<std::int64_t>(tensor.size()) * run.size()}, tensor.dtype());
+    exchange_all(run, tensor, parts);
+    combine(run, parts, tensor);
+  } else {
+    ring_all_reduce(run);
+  }
+  if (run.operation.op == ReduceOp::avg) {
+    divide(tensor, run.size());
+  }
+}
+
+/// A binomial tree below the root: log2(n) rounds.
+void broadcast(const Run& run) {
+  const Tensor& tensor = run.operation.output;
+  const int root = run.operation.peer;
+  const int place = (run.rank() - root + run.size()) % run.size();  // the root's is 0
+  Transfer transfer = run.transfer(tensor);
+  int reach = 1;  // ranks below this one's place that have it when its turn comes
+  while (reach <= place) {
+    reach *= 2;
+  }
+  if (place > 0) {
+    const int parent = (place - reach / 2 + root) % run.size();
+    transfer.recv(parent, run.slot(), 0, tensor.size_bytes());
+    transfer.wait(run.deadline);
+  }
+  for (; place + reach < run.size(); reach *= 2) {
+    transfer.send((place + reach + root) % run.size(), run.slot(), 0, tensor.size_bytes());
+  }
+  transfer.wait(run.deadline);
+}
+
+/// Every rank sends each other one its part; then each adds up its own in rank order.
+void reduce_scatter(const Run& run) {
+  const Tensor& result = run.operation.output;
+  const Tensor& input = run.operation.input;
+  const std::size_t bytes = result.size_bytes();
+  const Tensor parts = Tensor::empty({static_cast<std::int64_t>(input.size())}, result.dtype());
+  Transfer out = run.transfer(input);
+  Transfer in = run.transfer(parts);
+  for (int distance = 1; distance < run.size(); ++distance) {
+    const int from = run.beyond(-distance);
+    in.recv(from, run.slot(), static_cast<std::size_t>(from) * bytes, bytes);
+  }
+  for (int distance = 1; distance < run.size(); ++distance) {
+    const int to = run.beyond(distance);
+    out.send(to, run.slot(), static_cast<std::size_t>(to) * bytes, bytes);
+  }
+  in.wait(run.deadline);
+  out.wait(run.deadline);
+  const std::size_t own = static_cast<std::size_t>(run.rank()) * result.size();
+  parts.view(own, result.size()).copy_from(input.view(own, result.size()));
+  combine(run, parts, result);
+  if (run.operation.op == ReduceOp::avg) {
+    divide(result, run.size());
+  }
+}
+
+/// Dissemination: after round k every rank knows of 2^(k+1) others.
+void barrier(const Run& run) {
+  std::uint8_t token[2] = {};
+  Transfer transfer(run.board, run.context, token, sizeof token);
+  int step = 0;
+  for (int distance = 1; distance < run.size(); distance *= 2, ++step) {
+    transfer.recv(run.beyond(-distance), run.slot(step), 1, 1);
+    transfer.send(run.beyond(distance), run.slot(step), 0, 1);
+    transfer.wait(run.deadline);
   }
 }
 
 }  // namespace
 
 void run_on_gloo(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                 std::chrono::milliseconds timeout) {
-  const Tensor& output = operation.output;
-  if (operation.kind != Operation::Kind::barrier && output.size() == 0) {
+                 TransferBoard& board, std::chrono::milliseconds timeout) {
+  if (operation.kind != Operation::Kind::barrier && operation.output.size() == 0) {
     return;  // the same on every rank: nothing to send
   }
+  const Run run{operation, context, board, std::chrono::steady_clock::now() + timeout};
   switch (operation.kind) {
     case Operation::Kind::all_reduce:
-      return all_reduce(operation, context, timeout);
-    case Operation::Kind::broadcast: {
-      auto options = options_for<gloo::BroadcastOptions>(operation, context, timeout);
-      options.setRoot(operation.peer);
-      options.setOutput(bytes_of(output), output.size_bytes());
-      return gloo::broadcast(options);
-    }
-    case Operation::Kind::all_gather: {
-      auto options = options_for<gloo::AllgatherOptions>(operation, context, timeout);
-      options.setInput(bytes_of(operation.input), operation.input.size_bytes());
-      options.setOutput(bytes_of(output), output.size_bytes());
-      return gloo::allgather(options);
-    }
+      return all_reduce(run);
+    case Operation::Kind::broadcast:
+      return broadcast(run);
+    case Operation::Kind::all_gather:
+      return exchange_all(run, operation.input, operation.output);
     case Operation::Kind::reduce_scatter:
-      return reduce_scatter(operation, context, timeout);
-    case Operation::Kind::barrier: {
-      auto options = options_for<gloo::BarrierOptions>(operation, context, timeout);
-      return gloo::barrier(options);
-    }
+      return reduce_scatter(run);
+    case Operation::Kind::barrier:
+      return barrier(run);
     case Operation::Kind::send:
     case Operation::Kind::recv:
       break;  // messages are posted, not run

@@ -1,21 +1,18 @@
-// The collectives, as calls to Gloo. Blocking; throws what Gloo throws.
+// The collectives over Gloo's connections. Blocking; throws what Gloo throws.
 #pragma once
 
 #include <chrono>
 #include <memory>
 
+#include "worker_runtime/gloo_transfer.h"
 #include "worker_runtime/operation.h"
-
-namespace gloo {
-class Context;
-}
 
 namespace ddp {
 
 /// Runs one collective (never a message) to its end. `operation.sequence` is its tag, so it must be
 /// the same on every rank.
 void run_on_gloo(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                 std::chrono::milliseconds timeout);
+                 TransferBoard& board, std::chrono::milliseconds timeout);
 
 /// True for Gloo's ways to say that a timeout passed; everything else is a broken connection.
 bool is_gloo_timeout(const std::exception& error);

@@ -1,8 +1,5 @@
 #include "worker_runtime/gloo_process_group.h"
 
-#include <gloo/context.h>
-#include <gloo/transport/unbound_buffer.h>
-
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -13,6 +10,7 @@
 
 #include "ddp/error.h"
 #include "worker_runtime/gloo_operations.h"
+#include "worker_runtime/gloo_transfer.h"
 #include "worker_runtime/operation.h"
 
 namespace ddp {
@@ -32,6 +30,7 @@ class Shared {
 
   const milliseconds timeout;
   const int rank;
+  TransferBoard board;
 
   /// Empty once the group is gone.
   std::shared_ptr<gloo::Context> context() {
@@ -66,7 +65,8 @@ class Shared {
   void on_loss() {
     const std::lock_guard lock(mesh_mutex_);
     if (mesh_) {
-      mesh_->abort();
+      board.abort();   // whoever waits here
+      mesh_->abort();  // closes the connections: whoever waits for us
     }
   }
 
@@ -178,11 +178,12 @@ class Message : public Work::State {
     constexpr std::uint64_t kMessagePrefix = std::uint64_t{0x40} << 56;
     const std::uint64_t slot = kMessagePrefix | static_cast<std::uint32_t>(operation_.tag);
     try {
-      buffer_ = context->createUnboundBuffer(tensor.raw(), tensor.size_bytes());
+      transfer_ =
+          std::make_unique<Transfer>(shared_->board, context, tensor.raw(), tensor.size_bytes());
       if (sends) {
-        buffer_->send(operation_.peer, slot);
+        transfer_->send(operation_.peer, slot, 0, tensor.size_bytes());
       } else {
-        buffer_->recv(operation_.peer, slot);
+        transfer_->recv(operation_.peer, slot, 0, tensor.size_bytes());
       }
     } catch (const std::exception& error) {
       std::rethrow_exception(shared_->fail(operation_, error));
@@ -215,14 +216,8 @@ class Message : public Work::State {
 
  private:
   void await() {
-    const auto left = std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now());
-    const milliseconds limit = std::max(left, milliseconds(1));  // 0 would mean for ever
     try {
-      if (operation_.kind == Operation::Kind::send) {
-        buffer_->waitSend(limit);
-      } else {
-        buffer_->waitRecv(limit);
-      }
+      transfer_->wait(deadline_);
     } catch (const std::exception& error) {
       error_ = shared_->fail(operation_, error);
     }
@@ -231,7 +226,7 @@ class Message : public Work::State {
 
   void finish() {
     done_ = true;
-    buffer_.reset();
+    transfer_.reset();
     operation_.input = {};
     operation_.output = {};
   }
@@ -240,7 +235,7 @@ class Message : public Work::State {
   std::shared_ptr<Shared> shared_;
   steady_clock::time_point deadline_;
   mutable std::mutex mutex_;
-  std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  std::unique_ptr<Transfer> transfer_;
   bool done_ = false;
   std::exception_ptr error_;
 };
@@ -320,7 +315,7 @@ class GlooProcessGroup : public ProcessGroup {
       return refusal;
     }
     try {
-      run_on_gloo(operation, shared_->context(), shared_->timeout);
+      run_on_gloo(operation, shared_->context(), shared_->board, shared_->timeout);
       return nullptr;
     } catch (const std::exception& error) {
       return shared_->fail(operation, error);

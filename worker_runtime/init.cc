@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -102,6 +103,9 @@ Context init(const InitOptions& options) {
   if (options.timeout <= milliseconds(0) || options.connect_timeout <= milliseconds(0)) {
     throw InvalidArgument("the timeouts of init must be longer than nothing");
   }
+  // Gloo writes to connections whose other end may be gone: that must be an error of the write,
+  // which becomes PeerLost, and not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
   auto impl = std::make_unique<Context::Impl>();
   impl->world = *world;
   impl->progress = Progress::attach(std::getenv(ddprun::env::kProgressChannel));

@@ -231,7 +231,7 @@ milliseconds Connection::beat_interval() const {
   if (peer_timeout_.count() > 0) {
     shorter = std::min(shorter, peer_timeout_);
   }
-  return std::max(shorter / 3, milliseconds(1));
+  return std::max(shorter / 2, milliseconds(1));
 }
 
 milliseconds Connection::silence_max() const {

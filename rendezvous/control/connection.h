@@ -1,7 +1,7 @@
 // Connection: a stream of messages over one connected socket, with a heartbeat and a bounded write
 // queue. Used at both ends; internal to control.
 //
-// Liveness. The beating side (the agent) sends a Beat every third of the shorter of both timeouts,
+// Liveness. The beating side (the agent) sends a Beat every half of the shorter of both timeouts,
 // the other side answers each at once; each side takes the other for lost when nothing at all has
 // come for its own timeout. One timer a connection, re-armed only when it fires: an idle connection
 // costs its beats and nothing else. A socket pair has timeout 0: no beats, its end of file

@@ -69,7 +69,7 @@ struct Waiting {
 
 // Both ways.
 
-/// The agent sends one at least every third of the shorter timeout, the coordinator answers each
+/// The agent sends one at least every half of the shorter timeout, the coordinator answers each
 /// at once. `timeout` is the sender's: it takes a peer for lost after this long without a byte.
 struct Beat {
   std::chrono::milliseconds timeout{};
