@@ -168,7 +168,7 @@ Result<std::unique_ptr<Lifeline>> Lifeline::join(const std::string& host, std::u
                                                  int rank, int world_size, Deadline deadline) {
   Result<Fd> fd = connect_to(host, port, deadline);
   while (!fd && steady_clock::now() + kRetryPause < deadline) {
-    std::this_thread::sleep_for(kRetryPause);
+    std::this_thread::sleep_for(kRetryPause);  // allowed: no event tells of a port
     fd = connect_to(host, port, deadline);
   }
   if (!fd) {

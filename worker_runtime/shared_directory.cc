@@ -10,7 +10,7 @@ namespace ddp {
 namespace {
 
 std::string random_token() {
-  std::random_device random;
+  std::random_device random;  // allowed: a name nobody else has, not data
   std::string token;
   for (int i = 0; i < 8; ++i) {
     constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";

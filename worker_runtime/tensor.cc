@@ -34,7 +34,9 @@ std::shared_ptr<void> allocate(std::size_t bytes, Device device) {
   }
   const std::align_val_t alignment{kAlignment};
   void* data = ::operator new(bytes == 0 ? 1 : bytes, alignment);
-  return {data, [alignment](void* memory) { ::operator delete(memory, alignment); }};
+  return {data, [alignment](void* memory) {
+            ::operator delete(memory, alignment);  // allowed: the deleter of its one owner
+          }};
 }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device,

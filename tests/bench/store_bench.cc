@@ -143,6 +143,47 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Both clients, each with the server that it talks to.
+struct Bench {
+  StoreClient client;
+  Fd raw;
+  std::vector<Echo::Step> steps;
+  std::string bytes = std::string(4096, 'e');
+  std::array<char, 4096> answer{};
+
+  void store_operation() {
+    if (!client.set(kKey, kValue) || !client.get(kKey)) {
+      fail("the store failed");
+    }
+  }
+  void echo_operation() {
+    for (const auto& step : steps) {
+      if (::send(raw.get(), bytes.data(), step.request_bytes, MSG_NOSIGNAL) < 0) {
+        fail("the echo server failed");
+      }
+      for (std::size_t got = 0; got < step.reply_bytes;) {
+        const ssize_t size = ::recv(raw.get(), answer.data(), step.reply_bytes - got, 0);
+        if (size <= 0) {
+          fail("the echo server failed");
+        }
+        got += static_cast<std::size_t>(size);
+      }
+    }
+  }
+  void report() {
+    std::vector<double> ours;
+    std::vector<double> bare;
+    std::vector<double> ratios;
+    for (int round = 0; round < kRounds; ++round) {
+      ours.push_back(per_second([this] { store_operation(); }));
+      bare.push_back(per_second([this] { echo_operation(); }));
+      ratios.push_back(ours.back() / bare.back());
+    }
+    std::printf("{\"store_ops_per_s\": %.0f, \"echo_ops_per_s\": %.0f, \"ratio\": %.3f}\n",
+                median(ours), median(bare), median(ratios));
+  }
+};
+
 }  // namespace
 
 int main() {
@@ -182,38 +223,8 @@ int main() {
   if (!client) {
     fail(client.error().sentence());
   }
-  const Fd raw = connect_to(echo_port);
-  const std::string bytes(4096, 'e');
-  std::array<char, 4096> answer{};
-  const auto store_operation = [&] {
-    if (!client->set(kKey, kValue) || !client->get(kKey)) {
-      fail("the store failed");
-    }
-  };
-  const auto echo_operation = [&] {
-    for (const auto& step : steps) {
-      if (::send(raw.get(), bytes.data(), step.request_bytes, MSG_NOSIGNAL) < 0) {
-        fail("the echo server failed");
-      }
-      for (std::size_t got = 0; got < step.reply_bytes;) {
-        const ssize_t size = ::recv(raw.get(), answer.data(), step.reply_bytes - got, 0);
-        if (size <= 0) {
-          fail("the echo server failed");
-        }
-        got += static_cast<std::size_t>(size);
-      }
-    }
-  };
-  std::vector<double> ours;
-  std::vector<double> bare;
-  std::vector<double> ratios;
-  for (int round = 0; round < kRounds; ++round) {
-    ours.push_back(per_second(store_operation));
-    bare.push_back(per_second(echo_operation));
-    ratios.push_back(ours.back() / bare.back());
-  }
-  std::printf("{\"store_ops_per_s\": %.0f, \"echo_ops_per_s\": %.0f, \"ratio\": %.3f}\n",
-              median(ours), median(bare), median(ratios));
+  Bench bench{std::move(*client), connect_to(echo_port), steps};
+  bench.report();
   for (const pid_t pid : {store, echo}) {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
