@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ddp/export.h"
 #include "ddp/process_group.h"
 #include "ddp/tensor.h"
 #include "worker_runtime/peer_watch.h"
@@ -33,14 +34,17 @@ struct Operation {
   [[nodiscard]] bool is_message() const { return kind == Kind::send || kind == Kind::recv; }
 };
 
+// Exported for the GPU library, which is a backend too.
+
 /// "all_reduce", ...
-const char* name_of(Operation::Kind kind);
+DDP_EXPORT const char* name_of(Operation::Kind kind);
 /// "all_reduce #12 (f32[1000])": how an error names it.
-std::string to_text(const Operation& operation);
+DDP_EXPORT std::string to_text(const Operation& operation);
 
 /// The exceptions that backends throw for `operation`; the sentences are made here alone.
-std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss);
-std::exception_ptr timed_out(const Operation& operation, std::chrono::milliseconds timeout);
-std::exception_ptr aborted(const Operation& operation, const std::string& reason);
+DDP_EXPORT std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss);
+DDP_EXPORT std::exception_ptr timed_out(const Operation& operation,
+                                        std::chrono::milliseconds timeout);
+DDP_EXPORT std::exception_ptr aborted(const Operation& operation, const std::string& reason);
 
 }  // namespace ddp

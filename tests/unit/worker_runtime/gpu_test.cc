@@ -1,0 +1,78 @@
+// The GPU library. Where there is no GPU it must still load and say so; the rest skips.
+#include "worker_runtime/gpu.h"
+
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "ddp/tensor.h"
+#include "worker_runtime/alone_process_group.h"
+
+using namespace ddp;
+
+namespace {
+
+/// Null, after a clear line, where the machine has no GPU.
+Gpu* gpu_or_skip() {
+  std::string why_not;
+  Gpu* gpu = find_gpu(&why_not);
+  if (gpu == nullptr) {
+    WARN("skipped: no GPU here: " << why_not);
+  }
+  return gpu;
+}
+
+}  // namespace
+
+TEST_CASE("the GPU library loads without a driver and says why there is no GPU", "[gpu]") {
+  void* library = ::dlopen(DDPRUN_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  INFO((library == nullptr ? ::dlerror() : ""));
+  REQUIRE(library != nullptr);
+  auto* factory = reinterpret_cast<GpuFactory*>(::dlsym(library, kGpuFactoryName));
+  REQUIRE(factory != nullptr);
+  std::string why_not;
+  const Gpu* gpu = factory(&why_not);
+  CHECK((gpu != nullptr || !why_not.empty()));
+}
+
+TEST_CASE("tensors on a GPU are filled, divided and copied", "[gpu]") {
+  Gpu* gpu = gpu_or_skip();
+  if (gpu == nullptr) {
+    return;
+  }
+  const Tensor values = Tensor::empty({1000}, DType::f32, Device::cuda(0));
+  values.fill(6.0);
+  const Tensor divisor = Tensor::empty({1}, DType::f32, Device::cuda(0));
+  divisor.fill(4.0);
+  gpu->divide(values.raw(), values.size(), DType::f32, divisor.raw(), 0);
+  const Tensor host = Tensor::empty({1000}, DType::f32);
+  host.copy_from(values);
+  for (const float value : host.values<float>()) {
+    REQUIRE(value == 1.5F);
+  }
+  values.zero();
+  host.copy_from(values);
+  CHECK(host.values<float>()[999] == 0.0F);
+}
+
+TEST_CASE("NCCL with one rank reduces to the same values", "[gpu]") {
+  Gpu* gpu = gpu_or_skip();
+  if (gpu == nullptr) {
+    return;
+  }
+  auto group = gpu->connect_nccl({.device = 0,
+                                  .timeout = std::chrono::seconds(60),
+                                  .host = make_alone_process_group(),
+                                  .watch = nullptr});
+  const Tensor tensor = Tensor::empty({4096}, DType::f32, Device::cuda(0));
+  tensor.fill(3.0);
+  group->all_reduce(tensor);
+  group->broadcast(tensor, 0);
+  group->barrier();
+  const Tensor host = Tensor::empty({4096}, DType::f32);
+  host.copy_from(tensor);
+  CHECK(host.values<float>()[0] == 3.0F);
+  CHECK(host.values<float>()[4095] == 3.0F);
+}

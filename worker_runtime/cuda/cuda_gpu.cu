@@ -1,0 +1,140 @@
+// The Gpu that the runtime knows, over the CUDA runtime. All work is queued on the default stream.
+#include <memory>
+#include <new>
+
+#include "ddp/export.h"
+#include "worker_runtime/cuda/cuda_check.h"
+#include "worker_runtime/cuda/nccl_process_group.h"
+#include "worker_runtime/gpu.h"
+
+namespace ddp {
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+unsigned blocks_for(std::size_t count) {
+  return static_cast<unsigned>((count + kThreads - 1) / kThreads);
+}
+
+template <class T>
+__global__ void fill_kernel(T* data, std::size_t count, T value) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) {
+    data[i] = value;
+  }
+}
+
+/// The same arithmetic as on the CPU: divided in double, then rounded once.
+template <class T>
+__global__ void divide_kernel(T* values, std::size_t count, const T* divisor) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) {
+    const double by = static_cast<double>(*divisor);
+    values[i] = by == 0 ? T{0} : static_cast<T>(static_cast<double>(values[i]) / by);
+  }
+}
+
+template <class T>
+void fill_with(void* data, std::size_t count, double value) {
+  fill_kernel<<<blocks_for(count), kThreads>>>(static_cast<T*>(data), count, static_cast<T>(value));
+  check_cuda(cudaGetLastError());
+}
+
+template <class T>
+void divide_by(void* values, std::size_t count, const void* divisor) {
+  divide_kernel<<<blocks_for(count), kThreads>>>(static_cast<T*>(values), count,
+                                                 static_cast<const T*>(divisor));
+  check_cuda(cudaGetLastError());
+}
+
+class CudaGpu : public Gpu {
+ public:
+  int device_count() override {
+    int count = 0;
+    check_cuda(cudaGetDeviceCount(&count));
+    return count;
+  }
+  void select(int device) override { check_cuda(cudaSetDevice(device)); }
+
+  std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
+    select(device);
+    void* data = nullptr;
+    check_cuda(cudaMalloc(&data, bytes == 0 ? 1 : bytes));
+    return {data, [device](void* memory) {
+              cudaSetDevice(device);
+              cudaFree(memory);  // at the end of the process there may be no driver any more
+            }};
+  }
+
+  void copy(void* to, Device to_device, const void* from, Device from_device,
+            std::size_t bytes) override {
+    select(to_device.is_cuda() ? to_device.index : from_device.index);
+    // cudaMemcpy to or from pageable memory returns when it is done; between devices it does not
+    // need to, the default stream keeps the order.
+    check_cuda(to_device.is_cuda() && from_device.is_cuda()
+                   ? cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, nullptr)
+                   : cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  }
+
+  void zero(void* data, std::size_t bytes, int device) override {
+    select(device);
+    check_cuda(cudaMemsetAsync(data, 0, bytes, nullptr));
+  }
+
+  void fill(void* data, std::size_t count, DType dtype, double value, int device) override {
+    if (count == 0) {
+      return;
+    }
+    select(device);
+    switch (dtype) {
+      case DType::f32:
+        return fill_with<float>(data, count, value);
+      case DType::f64:
+        return fill_with<double>(data, count, value);
+      case DType::i32:
+        return fill_with<std::int32_t>(data, count, value);
+      case DType::i64:
+        return fill_with<std::int64_t>(data, count, value);
+      case DType::u8:
+        return fill_with<std::uint8_t>(data, count, value);
+    }
+  }
+
+  void divide(void* values, std::size_t count, DType dtype, const void* divisor,
+              int device) override {
+    if (count == 0) {
+      return;
+    }
+    select(device);
+    if (dtype == DType::f64) {
+      divide_by<double>(values, count, divisor);
+    } else {
+      divide_by<float>(values, count, divisor);
+    }
+  }
+
+  std::unique_ptr<ProcessGroup> connect_nccl(NcclSetup setup) override {
+    return make_nccl_process_group(std::move(setup));
+  }
+};
+
+}  // namespace
+
+/// The factory of gpu.h: null, with a reason, when there is no device to use.
+extern "C" DDP_EXPORT Gpu* ddprun_make_gpu(std::string* why_not) {
+  int driver = 0;
+  int count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    *why_not = "the NVIDIA driver does not answer";
+    return nullptr;
+  }
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    *why_not = error != cudaSuccess ? std::string(cudaGetErrorString(error)) : "no GPU is visible";
+    return nullptr;
+  }
+  static CudaGpu gpu;
+  return &gpu;
+}
+
+}  // namespace ddp
