@@ -1,6 +1,5 @@
 #include "rendezvous/store/key_space.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
@@ -107,7 +106,7 @@ void KeySpace::queue_push(std::string_view key, std::string_view value, Woken& w
   if (found == waiters_.end()) {
     return;
   }
-  const ConnectionId first = found->second.front();
+  const ConnectionId first = found->second.begin()->second;
   found->second.erase(found->second.begin());
   if (found->second.empty()) {
     waiters_.erase(found);
@@ -137,21 +136,38 @@ std::size_t KeySpace::queue_size(std::string_view key) const {
 
 bool KeySpace::wait(ConnectionId connection, const std::vector<std::string_view>& keys) {
   cancel_wait(connection);
-  Wait wait;
+  std::vector<std::string_view> missing;
   for (const auto key : keys) {
     if (!exists(key)) {
+      missing.push_back(key);
+    }
+  }
+  if (missing.empty()) {
+    return true;
+  }
+  register_wait(connection, missing);
+  return false;
+}
+
+void KeySpace::register_wait(ConnectionId connection,
+                             const std::vector<std::string_view>& missing) {
+  DDP_CHECK(!missing.empty(), "nobody waits for nothing");
+  DDP_CHECK(!waits_.contains(connection), "one wait per connection");
+  Wait wait;
+  wait.ticket = next_ticket_++;
+  for (const auto key : missing) {
+    auto found = waiters_.find(key);
+    if (found == waiters_.end()) {
+      found = waiters_.try_emplace(std::string(key)).first;
+    }
+    // A key named twice has this ticket already. It is created once, and a queue's element wakes
+    // one waiter once: counted twice, the wait would never end.
+    if (found->second.emplace(wait.ticket, connection).second) {
       wait.keys.emplace_back(key);
     }
   }
-  if (wait.keys.empty()) {
-    return true;
-  }
   wait.missing = wait.keys.size();
-  for (const auto& key : wait.keys) {
-    waiters_[key].push_back(connection);
-  }
-  waits_[connection] = std::move(wait);
-  return false;
+  waits_.emplace(connection, std::move(wait));
 }
 
 void KeySpace::cancel_wait(ConnectionId connection) {
@@ -161,7 +177,7 @@ void KeySpace::cancel_wait(ConnectionId connection) {
   }
   for (const auto& key : found->second.keys) {
     if (const auto waiters = waiters_.find(key); waiters != waiters_.end()) {
-      std::erase(waiters->second, connection);
+      waiters->second.erase(found->second.ticket);
       if (waiters->second.empty()) {
         waiters_.erase(waiters);
       }
@@ -183,13 +199,12 @@ std::optional<bool> KeySpace::barrier(ConnectionId connection, std::string_view 
     count = wrapping_add(*old, 1);
   }
   slot(key) = std::to_string(count);
+  cancel_wait(connection);
   if (count >= world_size) {
     created(key, woken);
     return true;
   }
-  cancel_wait(connection);
-  waits_[connection] = Wait{{std::string(key)}, 1};
-  waiters_[std::string(key)].push_back(connection);
+  register_wait(connection, {key});
   return false;
 }
 
@@ -198,9 +213,9 @@ void KeySpace::created(std::string_view key, Woken& woken) {
   if (found == waiters_.end()) {
     return;
   }
-  const std::vector<ConnectionId> all = std::move(found->second);
+  const auto all = std::move(found->second);
   waiters_.erase(found);
-  for (const ConnectionId connection : all) {
+  for (const auto& [ticket, connection] : all) {
     if (count_down(connection)) {
       woken.push_back(connection);
     }

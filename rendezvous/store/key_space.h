@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,14 +45,15 @@ class KeySpace {
   [[nodiscard]] std::size_t queue_size(std::string_view key) const;
 
   /// True: all keys are there, and nothing is remembered. False: the connection will be woken once
-  /// each key (each mention of it) has been created. A wait before this one is forgotten.
+  /// each key has been created; to name one twice changes nothing. A wait before this one is
+  /// forgotten.
   bool wait(ConnectionId connection, const std::vector<std::string_view>& keys);
   /// Forgets the connection's wait: CANCEL_WAIT, and the end of a connection.
   void cancel_wait(ConnectionId connection);
   [[nodiscard]] std::size_t waiting() const { return waits_.size(); }
 
-  /// Counts the caller in. True when world_size have come: all who wait on the key are woken, the
-  /// caller not among them. False: the caller waits. None as in add().
+  /// Counts the caller in; a wait it had is forgotten. True when world_size have come: all who wait
+  /// on the key are woken, the caller not among them. False: the caller waits. None as in add().
   std::optional<bool> barrier(ConnectionId connection, std::string_view key,
                               std::int64_t world_size, Woken& woken);
 
@@ -64,20 +66,24 @@ class KeySpace {
   };
   template <class T>
   using Map = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+  using Ticket = std::uint64_t;  // one per wait, growing: the order of registration
   struct Wait {
-    std::vector<std::string> keys;  // each missing mention
-    std::size_t missing = 0;
+    Ticket ticket = 0;
+    std::vector<std::string> keys;  // all that were missing at first, each once
+    std::size_t missing = 0;        // of these, so many still are
   };
 
   std::string& slot(std::string_view key);
   void created(std::string_view key, Woken& woken);
-  /// One mention less; true when that ended the wait.
+  void register_wait(ConnectionId connection, const std::vector<std::string_view>& missing);
+  /// One key less; true when that ended the wait.
   bool count_down(ConnectionId connection);
 
   Map<std::string> values_;
   Map<std::deque<std::string>> queues_;
-  Map<std::vector<ConnectionId>> waiters_;  // by key, in order of registration
+  Map<std::map<Ticket, ConnectionId>> waiters_;  // by key; never an empty inner map
   std::unordered_map<ConnectionId, Wait> waits_;
+  Ticket next_ticket_ = 0;
 };
 
 }  // namespace ddprun

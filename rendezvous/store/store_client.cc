@@ -1,8 +1,6 @@
 #include "rendezvous/store/store_client.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include <memory>
 
 #include "rendezvous/store/store_protocol.h"
+#include "rendezvous/store/tcp_connect.h"
 
 namespace ddprun {
 
@@ -21,24 +20,25 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// Milliseconds for poll(), rounded up; 0 when the deadline has passed.
-int poll_time(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
+/// A clock cannot be set to the end of time: longer timeouts mean a year, negative ones none.
+Clock::time_point after(StoreClient::Timeout timeout) {
+  using std::chrono::hours;
+  return Clock::now() +
+         std::clamp<StoreClient::Timeout>(timeout, StoreClient::Timeout(0), hours(24 * 365));
 }
 
-/// True when the socket is ready (or has failed: the next call on it tells).
-bool wait_ready(int fd, short events, Clock::time_point deadline) {
-  for (;;) {
-    pollfd entry{fd, events, 0};
-    const int ready = ::poll(&entry, 1, poll_time(deadline));
-    if (ready > 0) {
-      return true;
-    }
-    if (ready == 0 && Clock::now() >= deadline) {
-      return false;
-    }
+/// "key 'a' and 2 more", for messages.
+std::string keys_text(const std::vector<std::string>& keys) {
+  std::string text = keys.empty() ? "nothing" : "key '" + keys.front() + "'";
+  if (keys.size() > 1) {
+    text += " and " + std::to_string(keys.size() - 1) + " more";
   }
+  return text;
+}
+
+std::string too_large(const char* what, std::size_t size, std::uint64_t max) {
+  return std::string(what) + ": " + std::to_string(size) + ", where at most " +
+         std::to_string(max) + " are allowed";
 }
 
 std::string seconds_text(Clock::duration time) {
@@ -50,47 +50,13 @@ std::string seconds_text(Clock::duration time) {
   return text + " s";
 }
 
-std::string address_text(const addrinfo& info) {
-  char host[NI_MAXHOST] = "?";
-  char port[NI_MAXSERV] = "?";
-  ::getnameinfo(info.ai_addr, info.ai_addrlen, host, sizeof host, port, sizeof port,
-                NI_NUMERICHOST | NI_NUMERICSERV);
-  const std::string text = host;
-  return (text.find(':') != std::string::npos ? "[" + text + "]" : text) + ":" + port;
-}
-
-/// One attempt to connect; errno of the failure, or 0.
-int try_connect(const addrinfo& info, Clock::time_point deadline, Fd& socket) {
-  Fd fd(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) {
-    return errno;
-  }
-  if (::connect(fd.get(), info.ai_addr, info.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) {
-      return errno;
-    }
-    if (!wait_ready(fd.get(), POLLOUT, deadline)) {
-      return ETIMEDOUT;
-    }
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error != 0) {
-      return error;
-    }
-  }
-  // Nagle's wait for the acknowledgement of the piece before would cost 40 ms a request.
-  const int one = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  socket = std::move(fd);
-  return 0;
-}
+constexpr StoreClient::Timeout kPerAddress{5'000};
 
 }  // namespace
 
 Result<StoreClient> StoreClient::connect(const Endpoint& endpoint, Timeout timeout) {
   const auto begin = Clock::now();
-  const auto deadline = begin + timeout;
+  const auto deadline = after(timeout);
   std::string last = "no address";
   std::string address = to_text(endpoint);
   for (auto pause = std::chrono::milliseconds(5);;
@@ -110,14 +76,15 @@ Result<StoreClient> StoreClient::connect(const Endpoint& endpoint, Timeout timeo
     }
     for (const addrinfo* info = list.get(); info != nullptr; info = info->ai_next) {
       Fd socket;
-      const int error = try_connect(*info, deadline, socket);
+      // One address may swallow what is sent to it while the next would answer.
+      const int error = try_connect(*info, std::min(deadline, after(kPerAddress)), socket);
       address = address_text(*info);
       if (error != 0) {
         last = std::strerror(error);
         continue;
       }
       StoreClient client(std::move(socket), address, timeout);
-      if (const auto shaken = client.handshake(deadline)) {
+      if (const auto shaken = client.handshake(answer_by(deadline))) {
         return client;
       } else {
         last = shaken.error().what;
@@ -157,24 +124,50 @@ Result<void> StoreClient::handshake(Clock::time_point deadline) {
   return {};
 }
 
-std::string StoreClient::name(std::string_view key) const {
-  return raw_keys_ ? std::string(key) : "/" + std::string(key);
+StoreClient::Clock::time_point StoreClient::answer_by(Clock::time_point deadline) {
+  return std::max(deadline, Clock::now() + kAnswerGrace);
 }
 
-void StoreClient::put_keys(std::string& request, const std::vector<std::string>& keys) const {
-  put_i64(request, static_cast<std::int64_t>(keys.size()));
-  for (const auto& key : keys) {
-    put_bytes(request, name(key));
-  }
+StoreClient::Clock::time_point StoreClient::answer_deadline() const {
+  return answer_by(after(timeout_));
 }
 
-namespace {
-
-std::string begin(Operation operation) {
+std::string StoreClient::begin(Operation operation) {
+  refusal_.clear();
   return std::string(1, static_cast<char>(operation));
 }
 
-}  // namespace
+void StoreClient::put_key(std::string& request, std::string_view key) {
+  const std::size_t size = key.size() + (raw_keys_ ? 0 : 1);
+  if (size > kKeyBytesMax) {
+    refusal_ = too_large("bytes in a key", size, kKeyBytesMax);
+    return;
+  }
+  put_i64(request, static_cast<std::int64_t>(size));
+  if (!raw_keys_) {
+    request.push_back('/');
+  }
+  request += key;
+}
+
+void StoreClient::put_value(std::string& request, std::string_view value) {
+  if (value.size() > kValueBytesMax) {
+    refusal_ = too_large("bytes in a value", value.size(), kValueBytesMax);
+    return;
+  }
+  put_bytes(request, value);
+}
+
+void StoreClient::put_keys(std::string& request, const std::vector<std::string>& keys) {
+  if (keys.size() > kKeysMax) {
+    refusal_ = too_large("keys in a request", keys.size(), kKeysMax);
+    return;
+  }
+  put_i64(request, static_cast<std::int64_t>(keys.size()));
+  for (const auto& key : keys) {
+    put_key(request, key);
+  }
+}
 
 Error StoreClient::broken(const std::string& what) {
   socket_.reset();
@@ -185,6 +178,12 @@ Result<void> StoreClient::send(const std::string& request, Clock::time_point dea
   timed_out_ = false;
   if (!socket_) {
     return broken("the connection is closed");
+  }
+  if (request.size() > kRequestBytesMax) {
+    refusal_ = too_large("bytes in a request", request.size(), kRequestBytesMax);
+  }
+  if (!refusal_.empty()) {
+    return Error{refusal_, "store " + peer_, {}};
   }
   for (std::size_t at = 0; at < request.size();) {
     const ssize_t sent =
@@ -211,7 +210,6 @@ Result<void> StoreClient::receive(char* bytes, std::size_t size, Clock::time_poi
       return broken("the store closed the connection");
     } else if (errno == EAGAIN) {
       if (!wait_ready(socket_.get(), POLLIN, deadline)) {
-        timed_out_ = true;
         return broken("no answer from the store in time");
       }
     } else if (errno != EINTR) {
@@ -245,21 +243,43 @@ Result<std::string> StoreClient::receive_bytes(Clock::time_point deadline) {
   return bytes;
 }
 
-Result<void> StoreClient::receive_stop(const std::string& what, Timeout timeout) {
-  const auto begin_time = Clock::now();
-  if (wait_ready(socket_.get(), POLLIN, begin_time + timeout)) {
-    char stop = 0;
-    return receive(&stop, 1, begin_time + timeout + timeout_);
+Result<void> StoreClient::receive_stop(const std::string& what, Clock::time_point deadline,
+                                       Timeout timeout) {
+  if (!wait_ready(socket_.get(), POLLIN, deadline)) {
+    return take_back(what, timeout);
   }
-  // Take it back. The server may have answered at this very moment: then its 0 comes before the 1.
-  const auto limit = Clock::now() + std::max(timeout_, Timeout(1'000));
+  char stop = kStopWaiting;
+  if (auto got = receive(&stop, 1, answer_by(deadline)); !got) {
+    return got;
+  }
+  if (stop != kStopWaiting) {
+    return broken("the store's answer to a wait is not of its protocol");
+  }
+  return {};
+}
+
+/// CANCEL_WAIT is always answered. The wait may have ended at this very moment: then its 0 comes
+/// before the 1, and it has succeeded after all.
+Result<void> StoreClient::take_back(const std::string& what, Timeout timeout) {
+  const auto limit = answer_by(Clock::now());
   if (auto sent = send(begin(Operation::cancel_wait), limit); !sent) {
     return sent;
   }
-  for (char answer = kStopWaiting; answer != kWaitCanceled;) {
+  char answer = kStopWaiting;
+  if (auto got = receive(&answer, 1, limit); !got) {
+    return got;
+  }
+  const bool ended = answer == kStopWaiting;
+  if (ended) {
     if (auto got = receive(&answer, 1, limit); !got) {
       return got;
     }
+  }
+  if (answer != kWaitCanceled) {
+    return broken("the store's answer to CANCEL_WAIT is not of its protocol");
+  }
+  if (ended) {
+    return {};
   }
   timed_out_ = true;
   return Error{"waited " + seconds_text(timeout) + " for " + what, "store " + peer_, {}};
@@ -267,89 +287,108 @@ Result<void> StoreClient::receive_stop(const std::string& what, Timeout timeout)
 
 Result<void> StoreClient::set(std::string_view key, std::string_view value) {
   std::string request = begin(Operation::set);
-  put_bytes(request, name(key));
-  put_bytes(request, value);
-  return send(request, deadline());
+  put_key(request, key);
+  put_value(request, value);
+  return send(request, answer_deadline());
 }
 
 Result<std::string> StoreClient::get(std::string_view key) {
   return get(key, timeout_);
 }
 
+/// GET first: the server answers at once, a missing key with an empty value. Only then is WAIT
+/// needed, the round trip that PyTorch's client makes always. (WAIT and GET in one write would not
+/// do: a server does not hold the GET back until the wait ends, and the empty value of a missing
+/// key, followed by the end of the wait, cannot be told from the end of the wait and a value.)
 Result<std::string> StoreClient::get(std::string_view key, Timeout timeout) {
-  if (auto there = wait({std::string(key)}, timeout); !there) {
+  const auto deadline = after(timeout);
+  auto value = get_now(key, answer_by(deadline));
+  if (!value || !value->empty()) {
+    return value;
+  }
+  if (auto there = wait_until({std::string(key)}, deadline, timeout); !there) {
     return there.error();
   }
+  return get_now(key, answer_by(deadline));
+}
+
+Result<std::string> StoreClient::get_now(std::string_view key, Clock::time_point deadline) {
   std::string request = begin(Operation::get);
-  put_bytes(request, name(key));
-  if (auto sent = send(request, deadline()); !sent) {
+  put_key(request, key);
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
-  return receive_bytes(deadline());
+  return receive_bytes(deadline);
 }
 
 Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
+  const auto deadline = answer_deadline();
   std::string request = begin(Operation::add);
-  put_bytes(request, name(key));
+  put_key(request, key);
   put_i64(request, delta);
-  if (auto sent = send(request, deadline()); !sent) {
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
-  return receive_i64(deadline());
+  return receive_i64(deadline);
 }
 
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
                                              std::string_view desired) {
+  const auto deadline = answer_deadline();
   std::string request = begin(Operation::compare_set);
-  put_bytes(request, name(key));
-  put_bytes(request, expected);
-  put_bytes(request, desired);
-  if (auto sent = send(request, deadline()); !sent) {
+  put_key(request, key);
+  put_value(request, expected);
+  put_value(request, desired);
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
-  return receive_bytes(deadline());
+  return receive_bytes(deadline);
 }
 
 Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
+  const auto deadline = answer_deadline();
   std::string request = begin(Operation::check);
   put_keys(request, keys);
-  if (auto sent = send(request, deadline()); !sent) {
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
   char answer = kNotReady;
-  if (auto got = receive(&answer, 1, deadline()); !got) {
+  if (auto got = receive(&answer, 1, deadline); !got) {
     return got.error();
   }
   return answer == kReady;
 }
 
 Result<void> StoreClient::wait(const std::vector<std::string>& keys, Timeout timeout) {
+  return wait_until(keys, after(timeout), timeout);
+}
+
+Result<void> StoreClient::wait_until(const std::vector<std::string>& keys,
+                                     Clock::time_point deadline, Timeout timeout) {
   std::string request = begin(Operation::wait);
   put_keys(request, keys);
-  if (auto sent = send(request, deadline()); !sent) {
+  if (auto sent = send(request, answer_by(deadline)); !sent) {
     return sent;
   }
-  std::string what = keys.empty() ? "nothing" : "key '" + keys.front() + "'";
-  if (keys.size() > 1) {
-    what += " and " + std::to_string(keys.size() - 1) + " more";
-  }
-  return receive_stop(what, timeout);
+  return receive_stop(keys_text(keys), deadline, timeout);
 }
 
 Result<std::int64_t> StoreClient::num_keys() {
-  if (auto sent = send(begin(Operation::num_keys), deadline()); !sent) {
+  const auto deadline = answer_deadline();
+  if (auto sent = send(begin(Operation::num_keys), deadline); !sent) {
     return sent.error();
   }
-  return receive_i64(deadline());
+  return receive_i64(deadline);
 }
 
 Result<bool> StoreClient::delete_key(std::string_view key) {
+  const auto deadline = answer_deadline();
   std::string request = begin(Operation::delete_key);
-  put_bytes(request, name(key));
-  if (auto sent = send(request, deadline()); !sent) {
+  put_key(request, key);
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
-  const auto existed = receive_i64(deadline());
+  const auto existed = receive_i64(deadline);
   if (!existed) {
     return existed.error();
   }
@@ -358,23 +397,35 @@ Result<bool> StoreClient::delete_key(std::string_view key) {
 
 Result<void> StoreClient::append(std::string_view key, std::string_view value) {
   std::string request = begin(Operation::append);
-  put_bytes(request, name(key));
-  put_bytes(request, value);
-  return send(request, deadline());
+  put_key(request, key);
+  put_value(request, value);
+  return send(request, answer_deadline());
 }
 
+/// As get(): the values first, and the wait only if one may be missing.
 Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::string>& keys) {
-  if (auto there = wait(keys, timeout_); !there) {
+  const auto deadline = after(timeout_);
+  auto values = multi_get_now(keys, answer_by(deadline));
+  const auto is_empty = [](const std::string& value) { return value.empty(); };
+  if (!values || std::none_of(values->begin(), values->end(), is_empty)) {
+    return values;
+  }
+  if (auto there = wait_until(keys, deadline, timeout_); !there) {
     return there.error();
   }
+  return multi_get_now(keys, answer_by(deadline));
+}
+
+Result<std::vector<std::string>> StoreClient::multi_get_now(const std::vector<std::string>& keys,
+                                                            Clock::time_point deadline) {
   std::string request = begin(Operation::multi_get);
   put_keys(request, keys);
-  if (auto sent = send(request, deadline()); !sent) {
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
   std::vector<std::string> values;
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    auto value = receive_bytes(deadline());
+    auto value = receive_bytes(deadline);
     if (!value) {
       return value.error();
     }
@@ -385,53 +436,60 @@ Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::s
 
 Result<void> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::string request = begin(Operation::multi_set);
+  if (pairs.size() > kKeysMax) {
+    refusal_ = too_large("keys in a request", pairs.size(), kKeysMax);
+  }
   put_i64(request, static_cast<std::int64_t>(pairs.size()));
   for (const auto& [key, value] : pairs) {
-    put_bytes(request, name(key));
-    put_bytes(request, value);
+    put_key(request, key);
+    put_value(request, value);
   }
-  return send(request, deadline());
+  return send(request, answer_deadline());
 }
 
 Result<void> StoreClient::queue_push(std::string_view key, std::string_view value) {
   std::string request = begin(Operation::queue_push);
-  put_bytes(request, name(key));
-  put_bytes(request, value);
-  return send(request, deadline());
+  put_key(request, key);
+  put_value(request, value);
+  return send(request, answer_deadline());
 }
 
+/// Another client may take the element between our wait and our pop: then wait again.
 Result<std::string> StoreClient::queue_pop(std::string_view key) {
-  // Another client may take the element between our wait and our pop: then wait again.
-  const auto limit = deadline();
+  const auto deadline = after(timeout_);
   for (;;) {
-    const auto left = std::chrono::duration_cast<Timeout>(limit - Clock::now());
-    if (auto there = wait({std::string(key)}, std::max(left, Timeout(0))); !there) {
-      return there.error();
-    }
-    auto popped = queue_try_pop(key);
+    auto popped = pop_now(key, answer_by(deadline));
     if (!popped) {
       return popped.error();
     }
     if (*popped) {
       return std::move(**popped);
     }
+    if (auto there = wait_until({std::string(key)}, deadline, timeout_); !there) {
+      return there.error();
+    }
   }
 }
 
 Result<std::optional<std::string>> StoreClient::queue_try_pop(std::string_view key) {
+  return pop_now(key, answer_deadline());
+}
+
+Result<std::optional<std::string>> StoreClient::pop_now(std::string_view key,
+                                                        Clock::time_point deadline) {
   std::string request = begin(Operation::queue_pop);
-  put_bytes(request, name(key));
-  if (auto sent = send(request, deadline()); !sent) {
+  put_key(request, key);
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
-  const auto length = receive_i64(deadline());
+  const auto length = receive_i64(deadline);
   if (!length) {
     return length.error();
   }
   if (*length <= 0) {
     return std::optional<std::string>();
   }
-  auto front = receive_bytes(deadline());
+  auto front = receive_bytes(deadline);
   if (!front) {
     return front.error();
   }
@@ -439,25 +497,27 @@ Result<std::optional<std::string>> StoreClient::queue_try_pop(std::string_view k
 }
 
 Result<std::int64_t> StoreClient::queue_len(std::string_view key) {
+  const auto deadline = answer_deadline();
   std::string request = begin(Operation::queue_len);
-  put_bytes(request, name(key));
-  if (auto sent = send(request, deadline()); !sent) {
+  put_key(request, key);
+  if (auto sent = send(request, deadline); !sent) {
     return sent.error();
   }
-  return receive_i64(deadline());
+  return receive_i64(deadline);
 }
 
 Result<std::vector<std::string>> StoreClient::list_keys() {
-  if (auto sent = send(begin(Operation::list_keys), deadline()); !sent) {
+  const auto deadline = answer_deadline();
+  if (auto sent = send(begin(Operation::list_keys), deadline); !sent) {
     return sent.error();
   }
-  const auto count = receive_i64(deadline());
+  const auto count = receive_i64(deadline);
   if (!count) {
     return count.error();
   }
   std::vector<std::string> keys;
   for (std::int64_t i = 0; i < *count; ++i) {
-    auto key = receive_bytes(deadline());
+    auto key = receive_bytes(deadline);
     if (!key) {
       return key.error();
     }
@@ -472,13 +532,14 @@ Result<std::vector<std::string>> StoreClient::list_keys() {
 
 Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size, Timeout timeout) {
   std::string request = begin(Operation::barrier);
-  put_bytes(request, name(key));
+  put_key(request, key);
   put_i64(request, world_size);
-  if (auto sent = send(request, deadline()); !sent) {
+  const auto deadline = after(timeout);
+  if (auto sent = send(request, answer_by(deadline)); !sent) {
     return sent;
   }
   return receive_stop(std::to_string(world_size) + " callers of barrier '" + std::string(key) + "'",
-                      timeout);
+                      deadline, timeout);
 }
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// StoreClient: a blocking client of a TCPStore server (ours or PyTorch's own, 2.2 and later), with
-// a deadline on every call. For the worker runtime; one thread at a time.
+// StoreClient: a blocking client of a TCPStore server (ours, or PyTorch's own libuv server, 2.5 and
+// later), with a deadline on every call. For the worker runtime; one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -13,16 +13,23 @@
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/store/store_protocol.h"
 
 namespace ddprun {
 
-/// Move-only. Every call takes at most its timeout; a call that fails for the connection (not by a
-/// wait that timed out) leaves the client closed: every later call fails at once.
+/// Move-only. A timeout bounds how long a call waits for what others must do first; 0 means: only
+/// what is there now. The server's own answers are waited for until then too, but at least
+/// kAnswerGrace, by which a call may outlive its timeout when the server has fallen silent.
+///
+/// A wait that timed out leaves the client usable, and so does a key or value beyond the protocol's
+/// limits, which is refused before anything is sent. After any other failure the client is closed:
+/// every later call fails at once.
 class StoreClient {
  public:
   using Timeout = std::chrono::milliseconds;
   /// PyTorch's own default for its stores.
   static constexpr Timeout kDefaultTimeout{300'000};
+  static constexpr Timeout kAnswerGrace{1'000};
 
   /// Connects, retrying while nobody listens yet, and shakes hands. The Error names host, address,
   /// port, and how long was tried. `timeout` also becomes the default of all calls.
@@ -35,7 +42,7 @@ class StoreClient {
   [[nodiscard]] Timeout timeout() const { return timeout_; }
 
   Result<void> set(std::string_view key, std::string_view value);
-  /// Waits until the key exists, then gets it.
+  /// Waits until the key exists, then gets it. One round trip when it does and is not empty.
   Result<std::string> get(std::string_view key);
   Result<std::string> get(std::string_view key, Timeout timeout);
   Result<std::int64_t> add(std::string_view key, std::int64_t delta);
@@ -72,22 +79,35 @@ class StoreClient {
       : socket_(std::move(socket)), peer_(std::move(peer)), timeout_(timeout) {}
 
   Result<void> handshake(Clock::time_point deadline);
-  [[nodiscard]] std::string name(std::string_view key) const;
-  void put_keys(std::string& request, const std::vector<std::string>& keys) const;
+  std::string begin(store_protocol::Operation operation);
+  void put_key(std::string& request, std::string_view key);
+  void put_value(std::string& request, std::string_view value);
+  void put_keys(std::string& request, const std::vector<std::string>& keys);
   Result<void> send(const std::string& request, Clock::time_point deadline);
   Result<void> receive(char* bytes, std::size_t size, Clock::time_point deadline);
   Result<std::int64_t> receive_i64(Clock::time_point deadline);
   Result<std::string> receive_bytes(Clock::time_point deadline);
-  /// The byte that ends a WAIT or BARRIER; on a timeout takes the wait back.
-  Result<void> receive_stop(const std::string& what, Timeout timeout);
+  Result<std::string> get_now(std::string_view key, Clock::time_point deadline);
+  Result<std::vector<std::string>> multi_get_now(const std::vector<std::string>& keys,
+                                                 Clock::time_point deadline);
+  Result<std::optional<std::string>> pop_now(std::string_view key, Clock::time_point deadline);
+  Result<void> wait_until(const std::vector<std::string>& keys, Clock::time_point deadline,
+                          Timeout timeout);
+  /// The byte that ends a WAIT or BARRIER; at the deadline takes the wait back.
+  Result<void> receive_stop(const std::string& what, Clock::time_point deadline, Timeout timeout);
+  Result<void> take_back(const std::string& what, Timeout timeout);
   Error broken(const std::string& what);
-  [[nodiscard]] Clock::time_point deadline() const { return Clock::now() + timeout_; }
+  /// Until when the server's answers are waited for in a call that itself ends at `deadline`.
+  [[nodiscard]] static Clock::time_point answer_by(Clock::time_point deadline);
+  /// The same for a call that waits for nothing else.
+  [[nodiscard]] Clock::time_point answer_deadline() const;
 
   Fd socket_;
   std::string peer_;
   Timeout timeout_;
   bool raw_keys_ = false;
   bool timed_out_ = false;
+  std::string refusal_;  // why the request that is being put together may not be sent
 };
 
 }  // namespace ddprun

@@ -148,6 +148,11 @@ bool read_body(Reader& in, Request& request) {
   return false;
 }
 
+bool has_list(Operation operation) {
+  return operation == Operation::check || operation == Operation::wait ||
+         operation == Operation::multi_get || operation == Operation::multi_set;
+}
+
 std::optional<Operation> modern_operation(std::uint8_t opcode) {
   if (opcode < static_cast<std::uint8_t>(Operation::set) ||
       opcode > static_cast<std::uint8_t>(Operation::barrier)) {
@@ -159,10 +164,7 @@ std::optional<Operation> modern_operation(std::uint8_t opcode) {
 }  // namespace
 
 void RequestParser::feed(std::string_view bytes) {
-  if (at_ > 0 && at_ == buffer_.size()) {
-    buffer_.clear();
-    at_ = 0;
-  } else if (at_ > 64 * 1024) {
+  if (at_ > 64 * 1024) {
     buffer_.erase(0, at_);
     at_ = 0;
   }
@@ -199,7 +201,7 @@ RequestParser::Status RequestParser::decide_dialect() {
 
 RequestParser::Status RequestParser::next(Request& request) {
   if (pending() < needed_) {
-    return Status::need_more;
+    return wait_for_more();
   }
   if (dialect_ == Dialect::unknown) {
     if (const Status decided = decide_dialect(); decided != Status::request) {
@@ -207,7 +209,7 @@ RequestParser::Status RequestParser::next(Request& request) {
     }
     needed_ = 1;
     if (pending() == 0) {
-      return Status::need_more;
+      return wait_for_more();
     }
   }
   const std::string_view bytes = std::string_view(buffer_).substr(at_);
@@ -221,6 +223,12 @@ RequestParser::Status RequestParser::next(Request& request) {
   request.operation = *operation;
   request.keys.clear();
   request.values.clear();
+  if (has_list(*operation)) {
+    if (const Status walked = walk_list(bytes, *operation == Operation::multi_set);
+        walked != Status::request) {
+      return walked;
+    }
+  }
   Reader in(bytes.substr(1));
   if (!read_body(in, request)) {
     needed_ = in.needed() + 1;
@@ -229,7 +237,65 @@ RequestParser::Status RequestParser::next(Request& request) {
   }
   at_ += 1 + in.at();
   needed_ = 1;
+  in_list_ = false;
   return Status::request;
+}
+
+/// Goes on where the list of the request in hand was left; `request` when all of it is there.
+RequestParser::Status RequestParser::walk_list(std::string_view bytes, bool pairs) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  const auto word_at = [&bytes](std::size_t at) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    return word;
+  };
+  if (!in_list_) {
+    needed_ = 1 + kWord;
+    if (bytes.size() < needed_) {
+      return Status::need_more;
+    }
+    const std::uint64_t count = word_at(1);
+    if (count > kKeysMax) {
+      return Status::malformed;
+    }
+    in_list_ = true;
+    list_left_ = pairs ? 2 * count : count;
+    list_at_ = needed_;
+  }
+  for (; list_left_ > 0; --list_left_) {
+    const bool is_value = pairs && list_left_ % 2 == 1;  // key, value, key, value
+    const std::size_t rest = (list_left_ - 1) * kWord;   // the least that the others take
+    needed_ = list_at_ + kWord + rest;
+    if (bytes.size() < list_at_ + kWord) {
+      return Status::need_more;
+    }
+    const std::uint64_t length = word_at(list_at_);
+    if (length > (is_value ? kValueBytesMax : kKeyBytesMax)) {
+      return Status::malformed;
+    }
+    needed_ += length;
+    if (needed_ > kRequestBytesMax) {
+      return Status::malformed;
+    }
+    if (bytes.size() < list_at_ + kWord + length) {
+      return Status::need_more;
+    }
+    list_at_ += kWord + length;
+  }
+  return Status::request;
+}
+
+/// Nothing is left to parse: a buffer that has served a large request is given back.
+RequestParser::Status RequestParser::wait_for_more() {
+  constexpr std::size_t kKeptBytes = 512;
+  if (at_ == buffer_.size()) {
+    at_ = 0;
+    buffer_.clear();
+    if (buffer_.capacity() > kKeptBytes) {
+      std::string().swap(buffer_);
+    }
+  }
+  return Status::need_more;
 }
 
 namespace {

@@ -61,7 +61,8 @@ struct Request {
 };
 
 /// Cuts one connection's bytes into requests. Lengths are checked before anything is kept for
-/// them, and a request is handed out only when it is complete.
+/// them, and a request is handed out only when it is complete. However small the pieces that it
+/// comes in, its cost is that of its length; between requests no large buffer is kept.
 class RequestParser {
  public:
   enum class Status : std::uint8_t { need_more, request, malformed };
@@ -75,11 +76,17 @@ class RequestParser {
  private:
   enum class Dialect : std::uint8_t { unknown, modern, legacy };
   Status decide_dialect();
+  Status walk_list(std::string_view bytes, bool pairs);
+  Status wait_for_more();
 
   Dialect dialect_ = Dialect::unknown;
   std::string buffer_;
   std::size_t at_ = 0;      // parsed up to here
   std::size_t needed_ = 1;  // bytes from at_ below which parsing again is in vain
+  // How far the list of the request in hand has been walked: one may have 131,072 texts.
+  bool in_list_ = false;
+  std::uint64_t list_left_ = 0;  // texts still to come
+  std::size_t list_at_ = 0;      // from at_
 };
 
 // Building blocks of requests and replies; each appends to `out`.

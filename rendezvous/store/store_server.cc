@@ -1,5 +1,6 @@
 #include "rendezvous/store/store_server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -21,8 +22,9 @@ using boost::system::error_code;
 
 namespace {
 
-/// A connection that owes its reader more than this is not read from: it gets its replies first.
-constexpr std::size_t kOutputBytesMax = 1024 * 1024;
+/// An output buffer that has been sent goes back to the heap beyond this size: an idle connection
+/// costs less than 2 KiB.
+constexpr std::size_t kKeptBytes = 512;
 /// After an accept that failed for want of descriptors: they come back when others close.
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
@@ -35,7 +37,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
     tcp::socket socket;
     ConnectionId id;
     StoreSession session;
-    std::string output;    // not yet taken by the socket
+    std::string output;    // empty once the socket has taken all of it
+    std::size_t sent = 0;  // of these, so many are gone
     bool reading = false;  // a wait for readiness is under way
     bool writing = false;
     bool ending = false;  // closes as soon as the output is gone
@@ -67,6 +70,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
 
   void serve(tcp::socket socket, std::string_view first_bytes) {
     error_code ignored;
+    // Asio accepts without it. No worker is started between the two: both happen on this thread.
+    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
     socket.non_blocking(true, ignored);
     socket.set_option(tcp::no_delay(true), ignored);
     const ConnectionId id{next_id++};
@@ -84,7 +89,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
   /// there may be thousands, costs no buffer.
   void read(const ConnectionPtr& connection) {
     if (connection->reading || connection->ending || !connection->socket.is_open() ||
-        connection->output.size() > kOutputBytesMax) {
+        connection->session.paused()) {
       return;
     }
     connection->reading = true;
@@ -100,7 +105,11 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
   void on_readable(const ConnectionPtr& connection) {
     const ssize_t size =
         ::recv(connection->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (size == 0) {
+      finish(connection);
+      return;
+    }
+    if (size < 0 && errno != EAGAIN && errno != EINTR) {
       close(connection);
       return;
     }
@@ -112,11 +121,15 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
 
   void take(const ConnectionPtr& connection, std::string_view bytes) {
     woken.clear();
-    const bool fine = connection->session.receive(bytes, connection->output, woken);
+    answer(connection, connection->session.receive(bytes, connection->output, woken));
+  }
+
+  /// Sends what a turn of the session has brought, to its own peer and to those it woke.
+  void answer(const ConnectionPtr& connection, bool fine) {
     connection->ending = !fine;
-    write(connection);
     // A copy: closing a connection below may not change what is walked over.
     const KeySpace::Woken others = woken;
+    write(connection);
     for (const ConnectionId id : others) {
       if (const auto found = connections.find(id); found != connections.end()) {
         const ConnectionPtr other = found->second;
@@ -126,34 +139,55 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  /// The peer sends no more, but may still read what it asked for. Its wait ends here.
+  void finish(const ConnectionPtr& connection) {
+    keys.cancel_wait(connection->id);
+    connection->ending = true;
+    if (connection->output.empty()) {
+      close(connection);
+    }
+  }
+
   /// Sends what the socket takes now; the rest when it is ready again.
   void write(const ConnectionPtr& connection) {
     std::string& output = connection->output;
     if (connection->writing || !connection->socket.is_open()) {
       return;
     }
-    std::size_t at = 0;
-    while (at < output.size()) {
-      const ssize_t sent = ::send(connection->socket.native_handle(), output.data() + at,
-                                  output.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (sent < 0) {
-        if (errno == EINTR) {
-          continue;
-        }
-        if (errno != EAGAIN) {
-          close(connection);
-          return;
-        }
-        break;
+    while (connection->sent < output.size()) {
+      const ssize_t size =
+          ::send(connection->socket.native_handle(), output.data() + connection->sent,
+                 output.size() - connection->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (size >= 0) {
+        connection->sent += static_cast<std::size_t>(size);
+      } else if (errno == EAGAIN) {
+        write_later(connection);
+        return;
+      } else if (errno != EINTR) {
+        close(connection);
+        return;
       }
-      at += static_cast<std::size_t>(sent);
     }
-    output.erase(0, at);
-    if (!output.empty()) {
-      write_later(connection);
-    } else if (connection->ending) {
+    connection->sent = 0;
+    output.clear();
+    if (output.capacity() > kKeptBytes) {
+      std::string().swap(output);
+    }
+    if (connection->ending) {
       close(connection);
+    } else if (connection->session.paused()) {
+      write_later(connection);  // on with its requests, but the others have their turn first
     }
+  }
+
+  void on_writable(const ConnectionPtr& connection) {
+    if (connection->output.empty() && connection->session.paused()) {
+      woken.clear();
+      answer(connection, connection->session.resume(connection->output, woken));
+    } else {
+      write(connection);
+    }
+    read(connection);
   }
 
   void write_later(const ConnectionPtr& connection) {
@@ -162,8 +196,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
                                   [self = shared_from_this(), connection](error_code error) {
                                     connection->writing = false;
                                     if (!error && !self->closed) {
-                                      self->write(connection);
-                                      self->read(connection);
+                                      self->on_writable(connection);
                                     }
                                   });
   }
@@ -204,6 +237,9 @@ namespace {
 error_code bind_any(tcp::acceptor& acceptor, const tcp& protocol, std::uint16_t port) {
   error_code error;
   acceptor.open(protocol, error);
+  if (!error) {
+    ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);  // which Asio does not do
+  }
   if (!error && protocol == tcp::v6()) {
     acceptor.set_option(asio::ip::v6_only(false), error);
   }

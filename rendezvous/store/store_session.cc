@@ -1,6 +1,9 @@
 #include "rendezvous/store/store_session.h"
 
 #include <algorithm>
+#include <span>
+
+#include "rendezvous/base/check.h"
 
 namespace ddprun {
 
@@ -8,17 +11,48 @@ using store_protocol::Operation;
 using store_protocol::Request;
 using store_protocol::RequestParser;
 
+namespace {
+
+constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
+
+/// The keys' values; a missing key is an empty one. False, and nothing put, when that would be too
+/// much for one reply.
+bool put_all(const KeySpace& keys, std::span<const std::string_view> names, std::string& reply) {
+  std::size_t size = 0;
+  for (const auto name : names) {
+    size += kLengthBytes + keys.get(name).value_or(std::string_view()).size();
+    if (size > StoreSession::kReplyBytesMax) {
+      return false;
+    }
+  }
+  for (const auto name : names) {
+    store_protocol::put_bytes(reply, keys.get(name).value_or(std::string_view()));
+  }
+  return true;
+}
+
+}  // namespace
+
 bool StoreSession::receive(std::string_view bytes, std::string& reply, KeySpace::Woken& woken) {
+  DDP_CHECK(!paused_, "a paused connection is not read from");
   parser_.feed(bytes);
+  return resume(reply, woken);
+}
+
+bool StoreSession::resume(std::string& reply, KeySpace::Woken& woken) {
   Request request;
   for (;;) {
+    paused_ = reply.size() >= kReplyBacklogMax;
+    if (paused_) {
+      return true;
+    }
     switch (parser_.next(request)) {
       case RequestParser::Status::need_more:
         return true;
       case RequestParser::Status::malformed:
         return false;
       case RequestParser::Status::request:
-        if (!execute(request, reply, woken) || reply.size() > kReplyBytesMax) {
+        if (!execute(request, reply, woken)) {
           return false;
         }
     }
@@ -36,8 +70,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       return true;
     case Operation::get:
       // A missing key is an empty value, as libuv's server has it; clients wait before they get.
-      put_bytes(reply, keys_.get(request.key).value_or(std::string_view()));
-      return true;
+      return put_all(keys_, std::span(&request.key, 1), reply);
     case Operation::add: {
       const auto value = keys_.add(request.key, request.number, woken);
       if (value) {
@@ -109,13 +142,7 @@ bool StoreSession::execute_on_many(const Request& request, std::string& reply,
       }
       return true;
     case Operation::multi_get:
-      for (const auto key : request.keys) {
-        put_bytes(reply, keys_.get(key).value_or(std::string_view()));
-        if (reply.size() > kReplyBytesMax) {
-          return false;
-        }
-      }
-      return true;
+      return put_all(keys_, request.keys, reply);
     case Operation::multi_set:
       for (std::size_t i = 0; i < request.keys.size(); ++i) {
         keys_.set(request.keys[i], request.values[i], woken);
@@ -123,6 +150,13 @@ bool StoreSession::execute_on_many(const Request& request, std::string& reply,
       return true;
     default: {  // list_keys
       const auto names = keys_.keys();
+      std::size_t size = kLengthBytes;
+      for (const auto name : names) {
+        size += kLengthBytes + name.size();
+      }
+      if (size > kReplyBytesMax) {
+        return false;
+      }
       put_i64(reply, static_cast<std::int64_t>(names.size()));
       for (const auto name : names) {
         put_bytes(reply, name);

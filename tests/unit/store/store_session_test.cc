@@ -3,10 +3,12 @@
 #include "rendezvous/store/store_session.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "tests/unit/store/hex.h"
+#include "tests/unit/store/verified_rows.h"
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -27,66 +29,10 @@ struct Client {
   bool open = true;
 };
 
-struct Row {
-  const char* request;
-  const char* reply;
-};
-
-// In this order, on one connection.
-const std::vector<Row> kLegacy{
-    {"00 0200000000000000 2f6b 0200000000000000 7631", ""},
-    {"02 0200000000000000 2f6b", "0200000000000000 7631"},
-    {"01 0200000000000000 2f6b 0200000000000000 7631 0200000000000000 7632",
-     "0200000000000000 7632"},
-    {"01 0200000000000000 2f6b 0200000000000000 7a7a 0200000000000000 7633",
-     "0200000000000000 7632"},
-    {"01 0500000000000000 2f6d697373 0200000000000000 7a7a 0200000000000000 7633",
-     "0200000000000000 7a7a"},
-    {"01 0300000000000000 2f6d32 0000000000000000 0200000000000000 7633", "0200000000000000 7633"},
-    {"03 0200000000000000 2f6e 0500000000000000", "0500000000000000"},
-    {"03 0200000000000000 2f6e f9ffffffffffffff", "feffffffffffffff"},
-    {"02 0200000000000000 2f6e", "0200000000000000 2d32"},
-    {"04 0200000000000000 0200000000000000 2f6b 0200000000000000 2f6e", "00"},
-    {"04 0200000000000000 0200000000000000 2f6b 0300000000000000 2f7a7a", "01"},
-    {"04 0000000000000000", "00"},
-    {"05 0100000000000000 0200000000000000 2f6b", "00"},
-    {"06", "0300000000000000"},
-    {"08 0200000000000000 2f6b", "0100000000000000"},
-    {"08 0200000000000000 2f6b", "0000000000000000"},
-    {"00 0200000000000000 2f65 0000000000000000", ""},
-    {"02 0200000000000000 2f65", "0000000000000000"}};
-
-const std::vector<Row> kModern{
-    {"00 cef7853c", ""},
-    {"0d 45230100", "45230100"},
-    {"04 0500000000000000 696e69742f 0100000000000000", "0100000000000000"},
-    {"01 0200000000000000 2f6b 0200000000000000 7631", ""},
-    {"02 0200000000000000 2f6b 0200000000000000 7631 0200000000000000 7632",
-     "0200000000000000 7632"},
-    {"03 0200000000000000 2f6b", "0200000000000000 7632"},
-    {"03 0200000000000000 2f7a", "0000000000000000"},
-    {"04 0200000000000000 2f6e 0500000000000000", "0500000000000000"},
-    {"05 0200000000000000 0200000000000000 2f6b 0200000000000000 2f6e", "00"},
-    {"06 0100000000000000 0200000000000000 2f6b", "00"},
-    {"07", "0300000000000000"},
-    {"08 0200000000000000 2f6b", "0100000000000000"},
-    {"0b 0200000000000000 0200000000000000 2f61 0100000000000000 31 0200000000000000 2f62 "
-     "0200000000000000 3232",
-     ""},
-    {"0a 0200000000000000 0200000000000000 2f61 0200000000000000 2f62",
-     "0100000000000000 31 0200000000000000 3232"},
-    {"09 0200000000000000 2f61 0200000000000000 7a7a", ""},
-    {"03 0200000000000000 2f61", "0300000000000000 317a7a"},
-    {"0c", "01"},
-    {"10 0200000000000000 2f71", "0000000000000000"},
-    {"0e 0200000000000000 2f71 0100000000000000 78", ""},
-    {"0f 0200000000000000 2f71", "0100000000000000 0100000000000000 78"},
-    {"0f 0200000000000000 2f71", "0000000000000000"}};
-
 }  // namespace
 
 TEST_CASE("every verified row of both dialects is answered byte for byte") {
-  for (const auto* rows : {&kLegacy, &kModern}) {
+  for (const auto* rows : {&kLegacyRows, &kModernRows}) {
     KeySpace keys;
     Client client(keys);
     for (const Row& row : *rows) {
@@ -98,7 +44,7 @@ TEST_CASE("every verified row of both dialects is answered byte for byte") {
 }
 
 TEST_CASE("requests may come glued together or a byte at a time") {
-  for (const auto* rows : {&kLegacy, &kModern}) {
+  for (const auto* rows : {&kLegacyRows, &kModernRows}) {
     std::string requests;
     std::string replies;
     for (const Row& row : *rows) {
@@ -305,4 +251,86 @@ TEST_CASE("a MULTI_SET is applied when it is complete, not before") {
   CHECK(keys.size() == 0);
   client.ask("0100000000000000 62 0100000000000000 32");
   CHECK(keys.size() == 2);
+}
+
+TEST_CASE("pipelined requests pause while the replies wait, and go on where they stopped") {
+  KeySpace keys;
+  Client client(keys);
+  client.ask("00 cef7853c");
+  const std::string value(proto::kValueBytesMax, 'v');
+  keys.set("k", value, client.woken);
+  constexpr std::size_t kGets = 64;  // 512 MiB in answers, were they made at once
+  std::string requests;
+  for (std::size_t i = 0; i < kGets; ++i) {
+    requests += from_hex("03 0100000000000000 6b");
+  }
+  std::string reply;
+  REQUIRE(client.session.receive(requests, reply, client.woken));
+  std::size_t answers = 0;
+  for (;;) {
+    REQUIRE(reply.size() <= StoreSession::kReplyBacklogMax + 8 + value.size());
+    answers += reply.size() / (8 + value.size());
+    if (!client.session.paused()) {
+      break;
+    }
+    reply.clear();
+    REQUIRE(client.session.resume(reply, client.woken));
+  }
+  CHECK(answers == kGets);
+}
+
+TEST_CASE("a reply beyond its limit is not built: the connection is closed") {
+  const std::uint64_t too_many = StoreSession::kReplyBytesMax / proto::kValueBytesMax;
+  for (const std::uint64_t count : {std::uint64_t{2}, too_many}) {
+    KeySpace keys;
+    Client client(keys);
+    keys.set("k", std::string(proto::kValueBytesMax, 'v'), client.woken);
+    std::string request = from_hex("00 cef7853c 0a");
+    proto::put_i64(request, static_cast<std::int64_t>(count));
+    for (std::uint64_t i = 0; i < count; ++i) {
+      proto::put_bytes(request, "k");
+    }
+    std::string reply;
+    CHECK(client.session.receive(request, reply, client.woken) == (count < too_many));
+    CHECK(reply.size() == (count < too_many ? count * (8 + proto::kValueBytesMax) : 0));
+  }
+}
+
+TEST_CASE("a long list that comes in small pieces costs no more than its length") {
+  // Were each piece to begin the list anew, this would be some 4 billion keys to walk over.
+  KeySpace keys;
+  Client client(keys);
+  client.ask("00 cef7853c");
+  std::string request = from_hex("05");
+  proto::put_i64(request, static_cast<std::int64_t>(proto::kKeysMax));
+  for (std::uint64_t i = 0; i < proto::kKeysMax; ++i) {
+    proto::put_bytes(request, "key");
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::string reply;
+  for (std::size_t at = 0; at < request.size(); at += 11) {
+    REQUIRE(client.session.receive(request.substr(at, 11), reply, client.woken));
+    REQUIRE(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  }
+  CHECK(to_hex(reply) == "01");
+}
+
+TEST_CASE("a waiter that named a queue twice is woken by one element") {
+  KeySpace keys;
+  Client waiter(keys, 1);
+  Client maker(keys, 2);
+  maker.ask("00 cef7853c");
+  CHECK(waiter.ask("05 0200000000000000 0100000000000000 71 0100000000000000 71").empty());
+  maker.ask("0e 0100000000000000 71 0100000000000000 78");
+  CHECK(maker.woken == KeySpace::Woken{ConnectionId{1}});
+  CHECK(keys.waiting() == 0);
+}
+
+TEST_CASE("who passes a barrier while it waits for the same key is told once") {
+  KeySpace keys;
+  Client client(keys);
+  client.ask("00 cef7853c");
+  CHECK(client.ask("12 0100000000000000 62 0200000000000000").empty());
+  CHECK(client.ask("12 0100000000000000 62 0200000000000000") == "00");
+  CHECK(client.woken.empty());
 }
