@@ -201,8 +201,8 @@ int main() {
       store_port);
 
   const std::size_t key = 8 + 1 + sizeof kKey - 1;  // length, '/', text
-  const std::vector<Echo::Step> steps{
-      {1 + key + 8 + kValue.size(), 0}, {1 + key, 8 + kValue.size()}};
+  const std::vector<Echo::Step> steps{{1 + key + 8 + kValue.size(), 0},
+                                      {1 + key, 8 + kValue.size()}};
   std::uint16_t echo_port = 0;
   std::unique_ptr<tcp::acceptor> acceptor;
   const pid_t echo = fork_server(

@@ -382,6 +382,7 @@ TEST_CASE("an idle connection costs less than 2 KiB, whatever it has sent before
   constexpr int kConnections = 200;
   const std::string large(256 * 1024, 'x');
   REQUIRE(client.set("large", large));
+  REQUIRE(client.add("n", 1).has_value());  // a set has no answer: now it has arrived
   std::string requests = from_hex("00 cef7853c 01");
   proto::put_bytes(requests, "/large");
   proto::put_bytes(requests, large);
