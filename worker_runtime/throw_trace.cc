@@ -80,9 +80,16 @@ std::string throw_stack(const void* object) {
 
 extern "C" {
 
-/// Stands before libstdc++'s for every module of a program that links the runtime. (To the compiler
-/// the type is a void*, as it declares the function itself.)
-[[noreturn]] DDP_EXPORT void __cxa_throw(void* object, void* type, void (*destructor)(void*)) {
+// Each compiler declares the function by itself, with a type of its own for the second argument.
+#ifdef __clang__
+using ThrownType = std::type_info;
+#else
+using ThrownType = void;
+#endif
+
+/// Stands before libstdc++'s for every module of a program that links the runtime.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name is the C++ ABI's.
+DDP_EXPORT void __cxa_throw(void* object, ThrownType* type, void (*destructor)(void*)) {
   using Throw = void (*)(void*, void*, void (*)(void*));
   static const auto next = reinterpret_cast<Throw>(::dlsym(RTLD_NEXT, "__cxa_throw"));
   ddp::note_throw(object);

@@ -85,7 +85,7 @@ void Membership::on(NodeJoined event) {
   }
 }
 
-void Membership::on(NodeLost event) {
+void Membership::on(const NodeLost& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) {
     return;
@@ -214,7 +214,7 @@ void Membership::on(StopRequested event) {
   }
 }
 
-void Membership::on(NodeGaveUp event) {
+void Membership::on(const NodeGaveUp& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end() || ending_) {
     return;
@@ -226,7 +226,7 @@ void Membership::on(NodeGaveUp event) {
   end_job({Verdict::impossible, "node " + found->second.host_name + ": " + event.why, 0});
 }
 
-void Membership::on(StoreFailed event) {
+void Membership::on(const StoreFailed& event) {
   if (state_ != JobState::running || attempt_ != event.attempt) {
     return;
   }

@@ -92,14 +92,14 @@ class Membership {
   };
 
   void on(NodeJoined event);
-  void on(NodeLost event);
+  void on(const NodeLost& event);
   void on(WorkersStarted event);
   void on(WorkerFailed event);
   void on(WorkersFinished event);
   void on(WorkersStopped event);
   void on(StopRequested event);
-  void on(NodeGaveUp event);
-  void on(StoreFailed event);
+  void on(const NodeGaveUp& event);
+  void on(const StoreFailed& event);
   void on(TimePassed event);
 
   Node* member(NodeId id, AttemptNumber attempt);

@@ -126,7 +126,7 @@ void Simulator::disconnect(NodeId connection, Duration time, Duration silent_for
   });
 }
 
-void Simulator::feed(Event event) {
+void Simulator::feed(const Event& event) {
   ++events_;
   if (tracing_) {
     log(to_text(now_) + " " + to_text(event));

@@ -92,7 +92,7 @@ class Simulator {
     bool gone = false;
   };
 
-  void feed(Event event);
+  void feed(const Event& event);
   void send_order(const Command& command);
   void arm();
   void fault_tick();

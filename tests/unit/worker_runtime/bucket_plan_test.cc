@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-using ddp::Bucket;
 using ddp::DType;
 using ddp::GradientSize;
 using ddp::plan_buckets;
