@@ -11,7 +11,7 @@ namespace ddp {
 namespace {
 
 /// Both spellings of the tutorials: --batch-size and --batch_size.
-std::string spellings(std::string name) {
+std::string spellings(const std::string& name) {
   auto other = name;
   std::replace(other.begin() + 2, other.end(), '-', '_');
   return other == name ? name : name + "," + other;

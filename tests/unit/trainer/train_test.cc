@@ -93,7 +93,7 @@ std::string line_after(const std::string& output, const std::string& beginning) 
 
 /// "loss ..., weights ...": equal only when every bit of the weights is.
 std::string result_of(const Outcome& outcome) {
-  const auto text = line_after(outcome.output, "Training finished: ");
+  auto text = line_after(outcome.output, "Training finished: ");
   INFO(outcome.output);
   REQUIRE(text.find(", weights ") != std::string::npos);
   return text;

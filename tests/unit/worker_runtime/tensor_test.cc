@@ -9,8 +9,8 @@ using ddp::Tensor;
 
 TEST_CASE("a copy of a tensor shares its memory, a clone does not", "[worker_runtime]") {
   const Tensor tensor = Tensor::from<float>({1, 2, 3});
-  const Tensor copy =
-      tensor;  // NOLINT(performance-unnecessary-copy-initialization): it is the subject
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): the copy is the subject
+  const Tensor copy = tensor;
   const Tensor clone = tensor.clone();
   copy.data<float>()[0] = 9;
   CHECK(tensor.to_vector<float>() == std::vector<float>{9, 2, 3});

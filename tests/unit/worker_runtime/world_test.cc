@@ -16,7 +16,7 @@ ddprun::Result<World> read(Variables variables) {
   });
 }
 
-Variables torchrun(Variables changes = {}) {
+Variables torchrun(const Variables& changes = {}) {
   Variables all{{"RANK", "3"},
                 {"WORLD_SIZE", "4"},
                 {"LOCAL_RANK", "1"},
