@@ -20,7 +20,6 @@
 namespace ddp {
 namespace {
 
-using ddprun::Error;
 using ddprun::Result;
 using Deadline = Lifeline::Deadline;
 
