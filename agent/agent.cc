@@ -326,7 +326,7 @@ class Agent {
   /// Without its coordinator this node must be quiet before the others can be assigned a new world:
   /// the client gives up a tenth of the heartbeat timeout earlier than the coordinator does.
   void fence(const Error& why) {
-    log_->error("{}", why.sentence());
+    log_->info("{}", why.sentence());  // main says it aloud, once the workers are gone
     end(why);
     if (group_.running_workers() > 0) {
       deadline_.expires_after(std::min(spec_.shutdown_timeout, spec_.heartbeat_timeout / 10));
