@@ -34,7 +34,7 @@ struct SessionLauncher {
   /// What to tell the user, when the call gave an error code.
   std::optional<Error> failure;
 
-  process::basic_process<Executor> operator()(Executor executor, process::error_code& error,
+  process::basic_process<Executor> operator()(const Executor& executor, process::error_code& error,
                                               const SpawnRequest& request) {
     auto launched = launch_session(request);
     if (!launched) {

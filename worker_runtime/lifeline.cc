@@ -58,7 +58,7 @@ Result<void> Lifeline::gather(Deadline deadline) {
   std::vector<Link> strangers;  // connected, not yet greeted
   const auto expected = static_cast<std::size_t>(world_size_ - 1);
   while (links_.size() < expected) {
-    const Result<void> step = accept_hello(strangers, deadline);
+    Result<void> step = accept_hello(strangers, deadline);
     if (!step) {
       tell_all({Type::lost, -1, step.error().sentence()}, -1);
       return step;
@@ -329,7 +329,7 @@ void Lifeline::mark_left(int rank) {
 }
 
 /// The first loss counts: what follows are its consequences.
-void Lifeline::declare(PeerLoss loss, int told_by) {
+void Lifeline::declare(const PeerLoss& loss, int told_by) {
   {
     const std::lock_guard lock(mutex_);
     if (loss_) {

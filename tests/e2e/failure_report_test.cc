@@ -144,12 +144,13 @@ TEST_CASE("the restart budget is one for the whole job, and attempts are numbere
 
 TEST_CASE("nodes with different numbers of workers get prefix sums as ranks") {
   const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
+  const std::string script =
+      "echo \"$RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE group "
+      "$GROUP_RANK/$GROUP_WORLD_SIZE\"";
   const auto start = [&](const std::string& nproc, const std::string& node_rank) {
     return std::make_unique<ChildProcess>(
         ChildRequest{.argv = {"ddprun", "--nnodes", "2", "--nproc-per-node", nproc, "--node-rank",
-                              node_rank, "--rdzv-endpoint", endpoint, "sh", "-c",
-                              "echo \"$RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE group "
-                              "$GROUP_RANK/$GROUP_WORLD_SIZE\""}});
+                              node_rank, "--rdzv-endpoint", endpoint, "sh", "-c", script}});
   };
   auto first = start("1", "0");
   REQUIRE(wait_until([&] { return !descendants_of(first->pid()).empty(); }));

@@ -54,7 +54,7 @@ TEST_CASE("stderr is shown at once and byte for byte, without a prefix", "[agent
   bench.write("no newline yet");
   bench.io.run_one_for(10s);
   CHECK(bench.shown() == "no newline yet");
-  const std::string bytes("\0\xff\r 5%\r 6%\n\x1b[0m", 16);
+  const std::string bytes("\0\xff\r 5%\r 6%\n\x1b[0m", 15);
   bench.write(bytes);
   bench.worker.reset();
   bench.io.run_for(10s);

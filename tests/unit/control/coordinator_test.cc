@@ -511,7 +511,7 @@ TEST_CASE("An agent may let go of its client inside any order") {
   orders.stop = [](AttemptNumber, const std::string&) {};
   orders.finish = [](const JobSummary&) {};
   orders.waiting = [&](const std::string& text) {
-    const std::string copy = text;
+    const std::string copy = text;  // NOLINT: the text goes with the client
     b->client.reset();
     b->waiting = copy;
   };
