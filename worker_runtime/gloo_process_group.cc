@@ -21,6 +21,8 @@ using std::chrono::steady_clock;
 
 /// How long a broken connection waits for the watch to say whose death it was.
 constexpr milliseconds kNamePatience{250};
+/// How long bytes of a lost rank may still be on their way.
+constexpr milliseconds kLastBytesPatience{50};
 
 /// The state that handles and the group share: a handle may outlive its group.
 class Shared {
@@ -61,8 +63,22 @@ class Shared {
 
   void abort(const std::string& reason) { end(Ending::Kind::aborted, {-1, reason}); }
 
-  /// Called by the watch: what is pending here fails, and then finds out why in fail().
+  /// Called by the watch: what is pending here fails, and then finds out why in fail(). Not at
+  /// once: the lost rank may have done its part of an operation before it ended, and the word of
+  /// its end may overtake its bytes. What can still finish does.
   void on_loss() {
+    const std::lock_guard lock(end_mutex_);
+    if (!ender_.joinable()) {
+      ender_ = std::thread([this] {
+        std::unique_lock wait_lock(end_mutex_);
+        closing_changed_.wait_for(wait_lock, kLastBytesPatience, [this] { return closing_; });
+        wait_lock.unlock();
+        abort_transfers();
+      });
+    }
+  }
+
+  void abort_transfers() {
     const std::lock_guard lock(mesh_mutex_);
     if (mesh_) {
       board.abort();   // whoever waits here
@@ -89,6 +105,14 @@ class Shared {
 
   /// Lets go of the connections. Operations must have ended.
   void close() {
+    {
+      const std::lock_guard lock(end_mutex_);
+      closing_ = true;
+      closing_changed_.notify_all();
+    }
+    if (ender_.joinable()) {
+      ender_.join();  // the watch has been told to forget us: no other can begin
+    }
     const std::scoped_lock lock(mesh_mutex_, mutex_);
     mesh_.reset();
   }
@@ -112,7 +136,7 @@ class Shared {
       loss = {rank, "it aborted its group: " + loss.reason};
     }
     watch_->report(loss);
-    on_loss();
+    abort_transfers();
   }
 
   std::mutex mutex_;       // guards ending_ and the pointer mesh_
@@ -120,6 +144,10 @@ class Shared {
   std::unique_ptr<GlooMesh> mesh_;
   PeerWatch* watch_;
   std::optional<Ending> ending_;
+  std::mutex end_mutex_;  // guards what follows
+  std::condition_variable closing_changed_;
+  bool closing_ = false;
+  std::thread ender_;  // aborts after a loss
 };
 
 /// A collective in the queue, on the thread, or done.

@@ -1,7 +1,7 @@
 """Installs the build into a fresh directory, builds a native trainer from the installed tree alone
 with find_package(ddprun), and runs it alone and under the installed ddprun.
 
-usage: install_test.py CMAKE BUILD_DIR CXX_FLAGS"""
+usage: install_test.py CMAKE BUILD_DIR [CXX_FLAGS]"""
 import os
 import subprocess
 import sys
@@ -43,7 +43,8 @@ def run(*command, **more):
 
 
 def main():
-    cmake, build_dir, flags = sys.argv[1:4]
+    cmake, build_dir = sys.argv[1:3]
+    flags = " ".join(sys.argv[3:])
     with tempfile.TemporaryDirectory() as folder:
         prefix, source = folder + "/prefix", folder + "/source"
         run(cmake, "--install", build_dir, "--prefix", prefix)
