@@ -30,7 +30,7 @@ struct Error {
   std::string where;
   std::string todo;
 
-  /// The one sentence: "WHERE: WHAT; TODO".
+  /// The one sentence: "where: what; what to do".
   [[nodiscard]] std::string sentence() const {
     std::string text;
     if (!where.empty()) {

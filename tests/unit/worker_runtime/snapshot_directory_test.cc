@@ -16,7 +16,7 @@ using Catch::Matchers::Contains;
 using Numbers = std::vector<std::uint64_t>;
 using Names = std::vector<std::string>;
 
-const FileLayer::Path kPath = "/work/snapshot.ddp";
+const FileLayer::Path kPath = "/jobs/snapshot.ddp";
 
 Tensor weights_of(std::int64_t epoch) {
   return Tensor::from<float>({static_cast<float>(epoch), 2, 3, 4});
@@ -133,7 +133,7 @@ TEST_CASE("a snapshot with any bit flipped is passed over, naming file and reaso
       REQUIRE(found.numbers == Numbers{1});
       REQUIRE(found.report.complaints.size() == 1);
       CHECK_THAT(found.report.complaints[0],
-                 Contains("/work/snapshot.ddp/00000002/" + std::string(name) +
+                 Contains("/jobs/snapshot.ddp/00000002/" + std::string(name) +
                           ": damaged snapshot passed over: "));
       CHECK(found.report.highest_number == 2);
       bytes[i] ^= std::byte{0x10};
@@ -306,7 +306,7 @@ TEST_CASE("a file in the place of the directory is a problem that names it", "[s
   auto files = std::make_shared<LossyFiles>();
   REQUIRE(files->make_directory("/work"));
   REQUIRE(files->create(kPath));
-  CHECK_THAT(scan(files).report.problem, Contains("/work/snapshot.ddp: cannot be read as a"));
+  CHECK_THAT(scan(files).report.problem, Contains("/jobs/snapshot.ddp: cannot be read as a"));
   SnapshotDirectory directory(files, kPath, 2);
   CHECK_FALSE(write(directory, 1));
 }
