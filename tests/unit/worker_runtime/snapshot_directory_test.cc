@@ -64,7 +64,7 @@ Names names_in(LossyFiles& files) {
 /// A disk with snapshots 1 and 2.
 std::shared_ptr<LossyFiles> disk_with_two() {
   auto files = std::make_shared<LossyFiles>();
-  REQUIRE(files->make_directory("/work"));
+  REQUIRE(files->make_directory("/jobs"));
   REQUIRE(files->sync_directory("/"));
   SnapshotDirectory directory(files, kPath, 2);
   REQUIRE(write(directory, 1));
@@ -244,7 +244,7 @@ TEST_CASE("whenever the machine dies in a save, a whole snapshot is there afterw
 
 TEST_CASE("the very first snapshot survives a crash with its directory's name", "[snapshot]") {
   auto files = std::make_shared<LossyFiles>();
-  REQUIRE(files->make_directory("/work"));
+  REQUIRE(files->make_directory("/jobs"));
   REQUIRE(files->sync_directory("/"));
   SnapshotDirectory directory(files, kPath, 2);
   REQUIRE(write(directory, 1));
@@ -304,7 +304,7 @@ TEST_CASE("a call that fails while looking for snapshots is told and loses none"
 
 TEST_CASE("a file in the place of the directory is a problem that names it", "[snapshot]") {
   auto files = std::make_shared<LossyFiles>();
-  REQUIRE(files->make_directory("/work"));
+  REQUIRE(files->make_directory("/jobs"));
   REQUIRE(files->create(kPath));
   CHECK_THAT(scan(files).report.problem, Contains("/jobs/snapshot.ddp: cannot be read as a"));
   SnapshotDirectory directory(files, kPath, 2);
