@@ -342,8 +342,8 @@ void Lifeline::declare(const PeerLoss& loss, int told_by) {
     tell_all({Type::lost, loss.rank, loss.reason}, told_by);
   }
   const std::lock_guard lock(subscriber_mutex_);
-  if (on_loss_) {
-    std::exchange(on_loss_, nullptr)();
+  for (const auto& on_loss : std::exchange(on_loss_, {})) {
+    on_loss();
   }
 }
 
@@ -362,7 +362,7 @@ void Lifeline::subscribe(std::function<void()> on_loss) {
   {
     const std::lock_guard lock(mutex_);
     if (!loss_) {
-      on_loss_ = std::move(on_loss);
+      on_loss_.push_back(std::move(on_loss));
       return;
     }
   }
@@ -371,7 +371,7 @@ void Lifeline::subscribe(std::function<void()> on_loss) {
 
 void Lifeline::unsubscribe() {
   const std::lock_guard lock(subscriber_mutex_);
-  on_loss_ = nullptr;
+  on_loss_.clear();
 }
 
 std::optional<PeerLoss> Lifeline::loss(std::chrono::milliseconds patience) {

@@ -101,8 +101,8 @@ class Lifeline : public PeerWatch {
   std::optional<PeerLoss> loss_;
   std::set<int> left_;
   bool all_left_ = false;
-  std::mutex subscriber_mutex_;  // held while the subscriber runs
-  std::function<void()> on_loss_;
+  std::mutex subscriber_mutex_;  // held while subscribers run
+  std::vector<std::function<void()>> on_loss_;
 };
 
 }  // namespace ddp

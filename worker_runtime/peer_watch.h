@@ -19,7 +19,8 @@ class PeerWatch {
   virtual ~PeerWatch() = default;
 
   /// `on_loss` is called once, at the first loss, from the watch's thread (or at once when there
-  /// has been one). It must not block and not call back.
+  /// has been one). It must not block and not call back. Every subscriber is called: an NCCL group
+  /// and the Gloo group below it watch the same peers.
   virtual void subscribe(std::function<void()> on_loss) = 0;
   /// Forgets all subscribers; returns when none of them is running.
   virtual void unsubscribe() = 0;
