@@ -36,6 +36,7 @@ struct UniqueId {
 };
 
 /// ncclConfig_t as of 2.18; newer libraries take what follows as unset, by `size` and `version`.
+/// (The last field is 2.27's: it fills what would be padding within `size`.)
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -46,6 +47,7 @@ struct Config {
   int max_ctas = INT_MIN;
   const char* net_name = nullptr;
   int split_share = INT_MIN;
+  int traffic_class = INT_MIN;
 };
 
 }  // namespace ddp::nccl

@@ -103,7 +103,12 @@ class NcclProcessGroup : public ProcessGroup {
     if (watch_ != nullptr) {
       watch_->subscribe([this] { lost_ = true; });
     }
-    connect();
+    try {
+      connect();
+    } catch (...) {
+      let_go();
+      throw;
+    }
   }
 
   ~NcclProcessGroup() override {
@@ -112,11 +117,11 @@ class NcclProcessGroup : public ProcessGroup {
       library_.comm_destroy(comm_);
       comm_ = nullptr;
     }
-    abort_communicator();
-    if (watch_ != nullptr) {
-      watch_->unsubscribe();
+    let_go();
+    kept_.insert(kept_.end(), messages_.begin(), messages_.end());
+    for (const auto& pending : kept_) {
+      pending->drop();
     }
-    cudaStreamDestroy(stream_);
   }
 
   std::string_view backend() const override { return "nccl"; }
@@ -127,13 +132,28 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
  private:
+  void let_go() {
+    abort_communicator();
+    if (watch_ != nullptr) {
+      watch_->unsubscribe();
+    }
+    cudaStreamDestroy(stream_);
+  }
+
   /// An operation on the device. Kept by the group, so that its tensors stay until it is done.
   class Pending : public Work::State {
    public:
     Pending(NcclProcessGroup& group, Operation operation)
         : operation_(std::move(operation)), group_(&group) {}
     bool done() const override {
-      return finished_ || (launched_ && cudaEventQuery(end_.get()) == cudaSuccess);
+      return finished_ || broken_ || (launched_ && cudaEventQuery(end_.get()) == cudaSuccess);
+    }
+    /// The group is at its end; so is whoever still holds the handle.
+    void drop() {
+      if (!finished_ && !done()) {
+        error_ = aborted(operation_, "its group ended before it was waited for");
+      }
+      finished_ = true;
     }
     void wait() override {
       if (!finished_) {
@@ -153,6 +173,7 @@ class NcclProcessGroup : public ProcessGroup {
     Operation operation_;
     CudaEvent end_;
     bool launched_ = false;
+    bool broken_ = false;  ///< NCCL did not take it: its event says nothing
     bool finished_ = false;
     std::exception_ptr error_;
     NcclProcessGroup* group_;
@@ -272,16 +293,32 @@ class NcclProcessGroup : public ProcessGroup {
     CudaEvent ready;
     check_cuda(cudaEventRecord(ready.get(), nullptr));
     check_cuda(cudaStreamWaitEvent(stream_, ready.get(), 0));
-    library_.group_start();
+    bool taken = comm_ != nullptr && took(library_.group_start());
     for (const auto& pending : operations) {
-      enqueue(pending->operation_);
+      taken = taken && took(enqueue(pending->operation_));
     }
-    library_.group_end();
-    settled(timeout_);  // what went wrong shows in await()
+    if (comm_ != nullptr) {
+      taken = took(library_.group_end()) && settled(timeout_) && taken;
+    }
+    kept_.remove_if([](const auto& other) { return other->done(); });
     for (const auto& pending : operations) {
-      check_cuda(cudaEventRecord(pending->end_.get(), stream_));
-      pending->launched_ = true;
+      pending->broken_ = !taken;
+      if (taken) {
+        check_cuda(cudaEventRecord(pending->end_.get(), stream_));
+      }
+      pending->launched_ = taken;
+      kept_.push_back(pending);
     }
+  }
+
+  /// A non-blocking communicator answers "in progress" too. Keeps the first thing that went wrong.
+  bool took(nccl::Result result) {
+    const bool fine = result == nccl::Result::success || result == nccl::Result::in_progress;
+    if (!fine &&
+        (async_error_ == nccl::Result::success || async_error_ == nccl::Result::in_progress)) {
+      async_error_ = result;
+    }
+    return fine;
   }
 
   nccl::Result enqueue(const Operation& operation) {
@@ -312,6 +349,9 @@ class NcclProcessGroup : public ProcessGroup {
 
   void await(Pending& pending) {
     launch_messages();
+    if (pending.broken_) {
+      std::rethrow_exception(failure(pending.operation_));
+    }
     Patience patience(timeout_);
     for (;;) {
       const cudaError_t state = cudaEventQuery(pending.end_.get());
@@ -384,6 +424,7 @@ class NcclProcessGroup : public ProcessGroup {
   std::atomic<bool> lost_{false};  // set by the watch's thread
   std::optional<std::string> ending_;
   std::vector<std::shared_ptr<Pending>> messages_;  // not launched yet
+  std::list<std::shared_ptr<Pending>> kept_;        // launched, maybe not done
 };
 
 }  // namespace
