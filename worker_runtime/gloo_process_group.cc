@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 /// How long a broken connection waits for the watch to say whose death it was.
 constexpr milliseconds kNamePatience{250};
 /// How long bytes of a lost rank may still be on their way.
-constexpr milliseconds kLastBytesPatience{50};
+constexpr milliseconds kLastBytesPatience{200};
 
 /// The state that handles and the group share: a handle may outlive its group.
 class Shared {
