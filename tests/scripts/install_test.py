@@ -52,7 +52,7 @@ def main():
         for name, text in (("CMakeLists.txt", CMAKELISTS), ("main.cc", MAIN)):
             with open(f"{source}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
-        run(cmake, "-S", source, "-B", folder + "/build", f"-DCMAKE_PREFIX_PATH={prefix}",
+        run(cmake, "-G", "Ninja", "-S", source, "-B", folder + "/build", f"-DCMAKE_PREFIX_PATH={prefix}",
             f"-DCMAKE_CXX_FLAGS={flags}")
         run(cmake, "--build", folder + "/build")
         consumer, ddprun = folder + "/build/consumer", prefix + "/bin/ddprun"
