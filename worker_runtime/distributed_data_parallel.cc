@@ -60,7 +60,7 @@ struct DistributedDataParallel::Impl {
   std::vector<std::size_t> bucket_of = {};  // parameter -> bucket
   std::vector<bool> ready = {};             // parameter, in this step
   std::vector<std::size_t> missing = {};    // bucket -> parameters not yet ready
-  std::vector<Work> works = {};             // bucket -> its all-reduce
+  std::vector<Work> works = {};             // bucket -> its all-reduce; not the last's
   std::size_t launched = 0;                 // buckets launched, always a prefix
   std::int64_t samples = 0;                 // of this rank since the last synchronisation
   std::int64_t global_samples = 0;
@@ -127,9 +127,10 @@ void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters,
 }
 
 /// Launches every bucket that is complete and whose predecessors have left: the order of
-/// all-reduces must be the same on every rank, whatever the order of gradients.
+/// all-reduces must be the same on every rank, whatever the order of gradients. The last bucket is
+/// left to finish(), which has nothing to do meanwhile.
 void DistributedDataParallel::Impl::launch_ready() {
-  while (launched < plan.size() && missing[launched] == 0) {
+  while (launched + 1 < plan.size() && missing[launched] == 0) {
     works[launched] = group.all_reduce_async(storage[launched]);
     ++launched;
   }
@@ -227,6 +228,7 @@ void DistributedDataParallel::finish() {
   }
   impl.missing.assign(impl.missing.size(), 0);
   impl.launch_ready();
+  impl.group.all_reduce(impl.storage.back());
   for (Work& work : impl.works) {
     work.wait();
     work = {};

@@ -75,6 +75,7 @@ struct Run {
   const Operation& operation;
   const std::shared_ptr<gloo::Context>& context;
   TransferBoard& board;
+  Star& star;
   Transfer::Deadline deadline;
 
   [[nodiscard]] int rank() const { return context->rank; }
@@ -91,10 +92,13 @@ struct Run {
   }
 };
 
-/// Tensors up to this size go to every other rank directly: one exchange instead of a ring's
-/// 2 (n - 1), which is what counts for small ones. In a large world the n^2 messages would.
-constexpr std::size_t kDirectBytesMax = 64UL * 1024;
-constexpr int kDirectRanksMax = 16;
+/// Up to this much for rank 0 to take in, a tensor goes by the star: two messages one after the
+/// other instead of a ring's 2 (n - 1), which is what counts for small ones.
+constexpr std::size_t kStarBytesMax = 512UL * 1024;
+
+bool fits_star(const Run& run, const Tensor& tensor) {
+  return tensor.size_bytes() * static_cast<std::size_t>(run.size()) <= kStarBytesMax;
+}
 
 /// Everybody's tensor, in rank order, on every rank. `own` is this rank's.
 void exchange_all(const Run& run, const Tensor& own, const Tensor& all) {
@@ -120,6 +124,27 @@ void combine(const Run& run, const Tensor& parts, const Tensor& result) {
   for (int rank = 1; rank < run.size(); ++rank) {
     const Tensor part = parts.view(static_cast<std::size_t>(rank) * result.size(), result.size());
     reduce(result.raw(), result.raw(), part.raw(), result.size());
+  }
+}
+
+/// Rank 0 adds up in rank order and hands the result round: every rank has the same bits.
+void star_all_reduce(const Run& run) {
+  const Tensor& tensor = run.operation.output;
+  const std::size_t bytes = tensor.size_bytes();
+  const std::uint64_t sequence = run.operation.sequence;
+  if (run.rank() != 0) {
+    run.star.send(0, sequence, tensor.raw(), bytes, run.deadline);
+    run.star.recv(0, sequence, tensor.raw(), bytes, run.deadline);
+    return;
+  }
+  const Reduce reduce = reduction(tensor.dtype(), run.operation.op);
+  const Tensor part = Tensor::empty({static_cast<std::int64_t>(tensor.size())}, tensor.dtype());
+  for (int rank = 1; rank < run.size(); ++rank) {
+    run.star.recv(rank, sequence, part.raw(), bytes, run.deadline);
+    reduce(tensor.raw(), tensor.raw(), part.raw(), tensor.size());
+  }
+  for (int rank = 1; rank < run.size(); ++rank) {
+    run.star.send(rank, sequence, tensor.raw(), bytes, run.deadline);
   }
 }
 
@@ -169,11 +194,8 @@ void ring_all_reduce(const Run& run) {
 
 void all_reduce(const Run& run) {
   const Tensor& tensor = run.operation.output;
-  if (tensor.size_bytes() <= kDirectBytesMax && run.size() <= kDirectRanksMax) {
-    const Tensor parts =
-        Tensor::empty({static_cast<std::int64_t>(tensor.size()) * run.size()}, tensor.dtype());
-    exchange_all(run, tensor, parts);
-    combine(run, parts, tensor);
+  if (fits_star(run, tensor)) {
+    star_all_reduce(run);
   } else {
     ring_all_reduce(run);
   }
@@ -244,11 +266,11 @@ void barrier(const Run& run) {
 }  // namespace
 
 void run_on_gloo(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                 TransferBoard& board, std::chrono::milliseconds timeout) {
+                 TransferBoard& board, Star& star, std::chrono::milliseconds timeout) {
   if (operation.kind != Operation::Kind::barrier && operation.output.size() == 0) {
     return;  // the same on every rank: nothing to send
   }
-  const Run run{operation, context, board, std::chrono::steady_clock::now() + timeout};
+  const Run run{operation, context, board, star, std::chrono::steady_clock::now() + timeout};
   switch (operation.kind) {
     case Operation::Kind::all_reduce:
       return all_reduce(run);
