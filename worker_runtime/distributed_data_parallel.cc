@@ -96,6 +96,12 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
   const std::vector<std::string> all = group.all_gather_bytes(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
+      // Whoever throws ends the group, so first let everybody come so far.
+      try {
+        group.barrier();
+      } catch (const OperationError&) {
+        // Then another one throws already. What we know is true all the same.
+      }
       const auto [first, other] = first_difference(all[0], all[rank]);
       throw InvalidArgument("the ranks have different models: rank 0 has " + first + ", rank " +
                             std::to_string(rank) + " has " + other);
