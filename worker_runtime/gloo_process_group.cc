@@ -47,7 +47,7 @@ class Shared {
   /// Turns what went wrong in `operation` into the exception to throw, and ends the group: the
   /// other ranks are told and this rank's connections closed.
   std::exception_ptr fail(const Operation& operation, const std::exception& error) {
-    const std::exception_ptr known = refusal(operation);
+    std::exception_ptr known = refusal(operation);
     if (known) {
       return known;
     }

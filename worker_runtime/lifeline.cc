@@ -63,7 +63,7 @@ Result<void> Lifeline::gather(Deadline deadline) {
                        [](const Fd& fd) { return static_cast<bool>(fd); });
   };
   while (links_.size() < expected || !all_linked()) {
-    const Result<void> step = accept_hello(strangers, deadline);
+    Result<void> step = accept_hello(strangers, deadline);
     if (!step) {
       tell_all({Type::lost, -1, step.error().sentence()}, -1);
       return step;
@@ -117,7 +117,7 @@ Result<void> Lifeline::accept_hello(std::vector<Link>& strangers, Deadline deadl
     const bool ours = hello && (hello->type == Type::hello || hello->type == Type::data) &&
                       hello->rank > 0 && hello->text.starts_with(kLifelineGreeting);
     if (ours) {
-      const Result<void> taken = greeted(*hello, std::move(link));
+      Result<void> taken = greeted(*hello, std::move(link));
       if (!taken) {
         return taken;
       }
@@ -363,7 +363,7 @@ void Lifeline::mark_left(int rank) {
 }
 
 /// The first loss counts: what follows are its consequences.
-void Lifeline::declare(PeerLoss loss, int told_by) {
+void Lifeline::declare(const PeerLoss& loss, int told_by) {
   {
     const std::lock_guard lock(mutex_);
     if (loss_) {

@@ -89,7 +89,7 @@ class Lifeline : public PeerWatch {
   void run();
   void readable(Link& link);
   void handle(Link& link, const LifelineFrame& frame);
-  void declare(PeerLoss loss, int told_by);
+  void declare(const PeerLoss& loss, int told_by);
   void mark_left(int rank);
 
   const int rank_;

@@ -74,12 +74,12 @@ class DDP_EXPORT Tensor {
   static Tensor zeros(Shape shape, DType dtype = DType::f32, Device device = {});
   /// Copies the values; their number must be that of the shape. One dimension without a shape.
   template <class T>
-  static Tensor from(std::span<const T> values, Shape shape, Device device = {}) {
-    return from_host(values.data(), values.size(), dtype_of<T>, std::move(shape), device);
+  static Tensor from(std::span<const T> values, const Shape& shape, Device device = {}) {
+    return from_host(values.data(), values.size(), dtype_of<T>, shape, device);
   }
   template <class T>
-  static Tensor from(const std::vector<T>& values, Shape shape, Device device = {}) {
-    return from(std::span<const T>(values), std::move(shape), device);
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}) {
+    return from(std::span<const T>(values), shape, device);
   }
   template <class T>
   static Tensor from(const std::vector<T>& values, Device device = {}) {
