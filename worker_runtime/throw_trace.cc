@@ -80,13 +80,9 @@ std::string throw_stack(const void* object) {
 
 extern "C" {
 
-/// Stands before libstdc++'s __cxa_throw for every module of a program that links the runtime. Only
-/// the linker knows it by that name: compilers declare the function too, each with types of its
-/// own.
-[[noreturn]] DDP_EXPORT void ddprun_traced_throw(void* object, void* type,
-                                                 void (*destructor)(void*)) __asm__("__cxa_throw");
-
-void ddprun_traced_throw(void* object, void* type, void (*destructor)(void*)) {
+/// Stands before libstdc++'s for every module of a program that links the runtime. (To the compiler
+/// the type is a void*, as it declares the function itself.)
+[[noreturn]] DDP_EXPORT void __cxa_throw(void* object, void* type, void (*destructor)(void*)) {
   using Throw = void (*)(void*, void*, void (*)(void*));
   static const auto next = reinterpret_cast<Throw>(::dlsym(RTLD_NEXT, "__cxa_throw"));
   ddp::note_throw(object);
