@@ -60,7 +60,7 @@ struct DistributedDataParallel::Impl {
   std::vector<std::size_t> bucket_of = {};  // parameter -> bucket
   std::vector<bool> ready = {};             // parameter, in this step
   std::vector<std::size_t> missing = {};    // bucket -> parameters not yet ready
-  std::vector<Work> works = {};             // bucket -> its all-reduce
+  std::vector<Work> works = {};             // bucket -> its all-reduce; not the last's
   std::size_t launched = 0;                 // buckets launched, always a prefix
   std::int64_t samples = 0;                 // of this rank since the last synchronisation
   std::int64_t global_samples = 0;
@@ -96,6 +96,12 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
   const std::vector<std::string> all = group.all_gather_bytes(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
+      // Whoever throws ends the group, so first let everybody come so far.
+      try {
+        group.barrier();
+      } catch (const OperationError&) {
+        // Then another one throws already. What we know is true all the same.
+      }
       const auto [first, other] = first_difference(all[0], all[rank]);
       throw InvalidArgument("the ranks have different models: rank 0 has " + first + ", rank " +
                             std::to_string(rank) + " has " + other);
@@ -127,9 +133,10 @@ void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters,
 }
 
 /// Launches every bucket that is complete and whose predecessors have left: the order of
-/// all-reduces must be the same on every rank, whatever the order of gradients.
+/// all-reduces must be the same on every rank, whatever the order of gradients. The last bucket is
+/// left to finish(), which has nothing to do meanwhile.
 void DistributedDataParallel::Impl::launch_ready() {
-  while (launched < plan.size() && missing[launched] == 0) {
+  while (launched + 1 < plan.size() && missing[launched] == 0) {
     works[launched] = group.all_reduce_async(storage[launched]);
     ++launched;
   }
@@ -227,6 +234,7 @@ void DistributedDataParallel::finish() {
   }
   impl.missing.assign(impl.missing.size(), 0);
   impl.launch_ready();
+  impl.group.all_reduce(impl.storage.back());
   for (Work& work : impl.works) {
     work.wait();
     work = {};

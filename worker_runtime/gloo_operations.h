@@ -1,4 +1,4 @@
-// The collectives over Gloo's connections. Blocking; throws what Gloo throws.
+// The collectives, over Gloo's connections or the star. Blocking; throws what Gloo throws.
 #pragma once
 
 #include <chrono>
@@ -6,13 +6,14 @@
 
 #include "worker_runtime/gloo_transfer.h"
 #include "worker_runtime/operation.h"
+#include "worker_runtime/star.h"
 
 namespace ddp {
 
 /// Runs one collective (never a message) to its end. `operation.sequence` is its tag, so it must be
 /// the same on every rank.
 void run_on_gloo(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                 TransferBoard& board, std::chrono::milliseconds timeout);
+                 TransferBoard& board, Star& star, std::chrono::milliseconds timeout);
 
 /// True for Gloo's ways to say that a timeout passed; everything else is a broken connection.
 bool is_gloo_timeout(const std::exception& error);

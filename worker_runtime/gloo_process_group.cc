@@ -27,12 +27,18 @@ constexpr milliseconds kLastBytesPatience{200};
 /// The state that handles and the group share: a handle may outlive its group.
 class Shared {
  public:
-  Shared(std::unique_ptr<GlooMesh> mesh, int own_rank, PeerWatch& watch, milliseconds op_timeout)
-      : timeout(op_timeout), rank(own_rank), mesh_(std::move(mesh)), watch_(&watch) {}
+  Shared(std::unique_ptr<GlooMesh> mesh, std::vector<ddprun::Fd> links, int own_rank,
+         PeerWatch& watch, milliseconds op_timeout)
+      : timeout(op_timeout),
+        rank(own_rank),
+        star(std::move(links)),
+        mesh_(std::move(mesh)),
+        watch_(&watch) {}
 
   const milliseconds timeout;
   const int rank;
   TransferBoard board;
+  Star star;
 
   /// Empty once the group is gone.
   std::shared_ptr<gloo::Context> context() {
@@ -81,6 +87,7 @@ class Shared {
   void abort_transfers() {
     const std::lock_guard lock(mesh_mutex_);
     if (mesh_) {
+      star.abort();
       board.abort();   // whoever waits here
       mesh_->abort();  // closes the connections: whoever waits for us
     }
@@ -315,6 +322,34 @@ class GlooProcessGroup : public ProcessGroup {
     return Work(collective);
   }
 
+  /// The caller waits anyway, and two changes of thread cost more than a small tensor.
+  void issue_and_wait(Operation operation) override {
+    if (operation.is_message() || !start_here()) {
+      return issue(std::move(operation)).wait();
+    }
+    const std::exception_ptr error = perform(operation);
+    {
+      const std::lock_guard lock(mutex_);
+      running_ = false;
+      if (!queue_.empty()) {
+        changed_.notify_all();
+      }
+    }
+    if (error) {
+      std::rethrow_exception(error);
+    }
+  }
+
+  /// True, and then the thread waits, when no collective is before the next one.
+  bool start_here() {
+    const std::lock_guard lock(mutex_);
+    if (running_ || !queue_.empty()) {
+      return false;
+    }
+    running_ = true;
+    return true;
+  }
+
   void check_device(const Tensor& tensor) const override {
     if (!tensor.device().is_cpu()) {
       throw InvalidArgument("a tensor on " + to_text(tensor.device()) +
@@ -327,14 +362,21 @@ class GlooProcessGroup : public ProcessGroup {
       std::shared_ptr<Collective> next;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+        changed_.wait(lock, [this] { return (stopping_ || !queue_.empty()) && !running_; });
         if (queue_.empty()) {
           return;
         }
+        running_ = true;
         next = std::move(queue_.front());
         queue_.pop_front();
       }
-      next->finish(perform(next->operation()));
+      std::exception_ptr error = perform(next->operation());
+      {
+        // First, so that whoever has waited for this one can run the next on its own thread.
+        const std::lock_guard lock(mutex_);
+        running_ = false;
+      }
+      next->finish(std::move(error));
     }
   }
 
@@ -343,7 +385,7 @@ class GlooProcessGroup : public ProcessGroup {
       return refusal;
     }
     try {
-      run_on_gloo(operation, shared_->context(), shared_->board, shared_->timeout);
+      run_on_gloo(operation, shared_->context(), shared_->board, shared_->star, shared_->timeout);
       return nullptr;
     } catch (const std::exception& error) {
       return shared_->fail(operation, error);
@@ -356,17 +398,20 @@ class GlooProcessGroup : public ProcessGroup {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Collective>> queue_;
+  bool running_ = false;  // a collective, on whichever thread
   bool stopping_ = false;
   std::thread thread_;
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_gloo_process_group(std::unique_ptr<GlooMesh> mesh, int rank,
+std::unique_ptr<ProcessGroup> make_gloo_process_group(std::unique_ptr<GlooMesh> mesh,
+                                                      std::vector<ddprun::Fd> star, int rank,
                                                       int world_size, PeerWatch& watch,
                                                       milliseconds timeout) {
   return std::make_unique<GlooProcessGroup>(
-      std::make_shared<Shared>(std::move(mesh), rank, watch, timeout), rank, world_size, watch);
+      std::make_shared<Shared>(std::move(mesh), std::move(star), rank, watch, timeout), rank,
+      world_size, watch);
 }
 
 }  // namespace ddp

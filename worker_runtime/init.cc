@@ -49,8 +49,8 @@ std::unique_ptr<ProcessGroup> connect_gloo(const World& world, Lifeline& lifelin
                      " (GLOO_SOCKET_IFNAME names another interface): " + error.what());
   }
   lifeline.unsubscribe();
-  return make_gloo_process_group(std::move(mesh), world.rank, world.world_size, lifeline,
-                                 options.timeout);
+  return make_gloo_process_group(std::move(mesh), lifeline.take_data_links(), world.rank,
+                                 world.world_size, lifeline, options.timeout);
 }
 
 /// This rank's GPU; -1 with a reason when there is none for it.

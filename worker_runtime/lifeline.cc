@@ -57,7 +57,12 @@ Result<std::unique_ptr<Lifeline>> Lifeline::listen(int world_size, std::uint16_t
 Result<void> Lifeline::gather(Deadline deadline) {
   std::vector<Link> strangers;  // connected, not yet greeted
   const auto expected = static_cast<std::size_t>(world_size_ - 1);
-  while (links_.size() < expected) {
+  data_links_.resize(static_cast<std::size_t>(world_size_));
+  const auto all_linked = [this] {
+    return std::all_of(data_links_.begin() + 1, data_links_.end(),
+                       [](const Fd& fd) { return static_cast<bool>(fd); });
+  };
+  while (links_.size() < expected || !all_linked()) {
     Result<void> step = accept_hello(strangers, deadline);
     if (!step) {
       tell_all({Type::lost, -1, step.error().sentence()}, -1);
@@ -109,22 +114,13 @@ Result<void> Lifeline::accept_hello(std::vector<Link>& strangers, Deadline deadl
     strangers.erase(strangers.begin() + static_cast<std::ptrdiff_t>(i));
     bool broken = !receive_some(link.fd.get(), link.unread);
     const std::optional<LifelineFrame> hello = take_frame(link.unread, broken);
-    const bool ours = hello && hello->type == Type::hello && hello->rank > 0 &&
-                      hello->rank < world_size_ && hello->text.starts_with(kLifelineGreeting);
-    if (ours && hello->text.substr(kLifelineGreeting.size()) != std::to_string(world_size_)) {
-      return Error("rank " + std::to_string(hello->rank) + " believes in a world of " +
-                       hello->text.substr(kLifelineGreeting.size()) + ", rank 0 in one of " +
-                       std::to_string(world_size_),
-                   "WORLD_SIZE", "give all ranks the same");
-    }
-    if (ours && std::any_of(links_.begin(), links_.end(),
-                            [&hello](const Link& other) { return other.rank == hello->rank; })) {
-      return Error("two processes say that they are rank " + std::to_string(hello->rank), "RANK",
-                   "give each a rank of its own");
-    }
+    const bool ours = hello && (hello->type == Type::hello || hello->type == Type::data) &&
+                      hello->rank > 0 && hello->text.starts_with(kLifelineGreeting);
     if (ours) {
-      link.rank = hello->rank;
-      links_.push_back(std::move(link));
+      Result<void> taken = greeted(*hello, std::move(link));
+      if (!taken) {
+        return taken;
+      }
     } else if (!broken && !hello) {
       strangers.push_back(std::move(link));
     }  // else: not one of ours; closed here
@@ -135,6 +131,35 @@ Result<void> Lifeline::accept_hello(std::vector<Link>& strangers, Deadline deadl
       tune(fd.get());
       strangers.push_back({.rank = -1, .fd = std::move(fd), .unread = {}});
     }
+  }
+  return {};
+}
+
+Result<void> Lifeline::greeted(const LifelineFrame& hello, Link link) {
+  const std::string world = hello.text.substr(kLifelineGreeting.size());
+  if (world != std::to_string(world_size_)) {
+    return Error("rank " + std::to_string(hello.rank) + " believes in a world of " + world +
+                     ", rank 0 in one of " + std::to_string(world_size_),
+                 "WORLD_SIZE", "give all ranks the same");
+  }
+  if (hello.rank >= world_size_) {
+    return {};  // not one of ours; closed here
+  }
+  Fd& data_link = data_links_[static_cast<std::size_t>(hello.rank)];
+  const bool known = hello.type == Type::data
+                         ? static_cast<bool>(data_link)
+                         : std::any_of(links_.begin(), links_.end(), [&hello](const Link& other) {
+                             return other.rank == hello.rank;
+                           });
+  if (known) {
+    return Error("two processes say that they are rank " + std::to_string(hello.rank), "RANK",
+                 "give each a rank of its own");
+  }
+  if (hello.type == Type::data) {
+    data_link = std::move(link.fd);
+  } else {
+    link.rank = hello.rank;
+    links_.push_back(std::move(link));
   }
   return {};
 }
@@ -177,13 +202,22 @@ Result<std::unique_ptr<Lifeline>> Lifeline::join(const std::string& host, std::u
   std::unique_ptr<Lifeline> lifeline(new Lifeline(rank, world_size));
   lifeline->links_.push_back({.rank = 0, .fd = std::move(*fd), .unread = {}});
   Link& link = lifeline->links_.front();
-  const LifelineFrame hello{Type::hello, rank,
-                            std::string(kLifelineGreeting) + std::to_string(world_size)};
+  LifelineFrame hello{Type::hello, rank,
+                      std::string(kLifelineGreeting) + std::to_string(world_size)};
   send_all(link.fd.get(), encode(hello), deadline);
+  // When this fails rank 0 has given up, and says on the first connection why.
+  if (Result<Fd> data = connect_to(host, port, deadline)) {
+    hello.type = Type::data;
+    send_all(data->get(), encode(hello), deadline);
+    lifeline->data_links_.push_back(std::move(*data));
+  }
   const Result<LifelineFrame> welcome =
       lifeline->read_frame(link, Type::welcome, deadline + kVerdictPatience);
   if (!welcome) {
     return welcome.error();
+  }
+  if (lifeline->data_links_.empty()) {
+    return Error("rank 0 took one connection and refused the second", "", "");
   }
   lifeline->address_ = welcome->text;
   return lifeline;

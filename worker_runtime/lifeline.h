@@ -6,6 +6,9 @@
 // anybody, and hands round the transport addresses. So a rank that never comes is named, and the
 // addresses are those by which the ranks really see each other: no host name is resolved.
 //
+// Each rank opens a second connection with the first, for the star, so that small tensors need no
+// port of their own and nothing of ours reads them.
+//
 // A closed connection without a word is a lost rank. A machine that is gone without closing is
 // noticed by TCP keepalive after some ten seconds. Without rank 0 nobody is left to tell, so its
 // end is everybody's loss.
@@ -50,6 +53,9 @@ class Lifeline : public PeerWatch {
   /// Gives one blob for each rank, gets one from each.
   ddprun::Result<std::vector<std::string>> exchange(const std::vector<std::string>& blobs,
                                                     Deadline deadline);
+  /// The second connections, indexed by the rank at the other end: rank 0 has one to every other
+  /// rank, they have one to rank 0. Once, after gather() or join().
+  [[nodiscard]] std::vector<ddprun::Fd> take_data_links() { return std::move(data_links_); }
   /// Starts the thread that watches. Before it, nothing below may be called.
   void watch();
 
@@ -75,6 +81,7 @@ class Lifeline : public PeerWatch {
   explicit Lifeline(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
   bool is_hub() const { return rank_ == 0; }
   ddprun::Result<void> accept_hello(std::vector<Link>& strangers, Deadline deadline);
+  ddprun::Result<void> greeted(const LifelineFrame& hello, Link link);
   void settle_addresses();
   ddprun::Result<LifelineFrame> read_frame(Link& link, LifelineFrame::Type wanted,
                                            Deadline deadline);
@@ -93,6 +100,7 @@ class Lifeline : public PeerWatch {
   ddprun::Fd listener_;
   ddprun::Fd wake_;
   std::vector<Link> links_;  // hub: one for each other rank; else one, to rank 0
+  std::vector<ddprun::Fd> data_links_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
 

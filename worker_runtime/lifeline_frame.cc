@@ -43,7 +43,7 @@ std::optional<LifelineFrame> take_frame(std::string& bytes, bool& broken) {
   }
   LifelineFrame frame;
   const auto type = static_cast<std::uint8_t>(bytes[4]);
-  if (type < 1 || type > static_cast<std::uint8_t>(LifelineFrame::Type::all_left)) {
+  if (type < 1 || type > static_cast<std::uint8_t>(LifelineFrame::Type::data)) {
     broken = true;
     return std::nullopt;
   }

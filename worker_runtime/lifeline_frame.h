@@ -21,6 +21,7 @@ struct LifelineFrame {
     lost,       ///< both ways: rank that failed (-1 unknown), text = reason
     left,       ///< both ways: rank that left in order
     all_left,   ///< 0 -> rank: everybody has
+    data,       ///< rank -> 0, like hello: this connection is the rank's one to the star
   };
   Type type = Type::hello;
   int rank = 0;
@@ -29,7 +30,7 @@ struct LifelineFrame {
   friend bool operator==(const LifelineFrame&, const LifelineFrame&) = default;
 };
 
-inline constexpr std::string_view kLifelineGreeting = "ddprun-lifeline-1 ";
+inline constexpr std::string_view kLifelineGreeting = "ddprun-lifeline-2 ";
 /// The largest honest frame is `peers`: some 150 bytes for each rank.
 inline constexpr std::size_t kLifelineMaxFrame = std::size_t{4} << 20;
 

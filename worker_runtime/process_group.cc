@@ -42,9 +42,13 @@ void Work::wait() {
 
 ProcessGroup::~ProcessGroup() = default;
 
-Work ProcessGroup::collective(Operation operation) {
+Operation ProcessGroup::numbered(Operation operation) {
   operation.sequence = ++collectives_;
-  return issue(std::move(operation));
+  return operation;
+}
+
+void ProcessGroup::issue_and_wait(Operation operation) {
+  issue(std::move(operation)).wait();
 }
 
 Work ProcessGroup::message(Operation operation) {
@@ -60,41 +64,49 @@ void ProcessGroup::check_rank(int rank, const char* operation, const char* role)
 }
 
 void ProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op) {
-  all_reduce_async(tensor, op).wait();
+  issue_and_wait(all_reduce_of(tensor, op));
 }
 
 Work ProcessGroup::all_reduce_async(const Tensor& tensor, ReduceOp op) {
+  return issue(all_reduce_of(tensor, op));
+}
+
+Operation ProcessGroup::all_reduce_of(const Tensor& tensor, ReduceOp op) {
   require_defined(tensor, "all_reduce");
   check_device(tensor);
-  return collective({.kind = Operation::Kind::all_reduce, .output = tensor, .op = op});
+  return numbered({.kind = Operation::Kind::all_reduce, .output = tensor, .op = op});
 }
 
 void ProcessGroup::broadcast(const Tensor& tensor, int root) {
-  broadcast_async(tensor, root).wait();
+  issue_and_wait(broadcast_of(tensor, root));
 }
 
 Work ProcessGroup::broadcast_async(const Tensor& tensor, int root) {
+  return issue(broadcast_of(tensor, root));
+}
+
+Operation ProcessGroup::broadcast_of(const Tensor& tensor, int root) {
   require_defined(tensor, "broadcast");
   check_device(tensor);
   check_rank(root, "broadcast", "root");
-  return collective({.kind = Operation::Kind::broadcast, .output = tensor, .peer = root});
+  return numbered({.kind = Operation::Kind::broadcast, .output = tensor, .peer = root});
 }
 
 void ProcessGroup::all_gather(const Tensor& input, const Tensor& output) {
   require_parts(output, input, size_, "all_gather");
   check_device(input);
-  collective({.kind = Operation::Kind::all_gather, .input = input, .output = output}).wait();
+  issue_and_wait(numbered({.kind = Operation::Kind::all_gather, .input = input, .output = output}));
 }
 
 void ProcessGroup::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) {
   require_parts(input, output, size_, "reduce_scatter");
   check_device(input);
-  collective({.kind = Operation::Kind::reduce_scatter, .input = input, .output = output, .op = op})
-      .wait();
+  issue_and_wait(numbered(
+      {.kind = Operation::Kind::reduce_scatter, .input = input, .output = output, .op = op}));
 }
 
 void ProcessGroup::barrier() {
-  collective({.kind = Operation::Kind::barrier}).wait();
+  issue_and_wait(numbered({.kind = Operation::Kind::barrier}));
 }
 
 void ProcessGroup::send(const Tensor& tensor, int to, int tag) {

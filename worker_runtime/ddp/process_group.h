@@ -66,7 +66,8 @@ class DDP_EXPORT ProcessGroup {
 
   // Collectives. Tensors of any dtype, contiguous by nature, on the CPU or on this rank's GPU.
   // _async forms return at once; the tensors must not be touched until wait(). Operations run in
-  // the order in which they were issued; those on CPU tensors on a thread of the group's own.
+  // the order in which they were issued; those on CPU tensors that nobody waits for at once on a
+  // thread of the group's own.
 
   void all_reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work all_reduce_async(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
@@ -106,7 +107,12 @@ class DDP_EXPORT ProcessGroup {
  private:
   /// The one thing that a backend does. The arguments have been checked.
   virtual Work issue(Operation operation) = 0;
-  Work collective(Operation operation);
+  /// As issue(...).wait(), for a backend that has a shorter way.
+  virtual void issue_and_wait(Operation operation);
+  // The checked and numbered operations.
+  Operation numbered(Operation operation);
+  Operation all_reduce_of(const Tensor& tensor, ReduceOp op);
+  Operation broadcast_of(const Tensor& tensor, int root);
   Work message(Operation operation);
   /// Throws InvalidArgument unless this group can reach the tensor's memory.
   virtual void check_device(const Tensor& tensor) const = 0;

@@ -62,6 +62,47 @@ TEST_CASE("when a rank is killed in an all-reduce every survivor names it within
   }
 }
 
+TEST_CASE("survivors that only meet at barriers name the dead rank within a second",
+          "[worker_runtime]") {
+  for (const int victim : {0, 2}) {
+    Ranks ranks(3, [](int) -> std::string {
+      const Context context = ddp::init(options(seconds(60)));
+      for (int i = 0;; ++i) {
+        if (i == 20) {
+          Ranks::event();
+        }
+        context.group().barrier();
+      }
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      REQUIRE(ranks.await_event(rank));
+    }
+    const auto when = steady_clock::now();
+    ranks.signal(victim, SIGKILL);
+    const auto outcomes = ranks.finish();
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank != victim) {
+        const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+        CHECK_THAT(outcome.text, Catch::StartsWith("ddp::PeerLost: barrier #"));
+        CHECK_THAT(outcome.text, Catch::Contains("rank " + std::to_string(victim) + " is gone"));
+        CHECK(outcome.time - when < seconds(1));
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that reduce tensors of different sizes get an error, not a hang",
+          "[worker_runtime]") {
+  Ranks ranks(2, [](int rank) -> std::string {
+    const Context context = ddp::init(options(seconds(60)));
+    context.group().all_reduce(Tensor::zeros({rank == 0 ? 10 : 12}));
+    return "passed";
+  });
+  const auto outcomes = ranks.finish();
+  CHECK_THAT(outcomes[0].text, Catch::Contains("rank 1 runs operation #"));
+  CHECK_THAT(outcomes[1].text, Catch::StartsWith("ddp::PeerLost: all_reduce #"));
+}
+
 TEST_CASE("a rank that waits for one which is busy still learns of a third one's death",
           "[worker_runtime]") {
   // Rank 1 waits for rank 2, which computes; rank 3 dies. No data flows between 1 and 3.
