@@ -49,7 +49,7 @@ struct ConnectionEnd {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   struct Handlers {
-    std::function<void(message::Message)> message;
+    std::function<void(const message::Message&)> message;
     /// The first bytes are no preamble of this version: all bytes read so far. Also called, with
     /// `incomplete` and what there is, when preamble_timeout has passed. Nothing more is read
     /// until the handler has released the connection or closed it, in order or at once.

@@ -41,7 +41,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     // handler that runs meanwhile holds a reference of its own (see on_message).
     connection = Connection::create(
         io, std::move(socket), how,
-        {[this](message::Message said) { on_message(std::move(said)); },
+        {[this](const message::Message& said) { on_message(said); },
          [this](PreambleCheck check, const std::string& bytes) { on_no_preamble(check, bytes); },
          [this](const ConnectionEnd& end) { lose(end.why); }});
     connection->start();
@@ -52,19 +52,19 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   // --- What the coordinator says ------------------------------------------------------------
 
-  void on_message(message::Message said) {
+  void on_message(const message::Message& said) {
     const auto alive = shared_from_this();  // an order may end in the death of its client
-    std::visit([this](auto& order) { obey(std::move(order)); }, said);
+    std::visit([this](const auto& order) { obey(order); }, said);
   }
 
-  void obey(message::Accepted) {}
+  void obey(const message::Accepted&) {}
 
-  void obey(message::Rejected order) {
+  void obey(const message::Rejected& order) {
     end();
     orders.rejected(Error{order.why, where, order.todo});
   }
 
-  void obey(message::Assigned order) {
+  void obey(const message::Assigned& order) {
     if (newest && order.world.attempt <= *newest) {
       log->warn("ignored an assignment of attempt {}, which is over", number(order.world.attempt));
       return;
@@ -73,21 +73,21 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.assign(order.world);
   }
 
-  void obey(message::Stop order) {
+  void obey(const message::Stop& order) {
     if (newest == order.attempt) {
       orders.stop(order.attempt, order.reason);
     }
   }
 
-  void obey(message::Finish order) {
+  void obey(const message::Finish& order) {
     end();
     orders.finish(order.summary);
   }
 
-  void obey(message::Waiting order) { orders.waiting(order.text); }
+  void obey(const message::Waiting& order) { orders.waiting(order.text); }
 
   template <class Other>
-  void obey(Other) {
+  void obey(const Other&) {
     lose("it broke the protocol: it said what only an agent says");
   }
 

@@ -144,7 +144,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       return;
     } else {
       resolver.async_resolve(
-          host, "", [self = shared_from_this()](error_code failed, tcp::resolver::results_type r) {
+          host, "",
+          [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& r) {
             if (self->done) {
               self->on_resolved(failed, r);
             }

@@ -291,7 +291,7 @@ std::uint16_t StoreServer::port() const {
   return impl_->port;
 }
 
-void StoreServer::adopt(Fd connection, std::string first_bytes) {
+void StoreServer::adopt(Fd connection, std::string_view first_bytes) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   const bool v6 =

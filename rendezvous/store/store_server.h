@@ -31,7 +31,7 @@ class StoreServer {
 
   [[nodiscard]] std::uint16_t port() const;
   /// Serves a connected socket from which `first_bytes` have been read already.
-  void adopt(Fd connection, std::string first_bytes);
+  void adopt(Fd connection, std::string_view first_bytes);
 
  private:
   struct Impl;

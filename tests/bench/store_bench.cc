@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,6 +97,7 @@ pid_t fork_server(const std::function<void(asio::io_context&, int)>& serve, std:
     fail("cannot fork");
   }
   if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whatever way the bench ends
     asio::io_context io{1};
     serve(io, ends[1]);
     io.run();
