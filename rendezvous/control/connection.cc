@@ -158,7 +158,7 @@ bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
   if (const auto* beat = std::get_if<message::Beat>(&*decoded)) {
     take_beat(*beat);
   } else {
-    handlers_.message(std::move(*decoded));
+    handlers_.message(*decoded);
   }
   return !over_ && !lingering_;
 }
