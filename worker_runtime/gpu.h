@@ -42,6 +42,9 @@ class Gpu {
   /// values[i] /= *divisor, both f32 or f64 on the device; a divisor of 0 leaves zeros.
   virtual void divide(void* values, std::size_t count, DType dtype, const void* divisor,
                       int device) = 0;
+  /// Whether an NCCL that can be used is on this machine; otherwise `why_not` says what was looked
+  /// for. Throws nothing.
+  virtual bool has_nccl(std::string& why_not) = 0;
   virtual std::unique_ptr<ProcessGroup> connect_nccl(NcclSetup setup) = 0;
 };
 

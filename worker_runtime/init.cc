@@ -59,6 +59,9 @@ int choose_gpu(const World& world, std::string& why_not) {
   if (gpu == nullptr) {
     return -1;
   }
+  if (!gpu->has_nccl(why_not)) {
+    return -1;
+  }
   const int count = gpu->device_count();
   const char* sharing = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   if (world.local_rank < count) {

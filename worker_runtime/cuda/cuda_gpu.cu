@@ -2,8 +2,10 @@
 #include <memory>
 #include <new>
 
+#include "ddp/error.h"
 #include "ddp/export.h"
 #include "worker_runtime/cuda/cuda_check.h"
+#include "worker_runtime/cuda/nccl_library.h"
 #include "worker_runtime/cuda/nccl_process_group.h"
 #include "worker_runtime/gpu.h"
 
@@ -110,6 +112,16 @@ class CudaGpu : public Gpu {
       divide_by<double>(values, count, divisor);
     } else {
       divide_by<float>(values, count, divisor);
+    }
+  }
+
+  bool has_nccl(std::string& why_not) override {
+    try {
+      nccl::nccl_library();
+      return true;
+    } catch (const DeviceError& error) {
+      why_not = error.what();
+      return false;
     }
   }
 
