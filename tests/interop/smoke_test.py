@@ -1,7 +1,7 @@
 """A PyTorch script under ddprun: the least that everything else here stands on."""
 import interop
 
-ALL_REDUCE = """
+ALL_REDUCE = r"""
 import sys
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
