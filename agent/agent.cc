@@ -20,6 +20,7 @@
 #include "agent/log_layout.h"
 #include "agent/orphans.h"
 #include "agent/process_tree.h"
+#include "agent/reserved_port.h"
 #include "agent/signals.h"
 #include "agent/worker_environment.h"
 #include "agent/worker_group.h"
@@ -183,6 +184,15 @@ class Agent {
   /// the coordinator hands store clients over.
   Result<std::uint16_t> open_store(bool is_static) {
     store_.reset();
+    reserved_.reset();
+    if (workers_host_store(own_environment(), spec_)) {
+      auto reserved = ReservedPort::any();
+      if (!reserved) {
+        return reserved.error();
+      }
+      reserved_ = std::move(*reserved);
+      return reserved_->port();
+    }
     if (is_static) {
       store_ = StoreServer::without_port(io_);
       return spec_.endpoint.port;
@@ -423,6 +433,7 @@ class Agent {
   JoinHandle join_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<StoreServer> store_;
+  std::optional<ReservedPort> reserved_;
   std::unique_ptr<CoordinatorClient> client_;
   std::unique_ptr<FileTimer> file_timers_;
   std::unique_ptr<Attempt> attempt_;
