@@ -14,14 +14,18 @@
 
 #include "agent/attempt.h"
 #include "agent/console.h"
+#include "agent/file_timer.h"
 #include "agent/guardian.h"
 #include "agent/host.h"
 #include "agent/log_layout.h"
 #include "agent/orphans.h"
+#include "agent/process_tree.h"
+#include "agent/reserved_port.h"
 #include "agent/signals.h"
 #include "agent/worker_environment.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/contract/environment.h"
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/coordinator_client.h"
 #include "rendezvous/control/join.h"
@@ -75,6 +79,9 @@ class Agent {
 
   Result<JobSummary> run() {
     watch_guardian();
+    if (const auto begun = begin_file_timers(); !begun) {
+      return begun.error();
+    }
     JoinRequest request{spec_.endpoint, node_, spec_.is_host, spec_.join_timeout};
     join_ = join_endpoint(
         io_, std::move(request), [this](Result<Joined> joined) { on_joined(std::move(joined)); },
@@ -85,6 +92,41 @@ class Agent {
   }
 
  private:
+  // ---- file timers --------------------------------------------------------------------------
+
+  Result<void> begin_file_timers() {
+    if (!spec_.timer_file) {
+      return {};
+    }
+    auto timers = FileTimer::create(
+        io_, *spec_.timer_file, [this](const ExpiredTimer& timer) { on_expired(timer); }, log_);
+    if (!timers) {
+      return timers.error();
+    }
+    file_timers_ = std::move(*timers);
+    // Workers inherit our environment, here as under torchrun.
+    ::setenv(env::kTimerFile, file_timers_->path().c_str(), 1);
+    return {};
+  }
+
+  void on_expired(const ExpiredTimer& timer) {
+    const std::string what = "its own timer '" + timer.scope + "' expired";
+    if (timer.signal <= 0) {
+      log_->warn("process {}: {}; it set no signal to be sent", timer.pid, what);
+      return;
+    }
+    // Anybody may write to the FIFO, and a pid may be another process by now.
+    if (!descends_from(timer.pid, ::getpid())) {
+      log_->info("process {} is none of this job's (any more): its timer is forgotten", timer.pid);
+      return;
+    }
+    log_->warn("process {}: {}; it gets {}", timer.pid, what, signal_name(timer.signal));
+    if (attempt_) {
+      attempt_->note_reason(timer.pid, what);
+    }
+    ::kill(timer.pid, timer.signal);
+  }
+
   // ---- joining ------------------------------------------------------------------------------
 
   void on_joined(Result<Joined> joined) {
@@ -142,6 +184,15 @@ class Agent {
   /// the coordinator hands store clients over.
   Result<std::uint16_t> open_store(bool is_static) {
     store_.reset();
+    reserved_.reset();
+    if (workers_host_store(own_environment(), spec_)) {
+      auto reserved = ReservedPort::any();
+      if (!reserved) {
+        return reserved.error();
+      }
+      reserved_ = std::move(*reserved);
+      return reserved_->port();
+    }
     if (is_static) {
       store_ = StoreServer::without_port(io_);
       return spec_.endpoint.port;
@@ -382,7 +433,9 @@ class Agent {
   JoinHandle join_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<StoreServer> store_;
+  std::optional<ReservedPort> reserved_;
   std::unique_ptr<CoordinatorClient> client_;
+  std::unique_ptr<FileTimer> file_timers_;
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
   bool stop_asked_ = false;

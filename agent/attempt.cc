@@ -36,6 +36,7 @@ struct Attempt::Worker {
   std::unique_ptr<StderrRelay> relay;
   std::optional<ProgressChannel> progress;
   std::unique_ptr<WorkerProcess> process;
+  std::string known_reason;
   std::chrono::steady_clock::time_point ended;
   std::chrono::sys_time<std::chrono::microseconds> ended_wall{};
 };
@@ -199,6 +200,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.pid = worker.process->pid();
   end.exit = exit;
   end.after_stop = after_stop;
+  end.known_reason = worker.known_reason;
   end.exit_time = worker.ended_wall;
   if (!worker.logs.error_file.empty()) {
     end.error_file_path = worker.logs.error_file;
@@ -212,6 +214,15 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   FailureRecord record = make_failure_record(std::move(end));
   record.age = std::chrono::steady_clock::now() - worker.ended;
   return record;
+}
+
+void Attempt::note_reason(pid_t pid, std::string reason) {
+  for (const auto& worker : workers_) {
+    if (worker->process && worker->process->pid() == pid) {
+      worker->known_reason = std::move(reason);
+      return;
+    }
+  }
 }
 
 TrainingProgress Attempt::progress() const {

@@ -85,10 +85,14 @@ std::string bounded_json(std::string json, ErrorRecord record) {
 
 std::string message_without_error_file(const WorkerEnd& end) {
   if (end.exit.kind == ExitStatus::Kind::signalled) {
+    const std::string why = end.known_reason.empty() ? "" : "; " + end.known_reason;
     return "Signal " + std::to_string(end.exit.value) + " (" + signal_name(end.exit.value) +
-           ") received by PID " + std::to_string(end.pid);
+           ") received by PID " + std::to_string(end.pid) + why;
   }
   std::string message = "exited with code " + std::to_string(end.exit.value);
+  if (!end.known_reason.empty()) {
+    return message + "; " + end.known_reason;
+  }
   if (const std::string line = last_line(end.stderr_tail); !line.empty()) {
     message += "; last line of stderr: " + line;
   }

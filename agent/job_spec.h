@@ -86,6 +86,10 @@ struct JobSpec {
   /// The names as given, for TORCHELASTIC_SIGNALS_TO_HANDLE.
   std::string signals_to_handle_text;
 
+  /// Path of the file timers' FIFO (TORCHELASTIC_ENABLE_FILE_TIMER); empty: any new name. None: no
+  /// file timers.
+  std::optional<std::string> timer_file;
+
   LogSpec logs;
   /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.
   std::string error_file;

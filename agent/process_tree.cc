@@ -90,6 +90,21 @@ std::optional<ProcStat> read_proc_stat(pid_t pid) {
   return text ? parse_proc_stat(*text) : std::nullopt;
 }
 
+bool descends_from(pid_t pid, pid_t ancestor) {
+  constexpr int kDepthMax = 1000;
+  for (int depth = 0; pid > 1 && depth < kDepthMax; ++depth) {
+    const auto stat = read_proc_stat(pid);
+    if (!stat) {
+      return false;
+    }
+    if (stat->parent == ancestor) {
+      return true;
+    }
+    pid = stat->parent;
+  }
+  return false;
+}
+
 ProcessTree::Source ProcessTree::best_source() {
   return ::access("/proc/thread-self/children", R_OK) == 0 ? Source::kernel_lists : Source::scan;
 }

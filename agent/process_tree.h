@@ -28,6 +28,9 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text);
 /// None when there is no such process (any more).
 std::optional<ProcStat> read_proc_stat(pid_t pid);
 
+/// Whether `ancestor` is among the parents of `pid`.
+bool descends_from(pid_t pid, pid_t ancestor);
+
 class ProcessTree {
  public:
   enum class Source : std::uint8_t {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "agent/string_template.h"
@@ -83,15 +84,12 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   put(env::kRoleWorldSize, world.role_world_size);
   v[env::kMasterAddr] = world.master_addr;
   put(env::kMasterPort, world.master_port);
-  // Restarts, not attempts: scripts compare it with TORCHELASTIC_MAX_RESTARTS, and a change of
-  // membership makes an attempt without using up a restart.
   // The attempt, job-wide and never reused: it names logs, stores and snapshots alike. Torchrun's
   // count is local to each agent, and its nodes disagree after a while (field I-10).
   put(env::kRestartCount, number(world.attempt));
   put(env::kMaxRestarts, spec.max_restarts);
   v[env::kRunId] = spec.job_id;
-  const auto unshared = v.find(env::kDisableSharedStore);
-  v[env::kUseAgentStore] = unshared != v.end() && unshared->second == "1" ? "False" : "True";
+  v[env::kUseAgentStore] = workers_host_store(inherited, spec) ? "False" : "True";
   v.try_emplace(env::kNcclAsyncErrorHandling, "1");
   v[env::kErrorFile] = place.error_file;
   v[env::kSignalsToHandle] = spec.signals_to_handle_text;
@@ -114,6 +112,12 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
     environment.push_back(name + "=" + value);
   }
   return environment;
+}
+
+bool workers_host_store(const std::vector<std::string>& inherited, const JobSpec& spec) {
+  const std::string wanted = std::string(env::kDisableSharedStore) + "=1";
+  return spec.backend != RendezvousBackend::static_ranks &&
+         std::find(inherited.begin(), inherited.end(), wanted) != inherited.end();
 }
 
 bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec) {

@@ -28,6 +28,10 @@ struct WorkerPlace {
 Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
                                                     const JobSpec& spec, const WorkerPlace& place);
 
+/// Whether the attempt's store is the workers' own, on a port that is kept for it, and not the
+/// agent's: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1. With static ranks the agent always has one.
+bool workers_host_store(const std::vector<std::string>& inherited, const JobSpec& spec);
+
 /// Whether worker_environment sets OMP_NUM_THREADS by itself; the agent says so, once.
 bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec);
 

@@ -112,6 +112,18 @@ constexpr OptionRow kRows[] = {
      .field = &O::virtual_local_rank,
      .group = G::program,
      .help = "Give each worker LOCAL_RANK=0 and one visible GPU of its own."},
+    {.name = "legacy-launch",
+     .field = &O::legacy_launch,
+     .group = G::program,
+     .ours = true,
+     .help = "Put --local-rank=N in front of PROGRAM's own arguments, as python -m "
+             "torch.distributed.launch does."},
+    {.name = "use-env",
+     .field = &O::use_env,
+     .group = G::program,
+     .has_variable = false,
+     .ours = true,
+     .help = "With --legacy-launch: leave --local-rank out; LOCAL_RANK is always there."},
 
     {.name = "log-dir",
      .field = &O::log_dir,
@@ -206,12 +218,6 @@ constexpr OptionRow kRows[] = {
      .has_variable = false,
      .choices = "node|socket|exclusive|core-complex",
      .help = "Refused: ddprun cannot bind workers to CPUs yet."},
-    {.name = "use-env",
-     .field = &O::use_env,
-     .group = G::accepted,
-     .has_variable = false,
-     .ours = true,
-     .help = "No effect: local ranks always come by LOCAL_RANK."},
 };
 
 }  // namespace

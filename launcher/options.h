@@ -46,6 +46,8 @@ struct Options {
   bool no_python = false;
   bool run_path = false;
   bool virtual_local_rank = false;
+  bool legacy_launch = false;
+  bool use_env = false;
 
   // Output.
   std::string log_dir;
@@ -65,7 +67,6 @@ struct Options {
   std::string event_log_handler = "null";
   std::string logs_specs;
   std::string numa_binding;
-  bool use_env = false;
 
   bool help = false;
   bool version = false;

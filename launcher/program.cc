@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string_view>
 
@@ -137,7 +138,23 @@ Result<std::string> find_python(const ProgramRequest& request) {
       "program '" + request.name + "'", "install Python or set PYTHON_EXEC to an interpreter"};
 }
 
+/// Empty when it cannot be read: Python will say why.
+std::string read_source(const std::string& path) {
+  constexpr std::size_t kBytesMax = 4UL * 1024 * 1024;
+  std::string source(kBytesMax, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(source.data(), static_cast<std::streamsize>(source.size()));
+  source.resize(static_cast<std::size_t>(file.gcount()));
+  return source;
+}
+
 }  // namespace
+
+std::string local_rank_option(std::string_view source) {
+  const bool underscore = source.find("--local_rank") != std::string_view::npos;
+  const bool dash = source.find("--local-rank") != std::string_view::npos;
+  return underscore && !dash ? "--local_rank" : "--local-rank";
+}
 
 Result<Program> find_program(const ProgramRequest& request) {
   Program program;
@@ -168,6 +185,12 @@ Result<Program> find_program(const ProgramRequest& request) {
       program.arguments.emplace_back("-m");
     }
     program.arguments.push_back(request.name);
+  }
+  if (request.local_rank_argument) {
+    const std::string source = request.kind == ProgramKind::python_script
+                                   ? read_source(absolute(request.name, request.current_dir))
+                                   : std::string();
+    program.arguments.push_back(local_rank_option(source) + "=${local_rank}");
   }
   program.arguments.insert(program.arguments.end(), request.arguments.begin(),
                            request.arguments.end());

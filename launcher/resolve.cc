@@ -198,6 +198,9 @@ class Resolver {
       logs.line_prefix_template = prefix;
     }
     job_.error_file = variable(env::kErrorFile);
+    if (variable(env::kEnableFileTimer) == "1") {
+      job_.timer_file = variable(env::kTimerFile);
+    }
     return {};
   }
 
@@ -264,6 +267,13 @@ class Resolver {
       request.kind = ProgramKind::python_module;
     } else if (!options_.no_python && request.name.ends_with(".py")) {
       request.kind = ProgramKind::python_script;
+    }
+    if (options_.legacy_launch && !options_.use_env) {
+      if (options_.no_python && !options_.run_path) {
+        return Error{"a program without Python is given no --local-rank", at("legacy-launch"),
+                     "give --use-env too, or leave out --no-python"};
+      }
+      request.local_rank_argument = true;
     }
     auto program = host_.find_program(request);
     if (!program) {

@@ -23,6 +23,7 @@ inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";
 inline constexpr char kSignalsToHandle[] = "TORCHELASTIC_SIGNALS_TO_HANDLE";
+inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 
@@ -33,6 +34,7 @@ inline constexpr char kProgressChannel[] = "DDPRUN_PROGRESS_CHANNEL";
 inline constexpr char kPythonExec[] = "PYTHON_EXEC";
 inline constexpr char kLogLevel[] = "LOGLEVEL";
 inline constexpr char kLogLinePrefixTemplate[] = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
+inline constexpr char kEnableFileTimer[] = "TORCHELASTIC_ENABLE_FILE_TIMER";
 inline constexpr char kShutdownTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 inline constexpr char kDisableSharedStore[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
 

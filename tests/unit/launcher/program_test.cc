@@ -207,3 +207,24 @@ TEST_CASE("a missing script and a missing Python are different sentences", "[lau
   REQUIRE_FALSE(python.has_value());
   CHECK(python.error().what.find("python3 and python") != std::string::npos);
 }
+
+TEST_CASE("a script gets its local rank in the spelling that it reads") {
+  CHECK(local_rank_option("parser.add_argument('--local_rank', type=int)") == "--local_rank");
+  CHECK(local_rank_option("parser.add_argument('--local-rank')") == "--local-rank");
+  CHECK(local_rank_option("add_argument('--local-rank', '--local_rank')") == "--local-rank");
+  CHECK(local_rank_option("import common") == "--local-rank");
+}
+
+TEST_CASE("the local rank comes before the script's own arguments") {
+  Tree tree;
+  tree.add("path1/python3");
+  tree.add("here/old.py");
+  std::ofstream(tree.at("here/old.py")) << "p.add_argument('--local_rank')\n";
+  ProgramRequest request = tree.request("old.py", ProgramKind::python_script);
+  request.arguments = {"--lr", "1"};
+  request.local_rank_argument = true;
+  const auto program = find_program(request);
+  REQUIRE(program.has_value());
+  CHECK(program->arguments ==
+        std::vector<std::string>{"-u", "old.py", "--local_rank=${local_rank}", "--lr", "1"});
+}

@@ -140,7 +140,7 @@ TEST_CASE("a node with more processors than workers may be is cut, not refused",
 TEST_CASE("options without an effect are accepted", "[launcher]") {
   good(
       "--monitor-interval 5 --start-method forkserver --event-log-handler console "
-      "--logs-specs default --use-env p");
+      "--logs-specs default p");
 }
 
 TEST_CASE("output options and variables reach the log spec", "[launcher]") {
@@ -240,4 +240,30 @@ TEST_CASE("plain values reach the job spec", "[launcher]") {
   CHECK(job.program.path == "/bin/p");
   CHECK(job.program.arguments == std::vector<std::string>{"x", "y"});
   CHECK(job.program.display_name == "p");
+}
+
+TEST_CASE("--legacy-launch asks for the local rank among the arguments, --use-env does not") {
+  Machine machine;
+  const auto requested = [&machine](const std::string& line) {
+    const auto parsed = parse(line);
+    const auto launch = resolve(std::get<Options>(parsed), environment_of({}), machine.host());
+    REQUIRE(launch.has_value());
+    return machine.requested.local_rank_argument;
+  };
+  CHECK(requested("--legacy-launch train.py --lr 1"));
+  CHECK(requested("--legacy-launch -m pkg.train"));
+  CHECK_FALSE(requested("--legacy-launch --use-env train.py"));
+  CHECK_FALSE(requested("train.py"));
+  const auto refused = resolved("--legacy-launch --no-python train");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().sentence().find("--use-env") != std::string::npos);
+}
+
+TEST_CASE("file timers are wanted by their variable alone") {
+  CHECK_FALSE(good("p").job.timer_file);
+  CHECK_FALSE(good("p", {{"TORCHELASTIC_TIMER_FILE", "/tmp/t"}}).job.timer_file);
+  CHECK(good("p", {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}}).job.timer_file == "");
+  CHECK(good("p", {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}, {"TORCHELASTIC_TIMER_FILE", "/tmp/t"}})
+            .job.timer_file == "/tmp/t");
+  CHECK_FALSE(good("p", {{"TORCHELASTIC_ENABLE_FILE_TIMER", "0"}}).job.timer_file);
 }

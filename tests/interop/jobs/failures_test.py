@@ -1,0 +1,141 @@
+"""Workers that fail, each in its own way: what is reported, what is restarted, and that nothing is
+left."""
+import json
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import interop  # noqa: E402
+
+RECORDED = r"""
+import ctypes, os, sys
+from torch.distributed.elastic.multiprocessing.errors import record
+@record
+def main():
+    if os.environ["RANK"] != "1":
+        import time
+        time.sleep(60)  # ended by the launcher
+    how = sys.argv[1]
+    if how == "raise":
+        raise ValueError("the data is gone")
+    if how == "exit":
+        sys.exit(7)
+    if how == "segfault":
+        ctypes.string_at(0)
+main()
+"""
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Failures(interop.JobTest):
+    def run_recorded(self, how):
+        script = self.write("recorded.py", RECORDED)
+        error_file = self.folder / f"{how}.json"
+        node = self.run_job("--standalone", "--nproc-per-node", 2, script, how,
+                            env=interop.environment(TORCHELASTIC_ERROR_FILE=error_file))
+        self.assertEnded(node, 1)
+        self.assertIn("rank      : 1 (local_rank: 1)", node.err)
+        return node, json.loads(error_file.read_text())["message"]
+
+    def test_a_recorded_exception_is_the_cause_with_its_stack(self):
+        node, message = self.run_recorded("raise")
+        self.assertEqual(message["message"], "ValueError: the data is gone")
+        self.assertEqual(message["errorCode"], 1)
+        self.assertIn('raise ValueError("the data is gone")', message["extraInfo"]["py_callstack"])
+        self.assertIn("ValueError: the data is gone", node.err)
+
+    def test_a_recorded_exit_keeps_its_code(self):
+        node, message = self.run_recorded("exit")
+        self.assertIn("exitcode  : 7 ", node.err)
+        self.assertEqual(message["errorCode"], 7)
+
+    def test_a_recorded_segfault_is_told_by_its_signal(self):
+        node, message = self.run_recorded("segfault")
+        self.assertIn("exitcode  : -11 ", node.err)
+        self.assertIn("SIGSEGV", node.err)
+        self.assertEqual(message["errorCode"], -11)
+        self.assertIn("SIGSEGV", message["message"])
+
+    def test_a_worker_that_misses_its_own_file_timer_is_killed_and_started_again(self):
+        script = self.write("timer.py", r"""
+import os, sys, time
+import torch.distributed.elastic.timer as timer
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    timer.configure(timer.FileTimerClient(os.environ["TORCHELASTIC_TIMER_FILE"]))
+    with timer.expires(after=60, scope="patient"):
+        pass
+    with timer.expires(after=0.3, scope="the step that hangs"):
+        time.sleep(60)  # ended by the timer
+sys.stdout.write("done\n")
+""")
+        node = self.run_job("--standalone", "--nproc-per-node", 1, "--max-restarts", 1, script,
+                            env=interop.environment(TORCHELASTIC_ENABLE_FILE_TIMER=1))
+        self.assertEnded(node)
+        self.assertEqual(node.out, "done\n")
+        self.assertIn("its own timer 'the step that hangs' expired", node.err)
+        self.assertIn("SIGKILL", node.err)
+
+    def test_the_report_of_a_job_that_a_timer_ended_says_so(self):
+        path = self.folder / "fifo"
+        script = self.write("timer.py", r"""
+import json, os, time
+request = {"version": 1, "pid": os.getpid(), "scope_id": "data", "signal": 15,
+           "expiration_time": time.time() + 0.1}
+with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
+    file.write("junk\n" + json.dumps(request) + "\n")
+time.sleep(60)  # ended by the timer
+""")
+        node = self.run_job("--standalone", script, env=interop.environment(
+            TORCHELASTIC_ENABLE_FILE_TIMER=1, TORCHELASTIC_TIMER_FILE=path))
+        self.assertEnded(node, 1)
+        self.assertIn("Signal 15 (SIGTERM) received by PID", node.err)
+        self.assertIn("its own timer 'data' expired", node.err)
+        self.assertFalse(path.exists())
+
+    def test_data_loader_workers_do_not_outlive_a_killed_worker_or_agent(self):
+        script = self.write("loader.py", r"""
+import os, pathlib, time
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+class Data(Dataset):
+    def __len__(self):
+        return 10_000_000
+    def __getitem__(self, i):
+        path = pathlib.Path(os.environ["PIDS"], str(os.getpid()))
+        path.touch()
+        return torch.zeros(1)
+if __name__ == "__main__":
+    pathlib.Path(os.environ["PIDS"], f"main-{os.getpid()}").touch()
+    for batch in DataLoader(Data(), num_workers=2, multiprocessing_context="fork"):
+        time.sleep(0.01)
+""")
+        for victim in ("worker", "agent"):
+            with self.subTest(victim=victim):
+                pids = self.folder / victim
+                pids.mkdir()
+                node = self.start("--standalone", "--nproc-per-node", 1, script,
+                                  env=interop.environment(PIDS=pids))
+                interop.wait_until(lambda: len(list(pids.iterdir())) == 3, "two data workers")
+                mains = [int(p.name[5:]) for p in pids.iterdir() if p.name.startswith("main-")]
+                loaders = [int(p.name) for p in pids.iterdir() if not p.name.startswith("main-")]
+                if victim == "worker":
+                    target = mains[0]
+                else:
+                    children = pathlib.Path(f"/proc/{node.pid}/task/{node.pid}/children")
+                    target = int(children.read_text().split()[0])
+                os.kill(target, signal.SIGKILL)
+                self.assertNotEqual(node.wait(), 0)
+                interop.wait_until(lambda: not any(map(alive, mains + loaders)),
+                                   "nothing is left", seconds=2)
+
+
+if __name__ == "__main__":
+    interop.main()
