@@ -53,6 +53,7 @@ NodeDescription describe(const JobSpec& spec) {
   node.local_world_size = spec.local_world_size;
   node.role = spec.role;
   node.node_rank = spec.node_rank;
+  node.order_hint = spec.order_hint;
   node.job_id = spec.job_id;
   node.min_nodes = spec.min_nodes;
   node.max_nodes = spec.max_nodes;

@@ -49,6 +49,8 @@ constexpr milliseconds kStrangerPatience{15'000};
 constexpr milliseconds kResolveTimeout{5'000};
 /// How long a listener that hung up or said nothing may take to say what it is.
 constexpr milliseconds kProbeTimeout{700};
+/// Shortly before the end only the end is told.
+constexpr milliseconds kLastWords{500};
 /// A Rejected frame with both of its sentences.
 constexpr std::size_t kAnswerBytesMax = 8 * 1024;
 /// What tells who somebody is.
@@ -402,7 +404,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       fail(verdict(at));
       return;
     }
-    if (report.due(instant)) {
+    if (tried + kLastWords < request.join_timeout && report.due(instant)) {
       for (const std::string& line : report.lines(instant)) {
         log->warn("{}", line);
       }
@@ -482,16 +484,21 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     return ++round_number;
   }
 
-  /// Calls `late` after `time`, or when the join timeout is over.
+  /// Calls `late` after `time`. When the join timeout is over before, a try that it cuts short says
+  /// nothing new about its address: what is known from the ones before is the verdict then.
   void limit(milliseconds time, void (*late)(State&)) {
     const auto deadline = started + std::max<Clock::duration>(request.join_timeout, kPauseFirst);
     const auto due = Clock::now() + time;
-    timer.expires_at(may_host ? due : std::min<Clock::time_point>(due, deadline));
-    timer.async_wait(in_round(round_number, [late](State& self, error_code failed, std::size_t) {
-      if (!failed) {
-        late(self);
-      }
-    }));
+    const bool cut = !may_host && deadline < due;
+    timer.expires_at(cut ? Clock::time_point(deadline) : due);
+    timer.async_wait(
+        in_round(round_number, [late, cut](State& self, error_code failed, std::size_t) {
+          if (!failed && cut && self.report.worst().obstacle != Obstacle::none) {
+            self.fail(self.verdict(Clock::now()));
+          } else if (!failed) {
+            late(self);
+          }
+        }));
   }
 
   asio::io_context& io;
