@@ -1,8 +1,6 @@
 // Real coordinator, real clients, loopback: one io_context.
 #include "rendezvous/control/coordinator.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,135 +11,11 @@
 #include "rendezvous/control/frame.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
-#include "tests/unit/control/loop.h"
+#include "tests/unit/control/job.h"
 
 using namespace ddprun;
 
 namespace {
-
-struct Agent {
-  std::optional<World> world;
-  int assignments = 0;
-  std::optional<AttemptNumber> told_to_stop;
-  std::string stop_reason;
-  std::optional<JobSummary> summary;
-  std::optional<Error> rejected;
-  std::optional<Error> lost;
-  std::optional<WaitingTable> waiting;
-  std::unique_ptr<CoordinatorClient> client;
-};
-
-Fd connect_to(const std::string& address, std::uint16_t port) {
-  const bool v6 = address.find(':') != std::string::npos;
-  Fd fd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  int rc = -1;
-  if (v6) {
-    sockaddr_in6 a{};
-    a.sin6_family = AF_INET6;
-    a.sin6_port = htons(port);
-    ::inet_pton(AF_INET6, address.c_str(), &a.sin6_addr);
-    rc = ::connect(fd.get(), reinterpret_cast<sockaddr*>(&a), sizeof a);
-  } else {
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_port = htons(port);
-    ::inet_pton(AF_INET, address.c_str(), &a.sin_addr);
-    rc = ::connect(fd.get(), reinterpret_cast<sockaddr*>(&a), sizeof a);
-  }
-  REQUIRE(rc == 0);
-  return fd;
-}
-
-void write_all(const Fd& fd, std::string_view bytes) {
-  REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(bytes.size()));
-}
-
-/// True once the other side has closed; drops what it sent before.
-bool closed_by_peer(const Fd& fd) {
-  char bytes[256];
-  for (;;) {
-    const ssize_t n = ::recv(fd.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n <= 0) {
-      return n == 0 || errno == ECONNRESET;
-    }
-  }
-}
-
-class Job {
- public:
-  explicit Job(int min_nodes, int max_nodes, int max_restarts = 3) {
-    options.job_id = "job";
-    options.min_nodes = min_nodes;
-    options.max_nodes = max_nodes;
-    options.max_restarts = max_restarts;
-    options.last_call_timeout = 50ms;
-  }
-  void open() {
-    Listening listening = listen_at("127.0.0.1", 0);
-    REQUIRE(listening.socket);
-    serve(std::move(listening.socket));
-  }
-  void serve(Fd listener) {
-    port = port_of(listener);
-    if (!hooks.open_store) {
-      hooks.open_store = [this](AttemptNumber attempt) {
-        stores.push_back(attempt);
-        return Result<std::uint16_t>(static_cast<std::uint16_t>(1000 + number(attempt)));
-      };
-    }
-    auto made = Coordinator::create(loop.io, std::move(listener), options, hooks, loop.log);
-    REQUIRE(made.has_value());
-    coordinator = std::move(*made);
-  }
-
-  NodeDescription describe(const std::string& host) const {
-    NodeDescription d;
-    d.host_name = host;
-    d.role = "default";
-    d.job_id = "job";
-    d.min_nodes = options.min_nodes;
-    d.max_nodes = options.max_nodes;
-    d.max_restarts = options.max_restarts;
-    d.program = "train";
-    return d;
-  }
-  std::unique_ptr<Agent> start(NodeDescription node, Fd fd) {
-    auto agent = std::make_unique<Agent>();
-    Agent* a = agent.get();
-    CoordinatorOrders orders;
-    orders.assign = [a](const World& w) {
-      a->world = w;
-      ++a->assignments;
-    };
-    orders.stop = [a](AttemptNumber attempt, const std::string& reason) {
-      a->told_to_stop = attempt;
-      a->stop_reason = reason;
-    };
-    orders.finish = [a](const JobSummary& s) { a->summary = s; };
-    orders.waiting = [a](const WaitingTable& table) { a->waiting = table; };
-    orders.rejected = [a](const Error& e) { a->rejected = e; };
-    orders.lost = [a](const Error& e) { a->lost = e; };
-    agent->client = CoordinatorClient::create(loop.io, std::move(fd), false, std::move(node),
-                                              options.heartbeat_timeout, orders, loop.log);
-    return agent;
-  }
-  std::unique_ptr<Agent> remote(const std::string& host) {
-    return start(describe(host), connect_to("127.0.0.1", port));
-  }
-  std::unique_ptr<Agent> local(const std::string& host) {
-    auto fd = coordinator->connect_local();
-    REQUIRE(fd.has_value());
-    return start(describe(host), std::move(*fd));
-  }
-
-  Loop loop;
-  CoordinatorOptions options;
-  CoordinatorHooks hooks;
-  std::uint16_t port = 0;
-  std::vector<AttemptNumber> stores;
-  std::unique_ptr<Coordinator> coordinator;
-};
 
 FailureRecord killed(int rank) {
   FailureRecord r;
@@ -354,7 +228,7 @@ TEST_CASE("Another protocol version is rejected by naming both") {
   });
   CHECK(received.substr(0, kPreambleBytes) == preamble());
   CHECK(received.find("version 77") != std::string::npos);
-  CHECK(received.find("speaks version 1") != std::string::npos);
+  CHECK(received.find("speaks version " + std::to_string(kProtocolVersion)) != std::string::npos);
 }
 
 TEST_CASE("Strangers do not disturb the job") {
@@ -476,108 +350,6 @@ TEST_CASE("A stop request and a give-up end the job everywhere") {
   b->client->workers_stopped(AttemptNumber{0}, {}, {});
   job.loop.until([&] { return a->summary && b->summary; });
   CHECK(a->summary->verdict == expected);
-}
-
-TEST_CASE("MASTER_ADDR is the address by which a node came, or the one that was asked for") {
-  Job job(2, 2);
-  std::string expected;
-  SECTION("IPv4 on a dual-stack socket is unmapped") {
-    Listening listening = listen_everywhere(0);
-    REQUIRE(listening.socket);
-    job.serve(std::move(listening.socket));
-    expected = "127.0.0.1";
-  }
-  SECTION("asked for") {
-    job.options.master_addr = "n1.example";
-    job.open();
-    expected = "n1.example";
-  }
-  const auto a = job.local("n1");
-  const auto b = job.remote("n2");
-  job.loop.until([&] { return a->world && b->world; });
-  CHECK(a->world->master_addr == expected);
-  CHECK(b->world->master_addr == expected);
-}
-
-TEST_CASE("All nodes are told one MASTER_ADDR where one serves all, also by IPv6 loopback (I-4)") {
-  Job job(3, 3);
-  Listening listening = listen_at("::1", 0);
-  REQUIRE(listening.socket);
-  job.serve(std::move(listening.socket));
-  const auto a = job.local("n1");
-  const auto b = job.start(job.describe("n2"), connect_to("::1", job.port));
-  const auto c = job.start(job.describe("n3"), connect_to("::1", job.port));
-  job.loop.until([&] { return a->world && b->world && c->world; });
-  CHECK(a->world->master_addr == "::1");
-  CHECK(b->world->master_addr == "::1");
-  CHECK(c->world->master_addr == "::1");
-  CHECK(job.coordinator->common_address() == "::1");
-  CHECK(b->client->local_address() == "::1");
-}
-
-TEST_CASE("People are shown who is here, from where, and who was turned away (I-1)") {
-  Job job(3, 3);
-  job.open();
-  const auto a = job.local("n1");
-  const auto b = job.remote("n2");
-  NodeDescription other = job.describe("n3");
-  other.max_restarts = 9;
-  const auto refused = job.start(other, connect_to("127.0.0.1", job.port));
-  const Fd other_version = connect_to("127.0.0.1", job.port);
-  write_all(other_version, preamble(9));
-  const Fd stranger = connect_to("127.0.0.1", job.port);
-  write_all(stranger, "GET / HTTP/1.1\r\n\r\n");
-  job.loop.until([&] { return a->waiting && b->waiting; });
-  const WaitingTable& table = *b->waiting;
-  CHECK(table == *a->waiting);
-  CHECK(table.nodes_here == 2);
-  REQUIRE(table.here.size() == 2);
-  CHECK(table.here[0].host_name == "n1");
-  CHECK(table.here[0].hosts_coordinator);
-  CHECK(table.here[1].host_name == "n2");
-  CHECK(table.here[1].address == "127.0.0.1");
-  REQUIRE(table.refused.size() == 3);
-  CHECK(table.refused[2].host_name == "n3");
-  CHECK(table.refused[2].why.find("--max-restarts") != std::string::npos);
-  CHECK(table.refused[1].why.find("version 9") != std::string::npos);
-  CHECK(table.refused[0].why.find("does not speak ddprun's protocol") != std::string::npos);
-  CHECK(table.left > 500s);
-}
-
-TEST_CASE("A replacement that comes before the loss is noticed waits for its rank") {
-  Job job(2, 2);
-  job.options.heartbeat_timeout = 400ms;
-  job.open();
-  const auto a = job.local("n1");
-  NodeDescription ranked = job.describe("n2");
-  ranked.node_rank = 1;
-  // The old one says hello by hand and never beats: its machine is gone, its connection is not.
-  const Fd old = connect_to("127.0.0.1", job.port);
-  write_all(old, preamble() + encode(message::Hello{ranked}));
-  job.loop.until([&] { return a->world.has_value(); });
-  const auto replacement = job.start(ranked, connect_to("127.0.0.1", job.port));
-  job.loop.until([&] { return replacement->waiting.has_value(); });
-  CHECK(replacement->waiting->note.find("node rank 1 is taken by node n2") == 0);
-  job.loop.until([&] { return a->told_to_stop.has_value(); });
-  CHECK_FALSE(replacement->rejected);
-  a->client->workers_stopped(*a->told_to_stop, {}, {});
-  job.loop.until([&] { return replacement->world.has_value(); });
-  CHECK(replacement->world->group_rank == 1);
-}
-
-TEST_CASE("Who wants the rank of a node that lives is rejected as soon as that one is heard") {
-  Job job(3, 3);
-  job.options.heartbeat_timeout = 400ms;
-  job.open();
-  NodeDescription ranked = job.describe("n2");
-  ranked.node_rank = 1;
-  const auto holder = job.start(ranked, connect_to("127.0.0.1", job.port));
-  job.loop.run_for(50ms);
-  ranked.host_name = "n3";
-  const auto other = job.start(ranked, connect_to("127.0.0.1", job.port));
-  job.loop.until([&] { return other->rejected.has_value(); });
-  CHECK(other->rejected->what == "node rank 1 is taken by node n2, which is alive");
-  CHECK_FALSE(holder->lost);
 }
 
 TEST_CASE("An agent may let go of its client inside any order") {
