@@ -71,6 +71,9 @@ struct WaitingBoard::Impl {
   ~Impl() { std::erase(log->sinks(), counter); }
 
   void show(const WaitingTable& told) {
+    if (!log->should_log(spdlog::level::warn)) {
+      return;
+    }
     table = told;
     told_at = std::chrono::steady_clock::now();
     if (live) {
@@ -93,6 +96,9 @@ struct WaitingBoard::Impl {
     }
     drawn_after = counter->lines();
     console.write(text);
+    if (table.waits_for == WaitingTable::For::turn) {
+      return;  // its text has no times in it
+    }
     timer.expires_after(kRedrawInterval);
     timer.async_wait([this](boost::system::error_code stopped) {
       if (!stopped) {

@@ -359,7 +359,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void carry_out(Welcome order) { send(order.node, encode(message::Accepted{})); }
 
   void carry_out(Reject order) {
-    const std::string& address = peers.at(order.node).address;
+    const auto found = peers.find(order.node);
+    if (found == peers.end()) {
+      return;
+    }
+    const std::string& address = found->second.address;
     if (rejections.size() < kRejectionsMax && rejections.insert(address + order.why).second) {
       log->warn("rejected a node at {}: {}", address, order.why);
     }

@@ -373,10 +373,10 @@ std::optional<NodeId> Membership::contender_for(std::optional<int> node_rank) co
   return std::nullopt;
 }
 
-/// Lets in who waited for the rank of a node that is lost, unless the job is over.
+/// Lets in who waited for the rank of a node that is lost.
 std::optional<NodeId> Membership::heir_of(const Node& lost) {
   const auto heir = contender_for(lost.node_rank);
-  if (heir && state_ != JobState::over) {
+  if (heir) {
     admit(std::move(contenders_.extract(*heir).mapped()));
     return heir;
   }
@@ -544,6 +544,7 @@ void Membership::finish(Ending ending) {
   ending_ = std::move(ending);
   state_ = JobState::over;
   working_ = stopping_ = unstarted_ = 0;
+  contenders_.clear();  // they are sent the summary as all others are
   for (auto& [id, node] : nodes_) {
     node.phase = Phase::idle;
   }

@@ -75,7 +75,9 @@ WaitingTable Membership::waiting_table() const {
   table.names_here = fold_names(std::move(names));
   waiting_room_.fill(table, now_);
   table.missing_ranks = missing_ranks();
-  table.note = host_is_alone() ? options_.endpoint_note : "";
+  if (host_is_alone() && table.waits_for == WaitingTable::For::nodes) {
+    table.note = options_.endpoint_note;
+  }
   return table;
 }
 

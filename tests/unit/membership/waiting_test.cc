@@ -201,7 +201,9 @@ TEST_CASE("A job that was given up names who was refused last") {
 
 TEST_CASE("The rank of a node that may be lost is waited for, and taken when it is lost") {
   Story s(fixed(2));
-  const NodeId a = s.join("n1");
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
   const NodeId old = s.join(ranked(s, "n2", 1));
   CHECK(s.state() == JobState::running);
   const NodeId heir = s.join(ranked(s, "n2", 1));
