@@ -22,6 +22,7 @@
 #include "agent/process_tree.h"
 #include "agent/reserved_port.h"
 #include "agent/signals.h"
+#include "agent/waiting_board.h"
 #include "agent/worker_environment.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
@@ -56,6 +57,7 @@ NodeDescription describe(const JobSpec& spec) {
   node.local_world_size = spec.local_world_size;
   node.role = spec.role;
   node.node_rank = spec.node_rank;
+  node.order_hint = spec.order_hint;
   node.job_id = spec.job_id;
   node.min_nodes = spec.min_nodes;
   node.max_nodes = spec.max_nodes;
@@ -73,6 +75,7 @@ class Agent {
         node_(describe(spec)),
         out_(io_, STDOUT_FILENO),
         err_(io_, STDERR_FILENO),
+        board_(io_, err_, STDERR_FILENO, log_),
         signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
         guardian_(io_),
         deadline_(io_) {}
@@ -138,13 +141,13 @@ class Agent {
       return;
     }
     if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
-      become_host(std::move(host->listener));
+      become_host(std::move(host->listener), host->note);
     } else {
       connect(std::move(std::get<JoinedAsClient>(*joined).connection), true);
     }
   }
 
-  void become_host(Fd listener) {
+  void become_host(Fd listener, const std::string& note) {
     const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
     CoordinatorOptions options;
     options.job_id = spec_.job_id;
@@ -155,12 +158,13 @@ class Agent {
     options.last_call_timeout = spec_.last_call_timeout;
     options.heartbeat_timeout = spec_.heartbeat_timeout;
     options.master_addr = is_static ? spec_.endpoint.host : spec_.local_addr;
+    options.endpoint_note = note;
     CoordinatorHooks hooks;
     hooks.open_store = [this, is_static](AttemptNumber) { return open_store(is_static); };
     if (is_static) {
-      hooks.foreign_connection = [this](Fd connection, std::string first_bytes) {
+      hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
         if (store_) {
-          store_->adopt(std::move(connection), std::move(first_bytes));
+          store_->adopt(std::move(connection), first_bytes);
         }
       };
     }
@@ -212,7 +216,7 @@ class Agent {
       on_stop(attempt, reason);
     };
     orders.finish = [this](const JobSummary& summary) { end(summary); };
-    orders.waiting = [this](const std::string& line) { log_->warn("{}", line); };
+    orders.waiting = [this](const WaitingTable& table) { board_.show(table); };
     orders.rejected = [this](const Error& why) { end(why); };
     orders.lost = [this](const Error& why) { fence(why); };
     client_ = CoordinatorClient::create(io_, std::move(connection), greeted, node_,
@@ -225,6 +229,7 @@ class Agent {
     if (outcome_) {
       return;
     }
+    board_.clear();
     log_->info("attempt {}: node {} of {}, ranks {} to {} of {}, store {}:{}",
                number(world.attempt), world.group_rank, world.group_world_size, world.base_rank,
                world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
@@ -232,6 +237,10 @@ class Agent {
     retire_attempt();
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
                                          node_.host_name);
+    if (world.group_world_size > 1) {
+      attempt_->use_network(network_interface_of(coordinator_ ? coordinator_->common_address()
+                                                              : client_->local_address()));
+    }
     const auto started = attempt_->start([this](int local_rank, ExitStatus exit) {
       apply(group_.handle(group::WorkerExited{local_rank, exit}));
     });
@@ -371,6 +380,7 @@ class Agent {
     }
     outcome_ = std::move(outcome);
     join_.reset();
+    board_.clear();
     apply(group_.handle(group::StopOrdered{SIGTERM}));
   }
 
@@ -426,6 +436,7 @@ class Agent {
   asio::io_context io_{1};
   Console out_;
   Console err_;
+  WaitingBoard board_;
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;

@@ -89,7 +89,8 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
     request.argv.push_back(substitute_local_rank(argument, local_rank));
   }
   auto environment = worker_environment(
-      inherited, spec_, {world_, local_rank, worker.logs.error_file, worker.progress->path()});
+      inherited, spec_,
+      {world_, local_rank, worker.logs.error_file, worker.progress->path(), network_interface_});
   if (!environment) {
     return environment.error();
   }

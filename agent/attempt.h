@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/console.h"
@@ -37,6 +38,9 @@ class Attempt {
   Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
           Consoles consoles, World world, std::string node);
   ~Attempt();
+
+  /// To be called before start(): the workers of the other nodes come by this interface.
+  void use_network(std::string interface) { network_interface_ = std::move(interface); }
 
   /// Makes the directories and spawns every worker. When one cannot be spawned, those that run
   /// are killed, and the Error says why. `on_exit` is called on the loop.
@@ -73,6 +77,7 @@ class Attempt {
   Consoles consoles_;
   World world_;
   std::string node_;
+  std::string network_interface_;
   std::chrono::steady_clock::time_point assigned_;
   std::unique_ptr<LogFollower> follower_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,9 +1,14 @@
 #include "agent/host.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <sched.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
@@ -50,6 +55,30 @@ int processors_of_affinity() {
 std::string host_name() {
   utsname names{};
   return ::uname(&names) == 0 ? names.nodename : "localhost";
+}
+
+std::string network_interface_of(const std::string& address) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return {};
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) {
+      continue;
+    }
+    const int family = one->ifa_addr->sa_family;
+    const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    std::array<char, NI_MAXHOST> text{};
+    if ((family == AF_INET || family == AF_INET6) &&
+        ::getnameinfo(one->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+            0 &&
+        std::string_view(text.data()).substr(0, address.size()) == address &&
+        (text[address.size()] == '\0' || text[address.size()] == '%')) {
+      return one->ifa_name;
+    }
+  }
+  return {};
 }
 
 int usable_cpus() {

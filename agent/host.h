@@ -12,4 +12,7 @@ std::string host_name();
 /// (v1 and v2, the tightest on the way to the root), rounded up, at least 1.
 int usable_cpus();
 
+/// The name of the interface that has this numeric address; empty when none has, or it is loopback.
+std::string network_interface_of(const std::string& address);
+
 }  // namespace ddprun

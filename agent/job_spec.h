@@ -69,7 +69,9 @@ struct JobSpec {
   Endpoint endpoint;
   std::optional<bool> is_host;   ///< rdzv-conf is_host
   std::optional<int> node_rank;  ///< --node-rank where given
-  std::string local_addr;        ///< --local-addr, may be empty
+  /// A scheduler's place for this node (launcher/scheduler.h): a wish, --node-rank goes before it.
+  std::optional<int> order_hint;
+  std::string local_addr;  ///< --local-addr, may be empty
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};

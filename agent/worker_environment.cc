@@ -98,6 +98,9 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   } else {
     v[env::kProgressChannel] = place.progress_channel;
   }
+  if (!place.network_interface.empty()) {
+    v.try_emplace(env::kGlooSocketInterface, place.network_interface);
+  }
   if (spec.local_world_size > 1) {
     v.try_emplace(env::kOmpNumThreads, "1");
   }

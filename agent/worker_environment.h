@@ -20,10 +20,13 @@ struct WorkerPlace {
   int local_rank = 0;
   std::string error_file;        ///< empty text when there are no log files
   std::string progress_channel;  ///< path; empty: none
+  /// The interface by which this node reaches the others; empty when it is alone with itself.
+  std::string network_interface = {};
 };
 
 /// The whole environment: `inherited` ("NAME=value" each) with the contract's variables put over
-/// it. OMP_NUM_THREADS becomes 1 when it is unset and there are several workers. An Error only for
+/// it. OMP_NUM_THREADS becomes 1 when it is unset and there are several workers; GLOO_SOCKET_IFNAME
+/// the interface when unset. An Error only for
 /// --virtual-local-rank with too short a CUDA_VISIBLE_DEVICES.
 Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
                                                     const JobSpec& spec, const WorkerPlace& place);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "launcher/rdzv_conf.h"
+#include "launcher/scheduler.h"
 
 namespace ddprun {
 namespace {
@@ -22,8 +23,9 @@ std::string quoted(std::string_view text) {
 
 class Meeting {
  public:
-  Meeting(const Options& options, const std::function<std::string()>& new_job_id, JobSpec& job)
-      : options_(options), new_job_id_(new_job_id), job_(job) {}
+  Meeting(const Options& options, const Environment& environment,
+          const std::function<std::string()>& new_job_id, JobSpec& job)
+      : options_(options), environment_(environment), new_job_id_(new_job_id), job_(job) {}
 
   Result<std::optional<Notice>> run() {
     if (const auto met = place(); !met) {
@@ -58,9 +60,10 @@ class Meeting {
     job_.node_rank = options_.node_rank;
     job_.job_id = options_.rdzv_id;
     const bool endpoint = !options_.rdzv_endpoint.empty();
-    // As the newest torchrun: one node that names no place to meet needs none.
-    const bool alone =
-        backend != "c10d" && !endpoint && !options_.master_port && job_.max_nodes == 1;
+    // As the newest torchrun: one node that names no place to meet needs none. Also under c10d,
+    // whose default port two jobs of one machine would share (complaint I-5).
+    const bool alone = !endpoint && job_.max_nodes == 1 && conf_.is_host.value_or(true) &&
+                       (backend == "c10d" || !options_.master_port);
     if (options_.standalone || alone) {
       return meet_nobody(alone && !options_.standalone);
     }
@@ -106,7 +109,7 @@ class Meeting {
     job_.backend = RendezvousBackend::c10d;
     job_.endpoint = Endpoint{"localhost", 0};
     job_.is_host = true;
-    if (unasked && options_.rdzv_id != Options{}.rdzv_id) {
+    if (unasked && (options_.rdzv_id != Options{}.rdzv_id || options_.rdzv_backend == "c10d")) {
       return check_job_id();
     }
     job_.job_id = new_job_id_();
@@ -120,6 +123,9 @@ class Meeting {
 
   Result<void> meet_c10d() {
     job_.backend = RendezvousBackend::c10d;
+    if (const auto scheduled = scheduler_rank(environment_)) {
+      job_.order_hint = scheduled->rank;
+    }
     const auto endpoint = parse_endpoint(options_.rdzv_endpoint, kDefaultPort);
     if (!endpoint) {
       return endpoint.error();
@@ -128,10 +134,23 @@ class Meeting {
     return check_port_0(at("rdzv-endpoint"));
   }
 
+  /// 0, as torchrun has it, unless a scheduler has started one agent for each node of the job: then
+  /// all would be 0, and each would wait alone.
+  int scheduled_static_rank() {
+    const auto scheduled = scheduler_rank(environment_);
+    if (options_.node_rank || !scheduled || job_.max_nodes == 1 ||
+        scheduled->size != job_.max_nodes) {
+      return 0;
+    }
+    notice_ = Notice{LogLevel::info, "node rank " + std::to_string(scheduled->rank) + ", as " +
+                                         scheduled->variable + " says"};
+    return scheduled->rank;
+  }
+
   Result<void> meet_static() {
     job_.backend = RendezvousBackend::static_ranks;
     job_.min_nodes = job_.max_nodes;  // static waits for the maximum, as in torchrun
-    const int rank = options_.node_rank.value_or(0);
+    const int rank = options_.node_rank.value_or(scheduled_static_rank());
     if (rank >= job_.max_nodes) {
       return Error{"rank " + std::to_string(rank) + " is not one of " +
                        std::to_string(job_.max_nodes) + " nodes, which are counted from 0",
@@ -208,6 +227,7 @@ class Meeting {
   }
 
   const Options& options_;
+  const Environment& environment_;
   const std::function<std::string()>& new_job_id_;
   JobSpec& job_;
   RdzvConf conf_;
@@ -217,9 +237,10 @@ class Meeting {
 }  // namespace
 
 Result<std::optional<Notice>> resolve_meeting(const Options& options,
+                                              const Environment& environment,
                                               const std::function<std::string()>& new_job_id,
                                               JobSpec& job) {
-  return Meeting(options, new_job_id, job).run();
+  return Meeting(options, environment, new_job_id, job).run();
 }
 
 }  // namespace ddprun

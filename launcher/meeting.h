@@ -18,8 +18,10 @@ inline constexpr std::size_t kJobIdBytesMax = 200;
 
 /// Fills the rendezvous fields of `job` and its id; its node counts must be set, the static
 /// backend raises the minimum to the maximum, and a node alone is one node. `new_job_id` is called
-/// for a job of one node alone. The notice tells what --standalone stands for.
+/// for a job of one node alone. The environment is asked for a scheduler's rank. The notice tells
+/// what --standalone stands for, or where the rank comes from.
 Result<std::optional<Notice>> resolve_meeting(const Options& options,
+                                              const Environment& environment,
                                               const std::function<std::string()>& new_job_id,
                                               JobSpec& job);
 

@@ -65,8 +65,9 @@ constexpr OptionRow kRows[] = {
      .field = &O::node_rank,
      .value_name = "N",
      .group = G::rendezvous,
-     .help = "Rank of this node. static: its place, 0 hosts the endpoint (default 0). c10d: a "
-             "wish for the order of the nodes."},
+     .help = "Rank of this node. static: its place, 0 hosts the endpoint (default 0). c10d: its "
+             "place among the nodes, after the one that hosts the endpoint. Default: the rank that "
+             "mpirun or srun gave this agent."},
     {.name = "master-addr",
      .field = &O::master_addr,
      .value_name = "HOST",

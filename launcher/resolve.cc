@@ -164,7 +164,8 @@ class Resolver {
   }
 
   Result<void> meeting() {
-    const Result<std::optional<Notice>> notice = resolve_meeting(options_, host_.new_job_id, job_);
+    const Result<std::optional<Notice>> notice =
+        resolve_meeting(options_, environment_, host_.new_job_id, job_);
     if (!notice) {
       return notice.error();
     }

@@ -27,6 +27,10 @@ inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 
+/// The interface that PyTorch's Gloo listens on. Without it Gloo resolves the node's own host name,
+/// and falls back to loopback, where no other node can reach it, when that fails.
+inline constexpr char kGlooSocketInterface[] = "GLOO_SOCKET_IFNAME";
+
 /// Path of the worker's progress channel (contract/progress_channel.h).
 inline constexpr char kProgressChannel[] = "DDPRUN_PROGRESS_CHANNEL";
 

@@ -116,11 +116,21 @@ void Connection::on_readable() {
     if (over_) {
       return;
     }
+    if (reads_to_heard_ > 0 && --reads_to_heard_ == 0 && handlers_.heard) {
+      handlers_.heard();
+    }
+    if (over_) {
+      return;
+    }
     if (static_cast<std::size_t>(size) < buffer.size()) {
       break;  // a short read means that the socket is empty; the wait looks again
     }
   }
   wait_readable();
+}
+
+void Connection::watch() {
+  reads_to_heard_ = has_unread_bytes(socket_.native_handle()) ? 2 : 1;
 }
 
 void Connection::take_bytes(std::string_view bytes) {

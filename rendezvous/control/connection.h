@@ -56,6 +56,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(PreambleCheck, std::string bytes)> no_preamble;
     /// Once, unless close() or release() came first.
     std::function<void(ConnectionEnd)> ended;
+    /// After watch(): the peer has said something. May be empty.
+    std::function<void()> heard = {};
   };
 
   static std::shared_ptr<Connection> create(boost::asio::io_context& io, Fd socket,
@@ -70,6 +72,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Closes after all that was sent has been read by the peer, or kLingerMax; what comes in is
   /// dropped. `ended` is called then.
   void close_after_flush();
+  /// Calls `heard` once, the next time that the peer says anything; bytes that came before and
+  /// were not read yet do not count.
+  void watch();
   /// Hands the socket over, in non-blocking mode. No handler is called any more.
   Fd release();
   [[nodiscard]] int native_handle();
@@ -108,6 +113,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::vector<Clock::time_point> unanswered_;  ///< when those beats were sent
   Clock::time_point linger_ends_;
   std::chrono::milliseconds peer_timeout_{0};  ///< as told by its Beat; 0 = unknown
+  int reads_to_heard_ = 0;                     ///< see watch(); 0 = nobody asked
   bool preamble_pending_;
   bool heartbeat_on_ = false;
   bool write_waiting_ = false;

@@ -19,9 +19,11 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/connection.h"
+#include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/membership/membership.h"
 #include "rendezvous/membership/trace.h"
@@ -45,6 +47,9 @@ constexpr int kAcceptsPerTurn = 64;
 constexpr milliseconds kAcceptPause{100};
 /// Addresses of strangers that are remembered, in order to log each once.
 constexpr std::size_t kStrangersMax = 64;
+/// Rejections that are remembered, in order to log each once: a node that is started again and
+/// again with the same mistake is a row of the waiting table, not a flood.
+constexpr std::size_t kRejectionsMax = 256;
 /// First bytes of the store's protocol, which a store client may send to the endpoint (static
 /// backend). Our own hello begins with 'D'.
 constexpr unsigned char kStoreFirstByteMax = 0x08;
@@ -63,7 +68,8 @@ Instant now() {
 
 MembershipOptions membership_options(const CoordinatorOptions& options) {
   return {options.job_id,       options.min_nodes,    options.max_nodes,
-          options.max_restarts, options.join_timeout, options.last_call_timeout};
+          options.max_restarts, options.join_timeout, options.last_call_timeout,
+          options.endpoint_note};
 }
 
 }  // namespace
@@ -153,7 +159,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
                             [this, id](PreambleCheck check, std::string bytes) {
                               on_no_preamble(id, check, std::move(bytes));
                             },
-                            [this, id](const ConnectionEnd& end) { on_ended(id, end); }});
+                            [this, id](const ConnectionEnd& end) { on_ended(id, end); },
+                            [this, id] { feed(NodeHeard{id}); }});
     peer.connection->start();
     if (local) {
       return;  // it is nobody's guest, and never makes room
@@ -205,6 +212,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     peer.connection->close();
+    if (!bytes.empty()) {
+      feed(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
+    }
     if (strangers.size() < kStrangersMax && strangers.insert(peer.address).second) {
       log->warn(
           "closed a connection from {} that does not speak ddprun's protocol ({}); more from "
@@ -227,10 +237,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     send(id, preamble());
-    dismiss(id, {"it speaks version " + std::to_string(check.version) +
-                     " of the control protocol, but the coordinator speaks version " +
-                     std::to_string(kProtocolVersion),
-                 "install the same ddprun on all nodes"});
+    const std::string why = "it speaks version " + std::to_string(check.version) +
+                            " of the control protocol, but the coordinator speaks version " +
+                            std::to_string(kProtocolVersion);
+    const std::string address = peers.at(id).address;
+    dismiss(id, {why, "install the same ddprun on all nodes"});
+    feed(StrangerTurnedAway{address, why});
   }
 
   void on_ended(NodeId id, const ConnectionEnd& end) {
@@ -256,7 +268,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       // Only the socket pair comes from the agent that hosts this coordinator.
       node.hosts_coordinator = peer.local;
       send(id, preamble());
-      feed(NodeJoined{id, std::move(node)});
+      feed(NodeJoined{id, std::move(node), peer.address});
       return;
     }
     if (auto event = event_of(id, std::move(said))) {
@@ -347,7 +359,14 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void carry_out(Welcome order) { send(order.node, encode(message::Accepted{})); }
 
   void carry_out(Reject order) {
-    log->warn("rejected a node at {}: {}", peers.at(order.node).address, order.why);
+    const auto found = peers.find(order.node);
+    if (found == peers.end()) {
+      return;
+    }
+    const std::string& address = found->second.address;
+    if (rejections.size() < kRejectionsMax && rejections.insert(address + order.why).second) {
+      log->warn("rejected a node at {}: {}", address, order.why);
+    }
     dismiss(order.node, {std::move(order.why), std::move(order.todo)});
   }
 
@@ -356,7 +375,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
       store_port = *port;
-      local_master_address = options.master_addr.empty() ? reachable_address() : std::string();
+      common_master_address = ddprun::common_address(reached_addresses());
     } else {
       events.push_back(StoreFailed{order.attempt, port.error().sentence()});
     }
@@ -372,9 +391,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
     const Peer& peer = found->second;
     order.world.master_port = store_port;
+    // Who came by loopback is on this machine, where any address of it serves.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
-                              : peer.local                 ? local_master_address
-                                                           : peer.reached_address;
+                              : peer.local || is_loopback_text(peer.reached_address)
+                                  ? common_master_address
+                                  : peer.reached_address;
     send(order.node, encode(message::Assigned{std::move(order.world)}));
   }
 
@@ -383,7 +404,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(TellWaiting order) {
-    send(order.node, encode(message::Waiting{std::move(order.text)}));
+    const std::string bytes = encode(message::Waiting{std::move(order.table)});
+    for (const NodeId node : order.nodes) {
+      send(node, bytes);
+    }
+  }
+
+  void carry_out(WatchNode order) {
+    if (const auto found = peers.find(order.node); found != peers.end()) {
+      found->second.connection->watch();
+    }
   }
 
   void carry_out(FinishJob order) {
@@ -422,15 +452,15 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peer.connection->close_after_flush();
   }
 
-  /// MASTER_ADDR for the hosting agent's own workers: this host as the others name it.
-  std::string reachable_address() const {
+  /// This host as the agents name it.
+  std::vector<std::string> reached_addresses() const {
+    std::vector<std::string> reached;
     for (const auto& [id, peer] : peers) {
-      if (peer.stage == Peer::Stage::member && !peer.local &&
-          !is_loopback_text(peer.reached_address)) {
-        return peer.reached_address;
+      if (peer.stage == Peer::Stage::member && !peer.local) {
+        reached.push_back(peer.reached_address);
       }
     }
-    return "127.0.0.1";
+    return reached;
   }
 
   // --- The end ------------------------------------------------------------------------------
@@ -465,13 +495,14 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   std::deque<NodeId> ungreeted;  ///< by age; may hold ids that are not ungreeted any more
   std::size_t ungreeted_count = 0;
   std::set<std::string> strangers;
+  std::set<std::string> rejections;
   std::uint64_t last_id = 0;
   std::deque<Event> events;
   bool feeding = false;
   std::optional<Instant> armed_for;
   bool store_open = false;
   std::uint16_t store_port = 0;
-  std::string local_master_address;
+  std::string common_master_address;
   bool over = false;
   bool drain_grace_over = false;
   bool drained_told = false;
@@ -510,6 +541,10 @@ Result<Fd> Coordinator::connect_local() {
   }
   impl_->add_peer(Fd(ends[0]), true);
   return Fd(ends[1]);
+}
+
+std::string Coordinator::common_address() const {
+  return impl_->common_master_address;
 }
 
 bool Coordinator::drained() const {

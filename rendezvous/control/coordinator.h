@@ -31,8 +31,11 @@ struct CoordinatorOptions {
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};
   /// MASTER_ADDR of every attempt when not empty (static backend, --local-addr). Otherwise each
-  /// node is told the address by which it reached this coordinator.
+  /// node is told the address by which it reached this coordinator, and those on this machine the
+  /// one that most others are told (master_address.h).
   std::string master_addr;
+  /// See MembershipOptions.
+  std::string endpoint_note;
 };
 
 struct CoordinatorHooks {
@@ -59,6 +62,10 @@ class Coordinator {
   /// One end of a socket pair whose other end is served like any accepted connection: the agent
   /// that hosts the coordinator is a client of it as all others are.
   Result<Fd> connect_local();
+
+  /// The address of this machine by which most other nodes came, as of the newest attempt; a
+  /// loopback one when none came from elsewhere.
+  [[nodiscard]] std::string common_address() const;
 
   /// True when the job is over and every connected agent has been sent the summary and has closed,
   /// or a short grace has passed: only then may the hosting agent exit.

@@ -30,6 +30,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   void connect(boost::asio::io_context& io, Fd socket, bool greeted,
                std::chrono::milliseconds heartbeat_timeout) {
     const bool local = is_socket_pair(socket.get());
+    local_address = local_address_of(socket.get());
     where = local ? "coordinator in this agent" : "coordinator at " + peer_address_of(socket.get());
     ConnectionOptions how;
     how.expect_preamble = !greeted;
@@ -84,7 +85,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.finish(order.summary);
   }
 
-  void obey(const message::Waiting& order) { orders.waiting(order.text); }
+  void obey(const message::Waiting& order) { orders.waiting(order.table); }
 
   template <class Other>
   void obey(const Other&) {
@@ -127,6 +128,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   CoordinatorOrders orders;
   std::shared_ptr<spdlog::logger> log;
   std::string where;
+  std::string local_address;
   std::shared_ptr<Connection> connection;
   std::optional<AttemptNumber> newest;  ///< the last attempt assigned
   bool over = false;
@@ -147,6 +149,10 @@ CoordinatorClient::CoordinatorClient(std::shared_ptr<Impl> impl) : impl_(std::mo
 
 CoordinatorClient::~CoordinatorClient() {
   impl_->end();
+}
+
+std::string CoordinatorClient::local_address() const {
+  return impl_->local_address;
 }
 
 void CoordinatorClient::workers_started(AttemptNumber attempt) {

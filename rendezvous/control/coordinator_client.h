@@ -14,6 +14,7 @@
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
 namespace boost::asio {
@@ -34,8 +35,8 @@ struct CoordinatorOrders {
   std::function<void(AttemptNumber, const std::string& reason)> stop;
   /// The job is over; workers are stopped already. The connection closes after this.
   std::function<void(const JobSummary&)> finish;
-  /// A line about the nodes waited for ("1 of 2 nodes here, waiting ..."), for people.
-  std::function<void(const std::string&)> waiting;
+  /// What the job waits for, for people.
+  std::function<void(const WaitingTable&)> waiting;
   /// The coordinator rejected this node (wrong job id, other options ...). Final.
   std::function<void(const Error&)> rejected;
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
@@ -54,6 +55,10 @@ class CoordinatorClient {
   ~CoordinatorClient();
   CoordinatorClient(const CoordinatorClient&) = delete;
   CoordinatorClient& operator=(const CoordinatorClient&) = delete;
+
+  /// This node's end of the connection, numeric: the address by which it reaches the others. Empty
+  /// for the node that hosts the coordinator.
+  [[nodiscard]] std::string local_address() const;
 
   /// All local workers of the attempt have been spawned.
   void workers_started(AttemptNumber attempt);

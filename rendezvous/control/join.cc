@@ -13,14 +13,18 @@
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/frame.h"
+#include "rendezvous/control/join_report.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
+#include "rendezvous/control/stranger.h"
 
 namespace ddprun {
 namespace {
@@ -41,26 +45,16 @@ constexpr milliseconds kAnswerTimeout{5'000};
 /// just starting; and how long a peer may answer in other words than ours before it is final.
 constexpr milliseconds kTakenPatience{5'000};
 constexpr milliseconds kStrangerPatience{15'000};
-/// People are told after this long, then at doubled intervals, and when the reason changes.
-constexpr milliseconds kReportFirst{5'000};
+/// A name service that does not answer; the next question may.
+constexpr milliseconds kResolveTimeout{5'000};
+/// How long a listener that hung up or said nothing may take to say what it is.
+constexpr milliseconds kProbeTimeout{700};
+/// Shortly before the end only the end is told.
+constexpr milliseconds kLastWords{500};
 /// A Rejected frame with both of its sentences.
 constexpr std::size_t kAnswerBytesMax = 8 * 1024;
-
-/// Why one try did not reach a coordinator.
-enum class Obstacle : std::uint8_t {
-  none,
-  unresolved,
-  refused,
-  unreachable,
-  mute,
-  closed,
-  stranger
-};
-
-struct Trouble {
-  Obstacle obstacle = Obstacle::none;
-  std::string what;  ///< a clause
-};
+/// What tells who somebody is.
+constexpr std::size_t kProbeAnswerBytes = 64;
 
 Trouble connect_trouble(const error_code& failed) {
   if (failed == asio::error::connection_refused) {
@@ -70,28 +64,6 @@ Trouble connect_trouble(const error_code& failed) {
   std::transform(text.begin(), text.begin() + 1, text.begin(),
                  [](char c) { return static_cast<char>(std::tolower(c)); });
   return {Obstacle::unreachable, text};
-}
-
-std::string advice(Obstacle obstacle) {
-  switch (obstacle) {
-    case Obstacle::unresolved:
-      return "check the host name, or give the endpoint by its numeric address";
-    case Obstacle::refused:
-      return "start the agent on that host, or check the endpoint's host and port";
-    case Obstacle::unreachable:
-      return "check that the host is up, and the network and firewalls between the nodes";
-    case Obstacle::mute:
-    case Obstacle::closed:
-    case Obstacle::stranger:
-      return "choose a port that no other program uses";
-    case Obstacle::none:
-      break;
-  }
-  return {};
-}
-
-std::string seconds_text(std::chrono::nanoseconds duration) {
-  return std::to_string(std::chrono::round<seconds>(duration).count()) + " s";
 }
 
 }  // namespace
@@ -114,7 +86,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
         resolver(the_io),
         socket(the_io),
         timer(the_io),
-        started(Clock::now()) {}
+        started(Clock::now()),
+        report(request.endpoint, request.join_timeout, started.time_since_epoch()) {}
 
   /// Handlers of earlier rounds find that they are late, and do nothing.
   template <class Handler>
@@ -143,16 +116,27 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       bind();  // told to host: whatever the name means, peers may come by any interface
       return;
     } else {
-      resolver.async_resolve(
-          host, "",
-          [self = shared_from_this()](error_code failed, const tcp::resolver::results_type& r) {
-            if (self->done) {
-              self->on_resolved(failed, r);
-            }
-          });
+      const std::uint64_t round = begin_round();
+      limit(kResolveTimeout, [](State& self) {
+        self.resolver.cancel();
+        self.unresolved("the name service does not answer");
+      });
+      resolver.async_resolve(host, "",
+                             [self = shared_from_this(), round](
+                                 error_code failed, const tcp::resolver::results_type& r) {
+                               if (self->done && self->round_number == round) {
+                                 self->on_resolved(failed, r);
+                               }
+                             });
       return;
     }
     decide();
+  }
+
+  void unresolved(const std::string& why) {
+    report.resolved({});
+    addresses.clear();
+    again({Obstacle::unresolved, "the name cannot be resolved (" + why + ")"});
   }
 
   void on_resolved(const error_code& failed, const tcp::resolver::results_type& results) {
@@ -163,15 +147,18 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       }
     }
     if (failed || addresses.empty()) {
-      again({Obstacle::unresolved,
-             "the name cannot be resolved (" +
-                 (failed ? failed.message() : std::string("it has no address")) + ")"});
+      unresolved(failed ? failed.message() : "it has no address");
       return;
     }
     decide();
   }
 
   void decide() {
+    std::vector<std::string> texts;
+    for (const auto& one : addresses) {
+      texts.push_back(one.to_string());
+    }
+    report.resolved(texts);
     const auto own = std::find_if(addresses.begin(), addresses.end(), [](const auto& address) {
       return is_own_address(address.to_string());
     });
@@ -198,15 +185,49 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     if (listening.socket) {
       Endpoint bound{addresses.empty() ? "::" : addresses.front().to_string(),
                      port_of(listening.socket)};
-      succeed(JoinedAsHost{std::move(listening.socket), std::move(bound)});
+      succeed(JoinedAsHost{std::move(listening.socket), std::move(bound), host_note()});
     } else if (listening.errno_value != EADDRINUSE) {
       fail(errno_error(listening.errno_value, "cannot listen here", where(),
                        "choose another port, or another host for the endpoint"));
     } else if (request.is_host == true) {
       again({Obstacle::refused, "the port is in use"});
     } else {
+      add_loopback();
       knock();  // whoever has the port may be the coordinator
     }
+  }
+
+  /// Another agent of this machine may have taken the port on loopback alone, because it calls the
+  /// endpoint by another name of this machine than we do.
+  void add_loopback() {
+    std::erase_if(addresses, [](const auto& one) { return one.is_unspecified(); });
+    for (const asio::ip::address& one : {asio::ip::address(asio::ip::address_v4::loopback()),
+                                         asio::ip::address(asio::ip::address_v6::loopback())}) {
+      if (std::find(addresses.begin(), addresses.end(), one) == addresses.end()) {
+        addresses.push_back(one);
+      }
+    }
+    next_address = next_address < addresses.size() ? next_address : 0;
+  }
+
+  /// Why nobody else may come, for the host that waits alone (field complaint I-3).
+  [[nodiscard]] std::string host_note() const {
+    const std::string& host = request.endpoint.host;
+    if (request.is_host == true) {
+      return "this node hosts the endpoint because it was told to (node rank 0, or is_host); where "
+             "another node was told so too, both wait alone";
+    }
+    const asio::ip::address& own = addresses.front();
+    if (literal && (own.is_loopback() || own.is_unspecified())) {
+      return "the endpoint " + host + " means each machine itself: only agents on this one come " +
+             "here; give an address of this machine that the others reach";
+    }
+    if (own.is_loopback()) {
+      return "the name " + host + " means a loopback address here (" + own.to_string() +
+             "); where it does on another node too, both wait alone";
+    }
+    return "this node hosts the endpoint, for " + own.to_string() +
+           " is its own address; where another node says so too, both wait alone";
   }
 
   // --- As client ----------------------------------------------------------------------------
@@ -217,7 +238,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     next_address = (next_address + 1) % addresses.size();
     const std::uint64_t round = begin_round();
     limit(kConnectTimeout, [](State& self) {
-      self.again({Obstacle::unreachable, "no answer (host down, or packets dropped)"});
+      self.again({Obstacle::filtered, "no answer (the host is down, or a firewall drops packets)"});
     });
     socket.async_connect(tcp::endpoint(address, request.endpoint.port),
                          in_round(round, [](State& self, error_code failed, std::size_t) {
@@ -233,15 +254,12 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     limit(kAnswerTimeout, [](State& self) {
-      self.again({Obstacle::mute,
-                  "something listens there but does not answer: it does not speak "
-                  "ddprun's protocol, or its host is stopped"});
+      self.ask({Obstacle::mute,
+                "something listens there but does not answer: it does not speak "
+                "ddprun's protocol, or it is stopped"});
     });
     hello = preamble() + encode(message::Hello{request.node});
-    asio::async_write(socket, asio::buffer(hello),
-                      in_round(round_number, [](State&, error_code, std::size_t) {
-                        // An error shows again in the read.
-                      }));
+    write(hello);
     // Exactly the answer and no byte more: what follows belongs to the client that takes over.
     read(kPreambleBytes, [](State& self) { self.on_preamble(); });
   }
@@ -295,26 +313,80 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     }
   }
 
-  static Trouble speaks_otherwise() {
-    return {Obstacle::stranger, "something listens there but does not speak ddprun's protocol"};
+  [[nodiscard]] Trouble speaks_otherwise() const {
+    return {Obstacle::stranger, stranger_clause(answer)};
   }
 
   /// Reads exactly `size` bytes into `answer`, then goes on.
   void read(std::size_t size, void (*next)(State&)) {
     answer.resize(size);
-    asio::async_read(socket, asio::buffer(answer),
-                     in_round(round_number, [next](State& self, error_code failed, std::size_t n) {
-                       if (!failed) {
-                         next(self);
-                       } else if (n > 0 && check_preamble(self.answer.substr(0, n)).verdict ==
-                                               PreambleVerdict::stranger) {
-                         self.again(speaks_otherwise());
-                       } else {
-                         self.again({Obstacle::closed,
-                                     "something listens there but closes the connection without "
-                                     "an answer"});
-                       }
-                     }));
+    asio::async_read(
+        socket, asio::buffer(answer),
+        in_round(round_number, [next](State& self, error_code failed, std::size_t n) {
+          self.answer.resize(failed ? n : self.answer.size());
+          if (!failed) {
+            next(self);
+          } else if (check_preamble(self.answer).verdict == PreambleVerdict::stranger) {
+            self.again(self.speaks_otherwise());
+          } else if (failed == asio::error::connection_reset) {
+            self.ask({Obstacle::reset,
+                      "something accepts the connection and resets it without an "
+                      "answer"});
+          } else {
+            self.ask({Obstacle::closed,
+                      "something listens there but closes the connection without "
+                      "an answer"});
+          }
+        }));
+  }
+
+  // --- Who is it? ---------------------------------------------------------------------------
+
+  /// Whoever took the connection and did not answer is asked once, in words of others, what it is:
+  /// a connection of its own, which no coordinator is harmed by.
+  void ask(Trouble found) {
+    if (const auto known = identified.find(address); known != identified.end()) {
+      again(known->second.obstacle == Obstacle::none ? std::move(found) : known->second);
+      return;
+    }
+    identified[address] = {};
+    unidentified = std::move(found);
+    const std::uint64_t round = begin_round();
+    limit(kProbeTimeout, [](State& self) { self.again(self.unidentified); });
+    socket.async_connect(tcp::endpoint(address, request.endpoint.port),
+                         in_round(round, [](State& self, error_code failed, std::size_t) {
+                           if (failed) {
+                             self.again(self.unidentified);
+                           } else {
+                             self.probe();
+                           }
+                         }));
+  }
+
+  void probe() {
+    write(kStoreProbe);
+    limit(kProbeTimeout, [](State& self) {
+      self.write(kLineProbe);
+      self.limit(kProbeTimeout, [](State& late) { late.again(late.unidentified); });
+    });
+    answer.resize(kProbeAnswerBytes);
+    socket.async_read_some(asio::buffer(answer),
+                           in_round(round_number, [](State& self, error_code, std::size_t n) {
+                             self.answer.resize(n);
+                             if (stranger_kind(self.answer).empty()) {
+                               self.again(self.unidentified);
+                               return;
+                             }
+                             self.identified[self.address] = self.speaks_otherwise();
+                             self.again(self.speaks_otherwise());
+                           }));
+  }
+
+  void write(std::string_view bytes) {
+    asio::async_write(socket, asio::buffer(bytes.data(), bytes.size()),
+                      in_round(round_number, [](State&, error_code, std::size_t) {
+                        // An error shows again in the read.
+                      }));
   }
 
   // --- Trying again -------------------------------------------------------------------------
@@ -322,20 +394,20 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   void again(Trouble now) {
     (void)begin_round();  // whatever is still under way is of no interest any more
     const auto at = Clock::now();
-    if (now.obstacle != trouble.obstacle) {
-      obstacle_since = at;
-    }
-    const bool changed = now.what != trouble.what;
-    trouble = std::move(now);
+    const auto instant = at.time_since_epoch();
+    trouble = now;
+    report.tried(now.obstacle == Obstacle::unresolved || addresses.empty() ? std::string()
+                                                                           : address.to_string(),
+                 std::move(now), instant);
     const auto tried = at - started;
     if (is_final(at)) {
-      fail(verdict(tried));
+      fail(verdict(at));
       return;
     }
-    if (tried >= kReportFirst && (changed || at >= next_report)) {
-      log->warn("waiting for the coordinator at {}: {}, tried for {}", where(), trouble.what,
-                seconds_text(tried));
-      next_report = at + tried;  // doubles
+    if (tried + kLastWords < request.join_timeout && report.due(instant)) {
+      for (const std::string& line : report.lines(instant)) {
+        log->warn("{}", line);
+      }
     }
     const auto left = request.join_timeout - tried;
     timer.expires_after(std::clamp<Clock::duration>(left, milliseconds(1), pause));
@@ -363,27 +435,27 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
              at - *taken_since >= kTakenPatience;
     }
     return at - started >= request.join_timeout ||
-           (trouble.obstacle == Obstacle::stranger && at - obstacle_since >= kStrangerPatience);
+           (report.worst().obstacle == Obstacle::stranger &&
+            report.worst_for(at.time_since_epoch()) >= kStrangerPatience);
   }
 
-  Error verdict(Clock::duration tried) const {
-    const std::string for_long = ", tried for " + seconds_text(tried);
+  [[nodiscard]] Error verdict(Clock::time_point at) const {
     if (may_host) {
+      const auto tried = std::chrono::round<seconds>(at - started).count();
       return Error{"port " + std::to_string(request.endpoint.port) +
-                       " is taken by another program (" + trouble.what + for_long + ")",
+                       " is taken by another program (" + trouble.what + ", tried for " +
+                       std::to_string(tried) + " s)",
                    where(), "choose another port, or 0 for any free one"};
     }
-    return Error{"cannot reach the coordinator: " + trouble.what + for_long, where(),
-                 advice(trouble.obstacle)};
+    return report.verdict(at.time_since_epoch());
   }
 
   /// "n1 (10.0.0.1) port 29400"
   [[nodiscard]] std::string where() const {
     const std::string& host = request.endpoint.host;
     const std::string numeric =
-        !addresses.empty() && trouble.obstacle != Obstacle::unresolved
-            ? (address.is_unspecified() ? addresses.front() : address).to_string()
-            : std::string();
+        addresses.empty() ? std::string()
+                          : (address.is_unspecified() ? addresses.front() : address).to_string();
     return host + (numeric.empty() || numeric == host ? "" : " (" + numeric + ")") + " port " +
            std::to_string(request.endpoint.port);
   }
@@ -412,13 +484,21 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     return ++round_number;
   }
 
+  /// Calls `late` after `time`. When the join timeout is over before, a try that it cuts short says
+  /// nothing new about its address: what is known from the ones before is the verdict then.
   void limit(milliseconds time, void (*late)(State&)) {
-    timer.expires_after(time);
-    timer.async_wait(in_round(round_number, [late](State& self, error_code failed, std::size_t) {
-      if (!failed) {
-        late(self);
-      }
-    }));
+    const auto deadline = started + std::max<Clock::duration>(request.join_timeout, kPauseFirst);
+    const auto due = Clock::now() + time;
+    const bool cut = !may_host && deadline < due;
+    timer.expires_at(cut ? Clock::time_point(deadline) : due);
+    timer.async_wait(
+        in_round(round_number, [late, cut](State& self, error_code failed, std::size_t) {
+          if (!failed && cut && self.report.worst().obstacle != Obstacle::none) {
+            self.fail(self.verdict(Clock::now()));
+          } else if (!failed) {
+            late(self);
+          }
+        }));
   }
 
   asio::io_context& io;
@@ -438,10 +518,12 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   std::string hello;
   std::string answer;
   std::uint8_t answer_type = 0;
-  Trouble trouble;
-  Clock::time_point obstacle_since;
+  JoinReport report;
+  Trouble trouble;       ///< of the last try
+  Trouble unidentified;  ///< of a listener that is being asked what it is
+  /// What those said that were asked; nothing of a kind that is known: no obstacle.
+  std::map<asio::ip::address, Trouble> identified;
   std::optional<Clock::time_point> taken_since;
-  Clock::time_point next_report;
   milliseconds pause = kPauseFirst;
 };
 

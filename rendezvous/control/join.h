@@ -30,7 +30,8 @@ struct JoinRequest {
 /// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).
 struct JoinedAsHost {
   Fd listener;
-  Endpoint bound;  ///< numeric, with the real port
+  Endpoint bound;    ///< numeric, with the real port
+  std::string note;  ///< a sentence: why this node hosts, and why nobody else may come then
 };
 
 /// Somebody else's coordinator (maybe on this machine): connected, hello said and accepted.

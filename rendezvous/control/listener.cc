@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -135,7 +136,10 @@ bool is_own_address(const std::string& address) {
     return false;
   }
   const bool v4 = wanted[10] == 0xff && wanted[11] == 0xff;
-  if (v4 && wanted[12] == 127) {
+  const std::array<unsigned char, 16> none{};
+  const bool any =
+      wanted == none || (v4 && std::equal(wanted.begin() + 12, wanted.end(), none.begin()));
+  if (any || (v4 && wanted[12] == 127)) {
     return true;
   }
   ifaddrs* list = nullptr;

@@ -23,7 +23,8 @@ Listening listen_everywhere(std::uint16_t port);
 /// The port that a listening socket got.
 std::uint16_t port_of(const Fd& socket);
 
-/// True when a numeric address is one of this machine's interfaces', or loopback.
+/// True when a numeric address is one of this machine's interfaces', or loopback, or 0.0.0.0 or ::,
+/// which mean any of them.
 bool is_own_address(const std::string& address);
 
 }  // namespace ddprun

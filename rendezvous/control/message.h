@@ -10,6 +10,7 @@
 
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun::message {
@@ -49,6 +50,7 @@ struct GiveUp {
 /// Answer to Hello, or:
 struct Accepted {};
 /// Final. Its layout never changes, so that nodes of different versions can say so to each other.
+/// Comes after Accepted when the node waited for a rank that stays taken.
 struct Rejected {
   std::string why;
   std::string todo;
@@ -63,8 +65,9 @@ struct Stop {
 struct Finish {
   JobSummary summary;
 };
+/// What the job waits for, for people; at the coordinator's pace.
 struct Waiting {
-  std::string text;
+  WaitingTable table;
 };
 
 // Both ways.

@@ -157,6 +157,7 @@ void duration(Archive& a, Duration& value, std::int64_t min, std::int64_t max) {
 }
 
 const auto kNanoseconds = [](auto& a, auto& value) { duration(a, value, 0, kDurationNsMax); };
+const auto kCount = [](auto& a, auto& value) { a.integer(value, 0, kIntMax); };
 const auto kEpoch = [](auto& a, auto& value) { a.integer(value); };
 
 template <class Archive, class Attempt>
@@ -179,7 +180,8 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   a.integer(v.agent_pid, 0, kIntMax);
   a.integer(v.local_world_size, 1, kLocalWorldSizeMax);
   a.text(v.role, kNameBytesMax);
-  a.optional(v.node_rank, [](auto& ar, auto& rank) { ar.integer(rank, 0, kIntMax); });
+  a.optional(v.node_rank, kCount);
+  a.optional(v.order_hint, kCount);
   a.boolean(v.hosts_coordinator);
   a.text(v.job_id, kJobIdBytesMax);
   a.integer(v.min_nodes, 1, kIntMax);
@@ -261,6 +263,45 @@ void fields(Tag<JobSummary>, A& a, V& v) {
 }
 
 template <class A, class V>
+void fields(Tag<NodeHere>, A& a, V& v) {
+  a.text(v.host_name, kNameBytesMax);
+  a.text(v.address, kNameBytesMax);
+  a.integer(v.workers, 1, kLocalWorldSizeMax);
+  a.optional(v.node_rank, kCount);
+  a.boolean(v.hosts_coordinator);
+  kNanoseconds(a, v.here_for);
+}
+
+template <class A, class V>
+void fields(Tag<NodeGone>, A& a, V& v) {
+  a.text(v.host_name, kNameBytesMax);
+  a.text(v.address, kNameBytesMax);
+  a.text(v.why, kSentenceBytesMax);
+  a.integer(v.times, 1, kIntMax);
+  kNanoseconds(a, v.ago);
+}
+
+template <class A, class V>
+void fields(Tag<WaitingTable>, A& a, V& v) {
+  const auto gone = [](auto& ar, auto& row) { fields(Tag<NodeGone>{}, ar, row); };
+  enumeration(a, v.waits_for, 2);
+  a.integer(v.min_nodes, 1, kIntMax);
+  a.integer(v.max_nodes, 1, kIntMax);
+  a.integer(v.nodes_here, 0, kIntMax);
+  a.integer(v.workers_here, 0, kIntMax);
+  kNanoseconds(a, v.waited);
+  a.optional(v.left, kNanoseconds);
+  a.list(v.here, kWaitingRowsMax, [](auto& ar, auto& row) { fields(Tag<NodeHere>{}, ar, row); });
+  a.text(v.names_here, kSentenceBytesMax);
+  a.list(v.refused, kWaitingRowsMax, gone);
+  a.integer(v.refused_more, 0, kIntMax);
+  a.list(v.lost, kWaitingRowsMax, gone);
+  a.integer(v.lost_more, 0, kIntMax);
+  a.list(v.missing_ranks, kMissingRanksMax, kCount);
+  a.text(v.note, kSentenceBytesMax);
+}
+
+template <class A, class V>
 void fields(Tag<Hello>, A& a, V& v) {
   fields(Tag<NodeDescription>{}, a, v.node);
 }
@@ -327,7 +368,7 @@ void fields(Tag<Finish>, A& a, V& v) {
 
 template <class A, class V>
 void fields(Tag<Waiting>, A& a, V& v) {
-  a.text(v.text, kSentenceBytesMax);
+  fields(Tag<WaitingTable>{}, a, v.table);
 }
 
 template <class A, class V>

@@ -4,8 +4,10 @@
 
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
@@ -15,7 +17,8 @@ struct Welcome {
   NodeId node{};
 };
 
-/// The node is none of the job's, for good; nothing follows for it.
+/// The node is none of the job's, for good; nothing follows for it. Also after a Welcome, when it
+/// waited for a --node-rank whose holder turns out to be alive.
 struct Reject {
   NodeId node{};
   std::string why;   ///< a clause without a full stop
@@ -41,10 +44,15 @@ struct StopWorkers {
   std::string reason;
 };
 
-/// A line for the people at this node about what the job waits for.
+/// For the people at these nodes: what the job waits for.
 struct TellWaiting {
+  std::vector<NodeId> nodes;
+  WaitingTable table;
+};
+
+/// Say NodeHeard the next time that this node says anything. (NodeLost needs no asking.)
+struct WatchNode {
   NodeId node{};
-  std::string text;
 };
 
 /// The job is over: every connected node is sent the summary. Comes once.
@@ -52,7 +60,7 @@ struct FinishJob {
   JobSummary summary;
 };
 
-using Command =
-    std::variant<Welcome, Reject, OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob>;
+using Command = std::variant<Welcome, Reject, WatchNode, OpenStore, AssignWorld, StopWorkers,
+                             TellWaiting, FinishJob>;
 
 }  // namespace ddprun

@@ -20,6 +20,19 @@ using Instant = std::chrono::nanoseconds;
 struct NodeJoined {
   NodeId node{};
   NodeDescription description;
+  std::string address = {};  ///< numeric, for people; empty for the coordinator's own node
+};
+
+/// Somebody knocked whom the shell turned away before it was a node (another version, a program
+/// that is not ours). Only people need to know.
+struct StrangerTurnedAway {
+  std::string address;
+  std::string why;  ///< a clause
+};
+
+/// The node of a WatchNode command has said something since: it is alive.
+struct NodeHeard {
+  NodeId node{};
 };
 
 /// The connection closed, broke, broke the rules, or fell silent.
@@ -81,7 +94,8 @@ struct StoreFailed {
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
-using Event = std::variant<NodeJoined, NodeLost, WorkersStarted, WorkerFailed, WorkersFinished,
-                           WorkersStopped, StopRequested, NodeGaveUp, StoreFailed, TimePassed>;
+using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
+                           WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
+                           StoreFailed, TimePassed>;
 
 }  // namespace ddprun

@@ -16,8 +16,11 @@ void Gathering::begin(Instant now, bool first) {
   since_ = now;
   first_ = first;
   last_call_ends_.reset();
-  report_interval_ = kWaitingReportFirst;
-  next_report_ = now + report_interval_;
+  if (first) {
+    pace_.begin(now);
+  } else {
+    pace_.begin(now, kReportAgain);
+  }
 }
 
 Gathering::Decision Gathering::decide(Instant now, std::size_t nodes) {
@@ -37,18 +40,8 @@ Gathering::Decision Gathering::decide(Instant now, std::size_t nodes) {
   return now >= *last_call_ends_ ? Decision::start : Decision::wait;
 }
 
-bool Gathering::report_due(Instant now) {
-  if (now < next_report_) {
-    return false;
-  }
-  report_interval_ =
-      std::min<std::chrono::nanoseconds>(2 * report_interval_, kWaitingReportIntervalMax);
-  next_report_ = now + report_interval_;
-  return true;
-}
-
 Instant Gathering::next_deadline() const {
-  return std::min(next_report_, last_call_ends_.value_or(join_deadline()));
+  return std::min(pace_.next(), last_call_ends_.value_or(join_deadline()));
 }
 
 }  // namespace ddprun

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "rendezvous/membership/event.h"
+#include "rendezvous/membership/report_pace.h"
 
 namespace ddprun {
 
@@ -21,9 +22,9 @@ struct GatheringRules {
   std::chrono::nanoseconds last_call_timeout{};
 };
 
-/// People are told who is waited for after this long, then at doubled intervals.
-inline constexpr std::chrono::seconds kWaitingReportFirst{5};
-inline constexpr std::chrono::seconds kWaitingReportIntervalMax{80};
+/// When a node was lost and a replacement is waited for, people want to know sooner than while the
+/// first nodes come (kReportFirst).
+inline constexpr std::chrono::milliseconds kReportAgain{500};
 
 class Gathering {
  public:
@@ -35,8 +36,10 @@ class Gathering {
   void begin(Instant now, bool first);
   /// To be asked whenever the number of nodes or the time has changed.
   Decision decide(Instant now, std::size_t nodes);
-  /// True when a line about the nodes waited for is due; it is then not due again for a while.
-  bool report_due(Instant now);
+  /// Somebody came, went or was refused: the next report is due sooner.
+  void changed(Instant now) { pace_.changed(now); }
+  /// True when a report about the nodes waited for is due; it is then not due again for a while.
+  bool report_due(Instant now) { return pace_.due(now); }
   /// When to ask again at the latest.
   [[nodiscard]] Instant next_deadline() const;
 
@@ -49,8 +52,7 @@ class Gathering {
   Instant since_{};
   bool first_ = true;
   std::optional<Instant> last_call_ends_;
-  Instant next_report_{};
-  std::chrono::nanoseconds report_interval_{};
+  ReportPace pace_;
 };
 
 }  // namespace ddprun

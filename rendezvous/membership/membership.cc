@@ -53,30 +53,29 @@ std::optional<Instant> Membership::next_deadline() const {
 // --- Events ---------------------------------------------------------------------------------
 
 void Membership::on(NodeJoined event) {
-  DDP_CHECK(!nodes_.contains(event.node), "a node id is never used twice");
+  DDP_CHECK(!nodes_.contains(event.node) && !contenders_.contains(event.node),
+            "a node id is never used twice");
   if (auto refused = refusal(event.description)) {
-    commands_.push_back(Reject{event.node, std::move(refused->why), std::move(refused->todo)});
+    reject(event.node, event.description, event.address, std::move(*refused));
     return;
   }
   if (terms_.program.empty()) {
     terms_.program = event.description.program;
   }
-  Node& node = nodes_[event.node];
-  node.host_name = std::move(event.description.host_name);
-  node.role = std::move(event.description.role);
-  node.local_world_size = event.description.local_world_size;
-  node.node_rank = event.description.node_rank;
-  node.hosts_coordinator = event.description.hosts_coordinator;
-  if (node.node_rank) {
-    node_ranks_[*node.node_rank] = event.node;
+  const NodeId id = event.node;
+  commands_.push_back(Welcome{id});
+  if (event.description.node_rank && node_ranks_.contains(*event.description.node_rank)) {
+    contend(std::move(event));
+    return;
   }
-  commands_.push_back(Welcome{event.node});
+  const Node& node = admit(std::move(event));
   switch (state_) {
     case JobState::gathering:
+      gathering_.changed(now_);
       try_start();
       break;
     case JobState::running:
-      joined_while_running(event.node, node);
+      joined_while_running(id, node);
       break;
     case JobState::stopping:  // it is taken in with the next attempt
       break;
@@ -85,7 +84,30 @@ void Membership::on(NodeJoined event) {
   }
 }
 
+void Membership::on(const StrangerTurnedAway& event) {
+  if (state_ != JobState::over) {
+    waiting_room_.refused({}, event.address, event.why, now_);
+    gathering_.changed(now_);
+  }
+}
+
+void Membership::on(const NodeHeard& event) {
+  const auto found = nodes_.find(event.node);
+  if (found == nodes_.end()) {
+    return;
+  }
+  const Node& node = found->second;
+  if (const auto contender = contender_for(node.node_rank)) {
+    const NodeJoined loser = std::move(contenders_.extract(*contender).mapped());
+    reject(loser.node, loser.description, loser.address,
+           {"node rank " + std::to_string(*node.node_rank) + " is taken by node " + node.host_name +
+                ", which is alive",
+            "give each node a --node-rank of its own"});
+  }
+}
+
 void Membership::on(const NodeLost& event) {
+  contenders_.erase(event.node);
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) {
     return;
@@ -96,7 +118,19 @@ void Membership::on(const NodeLost& event) {
     node_ranks_.erase(*node.node_rank);
   }
   last_lost_ = node.host_name;
-  const Instant lost_at = now_ - event.silent_for;
+  waiting_room_.lost(node.host_name, node.address, event.why, now_ - event.silent_for);
+  gathering_.changed(now_);
+  // Before the loss is dealt with, so that the next world has both ends of the change.
+  const std::optional<NodeId> heir = heir_of(node);
+  const bool ran_on = node.phase == Phase::idle || node.phase == Phase::finished;
+  lost_from(node, event.why, now_ - event.silent_for);
+  if (heir && ran_on && state_ == JobState::running) {
+    joined_while_running(*heir, nodes_.at(*heir));
+  }
+}
+
+/// What the loss of a node means in the phase that it was in.
+void Membership::lost_from(const Node& node, const std::string& why, Instant lost_at) {
   switch (node.phase) {
     case Phase::idle:
       if (state_ == JobState::gathering) {
@@ -107,7 +141,7 @@ void Membership::on(const NodeLost& event) {
       DDP_CHECK(state_ == JobState::running, "only a running attempt has working nodes");
       --working_;
       unstarted_ -= node.started ? 0 : 1;
-      incident().node_lost(node.host_name, event.why, lost_at);
+      incident().node_lost(node.host_name, why, lost_at);
       begin_stop(incident().reason());
       break;
     case Phase::finished:  // it owed nothing any more
@@ -119,7 +153,7 @@ void Membership::on(const NodeLost& event) {
     case Phase::stopped:
       DDP_CHECK(state_ == JobState::stopping, "only a stopping attempt has stopped nodes");
       if (incident_) {
-        incident_->node_lost(node.host_name, event.why, lost_at);
+        incident_->node_lost(node.host_name, why, lost_at);
       }
       if (stopping_ == 0) {
         all_stopped();
@@ -200,6 +234,14 @@ void Membership::on(WorkersStopped event) {
 }
 
 void Membership::on(StopRequested event) {
+  if (auto contender = contenders_.extract(event.node)) {
+    // It is no node of the job: only its own wait ends.
+    commands_.push_back(
+        Reject{event.node,
+               signal_name(event.signal) + " was sent to its agent while it waited for its rank",
+               {}});
+    return;
+  }
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) {
     return;
@@ -239,10 +281,7 @@ void Membership::on(TimePassed) {
   }
   try_start();
   if (state_ == JobState::gathering && gathering_.report_due(now_)) {
-    const std::string text = waiting_text();
-    for (const auto& [id, node] : nodes_) {
-      commands_.push_back(TellWaiting{id, text});
-    }
+    tell_waiting();
   }
 }
 
@@ -268,10 +307,78 @@ std::optional<Refusal> Membership::refusal(const NodeDescription& node) const {
                        "' is over: " + (ending_->reason.empty() ? "it succeeded" : ending_->reason),
                    "start all its nodes again to run it again"};
   }
-  if (node.node_rank && node_ranks_.contains(*node.node_rank)) {
-    return Refusal{"node rank " + std::to_string(*node.node_rank) + " is taken by node " +
-                       nodes_.at(node_ranks_.at(*node.node_rank)).host_name,
-                   "give each node a --node-rank of its own"};
+  if (!node.node_rank || !node_ranks_.contains(*node.node_rank)) {
+    return std::nullopt;
+  }
+  const Node& holder = nodes_.at(node_ranks_.at(*node.node_rank));
+  const std::string taken =
+      "node rank " + std::to_string(*node.node_rank) + " is taken by node " + holder.host_name;
+  const std::string todo = "give each node a --node-rank of its own";
+  if (holder.hosts_coordinator) {
+    return Refusal{taken + ", which hosts the endpoint", todo};
+  }
+  if (const auto contender = contender_for(node.node_rank)) {
+    return Refusal{
+        taken + ", and node " + contenders_.at(*contender).description.host_name + " waits for it",
+        todo};
+  }
+  return std::nullopt;
+}
+
+void Membership::reject(NodeId id, const NodeDescription& node, const std::string& address,
+                        Refusal refused) {
+  if (state_ != JobState::over) {
+    waiting_room_.refused(node.host_name, address, refused.why, now_);
+    gathering_.changed(now_);
+  }
+  commands_.push_back(Reject{id, std::move(refused.why), std::move(refused.todo)});
+}
+
+Membership::Node& Membership::admit(NodeJoined event) {
+  Node& node = nodes_[event.node];
+  node.host_name = std::move(event.description.host_name);
+  node.address = std::move(event.address);
+  node.joined_at = now_;
+  node.role = std::move(event.description.role);
+  node.local_world_size = event.description.local_world_size;
+  node.node_rank = event.description.node_rank;
+  node.order_hint = event.description.order_hint;
+  node.hosts_coordinator = event.description.hosts_coordinator;
+  if (node.node_rank) {
+    node_ranks_[*node.node_rank] = event.node;
+  }
+  waiting_room_.came(node.host_name, node.address);
+  return node;
+}
+
+// --- Contenders for a rank ------------------------------------------------------------------
+
+void Membership::contend(NodeJoined event) {
+  const int rank = *event.description.node_rank;
+  const NodeId holder = node_ranks_.at(rank);
+  const NodeId id = event.node;
+  contenders_.emplace(id, std::move(event));
+  commands_.push_back(WatchNode{holder});
+  tell_turn(id, "node rank " + std::to_string(rank) + " is taken by node " +
+                    nodes_.at(holder).host_name +
+                    "; this node takes its place if that one turns out to be lost");
+}
+
+std::optional<NodeId> Membership::contender_for(std::optional<int> node_rank) const {
+  for (const auto& [id, contender] : contenders_) {
+    if (node_rank && contender.description.node_rank == node_rank) {
+      return id;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Lets in who waited for the rank of a node that is lost.
+std::optional<NodeId> Membership::heir_of(const Node& lost) {
+  const auto heir = contender_for(lost.node_rank);
+  if (heir) {
+    admit(std::move(contenders_.extract(*heir).mapped()));
+    return heir;
   }
   return std::nullopt;
 }
@@ -286,8 +393,8 @@ void Membership::joined_while_running(NodeId id, const Node& node) {
   }
   const std::string why = finished_ > 0 ? "its first nodes have finished"
                                         : "all " + std::to_string(world_nodes_) + " nodes are here";
-  commands_.push_back(TellWaiting{id, "this node is a spare: the job runs and " + why +
-                                          "; it takes the place of a node that is lost"});
+  tell_turn(id, "this node is a spare: the job runs and " + why +
+                    "; it takes the place of a node that is lost");
 }
 
 void Membership::add_record(const Node& node, FailureRecord record) {
@@ -402,8 +509,8 @@ void Membership::assign() {
   std::vector<RankCandidate> candidates;
   candidates.reserve(nodes_.size());
   for (auto& [id, node] : nodes_) {
-    candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.last_group_rank,
-                          node.host_name, node.role, node.local_world_size});
+    candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.order_hint,
+                          node.last_group_rank, node.host_name, node.role, node.local_world_size});
     node.last_group_rank.reset();
   }
   const std::vector<RankedNode> ranked = assign_ranks(std::move(candidates), options_.max_nodes);
@@ -412,6 +519,7 @@ void Membership::assign() {
   world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
   world_size_ = ranked.front().world.world_size;
   finished_ = 0;
+  waiting_room_.clear();
   record_.assigned(now_);
   commands_.push_back(OpenStore{*attempt_});
   for (const RankedNode& one : ranked) {
@@ -436,6 +544,7 @@ void Membership::finish(Ending ending) {
   ending_ = std::move(ending);
   state_ = JobState::over;
   working_ = stopping_ = unstarted_ = 0;
+  contenders_.clear();  // they are sent the summary as all others are
   for (auto& [id, node] : nodes_) {
     node.phase = Phase::idle;
   }

@@ -8,6 +8,10 @@
 //   stopping  --> running|gathering  all members said that their workers are gone, or were lost
 //   any       --> over               succeeded, failed, stopped or impossible
 //
+// Who comes with the --node-rank of a node that is here contends for it: the old one may be dead
+// without being known to be. It waits until the old one is lost, and takes its place, or is heard,
+// and is rejected then.
+//
 // What holds at any time: workers of one attempt at most are alive, for the next is assigned only
 // when every member of the one before has stopped or is lost (a lost node fences itself). Attempt
 // numbers rise by one and are never used twice; whatever a node says of another attempt than the
@@ -29,6 +33,7 @@
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_record.h"
 #include "rendezvous/membership/restart_budget.h"
+#include "rendezvous/membership/waiting_room.h"
 
 namespace ddprun {
 
@@ -39,6 +44,8 @@ struct MembershipOptions {
   int max_restarts = 0;
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(600);
   std::chrono::nanoseconds last_call_timeout = std::chrono::seconds(30);
+  /// A sentence about the endpoint, told while nobody but its host is here: why that may be.
+  std::string endpoint_note = {};
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, over };
@@ -75,9 +82,12 @@ class Membership {
   /// What is kept of a welcomed node; small, for there may be ten thousand.
   struct Node {
     std::string host_name;
+    std::string address;
+    Instant joined_at{};
     std::string role;
     int local_world_size = 1;
     std::optional<int> node_rank;
+    std::optional<int> order_hint;
     bool hosts_coordinator = false;
     Phase phase = Phase::idle;
     bool started = false;  ///< has spawned its workers of this attempt
@@ -92,6 +102,8 @@ class Membership {
   };
 
   void on(NodeJoined event);
+  void on(const StrangerTurnedAway& event);
+  void on(const NodeHeard& event);
   void on(const NodeLost& event);
   void on(WorkersStarted event);
   void on(WorkerFailed event);
@@ -104,6 +116,12 @@ class Membership {
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
+  void reject(NodeId id, const NodeDescription& node, const std::string& address, Refusal refused);
+  Node& admit(NodeJoined event);
+  void contend(NodeJoined event);
+  std::optional<NodeId> contender_for(std::optional<int> node_rank) const;
+  std::optional<NodeId> heir_of(const Node& lost);
+  void lost_from(const Node& node, const std::string& why, Instant lost_at);
   void joined_while_running(NodeId id, const Node& node);
   void add_record(const Node& node, FailureRecord record);
   IncidentBuilder& incident();
@@ -116,7 +134,11 @@ class Membership {
   void try_start();
   void assign();
   void finish(Ending ending);
-  std::string waiting_text() const;
+  void tell_waiting();
+  void tell_turn(NodeId id, std::string note);
+  WaitingTable waiting_table() const;
+  std::vector<int> missing_ranks() const;
+  bool host_is_alone() const;
   std::string missing_text() const;
   std::string names_here() const;
   void check_invariants() const;
@@ -130,6 +152,8 @@ class Membership {
   JobState state_ = JobState::gathering;
   std::map<NodeId, Node> nodes_;  ///< in order of arrival: iteration is the same in every run
   std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
+  std::map<NodeId, NodeJoined> contenders_;     ///< welcomed, no nodes of the job yet
+  WaitingRoom waiting_room_;
   std::optional<AttemptNumber> attempt_;
   int world_nodes_ = 0;  ///< of the current attempt, when it was assigned
   int world_size_ = 0;

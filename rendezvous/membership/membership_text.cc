@@ -29,17 +29,73 @@ std::string Membership::names_here() const {
   return text.empty() ? "none" : text;
 }
 
-std::string Membership::waiting_text() const {
-  const bool elastic = options_.min_nodes != options_.max_nodes;
-  std::string text = std::to_string(nodes_.size()) + " of " + std::to_string(options_.min_nodes) +
-                     (elastic ? ":" + std::to_string(options_.max_nodes) : "") + " nodes here (" +
-                     names_here() + "), ";
-  if (const auto last_call = gathering_.last_call_ends()) {
-    return text + "starting in " + seconds_text(*last_call - now_) + " unless more come first";
+void Membership::tell_waiting() {
+  std::vector<NodeId> all;
+  all.reserve(nodes_.size());
+  for (const auto& [id, node] : nodes_) {
+    all.push_back(id);
   }
-  const auto needed = static_cast<std::size_t>(options_.min_nodes) - nodes_.size();
-  return text + "waiting for " + std::to_string(needed) + " more for up to " +
-         seconds_text(std::max(gathering_.join_deadline() - now_, Instant(0)));
+  commands_.push_back(TellWaiting{std::move(all), waiting_table()});
+}
+
+void Membership::tell_turn(NodeId id, std::string note) {
+  WaitingTable table;
+  table.waits_for = WaitingTable::For::turn;
+  table.min_nodes = options_.min_nodes;
+  table.max_nodes = options_.max_nodes;
+  table.nodes_here = static_cast<int>(nodes_.size());
+  table.note = std::move(note);
+  commands_.push_back(TellWaiting{{id}, std::move(table)});
+}
+
+/// A few rows whatever the size of the job, in time linear in it: it is made at growing intervals.
+WaitingTable Membership::waiting_table() const {
+  WaitingTable table;
+  table.min_nodes = options_.min_nodes;
+  table.max_nodes = options_.max_nodes;
+  table.nodes_here = static_cast<int>(nodes_.size());
+  table.waited = now_ - gathering_.since();
+  Instant ends = gathering_.join_deadline();
+  if (const auto last_call = gathering_.last_call_ends()) {
+    table.waits_for = WaitingTable::For::last_call;
+    ends = *last_call;
+  }
+  table.left = std::max(ends - now_, Instant(0));
+  const bool few = nodes_.size() <= kWaitingRowsMax;
+  std::vector<std::string> names;
+  for (const auto& [id, node] : nodes_) {
+    table.workers_here += node.local_world_size;
+    if (few) {
+      table.here.push_back({node.host_name, node.address, node.local_world_size, node.node_rank,
+                            node.hosts_coordinator, now_ - node.joined_at});
+    } else {
+      names.push_back(node.host_name);
+    }
+  }
+  table.names_here = fold_names(std::move(names));
+  waiting_room_.fill(table, now_);
+  table.missing_ranks = missing_ranks();
+  if (host_is_alone() && table.waits_for == WaitingTable::For::nodes) {
+    table.note = options_.endpoint_note;
+  }
+  return table;
+}
+
+/// Ranks that nobody has, when all that are here were given one.
+std::vector<int> Membership::missing_ranks() const {
+  std::vector<int> missing;
+  const bool all_given = !nodes_.empty() && node_ranks_.size() == nodes_.size();
+  for (int rank = 0; all_given && rank < options_.min_nodes && missing.size() < kMissingRanksMax;
+       ++rank) {
+    if (!node_ranks_.contains(rank)) {
+      missing.push_back(rank);
+    }
+  }
+  return missing;
+}
+
+bool Membership::host_is_alone() const {
+  return nodes_.size() == 1 && nodes_.begin()->second.hosts_coordinator;
 }
 
 /// Why a gathering failed: who was here, and as far as can be known, who was not.
@@ -48,21 +104,25 @@ std::string Membership::missing_text() const {
                      std::to_string(nodes_.size()) + " of " + std::to_string(options_.min_nodes) +
                      (nodes_.size() == 1 ? " nodes was" : " nodes were") + " here (" +
                      names_here() + ")";
-  const bool all_ranks_given = !nodes_.empty() && node_ranks_.size() == nodes_.size();
-  if (all_ranks_given) {
-    std::string ranks;
-    std::size_t named = 0;
-    for (int rank = 0; rank < options_.min_nodes && named < kNamesInReasonMax; ++rank) {
-      if (!node_ranks_.contains(rank)) {
-        ranks += (named++ == 0 ? "" : ", ") + std::to_string(rank);
-      }
-    }
-    if (named > 0) {
-      text += "; missing: node rank " + ranks;
-    }
+  std::string ranks;
+  for (const int rank : missing_ranks()) {
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (!ranks.empty()) {
+    text += "; missing: node rank " + ranks;
   }
   if (!last_lost_.empty()) {
     text += "; the last node lost was " + last_lost_;
+  }
+  WaitingTable gone;
+  waiting_room_.fill(gone, now_);
+  if (!gone.refused.empty()) {
+    const NodeGone& last = gone.refused.front();
+    text += "; refused: " + (last.host_name.empty() ? "" : last.host_name + " ") +
+            (last.address.empty() ? "" : "at " + last.address + ", ") + last.why;
+  }
+  if (host_is_alone() && !options_.endpoint_note.empty()) {
+    text += "; " + options_.endpoint_note;
   }
   return text;
 }
@@ -71,6 +131,7 @@ std::string Membership::missing_text() const {
 void Membership::check_invariants() const {
   DDP_CHECK(working_ >= 0 && unstarted_ >= 0 && stopping_ >= 0, "counts are not negative");
   DDP_CHECK(node_ranks_.size() <= nodes_.size(), "a node has one rank at most");
+  DDP_CHECK(contenders_.size() <= node_ranks_.size(), "one node at most waits for a rank");
   DDP_CHECK(budget_.used() <= budget_.max(), "the budget is kept");
   switch (state_) {
     case JobState::gathering:

@@ -14,7 +14,9 @@ struct NodeDescription {
   std::int32_t agent_pid = 0;
   int local_world_size = 1;
   std::string role;
-  std::optional<int> node_rank;
+  std::optional<int> node_rank;  ///< --node-rank: one node's alone
+  /// What the scheduler says of this node's place. A wish for the order: several may have the same.
+  std::optional<int> order_hint;
   bool hosts_coordinator = false;
 
   std::string job_id;

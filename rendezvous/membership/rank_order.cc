@@ -37,7 +37,7 @@ int sign(int value) {
 bool ranked_before(const RankCandidate& a, const RankCandidate& b) {
   const auto key = [](const RankCandidate& c) {
     return std::tuple(!c.hosts_coordinator, c.node_rank.value_or(kLast),
-                      c.last_group_rank.value_or(kLast));
+                      c.order_hint.value_or(kLast), c.last_group_rank.value_or(kLast));
   };
   if (key(a) != key(b)) {
     return key(a) < key(b);

@@ -21,6 +21,7 @@ struct RankCandidate {
   NodeId node{};
   bool hosts_coordinator = false;
   std::optional<int> node_rank;
+  std::optional<int> order_hint;
   /// Its group rank in the last attempt that it was a member of.
   std::optional<int> last_group_rank;
   std::string_view host_name;

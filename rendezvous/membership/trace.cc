@@ -91,10 +91,24 @@ std::string text_of(const NodeJoined& e) {
   if (e.description.node_rank) {
     line.add_number("rank", *e.description.node_rank);
   }
+  if (e.description.order_hint) {
+    line.add_number("order", *e.description.order_hint);
+  }
+  if (!e.address.empty()) {
+    line.add("address", e.address);
+  }
   if (e.description.hosts_coordinator) {
     line.flag("hosts-coordinator");
   }
   return std::move(line).text();
+}
+
+std::string text_of(const StrangerTurnedAway& e) {
+  return std::move(Line("turned-away").add("address", e.address).add("why", e.why)).text();
+}
+
+std::string text_of(const NodeHeard& e) {
+  return std::move(Line("heard").node(e.node)).text();
 }
 
 std::string text_of(const NodeLost& e) {
@@ -157,6 +171,10 @@ std::string text_of(const Reject& c) {
   return std::move(Line("reject").node(c.node).add("why", c.why)).text();
 }
 
+std::string text_of(const WatchNode& c) {
+  return std::move(Line("watch").node(c.node)).text();
+}
+
 std::string text_of(const OpenStore& c) {
   return std::move(Line("open-store").attempt(c.attempt)).text();
 }
@@ -181,7 +199,15 @@ std::string text_of(const StopWorkers& c) {
 }
 
 std::string text_of(const TellWaiting& c) {
-  return std::move(Line("waiting").node(c.node).add("text", c.text)).text();
+  Line line("waiting");
+  line.add_number("nodes", c.nodes.size())
+      .add_number("here", c.table.nodes_here)
+      .add_number("refused", c.table.refused.size())
+      .add_number("lost", c.table.lost.size());
+  if (!c.table.note.empty()) {
+    line.add("note", c.table.note);
+  }
+  return std::move(line).text();
 }
 
 std::string text_of(const FinishJob& c) {

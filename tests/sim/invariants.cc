@@ -73,9 +73,11 @@ void Invariants::after(const Event& event, const std::vector<Command>& commands)
       known_.insert(welcome->node);
       workers_[welcome->node] = std::get<NodeJoined>(event).description.local_world_size;
     } else if (const auto* reject = std::get_if<Reject>(&command)) {
-      if (reject->why.empty() || known_.contains(reject->node)) {
-        broken("a rejection without a reason, or of a node that was let in");
+      // One that was welcomed may only have waited for a rank.
+      if (reject->why.empty() || members_.contains(reject->node)) {
+        broken("a rejection without a reason, or of a member");
       }
+      known_.erase(reject->node);
       continue;
     } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
       assigned.push_back(*assign);

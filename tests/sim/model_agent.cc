@@ -38,6 +38,9 @@ void ModelAgent::start() {
   d.max_restarts = sim_.options().max_restarts;
   d.program = "train";
   d.hosts_coordinator = index_ == 0;
+  if (sim_.options().ranked && index_ != 0) {
+    d.node_rank = static_cast<int>(index_);
+  }
   connection_ = sim_.connect(index_, std::move(d));
 }
 
@@ -60,6 +63,15 @@ void ModelAgent::cut_off() {
   const Duration knows = sent + kTimeout - kTimeout / 10;
   later(std::max(knows - sim_.now(), Duration(0)),
         [this] { later(sim_.up_to(kTimeout / 10), [this] { die(); }); });
+}
+
+void ModelAgent::vanish() {
+  const Duration heard = sim_.now() - sim_.up_to(kBeat);
+  sim_.disconnect(*connection_, std::max(heard + kTimeout, sim_.now()), kTimeout);
+  kill_workers();
+  running_ = false;
+  ++life_;
+  connection_.reset();
 }
 
 void ModelAgent::signal() {

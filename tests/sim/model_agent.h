@@ -24,6 +24,8 @@ class ModelAgent {
   void die();
   /// The network loses everything from and to this node from now on.
   void cut_off();
+  /// Its machine loses power: nothing of it runs any more, and nobody is told.
+  void vanish();
   /// Someone sends the agent a signal.
   void signal();
   void obey(const Command& order);

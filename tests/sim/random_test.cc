@@ -15,11 +15,17 @@ std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : fallback;
 }
 
+struct Tally {
+  std::size_t events = 0;
+  std::size_t contests = 0;
+};
+
 /// Fails the test with the seed and its trace.
-std::optional<JobSummary> tell(const SimOptions& options, std::size_t& events) {
+std::optional<JobSummary> tell(const SimOptions& options, Tally& tally) {
   Simulator simulator(options);
   simulator.run();
-  events += simulator.events();
+  tally.events += simulator.events();
+  tally.contests += simulator.contests();
   if (!simulator.violation().empty()) {
     Simulator again(options, true);
     again.run();
@@ -34,10 +40,10 @@ TEST_CASE("Whatever happens to small jobs, the invariants hold and the job ends 
   const std::uint64_t one = from_environment("DDPRUN_SIM_SEED", 0);
   const std::uint64_t count = from_environment("DDPRUN_SIM_SEEDS", 3000);
   std::map<Verdict, int> verdicts;
-  std::size_t events = 0;
+  Tally tally;
   std::size_t incidents = 0;
   for (std::uint64_t seed = one; seed < (one != 0 ? one + 1 : count); ++seed) {
-    if (const auto summary = tell(draw(seed), events)) {
+    if (const auto summary = tell(draw(seed), tally)) {
       ++verdicts[summary->verdict];
       incidents += summary->incidents.size();
     }
@@ -49,11 +55,12 @@ TEST_CASE("Whatever happens to small jobs, the invariants hold and the job ends 
     CHECK(verdicts[Verdict::stopped] > 0);
     CHECK(verdicts[Verdict::impossible] > 0);
     CHECK(incidents > count / 2);
+    CHECK(tally.contests > count / 100);
   }
-  WARN(events << " events, " << incidents << " incidents; succeeded "
-              << verdicts[Verdict::succeeded] << ", failed " << verdicts[Verdict::failed]
-              << ", stopped " << verdicts[Verdict::stopped] << ", impossible "
-              << verdicts[Verdict::impossible]);
+  WARN(tally.events << " events, " << tally.contests << " contests for a rank, " << incidents
+                    << " incidents; succeeded " << verdicts[Verdict::succeeded] << ", failed "
+                    << verdicts[Verdict::failed] << ", stopped " << verdicts[Verdict::stopped]
+                    << ", impossible " << verdicts[Verdict::impossible]);
 }
 
 TEST_CASE("A large job goes through faults like a small one") {
@@ -67,9 +74,10 @@ TEST_CASE("A large job goes through faults like a small one") {
   options.worker_failures = 1e-5;
   options.deaths = 1e-5;
   options.cuts = 1e-5;
+  options.vanishings = 1e-5;
   options.signals = 0;
-  std::size_t events = 0;
-  const auto summary = tell(options, events);
+  Tally tally;
+  const auto summary = tell(options, tally);
   REQUIRE(summary);
   CHECK(summary->verdict == Verdict::succeeded);
   CHECK(summary->incidents.size() > 0);

@@ -30,6 +30,7 @@ SimOptions draw(std::uint64_t seed) {
   o.join_within = below(2) == 0 ? Duration(100ms) : Duration(40s);
   o.faults_until = below(4) == 0 ? Duration(0) : Duration(60s);
   o.training = std::chrono::seconds(1 + below(40));
+  o.ranked = below(2) == 0;
   return o;
 }
 
@@ -158,6 +159,17 @@ void Simulator::send_order(const Command& command) {
       }
     });
   };
+  if (const auto* watch = std::get_if<WatchNode>(&command)) {
+    ++contests_;
+    // Whoever lives says something within a beat.
+    at(now_ + up_to(1s), [this, node = watch->node] {
+      const ModelAgent& agent = *agents_[links_[number(node) - 1].agent];
+      if (agent.reachable() && agent.connection() == node) {
+        deliver(node, NodeHeard{node});
+      }
+    });
+    return;
+  }
   if (std::holds_alternative<FinishJob>(command)) {
     for (std::size_t i = 0; i < links_.size(); ++i) {
       send(NodeId{i + 1}, command);
@@ -199,15 +211,20 @@ void Simulator::fault_tick() {
     ModelAgent* one = agent.get();
     const bool dies = chance(options_.deaths * share);
     const bool cut = !dies && chance(options_.cuts * share);
+    const bool vanishes = !dies && !cut && chance(options_.vanishings * share);
     if (dies) {
       one->die();
     } else if (cut) {
       one->cut_off();
+    } else if (vanishes) {
+      one->vanish();
     } else if (chance(options_.signals * share)) {
       one->signal();
     }
-    if ((dies || cut) && chance(options_.return_chance)) {
-      at(now_ + 4s + up_to(20s), [this, one] {
+    if ((dies || cut || vanishes) && chance(options_.return_chance)) {
+      // A machine that is replaced may be so before anybody knows that it is gone.
+      const Duration back = vanishes ? 200ms + up_to(5s) : 4s + up_to(20s);
+      at(now_ + back, [this, one] {
         if (!one->running() && !invariants_.over()) {
           one->start();
         }

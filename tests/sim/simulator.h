@@ -39,8 +39,10 @@ struct SimOptions {
   double worker_failures = 0.02;
   double deaths = 0.01;
   double cuts = 0.005;
+  double vanishings = 0.005;  ///< dead at once, noticed only by silence
   double signals = 0.0005;
   double return_chance = 0.8;  ///< that a node which was lost comes back
+  bool ranked = false;         ///< every node but the first has a --node-rank
 };
 
 /// Options drawn from a seed: small jobs of every shape.
@@ -58,6 +60,8 @@ class Simulator {
   [[nodiscard]] const std::optional<JobSummary>& summary() const { return invariants_.summary(); }
   [[nodiscard]] const std::string& trace() const { return trace_; }
   [[nodiscard]] std::size_t events() const { return events_; }
+  /// Nodes that came with the rank of another.
+  [[nodiscard]] std::size_t contests() const { return contests_; }
 
   // For model agents.
 
@@ -109,6 +113,7 @@ class Simulator {
   std::vector<Link> links_;  ///< by NodeId - 1
   std::optional<Duration> armed_;
   std::size_t events_ = 0;
+  std::size_t contests_ = 0;
   bool tracing_;
   std::string trace_;
   std::string stuck_;

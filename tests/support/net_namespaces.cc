@@ -106,6 +106,28 @@ void NetNamespaces::heal(int node) {
   ip("-n " + hub() + " link set port" + std::to_string(node) + " master " + kBridge);
 }
 
+void NetNamespaces::connect_directly(int one, int other) {
+  ip("-n " + name(one) + " link add eth1 type veth peer name eth1 netns " + name(other));
+  for (const int node : {one, other}) {
+    ip("-n " + name(node) + " addr add " + second_address(node) + "/24 dev eth1");
+    ip("-n " + name(node) + " link set eth1 up");
+  }
+}
+
+std::string NetNamespaces::second_address(int node) const {
+  return "10.78.0." + std::to_string(node + 1);
+}
+
+void NetNamespaces::add_address(int node, const std::string& address,
+                                const std::string& interface) {
+  ip("-n " + name(node) + " addr add " + address + " dev " + interface);
+}
+
+void NetNamespaces::drop_packets(int node, const std::string& address) {
+  ip("-n " + name(node) + " neigh replace " + address +
+     " lladdr 02:00:00:00:00:99 dev eth0 nud permanent");
+}
+
 void NetNamespaces::add_node(int node) {
   const std::string port = "port" + std::to_string(node);
   ip("netns add " + name(node));

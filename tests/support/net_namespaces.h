@@ -30,6 +30,16 @@ class NetNamespaces {
   /// Undoes cut().
   void heal(int node);
 
+  /// Gives two nodes a second network of their own, with addresses second_address().
+  void connect_directly(int one, int other);
+  /// 10.78.0.<node + 1>.
+  [[nodiscard]] std::string second_address(int node) const;
+  /// One more address (with its prefix length) on an interface ("eth0") of a node.
+  void add_address(int node, const std::string& address, const std::string& interface);
+  /// From now on every packet that `node` sends to `address` is dropped on the way, in silence, as
+  /// by a firewall: nobody has the link address that it is sent to.
+  void drop_packets(int node, const std::string& address);
+
  private:
   [[nodiscard]] std::string hub() const { return prefix_ + "hub"; }
   void add_node(int node);

@@ -16,6 +16,13 @@ TEST_CASE("the host name is the kernel's", "[agent]") {
   CHECK(host_name() == name);
 }
 
+TEST_CASE("an address is of an interface, unless it is loopback's or nobody's", "[agent]") {
+  for (const char* address : {"127.0.0.1", "::1", "192.0.2.1", "2001:db8::1", "localhost", ""}) {
+    INFO(address);
+    CHECK(network_interface_of(address).empty());
+  }
+}
+
 TEST_CASE("a process bound to one processor may use one", "[agent]") {
   test::Forked bound([] {
     cpu_set_t one;

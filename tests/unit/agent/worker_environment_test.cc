@@ -107,6 +107,20 @@ TEST_CASE("a worker without log files or channel is told so, whatever is inherit
   CHECK(v.count("DDPRUN_PROGRESS_CHANNEL") == 0);
 }
 
+TEST_CASE("Gloo is told the interface that reaches the other nodes, unless the user did (I-4)",
+          "[agent]") {
+  const World w = world();
+  const WorkerPlace place{w, 0, "", "", "eth1"};
+  const auto made = [&](const std::vector<std::string>& inherited) {
+    const auto environment = worker_environment(inherited, job(), place);
+    REQUIRE(environment.has_value());
+    return variables(*environment);
+  };
+  CHECK(made({}).at("GLOO_SOCKET_IFNAME") == "eth1");
+  CHECK(made({"GLOO_SOCKET_IFNAME=ib0"}).at("GLOO_SOCKET_IFNAME") == "ib0");
+  CHECK(make({}, job()).count("GLOO_SOCKET_IFNAME") == 0);
+}
+
 TEST_CASE("OMP_NUM_THREADS becomes 1 only where it is unset and workers share a node", "[agent]") {
   JobSpec several = job();
   JobSpec alone = job();

@@ -6,6 +6,7 @@
 #include "rendezvous/control/frame.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
+#include "rendezvous/store/store_server.h"
 #include "tests/unit/control/loop.h"
 
 using namespace ddprun;
@@ -119,7 +120,7 @@ TEST_CASE("A joined client works on from where the join left the connection") {
   orders.assign = [&](const World& w) { world = w; };
   orders.stop = [](AttemptNumber, const std::string&) {};
   orders.finish = [](const JobSummary&) {};
-  orders.waiting = [](const std::string&) {};
+  orders.waiting = [](const WaitingTable&) {};
   orders.rejected = [](const Error&) {};
   orders.lost = [](const Error&) {};
   const auto client = CoordinatorClient::create(
@@ -205,7 +206,7 @@ TEST_CASE("A port of this machine that another program has is said to be taken (
   std::string expected;
   SECTION("it speaks otherwise") {
     words = "SSH-2.0-OpenSSH_9.2\r\n";
-    expected = "does not speak ddprun's protocol";
+    expected = "an SSH server listens there, and it does not speak ddprun's protocol";
   }
   SECTION("it says a little and hangs up") {
     words = "no\n";
@@ -282,11 +283,40 @@ TEST_CASE("A join that is dropped never calls back") {
   CHECK_FALSE(called);
 }
 
+TEST_CASE("Two agents that call one machine by different names meet (I-3)") {
+  for (const std::string other : {"0.0.0.0", "::"}) {
+    INFO(other);
+    Loop loop;
+    const std::uint16_t port = free_port();
+    const auto first = join(loop, {"127.0.0.1", port});
+    loop.until([&] { return first->result.has_value(); });
+    REQUIRE(first->host());
+    auto& as_host = std::get<JoinedAsHost>(**first->result);
+    CHECK(as_host.note.find("only agents on this one come here") != std::string::npos);
+    const auto coordinator = serve(loop, std::move(as_host.listener));
+    const auto second = join(loop, {other, port}, {}, 60s, describe("n2"));
+    loop.until([&] { return second->result.has_value(); });
+    CHECK(second->client());
+  }
+}
+
+TEST_CASE("A PyTorch store on the port is called by its name (I-1)") {
+  Loop loop;
+  boost::asio::io_context& io = loop.io;
+  auto store = StoreServer::listen(io, 0);
+  REQUIRE(store.has_value());
+  const auto a = join(loop, {"127.0.0.1", (*store)->port()}, false, 8s);
+  loop.until([&] { return loop.logged("a PyTorch store"); }, 12s);
+  CHECK_FALSE(a->client());
+}
+
 TEST_CASE("Own addresses are recognised by the interfaces, not by names (I-3)") {
   CHECK(is_own_address("127.0.0.1"));
   CHECK(is_own_address("127.3.2.1"));
   CHECK(is_own_address("::1"));
   CHECK(is_own_address("::ffff:127.0.0.1"));
+  CHECK(is_own_address("0.0.0.0"));
+  CHECK(is_own_address("::"));
   CHECK_FALSE(is_own_address("192.0.2.1"));
   CHECK_FALSE(is_own_address("2001:db8::1"));
   CHECK_FALSE(is_own_address("localhost"));

@@ -60,7 +60,22 @@ JobSummary full_summary() {
 }
 
 std::vector<Message> one_of_each() {
-  NodeDescription node{"n1", 42, 8, "trainer", 5, true, "job", 2, 4, 3, "train linear 50 10"};
+  NodeDescription node{"n1", 42, 8, "trainer", 5, 6, true, "job", 2, 4, 3, "train linear 50 10"};
+  WaitingTable table{WaitingTable::For::last_call,
+                     2,
+                     4,
+                     3,
+                     9,
+                     5s,
+                     7s,
+                     {{"n1", "10.0.0.1", 8, 0, true, 4s}},
+                     "n2-n9",
+                     {{"n3", "10.0.0.3", "why", 2, 1s}},
+                     3,
+                     {{"", "", "lost", 1, 2s}},
+                     4,
+                     {1, 2},
+                     "note"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
   return {Hello{node},
           Started{AttemptNumber{1}},
@@ -74,7 +89,7 @@ std::vector<Message> one_of_each() {
           Assigned{world},
           Stop{AttemptNumber{2}, "reason"},
           Finish{full_summary()},
-          Waiting{"1 of 2"},
+          Waiting{table},
           Beat{3s}};
 }
 
@@ -156,10 +171,10 @@ TEST_CASE("Unknown types are refused") {
 
 TEST_CASE("Texts are cut at their limit by the sender") {
   for (const std::size_t size : {kSentenceBytesMax - 1, kSentenceBytesMax, kSentenceBytesMax + 1}) {
-    const auto [type, payload] = parts(encode(Waiting{std::string(size, 'x')}));
+    const auto [type, payload] = parts(encode(GiveUp{std::string(size, 'x')}));
     const auto received = decode(type, payload);
     REQUIRE(received.has_value());
-    CHECK(std::get<Waiting>(*received).text.size() == std::min(size, kSentenceBytesMax));
+    CHECK(std::get<GiveUp>(*received).why.size() == std::min(size, kSentenceBytesMax));
   }
 }
 

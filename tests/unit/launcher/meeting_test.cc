@@ -73,7 +73,17 @@ TEST_CASE("an endpoint without a backend means c10d, whatever the number of node
 }
 
 TEST_CASE("c10d without an endpoint meets at this host's own default port", "[launcher]") {
-  CHECK(met("--rdzv-backend c10d").endpoint == Endpoint{"localhost", 29400});
+  for (const char* line : {"--rdzv-backend c10d --nnodes 2", "--rdzv-backend c10d --nnodes 1:2",
+                           "--rdzv-backend c10d --rdzv-conf is_host=0"}) {
+    INFO(line);
+    CHECK(met(line).endpoint == Endpoint{"localhost", 29400});
+  }
+}
+
+TEST_CASE("c10d without an endpoint needs no port of its own for one node (I-5)", "[launcher]") {
+  const JobSpec job = met("--rdzv-backend c10d --master-port 29500");
+  CHECK(meets_nobody(job));
+  CHECK(job.job_id == "none");
 }
 
 TEST_CASE("endpoints are numeric or named, IPv4 or IPv6", "[launcher]") {

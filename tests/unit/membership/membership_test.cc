@@ -240,8 +240,8 @@ TEST_CASE("A surplus node is a spare, is told so, and replaces a lost node (I-27
   const NodeId a = s.join("n1");
   const NodeId b = s.join("n2");
   const NodeId spare = s.join("n3");
-  CHECK(s.only<TellWaiting>().node == spare);
-  CHECK(s.only<TellWaiting>().text.find("spare") != std::string::npos);
+  CHECK(s.only<TellWaiting>().nodes == std::vector{spare});
+  CHECK(s.only<TellWaiting>().table.note.find("spare") != std::string::npos);
   CHECK(s.state() == JobState::running);
   s.lose(a);
   CHECK(s.ordered_to_stop() == std::vector{b});
@@ -300,7 +300,7 @@ TEST_CASE("The world does not grow once a node has finished its workers") {
   s.time_passed();
   s.finished(a);
   const NodeId c = s.join("n3");
-  CHECK(s.only<TellWaiting>().node == c);
+  CHECK(s.only<TellWaiting>().nodes == std::vector{c});
   CHECK(s.state() == JobState::running);
 }
 
@@ -495,19 +495,6 @@ TEST_CASE("Rejections name the field and both values") {
   CHECK(s.job().nodes() == before);
 }
 
-TEST_CASE("A node rank can be taken once, and again after its node was lost") {
-  Story s(fixed(3));
-  auto d = s.description("n1");
-  d.node_rank = 1;
-  const NodeId first = s.join(d);
-  d.host_name = "n2";
-  s.join(d);
-  CHECK(s.only<Reject>().why == "node rank 1 is taken by node n1");
-  s.lose(first);
-  s.join(d);
-  CHECK(s.all<Reject>().empty());
-}
-
 TEST_CASE("A job that is over lets nobody in and says why") {
   Story s(fixed(1));
   const NodeId a = s.join("n1");
@@ -517,23 +504,6 @@ TEST_CASE("A job that is over lets nobody in and says why") {
   s.lose(a);
   s.time_passed();
   CHECK(s.commands.empty());
-}
-
-TEST_CASE("People are told who is waited for, at growing intervals") {
-  Story s(fixed(3));
-  s.join("n1");
-  s.join("n2");
-  s.wait(5s);
-  s.time_passed();
-  REQUIRE(s.all<TellWaiting>().size() == 2);
-  CHECK(s.all<TellWaiting>()[0].text ==
-        "2 of 3 nodes here (n1, n2), waiting for 1 more for up to 595 s");
-  s.wait(5s);
-  s.time_passed();
-  CHECK(s.commands.empty());
-  s.wait(5s);
-  s.time_passed();
-  CHECK(s.all<TellWaiting>().size() == 2);
 }
 
 TEST_CASE("When the last node of a world is lost, the job gathers again") {

@@ -19,6 +19,12 @@ TEST_CASE("Every event has a line") {
   const AttemptNumber a{7};
   CHECK(to_text(Event(NodeJoined{n, d})) ==
         "joined node=3 host=\"n 1\" workers=4 role=default rank=1");
+  d.order_hint = 4;
+  CHECK(to_text(Event(NodeJoined{n, d, "10.0.0.1"})) ==
+        "joined node=3 host=\"n 1\" workers=4 role=default rank=1 order=4 address=10.0.0.1");
+  CHECK(to_text(Event(StrangerTurnedAway{"10.0.0.2", "no"})) ==
+        "turned-away address=10.0.0.2 why=no");
+  CHECK(to_text(Event(NodeHeard{n})) == "heard node=3");
   CHECK(to_text(Event(NodeLost{n, "gone", 3s})) == "lost node=3 why=gone silent=3.000000");
   CHECK(to_text(Event(WorkersStarted{n, a})) == "started node=3 attempt=7");
   CHECK(to_text(Event(WorkerFailed{n, a, peer_lost(killed(5))})) ==
@@ -49,7 +55,12 @@ TEST_CASE("Every command has a line") {
         "assign node=3 attempt=2 group=1/2 base-rank=4/8 role-rank=4/8 restarts=0");
   CHECK(to_text(Command(StopWorkers{n, AttemptNumber{2}, "x y"})) ==
         "stop node=3 attempt=2 reason=\"x y\"");
-  CHECK(to_text(Command(TellWaiting{n, "w"})) == "waiting node=3 text=w");
+  WaitingTable table;
+  table.nodes_here = 2;
+  table.note = "w";
+  CHECK(to_text(Command(TellWaiting{{n}, table})) ==
+        "waiting nodes=1 here=2 refused=0 lost=0 note=w");
+  CHECK(to_text(Command(WatchNode{n})) == "watch node=3");
   JobSummary summary;
   summary.verdict = Verdict::failed;
   summary.reason = "bad";

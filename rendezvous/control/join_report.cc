@@ -1,0 +1,125 @@
+#include "rendezvous/control/join_report.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using std::chrono::nanoseconds;
+
+std::string seconds_text(nanoseconds duration) {
+  return std::to_string(std::chrono::round<std::chrono::seconds>(duration).count()) + " s";
+}
+
+}  // namespace
+
+std::string join_advice(Obstacle obstacle) {
+  switch (obstacle) {
+    case Obstacle::unresolved:
+      return "check the host name, or give the endpoint by its numeric address";
+    case Obstacle::refused:
+      return "start the agent on that host, or check the endpoint's host and port";
+    case Obstacle::filtered:
+    case Obstacle::unreachable:
+      return "check that the host is up, and the network and firewalls between the nodes";
+    case Obstacle::mute:
+    case Obstacle::closed:
+    case Obstacle::reset:
+    case Obstacle::stranger:
+      return "choose a port that no other program uses";
+    case Obstacle::none:
+      break;
+  }
+  return {};
+}
+
+JoinReport::JoinReport(Endpoint endpoint, Time join_timeout, Time started)
+    : endpoint_(std::move(endpoint)), join_timeout_(join_timeout), started_(started) {
+  pace_.begin(started);
+}
+
+void JoinReport::resolved(const std::vector<std::string>& addresses) {
+  std::erase_if(rows_, [&](const Row& row) {
+    return std::find(addresses.begin(), addresses.end(), row.address) == addresses.end();
+  });
+}
+
+void JoinReport::tried(const std::string& address, Trouble trouble, Time now) {
+  const auto row = std::find_if(rows_.begin(), rows_.end(),
+                                [&](const Row& one) { return one.address == address; });
+  if (row == rows_.end()) {
+    if (rows_.size() < kAddressesMax) {
+      // What is found at once has been so from the beginning, as far as anybody knows.
+      rows_.push_back({address, std::move(trouble), rows_.empty() ? started_ : now});
+      pace_.changed(now);
+    }
+    return;
+  }
+  if (row->trouble.obstacle != trouble.obstacle) {
+    row->since = now;
+    pace_.changed(now);
+  }
+  row->trouble = std::move(trouble);
+}
+
+std::string JoinReport::where() const {
+  const std::string address = rows_.size() == 1 ? rows_.front().address : std::string();
+  const bool told = address.empty() || address == endpoint_.host;
+  return endpoint_.host + (told ? "" : " (" + address + ")") + " port " +
+         std::to_string(endpoint_.port);
+}
+
+const JoinReport::Row* JoinReport::furthest() const {
+  const auto row = std::max_element(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
+    return a.trouble.obstacle < b.trouble.obstacle;
+  });
+  return row == rows_.end() ? nullptr : &*row;
+}
+
+Trouble JoinReport::worst() const {
+  const Row* row = furthest();
+  return row == nullptr ? Trouble{} : row->trouble;
+}
+
+JoinReport::Time JoinReport::worst_for(Time now) const {
+  const Row* row = furthest();
+  return row == nullptr ? Time(0) : now - row->since;
+}
+
+std::vector<std::string> JoinReport::lines(Time now) const {
+  const std::string times = "tried for " + seconds_text(now - started_) + ", for up to " +
+                            seconds_text(std::max(join_timeout_ - (now - started_), Time(0))) +
+                            " more";
+  const std::string head = "waiting for the coordinator at " + where() + ": ";
+  if (rows_.size() == 1) {
+    const Row& row = rows_.front();
+    const bool always = row.since == started_;
+    return {head + row.trouble.what +
+            (always ? "" : " (for " + seconds_text(now - row.since) + ")") + ", " + times + "; " +
+            join_advice(row.trouble.obstacle)};
+  }
+  std::vector<std::string> lines{head + std::to_string(rows_.size()) + " addresses, " + times};
+  std::size_t width = 0;
+  for (const Row& row : rows_) {
+    width = std::max(width, row.address.size());
+  }
+  for (const Row& row : rows_) {
+    lines.push_back("  " + row.address + std::string(width - row.address.size() + 2, ' ') +
+                    row.trouble.what + ", for " + seconds_text(now - row.since));
+  }
+  return lines;
+}
+
+Error JoinReport::verdict(Time now) const {
+  std::string what;
+  for (const Row& row : rows_) {
+    what += (what.empty() ? "" : ", ") +
+            (rows_.size() == 1 ? row.trouble.what : row.address + ": " + row.trouble.what);
+  }
+  return Error{
+      "cannot reach the coordinator: " + what + ", tried for " + seconds_text(now - started_),
+      where(), join_advice(worst().obstacle)};
+}
+
+}  // namespace ddprun

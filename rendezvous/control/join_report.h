@@ -1,0 +1,79 @@
+// JoinReport: what an agent that cannot reach the endpoint yet tells people: each address that it
+// tries, what happened there and since when, and how long it will go on; and, when that time is
+// over, the one sentence about it (field complaints I-1, I-2). Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rendezvous/base/endpoint.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/report_pace.h"
+
+namespace ddprun {
+
+/// Why a try did not reach a coordinator; the later, the nearer it came.
+enum class Obstacle : std::uint8_t {
+  none,
+  unresolved,   ///< the name has no address
+  filtered,     ///< no answer at all
+  unreachable,  ///< an error of the network on the way
+  refused,      ///< the host answers, the port is closed
+  mute,         ///< connected, and no answer to the hello
+  closed,       ///< connected, and closed without an answer
+  reset,        ///< connected, and reset without an answer
+  stranger      ///< an answer in other words than ours
+};
+
+struct Trouble {
+  Obstacle obstacle = Obstacle::none;
+  std::string what;  ///< a clause
+};
+
+class JoinReport {
+ public:
+  using Time = std::chrono::nanoseconds;  ///< on any steady clock
+
+  /// Addresses that are told; a name with more is a load balancer's.
+  static constexpr std::size_t kAddressesMax = 8;
+
+  JoinReport(Endpoint endpoint, Time join_timeout, Time started);
+
+  /// The name's addresses, numeric: what was said of others is forgotten. Empty: it has none now.
+  void resolved(const std::vector<std::string>& addresses);
+  /// A try has failed; an empty address stands for the name itself.
+  void tried(const std::string& address, Trouble trouble, Time now);
+
+  /// True when people are to be told lines().
+  bool due(Time now) { return pace_.due(now); }
+  /// What is tried, one line for each address; one line in all when there is one only.
+  [[nodiscard]] std::vector<std::string> lines(Time now) const;
+  /// Why it is given up.
+  [[nodiscard]] Error verdict(Time now) const;
+  /// "n1 (10.0.0.1) port 29400", "n1 port 29400" when there is not one address.
+  [[nodiscard]] std::string where() const;
+  /// The furthest that any address came, and how long it has been there.
+  [[nodiscard]] Trouble worst() const;
+  [[nodiscard]] Time worst_for(Time now) const;
+
+ private:
+  struct Row {
+    std::string address;
+    Trouble trouble;
+    Time since{};
+  };
+  [[nodiscard]] const Row* furthest() const;
+
+  Endpoint endpoint_;
+  Time join_timeout_;
+  Time started_;
+  std::vector<Row> rows_;
+  ReportPace pace_;
+};
+
+/// What the person at this node can do.
+std::string join_advice(Obstacle obstacle);
+
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+#include "rendezvous/control/master_address.h"
+
+#include <cstddef>
+#include <map>
+
+namespace ddprun {
+namespace {
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+}  // namespace
+
+std::string common_address(const std::vector<std::string>& reached) {
+  std::map<std::string, std::size_t> times;
+  for (const std::string& address : reached) {
+    ++times[address];
+  }
+  const std::string* best = nullptr;
+  for (const std::string& address : reached) {  // not the map: the first of equals
+    const bool better =
+        best == nullptr || (is_loopback(*best) && !is_loopback(address)) ||
+        (is_loopback(*best) == is_loopback(address) && times[address] > times[*best]);
+    best = better ? &address : best;
+  }
+  return best == nullptr ? "127.0.0.1" : *best;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,229 @@
+// What users of torchrun report of ranks and of the end of a job: I-22 (rank 0 is not on the
+// endpoint's host, node ranks are ignored), I-23 (early finishers wait a fixed time, then take the
+// store away from slow ranks); and what people are shown while a job waits for nodes.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/lone_agent.h"
+#include "tests/support/event_wait.h"
+#include "tests/support/free_port.h"
+#include "tests/support/processes.h"
+#include "tests/support/temp_dir.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string local_endpoint() {
+  return "127.0.0.1:" + std::to_string(free_port());
+}
+
+int port_of(const std::string& endpoint) {
+  return std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
+}
+
+/// Every worker of the first attempt fails once all three have said where they are.
+const std::vector<std::string> kSayRankTwice = shell(
+    "echo attempt=$TORCHELASTIC_RESTART_COUNT group=$GROUP_RANK; "
+    "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then touch $FOLDER/$RANK; "
+    "until [ -e $FOLDER/0 -a -e $FOLDER/1 -a -e $FOLDER/2 ]; do sleep 0.02; done; exit 1; fi");
+
+/// Starts the host, then the others, and returns each one's group rank, the same in both attempts.
+std::vector<std::string> group_ranks(const std::vector<LoneAgent>& agents) {
+  const TempDir folder;
+  const std::string endpoint = local_endpoint();
+  std::vector<std::unique_ptr<ChildProcess>> started;
+  for (LoneAgent agent : agents) {
+    agent.endpoint = endpoint;
+    agent.options.insert(agent.options.end(), {"--nnodes", "3", "--max-restarts", "1"});
+    agent.program = kSayRankTwice;
+    agent.environment["FOLDER"] = folder.path();
+    started.push_back(start(agent));
+    if (started.size() == 1) {
+      REQUIRE(listens("127.0.0.1", port_of(endpoint)));
+    }
+  }
+  std::vector<std::string> ranks;
+  for (const auto& agent : started) {
+    const int code = agent->exit_code();
+    INFO(agent->report());
+    CHECK(code == 0);
+    ranks.push_back(line_after(agent->out(), "attempt=1 group="));
+    CHECK(line_after(agent->out(), "attempt=0 group=") == ranks.back());
+  }
+  return ranks;
+}
+
+using Ranks = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE(
+    "I-22: rank 0 is on the endpoint's host, whatever order is asked for, also after a restart") {
+  CHECK(group_ranks({{.options = {"--node-rank", "7"}},
+                     {.options = {"--node-rank", "2"}},
+                     {.options = {"--node-rank", "1"}}}) == Ranks{"0", "2", "1"});
+}
+
+TEST_CASE("I-22: a scheduler's rank is the order of the nodes where no --node-rank is given") {
+  for (const std::string variable :
+       {"SLURM_PROCID", "SLURM_NODEID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    INFO(variable);
+    CHECK(group_ranks({{.environment = {{variable, "0"}}},
+                       {.environment = {{variable, "2"}}},
+                       {.environment = {{variable, "1"}}}}) == Ranks{"0", "2", "1"});
+  }
+  // The same rank everywhere (a loop of single-task steps) is no reason to refuse anybody.
+  CHECK(group_ranks({{.environment = {{"SLURM_PROCID", "0"}}},
+                     {.environment = {{"SLURM_PROCID", "0"}}},
+                     {.options = {"--node-rank", "0"}, .environment = {{"SLURM_PROCID", "0"}}}}) ==
+        Ranks{"0", "2", "1"});
+}
+
+TEST_CASE("I-23: nodes that finish early wait for the slow one, whose store stays, and no longer") {
+  const TempDir folder;
+  const std::string go = folder.file("go");
+  for (const std::string slow : {"0", "1"}) {
+    INFO("the slow node is " << slow);
+    std::error_code ignored;
+    std::filesystem::remove(go, ignored);
+    const std::vector<std::string> program = shell(
+        "[ $RANK = " + slow + " ] || exit 0; echo port=$MASTER_PORT; until [ -e " + go +
+        " ]; do sleep 0.02; done; exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT && echo reached");
+    const std::string endpoint = local_endpoint();
+    const LoneAgent agent{.endpoint = endpoint, .options = {"--nnodes", "2"}, .program = program};
+    const auto host = start(agent);
+    REQUIRE(listens("127.0.0.1", port_of(endpoint)));
+    const auto other = start(agent);
+    ChildProcess& late = slow == "0" ? *host : *other;
+    ChildProcess& early = slow == "0" ? *other : *host;
+    REQUIRE(late.wait_for_out("port="));
+    // The early node's worker is gone, and reaped: its agent has said that it is finished.
+    REQUIRE(wait_until([&] { return worker_of(early.pid(), slow == "0" ? 1 : 0) == 0; }));
+    CHECK(early.running());
+    CHECK(late.running());
+    CHECK(listens("127.0.0.1", std::stoi(line_after(late.out(), "port="))));
+    std::ofstream(go) << "go";
+    CHECK(late.exit_code() == 0);
+    CHECK(early.exit_code() == 0);
+    INFO(late.report());
+    CHECK(late.out().find("reached") != std::string::npos);
+    CHECK(late.err().empty());
+    CHECK(early.err().empty());
+  }
+}
+
+TEST_CASE("While nodes are missing every node shows who is here, who was refused, who was lost") {
+  const std::string endpoint = local_endpoint();
+  const LoneAgent agent{.endpoint = endpoint,
+                        .options = {"--nnodes", "4", "--nproc-per-node", "2"}};
+  const auto host = start(agent);
+  REQUIRE(listens("127.0.0.1", port_of(endpoint)));
+  const auto second = start(agent);
+  const auto third = start(agent);
+  REQUIRE(host->wait_for_err("3 of 4 nodes here"));
+  LoneAgent wrong = agent;
+  wrong.options = {"--nnodes", "3"};
+  CHECK(start(wrong)->exit_code() == 1);
+  REQUIRE(host->wait_for_err("[ddprun]   refused  "));
+  third->signal(SIGKILL);
+  REQUIRE(third->wait());
+  for (ChildProcess* const one : {host.get(), second.get()}) {
+    REQUIRE(one->wait_for_err("[ddprun]   lost     "));
+    const std::string err = one->err();
+    INFO(err);
+    CHECK(err.find("of 4 nodes here, waiting for ") != std::string::npos);
+    CHECK(err.find("hosts the endpoint") != std::string::npos);
+    CHECK(err.find("--nnodes is '3' on this node but '4' in the job") != std::string::npos);
+    CHECK(err.find("its connection closed") != std::string::npos);
+    CHECK(count_of(err, "nodes here") <= 4);
+  }
+  host->signal(SIGTERM);
+  CHECK(host->exit_code() == 1);
+  CHECK(second->exit_code() == 1);
+}
+
+TEST_CASE("A replacement with the rank of a node that has just fallen silent is let in") {
+  if (no_namespaces()) {
+    return;
+  }
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "2"},
+                   .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
+                                    "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"),
+                   .namespaces = true});
+  cluster.start(0);
+  cluster.start(1, {"--node-rank", "1"});
+  REQUIRE(cluster.worker(1) != 0);
+  cluster.cut(1);
+  // At once: nobody knows yet that node 1 is gone.
+  ChildProcess& replacement = cluster.start(2, {"--node-rank", "1"});
+  INFO(cluster.report());
+  CHECK(replacement.wait_for_err("node rank 1 is taken by node node1; this node takes its place"));
+  CHECK(replacement.exit_code() == 0);
+  CHECK(cluster.node(0).exit_code() == 0);
+  CHECK(cluster.node(1).exit_code() == 1);
+  CHECK(replacement.out().find("attempt=1 rank=1") != std::string::npos);
+}
+
+TEST_CASE("A node with the rank of one that lives is turned away as soon as that one is heard") {
+  const std::string endpoint = local_endpoint();
+  const LoneAgent agent{.endpoint = endpoint, .options = {"--nnodes", "3"}};
+  const auto host = start(agent);
+  REQUIRE(listens("127.0.0.1", port_of(endpoint)));
+  LoneAgent ranked = agent;
+  ranked.options = {"--nnodes", "3", "--node-rank", "1"};
+  const auto holder = start(ranked);
+  REQUIRE(host->wait_for_err("2 of 3 nodes here"));
+  const auto other = start(ranked);
+  CHECK(other->exit_code() == 1);
+  INFO(other->report());
+  CHECK(line_after(other->err(), "ddprun: ").find("node rank 1 is taken by node ") !=
+        std::string::npos);
+  CHECK(other->err().find("which is alive; give each node a --node-rank of its own") !=
+        std::string::npos);
+  CHECK(holder->running());
+  host->signal(SIGTERM);
+}
+
+TEST_CASE("A wedged agent that owes its stop is lost after the heartbeat timeout, and replaced") {
+  const std::string endpoint = local_endpoint();
+  const LoneAgent agent{
+      .endpoint = endpoint,
+      .options = {"--nnodes", "2", "--max-restarts", "1", "--heartbeat-timeout", "1"},
+      .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
+                       "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")};
+  const auto host = start(agent);
+  REQUIRE(listens("127.0.0.1", port_of(endpoint)));
+  const auto wedged = start(agent);
+  REQUIRE(host->wait_for_out("attempt=0"));
+  REQUIRE(wedged->wait_for_out("attempt=0"));
+  pid_t wedged_agent = 0;
+  for (const pid_t pid : descendants_of(wedged->pid())) {
+    if (wedged_agent == 0 && environment_of(pid, "RANK").empty()) {
+      wedged_agent = pid;
+    }
+  }
+  REQUIRE(wedged_agent != 0);
+  ::kill(wedged_agent, SIGSTOP);
+  ::kill(worker_of(host->pid(), 0), SIGKILL);
+  // The job stands in "stopping" until the wedged node is lost; then it says whom it waits for.
+  REQUIRE(host->wait_for_err("[ddprun]   lost  "));
+  INFO(host->report());
+  CHECK(host->err().find("1 of 2 nodes here, waiting for 1 more") != std::string::npos);
+  CHECK(host->err().find("it was silent for ") != std::string::npos);
+  const auto replacement = start(agent);
+  CHECK(host->exit_code() == 0);
+  CHECK(replacement->exit_code() == 0);
+  ::kill(wedged_agent, SIGCONT);
+  CHECK(wedged->exit_code() == 1);
+}

@@ -1,0 +1,85 @@
+#include "rendezvous/control/join_report.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddprun;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+namespace {
+
+const Trouble kRefused{Obstacle::refused, "connection refused"};
+const Trouble kFiltered{Obstacle::filtered, "no answer"};
+const Trouble kUnresolved{Obstacle::unresolved, "the name cannot be resolved"};
+
+}  // namespace
+
+TEST_CASE("One address is one line: what happens, how long tried, how long it goes on (I-1)") {
+  JoinReport report({"head", 29400}, 600s, 100s);
+  report.resolved({"10.0.0.1"});
+  report.tried("10.0.0.1", kRefused, 100s);
+  CHECK_FALSE(report.due(101s));
+  CHECK(report.due(102s));
+  CHECK(report.lines(102s) ==
+        std::vector<std::string>{
+            "waiting for the coordinator at head (10.0.0.1) port 29400: connection refused, tried "
+            "for 2 s, for up to 598 s more; start the agent on that host, or check the endpoint's "
+            "host and port"});
+}
+
+TEST_CASE("Each address has a row of its own, with what happens there and since when") {
+  JoinReport report({"head", 29400}, 600s, 0s);
+  report.resolved({"10.0.0.1", "fd00::1"});
+  report.tried("10.0.0.1", kFiltered, 3s);
+  report.tried("fd00::1", kRefused, 4s);
+  report.tried("10.0.0.1", kFiltered, 7s);
+  CHECK(report.lines(8s) ==
+        std::vector<std::string>{"waiting for the coordinator at head port 29400: 2 addresses, "
+                                 "tried for 8 s, for up to 592 s more",
+                                 "  10.0.0.1  no answer, for 8 s",
+                                 "  fd00::1   connection refused, for 4 s"});
+  CHECK(report.verdict(600s).sentence() ==
+        "head port 29400: cannot reach the coordinator: 10.0.0.1: no answer, fd00::1: connection "
+        "refused, tried for 600 s; start the agent on that host, or check the endpoint's host and "
+        "port");
+}
+
+TEST_CASE("A changed reason is told soon, with its own age; the same one at growing intervals") {
+  JoinReport report({"head", 29400}, 600s, 0s);
+  report.tried("", kUnresolved, 0s);
+  REQUIRE(report.due(2s));
+  CHECK(report.lines(2s).front().find("head port 29400: the name cannot be resolved, tried for") !=
+        std::string::npos);
+  CHECK_FALSE(report.due(5s));
+  report.resolved({"10.0.0.1"});
+  report.tried("10.0.0.1", kRefused, 5s);
+  CHECK(report.due(5500ms));
+  CHECK(report.lines(6s).size() == 1);
+  report.tried("10.0.0.1", kFiltered, 10s);
+  CHECK(report.lines(14s).front().find("no answer (for 4 s), tried for 14 s") != std::string::npos);
+  int told = 0;
+  for (JoinReport::Time now = 15s; now < 600s; now += 1s) {
+    told += report.due(now) ? 1 : 0;
+  }
+  CHECK(told >= 9);
+  CHECK(told <= 16);
+}
+
+TEST_CASE("Addresses that a name does not have any more are forgotten") {
+  JoinReport report({"head", 29400}, 600s, 0s);
+  report.resolved({"10.0.0.1"});
+  report.tried("10.0.0.1", kRefused, 0s);
+  report.resolved({"10.0.0.2"});
+  report.tried("10.0.0.2", kFiltered, 5s);
+  CHECK(report.where() == "head (10.0.0.2) port 29400");
+  CHECK(report.worst().obstacle == Obstacle::filtered);
+  report.resolved({});
+  CHECK(report.worst().obstacle == Obstacle::none);
+}
+
+TEST_CASE("No more addresses are told than people read") {
+  JoinReport report({"head", 29400}, 600s, 0s);
+  for (int i = 0; i < 100; ++i) {
+    report.tried("10.0.0." + std::to_string(i), kRefused, 0s);
+  }
+  CHECK(report.lines(1s).size() == 1 + JoinReport::kAddressesMax);
+}

@@ -1,0 +1,23 @@
+#include "rendezvous/control/stranger.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddprun;
+using namespace std::string_view_literals;  // allowed: literals alone
+
+TEST_CASE("Common listeners are told by their first bytes (I-1)") {
+  CHECK(stranger_kind("SSH-2.0-OpenSSH_9.2\r\n") == "an SSH server");
+  CHECK(stranger_kind("HTTP/1.1 400 Bad Request") == "a web server");
+  CHECK(stranger_kind("<!DOCTYPE HTML>") == "a web server");
+  CHECK(stranger_kind("\x15\x03\x01\x00\x02"sv) == "a TLS server");
+  CHECK(stranger_kind("220 mail.example ESMTP") == "a mail or FTP server");
+  CHECK(stranger_kind("-ERR unknown command") == "a Redis server");
+  CHECK(stranger_kind(kStoreProbeAnswer).starts_with("a PyTorch store"));
+}
+
+TEST_CASE("Bytes that tell nothing make no claim") {
+  for (const std::string_view bytes : {""sv, "\0\0\0\0"sv, "SSH"sv, "HTT"sv, "hello"sv}) {
+    CHECK(stranger_kind(bytes).empty());
+    CHECK(stranger_clause(bytes) == "something listens there but does not speak ddprun's protocol");
+  }
+}

@@ -1,0 +1,336 @@
+// What people are told while a job waits, and nodes that contend for a rank.
+#include "rendezvous/membership/waiting_table.h"
+#include "tests/unit/membership/story.h"
+
+using namespace ddprun;
+using namespace ddprun::story;
+
+namespace {
+
+NodeDescription ranked(const Story& s, const std::string& host, int rank) {
+  NodeDescription d = s.description(host);
+  d.node_rank = rank;
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("Names fold into runs, in natural order, within their limit") {
+  CHECK(fold_names({}).empty());
+  CHECK(fold_names({"b"}) == "b");
+  CHECK(fold_names({"n10", "n9", "n2", "n11"}) == "n2, n9-n11");
+  CHECK(fold_names({"n1", "n2"}) == "n1, n2");
+  CHECK(fold_names({"n08", "n09", "n10", "n11"}) == "n08-n11");
+  CHECK(fold_names({"n9", "n010", "n11"}) == "n9, n010, n11");
+  CHECK(fold_names({"a", "a", "a"}) == "a, a, a");
+  CHECK(fold_names({"n99999999999", "n100000000000"}) == "n99999999999, n100000000000");
+  std::vector<std::string> thousand;
+  for (int i = 1000; i > 0; --i) {
+    if (i != 500) {
+      thousand.push_back("n" + std::to_string(i));
+    }
+  }
+  CHECK(fold_names(thousand) == "n1-n499, n501-n1000");
+  CHECK(fold_names({"one", "two", "three"}, 9) == "one and 2 more");
+  CHECK(fold_names({"a-very-long-name", "b"}, 4) == "2 nodes");
+}
+
+TEST_CASE("A job that gathers at once tells nobody anything") {
+  Story s(fixed(2));
+  s.join("n1");
+  CHECK(s.job().next_deadline() == 2s);
+  s.wait(1999ms);
+  s.time_passed();
+  CHECK(s.commands.empty());
+  s.join("n2");
+  CHECK(s.state() == JobState::running);
+  CHECK(s.all<TellWaiting>().empty());
+  CHECK_FALSE(s.job().next_deadline());
+}
+
+TEST_CASE("While nodes are missing all are told who is here, since when and from where") {
+  Story s(fixed(3));
+  NodeDescription host = s.description("n1", 4);
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  s.wait(1500ms);
+  s.apply(NodeJoined{NodeId{77}, s.description("n2", 2), "10.0.0.2"});
+  s.wait(500ms);
+  s.time_passed();
+  const auto told = s.only<TellWaiting>();
+  CHECK(told.nodes == std::vector{a, NodeId{77}});
+  const WaitingTable& t = told.table;
+  CHECK(t.waits_for == WaitingTable::For::nodes);
+  CHECK(t.nodes_here == 2);
+  CHECK(t.workers_here == 6);
+  CHECK(t.min_nodes == 3);
+  CHECK(t.waited == 2s);
+  CHECK(t.left == 598s);
+  CHECK(t.here == std::vector<NodeHere>{{"n1", "", 4, {}, true, 2s},
+                                        {"n2", "10.0.0.2", 2, {}, false, 500ms}});
+  CHECK(t.refused.empty());
+  CHECK(t.lost.empty());
+}
+
+TEST_CASE("Who was refused or lost is told with the reason, once however often it comes") {
+  Story s(fixed(3));
+  s.join("n1");
+  for (int i = 0; i < 20; ++i) {
+    NodeDescription other = s.description("n9");
+    other.max_restarts = 7;
+    s.apply(NodeJoined{NodeId{100U + static_cast<unsigned>(i)}, other, "10.0.0.9"});
+    s.wait(50ms);
+  }
+  s.apply(StrangerTurnedAway{"10.0.0.8", "it speaks version 9"});
+  const NodeId b = s.join("n2");
+  s.lose(b);
+  s.wait(1s);
+  s.time_passed();
+  const WaitingTable t = s.only<TellWaiting>().table;
+  REQUIRE(t.refused.size() == 2);
+  CHECK(t.refused[0] == NodeGone{"", "10.0.0.8", "it speaks version 9", 1, 1s});
+  CHECK(t.refused[1].host_name == "n9");
+  CHECK(t.refused[1].times == 20);
+  CHECK(t.refused[1].why.find("--max-restarts") != std::string::npos);
+  REQUIRE(t.lost.size() == 1);
+  CHECK(t.lost[0] == NodeGone{"n2", "", "its connection closed", 1, 1s});
+}
+
+TEST_CASE("A node that comes back is not among the lost and refused any more") {
+  Story s(fixed(3));
+  s.join("n1");
+  s.lose(s.join("n2"));
+  s.join("n2");
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table.lost.empty());
+}
+
+TEST_CASE("A change is told soon, and not twice") {
+  Story s(fixed(4));
+  s.join("n1");
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.all<TellWaiting>().size() == 1);
+  s.wait(2s);
+  s.join("n2");
+  CHECK(s.job().next_deadline() == 4500ms);
+  s.wait(500ms);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table.nodes_here == 2);
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.commands.empty());
+}
+
+TEST_CASE("A job that lost a node says within half a second whom it waits for") {
+  Story s(fixed(2));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  s.lose(b);
+  s.stopped(a);
+  CHECK(s.state() == JobState::gathering);
+  CHECK(s.job().next_deadline() == s.now() + 500ms);
+  s.wait(500ms);
+  s.time_passed();
+  const WaitingTable t = s.only<TellWaiting>().table;
+  REQUIRE(t.lost.size() == 1);
+  CHECK(t.lost[0].host_name == "n2");
+  s.join("n2");
+  CHECK(s.state() == JobState::running);
+}
+
+TEST_CASE("A last call says when the job starts") {
+  Story s(elastic(1, 3));
+  s.join("n1");
+  s.wait(10s);
+  s.time_passed();
+  const WaitingTable t = s.only<TellWaiting>().table;
+  CHECK(t.waits_for == WaitingTable::For::last_call);
+  CHECK(t.left == 20s);
+}
+
+TEST_CASE("The table of a thousand nodes is a few lines") {
+  Story s(fixed(1001));
+  for (int i = 1; i <= 1000; ++i) {
+    s.join("n" + std::to_string(i), 8);
+  }
+  NodeDescription other = s.description("x");
+  for (int i = 0; i < 1000; ++i) {
+    other.max_restarts = 100 + i;
+    s.join(other);
+  }
+  s.wait(2s);
+  s.time_passed();
+  const auto told = s.only<TellWaiting>();
+  CHECK(told.nodes.size() == 1000);
+  CHECK(told.table.here.empty());
+  CHECK(told.table.names_here == "n1-n1000");
+  CHECK(told.table.workers_here == 8000);
+  CHECK(told.table.refused.size() == kWaitingRowsMax);
+  CHECK(told.table.refused_more == 1000 - static_cast<int>(kWaitingRowsMax));
+}
+
+TEST_CASE("The host that waits alone is told why nobody else may come (I-3)") {
+  MembershipOptions options = fixed(2);
+  options.endpoint_note = "the endpoint is every machine's own";
+  Story s(options);
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  s.join(host);
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table.note == "the endpoint is every machine's own");
+  s.wait(598s);
+  s.time_passed();
+  CHECK(s.only<FinishJob>().summary.reason ==
+        "after 600 s only 1 of 2 nodes was here (n1); the endpoint is every machine's own");
+}
+
+TEST_CASE("A job that was given up names who was refused last") {
+  Story s(fixed(2));
+  s.join("n1");
+  NodeDescription other = s.description("n2");
+  other.program = "other";
+  s.apply(NodeJoined{NodeId{50}, other, "10.0.0.2"});
+  s.wait(600s);
+  s.time_passed();
+  CHECK(s.only<FinishJob>().summary.reason.find(
+            "; refused: n2 at 10.0.0.2, program is 'other' on this node") != std::string::npos);
+}
+
+TEST_CASE("The rank of a node that may be lost is waited for, and taken when it is lost") {
+  Story s(fixed(2));
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  const NodeId old = s.join(ranked(s, "n2", 1));
+  CHECK(s.state() == JobState::running);
+  const NodeId heir = s.join(ranked(s, "n2", 1));
+  CHECK(s.all<Reject>().empty());
+  CHECK(s.only<Welcome>().node == heir);
+  CHECK(s.only<WatchNode>().node == old);
+  CHECK(s.only<TellWaiting>().nodes == std::vector{heir});
+  CHECK(s.job().nodes() == 2);
+  s.lose(old, 3s);
+  CHECK(s.ordered_to_stop() == std::vector{a});
+  s.stopped(a);
+  CHECK(s.world_of(heir).group_rank == 1);
+  CHECK(s.world_of(heir).attempt == AttemptNumber{1});
+}
+
+TEST_CASE("A rank whose node turns out to be alive stays its own") {
+  Story s(fixed(3));
+  const NodeId holder = s.join(ranked(s, "n2", 1));
+  const NodeId other = s.join(ranked(s, "n3", 1));
+  const NodeId third = s.join(ranked(s, "n4", 1));
+  CHECK(s.only<Reject>().node == third);
+  CHECK(s.only<Reject>().why == "node rank 1 is taken by node n2, and node n3 waits for it");
+  s.apply(NodeHeard{holder});
+  CHECK(s.only<Reject>().node == other);
+  CHECK(s.only<Reject>().why == "node rank 1 is taken by node n2, which is alive");
+  s.apply(NodeHeard{holder});
+  CHECK(s.commands.empty());
+  CHECK(s.job().nodes() == 1);
+}
+
+TEST_CASE("The rank of the node that hosts the endpoint is never waited for") {
+  Story s(fixed(2));
+  NodeDescription host = ranked(s, "n1", 0);
+  host.hosts_coordinator = true;
+  s.join(host);
+  s.join(ranked(s, "n2", 0));
+  CHECK(s.only<Reject>().why == "node rank 0 is taken by node n1, which hosts the endpoint");
+}
+
+TEST_CASE("An heir is let in whatever its rank's last holder was doing") {
+  Story s(elastic(1, 3));
+  const NodeId a = s.join("n1");
+  SECTION("gathering") {
+    const NodeId old = s.join(ranked(s, "n2", 1));
+    const NodeId heir = s.join(ranked(s, "n3", 1));
+    s.lose(old);
+    s.wait(30s);
+    s.time_passed();
+    CHECK(s.world_of(heir).world_size == 2);
+  }
+  SECTION("stopping") {
+    const NodeId old = s.join(ranked(s, "n2", 1));
+    s.join("n4");
+    s.failed(a, killed(0));
+    const NodeId heir = s.join(ranked(s, "n3", 1));
+    s.stopped(old);
+    s.lose(old);
+    s.stopped(a, {killed(0)});
+    CHECK(s.state() == JobState::stopping);
+    CHECK(s.job().nodes() == 3);
+    CHECK(s.all<Reject>().empty());
+    static_cast<void>(heir);
+  }
+  SECTION("finished: the heir waits as a spare") {
+    const NodeId old = s.join(ranked(s, "n2", 1));
+    s.wait(30s);
+    s.time_passed();
+    s.finished(old);
+    const NodeId heir = s.join(ranked(s, "n3", 1));
+    s.lose(old);
+    CHECK(s.only<TellWaiting>().nodes == std::vector{heir});
+    CHECK(s.only<TellWaiting>().table.note.find("spare") != std::string::npos);
+  }
+}
+
+TEST_CASE("Who waits for a rank is no node yet: its loss and its signals concern it alone") {
+  Story s(fixed(2));
+  s.join("n1");
+  s.join(ranked(s, "n2", 1));
+  SECTION("lost") {
+    const NodeId heir = s.join(ranked(s, "n3", 1));
+    s.lose(heir);
+    CHECK(s.commands.empty());
+    CHECK(s.state() == JobState::running);
+    s.join(ranked(s, "n4", 1));
+    CHECK(s.all<Reject>().empty());
+  }
+  SECTION("asked to stop") {
+    const NodeId heir = s.join(ranked(s, "n3", 1));
+    s.apply(StopRequested{heir, 15});
+    CHECK(s.only<Reject>().node == heir);
+    CHECK(s.only<Reject>().why == "SIGTERM was sent to its agent while it waited for its rank");
+    CHECK(s.state() == JobState::running);
+  }
+}
+
+TEST_CASE("Ranks of a job that is over are not handed on") {
+  Story s(fixed(1));
+  const NodeId old = s.join(ranked(s, "n1", 0));
+  s.join(ranked(s, "n1", 0));
+  s.finished(old);
+  CHECK(s.all<FinishJob>().size() == 1);
+  s.lose(old);
+  CHECK(s.commands.empty());
+}
+
+TEST_CASE("What the scheduler says orders nodes that have no --node-rank (I-22)") {
+  Story s(fixed(4));
+  const auto hinted = [&](const std::string& host, int hint) {
+    NodeDescription d = s.description(host);
+    d.order_hint = hint;
+    return d;
+  };
+  const NodeId a = s.join(hinted("n1", 2));
+  const NodeId b = s.join(hinted("n2", 1));
+  const NodeId c = s.join(hinted("n3", 1));  // a hint is no claim: two may have the same
+  NodeDescription asked = hinted("n4", 0);
+  asked.node_rank = 3;
+  const NodeId d = s.join(asked);
+  CHECK(s.world_of(d).group_rank == 0);  // --node-rank goes before any hint
+  CHECK(s.world_of(b).group_rank == 1);
+  CHECK(s.world_of(c).group_rank == 2);
+  CHECK(s.world_of(a).group_rank == 3);
+  s.failed(a, killed(3));
+  for (const NodeId id : {a, b, c, d}) {
+    s.stopped(id);
+  }
+  CHECK(s.world_of(b).group_rank == 1);
+  CHECK(s.world_of(a).group_rank == 3);
+}
