@@ -18,6 +18,7 @@
 #include "agent/guardian.h"
 #include "agent/host.h"
 #include "agent/log_layout.h"
+#include "agent/memory_watch.h"
 #include "agent/orphans.h"
 #include "agent/process_tree.h"
 #include "agent/reserved_port.h"
@@ -235,6 +236,7 @@ class Agent {
                world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
                world.master_port);
     retire_attempt();
+    memory_.begin();
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
                                          node_.host_name);
     if (world.group_world_size > 1) {
@@ -352,8 +354,13 @@ class Agent {
     client_->workers_stopped(group_.attempt(), std::move(records), attempt_->progress());
   }
 
-  [[nodiscard]] FailureRecord record_of(int local_rank) const {
+  FailureRecord record_of(int local_rank) {
     const group::Worker& worker = group_.workers()[static_cast<std::size_t>(local_rank)];
+    if (!worker.after_stop) {
+      const bool sigkill = worker.exit == ExitStatus{ExitStatus::Kind::signalled, SIGKILL};
+      const pid_t pid = attempt_->pid(local_rank);
+      attempt_->note_reason(pid, memory_clause(memory_.verdict(pid), sigkill));
+    }
     return attempt_->record(local_rank, worker.exit, worker.after_stop);
   }
 
@@ -441,6 +448,7 @@ class Agent {
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;
   group::WorkerGroup group_;
+  MemoryWatch memory_{read_file, in_first_pid_namespace()};
   JoinHandle join_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<StoreServer> store_;

@@ -220,10 +220,16 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
 void Attempt::note_reason(pid_t pid, std::string reason) {
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->pid() == pid) {
-      worker->known_reason = std::move(reason);
+      if (worker->known_reason.empty()) {
+        worker->known_reason = std::move(reason);
+      }
       return;
     }
   }
+}
+
+pid_t Attempt::pid(int local_rank) const {
+  return workers_.at(static_cast<std::size_t>(local_rank))->process->pid();
 }
 
 TrainingProgress Attempt::progress() const {

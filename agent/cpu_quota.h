@@ -2,15 +2,12 @@
 // cgroups, mixed ones included. Pure: the files are read by whom is asking.
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <string_view>
 
-namespace ddprun {
+#include "agent/control_group.h"
 
-/// Gives a file's content; none when there is no such file, or it cannot be read.
-using FileReader = std::function<std::optional<std::string>(const std::string& path)>;
+namespace ddprun {
 
 /// cpu.max of cgroup v2: "150000 100000" is 1.5 processors. None: no limit ("max ..."), or no such
 /// text.

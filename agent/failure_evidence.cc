@@ -85,14 +85,10 @@ std::string bounded_json(std::string json, ErrorRecord record) {
 
 std::string message_without_error_file(const WorkerEnd& end) {
   if (end.exit.kind == ExitStatus::Kind::signalled) {
-    const std::string why = end.known_reason.empty() ? "" : "; " + end.known_reason;
     return "Signal " + std::to_string(end.exit.value) + " (" + signal_name(end.exit.value) +
-           ") received by PID " + std::to_string(end.pid) + why;
+           ") received by PID " + std::to_string(end.pid);
   }
   std::string message = "exited with code " + std::to_string(end.exit.value);
-  if (!end.known_reason.empty()) {
-    return message + "; " + end.known_reason;
-  }
   if (const std::string line = last_line(end.stderr_tail); !line.empty()) {
     message += "; last line of stderr: " + line;
   }
@@ -126,6 +122,10 @@ FailureRecord make_failure_record(WorkerEnd end) {
     } else {
       record.message += "; " + parsed.error().what;
     }
+  }
+  if (!end.known_reason.empty()) {
+    record.message = shortened(record.message, kMessageBytesMax - end.known_reason.size() - 2) +
+                     "; " + end.known_reason;
   }
   record.stderr_tail = std::move(end.stderr_tail);
   return record;

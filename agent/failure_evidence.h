@@ -24,7 +24,7 @@ struct WorkerEnd {
   std::int32_t pid = 0;
   ExitStatus exit;
   bool after_stop = false;
-  std::string known_reason;  ///< why the agent itself ended it, where it did; one clause
+  std::string known_reason;  ///< what the agent knows of why it ended; one clause, may be empty
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::string error_file_path;   ///< empty when there was none to write
   std::string error_file_bytes;  ///< empty when the worker wrote none; at most kErrorFileReadMax

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -24,15 +25,6 @@ namespace {
 
 /// Far more processors than any machine has; ends the search for a mask that is large enough.
 constexpr int kProcessorsMax = 1 << 20;
-
-std::optional<std::string> read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return std::nullopt;
-  }
-  return text.str();
-}
 
 int processors_of_affinity() {
   // The kernel refuses a mask smaller than its own, whose size it does not tell.
@@ -51,6 +43,21 @@ int processors_of_affinity() {
 }
 
 }  // namespace
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return std::nullopt;
+  }
+  return text.str();
+}
+
+bool in_first_pid_namespace() {
+  std::error_code error;
+  const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return !error && name == "pid:[4026531836]";  // PROC_PID_INIT_INO, the same in every kernel
+}
 
 std::string host_name() {
   utsname names{};
