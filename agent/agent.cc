@@ -316,7 +316,10 @@ class Agent {
     client_->worker_failed(group_.attempt(), record_of(failure.local_rank));
   }
 
-  void obey(const group::SignalWorkers& order) { attempt_->signal_all(order.signal); }
+  void obey(const group::SignalWorkers& order) {
+    attempt_->note_standstills();
+    attempt_->signal_all(order.signal);
+  }
 
   void obey(const group::ArmDeadline&) {
     deadline_.expires_after(spec_.shutdown_timeout);

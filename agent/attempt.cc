@@ -5,10 +5,12 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "agent/failure_evidence.h"
+#include "agent/process_tree.h"
 #include "agent/worker_environment.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
@@ -37,6 +39,7 @@ struct Attempt::Worker {
   std::optional<ProgressChannel> progress;
   std::unique_ptr<WorkerProcess> process;
   std::string known_reason;
+  std::optional<ExitStatus> exit;
   std::chrono::steady_clock::time_point ended;
   std::chrono::sys_time<std::chrono::microseconds> ended_wall{};
 };
@@ -99,6 +102,7 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   request.stderr_path = worker.relay ? worker.relay->path() : worker.logs.stderr_path;
   auto process = WorkerProcess::spawn(io_, request, [&worker, on_exit](ExitStatus exit) {
     worker.ended = std::chrono::steady_clock::now();
+    worker.exit = exit;
     worker.ended_wall =
         std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
     on_exit(worker.local_rank, exit);
@@ -213,6 +217,11 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
     end.stderr_tail = read_tail(worker.logs.stderr_path, kStderrTailBytesMax);
   }
   FailureRecord record = make_failure_record(std::move(end));
+  if (record.peer_lost && !after_stop) {
+    if (const std::string early = finished_before(local_rank); !early.empty()) {
+      record.message += "; " + early;
+    }
+  }
   record.age = std::chrono::steady_clock::now() - worker.ended;
   return record;
 }
@@ -226,6 +235,38 @@ void Attempt::note_reason(pid_t pid, std::string reason) {
       return;
     }
   }
+}
+
+void Attempt::note_standstills() {
+  for (const auto& worker : workers_) {
+    if (!worker->process || !worker->process->running()) {
+      continue;
+    }
+    const pid_t pid = worker->process->pid();
+    const auto stat = read_proc_stat(pid);
+    if (stat && (stat->state == 'T' || stat->state == 't')) {
+      note_reason(pid, stat->state == 'T' ? "it stood still, stopped by a signal (state T)"
+                                          : "it stood still under a debugger (state t)");
+    } else if (stat && stat->state == 'D') {
+      note_reason(pid, "it was in an uninterruptible wait (state D)");
+    }
+  }
+}
+
+std::string Attempt::finished_before(int local_rank) const {
+  const auto& failed = *workers_.at(static_cast<std::size_t>(local_rank));
+  std::string text;
+  for (const auto& worker : workers_) {
+    if (worker->exit && worker->exit->success() && worker->ended < failed.ended) {
+      const std::chrono::duration<double> before = failed.ended - worker->ended;
+      char seconds[32];
+      std::snprintf(seconds, sizeof seconds, "%.1f", before.count());
+      text += (text.empty() ? "rank " : ", rank ") +
+              std::to_string(world_.base_rank + worker->local_rank) + " had ended with code 0 " +
+              seconds + " s before";
+    }
+  }
+  return text;
 }
 
 pid_t Attempt::pid(int local_rank) const {

@@ -55,6 +55,8 @@ class Attempt {
   /// Why this process of ours is being ended, for the record of the worker that it is (if it is
   /// one). What was noted first stays.
   void note_reason(pid_t pid, std::string reason);
+  /// Notes of workers that run, yet cannot react: what stops them is told in their records.
+  void note_standstills();
   [[nodiscard]] pid_t pid(int local_rank) const;
 
   /// What the workers told; the loss is that of the lowest rank that told one.
@@ -67,6 +69,8 @@ class Attempt {
 
  private:
   struct Worker;
+  /// Local ranks that ended well before this one failed, as text; empty: none.
+  [[nodiscard]] std::string finished_before(int local_rank) const;
   Result<void> prepare_logs(Worker& worker, const WorkerLogs& logs);
   Result<void> follow(const std::string& path, const std::string& filtered_path,
                       const std::vector<std::string>& filters, Console& console, int local_rank);

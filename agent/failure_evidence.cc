@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/signals.h"
+#include "agent/victim_signs.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/contract/error_file.h"
@@ -123,6 +124,8 @@ FailureRecord make_failure_record(WorkerEnd end) {
       record.message += "; " + parsed.error().what;
     }
   }
+  record.peer_lost = record.peer_lost || names_lost_peer(record.message) ||
+                     names_lost_peer(last_line(end.stderr_tail));
   if (!end.known_reason.empty()) {
     record.message = shortened(record.message, kMessageBytesMax - end.known_reason.size() - 2) +
                      "; " + end.known_reason;
