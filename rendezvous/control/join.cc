@@ -66,6 +66,10 @@ Trouble connect_trouble(const error_code& failed) {
   return {Obstacle::unreachable, text};
 }
 
+Trouble was_reset() {
+  return {Obstacle::reset, "something accepts the connection and resets it without an answer"};
+}
+
 }  // namespace
 
 class JoinAttempt {
@@ -242,7 +246,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     });
     socket.async_connect(tcp::endpoint(address, request.endpoint.port),
                          in_round(round, [](State& self, error_code failed, std::size_t) {
-                           if (failed) {
+                           if (failed == asio::error::connection_reset) {
+                             self.ask(was_reset());  // so soon that we never saw it connected
+                           } else if (failed) {
                              self.again(connect_trouble(failed));
                            } else {
                              self.say_hello();
@@ -329,9 +335,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
           } else if (check_preamble(self.answer).verdict == PreambleVerdict::stranger) {
             self.again(self.speaks_otherwise());
           } else if (failed == asio::error::connection_reset) {
-            self.ask({Obstacle::reset,
-                      "something accepts the connection and resets it without an "
-                      "answer"});
+            self.ask(was_reset());
           } else {
             self.ask({Obstacle::closed,
                       "something listens there but closes the connection without "

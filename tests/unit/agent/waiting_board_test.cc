@@ -89,7 +89,7 @@ TEST_CASE("On a terminal the table is redrawn in place, cut to its width, and go
   Console console(desk.io, terminal.fd());
   WaitingBoard board(desk.io, console, terminal.fd(), desk.log);
   board.show(one_of_two());
-  CHECK(terminal.read().find("\x1b") == std::string::npos);
+  CHECK(terminal.read().find('\x1b') == std::string::npos);
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (terminal.read().find("for 1 s so far") == std::string::npos) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);

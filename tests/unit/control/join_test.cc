@@ -71,10 +71,13 @@ class Stranger {
     Fd one(::accept(listening_.socket.get(), nullptr, nullptr));
     if (one) {
       (void)!::send(one.get(), words_.data(), words_.size(), MSG_NOSIGNAL);
-      if (!closes_) {
-        guests_.push_back(std::move(one));
-      }
+      guests_.push_back(std::move(one));
     }
+    // Not before the hello is read: to close over unread bytes is a reset.
+    std::erase_if(guests_, [this](const Fd& guest) {
+      char bytes[1024];
+      return closes_ && ::recv(guest.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+    });
   }
 
  private:
