@@ -130,6 +130,7 @@ FailureRecord make_failure_record(WorkerEnd end) {
     record.message = shortened(record.message, kMessageBytesMax - end.known_reason.size() - 2) +
                      "; " + end.known_reason;
   }
+  record.note = std::move(end.known_reason);
   record.stderr_tail = std::move(end.stderr_tail);
   return record;
 }

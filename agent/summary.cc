@@ -166,7 +166,14 @@ std::string stopped_line(const Incident& incident) {
     out += (out.empty() ? "" : "; ") + std::string(ranks.size() == 1 ? "rank " : "ranks ") +
            ranges(ranks) + " on " + node;
   }
-  return out.empty() ? out : "  Stopped by ddprun after that: " + out + "\n";
+  std::string notes;
+  for (const FailureRecord& record : incident.records) {
+    if (record.blame == Blame::stopped_by_us && !record.note.empty()) {
+      notes += "    rank " + std::to_string(record.rank) + " on " + record.node + ": " +
+               record.note + "\n";
+    }
+  }
+  return out.empty() ? out : "  Stopped by ddprun after that: " + out + "\n" + notes;
 }
 
 /// The report of the incident that ended the job, as wide as its blocks.

@@ -230,6 +230,7 @@ void fields(Tag<FailureRecord>, A& a, V& v) {
   a.text(v.error_file_path, kPathBytesMax);
   a.text(v.error_file_json, kErrorFileBytesMax);
   a.text(v.stderr_tail, kStderrTailBytesMax);
+  a.text(v.note, kSentenceBytesMax);
   enumeration(a, v.blame, 2);
   if constexpr (!std::is_const_v<V>) {
     v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));

@@ -52,6 +52,7 @@ struct FailureRecord {
   std::string error_file_path;  ///< empty when the worker wrote none
   std::string error_file_json;  ///< content of that file, bounded by kErrorFileBytesMax
   std::string stderr_tail;      ///< last lines, bounded by kStderrTailBytesMax; empty when not kept
+  std::string note;             ///< what its agent knows besides; one clause, may be empty
   Blame blame = Blame::cause;   ///< set by the coordinator
 };
 

@@ -118,8 +118,16 @@ bool IncidentBuilder::spends_restart() const {
 std::string IncidentBuilder::reason() const {
   if (const Entry* entry = cause(); entry != nullptr) {
     const FailureRecord& record = entry->record;
-    return "rank " + std::to_string(record.rank) + " on " + record.node + " " +
-           to_clause(record.exit);
+    std::string text =
+        "rank " + std::to_string(record.rank) + " on " + record.node + " " + to_clause(record.exit);
+    // A victim of nobody that failed: whoever could not react is the better lead.
+    for (const Entry& other : entries_) {
+      if (record.peer_lost && other.record.after_stop && !other.record.note.empty()) {
+        return text + ", while rank " + std::to_string(other.record.rank) + " on " +
+               other.record.node + ": " + other.record.note;
+      }
+    }
+    return text;
   }
   if (lost_.count > 0) {
     return lost_.text() + (lost_.count == 1 ? " was lost (" : " were lost (") + why_lost_ + ")";

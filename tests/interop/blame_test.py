@@ -66,7 +66,9 @@ class Blame(interop.JobTest):
     def test_I_20_the_rank_that_stood_still_is_named_though_it_never_failed(self):
         nodes = self.run_loop(limit=2, after_start=lambda pids: os.kill(pids[0], signal.SIGSTOP))
         text = "".join(node.err for node in nodes)
-        self.assertIn("it stood still, stopped by a signal (state T)", text, str(nodes[0]))
+        for node in nodes:
+            self.assertIn("while rank 0 on", node.err)
+            self.assertIn("it stood still, stopped by a signal (state T)", node.err, str(node))
 
     def test_I_19_the_reason_is_told_without_a_decorator_also_from_a_redirected_stream(self):
         script = self.write("plain.py", "import sys\nsys.stderr.write('on the way\\n')\n"

@@ -30,6 +30,7 @@ FailureRecord full_record() {
   r.error_file_path = "/tmp/error.json";
   r.error_file_json = "{}";
   r.stderr_tail = "last words";
+  r.note = "it stood still";
   r.blame = Blame::victim;
   return r;
 }
@@ -130,6 +131,7 @@ TEST_CASE("Values survive the wire") {
   CHECK(summary.incidents.at(0).records.at(0).exit == full_record().exit);
   CHECK(summary.incidents.at(0).records.at(0).time == full_record().time);
   CHECK(summary.incidents.at(0).records.at(1).stderr_tail == "last words");
+  CHECK(summary.incidents.at(0).records.at(1).note == "it stood still");
 }
 
 TEST_CASE("A message cut at any byte, or with one too many, is malformed") {
