@@ -11,6 +11,7 @@
 #include <csignal>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "agent/attempt.h"
 #include "agent/console.h"
@@ -19,6 +20,7 @@
 #include "agent/log_layout.h"
 #include "agent/orphans.h"
 #include "agent/signals.h"
+#include "agent/warm_pool.h"
 #include "agent/worker_environment.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
@@ -71,7 +73,8 @@ class Agent {
         err_(io_, STDERR_FILENO),
         signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
         guardian_(io_),
-        deadline_(io_) {}
+        deadline_(io_),
+        warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr) {}
 
   Result<JobSummary> run() {
     watch_guardian();
@@ -180,7 +183,7 @@ class Agent {
                world.master_port);
     retire_attempt();
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
-                                         node_.host_name);
+                                         node_.host_name, warm_.get());
     const auto started = attempt_->start([this](int local_rank, ExitStatus exit) {
       apply(group_.handle(group::WorkerExited{local_rank, exit}));
     });
@@ -189,6 +192,9 @@ class Agent {
       (void)kill_descendants({}, kDescendantsBound);
       client_->give_up(started.error());
       return;
+    }
+    if (warm_) {
+      warm_->attempt_started(world);
     }
     apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
   }
@@ -274,7 +280,8 @@ class Agent {
   }
 
   void obey(const group::KillDescendants&) {
-    const auto killed = kill_descendants({}, kDescendantsBound);
+    const auto keep = warm_ ? warm_->pids() : std::vector<pid_t>();
+    const auto killed = kill_descendants(keep, kDescendantsBound);
     if (!killed) {
       log_->error("{}", killed.error().sentence());
     } else if (*killed > 0) {
@@ -320,6 +327,7 @@ class Agent {
     }
     outcome_ = std::move(outcome);
     join_.reset();
+    warm_.reset();
     apply(group_.handle(group::StopOrdered{SIGTERM}));
   }
 
@@ -378,6 +386,7 @@ class Agent {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;
+  std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   JoinHandle join_;
   std::unique_ptr<Coordinator> coordinator_;

@@ -15,6 +15,7 @@
 #include "agent/log_follower.h"
 #include "agent/log_layout.h"
 #include "agent/stderr_relay.h"
+#include "agent/warm_pool.h"
 #include "agent/worker_process.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/contract/progress_channel.h"
@@ -33,9 +34,9 @@ class Attempt {
  public:
   using OnExit = std::function<void(int local_rank, ExitStatus)>;
 
-  /// `spec`, `layout` and the consoles outlive the attempt.
+  /// `spec`, `layout`, the consoles and `warm` (null: none are kept) outlive the attempt.
   Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
-          Consoles consoles, World world, std::string node);
+          Consoles consoles, World world, std::string node, WarmPool* warm);
   ~Attempt();
 
   /// Makes the directories and spawns every worker. When one cannot be spawned, those that run
@@ -70,6 +71,7 @@ class Attempt {
   Consoles consoles_;
   World world_;
   std::string node_;
+  WarmPool* warm_;
   std::chrono::steady_clock::time_point assigned_;
   std::unique_ptr<LogFollower> follower_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -46,6 +46,8 @@ struct Options {
   bool no_python = false;
   bool run_path = false;
   bool virtual_local_rank = false;
+  bool warm_workers = false;
+  std::string warm_imports;
 
   // Output.
   std::string log_dir;
