@@ -218,6 +218,10 @@ std::unique_ptr<WorkerProcess> WarmPool::take(int local_rank, const SpawnRequest
   if (!process) {
     impl_->log->info("local rank {}: the warm worker (process {}) is not used: {}", local_rank, pid,
                      process.error().sentence());
+    // Whatever it was, it holds for the others too; and nobody waits once more for no answer.
+    for (auto& other : impl_->workers) {
+      other.reset();
+    }
     return nullptr;
   }
   impl_->log->info("local rank {}: the warm worker (process {}) goes on", local_rank, pid);

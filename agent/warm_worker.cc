@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "agent/module_archive.h"
 #include "agent/warm_environment.h"
@@ -138,6 +139,7 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
   asio::posix::stream_descriptor control;
   OnChange on_change;
   std::unique_ptr<WorkerProcess> process;
+  std::vector<std::string> argv;
   pid_t pid = -1;
   State state = State::importing;
   bool closed = false;  // nobody listens any more
@@ -177,6 +179,7 @@ Result<std::unique_ptr<WarmWorker>> WarmWorker::start(asio::io_context& io, Spaw
   }
   impl->process = std::move(*process);
   impl->pid = impl->process->pid();
+  impl->argv = std::move(request.argv);
   impl->wait();
   return std::make_unique<WarmWorker>(std::move(impl));
 }
@@ -203,6 +206,9 @@ Result<std::unique_ptr<WorkerProcess>> WarmWorker::become(const SpawnRequest& wo
   DDP_CHECK(impl_->state == State::ready && impl_->process, "only a ready one, and once");
   impl_->closed = true;
   std::unique_ptr<WorkerProcess> process = std::move(impl_->process);
+  if (worker.argv != impl_->argv) {
+    return Error{"it was started with other arguments", {}, {}};
+  }
   const int socket = impl_->control.native_handle();
   auto environment = memory_file("environment", environment_text(worker.environment));
   auto out = output(worker.stdout_path, STDOUT_FILENO);

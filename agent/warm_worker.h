@@ -35,8 +35,8 @@ class WarmWorker {
   WarmWorker(const WarmWorker&) = delete;
   WarmWorker& operator=(const WarmWorker&) = delete;
 
-  /// Once, when ready: the process goes on as the worker of `worker`, whose path and argv are its
-  /// own. An Error when it cannot or does not answer: it has been killed then, and not one
+  /// Once, when ready: the process goes on as the worker of `worker`, whose path is its own.
+  /// An Error when its argv differs, or it does not answer: it has been killed then, and not one
   /// instruction of the program has run.
   Result<std::unique_ptr<WorkerProcess>> become(const SpawnRequest& worker,
                                                 std::function<void(ExitStatus)> on_exit);
