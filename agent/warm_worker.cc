@@ -29,8 +29,8 @@ namespace {
 /// What a waiting process says is a word and a sentence.
 constexpr std::size_t kMessageBytesMax = 1024;
 /// It answers before it does anything else, in well under a millisecond. The loop stands still
-/// meanwhile, so a process that was stopped or swapped out is not waited for.
-constexpr int kAnswerBoundMs = 200;
+/// meanwhile, so one that was stopped or swapped out is not waited for; nor are the others then.
+constexpr int kAnswerBoundMs = 1000;
 
 /// A file without a name, filled, and read from its beginning.
 Result<Fd> memory_file(const char* name, std::string_view content) {

@@ -140,30 +140,29 @@ def restart(command, python, kills, warm=False):
     return times
 
 
+def imports(python):
+    """Seconds for what TRAIN imports, in WORKERS processes side by side."""
+    begin = time.monotonic()
+    processes = [subprocess.Popen([str(python), "-c", IMPORTS], stderr=subprocess.DEVNULL)
+                 for _ in range(WORKERS)]
+    for process in processes:
+        process.wait(120)
+    return time.monotonic() - begin
+
+
 def restarts(launchers, python, quick):
-    """Medians by launcher, and of ddprun with warm workers; jobs of all of them by turns."""
+    """Medians by launcher, of ddprun with warm workers ("warm") and of the imports alone; all of
+    them by turns."""
     jobs = {name: (FRESH_STORE + command if name == "torchrun" else command, False)
             for name, command in launchers.items()}
     if "ddprun" in launchers:
         jobs["warm"] = (launchers["ddprun"], True)
-    times = {name: [] for name in jobs}
+    times = {name: [] for name in [*jobs, "imports"]}
     for _ in range(1 if quick else 3):
         for name, (command, warm) in jobs.items():
             times[name] += restart(command, python, 1 if quick else 3, warm)
+            times["imports"].append(imports(python))
     return {name: statistics.median(found) for name, found in times.items()}
-
-
-def imports(python, runs):
-    """Median seconds of what TRAIN imports, in WORKERS processes side by side."""
-    times = []
-    for _ in range(runs):
-        begin = time.monotonic()
-        processes = [subprocess.Popen([str(python), "-c", IMPORTS], stderr=subprocess.DEVNULL)
-                     for _ in range(WORKERS)]
-        for process in processes:
-            process.wait(120)
-        times.append(time.monotonic() - begin)
-    return statistics.median(times)
 
 
 def measure(launchers, python, quick):
@@ -172,19 +171,19 @@ def measure(launchers, python, quick):
         return None
     return {"first_line_s": first_line(launchers, python, {"ddprun": 4 if quick else 60,
                                                            "torchrun": 2 if quick else 10}),
-            "restart_s": restarts(launchers, python, quick),
-            "import_s": imports(python, 1 if quick else 5)}
+            "restart_s": restarts(launchers, python, quick)}
 
 
 def rows(found):
     """(what, {launcher: seconds}) for scripts/bench's table."""
     first, again = dict(found["first_line_s"]), dict(found["restart_s"])
     python, warm = first.pop("python"), again.pop("warm", None)
+    import_s = again.pop("imports")
     told = [("start of a job to the first line of its Python worker", first),
             (f"the same without Python's own start ({python * 1e3:.0f} ms)",
              {name: value - python for name, value in first.items()}),
             ("SIGKILL of a PyTorch worker to the next completed step "
-             f"(imports: {found['import_s'] * 1e3:,.0f} ms)", again)]
+             f"(imports: {import_s * 1e3:,.0f} ms)", again)]
     if warm is not None:
         told.append(("the same with `--warm-workers`", dict(again, ddprun=warm)))
     return told
