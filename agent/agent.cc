@@ -11,6 +11,7 @@
 #include <csignal>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "agent/attempt.h"
 #include "agent/console.h"
@@ -24,6 +25,7 @@
 #include "agent/reserved_port.h"
 #include "agent/signals.h"
 #include "agent/waiting_board.h"
+#include "agent/warm_pool.h"
 #include "agent/worker_environment.h"
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
@@ -79,7 +81,8 @@ class Agent {
         board_(io_, err_, STDERR_FILENO, log_),
         signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
         guardian_(io_),
-        deadline_(io_) {}
+        deadline_(io_),
+        warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr) {}
 
   Result<JobSummary> run() {
     watch_guardian();
@@ -238,7 +241,7 @@ class Agent {
     retire_attempt();
     memory_.begin();
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
-                                         node_.host_name);
+                                         node_.host_name, warm_.get());
     if (world.group_world_size > 1) {
       attempt_->use_network(network_interface_of(coordinator_ ? coordinator_->common_address()
                                                               : client_->local_address()));
@@ -251,6 +254,9 @@ class Agent {
       (void)kill_descendants({}, kDescendantsBound);
       client_->give_up(started.error());
       return;
+    }
+    if (warm_) {
+      warm_->attempt_started(world);
     }
     apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
   }
@@ -339,7 +345,8 @@ class Agent {
   }
 
   void obey(const group::KillDescendants&) {
-    const auto killed = kill_descendants({}, kDescendantsBound);
+    const auto keep = warm_ ? warm_->pids() : std::vector<pid_t>();
+    const auto killed = kill_descendants(keep, kDescendantsBound);
     if (!killed) {
       log_->error("{}", killed.error().sentence());
     } else if (*killed > 0) {
@@ -391,6 +398,7 @@ class Agent {
     outcome_ = std::move(outcome);
     join_.reset();
     board_.clear();
+    warm_.reset();
     apply(group_.handle(group::StopOrdered{SIGTERM}));
   }
 
@@ -450,6 +458,7 @@ class Agent {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;
+  std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   MemoryWatch memory_{read_file, in_first_pid_namespace()};
   JoinHandle join_;

@@ -45,13 +45,14 @@ struct Attempt::Worker {
 };
 
 Attempt::Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
-                 Consoles consoles, World world, std::string node)
+                 Consoles consoles, World world, std::string node, WarmPool* warm)
     : io_(io),
       spec_(spec),
       layout_(layout),
       consoles_(consoles),
       world_(std::move(world)),
       node_(std::move(node)),
+      warm_(warm),
       assigned_(std::chrono::steady_clock::now()) {}
 
 Attempt::~Attempt() = default;
@@ -87,10 +88,7 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
 
   SpawnRequest request;
   request.path = spec_.program.path;
-  request.argv = {spec_.program.path};
-  for (const auto& argument : spec_.program.arguments) {
-    request.argv.push_back(substitute_local_rank(argument, local_rank));
-  }
+  request.argv = worker_argv(spec_.program, local_rank);
   auto environment = worker_environment(
       inherited, spec_,
       {world_, local_rank, worker.logs.error_file, worker.progress->path(), network_interface_});
@@ -100,17 +98,23 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   request.environment = std::move(*environment);
   request.stdout_path = worker.logs.stdout_path;
   request.stderr_path = worker.relay ? worker.relay->path() : worker.logs.stderr_path;
-  auto process = WorkerProcess::spawn(io_, request, [&worker, on_exit](ExitStatus exit) {
+  const auto ended = [&worker, on_exit](ExitStatus exit) {
     worker.ended = std::chrono::steady_clock::now();
     worker.exit = exit;
     worker.ended_wall =
         std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
     on_exit(worker.local_rank, exit);
-  });
-  if (!process) {
-    return process.error();
+  };
+  if (warm_ != nullptr) {
+    worker.process = warm_->take(local_rank, request, ended);
   }
-  worker.process = std::move(*process);
+  if (!worker.process) {
+    auto process = WorkerProcess::spawn(io_, request, ended);
+    if (!process) {
+      return process.error();
+    }
+    worker.process = std::move(*process);
+  }
   if (worker.relay) {
     worker.relay->close_write_end();
   }

@@ -16,6 +16,7 @@
 #include "agent/log_follower.h"
 #include "agent/log_layout.h"
 #include "agent/stderr_relay.h"
+#include "agent/warm_pool.h"
 #include "agent/worker_process.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/contract/progress_channel.h"
@@ -34,9 +35,9 @@ class Attempt {
  public:
   using OnExit = std::function<void(int local_rank, ExitStatus)>;
 
-  /// `spec`, `layout` and the consoles outlive the attempt.
+  /// `spec`, `layout`, the consoles and `warm` (null: none are kept) outlive the attempt.
   Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
-          Consoles consoles, World world, std::string node);
+          Consoles consoles, World world, std::string node, WarmPool* warm);
   ~Attempt();
 
   /// To be called before start(): the workers of the other nodes come by this interface.
@@ -84,6 +85,7 @@ class Attempt {
   World world_;
   std::string node_;
   std::string network_interface_;
+  WarmPool* warm_;
   std::chrono::steady_clock::time_point assigned_;
   std::unique_ptr<LogFollower> follower_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -81,6 +81,10 @@ struct JobSpec {
   Program program;
   std::string role = "default";
   bool virtual_local_rank = false;
+  /// --warm-workers; the program is run by Python then.
+  bool warm_workers = false;
+  /// Packages to import ahead beside PyTorch's.
+  std::vector<std::string> warm_imports;
   /// From the first signal to SIGKILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
   /// Signals that end the job in order; numbers.

@@ -64,9 +64,10 @@ Reaped reap(pid_t pid) {
 
 /// One call that a whole group cannot outrun by forking. Only for groups that hold nobody else: a
 /// session other than ours was made below us, so all that is in it is ours to kill.
-void kill_group_of(pid_t pid, std::set<pid_t>& groups_done) {
+void kill_group_of(pid_t pid, const std::set<pid_t>& spared_sessions,
+                   std::set<pid_t>& groups_done) {
   const auto stat = read_proc_stat(pid);
-  if (stat && stat->group > 1 && stat->session != ::getsid(0) &&
+  if (stat && stat->group > 1 && !spared_sessions.contains(stat->session) &&
       groups_done.insert(stat->group).second) {
     ::killpg(stat->group, SIGKILL);
   }
@@ -75,17 +76,31 @@ void kill_group_of(pid_t pid, std::set<pid_t>& groups_done) {
 /// From the top down, and each before its children are read: a process with SIGKILL pending can
 /// fork no more, so the list read afterwards is complete, and nobody restarts a child it saw die.
 /// SIGKILL stops all threads of a process at once; SIGSTOP first would only be slower.
-void kill_tree(pid_t top, bool by_group, ProcessTree& tree, std::set<pid_t>& groups_done) {
+void kill_tree(pid_t top, const std::set<pid_t>& spared_sessions, ProcessTree& tree,
+               std::set<pid_t>& groups_done) {
   std::vector<pid_t> line{top};
   for (std::size_t next = 0; next < line.size(); ++next) {
     const pid_t pid = line[next];
     ::kill(pid, SIGKILL);
-    if (by_group) {
-      kill_group_of(pid, groups_done);
-    }
+    kill_group_of(pid, spared_sessions, groups_done);
     const std::vector<pid_t> children = tree.children(pid);
     line.insert(line.end(), children.begin(), children.end());
   }
+}
+
+/// A session may span a kept process, its children and an orphan of theirs: only pids are safe in
+/// it. Our own holds whoever started us.
+std::set<pid_t> sessions_of(std::span<const pid_t> keep, ProcessTree& tree) {
+  std::set<pid_t> sessions{::getsid(0)};
+  std::vector<pid_t> line(keep.begin(), keep.end());
+  for (std::size_t next = 0; next < line.size(); ++next) {
+    if (const auto stat = read_proc_stat(line[next])) {
+      sessions.insert(stat->session);
+    }
+    const std::vector<pid_t> children = tree.children(line[next]);
+    line.insert(line.end(), children.begin(), children.end());
+  }
+  return sessions;
 }
 
 Error survivors_error(const std::vector<pid_t>& survivors) {
@@ -125,6 +140,7 @@ Result<int> kill_descendants(std::span<const pid_t> keep, std::chrono::milliseco
   int killed = 0;
   while (true) {
     ProcessTree tree(source);
+    const std::set<pid_t> spared_sessions = sessions_of(keep, tree);
     std::set<pid_t> groups_done;
     std::vector<pid_t> alive;
     bool found_any = false;
@@ -135,8 +151,7 @@ Result<int> kill_descendants(std::span<const pid_t> keep, std::chrono::milliseco
       found_any = true;
       const Reaped reaped = reap(child);
       if (reaped == Reaped::no) {
-        // A group may span a kept worker and an orphan of it: then only pids are safe.
-        kill_tree(child, keep.empty(), tree, groups_done);
+        kill_tree(child, spared_sessions, tree, groups_done);
         alive.push_back(child);
       }
       killed += reaped == Reaped::was_killed ? 1 : 0;

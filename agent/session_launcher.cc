@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "rendezvous/base/check.h"
+
 // Memory is shared with the child below, which runs on a stack that AddressSanitizer knows nothing
 // about: its marks would stay behind in the parent's shadow.
 #define DDPRUN_CHILD_SIDE __attribute__((no_sanitize("address", "undefined", "thread")))
@@ -30,6 +32,8 @@ struct Child {
   const SpawnRequest* request;
   char* const* argv;
   char* const* environment;
+  const int* descriptors;
+  int descriptor_count;
   pid_t parent;
   Step failed = Step::none;
   int error = 0;
@@ -39,6 +43,8 @@ struct Child {
 constexpr std::size_t kChildStackBytes = 64 * 1024;
 /// _exit code of a child that failed before its program ran; nobody sees it but us.
 constexpr int kChildFailed = 127;
+/// After the standard streams.
+constexpr int kFirstPassedOn = 3;
 
 DDPRUN_CHILD_SIDE int give_up(Child& child, Step step) {
   child.error = errno;
@@ -83,6 +89,23 @@ DDPRUN_CHILD_SIDE bool open_onto(const char* path, int target) {
   return fd >= 0 && ::dup2(fd, target) == target;
 }
 
+/// In two steps: a descriptor to pass on may have the number that another one gets.
+DDPRUN_CHILD_SIDE bool pass_on(const int* descriptors, int count) {
+  int aside[SpawnRequest::kDescriptorsMax];
+  for (int i = 0; i < count; ++i) {
+    aside[i] = ::fcntl(descriptors[i], F_DUPFD_CLOEXEC, kFirstPassedOn + count);
+    if (aside[i] < 0) {
+      return false;
+    }
+  }
+  for (int i = 0; i < count; ++i) {
+    if (::dup2(aside[i], kFirstPassedOn + i) < 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 DDPRUN_CHILD_SIDE int child_main(void* argument) {
   Child& child = *static_cast<Child*>(argument);
   const SpawnRequest& request = *child.request;
@@ -107,7 +130,8 @@ DDPRUN_CHILD_SIDE int child_main(void* argument) {
       return give_up(child, Step::err);
     }
   }
-  if (::syscall(SYS_close_range, 3U, ~0U, 0U) != 0) {
+  if (!pass_on(child.descriptors, child.descriptor_count) ||
+      ::syscall(SYS_close_range, kFirstPassedOn + child.descriptor_count, ~0U, 0U) != 0) {
     return give_up(child, Step::descriptors);
   }
   // Last, for with this a signal may end the child.
@@ -194,7 +218,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 Result<LaunchedProcess> launch_session(const SpawnRequest& request) {
   const std::vector<char*> argv = pointers_to(request.argv);
   const std::vector<char*> environment = pointers_to(request.environment);
-  Child child{&request, argv.data(), environment.data(), ::getpid()};
+  DDP_CHECK(request.descriptors.size() <= SpawnRequest::kDescriptorsMax, "few are passed on");
+  Child child{&request,
+              argv.data(),
+              environment.data(),
+              request.descriptors.data(),
+              static_cast<int>(request.descriptors.size()),
+              ::getpid()};
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(kChildStackBytes);
 
   // CLONE_VM | CLONE_VFORK, as posix_spawn does it: nothing is copied, however large the agent is,

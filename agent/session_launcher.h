@@ -19,8 +19,8 @@ struct LaunchedProcess {
 /// Returns once the program has been executed, or an Error when it could not be: then the child
 /// has been reaped already. The process leads its own session, dies by SIGKILL when the calling
 /// *thread* ends (PR_SET_PDEATHSIG follows the thread: call it from the agent's only thread), has
-/// every signal unblocked and at its default, and no descriptor but 0, 1 and 2; one that is closed
-/// here is /dev/null there. Needs Linux 5.9 (close_range).
+/// every signal unblocked and at its default, and no descriptor but 0, 1, 2 and the request's own;
+/// a standard stream that is closed here is /dev/null there. Needs Linux 5.9 (close_range).
 Result<LaunchedProcess> launch_session(const SpawnRequest& request);
 
 }  // namespace ddprun

@@ -127,6 +127,14 @@ bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& 
   return spec.local_world_size > 1 && to_map(inherited).count(env::kOmpNumThreads) == 0;
 }
 
+std::vector<std::string> worker_argv(const Program& program, int local_rank) {
+  std::vector<std::string> argv{program.path};
+  for (const std::string& argument : program.arguments) {
+    argv.push_back(substitute_local_rank(argument, local_rank));
+  }
+  return argv;
+}
+
 std::string substitute_local_rank(std::string_view argument, int local_rank) {
   return safe_substitute(argument, {{"local_rank", std::to_string(local_rank)}});
 }

@@ -38,6 +38,9 @@ bool workers_host_store(const std::vector<std::string>& inherited, const JobSpec
 /// Whether worker_environment sets OMP_NUM_THREADS by itself; the agent says so, once.
 bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec);
 
+/// argv of one worker: the program's path, and its arguments with the local rank put in.
+std::vector<std::string> worker_argv(const Program& program, int local_rank);
+
 /// ${local_rank} and $local_rank put in, $$ -> $, other names left alone (Python's
 /// string.Template.safe_substitute).
 std::string substitute_local_rank(std::string_view argument, int local_rank);

@@ -132,6 +132,10 @@ bool WorkerProcess::running() const {
   return impl_->running;
 }
 
+void WorkerProcess::tell_exit_to(std::function<void(ExitStatus)> on_exit) {
+  impl_->on_exit = std::move(on_exit);
+}
+
 void WorkerProcess::signal(int number) {
   if (!impl_->running || !is_unreaped(pid())) {
     return;

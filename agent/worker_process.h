@@ -25,6 +25,8 @@ struct SpawnRequest {
   std::vector<std::string> environment;  ///< the whole environment, "NAME=value"
   std::string stdout_path;               ///< created or appended by the child; empty: inherited
   std::string stderr_path;               ///< the same; may equal stdout_path
+  std::vector<int> descriptors{};        ///< of ours, 3, 4, ... there; at most kDescriptorsMax
+  static constexpr std::size_t kDescriptorsMax = 4;
 };
 
 class WorkerProcess {
@@ -45,6 +47,8 @@ class WorkerProcess {
   /// To the whole process group; nothing happens to a reaped process or its reused pid. A group
   /// that is stopped is continued after a signal that asks it to end (TERM, INT, HUP, QUIT).
   void signal(int number);
+  /// Another listener from now on, for a process that still runs as far as this object knows.
+  void tell_exit_to(std::function<void(ExitStatus)> on_exit);
 
  private:
   struct Impl;

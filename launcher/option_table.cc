@@ -125,6 +125,18 @@ constexpr OptionRow kRows[] = {
      .has_variable = false,
      .ours = true,
      .help = "With --legacy-launch: leave --local-rank out; LOCAL_RANK is always there."},
+    {.name = "warm-workers",
+     .field = &O::warm_workers,
+     .group = G::program,
+     .ours = true,
+     .help = "Keep one spare Python process per worker that has imported PyTorch, for a restart "
+             "to go on with at once; costs the memory of one more import per worker."},
+    {.name = "warm-imports",
+     .field = &O::warm_imports,
+     .value_name = "NAME,...",
+     .group = G::program,
+     .ours = true,
+     .help = "Packages that a warm worker imports beside torch and numpy."},
 
     {.name = "log-dir",
      .field = &O::log_dir,

@@ -48,6 +48,8 @@ struct Options {
   bool virtual_local_rank = false;
   bool legacy_launch = false;
   bool use_env = false;
+  bool warm_workers = false;
+  std::string warm_imports;
 
   // Output.
   std::string log_dir;

@@ -17,6 +17,13 @@ std::string quoted(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
 
+/// Of a top-level package.
+bool is_module_name(std::string_view name) {
+  const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c > 0x7f; };
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(), in_name);
+}
+
 /// The options one theme after the other; each step fills its part of the launch.
 class Resolver {
  public:
@@ -281,6 +288,35 @@ class Resolver {
       return program.error();
     }
     job_.program = *std::move(program);
+    return warm_workers(request.kind);
+  }
+
+  Result<void> warm_workers(ProgramKind kind) {
+    if (!options_.warm_workers) {
+      return options_.warm_imports.empty()
+                 ? Result<void>()
+                 : Error{"there is no warm worker to import anything", at("warm-imports"),
+                         "add --warm-workers, or leave it out"};
+    }
+    if (kind == ProgramKind::executable) {
+      return Error{quoted(options_.program.front()) +
+                       " is not run by Python, and only Python has imports to do ahead",
+                   at("warm-workers"), "leave it out, or name a script (.py) or a module (-m)"};
+    }
+    for (const std::string& name : split_commas(options_.warm_imports)) {
+      if (!is_module_name(name)) {
+        return Error{quoted(name) + " is not the name of a package", at("warm-imports"),
+                     "write names as in Python's import, with commas between: torchvision,pandas"};
+      }
+      job_.warm_imports.push_back(name);
+    }
+    if (job_.max_restarts == 0 && job_.max_nodes == 1) {
+      launch_.notices.push_back({LogLevel::warning, at("warm-workers") +
+                                                        " has no effect: without --max-restarts "
+                                                        "this job has no second attempt"});
+      return {};
+    }
+    job_.warm_workers = true;
     return {};
   }
 

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "agent/orphans.h"
+#include "rendezvous/base/fd.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -162,6 +163,20 @@ TEST_CASE("nothing but the three standard streams reaches a worker", "[agent]") 
   CHECK(run(request)->success());
   // 3 is the directory that ls is reading.
   CHECK(content(dir / "out") == "0\n1\n2\n3\n");
+}
+
+TEST_CASE("descriptors that are passed on become 3, 4 and so on, and no other is left", "[agent]") {
+  const WorkDir dir;
+  write_file(dir / "a", "first\n", 0644);
+  write_file(dir / "b", "second\n", 0644);
+  // In our process the two may well have the other's number: 4 becomes 3, and 3 becomes 4.
+  Fd low(::open((dir / "b").c_str(), O_RDONLY | O_CLOEXEC));
+  Fd high(::open((dir / "a").c_str(), O_RDONLY | O_CLOEXEC));
+  SpawnRequest request = shell("cat <&3; cat <&4; ls /proc/$$/fd | tr '\\n' ' '");
+  request.stdout_path = dir / "out";
+  request.descriptors = {high.get(), low.get()};
+  REQUIRE(run(request)->success());
+  CHECK(content(dir / "out").starts_with("first\nsecond\n0 1 2 3 4 "));
 }
 
 TEST_CASE("a standard stream that the agent has not is /dev/null to the worker", "[agent]") {

@@ -267,3 +267,34 @@ TEST_CASE("file timers are wanted by their variable alone") {
             .job.timer_file == "/tmp/t");
   CHECK_FALSE(good("p", {{"TORCHELASTIC_ENABLE_FILE_TIMER", "0"}}).job.timer_file);
 }
+
+TEST_CASE("warm workers are for Python programs that may start again", "[launcher]") {
+  CHECK_FALSE(good("--max-restarts 1 p.py").job.warm_workers);
+  CHECK(good("--max-restarts 1 --warm-workers p.py").job.warm_workers);
+  CHECK(good("--max-restarts 1 --warm-workers -m p").job.warm_workers);
+  CHECK(good("--nnodes 1:2 --rdzv-endpoint h --warm-workers p.py").job.warm_workers);
+  CHECK(good("--max-restarts 1 p.py", {{"PET_WARM_WORKERS", "1"}}).job.warm_workers);
+
+  const Launch in_vain = good("--warm-workers p.py");
+  CHECK_FALSE(in_vain.job.warm_workers);
+  REQUIRE_FALSE(in_vain.notices.empty());
+  CHECK(in_vain.notices.back().text.find("no second attempt") != std::string::npos);
+
+  const Error native = bad("--max-restarts 1 --warm-workers train");
+  CHECK(native.where == "--warm-workers");
+  CHECK(native.what.find("'train' is not run by Python") != std::string::npos);
+  CHECK(bad("--max-restarts 1 --no-python --warm-workers p.py").where == "--warm-workers");
+}
+
+TEST_CASE("what a warm worker imports beside PyTorch is a list of packages", "[launcher]") {
+  const std::string warm = "--max-restarts 1 --warm-workers --warm-imports ";
+  CHECK(good(warm + "torchvision,pandas p.py").job.warm_imports ==
+        std::vector<std::string>{"torchvision", "pandas"});
+  CHECK(good("--max-restarts 1 --warm-workers p.py").job.warm_imports.empty());
+  for (const char* name : {"a.b", "3d", "a-b", "/x"}) {
+    const Error error = bad(warm + name + " p.py");
+    CHECK(error.where == "--warm-imports");
+    CHECK(error.what.find("is not the name of a package") != std::string::npos);
+  }
+  CHECK(bad("--warm-imports pandas p.py").what == "there is no warm worker to import anything");
+}

@@ -1,0 +1,188 @@
+"""What scripts/bench measures of Python workers: how soon the first line of a program runs, and how
+soon PyTorch trains again after a worker's death. The interpreter is the one of .venv, whoever
+launches. Every wait has a bound; whatever is started is ended."""
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+FIRST_LINE = "import os, time; os.write(1, b'%d' % time.monotonic_ns())\n"
+
+# DistributedDataParallel over gloo; each rank notes the end of the first step of every attempt:
+#   <CLOCK_MONOTONIC in ns> <rank> <pid>
+TRAIN = """
+import os, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Sequential(
+    torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(10**6):
+    optimizer.zero_grad()
+    model(torch.randn(8, 64)).pow(2).mean().backward()
+    optimizer.step()
+    if step == 0:
+        line = b"%d %d %d\\n" % (time.monotonic_ns(), dist.get_rank(), os.getpid())
+        with open(os.environ["DDPRUN_BENCH_STAMPS"], "ab", buffering=0) as file:
+            file.write(line)
+    time.sleep(0.02)
+"""
+# What the program above imports, directly and by its first DistributedDataParallel.
+IMPORTS = "import time, torch, torch._dynamo; print(time.monotonic_ns())"
+WORKERS = 2
+# Torchrun's workers share one store in all attempts unless told otherwise, and may find the
+# addresses of the dead in it: then a restart over gloo does not come to an end.
+FRESH_STORE = ["/usr/bin/env", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"]
+
+
+def environment(python, **more):
+    return dict(os.environ, PYTHON_EXEC=str(python), LOGLEVEL="INFO", **more)
+
+
+def seconds_to_output(command, env):
+    """From the start of `command` to the moment its worker wrote down first of all."""
+    begin = time.monotonic_ns()
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=True, timeout=60)
+    return (int(done.stdout) - begin) / 1e9
+
+
+def first_line(launchers, python, runs):
+    """Medians: of each launcher, and of the interpreter without any, all by turns."""
+    with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
+        script = pathlib.Path(folder, "first.py")
+        script.write_text(FIRST_LINE)
+        commands = {"python": [str(python), "-u", str(script)]}
+        for name, command in launchers.items():
+            commands[name] = command + ["--standalone", "--nproc-per-node", "1", str(script)]
+        times = {name: [] for name in commands}
+        rounds = min(runs.get(name, max(runs.values())) for name in commands)
+        for _ in range(rounds + 1):
+            for name, command in commands.items():
+                for _ in range(runs.get(name, max(runs.values())) // rounds):
+                    times[name].append(seconds_to_output(command, environment(python)))
+        # The first round warmed the caches.
+        return {name: statistics.median(found[len(found) // (rounds + 1):])
+                for name, found in times.items()}
+
+
+class Training:
+    """A job of WORKERS ranks of TRAIN on one node."""
+
+    def __init__(self, command, python):
+        self._folder = tempfile.TemporaryDirectory(prefix="ddprun-bench-")
+        folder = pathlib.Path(self._folder.name)
+        script = folder / "train.py"
+        script.write_text(TRAIN)
+        self._stamps, self._log = folder / "stamps", folder / "log"
+        self._stamps.touch()
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                command + [str(script)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=environment(python, DDPRUN_BENCH_STAMPS=str(self._stamps)))
+
+    def wait(self, condition, what, seconds=120):
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise RuntimeError(f"no {what}; the launcher said: {self._log.read_text()[-2000:]}")
+            time.sleep(0.005)
+        return value
+
+    def stamps(self, count):
+        """The lines of the last attempt, once `count` have been written since the job began."""
+        def written():
+            lines = self._stamps.read_text().splitlines()
+            return len(lines) >= count and lines[-WORKERS:]
+        return [tuple(map(int, line.split())) for line in self.wait(written, f"{count} first steps")]
+
+    def warm(self, count):
+        """Until so many warm workers became ready, since the job began."""
+        self.wait(lambda: len(re.findall("warm worker is ready", self._log.read_text())) >= count,
+                  f"{count} warm workers")
+
+    def end(self):
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(40)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._folder.cleanup()
+
+
+def restart(command, python, kills, warm=False):
+    """Seconds, for each kill, from SIGKILL of a rank (they take turns) to the moment when every rank
+    has completed the first step of the next attempt."""
+    options = ["--standalone", "--nproc-per-node", str(WORKERS), "--max-restarts", str(kills)]
+    job = Training(command + options + (["--warm-workers"] if warm else []), python)
+    times = []
+    with contextlib.closing(contextlib.ExitStack()) as stack:
+        stack.callback(job.end)
+        stamps = job.stamps(WORKERS)
+        for kill in range(kills):
+            if warm:
+                job.warm(WORKERS * (kill + 1))
+            time.sleep(0.3)  # it trains, and nothing else goes on
+            begin = time.monotonic_ns()
+            os.kill({rank: pid for _, rank, pid in stamps}[kill % WORKERS], signal.SIGKILL)
+            stamps = job.stamps(WORKERS * (kill + 2))
+            times.append((max(ns for ns, _, _ in stamps) - begin) / 1e9)
+    return times
+
+
+def imports(python):
+    """Seconds for what TRAIN imports, in WORKERS processes side by side."""
+    begin = time.monotonic_ns()
+    processes = [subprocess.Popen([str(python), "-c", IMPORTS], stdout=subprocess.PIPE,
+                                  env=dict(os.environ, OMP_NUM_THREADS="1"))
+                 for _ in range(WORKERS)]
+    return (max(int(process.communicate(timeout=120)[0]) for process in processes) - begin) / 1e9
+
+
+def restarts(launchers, python, quick):
+    """Medians by launcher, of ddprun with warm workers ("warm") and of the imports alone; all of
+    them by turns."""
+    jobs = {name: (FRESH_STORE + command if name == "torchrun" else command, False)
+            for name, command in launchers.items()}
+    if "ddprun" in launchers:
+        jobs["warm"] = (launchers["ddprun"], True)
+    times = {name: [] for name in [*jobs, "imports"]}
+    for _ in range(1 if quick else 3):
+        for name, (command, warm) in jobs.items():
+            times[name] += restart(command, python, 1 if quick else 3, warm)
+            times["imports"].append(imports(python))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def measure(launchers, python, quick):
+    """All figures of this file; None without a Python that has PyTorch."""
+    if not list(python.parent.parent.glob("lib/python*/site-packages/torch/version.py")):
+        return None
+    return {"first_line_s": first_line(launchers, python, {"ddprun": 4 if quick else 60,
+                                                           "torchrun": 2 if quick else 10}),
+            "restart_s": restarts(launchers, python, quick)}
+
+
+def rows(found):
+    """(what, {launcher: seconds}) for scripts/bench's table."""
+    first, again = dict(found["first_line_s"]), dict(found["restart_s"])
+    python, warm = first.pop("python"), again.pop("warm", None)
+    import_s = again.pop("imports")
+    told = [("start of a job to the first line of its Python worker", first),
+            (f"the same without Python's own start ({python * 1e3:.0f} ms)",
+             {name: value - python for name, value in first.items()}),
+            ("SIGKILL of a PyTorch worker to the next completed step "
+             f"(imports: {import_s * 1e3:,.0f} ms)", again)]
+    if warm is not None:
+        told.append(("the same with `--warm-workers`", dict(again, ddprun=warm)))
+    return told
