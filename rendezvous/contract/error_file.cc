@@ -17,17 +17,19 @@ Error unreadable(const std::string& why) {
   return Error{"the error file is not readable (" + why + ")", {}, {}};
 }
 
+/// The year 2255: in nanoseconds, as clocks count, an int64 still holds it.
+constexpr std::int64_t kSecondsMax = 9'000'000'000;
+
 /// Torchrun writes whole seconds, as a string; accept a number and a fraction as well. What is no
 /// time of this age of the world is none at all: it must not overflow, nor order the records.
 std::chrono::sys_time<microseconds> parse_time(const json& value) {
-  constexpr double kSecondsMax = 1e10;  // the year 2286
   double seconds = 0;
   if (value.is_number()) {
     seconds = value.get<double>();
   } else if (value.is_string()) {
     seconds = std::strtod(value.get_ref<const std::string&>().c_str(), nullptr);
   }
-  if (!(seconds >= 0 && seconds <= kSecondsMax)) {
+  if (!(seconds >= 0 && seconds <= static_cast<double>(kSecondsMax))) {
     seconds = 0;
   }
   return std::chrono::sys_time<microseconds>(
@@ -84,7 +86,10 @@ Result<ErrorRecord> parse_error_record(std::string_view text) {
       record.peer_lost = lost->get<bool>();
     }
     if (const auto time = ours->find("time_us"); time != ours->end() && time->is_number_integer()) {
-      record.time = std::chrono::sys_time<microseconds>(microseconds(time->get<std::int64_t>()));
+      const auto told = time->get<std::int64_t>();
+      if (told >= 0 && told <= kSecondsMax * 1'000'000) {
+        record.time = std::chrono::sys_time<microseconds>(microseconds(told));
+      }
     }
   }
   return record;

@@ -85,8 +85,13 @@ TEST_CASE("Fields of other types than expected are passed over") {
 }
 
 TEST_CASE("A time beyond all sense is none") {
-  for (const std::string time : {"1e300", "-1e300", "-5", "\"nan\"", "\"inf\"", "null", "[]"}) {
+  for (const std::string time :
+       {"1e300", "-1e300", "-5", "\"nan\"", "\"inf\"", "null", "[]", "9393999999"}) {
     CHECK(parse(R"({"message": "m", "timestamp": )" + time + "}").time == at(0us));
+  }
+  for (const std::string us : {"9393999999000000", "-1"}) {
+    CHECK(parse(R"({"message": {"message": "m", "ddprun": {"time_us": )" + us + "}}}").time ==
+          at(0us));
   }
 }
 
