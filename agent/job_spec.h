@@ -54,6 +54,7 @@ struct Program {
   std::string path;
   std::vector<std::string> arguments;
   std::string display_name;  ///< as the user wrote it; title of the failure report
+  std::string argv0 = {};    ///< the program's own name for itself; empty: its path
 };
 
 struct JobSpec {

@@ -128,7 +128,7 @@ bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& 
 }
 
 std::vector<std::string> worker_argv(const Program& program, int local_rank) {
-  std::vector<std::string> argv{program.path};
+  std::vector<std::string> argv{program.argv0.empty() ? program.path : program.argv0};
   for (const std::string& argument : program.arguments) {
     argv.push_back(substitute_local_rank(argument, local_rank));
   }

@@ -168,6 +168,7 @@ Result<Program> find_program(const ProgramRequest& request) {
       return path.error();
     }
     program.path = *std::move(path);
+    program.argv0 = request.name;  // as a shell has it: programs look at it (busybox, wrappers)
   } else {
     if (request.kind == ProgramKind::python_script &&
         is_missing(absolute(request.name, request.current_dir))) {

@@ -1,0 +1,24 @@
+"""Differences on purpose that show up in many scenarios, each a rule with the id of its entry in
+differences.md: it takes the difference out of what was seen, and says that it did."""
+import ipaddress
+
+import observe
+
+
+def is_numeric(text):
+    try:
+        ipaddress.ip_address(text)
+        return True
+    except ValueError:
+        return False
+
+
+def apply(theirs, ours, used):
+    for worker, mine in ours["env"].items():
+        if mine.pop("DDPRUN_PROGRESS_CHANNEL", None):
+            used.add("PROGRESS-CHANNEL")
+        other = theirs["env"].get(worker, {})
+        host, number = other.get("MASTER_ADDR"), mine.get("MASTER_ADDR")
+        if host != number and host in observe.host_names() and is_numeric(number or ""):
+            other["MASTER_ADDR"] = mine["MASTER_ADDR"] = "THIS-HOST"
+            used.add("NUMERIC-MASTER")
