@@ -1,5 +1,6 @@
 """Differences on purpose that show up in many scenarios, each a rule with the id of its entry in
 differences.md: it takes the difference out of what was seen, and says that it did."""
+import ast
 import ipaddress
 
 import observe
@@ -14,6 +15,11 @@ def is_numeric(text):
 
 
 def apply(theirs, ours, used):
+    for aspect in ("env", "tree", "logs"):
+        text = repr(ours[aspect])
+        if "ddprun_RANDOM" in text:
+            ours[aspect] = ast.literal_eval(text.replace("ddprun_RANDOM", "torchelastic_RANDOM"))
+            used.add("LOG-DIR-NAME")
     for worker, mine in ours["env"].items():
         if mine.pop("DDPRUN_PROGRESS_CHANNEL", None):
             used.add("PROGRESS-CHANNEL")

@@ -46,8 +46,7 @@ def table():
              "--duplicate-stderr-filters": "no"}
     for option, value in alone.items():
         for i, words in enumerate(both_spellings(option, value)):
-            add(f"option {words}", f"--standalone {words} --log-dir LOGS", "say yes",
-                differs={"err": "OMP-MESSAGE"} if False else {})
+            add(f"option {words}", f"--standalone {words} --log-dir LOGS", "say yes")
     for words in both_spellings("--virtual-local-rank"):
         add(f"flag {words}", f"--standalone {words}", env={"CUDA_VISIBLE_DEVICES": "4,5"})
     for letters in ("-r 3", "-t 3", "-r3", "-t 0:1", "-r 0:1,1:2 --nproc-per-node 2",
@@ -89,8 +88,7 @@ def table():
     # Rendezvous.
     add("one node and no rendezvous", "--nnodes 1:1")
     add("static with a port of its own", "--master-port PORT")
-    add("c10d on this machine", "--rdzv-backend c10d --rdzv-endpoint localhost:PORT --rdzv-id a",
-        differs={"env": "NUMERIC-MASTER"})
+    add("c10d on this machine", "--rdzv-backend c10d --rdzv-endpoint localhost:PORT --rdzv-id a")
     add("static, two nodes", "--nnodes 2 --master-addr 127.0.0.1 --master-port PORT",
         nodes=["--node-rank 0", "--node-rank 1"])
     add("static, two nodes of two and one", "--nnodes 2 --master-addr 127.0.0.1 --master-port PORT",
@@ -115,13 +113,17 @@ def table():
     add("restarts that are spent", "--standalone --max-restarts 1 --log-dir LOGS -r 3", "exit 6")
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"):
         add(f"{name} to the agent", "--standalone --nproc-per-node 2", "hold", signal=name)
-    add("a missing script", "--standalone", program=["nowhere.py"], refused=True)
+    add("a missing script", "--standalone", program=["nowhere.py"], refused=True,
+        differs={"summary": "MISSING-SCRIPT"})
     add("a missing program", "--standalone --no-python", program=["nowhere"], refused=True)
     add("an agent's error file of a plain failure", "--standalone", "exit 3",
-        env={"TORCHELASTIC_ERROR_FILE": "ERROR"})
+        env={"TORCHELASTIC_ERROR_FILE": "ERROR"}, differs={"error_file": "AGENT-ERROR-FILE"})
     for what in ("raise", "nested", "exit0", "exit3"):
         add(f"a recorded {what}", "--standalone --log-dir LOGS", program=["RECORD", what],
-            env={"TORCHELASTIC_ERROR_FILE": "ERROR"})
+            env={"TORCHELASTIC_ERROR_FILE": "ERROR"},
+            differs={"error_file": "AGENT-ERROR-FILE"} if what == "exit3" else {})
+    add("a program that is no Python file", "--standalone", program=["/bin/true"],
+        differs={"exit": "PROGRAM-KIND", "summary": "PROGRAM-KIND"})
 
     # Output.
     add("tee of all", "--standalone --nproc-per-node 2 -t 3 --log-dir LOGS", "say hello")
