@@ -242,7 +242,7 @@ TEST_CASE("plain values reach the job spec", "[launcher]") {
   CHECK(job.program.display_name == "p");
 }
 
-TEST_CASE("--legacy-launch asks for the local rank among the arguments, --use-env does not") {
+TEST_CASE("Option --legacy-launch asks for the local rank among the arguments, --use-env does not") {
   Machine machine;
   const auto requested = [&machine](const std::string& line) {
     const auto parsed = parse(line);
