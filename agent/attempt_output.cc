@@ -45,7 +45,7 @@ Terminals own_terminals() {
 
 /// Without folding: a teed stream through its filter alone.
 OutputSink filtered_sink(LogFilter line_filter, Console& console,
-                         std::shared_ptr<FilteredFile> file) {
+                         const std::shared_ptr<FilteredFile>& file) {
   auto filter = std::make_shared<LogFilter>(std::move(line_filter));
   OutputSink sink;
   sink.console = &console;
@@ -190,7 +190,7 @@ Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& pa
   }
   if (!folds()) {
     return follower_->follow(path, filtered_sink(LogFilter(prefix_of({local_rank}), filters),
-                                                 console_of(form), std::move(filtered)));
+                                                 console_of(form), filtered));
   }
   return follower_->follow(
       path, folded(form).sink(local_rank, prefix_of({local_rank}), filters,
