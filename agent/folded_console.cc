@@ -16,9 +16,10 @@ struct FoldedConsole::Impl : std::enable_shared_from_this<Impl> {
   Impl(boost::asio::io_context& io, Console& target, StreamFold streams)
       : console(target), fold(std::move(streams)), timer(io) {}
 
-  void show(const std::string& shown) {
+  void show() {
     if (!shown.empty()) {
       console.write(shown);
+      shown.clear();
     }
     arm();
   }
@@ -36,20 +37,19 @@ struct FoldedConsole::Impl : std::enable_shared_from_this<Impl> {
         return;
       }
       self->armed_for.reset();
-      std::string shown;
-      self->fold.tick(Clock::now(), shown);
-      self->show(shown);
+      self->fold.tick(Clock::now(), self->shown);
+      self->show();
     });
   }
 
   void flush() {
-    std::string shown;
     fold.flush(Clock::now(), shown);
-    show(shown);
+    show();
   }
 
   Console& console;
   StreamFold fold;
+  std::string shown;  // on its way to the console; kept, so that a flood allocates nothing
   boost::asio::steady_timer timer;
   std::optional<Clock::time_point> armed_for;
   bool closed = false;
@@ -71,10 +71,9 @@ OutputSink FoldedConsole::sink(int stream, std::string prefix, std::vector<std::
     if (impl->closed) {
       return;
     }
-    std::string shown;
     std::string matching;
-    put(impl->fold, shown, matching);
-    impl->show(shown);
+    put(impl->fold, impl->shown, matching);
+    impl->show();
     if (filtered && !matching.empty()) {
       filtered(matching);
     }

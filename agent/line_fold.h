@@ -68,6 +68,10 @@ class LineFold {
   /// Everything that waits.
   void flush(std::string& shown);
 
+  /// This member writes more than anybody reads (kBurstBytesMax): nothing of it waits.
+  [[nodiscard]] bool flooding(int member) const {
+    return members_.at(static_cast<std::size_t>(member)).flooding;
+  }
   /// At most one member is there: it waits for nobody.
   [[nodiscard]] bool alone() const { return joined_ <= 1; }
 

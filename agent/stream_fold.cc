@@ -24,6 +24,9 @@ LogFilter::OnPiece StreamFold::adder(int stream, Time now, std::string& shown) {
 void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string& shown,
                       std::string& filtered) {
   Stream& from = streams_.at(static_cast<std::size_t>(stream));
+  if (unfinished_ == Unfinished::passed && fold_.flooding(stream)) {
+    bytes = pass_whole_lines(stream, bytes, now, shown);
+  }
   const bool had_unfinished = !from.filter.unfinished().empty() && bytes.find('\n') == bytes.npos;
   from.filter.feed(bytes, adder(stream, now, shown), filtered);
   if (from.filter.unfinished().empty()) {
@@ -39,6 +42,19 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
   } else if (!had_unfinished) {
     from.unfinished_until = now + LineFold::kWait;
   }
+}
+
+/// A flood without prefixes need not be cut into its lines. What is left to be fed.
+std::string_view StreamFold::pass_whole_lines(int stream, std::string_view bytes, Time now,
+                                              std::string& shown) {
+  const auto size = bytes.rfind('\n') + 1;
+  if (size > 0) {
+    release(stream, now, shown);
+    fold_.add(stream, {bytes.substr(0, size), false, true}, now, shown);
+    std::string no_filters;
+    streams_[static_cast<std::size_t>(stream)].filter.finish(adder(stream, now, shown), no_filters);
+  }
+  return bytes.substr(size);
 }
 
 void StreamFold::release(int stream, Time now, std::string& shown) {

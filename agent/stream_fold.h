@@ -47,6 +47,8 @@ class StreamFold {
   };
   LogFilter::OnPiece adder(int stream, Time now, std::string& shown);
   void release(int stream, Time now, std::string& shown);
+  std::string_view pass_whole_lines(int stream, std::string_view bytes, Time now,
+                                    std::string& shown);
 
   Unfinished unfinished_;
   LineFold fold_;

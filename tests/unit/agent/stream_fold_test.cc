@@ -144,6 +144,27 @@ TEST_CASE("a flush leaves nothing behind", "[agent][fold]") {
   CHECK_FALSE(bench.fold.deadline());
 }
 
+TEST_CASE("a flood comes out byte for byte, whatever it is made of", "[agent][fold]") {
+  std::mt19937 random(11);
+  for (const Unfinished unfinished : {Unfinished::passed, Unfinished::kept}) {
+    Bench bench(2, unfinished);
+    bench.join(2);
+    std::string written;
+    while (written.size() < 8 * LineFold::kBurstBytesMax) {
+      std::string piece;
+      for (auto size = random() % 20'000; piece.size() < size;) {
+        piece += std::string(random() % 200, 'x') + "\n\r\0y"[random() % 4];
+      }
+      bench.feed(0, piece);
+      written += piece;
+      bench.pass(1ms);
+    }
+    CHECK(written.size() - bench.shown.size() < LogFilter::kLineBytesMax);
+    bench.fold.flush(bench.now, bench.shown);
+    CHECK((bench.shown == written));
+  }
+}
+
 TEST_CASE("any bytes in any pieces come out, each worker's in order", "[agent][fold]") {
   // Each worker has letters of its own, so its share can be told apart; only '=' lines are common.
   for (unsigned seed = 0; seed < 300; ++seed) {
