@@ -139,8 +139,13 @@ Result<void> AttemptOutput::relay(int local_rank, const WorkerLogs& logs, SpawnR
 /// Null where the system has no terminals to give: the worker then writes to the real one, as it
 /// would have without us.
 std::unique_ptr<StderrRelay> AttemptOutput::relay_terminal(int local_rank, Form form, int like) {
-  auto made = StderrRelay::create_terminal(io_, sink_for(local_rank, form), like);
+  OutputSink sink = sink_for(local_rank, form);
+  const auto at_end = sink.at_end;
+  auto made = StderrRelay::create_terminal(io_, std::move(sink), like);
   if (!made) {
+    if (at_end) {
+      at_end();  // nobody waits for lines that do not come this way
+    }
     return nullptr;
   }
   if (!window_changes_) {

@@ -102,7 +102,7 @@ TEST_CASE("I-24: what eight workers write to stderr is shown once, with their ra
   }
 }
 
-TEST_CASE("--no-fold and PET_NO_FOLD show every worker's line") {
+TEST_CASE("folding is off with --no-fold and with PET_NO_FOLD") {
   InStep by_option({"--no-fold"}, 4, kSameThenMine);
   CHECK(by_option.run() == 0);
   CHECK(count_of(by_option.job().err(), "same\n") == 4);
