@@ -1,9 +1,5 @@
 #include "agent/attempt.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <optional>
@@ -13,29 +9,12 @@
 #include "agent/process_tree.h"
 #include "agent/worker_environment.h"
 #include "rendezvous/base/check.h"
-#include "rendezvous/base/fd.h"
 
 namespace ddprun {
-namespace {
-
-/// Where the lines that match a filter go; several streams of a node append to one file.
-struct FilteredFile {
-  Fd fd;
-  void append(const std::string& text) const {
-    if (fd && !text.empty()) {
-      // O_APPEND keeps the pieces whole; a full disk must not end the job: the line is in the
-      // worker's own file too.
-      [[maybe_unused]] const ssize_t written = ::write(fd.get(), text.data(), text.size());
-    }
-  }
-};
-
-}  // namespace
 
 struct Attempt::Worker {
   int local_rank = 0;
   WorkerLogs logs;
-  std::unique_ptr<StderrRelay> relay;
   std::optional<ProgressChannel> progress;
   std::unique_ptr<WorkerProcess> process;
   std::string known_reason;
@@ -49,8 +28,8 @@ Attempt::Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayo
     : io_(io),
       spec_(spec),
       layout_(layout),
-      consoles_(consoles),
       world_(std::move(world)),
+      output_(io, spec, layout, consoles, world_),
       node_(std::move(node)),
       warm_(warm),
       assigned_(std::chrono::steady_clock::now()) {}
@@ -60,6 +39,9 @@ Attempt::~Attempt() = default;
 Result<void> Attempt::start(const OnExit& on_exit) {
   if (auto made = layout_.make_attempt(world_.attempt, spec_.local_world_size); !made) {
     return made;
+  }
+  if (auto begun = output_.begin(); !begun) {
+    return begun;
   }
   const auto inherited = own_environment();
   for (int local_rank = 0; local_rank < spec_.local_world_size; ++local_rank) {
@@ -77,9 +59,6 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   Worker& worker = *workers_.back();
   worker.local_rank = local_rank;
   worker.logs = layout_.worker(spec_.logs, world_.attempt, local_rank);
-  if (auto prepared = prepare_logs(worker, worker.logs); !prepared) {
-    return prepared;
-  }
   auto channel = ProgressChannel::create();
   if (!channel) {
     return channel.error();
@@ -96,8 +75,9 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
     return environment.error();
   }
   request.environment = std::move(*environment);
-  request.stdout_path = worker.logs.stdout_path;
-  request.stderr_path = worker.relay ? worker.relay->path() : worker.logs.stderr_path;
+  if (auto prepared = output_.prepare(local_rank, worker.logs, request); !prepared) {
+    return prepared;
+  }
   const auto ended = [&worker, on_exit](ExitStatus exit) {
     worker.ended = std::chrono::steady_clock::now();
     worker.exit = exit;
@@ -115,79 +95,8 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
     }
     worker.process = std::move(*process);
   }
-  if (worker.relay) {
-    worker.relay->close_write_end();
-  }
+  output_.spawned(local_rank);
   return {};
-}
-
-Result<void> Attempt::prepare_logs(Worker& worker, const WorkerLogs& logs) {
-  if (logs.echo_stdout) {
-    if (auto followed = follow(logs.stdout_path, layout_.filtered_stdout(world_.attempt),
-                               spec_.logs.stdout_filters, consoles_.out, worker.local_rank);
-        !followed) {
-      return followed;
-    }
-  }
-  if (logs.echo_stderr) {
-    if (auto followed = follow(logs.stderr_path, layout_.filtered_stderr(world_.attempt),
-                               spec_.logs.stderr_filters, consoles_.err, worker.local_rank);
-        !followed) {
-      return followed;
-    }
-  }
-  // On a terminal the worker keeps it (progress bars look at it), and the person has its last lines
-  // before them anyway.
-  const bool hidden = logs.stderr_path == "/dev/null";
-  if (hidden || (logs.stderr_path.empty() && ::isatty(STDERR_FILENO) == 0)) {
-    auto relay = hidden ? StderrRelay::create_hidden(io_) : StderrRelay::create(io_, consoles_.err);
-    if (!relay) {
-      return relay.error();
-    }
-    worker.relay = std::move(*relay);
-  }
-  return {};
-}
-
-Result<void> Attempt::follow(const std::string& path, const std::string& filtered_path,
-                             const std::vector<std::string>& filters, Console& console,
-                             int local_rank) {
-  if (!follower_) {
-    auto follower = LogFollower::create(io_);
-    if (!follower) {
-      return follower.error();
-    }
-    follower_ = std::move(*follower);
-  }
-  auto filtered = std::make_shared<FilteredFile>();
-  if (!filters.empty()) {
-    filtered->fd.reset(
-        ::open(filtered_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    if (!filtered->fd) {
-      return errno_error(errno, "cannot open the log of filtered lines", filtered_path);
-    }
-  }
-  const std::string* prefix_template =
-      spec_.logs.line_prefix_template ? &*spec_.logs.line_prefix_template : nullptr;
-  auto filter = std::make_shared<LogFilter>(
-      line_prefix(prefix_template, spec_.role, world_.base_rank + local_rank, local_rank), filters);
-  LogFollower::Sink sink;
-  sink.console = &console;
-  sink.take = [filter, filtered, &console](std::string_view bytes) {
-    std::string shown;
-    std::string matching;
-    filter->feed(bytes, shown, matching);
-    console.write(shown);
-    filtered->append(matching);
-  };
-  sink.at_end = [filter, filtered, &console] {
-    std::string shown;
-    std::string matching;
-    filter->finish(shown, matching);
-    console.write(shown);
-    filtered->append(matching);
-  };
-  return follower_->follow(path, std::move(sink));
 }
 
 void Attempt::signal_all(int number) {
@@ -215,11 +124,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
     end.error_file_path = worker.logs.error_file;
     end.error_file_bytes = read_bounded(worker.logs.error_file, kErrorFileReadMax);
   }
-  if (worker.relay) {
-    end.stderr_tail = worker.relay->tail();
-  } else if (!worker.logs.stderr_path.empty()) {
-    end.stderr_tail = read_tail(worker.logs.stderr_path, kStderrTailBytesMax);
-  }
+  end.stderr_tail = output_.stderr_tail(local_rank);
   FailureRecord record = make_failure_record(std::move(end));
   if (record.peer_lost && !after_stop) {
     if (const std::string early = finished_before(local_rank); !early.empty()) {
@@ -304,11 +209,7 @@ TrainingProgress Attempt::progress() const {
 }
 
 void Attempt::finish_logs(std::function<void()> done) {
-  if (follower_) {
-    follower_->finish(std::move(done));
-  } else {
-    done();
-  }
+  output_.finish(std::move(done));
 }
 
 }  // namespace ddprun

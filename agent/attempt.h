@@ -10,12 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "agent/console.h"
+#include "agent/attempt_output.h"
 #include "agent/job_spec.h"
-#include "agent/log_filter.h"
-#include "agent/log_follower.h"
 #include "agent/log_layout.h"
-#include "agent/stderr_relay.h"
 #include "agent/warm_pool.h"
 #include "agent/worker_process.h"
 #include "rendezvous/base/result.h"
@@ -24,12 +21,6 @@
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
-
-/// The agent's own two output streams.
-struct Consoles {
-  Console& out;
-  Console& err;
-};
 
 class Attempt {
  public:
@@ -72,22 +63,18 @@ class Attempt {
   struct Worker;
   /// Local ranks that ended well before this one failed, as text; empty: none.
   [[nodiscard]] std::string finished_before(int local_rank) const;
-  Result<void> prepare_logs(Worker& worker, const WorkerLogs& logs);
-  Result<void> follow(const std::string& path, const std::string& filtered_path,
-                      const std::vector<std::string>& filters, Console& console, int local_rank);
   Result<void> spawn(int local_rank, const std::vector<std::string>& inherited,
                      const OnExit& on_exit);
 
   boost::asio::io_context& io_;
   const JobSpec& spec_;
   const LogLayout& layout_;
-  Consoles consoles_;
   World world_;
+  AttemptOutput output_;
   std::string node_;
   std::string network_interface_;
   WarmPool* warm_;
   std::chrono::steady_clock::time_point assigned_;
-  std::unique_ptr<LogFollower> follower_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -46,6 +46,8 @@ struct LogSpec {
   std::vector<std::string> stderr_filters;
   /// TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE; none means "[<role><local_rank>]:".
   std::optional<std::string> line_prefix_template;
+  /// A line that several local ranks write at about the same time is shown once, with the ranks.
+  bool fold = true;
 };
 
 /// What to execute: an absolute path, and the arguments after it. ${local_rank} and $local_rank in

@@ -5,9 +5,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "agent/console.h"
+#include "agent/output_sink.h"
 #include "rendezvous/base/result.h"
 
 namespace ddprun {
@@ -24,11 +23,7 @@ class LogFollower {
   /// between, also while a worker writes 100 MB/s.
   static constexpr std::size_t kBytesPerTurn = 256 * 1024;
 
-  struct Sink {
-    std::function<void(std::string_view bytes)> take;
-    std::function<void()> at_end;  ///< after the last byte
-    Console* console = nullptr;    ///< wait for it when it is full
-  };
+  using Sink = OutputSink;
 
   /// Starts at the file's begin; the file is made if it is not there. A file that shrinks is read
   /// on from its new begin.

@@ -175,6 +175,12 @@ constexpr OptionRow kRows[] = {
      .value_name = "TEXT,...",
      .group = G::output,
      .help = "The same for stderr and filtered_stderr.log."},
+    {.name = "no-fold",
+     .field = &O::no_fold,
+     .group = G::output,
+     .ours = true,
+     .help = "Show a line that several workers write at about the same time once for each of them, "
+             "and not once for all with their ranks: [0-7]."},
 
     {.name = "signals-to-handle",
      .field = &O::signals_to_handle,

@@ -58,6 +58,7 @@ struct Options {
   std::string local_ranks_filter;
   std::string duplicate_stdout_filters;
   std::string duplicate_stderr_filters;
+  bool no_fold = false;
 
   // Ending.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";

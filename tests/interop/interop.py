@@ -73,6 +73,15 @@ def wait_until(condition, what, seconds=PATIENCE):
         time.sleep(0.01)
 
 
+def ranks_in(text):
+    """The ranks of a folded line's label: "0,2-4" has four."""
+    ranks = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        ranks += range(int(first), int(last or first) + 1) if first.isdigit() else [part]
+    return ranks
+
+
 class Node:
     """One launcher as a child process; its output goes to files, so nothing blocks on a pipe."""
 

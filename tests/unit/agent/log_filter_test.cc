@@ -7,6 +7,7 @@
 #include <vector>
 
 using ddprun::line_prefix;
+using ddprun::LinePiece;
 using ddprun::LogFilter;
 
 namespace {
@@ -33,20 +34,26 @@ Output run(const std::string& text, std::size_t piece, const std::vector<std::st
 }  // namespace
 
 TEST_CASE("the default prefix is role and local rank, without a space", "[agent]") {
-  CHECK(line_prefix(nullptr, "default", 9, 1) == "[default1]:");
-  CHECK(line_prefix(nullptr, "", 0, 0) == "[0]:");
+  CHECK(line_prefix(nullptr, "default", "9", "1") == "[default1]:");
+  CHECK(line_prefix(nullptr, "", "0", "0") == "[0]:");
 }
 
 TEST_CASE("a prefix template replaces the whole prefix", "[agent]") {
   const std::string all = "${role_name}/${rank}/${local_rank}> ";
-  CHECK(line_prefix(&all, "trainer", 9, 1) == "trainer/9/1> ");
+  CHECK(line_prefix(&all, "trainer", "9", "1") == "trainer/9/1> ");
   const std::string other = "$rank ${host} ";
-  CHECK(line_prefix(&other, "trainer", 9, 1) == "9 ${host} ");
+  CHECK(line_prefix(&other, "trainer", "9", "1") == "9 ${host} ");
   const std::string empty;
-  CHECK(line_prefix(&empty, "trainer", 9, 1).empty());
+  CHECK(line_prefix(&empty, "trainer", "9", "1").empty());
   // A role that looks like a name is a value, not a template.
   const std::string role = "${role_name}:";
-  CHECK(line_prefix(&role, "${rank}", 9, 1) == "${rank}:");
+  CHECK(line_prefix(&role, "${rank}", "9", "1") == "${rank}:");
+}
+
+TEST_CASE("the prefix of a line of several workers names them all", "[agent]") {
+  CHECK(line_prefix(nullptr, "default", "8-15", "0-7") == "[default0-7]:");
+  const std::string both = "${rank}|${local_rank}: ";
+  CHECK(line_prefix(&both, "default", "8-15", "0-7") == "8-15|0-7: ");
 }
 
 TEST_CASE("every line gets the prefix once, wherever the pieces are cut", "[agent]") {
@@ -70,6 +77,30 @@ TEST_CASE("nothing is shown of a line before its end", "[agent]") {
   CHECK(shown == "[p]:half whole\n[p]:next");
   filter.finish(shown, filtered);
   CHECK(shown == "[p]:half whole\n[p]:next");
+}
+
+TEST_CASE("pieces tell where lines begin and end, also when one is passed on early", "[agent]") {
+  LogFilter filter("[p]:", {"ha"});
+  std::string pieces;
+  std::string filtered;
+  const auto note = [&](const LinePiece& piece) {
+    pieces += piece.begins ? "<" : "";
+    pieces += piece.text;
+    pieces += piece.ends ? ">" : "|";
+  };
+  filter.feed("one\nha", note, filtered);
+  CHECK(pieces == "<one\n>");
+  CHECK(filter.unfinished() == "ha");
+  CHECK_FALSE(filter.inside_line());
+  filter.release(note, filtered);
+  CHECK(pieces == "<one\n><ha|");
+  CHECK(filter.unfinished().empty());
+  CHECK(filter.inside_line());
+  filter.release(note, filtered);  // nothing more to pass on
+  filter.feed("lf\nend", note, filtered);
+  filter.finish(note, filtered);
+  CHECK(pieces == "<one\n><ha|lf\n><end|");
+  CHECK(filtered == "[p]:half\n");
 }
 
 TEST_CASE("no output and no last line: nothing is shown", "[agent]") {

@@ -60,7 +60,12 @@ TEST_CASE("stderr is shown at once and byte for byte, without a prefix", "[agent
   bench.io.run_for(10s);
   CHECK(bench.io.stopped());  // the relay ended with its writers
   CHECK(bench.shown() == "no newline yet" + bytes);
-  CHECK(bench.relay->tail() == "no newline yet" + bytes);
+}
+
+TEST_CASE("the tail is what a terminal would show", "[agent]") {
+  Bench bench;
+  bench.write("\x1b[31mred\x1b[0m\n 5%\r 6%\r100%\n\x1b]0;title\aend");
+  CHECK(bench.relay->tail() == "red\n100%\nend");
 }
 
 TEST_CASE("the tail reads what the loop has not come to yet, and shows it as well", "[agent]") {

@@ -73,11 +73,13 @@ class Stranger {
       (void)!::send(one.get(), words_.data(), words_.size(), MSG_NOSIGNAL);
       guests_.push_back(std::move(one));
     }
-    // Not before the hello is read: to close over unread bytes is a reset.
-    std::erase_if(guests_, [this](const Fd& guest) {
+    // Half closed: to close over bytes that are unread, or still come, is a reset.
+    for (const Fd& guest : guests_) {
       char bytes[1024];
-      return closes_ && ::recv(guest.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0;
-    });
+      if (closes_ && ::recv(guest.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+        ::shutdown(guest.get(), SHUT_WR);
+      }
+    }
   }
 
  private:

@@ -160,6 +160,9 @@ TEST_CASE("output options and variables reach the log spec", "[launcher]") {
   CHECK(logs.line_prefix_template == "${rank}: ");
   CHECK(launch.job.error_file == "/tmp/err.json");
   CHECK_FALSE(good("p").job.logs.line_prefix_template);
+  CHECK(good("p").job.logs.fold);
+  CHECK_FALSE(good("--no-fold p").job.logs.fold);
+  CHECK_FALSE(good("p", {{"PET_NO_FOLD", "1"}}).job.logs.fold);
 }
 
 TEST_CASE("signals are taken by name, once each, and unknown names are only warned about",
@@ -242,7 +245,8 @@ TEST_CASE("plain values reach the job spec", "[launcher]") {
   CHECK(job.program.display_name == "p");
 }
 
-TEST_CASE("--legacy-launch asks for the local rank among the arguments, --use-env does not") {
+TEST_CASE(
+    "Option --legacy-launch asks for the local rank among the arguments, --use-env does not") {
   Machine machine;
   const auto requested = [&machine](const std::string& line) {
     const auto parsed = parse(line);

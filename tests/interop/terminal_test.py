@@ -1,0 +1,181 @@
+"""ddprun where people sit: in a terminal. Workers are plain Python or shell programs."""
+import os
+import re
+import sys
+
+import interop
+from terminal import Terminal
+
+# What each line is written with: one call, so that no other worker's comes between.
+SAY = """
+import os, sys, time
+def say(fd, text):
+    os.write(fd, text.encode())
+rank = int(os.environ["RANK"])
+"""
+
+
+class InATerminal(interop.JobTest):
+    def open(self, *words, shell=None, **size):
+        command = [str(word) for word in [interop.DDPRUN, *words]]
+        if shell:
+            command = ["/bin/sh", "-c", shell, *command]
+        env = interop.environment(PYTHON_EXEC=sys.executable, TERM="xterm-256color")
+        terminal = Terminal(command, env, self.folder, **size)
+        self.addCleanup(terminal.end)
+        return terminal
+
+    def script(self, text):
+        return self.write("worker.py", SAY + text)
+
+    def test_workers_see_a_terminal_and_nothing_else_is_open(self):
+        script = self.script("""
+fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd"))
+opened = [fd for fd in fds if os.path.exists(f"/proc/self/fd/{fd}")]
+try:
+    os.close(os.open("/dev/tty", os.O_RDWR)); controlling = True
+except OSError:
+    controlling = False
+say(1, f"{os.isatty(0)} {os.isatty(1)} {os.isatty(2)} {opened} {controlling} "
+       f"{os.environ['TERM']} {os.get_terminal_size(2)}\\n")
+""")
+        terminal = self.open(script, columns=101, rows=37)
+        self.assertEqual(terminal.wait(), 0)
+        self.assertIn("True True True [0, 1, 2] False xterm-256color "
+                      "os.terminal_size(columns=101, lines=37)\r\n", str(terminal))
+
+    def test_the_size_of_the_window_is_followed(self):
+        script = self.script("""
+say(1, "ready\\n")
+deadline = time.monotonic() + 60
+while os.get_terminal_size(1) != (132, 43) or os.get_terminal_size(2) != (132, 43):
+    if time.monotonic() > deadline:
+        sys.exit("the size never changed")
+    time.sleep(0.01)
+""")
+        terminal = self.open("--nproc-per-node", 2, script)
+        terminal.wait_for(b"ready")
+        terminal.resize(132, 43)
+        self.assertEqual(terminal.wait(), 0, str(terminal))
+
+    def test_equal_lines_are_folded_and_line_ends_are_as_ever(self):
+        # The gate makes them write together; that no stragglers are left depends on the machine,
+        # so what counts is that every rank is told of, once, in fewer lines.
+        os.mkfifo(self.folder / "gate")
+        script = self.script("""
+say(1, f"ready {rank}\\n")
+open("gate").close()
+say(2, "\\x1b[33mthe same warning\\x1b[0m\\n")
+""")
+        terminal = self.open("--nproc-per-node", 8, script)
+        for rank in range(8):
+            terminal.wait_for(b"ready %d\r\n" % rank)
+        self.addCleanup(os.close, os.open(self.folder / "gate", os.O_RDWR))
+        self.assertEqual(terminal.wait(), 0, str(terminal))
+        shown = re.findall(r"(?:\[([0-9,-]+)\] )?\x1b\[33mthe same warning\x1b\[0m\r\n",
+                           str(terminal))
+        ranks = [rank for one in shown for rank in interop.ranks_in(one or "?")]
+        self.assertEqual(len(ranks), 8, str(terminal))
+        self.assertLess(len(shown), 8, str(terminal))
+        self.assertNotIn("\r\r", str(terminal))
+
+    def test_stdout_and_stderr_of_a_worker_keep_their_order(self):
+        script = self.script("""
+for i in range(200):
+    say(1 + i % 2, f"line {i}\\n")
+""")
+        for nproc in (1, 2):
+            terminal = self.open("--nproc-per-node", nproc, "--local-ranks-filter", 0, script)
+            self.assertEqual(terminal.wait(), 0)
+            self.assertEqual(str(terminal), "".join(f"line {i}\r\n" for i in range(200)))
+
+    def test_the_progress_bar_of_one_rank_looks_as_without_ddprun(self):
+        script = self.script("""
+if rank == 0:
+    for i in range(101):
+        say(2, f"\\r{i:3}%|" + "#" * (i // 5))
+    say(2, "\\n")
+""")
+        terminal = self.open("--nproc-per-node", 4, script)
+        self.assertEqual(terminal.wait(), 0)
+        bar = "".join(f"\r{i:3}%|" + "#" * (i // 5) for i in range(101))
+        self.assertEqual(str(terminal), bar + "\r\n")
+
+    def test_a_prompt_is_shown_before_its_line_ends(self):
+        script = self.script("""
+if rank == 0:
+    say(1, "continue? ")
+    open("go").close()
+    say(1, "yes\\n")
+""")
+        os.mkfifo(self.folder / "go")
+        terminal = self.open("--nproc-per-node", 2, script)
+        terminal.wait_for(b"continue? ")
+        os.close(os.open(self.folder / "go", os.O_WRONLY))
+        self.assertEqual(terminal.wait(), 0)
+        self.assertEqual(str(terminal), "continue? yes\r\n")
+
+    def test_I19_the_last_lines_of_stderr_are_in_the_report_without_a_decorator(self):
+        script = self.script("""
+if rank == 1:
+    say(2, "".join(f"\\r{i}%" for i in range(1000)) + "\\n")
+    say(2, "\\x1b[31mValueError: the reason\\x1b[0m\\n")
+    os._exit(3)
+time.sleep(1000)
+""")
+        terminal = self.open("--nproc-per-node", 2, script)
+        self.assertEqual(terminal.wait(), 1)
+        shown = str(terminal)
+        report = shown[shown.index("Root Cause"):]
+        self.assertIn("last line of stderr: ValueError: the reason\r\n", report)
+        self.assertIn("999%", report)
+        self.assertNotIn("998%", report)
+        self.assertNotIn("\x1b", report)
+
+    def test_ctrl_c_ends_the_job(self):
+        script = self.script("""
+import signal
+def stop(*_):
+    say(1, f"stopped {rank}\\n"); os._exit(0)
+signal.signal(signal.SIGINT, stop)
+say(1, f"ready {rank}\\n")
+time.sleep(1000)
+""")
+        terminal = self.open("--nproc-per-node", 2, script)
+        for rank in range(2):
+            terminal.wait_for(b"ready %d\r\n" % rank)
+        terminal.type(b"\x03")
+        self.assertEqual(terminal.wait(), 1)
+        for rank in range(2):
+            self.assertIn(f"stopped {rank}\r\n", str(terminal))
+
+    def test_stdout_into_a_pipe_is_data_while_stderr_is_on_the_terminal(self):
+        script = self.script("""
+say(1, "data\\n")
+say(2, f"{os.isatty(1)} {os.isatty(2)} {rank}\\n")
+""")
+        terminal = self.open("--nproc-per-node", 4, script, shell='"$0" "$@" | wc -l')
+        self.assertEqual(terminal.wait(), 0)
+        for rank in range(4):
+            self.assertIn(f"False True {rank}\r\n", str(terminal))
+        self.assertIn("4\r\n", str(terminal).splitlines(keepends=True)[-1])
+
+    def test_a_grandchild_that_keeps_the_terminal_does_not_hold_the_job(self):
+        terminal = self.open("--nproc-per-node", 2, "sh", "-c",
+                             "setsid sleep 1000 & echo worker $RANK")
+        self.assertEqual(terminal.wait(), 0)
+        for rank in range(2):
+            self.assertIn(f"worker {rank}\r\n", str(terminal))
+
+    def test_a_flood_on_the_terminal_does_not_hold_up_the_end_of_the_job(self):
+        terminal = self.open("--nproc-per-node", 2, "sh", "-c",
+                             '[ $RANK = 0 ] && exec yes flooding; '
+                             'sleep 0.3; echo the reason >&2; exit 7')
+        self.assertEqual(terminal.wait(), 1)
+        tail = terminal.screen[-20000:].decode()
+        self.assertIn("last line of stderr: the reason", tail)
+        self.assertNotIn("\r\r", tail)
+
+
+if __name__ == "__main__":
+    interop.main(needs_torch=False)
