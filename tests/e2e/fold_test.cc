@@ -155,7 +155,7 @@ TEST_CASE("stderr through a pipe is folded as well") {
 TEST_CASE("lines of two attempts are never one, however close") {
   const std::string script =
       "[ $RANK = $TORCHELASTIC_RESTART_COUNT ] && echo same >&2; "
-      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 3";
+      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; [ $RANK = 0 ] && exit 3; exec sleep 1000";
   const auto job =
       run({.argv = {"ddprun", "--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c", script}});
   INFO(job.err);

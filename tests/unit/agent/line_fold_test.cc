@@ -213,7 +213,7 @@ TEST_CASE("a flood passes without waiting, and the others are folded beside it",
   std::string expected;
   std::size_t written = 0;
   for (int i = 0; written <= 2 * LineFold::kBurstBytesMax; ++i) {
-    const std::string line = "flood " + std::to_string(i) + "\n";
+    const std::string line = "flood " + std::to_string(i) + std::string(1000, '.') + "\n";
     bench.write(0, line);
     written += line.size();
     expected += "[0] " + line;
