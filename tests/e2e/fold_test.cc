@@ -153,10 +153,11 @@ TEST_CASE("stderr through a pipe is folded as well") {
 }
 
 TEST_CASE("lines of two attempts are never one, however close") {
+  const std::string script =
+      "[ $RANK = $TORCHELASTIC_RESTART_COUNT ] && echo same >&2; "
+      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; [ $RANK = 0 ] && exit 3; exec sleep 1000";
   const auto job =
-      run({.argv = {"ddprun", "--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c",
-                    "[ $RANK = $TORCHELASTIC_RESTART_COUNT ] && echo same >&2; "
-                    "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 3"}});
+      run({.argv = {"ddprun", "--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c", script}});
   INFO(job.err);
   CHECK(job.exit_code == 0);
   CHECK(job.err.starts_with("same\nsame\n"));
@@ -173,9 +174,8 @@ TEST_CASE("ranks that are not shown are not waited for, and one rank is not fold
 }
 
 TEST_CASE("a line of one worker is shown while the job goes on") {
-  ChildProcess job(ChildRequest{.argv = {"ddprun", "--nproc-per-node", "4", "sh", "-c",
-                                         "[ $RANK = 2 ] && printf 'mine\\nprompt? ' >&2; "
-                                         "exec sleep 1000"}});
+  const std::string script = "[ $RANK = 2 ] && printf 'mine\\nprompt? ' >&2; exec sleep 1000";
+  ChildProcess job(ChildRequest{.argv = {"ddprun", "--nproc-per-node", "4", "sh", "-c", script}});
   CHECK(job.wait_for_err("mine\nprompt? "));
   job.signal(SIGTERM);
   CHECK(job.exit_code() == 1);
@@ -183,10 +183,11 @@ TEST_CASE("a line of one worker is shown while the job goes on") {
 
 TEST_CASE("a worker that floods stderr does not hold up the report of another's failure") {
   // Of half a second's flood the end is enough, and the report is behind it.
-  const auto job = run({.argv = {"sh", "-c", "\"$0\" \"$@\" 2>&1 | tail -c 20000",
-                                 find_program("ddprun"), "--nproc-per-node", "2", "sh", "-c",
-                                 "[ $RANK = 0 ] && exec yes flooding >&2; "
-                                 "sleep 0.5; echo the reason >&2; exit 7"}});
+  const std::string script =
+      "[ $RANK = 0 ] && exec yes flooding >&2; sleep 0.5; echo the reason >&2; exit 7";
+  const auto job =
+      run({.argv = {"sh", "-c", "\"$0\" \"$@\" 2>&1 | tail -c 20000", find_program("ddprun"),
+                    "--nproc-per-node", "2", "sh", "-c", script}});
   INFO(job.out);
   CHECK(job.out.find("flooding\n") < 100);
   CHECK(count_of(job.out, "Root Cause") == 1);

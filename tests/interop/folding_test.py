@@ -87,6 +87,20 @@ class I24NCopiesOfEachWarning(interop.JobTest):
         self.assertEqual(len(ranks), WORKERS, str(job))
         self.assertLess(len(labels), WORKERS, str(job))
 
+    def test_ranks_are_those_of_the_job_on_its_second_node_too(self):
+        template = "${rank}/${local_rank}> "
+        nodes = self.start_nodes(
+            ["--nproc-per-node", 2, "--tee", 1], ["sh", "-c", "echo same"],
+            env=interop.environment(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=template))
+        seen = []
+        for node in nodes:
+            self.assertEnded(node)
+            for label in re.findall(r"(?m)^(\S+)> same$", node.out):
+                ranks, local_ranks = (interop.ranks_in(part) for part in label.split("/"))
+                self.assertEqual([rank % 2 for rank in ranks], local_ranks, str(node))
+                seen += ranks
+        self.assertEqual(sorted(seen), [0, 1, 2, 3])
+
 
 if __name__ == "__main__":
     interop.main(needs_torch=False)

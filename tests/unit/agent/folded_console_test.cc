@@ -18,7 +18,6 @@
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using ddprun::test::count_of;
 using ddprun::test::read_file;
 using ddprun::test::TempDir;
 
