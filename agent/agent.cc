@@ -230,6 +230,9 @@ class Agent {
                world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
                world.master_port);
     retire_attempt();
+    if (file_timers_) {
+      file_timers_->forget_all();
+    }
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
                                          node_.host_name);
     const auto started = attempt_->start([this](int local_rank, ExitStatus exit) {

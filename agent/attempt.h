@@ -48,7 +48,8 @@ class Attempt {
   /// The record of a worker that has ended: reads its error file and the end of its stderr.
   [[nodiscard]] FailureRecord record(int local_rank, ExitStatus exit, bool after_stop) const;
 
-  /// Why this process of ours is being ended, for the record of the worker that it is (if it is one).
+  /// Why this process of ours is being ended, for the record of the worker that it is; if it is a
+  /// worker.
   void note_reason(pid_t pid, std::string reason);
 
   /// What the workers told; the loss is that of the lowest rank that told one.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spdlog/logger.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,9 +13,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <random>
 #include <utility>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 
 namespace ddprun {
@@ -30,10 +31,12 @@ WallTime wall_now() {
 }
 
 std::string new_name() {
-  std::random_device random;
+  std::array<unsigned char, 16> bytes{};
+  DDP_CHECK(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+            "16 random bytes are never cut short or interrupted");
   std::string name = std::filesystem::temp_directory_path() / "watchdog_timer_";
-  for (int i = 0; i < 16; ++i) {
-    name += "0123456789abcdef"[random() % 16];
+  for (const unsigned char byte : bytes) {
+    name += "0123456789abcdef"[byte % 16];
   }
   return name;
 }
@@ -169,8 +172,9 @@ const std::string& FileTimer::path() const {
   return impl_->path;
 }
 
-void FileTimer::forget(pid_t pid) {
-  impl_->table.forget(pid);
+void FileTimer::forget_all() {
+  impl_->table.clear();
+  impl_->arm();
 }
 
 }  // namespace ddprun

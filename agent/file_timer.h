@@ -34,8 +34,8 @@ class FileTimer {
   FileTimer& operator=(const FileTimer&) = delete;
 
   [[nodiscard]] const std::string& path() const;
-  /// The process is gone, with its timers.
-  void forget(pid_t pid);
+  /// The processes of an attempt are gone, and their timers with them: a pid may come again.
+  void forget_all();
 
  private:
   struct Impl;

@@ -30,7 +30,8 @@ for step in range(20):
     torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
     optimizer.step()
 if dist.get_rank() == 0:
-    say("weights " + torch.cat([p.flatten() for p in model.parameters()]).detach().numpy().tobytes().hex())
+    weights = torch.cat([p.flatten() for p in model.parameters()]).detach()
+    say("weights " + weights.numpy().tobytes().hex())
 dist.barrier()
 dist.destroy_process_group()
 """

@@ -106,8 +106,9 @@ import torch.distributed.checkpoint as dcp
 dist.init_process_group("gloo")
 rank, attempt = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 state = {"weights": torch.zeros(16), "step": torch.zeros(1)}
+os.makedirs("checkpoints", exist_ok=True)
 done = sorted(int(n) for n in os.listdir("checkpoints")
-              if os.path.exists(f"checkpoints/{n}/.metadata")) if os.path.isdir("checkpoints") else []
+              if os.path.exists(f"checkpoints/{n}/.metadata"))
 if done:
     dcp.load(state, checkpoint_id=f"checkpoints/{done[-1]}")
     sys.stdout.write(f"rank {rank} goes on from step {int(state['step'])}\n")

@@ -26,7 +26,8 @@ std::string reason(const std::string& line) {
 TEST_CASE("a line as PyTorch's client writes it is read") {
   std::string why;
   const auto read = parse_timer_request(
-      R"({"version": 1, "pid": 42, "scope_id": "step", "expiration_time": 1700000000.25, "signal": 9})",
+      R"({"version": 1, "pid": 42, "scope_id": "step", "expiration_time": 1700000000.25, )"
+      R"("signal": 9})",
       why);
   REQUIRE(read);
   CHECK(read->pid == 42);

@@ -267,3 +267,12 @@ TEST_CASE("file timers are wanted by their variable alone") {
             .job.timer_file == "/tmp/t");
   CHECK_FALSE(good("p", {{"TORCHELASTIC_ENABLE_FILE_TIMER", "0"}}).job.timer_file);
 }
+
+TEST_CASE("a wish for a health check server is answered, and ends nothing", "[launcher]") {
+  for (const char* port : {"8080", "eighty"}) {
+    const Launch launch = good("p", {{"TORCHELASTIC_HEALTH_CHECK_PORT", port}});
+    REQUIRE(launch.notices.size() == 1);
+    CHECK(launch.notices[0].level == LogLevel::warning);
+    CHECK(launch.notices[0].text.find(port) != std::string::npos);
+  }
+}
