@@ -65,6 +65,48 @@ class Failures(interop.JobTest):
         self.assertEqual(message["errorCode"], -11)
         self.assertIn("SIGSEGV", message["message"])
 
+    def test_a_training_guides_job_of_two_nodes_leaves_the_error_and_the_logs_where_it_says(self):
+        work = self.folder / "03-multi-node"
+        work.mkdir()
+        script = self.write("train_llm.py", r"""
+import argparse, contextlib, os, pathlib
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
+@contextlib.contextmanager
+def rank0_first():
+    if dist.get_rank() == 0:
+        yield
+    dist.barrier()
+    if dist.get_rank() != 0:
+        yield
+    dist.barrier()
+@record
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--experiment-name")
+    name = parser.parse_args().experiment_name
+    dist.init_process_group("gloo")
+    with rank0_first():
+        pathlib.Path(name).mkdir(exist_ok=True)
+        print("rank", dist.get_rank(), "has", name, flush=True)
+    if dist.get_rank() == 1:
+        raise FileNotFoundError("no shard 1")
+    dist.barrier()
+main()
+""")
+        nodes = self.start_nodes(
+            ["--nproc-per-node", 1, "--redirects", 3, "--log-dir", "../logs"],
+            [script, "--experiment-name", "alpaca"], cwd=work,
+            env=interop.environment(TORCHELASTIC_ERROR_FILE="../error.json"))
+        for node in nodes:
+            self.assertEnded(node, 1)
+            self.assertEqual(node.out, "")
+            self.assertIn("FileNotFoundError: no shard 1", node.err)
+        message = json.loads((self.folder / "error.json").read_text())["message"]
+        self.assertEqual(message["message"], "FileNotFoundError: no shard 1")
+        said = [path.read_text() for path in self.folder.glob("logs/*/attempt_0/0/stdout.log")]
+        self.assertEqual(sorted(said), ["rank 0 has alpaca\n", "rank 1 has alpaca\n"])
+
     def test_a_worker_that_the_kernel_kills_for_memory_is_the_cause_and_is_started_again(self):
         group = pathlib.Path(f"/sys/fs/cgroup/memory/ddprun-interop-{os.getpid()}")
         try:

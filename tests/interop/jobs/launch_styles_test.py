@@ -88,24 +88,29 @@ class LaunchStyles(interop.JobTest):
         self.assertEqual(len(lines(nodes)), 1)
 
     def test_rank_0_may_host_a_store_of_its_own_on_the_masters_port(self):
-        # What TORCH_DISABLE_SHARE_RDZV_TCP_STORE is for: then PyTorch itself does it too.
+        # Where the agent has one there, PyTorch's server gives way to it; where the store is not
+        # to be shared, the port is kept for rank 0.
         script = self.write("own_store.py", SAY + r"""
 import torch.distributed as dist
-assert os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "False"
 rank = int(os.environ["RANK"])
 store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]),
                       int(os.environ["WORLD_SIZE"]), is_master=rank == 0)
 store.set(f"from{rank}", "here")
-say(f"rank {rank} sees " + store.get(f"from{1 - rank}").decode())
+seen = store.get(f"from{1 - rank}").decode()
+say(f"rank {rank} sees {seen}, agent's {os.environ['TORCHELASTIC_USE_AGENT_STORE']}")
 store.add("done", 1)
 while rank == 0 and store.add("done", 0) < 2:
     pass
 """)
-        nodes = self.start_nodes(["--nproc-per-node", 1], [script],
-                                 env=interop.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1))
-        for node in nodes:
-            self.assertEnded(node)
-        self.assertEqual(lines(nodes), ["rank 0 sees here", "rank 1 sees here"])
+        for unshared, agents in ((None, True), (1, False)):
+            with self.subTest(agents_store=agents):
+                nodes = self.start_nodes(
+                    ["--nproc-per-node", 1], [script],
+                    env=interop.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=unshared))
+                for node in nodes:
+                    self.assertEnded(node)
+                self.assertEqual(lines(nodes), [f"rank {rank} sees here, agent's {agents}"
+                                                for rank in (0, 1)])
 
     def test_env_init_without_the_shared_store_hosts_it_in_rank_0(self):
         script = self.write("ddp.py", DDP)

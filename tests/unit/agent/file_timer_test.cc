@@ -135,6 +135,17 @@ TEST_CASE("the FIFO is its owner's alone, replaces an old one, and is gone at th
   CHECK(::access(path.c_str(), F_OK) != 0);
 }
 
+TEST_CASE("the FIFO of another agent is left to it") {
+  Bench bench;
+  const auto second = FileTimer::create(
+      bench.io, bench.path, [](const ExpiredTimer&) {}, bench.log);
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().sentence().find(bench.path) != std::string::npos);
+  bench.write(Bench::line(7, "step", 0ms));
+  bench.run_until(1);
+  CHECK(bench.expired.size() == 1);
+}
+
 TEST_CASE("a file that is no FIFO is left alone") {
   TempDir dir;
   boost::asio::io_context io;
