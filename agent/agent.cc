@@ -158,9 +158,9 @@ class Agent {
     CoordinatorHooks hooks;
     hooks.open_store = [this, is_static](AttemptNumber) { return open_store(is_static); };
     if (is_static) {
-      hooks.foreign_connection = [this](Fd connection, std::string first_bytes) {
+      hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
         if (store_) {
-          store_->adopt(std::move(connection), std::move(first_bytes));
+          store_->adopt(std::move(connection), first_bytes);
         }
       };
     }
