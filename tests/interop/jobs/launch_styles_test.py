@@ -7,7 +7,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import interop  # noqa: E402
 
-# A line is one write: the workers share a pipe.
+# A line is one write: the workers share a pipe. And every script that has a group leaves it with
+# nothing of it in use: else Gloo's thread may be left with Python objects of the last operation
+# while Python shuts down, and aborts (PyTorch 2.13, under any launcher).
 SAY = r"""
 import os, sys
 def say(text):
@@ -16,6 +18,7 @@ def say(text):
 
 # Trains with DDP; rank 0 says what the weights are at the end.
 DDP = SAY + r"""
+import gc
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo", init_method=os.environ.get("INIT"))
@@ -33,6 +36,8 @@ if dist.get_rank() == 0:
     weights = torch.cat([p.flatten() for p in model.parameters()]).detach()
     say("weights " + weights.numpy().tobytes().hex())
 dist.barrier()
+del model
+gc.collect()
 dist.destroy_process_group()
 """
 
@@ -56,6 +61,7 @@ else:
     dist.recv(tensor, src=0)
     say(f"rank {rank} has received data from rank 0")
 dist.barrier()
+dist.destroy_process_group()
 """
 
 
@@ -153,6 +159,7 @@ dist.init_process_group("gloo")
 assert os.environ["AGAIN"] == str(os.getpid())
 say(f"rank {dist.get_rank()} of {dist.get_world_size()}, again")
 dist.barrier()
+dist.destroy_process_group()
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script)
         self.assertEnded(node)
@@ -166,6 +173,7 @@ dist.init_process_group("gloo", init_method="file://" + os.environ["MEET"], rank
                         world_size=size)
 dist.barrier()
 say(f"{local} {rank} {size}")
+dist.destroy_process_group()
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script,
                             env=interop.environment(MEET=self.folder / "meet"))

@@ -35,7 +35,7 @@ main()
 
 # The tutorial's trainer: a snapshot every N epochs, from which a restarted job goes on.
 TUTORIAL = r"""
-import argparse, os, signal, sys
+import argparse, gc, os, signal, sys
 import torch
 import torch.nn.functional as F
 from torch.distributed import destroy_process_group, init_process_group
@@ -87,6 +87,7 @@ def main(total_epochs, save_every, batch_size):
     loader = DataLoader(data, batch_size=batch_size, sampler=DistributedSampler(data))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     Trainer(model, loader, optimizer, save_every, "snapshot.pt").train(total_epochs)
+    gc.collect()  # of the model that still uses the group; see launch_styles_test
     destroy_process_group()
 
 if __name__ == "__main__":
@@ -123,6 +124,7 @@ for step in range(int(state["step"]), 6):
         raise RuntimeError("lost between two checkpoints")
 sys.stdout.write(f"rank {rank} ends with {state['weights'][0].item():.0f}\n")
 dist.barrier()
+dist.destroy_process_group()
 """
 
 
