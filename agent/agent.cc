@@ -240,6 +240,9 @@ class Agent {
                world.master_port);
     retire_attempt();
     memory_.begin();
+    if (file_timers_) {
+      file_timers_->forget_all();
+    }
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
                                          node_.host_name, warm_.get());
     if (world.group_world_size > 1) {

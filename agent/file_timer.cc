@@ -48,6 +48,10 @@ Result<Fd> make_fifo(const std::string& path) {
       return Error{"there is something that is no FIFO", path,
                    "name another file by TORCHELASTIC_TIMER_FILE, or unset it"};
     }
+    if (const Fd heard(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)); heard) {
+      return Error{"another process reads from this FIFO", path,
+                   "give each agent of a machine its own TORCHELASTIC_TIMER_FILE, or unset it"};
+    }
     ::unlink(path.c_str());
   }
   if (::mkfifo(path.c_str(), 0600) != 0) {
@@ -172,8 +176,9 @@ const std::string& FileTimer::path() const {
   return impl_->path;
 }
 
-void FileTimer::forget(pid_t pid) {
-  impl_->table.forget(pid);
+void FileTimer::forget_all() {
+  impl_->table.clear();
+  impl_->arm();
 }
 
 }  // namespace ddprun

@@ -24,7 +24,8 @@ class FileTimer {
   /// Called on the loop for each process with an expired timer, also where no signal is to be sent.
   using OnExpired = std::function<void(const ExpiredTimer&)>;
 
-  /// Makes the FIFO at `path`, in place of a FIFO that is there; anything else there is an error.
+  /// Makes the FIFO at `path`, in place of one that was left there; one that somebody reads from,
+  /// or anything else there, is an error.
   /// Empty: a new name under the temporary directory. It is removed at the end.
   static Result<std::unique_ptr<FileTimer>> create(boost::asio::io_context& io, std::string path,
                                                    OnExpired on_expired,
@@ -34,8 +35,8 @@ class FileTimer {
   FileTimer& operator=(const FileTimer&) = delete;
 
   [[nodiscard]] const std::string& path() const;
-  /// The process is gone, with its timers.
-  void forget(pid_t pid);
+  /// The processes of an attempt are gone, and their timers with them: a pid may come again.
+  void forget_all();
 
  private:
   struct Impl;

@@ -81,6 +81,11 @@ std::vector<ExpiredTimer> TimerTable::take_expired(WallTime now) {
   return expired;
 }
 
+void TimerTable::clear() {
+  timers_.clear();
+  by_expiry_.clear();
+}
+
 void TimerTable::forget(pid_t pid) {
   for (auto timer = timers_.lower_bound({pid, {}});
        timer != timers_.end() && timer->first.first == pid;) {

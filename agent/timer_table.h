@@ -45,7 +45,7 @@ class TimerTable {
   /// Takes out every timer of each process that has an expired one: the first of them with a signal
   /// speaks for it, else the first.
   std::vector<ExpiredTimer> take_expired(WallTime now);
-  void forget(pid_t pid);
+  void clear();
   [[nodiscard]] std::optional<WallTime> next_expiry() const;
   [[nodiscard]] std::size_t size() const { return timers_.size(); }
 
@@ -57,6 +57,7 @@ class TimerTable {
   std::map<std::pair<pid_t, std::string>, Timer> timers_;
   std::multimap<WallTime, std::pair<pid_t, std::string>> by_expiry_;
 
+  void forget(pid_t pid);
   void erase(std::map<std::pair<pid_t, std::string>, Timer>::iterator timer);
 };
 

@@ -28,8 +28,7 @@ struct ProgramRequest {
 };
 
 /// How a script of before LOCAL_RANK wants its rank: "--local_rank" when its source names that and
-/// not
-/// "--local-rank", which is what launchers have said since PyTorch 2.0. Pure.
+/// not "--local-rank", which is what launchers have said since PyTorch 2.0. Pure.
 std::string local_rank_option(std::string_view source);
 
 /// A name with a slash is a path and nothing is searched. The Error names what was looked for and

@@ -210,6 +210,13 @@ class Resolver {
     if (variable(env::kEnableFileTimer) == "1") {
       job_.timer_file = variable(env::kTimerFile);
     }
+    if (const char* port = environment_(env::kHealthCheckPort)) {
+      launch_.notices.push_back({LogLevel::warning, std::string(env::kHealthCheckPort) + " '" +
+                                                        port +
+                                                        "': no health check server is started, "
+                                                        "here as under torchrun; probe the "
+                                                        "process itself"});
+    }
     return {};
   }
 

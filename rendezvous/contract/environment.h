@@ -39,6 +39,7 @@ inline constexpr char kPythonExec[] = "PYTHON_EXEC";
 inline constexpr char kLogLevel[] = "LOGLEVEL";
 inline constexpr char kLogLinePrefixTemplate[] = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
 inline constexpr char kEnableFileTimer[] = "TORCHELASTIC_ENABLE_FILE_TIMER";
+inline constexpr char kHealthCheckPort[] = "TORCHELASTIC_HEALTH_CHECK_PORT";
 inline constexpr char kShutdownTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 inline constexpr char kDisableSharedStore[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
 

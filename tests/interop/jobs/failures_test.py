@@ -3,6 +3,7 @@ left."""
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 
@@ -63,6 +64,88 @@ class Failures(interop.JobTest):
         self.assertIn("SIGSEGV", node.err)
         self.assertEqual(message["errorCode"], -11)
         self.assertIn("SIGSEGV", message["message"])
+
+    def test_a_training_guides_job_of_two_nodes_leaves_the_error_and_the_logs_where_it_says(self):
+        work = self.folder / "03-multi-node"
+        work.mkdir()
+        script = self.write("train_llm.py", r"""
+import argparse, contextlib, os, pathlib
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
+@contextlib.contextmanager
+def rank0_first():
+    if dist.get_rank() == 0:
+        yield
+    dist.barrier()
+    if dist.get_rank() != 0:
+        yield
+    dist.barrier()
+@record
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--experiment-name")
+    name = parser.parse_args().experiment_name
+    dist.init_process_group("gloo")
+    with rank0_first():
+        pathlib.Path(name).mkdir(exist_ok=True)
+        print("rank", dist.get_rank(), "has", name, flush=True)
+    if dist.get_rank() == 1:
+        raise FileNotFoundError("no shard 1")
+    dist.barrier()
+main()
+""")
+        nodes = self.start_nodes(
+            ["--nproc-per-node", 1, "--redirects", 3, "--log-dir", "../logs"],
+            [script, "--experiment-name", "alpaca"], cwd=work,
+            env=interop.environment(TORCHELASTIC_ERROR_FILE="../error.json"))
+        for node in nodes:
+            self.assertEnded(node, 1)
+            self.assertEqual(node.out, "")
+            self.assertIn("FileNotFoundError: no shard 1", node.err)
+        message = json.loads((self.folder / "error.json").read_text())["message"]
+        self.assertEqual(message["message"], "FileNotFoundError: no shard 1")
+        said = [path.read_text() for path in self.folder.glob("logs/*/attempt_0/0/stdout.log")]
+        self.assertEqual(sorted(said), ["rank 0 has alpaca\n", "rank 1 has alpaca\n"])
+
+    def test_a_worker_that_the_kernel_kills_for_memory_is_the_cause_and_is_started_again(self):
+        group = pathlib.Path(f"/sys/fs/cgroup/memory/ddprun-interop-{os.getpid()}")
+        try:
+            group.mkdir()
+            (group / "memory.limit_in_bytes").write_text("800M")
+        except OSError as error:
+            self.skipTest(f"no memory cgroup can be made here: {error}")
+        self.addCleanup(group.rmdir)
+        script = self.write("hungry.py", r"""
+import os, sys, time
+from torch.distributed.elastic.multiprocessing.errors import record
+@record
+def main():
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == sys.argv[1]:
+        sys.stdout.write(f"rank {os.environ['RANK']} done\n")
+        return
+    hog = []
+    while os.environ["RANK"] == "1":
+        hog.append(bytearray(16 << 20))
+    time.sleep(60)  # ended by the launcher
+main()
+""")
+        into_group = self.write("into_group", f"#!/bin/sh\necho $$ > {group}/cgroup.procs\n"
+                                              f'exec "$@"\n')
+        into_group.chmod(0o755)
+        for recovers, code in ((1, 0), (2, 1)):
+            with self.subTest(recovers_in_attempt=recovers):
+                node = self.run_job(interop.DDPRUN, "--standalone", "--nproc-per-node", 2,
+                                    "--max-restarts", 1, script, recovers, launcher=into_group)
+                self.assertEnded(node, code)
+                self.assertIn("SIGKILL", node.err)
+                if code == 0:
+                    self.assertEqual(sorted(node.out.splitlines()),
+                                     ["rank 0 done", "rank 1 done"])
+                else:
+                    self.assertIn("rank      : 1 (local_rank: 1)", node.err)
+                    self.assertIn("exitcode  : -9 ", node.err)
+        kills = re.search("oom_kill ([0-9]+)", (group / "memory.oom_control").read_text())
+        self.assertEqual(kills.group(1), "3")
 
     def test_a_worker_that_misses_its_own_file_timer_is_killed_and_started_again(self):
         script = self.write("timer.py", r"""

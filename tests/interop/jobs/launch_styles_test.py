@@ -7,7 +7,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import interop  # noqa: E402
 
-# A line is one write: the workers share a pipe.
+# A line is one write: the workers share a pipe. And every script that has a group leaves it with
+# nothing of it in use: else Gloo's thread may be left with Python objects of the last operation
+# while Python shuts down, and aborts (PyTorch 2.13, under any launcher).
 SAY = r"""
 import os, sys
 def say(text):
@@ -16,6 +18,7 @@ def say(text):
 
 # Trains with DDP; rank 0 says what the weights are at the end.
 DDP = SAY + r"""
+import gc
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo", init_method=os.environ.get("INIT"))
@@ -30,9 +33,12 @@ for step in range(20):
     torch.nn.functional.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
     optimizer.step()
 if dist.get_rank() == 0:
-    say("weights " + torch.cat([p.flatten() for p in model.parameters()]).detach().numpy().tobytes().hex())
+    weights = torch.cat([p.flatten() for p in model.parameters()]).detach()
+    say("weights " + weights.numpy().tobytes().hex())
 dist.barrier()
-os._exit(0)  # PyTorch's own teardown now and then aborts on a busy machine, under any launcher
+del model
+gc.collect()
+dist.destroy_process_group()
 """
 
 # As in the days before LOCAL_RANK: a tensor goes from rank 0 to every other rank.
@@ -55,6 +61,7 @@ else:
     dist.recv(tensor, src=0)
     say(f"rank {rank} has received data from rank 0")
 dist.barrier()
+dist.destroy_process_group()
 """
 
 
@@ -87,24 +94,29 @@ class LaunchStyles(interop.JobTest):
         self.assertEqual(len(lines(nodes)), 1)
 
     def test_rank_0_may_host_a_store_of_its_own_on_the_masters_port(self):
-        # What TORCH_DISABLE_SHARE_RDZV_TCP_STORE is for: then PyTorch itself does it too.
+        # Where the agent has one there, PyTorch's server gives way to it; where the store is not
+        # to be shared, the port is kept for rank 0.
         script = self.write("own_store.py", SAY + r"""
 import torch.distributed as dist
-assert os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "False"
 rank = int(os.environ["RANK"])
 store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]),
                       int(os.environ["WORLD_SIZE"]), is_master=rank == 0)
 store.set(f"from{rank}", "here")
-say(f"rank {rank} sees " + store.get(f"from{1 - rank}").decode())
+seen = store.get(f"from{1 - rank}").decode()
+say(f"rank {rank} sees {seen}, agent's {os.environ['TORCHELASTIC_USE_AGENT_STORE']}")
 store.add("done", 1)
 while rank == 0 and store.add("done", 0) < 2:
     pass
 """)
-        nodes = self.start_nodes(["--nproc-per-node", 1], [script],
-                                 env=interop.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1))
-        for node in nodes:
-            self.assertEnded(node)
-        self.assertEqual(lines(nodes), ["rank 0 sees here", "rank 1 sees here"])
+        for unshared, agents in ((None, True), (1, False)):
+            with self.subTest(agents_store=agents):
+                nodes = self.start_nodes(
+                    ["--nproc-per-node", 1], [script],
+                    env=interop.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=unshared))
+                for node in nodes:
+                    self.assertEnded(node)
+                self.assertEqual(lines(nodes), [f"rank {rank} sees here, agent's {agents}"
+                                                for rank in (0, 1)])
 
     def test_env_init_without_the_shared_store_hosts_it_in_rank_0(self):
         script = self.write("ddp.py", DDP)
@@ -147,6 +159,7 @@ dist.init_process_group("gloo")
 assert os.environ["AGAIN"] == str(os.getpid())
 say(f"rank {dist.get_rank()} of {dist.get_world_size()}, again")
 dist.barrier()
+dist.destroy_process_group()
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script)
         self.assertEnded(node)
@@ -160,6 +173,7 @@ dist.init_process_group("gloo", init_method="file://" + os.environ["MEET"], rank
                         world_size=size)
 dist.barrier()
 say(f"{local} {rank} {size}")
+dist.destroy_process_group()
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script,
                             env=interop.environment(MEET=self.folder / "meet"))

@@ -35,10 +35,10 @@ main()
 
 # The tutorial's trainer: a snapshot every N epochs, from which a restarted job goes on.
 TUTORIAL = r"""
-import argparse, os, signal, sys
+import argparse, gc, os, signal, sys
 import torch
 import torch.nn.functional as F
-from torch.distributed import init_process_group
+from torch.distributed import destroy_process_group, init_process_group
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
@@ -87,8 +87,8 @@ def main(total_epochs, save_every, batch_size):
     loader = DataLoader(data, batch_size=batch_size, sampler=DistributedSampler(data))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     Trainer(model, loader, optimizer, save_every, "snapshot.pt").train(total_epochs)
-    torch.distributed.barrier()
-    os._exit(0)  # PyTorch's own teardown now and then aborts on a busy machine, under any launcher
+    gc.collect()  # of the model that still uses the group; see launch_styles_test
+    destroy_process_group()
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
@@ -107,8 +107,9 @@ import torch.distributed.checkpoint as dcp
 dist.init_process_group("gloo")
 rank, attempt = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 state = {"weights": torch.zeros(16), "step": torch.zeros(1)}
+os.makedirs("checkpoints", exist_ok=True)
 done = sorted(int(n) for n in os.listdir("checkpoints")
-              if os.path.exists(f"checkpoints/{n}/.metadata")) if os.path.isdir("checkpoints") else []
+              if os.path.exists(f"checkpoints/{n}/.metadata"))
 if done:
     dcp.load(state, checkpoint_id=f"checkpoints/{done[-1]}")
     sys.stdout.write(f"rank {rank} goes on from step {int(state['step'])}\n")
@@ -123,7 +124,7 @@ for step in range(int(state["step"]), 6):
         raise RuntimeError("lost between two checkpoints")
 sys.stdout.write(f"rank {rank} ends with {state['weights'][0].item():.0f}\n")
 dist.barrier()
-os._exit(0)
+dist.destroy_process_group()
 """
 
 

@@ -88,6 +88,17 @@ TEST_CASE("junk is passed over with one warning, and timers after it count") {
   CHECK(said.find("passed over") == said.rfind("passed over"));
 }
 
+TEST_CASE("the timers of an attempt that is over do not expire in the next") {
+  Bench bench;
+  bench.write(Bench::line(7, "old", 50ms));
+  bench.io.run_one_for(1s);
+  bench.timer->forget_all();
+  bench.write(Bench::line(7, "new", 100ms));
+  bench.run_until(1);
+  REQUIRE(bench.expired.size() == 1);
+  CHECK(bench.expired[0].scope == "new");
+}
+
 TEST_CASE("ten thousand timers expire together without a scan for each") {
   Bench bench;
   for (int i = 0; i < 100; ++i) {
@@ -122,6 +133,17 @@ TEST_CASE("the FIFO is its owner's alone, replaces an old one, and is gone at th
     CHECK((status.st_mode & 0077) == 0);
   }
   CHECK(::access(path.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("the FIFO of another agent is left to it") {
+  Bench bench;
+  const auto second = FileTimer::create(
+      bench.io, bench.path, [](const ExpiredTimer&) {}, bench.log);
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().sentence().find(bench.path) != std::string::npos);
+  bench.write(Bench::line(7, "step", 0ms));
+  bench.run_until(1);
+  CHECK(bench.expired.size() == 1);
 }
 
 TEST_CASE("a file that is no FIFO is left alone") {

@@ -302,3 +302,12 @@ TEST_CASE("what a warm worker imports beside PyTorch is a list of packages", "[l
   }
   CHECK(bad("--warm-imports pandas p.py").what == "there is no warm worker to import anything");
 }
+
+TEST_CASE("a wish for a health check server is answered, and ends nothing", "[launcher]") {
+  for (const char* port : {"8080", "eighty"}) {
+    const Launch launch = good("p", {{"TORCHELASTIC_HEALTH_CHECK_PORT", port}});
+    REQUIRE(launch.notices.size() == 1);
+    CHECK(launch.notices[0].level == LogLevel::warning);
+    CHECK(launch.notices[0].text.find(port) != std::string::npos);
+  }
+}
