@@ -1,0 +1,81 @@
+"""What scripts/bench measures of stores: many clients at ours and at PyTorch's libuv server, the same
+program at both by turns, and how soon PyTorch's workers have met through either."""
+import contextlib
+import json
+import statistics
+import subprocess
+import tempfile
+
+PYTORCH_SERVER = """
+import sys, torch.distributed as dist
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+print("127.0.0.1", store.port, flush=True)
+sys.stdin.read()
+"""
+# Ready when all ranks have imported: what is timed is the meeting.
+MEET = """
+import os, sys, time
+import torch.distributed as dist
+rank, size, folder = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), sys.argv[1]
+open(os.path.join(folder, f"ready-{rank}"), "w").close()
+while len([n for n in os.listdir(folder) if n.startswith("ready-")]) < size:
+    time.sleep(0.01)
+begin = time.monotonic()
+dist.init_process_group("gloo")
+dist.barrier()
+with open(os.path.join(folder, f"took-{rank}"), "w") as file:
+    file.write(str(time.monotonic() - begin))
+os._exit(0)
+"""
+
+
+@contextlib.contextmanager
+def server(command):
+    """Host and port of a server that says them on its first line and ends with its stdin."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               stderr=subprocess.DEVNULL)
+    try:
+        yield process.stdout.readline().split()
+    finally:
+        process.stdin.close()
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
+
+
+def load(ddprun, python, store_load, clients, rounds, runs):
+    """Medians of {"ops_per_s", "p99_ms"} for each server; `python` None: only ours."""
+    commands = {"ddprun": [ddprun, "--standalone", "--no-python", "sh", "-c",
+                           "echo $MASTER_ADDR $MASTER_PORT; exec sleep 1000"]}
+    if python:
+        commands["torchrun"] = [python, "-c", PYTORCH_SERVER]
+    found = {name: [] for name in commands}
+    with contextlib.ExitStack() as stack:
+        places = {name: stack.enter_context(server(command)) for name, command in commands.items()}
+        for turn in range(runs + 1):
+            for name, place in places.items():
+                done = subprocess.run([store_load, *place, str(clients), str(rounds)], check=True,
+                                      capture_output=True, text=True, timeout=120)
+                if turn > 0:  # the first one warms up
+                    found[name].append(json.loads(done.stdout))
+    return {name: {key: statistics.median(run[key] for run in runs)
+                   for key in ("ops_per_s", "p99_ms")} for name, runs in found.items()}
+
+
+def meeting(launchers, python, workers, runs):
+    """Median seconds of the slowest rank from before init_process_group to after a barrier."""
+    import os
+    import pathlib
+    found = {name: [] for name in launchers}
+    for _ in range(runs):
+        for name, command in launchers.items():
+            with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
+                script = pathlib.Path(folder, "meet.py")
+                script.write_text(MEET)
+                subprocess.run(command + ["--standalone", "--nproc-per-node", str(workers), script,
+                                          folder], check=True, timeout=180,
+                               env=dict(os.environ, PYTHON_EXEC=str(python)),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                found[name].append(max(float(p.read_text())
+                                       for p in pathlib.Path(folder).glob("took-*")))
+    return {name: statistics.median(times) for name, times in found.items()}
