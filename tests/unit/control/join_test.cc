@@ -236,7 +236,7 @@ TEST_CASE("A port of this machine that another program has is said to be taken (
   REQUIRE(a->result->has_error());
   CHECK(a->result->error().what.starts_with("port " + std::to_string(stranger.port()) +
                                             " is taken by another program"));
-  CHECK(a->result->error().what.find(expected) != std::string::npos);
+  CHECK_THAT(a->result->error().what, Catch::Contains(expected));
 }
 
 TEST_CASE("Who must host says that the port is taken") {
