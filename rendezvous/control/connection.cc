@@ -354,7 +354,11 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for) {
   if (over_) {
     return;
   }
-  close();
+  if (options_.holds_when_ended) {
+    hold();
+  } else {
+    close();
+  }
   silenced_ = false;  // one call is still owed
   asio::post(timer_.get_executor(), [self = shared_from_this(), why = std::move(why), silent_for] {
     if (!self->silenced_) {
@@ -374,6 +378,12 @@ void Connection::close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   write_queue_ = {};
+}
+
+void Connection::hold() {
+  if (!over_ && socket_.is_open()) {
+    held_ = release();
+  }
 }
 
 void Connection::close_after_flush() {

@@ -37,6 +37,8 @@ struct ConnectionOptions {
   std::chrono::milliseconds preamble_timeout{0};
   std::chrono::milliseconds heartbeat_timeout{0};
   bool beats = false;
+  /// When it is over the socket is held, as hold() does, and not closed.
+  bool holds_when_ended = false;
   std::size_t frame_bytes_max = kAgentFrameBytesMax;
 };
 
@@ -69,6 +71,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(std::string_view bytes);
   /// Closes at once. No handler is called any more.
   void close();
+  /// Says and hears nothing any more, and calls no handler; the socket stays open until this object
+  /// is gone. The peer is not to believe that this side is gone before it is.
+  void hold();
   /// Closes after all that was sent has been read by the peer, or kLingerMax; what comes in is
   /// dropped. `ended` is called then.
   void close_after_flush();
@@ -104,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Handlers handlers_;
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
+  Fd held_;
   FrameReader reader_;
   std::string preamble_;        ///< its bytes until it is whole
   std::string write_queue_;     ///< what the socket did not take yet

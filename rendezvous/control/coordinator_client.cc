@@ -37,6 +37,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     how.preamble_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.heartbeat_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.beats = true;
+    how.holds_when_ended = true;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
     // The connection is owned here and closed before this object dies, so `this` is safe; a
     // handler that runs meanwhile holds a reference of its own (see on_message).
@@ -108,7 +109,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   void lose(const std::string& why) {
     const auto alive = shared_from_this();
     if (!over) {
-      end();
+      over = true;
+      connection
+          ->hold();  // workers run: the coordinator must not start others before they are gone
       orders.lost(Error{"the coordinator was lost: " + why, where, {}});
     }
   }

@@ -137,6 +137,12 @@ TEST_CASE("An agent notices a coordinator that falls silent") {
   job.loop.until([&] { return a->lost.has_value(); });
   CHECK(a->lost->what.starts_with("the coordinator was lost: it was silent for 0."));
   CHECK(a->lost->where == "coordinator at 127.0.0.1");
+  // Its workers still run: not before they are gone may the coordinator, which perhaps hears it
+  // well, take it for lost.
+  job.loop.run_for(100ms);
+  CHECK_FALSE(closed_by_peer(server));
+  a->client.reset();
+  job.loop.until([&] { return closed_by_peer(server); });
 }
 
 TEST_CASE("A cut-off agent knows it before the coordinator does (self-fencing)") {
