@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OTHERS = {"--ntasks-per-node", "--install", "--prefix", "--preset", "--help"}
+OTHERS = {"--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch"}
 
 
 def main():
