@@ -30,7 +30,7 @@ std::string find_counter(const FileReader& read) {
        {std::pair("", "/memory.events"), std::pair("memory", "/memory.oom_control")}) {
     const auto directories = control_group_directories(read, controller);
     if (!directories.empty()) {
-      const std::string path = directories.front() + file;
+      std::string path = directories.front() + file;
       if (parse_oom_kills(read(path).value_or(""))) {
         return path;
       }

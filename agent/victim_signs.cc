@@ -6,7 +6,9 @@
 namespace ddprun {
 
 bool names_lost_peer(std::string_view text) {
-  static constexpr std::array<std::string_view, 14> kSigns{
+  static constexpr std::array<std::string_view, 15> kSigns{
+      // Our own runtime, before there is a group.
+      "ended while the ranks were gathering",
       // Gloo, of any version: its transport names its own file before what happened.
       "gloo/transport/",
       "Connection closed by peer [",

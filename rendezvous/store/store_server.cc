@@ -37,9 +37,10 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
     tcp::socket socket;
     ConnectionId id;
     StoreSession session;
-    std::string output;    // empty once the socket has taken all of it
-    std::size_t sent = 0;  // of these, so many are gone
-    bool reading = false;  // a wait for readiness is under way
+    std::string output;                 // empty once the socket has taken all of it
+    std::size_t sent = 0;               // of these, so many are gone
+    std::array<char, 256> first_bytes;  // where a read begins
+    bool reading = false;               // one is under way
     bool writing = false;
     bool ending = false;  // closes as soon as the output is gone
   };
@@ -85,38 +86,51 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
 
   // ---- one connection -----------------------------------------------------------------------
 
-  /// Waits for readiness and then reads into a buffer that all share: an idle connection, and
-  /// there may be thousands, costs no buffer.
+  /// Reads into a small buffer of the connection's own: usual requests fit, an idle connection
+  /// costs little, and Asio needs no call to the kernel to wait again (as it does to wait for
+  /// readiness alone). What is longer goes on in a large buffer that all share.
   void read(const ConnectionPtr& connection) {
     if (connection->reading || connection->ending || !connection->socket.is_open() ||
         connection->session.paused()) {
       return;
     }
     connection->reading = true;
-    connection->socket.async_wait(tcp::socket::wait_read,
-                                  [self = shared_from_this(), connection](error_code error) {
-                                    connection->reading = false;
-                                    if (!error && !self->closed) {
-                                      self->on_readable(connection);
-                                    }
-                                  });
+    connection->socket.async_receive(
+        asio::buffer(connection->first_bytes),
+        [self = shared_from_this(), connection](error_code error, std::size_t size) {
+          connection->reading = false;
+          if (self->closed || !connection->socket.is_open()) {
+            return;
+          }
+          if (error == asio::error::eof) {
+            self->finish(connection);
+          } else if (error) {
+            self->close(connection);
+          } else {
+            self->on_received(connection, size);
+          }
+        });
   }
 
-  void on_readable(const ConnectionPtr& connection) {
+  void on_received(const ConnectionPtr& connection, std::size_t size) {
+    take(connection, std::string_view(connection->first_bytes.data(), size));
+    if (size == connection->first_bytes.size() && !connection->ending &&
+        connection->socket.is_open() && !connection->session.paused()) {
+      read_more(connection);
+    }
+    read(connection);
+  }
+
+  void read_more(const ConnectionPtr& connection) {
     const ssize_t size =
         ::recv(connection->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size == 0) {
       finish(connection);
-      return;
-    }
-    if (size < 0 && errno != EAGAIN && errno != EINTR) {
-      close(connection);
-      return;
-    }
-    if (size > 0) {
+    } else if (size > 0) {
       take(connection, std::string_view(buffer.data(), static_cast<std::size_t>(size)));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      close(connection);
     }
-    read(connection);
   }
 
   void take(const ConnectionPtr& connection, std::string_view bytes) {

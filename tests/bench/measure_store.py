@@ -44,7 +44,7 @@ def server(command):
 
 
 def load(ddprun, python, store_load, clients, rounds, runs):
-    """Medians of {"ops_per_s", "p99_ms"} for each server; `python` None: only ours."""
+    """Medians of {"ops_per_s", "p99_ms", "first_round_s"} for each server; `python` None: only ours."""
     commands = {"ddprun": [ddprun, "--standalone", "--no-python", "sh", "-c",
                            "echo $MASTER_ADDR $MASTER_PORT; exec sleep 1000"]}
     if python:
@@ -59,7 +59,7 @@ def load(ddprun, python, store_load, clients, rounds, runs):
                 if turn > 0:  # the first one warms up
                     found[name].append(json.loads(done.stdout))
     return {name: {key: statistics.median(run[key] for run in runs)
-                   for key in ("ops_per_s", "p99_ms")} for name, runs in found.items()}
+                   for key in ("ops_per_s", "p99_ms", "first_round_s")} for name, runs in found.items()}
 
 
 def meeting(launchers, python, workers, runs):

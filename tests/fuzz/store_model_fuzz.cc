@@ -108,7 +108,7 @@ class Model {
         return;
       }
     }
-    const std::int64_t delta = static_cast<std::int8_t>(input_.byte());
+    const std::int64_t delta = static_cast<std::int64_t>(input_.byte()) - 128;
     const auto sum = static_cast<std::int64_t>(static_cast<std::uint64_t>(before) +
                                                static_cast<std::uint64_t>(delta));
     values_[name] = std::to_string(sum);

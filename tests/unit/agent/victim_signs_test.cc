@@ -14,6 +14,7 @@ TEST_CASE("what PyTorch says of a peer that is gone is a victim's sign") {
   CHECK(
       names_lost_peer("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp, "
                       "remote process exited or there was a network error, NCCL version 2.28.9"));
+  CHECK(names_lost_peer("ddp::StartError: rank 3 ended while the ranks were gathering"));
   CHECK(names_lost_peer("torch.distributed.DistNetworkError: failed to recv, got 0 bytes"));
   CHECK(names_lost_peer("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /x"));
   CHECK(
