@@ -92,7 +92,7 @@ class OutOfMemory(interop.JobTest):
         self.group = self.ROOT / f"ddprun-test-{os.getpid()}"
         try:
             self.group.mkdir()
-            (self.group / "memory.limit_in_bytes").write_text(str(96 * 1024 * 1024))
+            (self.group / "memory.limit_in_bytes").write_text(str(512 * 1024 * 1024))
         except OSError as error:
             self.skipTest(f"no control group with a memory limit can be made here: {error}")
         self.addCleanup(self.remove_group)
@@ -107,7 +107,9 @@ class OutOfMemory(interop.JobTest):
         interop.wait_until(removed, "the control group is empty", seconds=10)
 
     def run_in_group(self, source, *options):
-        script = self.write("worker.py", source)
+        # Before anything else of the group: a sanitized ddprun is large too.
+        script = self.write("worker.py",
+                            "open('/proc/self/oom_score_adj', 'w').write('900')\n" + source)
         node = self.start("-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', self.group,
                           interop.DDPRUN, "--standalone", *options, script, launcher="/bin/sh")
         self.assertEnded(node, 1)
