@@ -358,7 +358,7 @@ class Agent {
   }
 
   void obey(const group::ReportStopped&) {
-    std::vector<FailureRecord> records;
+    std::vector<FailureRecord> records = attempt_->leavers();
     for (std::size_t i = 0; i < group_.workers().size(); ++i) {
       if (!group_.workers()[i].exit.success()) {
         records.push_back(record_of(static_cast<int>(i)));

@@ -1,7 +1,6 @@
 #include "agent/attempt.h"
 
 #include <csignal>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "agent/process_tree.h"
 #include "agent/worker_environment.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/membership/incident.h"
 
 namespace ddprun {
 
@@ -126,11 +126,6 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   }
   end.stderr_tail = output_.stderr_tail(local_rank);
   FailureRecord record = make_failure_record(std::move(end));
-  if (record.peer_lost && !after_stop) {
-    if (const std::string early = finished_before(local_rank); !early.empty()) {
-      record.message += "; " + early;
-    }
-  }
   record.age = std::chrono::steady_clock::now() - worker.ended;
   return record;
 }
@@ -162,20 +157,18 @@ void Attempt::note_standstills() {
   }
 }
 
-std::string Attempt::finished_before(int local_rank) const {
-  const auto& failed = *workers_.at(static_cast<std::size_t>(local_rank));
-  std::string text;
+std::vector<FailureRecord> Attempt::leavers() const {
+  std::vector<FailureRecord> records;
   for (const auto& worker : workers_) {
-    if (worker->exit && worker->exit->success() && worker->ended < failed.ended) {
-      const std::chrono::duration<double> before = failed.ended - worker->ended;
-      char seconds[32];
-      std::snprintf(seconds, sizeof seconds, "%.1f", before.count());
-      text += (text.empty() ? "rank " : ", rank ") +
-              std::to_string(world_.base_rank + worker->local_rank) + " had ended with code 0 " +
-              seconds + " s before";
+    if (worker->exit && worker->exit->success() && records.size() < kLeaversMax) {
+      FailureRecord record;
+      record.rank = world_.base_rank + worker->local_rank;
+      record.local_rank = worker->local_rank;
+      record.age = std::chrono::steady_clock::now() - worker->ended;
+      records.push_back(std::move(record));
     }
   }
-  return text;
+  return records;
 }
 
 pid_t Attempt::pid(int local_rank) const {

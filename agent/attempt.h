@@ -44,6 +44,9 @@ class Attempt {
   /// The record of a worker that has ended: reads its error file and the end of its stderr.
   [[nodiscard]] FailureRecord record(int local_rank, ExitStatus exit, bool after_stop) const;
 
+  /// Workers that ended with code 0, the first kLeaversMax: others may have lost a peer by that.
+  [[nodiscard]] std::vector<FailureRecord> leavers() const;
+
   /// Why this process of ours is being ended, for the record of the worker that it is (if it is
   /// one). What was noted first stays.
   void note_reason(pid_t pid, std::string reason);
@@ -61,8 +64,6 @@ class Attempt {
 
  private:
   struct Worker;
-  /// Local ranks that ended well before this one failed, as text; empty: none.
-  [[nodiscard]] std::string finished_before(int local_rank) const;
   Result<void> spawn(int local_rank, const std::vector<std::string>& inherited,
                      const OnExit& on_exit);
 

@@ -1,6 +1,7 @@
 #include "rendezvous/membership/incident.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -66,11 +67,18 @@ void IncidentBuilder::node_joined(const std::string& host_name, Instant at) {
 }
 
 void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
-  if (record.exit.success() || record.rank < 0 ||
-      static_cast<std::size_t>(record.rank) >= seen_.size()) {
+  if (record.rank < 0 || static_cast<std::size_t>(record.rank) >= seen_.size()) {
     return;
   }
   const Instant failed_at = arrived_at - std::max(record.age, std::chrono::nanoseconds(0));
+  if (record.exit.success()) {
+    leavers_.push_back({record.rank, failed_at});
+    std::sort(leavers_.begin(), leavers_.end(), [](const Leaver& a, const Leaver& b) {
+      return std::tuple(a.at, a.rank) < std::tuple(b.at, b.rank);
+    });
+    leavers_.resize(std::min(leavers_.size(), kLeaversMax));
+    return;
+  }
   const auto rank = static_cast<std::size_t>(record.rank);
   if (seen_[rank]) {
     const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
@@ -138,6 +146,21 @@ std::string IncidentBuilder::reason() const {
   return "the workers of a node ended without a report";
 }
 
+/// Ranks that ended well before that time, as text; empty: none.
+std::string IncidentBuilder::left_before(Instant failed_at) const {
+  std::string text;
+  for (const Leaver& one : leavers_) {
+    if (one.at < failed_at) {
+      char seconds[32];
+      std::snprintf(seconds, sizeof seconds, "%.1f",
+                    std::chrono::duration<double>(failed_at - one.at).count());
+      text += (text.empty() ? "rank " : ", rank ") + std::to_string(one.rank) +
+              " had ended with code 0 " + seconds + " s before";
+    }
+  }
+  return text;
+}
+
 void IncidentBuilder::set_blame() {
   const Entry* the_cause = cause();
   for (Entry& entry : entries_) {
@@ -177,6 +200,11 @@ Incident IncidentBuilder::build() {
   drop_surplus(kIncidentRecordsMax);
   incident.records.reserve(entries_.size());
   for (Entry& entry : entries_) {
+    if (entry.record.blame == Blame::cause && entry.record.peer_lost) {
+      if (const std::string left = left_before(entry.failed_at); !left.empty()) {
+        entry.record.message += "; " + left;
+      }
+    }
     incident.records.push_back(std::move(entry.record));
   }
   entries_.clear();

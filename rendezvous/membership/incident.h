@@ -29,6 +29,8 @@ namespace ddprun {
 inline constexpr std::size_t kIncidentEvidenceBytesMax = 512 * 1024;
 /// Lost or joined nodes named in a reason; more are counted.
 inline constexpr std::size_t kNamesInReasonMax = 4;
+/// Ranks that ended with code 0 which an agent reports beside its failures, and an incident names.
+inline constexpr std::size_t kLeaversMax = 8;
 
 /// "SIGKILL", or "signal 99" for a number without a name.
 std::string signal_name(int signal);
@@ -45,7 +47,8 @@ class IncidentBuilder {
   /// A node joined, and the world is stopped to take it in.
   void node_joined(const std::string& host_name, Instant at);
   /// A worker's end. A second record of the same rank replaces the first (reports come twice, the
-  /// second with all evidence). Records that are a success or out of the world are ignored.
+  /// second with all evidence). A success is no failure, yet it may be what others lost a peer by:
+  /// the cause's message names such ranks. Records out of the world are ignored.
   void add(FailureRecord record, Instant arrived_at);
   /// Records that a node had to leave out.
   void count_dropped(int records);
@@ -78,11 +81,19 @@ class IncidentBuilder {
   [[nodiscard]] const Entry* cause() const;
   void set_blame();
   void drop_surplus(std::size_t keep);
+  [[nodiscard]] std::string left_before(Instant failed_at) const;
+
+  /// A rank that ended with code 0.
+  struct Leaver {
+    int rank = 0;
+    Instant at{};
+  };
 
   AttemptNumber attempt_;
   Instant detected_at_;
   std::vector<Entry> entries_;
-  std::vector<bool> seen_;  ///< by rank, also of records that were dropped since
+  std::vector<Leaver> leavers_;  ///< the first kLeaversMax of them
+  std::vector<bool> seen_;       ///< by rank, also of records that were dropped since
   int dropped_ = 0;
   Names lost_;
   std::string why_lost_;

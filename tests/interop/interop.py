@@ -41,6 +41,10 @@ def main(needs_torch=True):
         sys.exit(SKIPPED)
     if not DDPRUN.exists():
         sys.exit(f"no {DDPRUN}; build first")
+    # Under nohup, or in the background of a script, some of these are ignored, and that is inherited.
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     unittest.main()
 
 

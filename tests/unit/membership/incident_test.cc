@@ -106,6 +106,22 @@ TEST_CASE("Successes and ranks outside of the world are no failures") {
   CHECK(b.build().records.empty());
 }
 
+TEST_CASE("Who left before with code 0 is named where the cause lost a peer (I-20)") {
+  IncidentBuilder b(AttemptNumber{0}, 100s, 6);
+  FailureRecord cause = exited(2, 1);
+  cause.peer_lost = true;
+  cause.message = "connection closed by peer";
+  b.add(cause, 100s);
+  FailureRecord left = exited(1, 0);
+  left.age = 1500ms;
+  b.add(left, 100s);
+  b.add(exited(3, 0), 101s);  // as an answer to being stopped
+  const Incident incident = b.build();
+  REQUIRE(incident.records.size() == 1);
+  CHECK(incident.records[0].message ==
+        "connection closed by peer; rank 1 had ended with code 0 1.5 s before");
+}
+
 TEST_CASE("Records beyond the limit are counted, and the cause survives") {
   const int n = GENERATE(63, 64, 65, 127, 128, 129, 5000);
   IncidentBuilder b(AttemptNumber{0}, 100s, n);
