@@ -30,9 +30,7 @@
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/contract/environment.h"
-#include "rendezvous/control/coordinator.h"
-#include "rendezvous/control/coordinator_client.h"
-#include "rendezvous/control/join.h"
+#include "rendezvous/control/follower.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun {
@@ -82,17 +80,15 @@ class Agent {
         signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
         guardian_(io_),
         deadline_(io_),
-        warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr) {}
+        warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
+        follower_(io_, follower_options(), follower_hooks(), log_) {}
 
   Result<JobSummary> run() {
     watch_guardian();
     if (const auto begun = begin_file_timers(); !begun) {
       return begun.error();
     }
-    JoinRequest request{spec_.endpoint, node_, spec_.is_host, spec_.join_timeout};
-    join_ = join_endpoint(
-        io_, std::move(request), [this](Result<Joined> joined) { on_joined(std::move(joined)); },
-        log_);
+    follower_.start();
     io_.run();
     DDP_CHECK(outcome_.has_value(), "the loop ended before the job did");
     return *outcome_;
@@ -134,58 +130,53 @@ class Agent {
     ::kill(timer.pid, timer.signal);
   }
 
-  // ---- joining ------------------------------------------------------------------------------
+  // ---- the coordinator ----------------------------------------------------------------------
 
-  void on_joined(Result<Joined> joined) {
-    if (outcome_) {
-      return;  // a signal came first
-    }
-    if (!joined) {
-      end(joined.error());
-      return;
-    }
-    if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
-      become_host(std::move(host->listener), host->note);
-    } else {
-      connect(std::move(std::get<JoinedAsClient>(*joined).connection), true);
-    }
+  [[nodiscard]] FollowerOptions follower_options() const {
+    const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
+    FollowerOptions options;
+    options.endpoints = {spec_.endpoint};
+    options.endpoints.insert(options.endpoints.end(), spec_.more_endpoints.begin(),
+                             spec_.more_endpoints.end());
+    options.node = node_;
+    options.is_host = spec_.is_host;
+    options.join_timeout = spec_.join_timeout;
+    options.heartbeat_timeout = spec_.heartbeat_timeout;
+    options.succession = !is_static && (spec_.max_nodes > 1 || spec_.witness);
+    CoordinatorOptions& led = options.coordinator;
+    led.job_id = spec_.job_id;
+    led.min_nodes = spec_.min_nodes;
+    led.max_nodes = spec_.max_nodes;
+    led.max_restarts = spec_.max_restarts;
+    led.join_timeout = spec_.join_timeout;
+    led.last_call_timeout = spec_.last_call_timeout;
+    led.heartbeat_timeout = spec_.heartbeat_timeout;
+    led.master_addr = is_static ? spec_.endpoint.host : spec_.local_addr;
+    return options;
   }
 
-  void become_host(Fd listener, const std::string& note) {
+  FollowerHooks follower_hooks() {
     const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
-    CoordinatorOptions options;
-    options.job_id = spec_.job_id;
-    options.min_nodes = spec_.min_nodes;
-    options.max_nodes = spec_.max_nodes;
-    options.max_restarts = spec_.max_restarts;
-    options.join_timeout = spec_.join_timeout;
-    options.last_call_timeout = spec_.last_call_timeout;
-    options.heartbeat_timeout = spec_.heartbeat_timeout;
-    options.master_addr = is_static ? spec_.endpoint.host : spec_.local_addr;
-    options.endpoint_note = note;
-    CoordinatorHooks hooks;
-    hooks.open_store = [this, is_static](AttemptNumber) { return open_store(is_static); };
+    FollowerHooks hooks;
+    hooks.assign = [this](const World& world) { on_assign(world); };
+    hooks.stop = [this](AttemptNumber attempt, const std::string& reason) {
+      on_stop(attempt, reason);
+    };
+    hooks.finish = [this](const JobSummary& summary) { end(summary); };
+    hooks.waiting = [this](const WaitingTable& table) { board_.show(table); };
+    hooks.lost = [this](const Error& why) { fence(why); };
+    hooks.failed = [this](const Error& why) { end(why); };
+    hooks.coordinator.open_store = [this, is_static](AttemptNumber) {
+      return open_store(is_static);
+    };
     if (is_static) {
-      hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
+      hooks.coordinator.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
         if (store_) {
           store_->adopt(std::move(connection), first_bytes);
         }
       };
     }
-    auto coordinator =
-        Coordinator::create(io_, std::move(listener), std::move(options), std::move(hooks), log_);
-    if (!coordinator) {
-      end(coordinator.error());
-      return;
-    }
-    coordinator_ = std::move(*coordinator);
-    auto local = coordinator_->connect_local();
-    if (!local) {
-      end(local.error());
-      return;
-    }
-    node_.hosts_coordinator = true;
-    connect(std::move(*local), false);
+    return hooks;
   }
 
   /// A fresh key space for every attempt. With static ranks MASTER_PORT is the endpoint's own port:
@@ -213,20 +204,6 @@ class Agent {
     return store_->port();
   }
 
-  void connect(Fd connection, bool greeted) {
-    CoordinatorOrders orders;
-    orders.assign = [this](const World& world) { on_assign(world); };
-    orders.stop = [this](AttemptNumber attempt, const std::string& reason) {
-      on_stop(attempt, reason);
-    };
-    orders.finish = [this](const JobSummary& summary) { end(summary); };
-    orders.waiting = [this](const WaitingTable& table) { board_.show(table); };
-    orders.rejected = [this](const Error& why) { end(why); };
-    orders.lost = [this](const Error& why) { fence(why); };
-    client_ = CoordinatorClient::create(io_, std::move(connection), greeted, node_,
-                                        spec_.heartbeat_timeout, std::move(orders), log_);
-  }
-
   // ---- orders -------------------------------------------------------------------------------
 
   void on_assign(const World& world) {
@@ -246,8 +223,9 @@ class Agent {
     attempt_ = std::make_unique<Attempt>(io_, spec_, layout_, Consoles{out_, err_}, world,
                                          node_.host_name, warm_.get());
     if (world.group_world_size > 1) {
-      attempt_->use_network(network_interface_of(coordinator_ ? coordinator_->common_address()
-                                                              : client_->local_address()));
+      const Coordinator* own = follower_.coordinator();
+      attempt_->use_network(network_interface_of(
+          own != nullptr ? own->common_address() : follower_.client()->local_address()));
     }
     const auto started = attempt_->start([this](int local_rank, ExitStatus exit) {
       apply(group_.handle(group::WorkerExited{local_rank, exit}));
@@ -255,7 +233,7 @@ class Agent {
     if (!started) {
       attempt_.reset();
       (void)kill_descendants({}, kDescendantsBound);
-      client_->give_up(started.error());
+      follower_.client()->give_up(started.error());
       return;
     }
     if (warm_) {
@@ -267,7 +245,8 @@ class Agent {
   void on_stop(AttemptNumber attempt, const std::string& reason) {
     log_->info("attempt {} stops: {}", number(attempt), reason);
     if (!attempt_ || attempt_->world().attempt != attempt) {
-      client_->workers_stopped(attempt, {}, {});  // never started here: nothing of it is left
+      follower_.client()->workers_stopped(attempt, {},
+                                          {});  // never started here: nothing of it is left
       return;
     }
     apply(group_.handle(group::StopOrdered{SIGTERM}));
@@ -285,14 +264,14 @@ class Agent {
       end(stopped);
       return;
     }
-    if (!client_) {
+    if (follower_.client() == nullptr) {
       JobSummary stopped;
       stopped.verdict = Verdict::stopped;
       stopped.stop_signal = number;
       end(stopped);
       return;
     }
-    client_->request_stop(number);
+    follower_.client()->request_stop(number);
     apply(group_.handle(group::StopOrdered{number}));
   }
 
@@ -319,10 +298,16 @@ class Agent {
     wind_down_when_idle();
   }
 
-  void obey(const group::ReportStarted&) { client_->workers_started(group_.attempt()); }
+  void obey(const group::ReportStarted&) {
+    if (CoordinatorClient* client = follower_.client()) {
+      client->workers_started(group_.attempt());
+    }
+  }
 
   void obey(const group::ReportFailure& failure) {
-    client_->worker_failed(group_.attempt(), record_of(failure.local_rank));
+    if (CoordinatorClient* client = follower_.client()) {
+      client->worker_failed(group_.attempt(), record_of(failure.local_rank));
+    }
   }
 
   void obey(const group::SignalWorkers& order) {
@@ -344,7 +329,9 @@ class Agent {
   void obey(const group::DisarmDeadline&) { deadline_.cancel(); }
 
   void obey(const group::ReportFinished&) {
-    client_->workers_finished(group_.attempt(), attempt_->progress());
+    if (CoordinatorClient* client = follower_.client()) {
+      client->workers_finished(group_.attempt(), attempt_->progress());
+    }
   }
 
   void obey(const group::KillDescendants&) {
@@ -364,7 +351,10 @@ class Agent {
         records.push_back(record_of(static_cast<int>(i)));
       }
     }
-    client_->workers_stopped(group_.attempt(), std::move(records), attempt_->progress());
+    if (CoordinatorClient* client = follower_.client()) {
+      client->workers_stopped(group_.attempt(), std::move(records), attempt_->progress());
+    }
+    quiet_when_lost();
   }
 
   FailureRecord record_of(int local_rank) {
@@ -399,7 +389,7 @@ class Agent {
       return;
     }
     outcome_ = std::move(outcome);
-    join_.reset();
+    follower_.give_up();
     board_.clear();
     warm_.reset();
     apply(group_.handle(group::StopOrdered{SIGTERM}));
@@ -408,8 +398,13 @@ class Agent {
   /// Without its coordinator this node must be quiet before the others can be assigned a new world:
   /// the client gives up a tenth of the heartbeat timeout earlier than the coordinator does.
   void fence(const Error& why) {
-    log_->info("{}", why.sentence());  // main says it aloud, once the workers are gone
-    end(why);
+    log_->info("{}", why.sentence());
+    board_.clear();
+    lost_ = true;
+    if (outcome_) {
+      return;
+    }
+    apply(group_.handle(group::StopOrdered{SIGTERM}));
     if (group_.running_workers() > 0) {
       deadline_.expires_after(std::min(spec_.shutdown_timeout, spec_.heartbeat_timeout / 10));
       deadline_.async_wait([this](boost::system::error_code error) {
@@ -417,6 +412,16 @@ class Agent {
           apply(group_.handle(group::DeadlinePassed{}));
         }
       });
+    }
+    quiet_when_lost();
+  }
+
+  /// No process of the attempt is left here: others may take the job over, this node too.
+  void quiet_when_lost() {
+    if (lost_ && !outcome_ && group_.running_workers() == 0) {
+      lost_ = false;
+      // Not from inside the order that led here.
+      asio::post(io_, [this] { follower_.quiet(); });
     }
   }
 
@@ -438,8 +443,9 @@ class Agent {
     }
     out_.on_flushed([this] {
       err_.on_flushed([this] {
-        if (coordinator_ && *outcome_ && !coordinator_->drained()) {
-          coordinator_->on_drained([this] { io_.stop(); });
+        Coordinator* const own = follower_.coordinator();
+        if (own != nullptr && *outcome_ && !own->drained()) {
+          own->on_drained([this] { io_.stop(); });
         } else {
           io_.stop();
         }
@@ -464,14 +470,13 @@ class Agent {
   std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   MemoryWatch memory_{read_file, in_first_pid_namespace()};
-  JoinHandle join_;
-  std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<StoreServer> store_;
   std::optional<ReservedPort> reserved_;
-  std::unique_ptr<CoordinatorClient> client_;
   std::unique_ptr<FileTimer> file_timers_;
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
+  Follower follower_;
+  bool lost_ = false;  ///< the coordinator is, and workers may still run
   bool stop_asked_ = false;
   bool stop_asked_twice_ = false;
   bool winding_down_ = false;

@@ -70,6 +70,9 @@ struct JobSpec {
   RendezvousBackend backend = RendezvousBackend::c10d;
   /// Port 0: any free port (standalone).
   Endpoint endpoint;
+  /// Others where agents of the job listen, so that a new one finds the coordinator.
+  std::vector<Endpoint> more_endpoints;
+  bool witness = false;          ///< no workers: a vote, and a coordinator where one is needed
   std::optional<bool> is_host;   ///< rdzv-conf is_host
   std::optional<int> node_rank;  ///< --node-rank where given
   /// A scheduler's place for this node (launcher/scheduler.h): a wish, --node-rank goes before it.

@@ -58,6 +58,7 @@ Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions option
       reader_(options.frame_bytes_max),
       heard_at_(Clock::now()),
       next_beat_(heard_at_),
+      stamp_came_at_(heard_at_),
       preamble_pending_(options.expect_preamble) {
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   boost::system::error_code failed;
@@ -104,7 +105,7 @@ void Connection::on_readable() {
       break;
     }
     if (size <= 0) {
-      end(size == 0 ? "its connection closed" : broke(errno));
+      end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0 || errno == ECONNRESET);
       return;
     }
     if (!options_.beats || !heartbeat_on_) {
@@ -241,7 +242,7 @@ milliseconds Connection::beat_interval() const {
   if (peer_timeout_.count() > 0) {
     shorter = std::min(shorter, peer_timeout_);
   }
-  return std::max(shorter / 2, milliseconds(1));
+  return std::max(shorter / (needs_quorum_ ? 4 : 2), milliseconds(1));
 }
 
 milliseconds Connection::silence_max() const {
@@ -257,22 +258,49 @@ milliseconds Connection::silence_max() const {
 void Connection::beat(Clock::time_point now) {
   next_beat_ = now + beat_interval();
   unanswered_.push_back(now);  // bounded: after silence_max() without an answer all is over
-  send(encode(message::Beat{options_.heartbeat_timeout}));
+  send(encode(message::Beat{options_.heartbeat_timeout, newest_stamp_, {}}));
+}
+
+std::int64_t Connection::stamp_now() {
+  return Clock::now().time_since_epoch().count();
+}
+
+Connection::Clock::time_point Connection::time_of(std::int64_t stamp) {
+  return Clock::time_point(Clock::duration(stamp));
+}
+
+void Connection::take_stamp(std::int64_t stamp, bool soon) {
+  if (stamp > newest_stamp_) {
+    newest_stamp_ = stamp;
+    stamp_came_at_ = Clock::now();
+  }
+  if (soon && heart_beats() && !over_) {
+    needs_quorum_ = true;
+    next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
+    arm_timer();
+  }
 }
 
 void Connection::take_beat(const message::Beat& beat) {
   const bool told_now = beat.timeout != peer_timeout_;
   peer_timeout_ = beat.timeout;
   if (!options_.beats) {
-    send(encode(message::Beat{options_.heartbeat_timeout}));
+    if (beat.stamp > 0 && handlers_.echoed) {
+      handlers_.echoed(time_of(beat.stamp));
+    }
+    send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(),
+                              handlers_.quorum_age ? handlers_.quorum_age() : std::nullopt}));
     return;
   }
+  take_stamp(beat.stamp);
   if (!unanswered_.empty()) {
-    heard_at_ = unanswered_.front();
+    heard_at_ = std::max(
+        heard_at_, unanswered_.front() - beat.quorum_age.value_or(std::chrono::nanoseconds(0)));
     unanswered_.erase(unanswered_.begin());
     second_look_ = false;
   }
-  if (told_now) {
+  if (told_now || needs_quorum_ != beat.quorum_age.has_value()) {
+    needs_quorum_ = beat.quorum_age.has_value();
     next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
     arm_timer();
   }
@@ -350,7 +378,7 @@ void Connection::on_timer() {
 
 // --- The end --------------------------------------------------------------------------------
 
-void Connection::end(std::string why, std::chrono::nanoseconds silent_for) {
+void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool by_peer) {
   if (over_) {
     return;
   }
@@ -360,12 +388,13 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for) {
     close();
   }
   silenced_ = false;  // one call is still owed
-  asio::post(timer_.get_executor(), [self = shared_from_this(), why = std::move(why), silent_for] {
-    if (!self->silenced_) {
-      self->silenced_ = true;
-      self->handlers_.ended({why, silent_for});
-    }
-  });
+  asio::post(timer_.get_executor(),
+             [self = shared_from_this(), why = std::move(why), silent_for, by_peer] {
+               if (!self->silenced_) {
+                 self->silenced_ = true;
+                 self->handlers_.ended({why, silent_for, by_peer});
+               }
+             });
 }
 
 void Connection::close() {

@@ -1,11 +1,13 @@
 // Connection: a stream of messages over one connected socket, with a heartbeat and a bounded write
 // queue. Used at both ends; internal to control.
 //
-// Liveness. The beating side (the agent) sends a Beat every half of the shorter of both timeouts,
-// the other side answers each at once; each side takes the other for lost when nothing at all has
-// come for its own timeout. One timer a connection, re-armed only when it fires: an idle connection
-// costs its beats and nothing else. A socket pair has timeout 0: no beats, its end of file
-// suffices.
+// Liveness. The beating side (the agent) sends a Beat every half of the shorter of both timeouts
+// (every quarter where the coordinator needs a quorum to go on), the other side answers each at
+// once; each side takes the other for lost when nothing at all has come for its own timeout. The
+// answer says how old the coordinator's contact with its quorum is, and the agent counts from
+// there: a coordinator that others may have left is as good as lost. One timer a connection,
+// re-armed only when it fires: an idle connection costs its beats and nothing else. A socket pair
+// has timeout 0: no beats, its end of file suffices.
 //
 // Handlers are called on the loop, never from inside send() or close().
 #pragma once
@@ -14,8 +16,10 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,10 +50,13 @@ struct ConnectionOptions {
 struct ConnectionEnd {
   std::string why;                        ///< a clause: "its connection closed"
   std::chrono::nanoseconds silent_for{};  ///< larger than zero: it fell silent
+  bool by_peer = false;                   ///< its kernel ended it, as it does when the process dies
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Handlers {
     std::function<void(const message::Message&)> message;
     /// The first bytes are no preamble of this version: all bytes read so far. Also called, with
@@ -60,6 +67,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(ConnectionEnd)> ended;
     /// After watch(): the peer has said something. May be empty.
     std::function<void()> heard = {};
+    /// Of the answering side; may be empty. What to say in an answer of Beat's quorum_age.
+    std::function<std::optional<std::chrono::nanoseconds>()> quorum_age = {};
+    /// Of the answering side; may be empty. The peer had what was sent at this time.
+    std::function<void(Clock::time_point sent)> echoed = {};
   };
 
   static std::shared_ptr<Connection> create(boost::asio::io_context& io, Fd socket,
@@ -84,8 +95,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Fd release();
   [[nodiscard]] int native_handle();
 
+  /// For messages that carry a Beat's stamp: now, and the time that one stands for.
+  [[nodiscard]] static std::int64_t stamp_now();
+  [[nodiscard]] static Clock::time_point time_of(std::int64_t stamp);
+  /// Of the beating side: `stamp` came with another message than a Beat. `soon`: the coordinator is
+  /// about to need it often.
+  void take_stamp(std::int64_t stamp, bool soon = false);
+  /// Of the beating side: when the newest stamp came.
+  [[nodiscard]] Clock::time_point stamp_came_at() const { return stamp_came_at_; }
+
  private:
-  using Clock = std::chrono::steady_clock;
   Connection(boost::asio::io_context& io, Fd socket, ConnectionOptions options, Handlers handlers);
 
   void wait_readable();
@@ -98,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void arm_timer();
   void wait_timer();
   void on_timer();
-  void end(std::string why, std::chrono::nanoseconds silent_for = {});
+  void end(std::string why, std::chrono::nanoseconds silent_for = {}, bool by_peer = false);
   void take_beat(const message::Beat& beat);
   void beat(Clock::time_point now);
   [[nodiscard]] bool heart_beats() const;
@@ -117,10 +136,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point heard_at_;  ///< last byte; of the beating side: sending of the beat answered
   Clock::time_point next_beat_;
   std::vector<Clock::time_point> unanswered_;  ///< when those beats were sent
+  std::int64_t newest_stamp_ = 0;              ///< of the coordinator; echoed in every Beat
+  Clock::time_point stamp_came_at_;
   Clock::time_point linger_ends_;
   std::chrono::milliseconds peer_timeout_{0};  ///< as told by its Beat; 0 = unknown
   int reads_to_heard_ = 0;                     ///< see watch(); 0 = nobody asked
   bool preamble_pending_;
+  bool needs_quorum_ = false;  ///< as the coordinator's last answer says
   bool heartbeat_on_ = false;
   bool write_waiting_ = false;
   bool second_look_ = false;  ///< silence was seen once, with bytes yet to be read

@@ -26,6 +26,7 @@
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/membership/quorum.h"
 #include "rendezvous/membership/trace.h"
 
 namespace ddprun {
@@ -54,6 +55,12 @@ constexpr std::size_t kRejectionsMax = 256;
 /// backend). Our own hello begins with 'D'.
 constexpr unsigned char kStoreFirstByteMax = 0x08;
 
+/// Before any time.
+constexpr Instant kNever = Instant::min() / 2;
+/// The quorum's age is looked at this often in a heartbeat timeout; in between the old figure
+/// serves, which only makes it older.
+constexpr int kQuorumLooks = 20;
+
 std::size_t ungreeted_max() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -67,10 +74,44 @@ Instant now() {
 }
 
 MembershipOptions membership_options(const CoordinatorOptions& options) {
-  return {options.job_id,       options.min_nodes,    options.max_nodes,
-          options.max_restarts, options.join_timeout, options.last_call_timeout,
-          options.endpoint_note};
+  return {options.job_id,        options.min_nodes,    options.max_nodes,
+          options.max_restarts,  options.join_timeout, options.last_call_timeout,
+          options.endpoint_note, options.self,         options.term,
+          options.inheritance};
 }
+
+/// What a message of an agent means to membership; none: it says what only others say.
+struct EventOf {
+  NodeId id;
+  std::optional<Event> operator()(message::Started& m) const {
+    return WorkersStarted{id, m.attempt};
+  }
+  std::optional<Event> operator()(message::Failed& m) const {
+    return WorkerFailed{id, m.attempt, std::move(m.record)};
+  }
+  std::optional<Event> operator()(message::Finished& m) const {
+    return WorkersFinished{id, m.attempt, m.progress};
+  }
+  std::optional<Event> operator()(message::Stopped& m) const {
+    return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
+  }
+  std::optional<Event> operator()(message::StopRequest& m) const {
+    return StopRequested{id, m.signal};
+  }
+  std::optional<Event> operator()(message::GiveUp& m) const {
+    return NodeGaveUp{id, std::move(m.why)};
+  }
+  std::optional<Event> operator()(message::HeirKnows& m) const {
+    return StandbyKnows{id, m.roster};
+  }
+  std::optional<Event> operator()(message::RosterReady& m) const {
+    return RosterPrepared{id, m.roster};
+  }
+  template <class Other>
+  std::optional<Event> operator()(Other&) const {
+    return std::nullopt;
+  }
+};
 
 }  // namespace
 
@@ -84,6 +125,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     bool local = false;           ///< the socket pair of the hosting agent
     std::string address;          ///< of the peer, numeric
     std::string reached_address;  ///< the local address by which it came
+    ElectorId elector{};
+    Instant fresh = kNever;  ///< it is known to have followed at this time
   };
 
   Impl(asio::io_context& the_io, Fd the_listener, CoordinatorOptions the_options,
@@ -96,7 +139,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         acceptor(the_io),
         accept_timer(the_io),
         deadline_timer(the_io),
-        drain_timer(the_io) {
+        drain_timer(the_io),
+        quorum_timer(the_io) {
+    for (message::ElectorAddress& one : options.electors) {
+      const ElectorId id = one.elector;
+      addresses[id] = std::move(one);
+    }
     boost::system::error_code failed;
     acceptor.assign(the_listener.get(), failed);
     if (!failed) {
@@ -153,14 +201,15 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     ConnectionOptions how;
     how.heartbeat_timeout = local ? milliseconds(0) : options.heartbeat_timeout;
     how.preamble_timeout = local ? milliseconds(0) : kHelloTimeout;
-    peer.connection =
-        Connection::create(io, std::move(socket), how,
-                           {[this, id](message::Message said) { on_message(id, std::move(said)); },
-                            [this, id](PreambleCheck check, std::string bytes) {
-                              on_no_preamble(id, check, std::move(bytes));
-                            },
-                            [this, id](const ConnectionEnd& end) { on_ended(id, end); },
-                            [this, id] { feed(NodeHeard{id}); }});
+    peer.connection = Connection::create(
+        io, std::move(socket), how,
+        {[this, id](message::Message said) { on_message(id, std::move(said)); },
+         [this, id](PreambleCheck check, std::string bytes) {
+           on_no_preamble(id, check, std::move(bytes));
+         },
+         [this, id](const ConnectionEnd& end) { on_ended(id, end); },
+         [this, id] { feed(NodeHeard{id}); }, [this] { return quorum_age(); },
+         [this, id](Connection::Clock::time_point sent) { on_echo(id, sent.time_since_epoch()); }});
     peer.connection->start();
     if (local) {
       return;  // it is nobody's guest, and never makes room
@@ -257,6 +306,19 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void on_message(NodeId id, message::Message said) {
     Peer& peer = peers.at(id);
+    if (const auto* ask = std::get_if<message::AskVote>(&said);
+        ask != nullptr && peer.stage == Peer::Stage::ungreeted) {
+      // Who asks lost this coordinator, which reigns.
+      say_and_close(id,
+                    message::VoteAnswer{
+                        {VoteVerdict::follows, membership.reign().term(), {}, {}, {}, {}, false}});
+      return;
+    }
+    if (const auto* follow = std::get_if<message::Follow>(&said);
+        follow != nullptr && peer.stage == Peer::Stage::ungreeted) {
+      on_follow(id, *follow);
+      return;
+    }
     const bool hello = std::holds_alternative<message::Hello>(said);
     if (hello != (peer.stage == Peer::Stage::ungreeted)) {
       break_off(id, "it broke the protocol: a hello comes first, and once");
@@ -267,43 +329,22 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       NodeDescription node = std::get<message::Hello>(std::move(said)).node;
       // Only the socket pair comes from the agent that hosts this coordinator.
       node.hosts_coordinator = peer.local;
+      peer.elector = node.elector;
+      if (number(node.elector) != 0) {
+        addresses[node.elector] = {node.elector, node.host_name, node.addresses, node.port};
+      }
       send(id, preamble());
       feed(NodeJoined{id, std::move(node), peer.address});
       return;
     }
-    if (auto event = event_of(id, std::move(said))) {
+    if (const auto* ready = std::get_if<message::RosterReady>(&said)) {
+      on_echo(id, Instant(ready->stamp));
+    }
+    if (auto event = std::visit(EventOf{id}, said)) {
       feed(std::move(*event));
     } else {
       break_off(id, "it broke the protocol: it said what only a coordinator says");
     }
-  }
-
-  static std::optional<Event> event_of(NodeId id, message::Message said) {
-    using namespace message;
-    struct Visitor {
-      NodeId id;
-      std::optional<Event> operator()(Started& m) const { return WorkersStarted{id, m.attempt}; }
-      std::optional<Event> operator()(Failed& m) const {
-        return WorkerFailed{id, m.attempt, std::move(m.record)};
-      }
-      std::optional<Event> operator()(Finished& m) const {
-        return WorkersFinished{id, m.attempt, m.progress};
-      }
-      std::optional<Event> operator()(Stopped& m) const {
-        return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
-      }
-      std::optional<Event> operator()(StopRequest& m) const { return StopRequested{id, m.signal}; }
-      std::optional<Event> operator()(GiveUp& m) const { return NodeGaveUp{id, std::move(m.why)}; }
-      std::optional<Event> operator()(Hello&) const { return std::nullopt; }
-      std::optional<Event> operator()(Accepted&) const { return std::nullopt; }
-      std::optional<Event> operator()(Rejected&) const { return std::nullopt; }
-      std::optional<Event> operator()(Assigned&) const { return std::nullopt; }
-      std::optional<Event> operator()(Stop&) const { return std::nullopt; }
-      std::optional<Event> operator()(Finish&) const { return std::nullopt; }
-      std::optional<Event> operator()(Waiting&) const { return std::nullopt; }
-      std::optional<Event> operator()(Beat&) const { return std::nullopt; }
-    };
-    return std::visit(Visitor{id}, said);
   }
 
   void break_off(NodeId id, const std::string& why) {
@@ -356,7 +397,26 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }));
   }
 
-  void carry_out(Welcome order) { send(order.node, encode(message::Accepted{})); }
+  void carry_out(Welcome order) {
+    send(order.node, encode(message::Accepted{order.term, Connection::stamp_now()}));
+  }
+
+  void carry_out(TellStandbys order) {
+    const std::vector<message::ElectorAddress> electors = addresses_of(order.succession);
+    for (std::size_t place = 0; place < order.standbys.size(); ++place) {
+      send(order.standbys[place],
+           encode_heir({static_cast<int>(place), order.succession, electors, order.so_far}));
+    }
+  }
+
+  void carry_out(Prepare order) {
+    const std::string bytes = encode(message::PrepareRoster{order.roster, Connection::stamp_now()});
+    for (auto& [id, peer] : peers) {
+      if (peer.stage == Peer::Stage::member) {
+        peer.connection->send(bytes);
+      }
+    }
+  }
 
   void carry_out(Reject order) {
     const auto found = peers.find(order.node);
@@ -371,6 +431,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(OpenStore order) {
+    quorum_looked_at = quorum_contact = kNever;  // the roster may be another one
     store_open = false;
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
@@ -396,7 +457,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
                               : peer.local || is_loopback_text(peer.reached_address)
                                   ? common_master_address
                                   : peer.reached_address;
-    send(order.node, encode(message::Assigned{std::move(order.world)}));
+    send(order.node, encode(message::Assigned{std::move(order.world), order.roster, order.term}));
   }
 
   void carry_out(StopWorkers order) {
@@ -463,6 +524,109 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     return reached;
   }
 
+  // --- Succession ---------------------------------------------------------------------------
+
+  void on_echo(NodeId id, Instant sent) {
+    if (const auto found = peers.find(id); found != peers.end()) {
+      found->second.fresh = std::max(found->second.fresh, std::min(sent, now()));
+    }
+  }
+
+  /// None where no workers live, or this coordinator needs nobody else for them to go on.
+  std::optional<std::chrono::nanoseconds> quorum_age() {
+    const Reign& reign = membership.reign();
+    const std::size_t electors = reign.in_use().roster.electors.size();
+    const JobState state = membership.state();
+    const bool lives = state == JobState::running || state == JobState::stopping;
+    if (!reign.enabled() || keeps_quorum(1, electors, true) || !lives) {
+      return std::nullopt;
+    }
+    const Instant at = now();
+    if (at - quorum_looked_at > options.heartbeat_timeout / kQuorumLooks) {
+      quorum_looked_at = at;
+      quorum_contact = std::max(quorum_contact, contact_with(reign.in_use().roster, at));
+    }
+    return at - quorum_contact;
+  }
+
+  /// When a quorum of the roster was last known to follow, all at once.
+  Instant contact_with(const Roster& roster, Instant at) const {
+    std::vector<Instant> fresh;
+    bool in_roster = false;
+    for (const auto& [id, peer] : peers) {
+      if (peer.stage == Peer::Stage::member &&
+          std::binary_search(roster.electors.begin(), roster.electors.end(), peer.elector)) {
+        fresh.push_back(peer.local ? at : peer.fresh);
+        in_roster = in_roster || peer.local;
+      }
+    }
+    std::sort(fresh.rbegin(), fresh.rend());
+    for (std::size_t count = 1; count <= fresh.size(); ++count) {
+      if (keeps_quorum(count, roster.electors.size(), in_roster)) {
+        return fresh[count - 1];
+      }
+    }
+    return kNever;
+  }
+
+  /// This node's own workers have no heartbeat that would end them.
+  void watch_quorum() {
+    const bool needs = quorum_age().has_value();
+    quorum_timer.expires_after(needs ? options.heartbeat_timeout / kQuorumLooks
+                                     : options.heartbeat_timeout / 2);
+    quorum_timer.async_wait(unless_gone([](Impl& self) {
+      const auto age = self.quorum_age();
+      if (age && *age >= self.options.heartbeat_timeout - self.options.heartbeat_timeout / 10) {
+        self.depose("it was not in touch with a majority of the nodes for " +
+                        std::to_string(std::chrono::round<milliseconds>(*age).count()) + " ms",
+                    std::nullopt);
+        return;
+      }
+      self.watch_quorum();
+    }));
+  }
+
+  void depose(const std::string& why, std::optional<message::Follow> by) {
+    if (!std::exchange(deposed, true)) {
+      asio::post(io, [self = shared_from_this(), why, by = std::move(by)] {
+        if (!self->gone) {
+          self->hooks.deposed(why, by);
+        }
+      });
+    }
+  }
+
+  void on_follow(NodeId id, const message::Follow& follow) {
+    const bool later = follow.term > membership.reign().term() && follow.job_id == options.job_id;
+    say_and_close(id, message::Moved{membership.reign().term(), {}, 0});
+    if (later && hooks.deposed) {
+      depose("a coordinator of a later term took over", follow);
+    }
+  }
+
+  void say_and_close(NodeId id, const message::Message& said) {
+    Peer& peer = peers.at(id);
+    set_stage(peer, Peer::Stage::leaving);
+    peer.connection->send(preamble() + encode(said));
+    peer.connection->close_after_flush();
+  }
+
+  std::vector<message::ElectorAddress> addresses_of(const Succession& succession) const {
+    std::vector<message::ElectorAddress> found;
+    for (const Roster* roster : {&succession.roster, &succession.roster_before}) {
+      for (const ElectorId elector : roster->electors) {
+        const auto known = addresses.find(elector);
+        const bool twice = roster != &succession.roster &&
+                           std::binary_search(succession.roster.electors.begin(),
+                                              succession.roster.electors.end(), elector);
+        if (known != addresses.end() && !twice) {
+          found.push_back(known->second);
+        }
+      }
+    }
+    return found;
+  }
+
   // --- The end ------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_drained() const { return over && (peers.empty() || drain_grace_over); }
@@ -491,11 +655,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   asio::steady_timer accept_timer;
   asio::steady_timer deadline_timer;
   asio::steady_timer drain_timer;
+  asio::steady_timer quorum_timer;
   std::map<NodeId, Peer> peers;
   std::deque<NodeId> ungreeted;  ///< by age; may hold ids that are not ungreeted any more
   std::size_t ungreeted_count = 0;
   std::set<std::string> strangers;
   std::set<std::string> rejections;
+  std::map<ElectorId, message::ElectorAddress> addresses;  ///< of all that ever were here
+  Instant quorum_contact = kNever;
+  Instant quorum_looked_at = kNever;
+  bool deposed = false;
+  bool gone = false;  ///< its owner let go of it
   std::uint64_t last_id = 0;
   std::deque<Event> events;
   bool feeding = false;
@@ -525,13 +695,49 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, F
   }
   impl->wait_acceptable();
   impl->arm_deadline();
+  if (impl->membership.reign().enabled() && impl->hooks.deposed) {
+    impl->watch_quorum();
+  }
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
 Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Coordinator::~Coordinator() {
+  impl_->gone = true;
   impl_->close_all();
+}
+
+Fd Coordinator::resign(const std::string& why) {
+  impl_->gone = true;
+  impl_->quorum_timer.cancel();
+  impl_->deadline_timer.cancel();
+  impl_->accept_timer.cancel();
+  impl_->acceptor.cancel();
+  const std::string farewell = encode(message::Farewell{why});
+  for (auto& [id, peer] : impl_->peers) {
+    peer.connection->send(farewell);
+    peer.connection->close();
+  }
+  impl_->peers.clear();
+  return Fd(impl_->acceptor.release());
+}
+
+std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
+  std::set<ElectorId> here;
+  for (const auto& [id, peer] : impl_->peers) {
+    if (peer.stage == Impl::Peer::Stage::member) {
+      here.insert(peer.elector);
+    }
+  }
+  std::vector<message::ElectorAddress> absent =
+      impl_->addresses_of(impl_->membership.reign().in_use());
+  std::erase_if(absent, [&](const auto& one) { return here.contains(one.elector); });
+  return absent;
+}
+
+Term Coordinator::term() const {
+  return impl_->membership.reign().term();
 }
 
 Result<Fd> Coordinator::connect_local() {

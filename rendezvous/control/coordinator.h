@@ -7,10 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/control/message.h"
+#include "rendezvous/membership/inheritance.h"
 #include "rendezvous/membership/world.h"
 
 namespace boost::asio {
@@ -36,6 +40,11 @@ struct CoordinatorOptions {
   std::string master_addr;
   /// See MembershipOptions.
   std::string endpoint_note;
+  ElectorId self{};
+  Term term{1};
+  std::optional<Inheritance> inheritance = {};
+  /// A successor's: where the electors of the rosters that it took over are.
+  std::vector<message::ElectorAddress> electors = {};
 };
 
 struct CoordinatorHooks {
@@ -46,6 +55,9 @@ struct CoordinatorHooks {
   /// backend: MASTER_PORT is the endpoint's port). The bytes have been read from it already. When
   /// empty, such a connection is logged once per address and closed.
   std::function<void(Fd, std::string)> foreign_connection;
+  /// A coordinator of a later term reigns, or (none) this one may have lost its quorum to one: no
+  /// worker of this job may live here any more. The owner stops its workers and calls resign().
+  std::function<void(const std::string& why, std::optional<message::Follow>)> deposed;
 };
 
 class Coordinator {
@@ -62,6 +74,12 @@ class Coordinator {
   /// One end of a socket pair whose other end is served like any accepted connection: the agent
   /// that hosts the coordinator is a client of it as all others are.
   Result<Fd> connect_local();
+
+  /// Says farewell to all agents, and hands the listening socket back. Nothing is done after this.
+  Fd resign(const std::string& why);
+  /// Electors of this job that are not connected: to be told who reigns.
+  [[nodiscard]] std::vector<message::ElectorAddress> absent_electors() const;
+  [[nodiscard]] Term term() const;
 
   /// The address of this machine by which most other nodes came, as of the newest attempt; a
   /// loopback one when none came from elsewhere.

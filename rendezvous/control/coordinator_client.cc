@@ -27,7 +27,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
        std::shared_ptr<spdlog::logger> the_log)
       : node(std::move(description)), orders(std::move(the_orders)), log(std::move(the_log)) {}
 
-  void connect(boost::asio::io_context& io, Fd socket, bool greeted,
+  void connect(boost::asio::io_context& io, Fd socket, std::optional<message::Accepted> greeted,
                std::chrono::milliseconds heartbeat_timeout) {
     const bool local = is_socket_pair(socket.get());
     local_address = local_address_of(socket.get());
@@ -45,7 +45,10 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
         io, std::move(socket), how,
         {[this](const message::Message& said) { on_message(said); },
          [this](PreambleCheck check, const std::string& bytes) { on_no_preamble(check, bytes); },
-         [this](const ConnectionEnd& end) { lose(end.why); }});
+         [this](const ConnectionEnd& end) { lose(end.why, end.by_peer && !farewell); }});
+    if (greeted) {
+      connection->take_stamp(greeted->stamp);
+    }
     connection->start();
     if (!greeted) {
       connection->send(preamble() + encode(message::Hello{node}));
@@ -59,7 +62,26 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     std::visit([this](const auto& order) { obey(order); }, said);
   }
 
-  void obey(const message::Accepted&) {}
+  void obey(const message::Accepted& order) {
+    connection->take_stamp(order.stamp);
+    orders.accepted(order.term);
+  }
+
+  void obey(const message::Heir& order) {
+    orders.heir(order);
+    say(message::HeirKnows{order.succession.roster.number});
+  }
+
+  void obey(const message::PrepareRoster& order) {
+    orders.prepare(order.roster);
+    connection->take_stamp(order.stamp, true);
+    say(message::RosterReady{order.roster, order.stamp});
+  }
+
+  void obey(const message::Farewell& order) {
+    farewell = true;
+    lose(order.why, false);
+  }
 
   void obey(const message::Rejected& order) {
     end();
@@ -72,7 +94,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
       return;
     }
     newest = order.world.attempt;
-    orders.assign(order.world);
+    orders.assign(order);
   }
 
   void obey(const message::Stop& order) {
@@ -106,13 +128,14 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     lose(bytes.empty() ? "it does not answer" : "it does not speak ddprun's control protocol");
   }
 
-  void lose(const std::string& why) {
+  void lose(const std::string& why, bool closed = false) {
     const auto alive = shared_from_this();
     if (!over) {
       over = true;
       connection
           ->hold();  // workers run: the coordinator must not start others before they are gone
-      orders.lost(Error{"the coordinator was lost: " + why, where, {}});
+      orders.lost({Error{"the coordinator was lost: " + why, where, {}},
+                   connection->stamp_came_at(), closed});
     }
   }
 
@@ -134,15 +157,17 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   std::string local_address;
   std::shared_ptr<Connection> connection;
   std::optional<AttemptNumber> newest;  ///< the last attempt assigned
+  bool farewell = false;
   bool over = false;
 };
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
-    boost::asio::io_context& io, Fd connection, bool greeted, NodeDescription node,
-    std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
+    boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
+    NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
     std::shared_ptr<spdlog::logger> log) {
   DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
   DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
+  DDP_CHECK(orders.accepted && orders.heir && orders.prepare, "an agent obeys all orders");
   auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
   impl->connect(io, std::move(connection), greeted, heartbeat_timeout);
   return std::unique_ptr<CoordinatorClient>(new CoordinatorClient(std::move(impl)));

@@ -12,6 +12,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/control/message.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/waiting_table.h"
@@ -26,11 +27,20 @@ class logger;
 
 namespace ddprun {
 
+/// How an agent lost its coordinator.
+struct CoordinatorLost {
+  Error why;
+  /// When it was last known to be there: the newest of what it said and was answered.
+  std::chrono::steady_clock::time_point last_contact;
+  /// Its side closed without a word, as the death of its process does.
+  bool closed = false;
+};
+
 /// What the coordinator tells the agent. Called on the loop, one at a time. An order for another
 /// attempt than the newest is never passed on.
 struct CoordinatorOrders {
   /// Start the workers of this world.
-  std::function<void(const World&)> assign;
+  std::function<void(const message::Assigned&)> assign;
   /// Stop the workers of this attempt; answer with workers_stopped (also when none is left).
   std::function<void(AttemptNumber, const std::string& reason)> stop;
   /// The job is over; workers are stopped already. The connection closes after this.
@@ -39,16 +49,24 @@ struct CoordinatorOrders {
   std::function<void(const WaitingTable&)> waiting;
   /// The coordinator rejected this node (wrong job id, other options ...). Final.
   std::function<void(const Error&)> rejected;
+  /// The coordinator let this node in, in this term. Comes first, unless the client was made with
+  /// the answer.
+  std::function<void(Term)> accepted;
+  /// This node is a standby: keep this, it replaces what came before.
+  std::function<void(const message::Heir&)> heir;
+  /// No candidate that knows an older roster is to be granted a vote from here on.
+  std::function<void(RosterNumber)> prepare;
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
-  std::function<void(const Error&)> lost;
+  std::function<void(const CoordinatorLost&)> lost;
 };
 
 class CoordinatorClient {
  public:
-  /// `connection` is a connected stream socket, hello not yet said unless `greeted` (join.h does
-  /// it for remote coordinators, to tell a stranger on the port from a coordinator).
+  /// `connection` is a connected stream socket, hello not yet said unless there is an answer to it
+  /// (join.h says it to remote coordinators, to tell a stranger on the port from a coordinator).
   static std::unique_ptr<CoordinatorClient> create(boost::asio::io_context& io, Fd connection,
-                                                   bool greeted, NodeDescription node,
+                                                   std::optional<message::Accepted> greeted,
+                                                   NodeDescription node,
                                                    std::chrono::milliseconds heartbeat_timeout,
                                                    CoordinatorOrders orders,
                                                    std::shared_ptr<spdlog::logger> log);

@@ -103,12 +103,16 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     };
   }
 
+  [[nodiscard]] const Endpoint& endpoint() const {
+    return turn == 0 ? request.endpoint : request.more[turn - 1];
+  }
+
   // --- Where --------------------------------------------------------------------------------
 
   void resolve() {
     addresses.clear();
     next_address = 0;
-    const std::string& host = request.endpoint.host;
+    const std::string& host = endpoint().host;
     literal = true;
     error_code not_numeric;
     const auto numeric = asio::ip::make_address(host, not_numeric);
@@ -166,9 +170,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     const auto own = std::find_if(addresses.begin(), addresses.end(), [](const auto& address) {
       return is_own_address(address.to_string());
     });
-    if (request.is_host == true) {
+    if (request.is_host == true && turn == 0) {
       bind();
-    } else if (!request.is_host && own != addresses.end()) {
+    } else if (!request.is_host && own != addresses.end() && turn == 0) {
       std::rotate(addresses.begin(), own, own + 1);
       bind();
     } else {
@@ -180,7 +184,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   void bind() {
     may_host = true;
-    const std::uint16_t port = request.endpoint.port;
+    const std::uint16_t port = endpoint().port;
     // A name that means loopback on its own machine (127.0.1.1 in Debian's /etc/hosts) means
     // something else on the others: only who writes a loopback address wants loopback alone.
     const bool loopback = literal && addresses.front().is_loopback();
@@ -216,7 +220,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   /// Why nobody else may come, for the host that waits alone (field complaint I-3).
   [[nodiscard]] std::string host_note() const {
-    const std::string& host = request.endpoint.host;
+    const std::string& host = endpoint().host;
     if (request.is_host == true) {
       return "this node hosts the endpoint because it was told to (node rank 0, or is_host); where "
              "another node was told so too, both wait alone";
@@ -238,13 +242,21 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   void knock() {
     DDP_CHECK(!addresses.empty(), "there is an address to try");
-    address = addresses[next_address];
-    next_address = (next_address + 1) % addresses.size();
+    on_detour = !detour.empty();
+    if (on_detour) {
+      address = detour.back().first;
+      knocked_port = detour.back().second;
+      detour.pop_back();
+    } else {
+      address = addresses[next_address];
+      knocked_port = endpoint().port;
+      next_address = (next_address + 1) % addresses.size();
+    }
     const std::uint64_t round = begin_round();
     limit(kConnectTimeout, [](State& self) {
       self.again({Obstacle::filtered, "no answer (the host is down, or a firewall drops packets)"});
     });
-    socket.async_connect(tcp::endpoint(address, request.endpoint.port),
+    socket.async_connect(tcp::endpoint(address, knocked_port),
                          in_round(round, [](State& self, error_code failed, std::size_t) {
                            if (failed == asio::error::connection_reset) {
                              self.ask(was_reset());  // so soon that we never saw it connected
@@ -303,19 +315,39 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   void on_answer() {
     auto decoded = decode(answer_type, answer);
     if (decoded && std::holds_alternative<message::Accepted>(*decoded)) {
-      const std::string peer = to_text(Endpoint{address.to_string(), request.endpoint.port});
+      const std::string peer = to_text(Endpoint{address.to_string(), knocked_port});
       error_code failed;
       const int fd = socket.release(failed);
       if (failed) {
         again({Obstacle::closed, "the connection broke: " + failed.message()});
         return;
       }
-      succeed(JoinedAsClient{Fd(fd), peer});
+      succeed(JoinedAsClient{Fd(fd), peer, std::get<message::Accepted>(*decoded)});
+    } else if (decoded && std::holds_alternative<message::Moved>(*decoded)) {
+      on_moved(std::get<message::Moved>(*decoded));
     } else if (decoded && std::holds_alternative<message::Rejected>(*decoded)) {
       const auto& rejected = std::get<message::Rejected>(*decoded);
       fail(Error{"the coordinator rejected this node: " + rejected.why, where(), rejected.todo});
     } else {
       again(speaks_otherwise());
+    }
+  }
+
+  /// An agent that is no coordinator: it names the one that it follows, or knows of none.
+  void on_moved(const message::Moved& moved) {
+    const bool detoured = !detour.empty() || on_detour;
+    detour.clear();
+    for (const std::string& text : moved.addresses) {
+      error_code failed;
+      const auto one = asio::ip::make_address(text, failed);
+      if (!failed && !detoured) {
+        detour.emplace_back(one, moved.port);
+      }
+    }
+    if (detour.empty()) {
+      again({Obstacle::refused, "an agent is there that knows of no coordinator yet"});
+    } else {
+      knock();
     }
   }
 
@@ -357,7 +389,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     unidentified = std::move(found);
     const std::uint64_t round = begin_round();
     limit(kProbeTimeout, [](State& self) { self.again(self.unidentified); });
-    socket.async_connect(tcp::endpoint(address, request.endpoint.port),
+    socket.async_connect(tcp::endpoint(address, knocked_port),
                          in_round(round, [](State& self, error_code failed, std::size_t) {
                            if (failed) {
                              self.again(self.unidentified);
@@ -420,7 +452,10 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       if (failed) {
         return;
       }
-      if (self.next_address == 0) {
+      if (!self.detour.empty()) {
+        self.knock();
+      } else if (self.next_address == 0) {
+        self.turn = (self.turn + 1) % (1 + self.request.more.size());
         self.resolve();  // all were tried; a name may mean another address by now
       } else {
         self.knock();
@@ -446,9 +481,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   [[nodiscard]] Error verdict(Clock::time_point at) const {
     if (may_host) {
       const auto tried = std::chrono::round<seconds>(at - started).count();
-      return Error{"port " + std::to_string(request.endpoint.port) +
-                       " is taken by another program (" + trouble.what + ", tried for " +
-                       std::to_string(tried) + " s)",
+      return Error{"port " + std::to_string(endpoint().port) + " is taken by another program (" +
+                       trouble.what + ", tried for " + std::to_string(tried) + " s)",
                    where(), "choose another port, or 0 for any free one"};
     }
     return report.verdict(at.time_since_epoch());
@@ -456,12 +490,12 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   /// "n1 (10.0.0.1) port 29400"
   [[nodiscard]] std::string where() const {
-    const std::string& host = request.endpoint.host;
+    const std::string& host = endpoint().host;
     const std::string numeric =
         addresses.empty() ? std::string()
                           : (address.is_unspecified() ? addresses.front() : address).to_string();
     return host + (numeric.empty() || numeric == host ? "" : " (" + numeric + ")") + " port " +
-           std::to_string(request.endpoint.port);
+           std::to_string(endpoint().port);
   }
 
   // --- Ends and rounds ----------------------------------------------------------------------
@@ -515,6 +549,11 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   Clock::time_point started;
   std::vector<asio::ip::address> addresses;
   std::size_t next_address = 0;
+  std::size_t turn = 0;  ///< which of the endpoints
+  /// Where a coordinator is by the word of an agent that was knocked at.
+  std::vector<std::pair<asio::ip::address, std::uint16_t>> detour;
+  bool on_detour = false;
+  std::uint16_t knocked_port = 0;
   asio::ip::address address;  ///< the one tried last
   bool literal = false;       ///< the endpoint's host is an address, or localhost
   bool may_host = false;

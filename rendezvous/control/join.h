@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/fd.h"
@@ -19,6 +20,8 @@ namespace ddprun {
 
 struct JoinRequest {
   Endpoint endpoint;
+  /// Other places where a coordinator may be, or somebody who knows where one is; tried by turns.
+  std::vector<Endpoint> more = {};
   NodeDescription node;
   /// rdzv-conf is_host, or node rank 0 of the static backend; none: decide by the addresses of
   /// this machine and by trying to bind, never by comparing names.
@@ -38,6 +41,7 @@ struct JoinedAsHost {
 struct JoinedAsClient {
   Fd connection;
   std::string peer;  ///< numeric address and port, for messages
+  message::Accepted accepted;
 };
 
 using Joined = std::variant<JoinedAsHost, JoinedAsClient>;

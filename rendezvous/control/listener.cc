@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -128,6 +129,40 @@ std::uint16_t port_of(const Fd& socket) {
   DDP_CHECK(failed == 0, "a listening socket has a name");
   // Port and family lie at the same place in both kinds of address.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+std::vector<std::string> own_addresses(bool loopback) {
+  if (loopback) {
+    return {"127.0.0.1"};
+  }
+  constexpr std::size_t kMax = 16;
+  std::vector<std::string> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return found;
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr && found.size() < kMax; one = one->ifa_next) {
+    if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0 ||
+        one->ifa_addr == nullptr) {
+      continue;
+    }
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (one->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in v4{};
+      std::memcpy(&v4, one->ifa_addr, sizeof v4);
+      ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+      found.insert(found.begin(), text.data());  // IPv4 is tried first
+    } else if (one->ifa_addr->sa_family == AF_INET6) {
+      sockaddr_in6 v6{};
+      std::memcpy(&v6, one->ifa_addr, sizeof v6);
+      if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) == 0) {
+        ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+        found.emplace_back(text.data());
+      }
+    }
+  }
+  return found;
 }
 
 bool is_own_address(const std::string& address) {

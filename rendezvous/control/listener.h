@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "rendezvous/base/fd.h"
 
@@ -22,6 +23,10 @@ Listening listen_at(const std::string& address, std::uint16_t port);
 Listening listen_everywhere(std::uint16_t port);
 /// The port that a listening socket got.
 std::uint16_t port_of(const Fd& socket);
+
+/// The addresses by which others may reach this machine, numeric, at most 16: those of its
+/// interfaces that are up, without link-local ones; with `loopback`, 127.0.0.1 alone.
+std::vector<std::string> own_addresses(bool loopback);
 
 /// True when a numeric address is one of this machine's interfaces', or loopback, or 0.0.0.0 or ::,
 /// which mean any of them.

@@ -4,16 +4,28 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "rendezvous/membership/elector.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun::message {
+
+/// Where an elector is reached.
+struct ElectorAddress {
+  ElectorId elector{};
+  std::string host_name;
+  std::vector<std::string> addresses;  ///< numeric
+  std::uint16_t port = 0;
+
+  friend bool operator==(const ElectorAddress&, const ElectorAddress&) = default;
+};
 
 // From the agent.
 
@@ -48,7 +60,10 @@ struct GiveUp {
 // From the coordinator.
 
 /// Answer to Hello, or:
-struct Accepted {};
+struct Accepted {
+  Term term{};
+  std::int64_t stamp = 0;  ///< see Beat
+};
 /// Final. Its layout never changes, so that nodes of different versions can say so to each other.
 /// Comes after Accepted when the node waited for a rank that stays taken.
 struct Rejected {
@@ -57,6 +72,8 @@ struct Rejected {
 };
 struct Assigned {
   World world;
+  RosterNumber roster{};
+  Term term{};
 };
 struct Stop {
   AttemptNumber attempt{};
@@ -70,15 +87,73 @@ struct Waiting {
   WaitingTable table;
 };
 
+/// For a standby: all that it needs to go on without this coordinator. Bounded by the frame.
+struct Heir {
+  int place = 0;  ///< among the standbys, from 0
+  Succession succession;
+  std::vector<ElectorAddress> electors;  ///< of both rosters
+  JobSummary so_far;
+};
+/// To every node before a new roster is used.
+struct PrepareRoster {
+  RosterNumber roster{};
+  std::int64_t stamp = 0;
+};
+/// The coordinator closes this connection on purpose: it is not dead, and others may come soon.
+struct Farewell {
+  std::string why;
+};
+
+// From the agent.
+
+struct HeirKnows {
+  RosterNumber roster{};
+};
+struct RosterReady {
+  RosterNumber roster{};
+  std::int64_t stamp = 0;  ///< of the PrepareRoster
+};
+
+// Between agents, each on a connection of its own.
+
+/// A standby asks for a vote; VoteAnswer comes back.
+struct AskVote {
+  std::string job_id;
+  VoteRequest request;
+};
+struct VoteAnswer {
+  Vote vote;
+};
+/// A coordinator of this term reigns, and is to be followed.
+struct Follow {
+  std::string job_id;
+  Term term{};
+  std::vector<std::string> addresses;
+  std::uint16_t port = 0;
+};
+/// Answer of an agent that is no coordinator to a Hello: who is.
+struct Moved {
+  Term term{};
+  std::vector<std::string> addresses;
+  std::uint16_t port = 0;
+};
+
 // Both ways.
 
 /// The agent sends one at least every half of the shorter timeout, the coordinator answers each
 /// at once. `timeout` is the sender's: it takes a peer for lost after this long without a byte.
 struct Beat {
   std::chrono::milliseconds timeout{};
+  /// The coordinator's time of sending, in its own ticks; from the agent: the newest that came.
+  std::int64_t stamp = 0;
+  /// From the coordinator, where it needs the others to go on: how long ago it is known to have
+  /// been in touch with a quorum of them.
+  std::optional<std::chrono::nanoseconds> quorum_age = {};
 };
 
-using Message = std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp,
-                             Accepted, Rejected, Assigned, Stop, Finish, Waiting, Beat>;
+using Message =
+    std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
+                 Assigned, Stop, Finish, Waiting, Beat, Heir, PrepareRoster, Farewell, HeirKnows,
+                 RosterReady, AskVote, VoteAnswer, Follow, Moved>;
 
 }  // namespace ddprun::message

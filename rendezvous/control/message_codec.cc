@@ -169,10 +169,32 @@ void attempt_number(Archive& a, Attempt& value) {
   }
 }
 
+/// Term, RosterNumber, ElectorId: by their integer.
+template <class Archive, class Id>
+void id(Archive& a, Id& value) {
+  auto bits = number(value);
+  a.integer(bits);
+  if constexpr (!std::is_const_v<Id>) {
+    value = Id{bits};
+  }
+}
+const auto kId = [](auto& a, auto& value) { id(a, value); };
+const auto kAttempt = [](auto& a, auto& value) { attempt_number(a, value); };
+const auto kAddress = [](auto& a, auto& value) { a.text(value, kNameBytesMax); };
+
 /// `Value` is const when written. One overload per struct would be twice the text: the type is
 /// told by the first parameter's tag.
 template <class T>
 struct Tag {};
+
+template <class A, class V>
+void fields(Tag<Past>, A& a, V& v) {
+  id(a, v.term);
+  attempt_number(a, v.attempt);
+  id(a, v.roster);
+  a.integer(v.electors, 1, kElectorsMax);
+  a.integer(v.group_rank, 0, kWorldSizeMax);
+}
 
 template <class A, class V>
 void fields(Tag<NodeDescription>, A& a, V& v) {
@@ -188,6 +210,11 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   a.integer(v.max_nodes, 1, kIntMax);
   a.integer(v.max_restarts, 0, kIntMax);
   a.text(v.program, kProgramBytesMax);
+  a.boolean(v.witness);
+  id(a, v.elector);
+  a.list(v.addresses, kAddressesMax, kAddress);
+  a.integer(v.port);
+  a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
 }
 
 template <class A, class V>
@@ -343,7 +370,10 @@ void fields(Tag<GiveUp>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<Accepted>, A&, V&) {}
+void fields(Tag<Accepted>, A& a, V& v) {
+  id(a, v.term);
+  a.integer(v.stamp);
+}
 
 template <class A, class V>
 void fields(Tag<Rejected>, A& a, V& v) {
@@ -354,6 +384,8 @@ void fields(Tag<Rejected>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<Assigned>, A& a, V& v) {
   fields(Tag<World>{}, a, v.world);
+  id(a, v.roster);
+  id(a, v.term);
 }
 
 template <class A, class V>
@@ -375,6 +407,96 @@ void fields(Tag<Waiting>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<Beat>, A& a, V& v) {
   duration(a, v.timeout, 0, kIntMax);
+  a.integer(v.stamp);
+  a.optional(v.quorum_age, kNanoseconds);
+}
+
+template <class A, class V>
+void fields(Tag<ElectorAddress>, A& a, V& v) {
+  id(a, v.elector);
+  a.text(v.host_name, kNameBytesMax);
+  a.list(v.addresses, kAddressesMax, kAddress);
+  a.integer(v.port);
+}
+
+template <class A, class V>
+void fields(Tag<Roster>, A& a, V& v) {
+  id(a, v.number);
+  a.list(v.electors, kElectorsMax, kId);
+}
+
+template <class A, class V>
+void fields(Tag<Succession>, A& a, V& v) {
+  id(a, v.term);
+  id(a, v.coordinator);
+  attempt_number(a, v.attempt);
+  fields(Tag<Roster>{}, a, v.roster);
+  fields(Tag<Roster>{}, a, v.roster_before);
+}
+
+template <class A, class V>
+void fields(Tag<Heir>, A& a, V& v) {
+  a.integer(v.place, 0, kIntMax);
+  fields(Tag<Succession>{}, a, v.succession);
+  a.list(v.electors, 2 * kElectorsMax,
+         [](auto& ar, auto& one) { fields(Tag<ElectorAddress>{}, ar, one); });
+  fields(Tag<JobSummary>{}, a, v.so_far);
+}
+
+template <class A, class V>
+void fields(Tag<PrepareRoster>, A& a, V& v) {
+  id(a, v.roster);
+  a.integer(v.stamp);
+}
+
+template <class A, class V>
+void fields(Tag<Farewell>, A& a, V& v) {
+  a.text(v.why, kSentenceBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<HeirKnows>, A& a, V& v) {
+  id(a, v.roster);
+}
+
+template <class A, class V>
+void fields(Tag<RosterReady>, A& a, V& v) {
+  id(a, v.roster);
+  a.integer(v.stamp);
+}
+
+template <class A, class V>
+void fields(Tag<AskVote>, A& a, V& v) {
+  a.text(v.job_id, kJobIdBytesMax);
+  id(a, v.request.term);
+  id(a, v.request.candidate);
+  id(a, v.request.roster);
+}
+
+template <class A, class V>
+void fields(Tag<VoteAnswer>, A& a, V& v) {
+  enumeration(a, v.vote.verdict, 3);
+  id(a, v.vote.newest_term);
+  id(a, v.vote.assigned_roster);
+  a.optional(v.vote.attempt, kAttempt);
+  id(a, v.vote.attempt_term);
+  kNanoseconds(a, v.vote.lost_for);
+  a.boolean(v.vote.saw_close);
+}
+
+template <class A, class V>
+void fields(Tag<Follow>, A& a, V& v) {
+  a.text(v.job_id, kJobIdBytesMax);
+  id(a, v.term);
+  a.list(v.addresses, kAddressesMax, kAddress);
+  a.integer(v.port);
+}
+
+template <class A, class V>
+void fields(Tag<Moved>, A& a, V& v) {
+  id(a, v.term);
+  a.list(v.addresses, kAddressesMax, kAddress);
+  a.integer(v.port);
 }
 
 /// A message's type on the wire is its place in the variant, from 1.
@@ -419,6 +541,15 @@ std::string encode_summary(JobSummary summary) {
     DDP_CHECK(summary.incidents.size() > 1, "one incident fits into a frame");
     summary.incidents.erase(summary.incidents.begin());
     bytes = encode(Finish{summary});
+  }
+  return bytes;
+}
+
+std::string encode_heir(Heir heir) {
+  std::string bytes = encode(heir);
+  while (bytes.size() > kCoordinatorFrameBytesMax && !heir.so_far.incidents.empty()) {
+    heir.so_far.incidents.erase(heir.so_far.incidents.begin());
+    bytes = encode(heir);
   }
   return bytes;
 }

@@ -18,6 +18,8 @@ inline constexpr std::size_t kProgramBytesMax = 4096;   // program and arguments
 inline constexpr std::size_t kSentenceBytesMax = 2048;  // reasons, messages
 inline constexpr std::size_t kPathBytesMax = 4096;
 inline constexpr int kLocalWorldSizeMax = 65'536;
+inline constexpr std::size_t kAddressesMax = 16;     // of one node
+inline constexpr std::size_t kElectorsMax = 65'536;  // of one roster
 
 /// A whole frame (frame.h).
 std::string encode(const message::Message& message);
@@ -28,6 +30,9 @@ Result<message::Message> decode(std::uint8_t type, std::string_view payload);
 /// The Finish frame of a summary, which loses its oldest incidents until the frame is within
 /// kCoordinatorFrameBytesMax.
 std::string encode_summary(JobSummary summary);
+
+/// The same for what a standby is told: the oldest incidents go first.
+std::string encode_heir(message::Heir heir);
 
 /// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those
 /// first that may be the cause: workers that failed by themselves, the earliest first. Returns the

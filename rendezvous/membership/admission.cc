@@ -23,6 +23,9 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
     return Refusal{"this endpoint serves the job '" + terms.job_id + "', not '" + node.job_id + "'",
                    "give each job an endpoint of its own, and all its nodes the same --rdzv-id"};
   }
+  if (node.witness) {
+    return std::nullopt;  // it runs nothing
+  }
   if (node.min_nodes != terms.min_nodes || node.max_nodes != terms.max_nodes) {
     return differs("--nnodes", range(node.min_nodes, node.max_nodes),
                    range(terms.min_nodes, terms.max_nodes));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/succession.h"
 #include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
@@ -15,6 +16,7 @@ namespace ddprun {
 /// The node is part of the job (as a member or a spare). First command for any node.
 struct Welcome {
   NodeId node{};
+  Term term{};
 };
 
 /// The node is none of the job's, for good; nothing follows for it. Also after a Welcome, when it
@@ -23,6 +25,18 @@ struct Reject {
   NodeId node{};
   std::string why;   ///< a clause without a full stop
   std::string todo;  ///< what the person at that node can do, may be empty
+};
+
+/// Give these standbys (by place) what a successor has to know, and answer StandbyKnows for each.
+struct TellStandbys {
+  std::vector<NodeId> standbys;
+  Succession succession;
+  JobSummary so_far;  ///< no verdict yet
+};
+
+/// Have every node prepare for this roster, and answer RosterPrepared for each.
+struct Prepare {
+  RosterNumber roster{};
 };
 
 /// Open the fresh store of the attempt, closing the one before. Assignments of the attempt follow;
@@ -35,6 +49,8 @@ struct OpenStore {
 struct AssignWorld {
   NodeId node{};
   World world;
+  RosterNumber roster{};
+  Term term{};
 };
 
 /// Stop the workers of the attempt and answer WorkersStopped.
@@ -60,7 +76,7 @@ struct FinishJob {
   JobSummary summary;
 };
 
-using Command = std::variant<Welcome, Reject, WatchNode, OpenStore, AssignWorld, StopWorkers,
-                             TellWaiting, FinishJob>;
+using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, Prepare, OpenStore,
+                             AssignWorld, StopWorkers, TellWaiting, FinishJob>;
 
 }  // namespace ddprun

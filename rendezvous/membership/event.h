@@ -91,11 +91,23 @@ struct StoreFailed {
   std::string why;  ///< a sentence
 };
 
+/// A standby keeps the succession of TellStandbys.
+struct StandbyKnows {
+  NodeId node{};
+  RosterNumber roster{};
+};
+
+/// A node has prepared for the roster of Prepare.
+struct RosterPrepared {
+  NodeId node{};
+  RosterNumber roster{};
+};
+
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, TimePassed>;
+                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed>;
 
 }  // namespace ddprun

@@ -61,6 +61,11 @@ void IncidentBuilder::node_lost(const std::string& host_name, const std::string&
   origin_ = std::min(origin_.value_or(lost_at), lost_at);
 }
 
+void IncidentBuilder::coordinator_lost(const std::string& why) {
+  coordinator_lost_ = why;
+  origin_ = detected_at_;
+}
+
 void IncidentBuilder::node_joined(const std::string& host_name, Instant at) {
   joined_.add(host_name);
   origin_ = std::min(origin_.value_or(at), at);
@@ -136,6 +141,9 @@ std::string IncidentBuilder::reason() const {
       }
     }
     return text;
+  }
+  if (!coordinator_lost_.empty()) {
+    return "the coordinator was lost (" + coordinator_lost_ + ")";
   }
   if (lost_.count > 0) {
     return lost_.text() + (lost_.count == 1 ? " was lost (" : " were lost (") + why_lost_ + ")";

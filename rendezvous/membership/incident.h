@@ -44,6 +44,8 @@ class IncidentBuilder {
 
   /// A member was lost. `lost_at` is when it was last known to be alive.
   void node_lost(const std::string& host_name, const std::string& why, Instant lost_at);
+  /// The node that hosted the coordinator was lost; told by its successor.
+  void coordinator_lost(const std::string& why);
   /// A node joined, and the world is stopped to take it in.
   void node_joined(const std::string& host_name, Instant at);
   /// A worker's end. A second record of the same rank replaces the first (reports come twice, the
@@ -97,6 +99,7 @@ class IncidentBuilder {
   int dropped_ = 0;
   Names lost_;
   std::string why_lost_;
+  std::string coordinator_lost_;
   Names joined_;
   /// The earliest lost node or growth.
   std::optional<Instant> origin_;

@@ -70,6 +70,24 @@ void JobRecord::ended(Incident incident, Instant detected_at) {
   followed_ = false;
 }
 
+void JobRecord::inherit(JobSummary so_far) {
+  DDP_CHECK(attempts_ == 0, "a record is inherited before anything else");
+  incidents_ = std::move(so_far.incidents);
+  attempts_ = so_far.attempts;
+  progress_ = so_far.progress;
+}
+
+JobSummary JobRecord::so_far() const {
+  JobSummary summary;
+  summary.attempts = attempts_;
+  summary.incidents = incidents_;
+  summary.progress = progress_;
+  for (Incident& incident : summary.incidents) {
+    drop_old_evidence(incident);
+  }
+  return summary;
+}
+
 JobSummary JobRecord::summary(Verdict verdict, std::string reason) const {
   DDP_CHECK(verdict == Verdict::succeeded || !reason.empty(), "a bad end has a reason");
   JobSummary summary;

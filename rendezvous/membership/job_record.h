@@ -17,6 +17,8 @@ inline constexpr std::size_t kIncidentsMax = 100;
 
 class JobRecord {
  public:
+  /// A successor's: goes on where the coordinator before it was.
+  void inherit(JobSummary so_far);
   /// An attempt was handed out. It follows the newest incident, if any.
   void assigned(Instant at);
   /// All workers of all its nodes have been spawned: ends the downtime of that incident, unless
@@ -29,6 +31,8 @@ class JobRecord {
 
   /// The summary; restarts are the caller's to fill in.
   [[nodiscard]] JobSummary summary(Verdict verdict, std::string reason) const;
+  /// For a successor: without a verdict, and without the evidence, which its nodes have printed.
+  [[nodiscard]] JobSummary so_far() const;
 
  private:
   /// The incident before the current attempt.

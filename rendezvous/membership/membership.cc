@@ -29,9 +29,36 @@ Membership::Membership(MembershipOptions options, Instant now)
     : options_(std::move(options)),
       terms_{options_.job_id, options_.min_nodes, options_.max_nodes, options_.max_restarts, {}},
       gathering_(gathering_rules(options_)),
-      budget_(options_.max_restarts),
+      budget_(options_.max_restarts,
+              options_.inheritance ? options_.inheritance->so_far.restarts_used : 0),
+      reign_(options_.term, options_.self,
+             options_.inheritance ? options_.inheritance->known : Succession{},
+             options_.inheritance ? options_.inheritance->first_attempt : AttemptNumber{}),
       now_(now) {
-  gathering_.begin(now, true);
+  if (options_.inheritance) {
+    take_over();
+  } else {
+    gathering_.begin(now, true);
+  }
+}
+
+/// The loss of the coordinator before is an incident as the loss of any other node is.
+void Membership::take_over() {
+  Inheritance& inherited = *options_.inheritance;
+  const Instant lost_at = now_ - inherited.lost_for;
+  IncidentBuilder lost(inherited.known.attempt, lost_at, 1);
+  lost.coordinator_lost(inherited.why);
+  record_.inherit(std::move(inherited.so_far));
+  record_.ended(lost.build(), lost_at);
+  expects_until_ = now_ + inherited.patience;
+  gathering_.begin(now_, false);
+}
+
+/// Those that voted for this coordinator are on their way: a world without them would only be
+/// stopped again for them.
+bool Membership::waits_for_followers() const {
+  return options_.inheritance && now_ < expects_until_ &&
+         nodes_.size() < static_cast<std::size_t>(options_.inheritance->expected);
 }
 
 std::vector<Command> Membership::apply(Instant now, Event event) {
@@ -47,7 +74,8 @@ std::optional<Instant> Membership::next_deadline() const {
   if (state_ != JobState::gathering) {
     return std::nullopt;
   }
-  return gathering_.next_deadline();
+  const Instant due = gathering_.next_deadline();
+  return waits_for_followers() ? std::min(due, expects_until_) : due;
 }
 
 // --- Events ---------------------------------------------------------------------------------
@@ -59,16 +87,18 @@ void Membership::on(NodeJoined event) {
     reject(event.node, event.description, event.address, std::move(*refused));
     return;
   }
-  if (terms_.program.empty()) {
+  if (terms_.program.empty() && !event.description.witness) {
     terms_.program = event.description.program;
   }
   const NodeId id = event.node;
-  commands_.push_back(Welcome{id});
+  const std::size_t welcome = commands_.size();
+  commands_.push_back(Welcome{id, {}});
   if (event.description.node_rank && node_ranks_.contains(*event.description.node_rank)) {
     contend(std::move(event));
     return;
   }
   const Node& node = admit(std::move(event));
+  std::get<Welcome>(commands_[welcome]).term = reign_.term();
   switch (state_) {
     case JobState::gathering:
       gathering_.changed(now_);
@@ -114,6 +144,9 @@ void Membership::on(const NodeLost& event) {
   }
   const Node node = std::move(found->second);
   nodes_.erase(found);
+  reign_.left(event.node);
+  reign_.drop_plan();
+  witnesses_ -= node.witness ? 1 : 0;
   if (node.node_rank) {
     node_ranks_.erase(*node.node_rank);
   }
@@ -275,6 +308,14 @@ void Membership::on(const StoreFailed& event) {
   finish({Verdict::impossible, event.why, 0});
 }
 
+void Membership::on(const StandbyKnows& event) {
+  next_step(reign_.standby_knows(event.node, event.roster));
+}
+
+void Membership::on(const RosterPrepared& event) {
+  next_step(reign_.prepared(event.node, event.roster));
+}
+
 void Membership::on(TimePassed) {
   if (state_ != JobState::gathering) {
     return;
@@ -344,6 +385,13 @@ Membership::Node& Membership::admit(NodeJoined event) {
   node.node_rank = event.description.node_rank;
   node.order_hint = event.description.order_hint;
   node.hosts_coordinator = event.description.hosts_coordinator;
+  node.witness = event.description.witness;
+  if (event.description.past) {
+    node.last_group_rank = event.description.past->group_rank;
+  }
+  witnesses_ += node.witness ? 1 : 0;
+  reign_.joined(event.node, event.description.elector, event.description.past);
+  reign_.drop_plan();
   if (node.node_rank) {
     node_ranks_[*node.node_rank] = event.node;
   }
@@ -386,6 +434,9 @@ std::optional<NodeId> Membership::heir_of(const Node& lost) {
 /// Growth spends nothing. Once a node has finished its workers, the others are about to: a restart
 /// would do the work again, so the newcomer waits as a spare.
 void Membership::joined_while_running(NodeId id, const Node& node) {
+  if (node.witness) {
+    return;  // it votes from the next world on
+  }
   if (world_nodes_ < options_.max_nodes && finished_ == 0) {
     incident().node_joined(node.host_name, now_);
     begin_stop(incident().reason());
@@ -492,11 +543,18 @@ void Membership::gather() {
 
 void Membership::try_start() {
   DDP_CHECK(state_ == JobState::gathering, "nothing starts while an attempt lives");
-  switch (gathering_.decide(now_, nodes_.size())) {
+  switch (gathering_.decide(now_, workers_here())) {
     case Gathering::Decision::wait:
       break;
     case Gathering::Decision::start:
-      assign();
+      if (waits_for_followers() || reign_.planning()) {
+        break;
+      }
+      if (reign_.quorum_follows()) {
+        plan();
+      } else if (now_ >= gathering_.join_deadline()) {
+        finish({Verdict::impossible, quorum_missing_text(), 0});
+      }
       break;
     case Gathering::Decision::give_up:
       finish({Verdict::impossible, missing_text(), 0});
@@ -504,17 +562,78 @@ void Membership::try_start() {
   }
 }
 
-void Membership::assign() {
-  DDP_CHECK(nodes_.size() >= static_cast<std::size_t>(options_.min_nodes), "min nodes are here");
+/// Nodes that can run workers.
+std::size_t Membership::workers_here() const {
+  return nodes_.size() - static_cast<std::size_t>(witnesses_);
+}
+
+/// The next world, as who is here makes it.
+std::vector<RankedNode> Membership::ranked() const {
   std::vector<RankCandidate> candidates;
   candidates.reserve(nodes_.size());
+  for (const auto& [id, node] : nodes_) {
+    if (!node.witness) {
+      candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.order_hint,
+                            node.last_group_rank, node.host_name, node.role,
+                            node.local_world_size});
+    }
+  }
+  return assign_ranks(std::move(candidates), options_.max_nodes);
+}
+
+/// A world of other nodes than before is first made known to those who may have to go on without
+/// this coordinator (reign.h).
+void Membership::plan() {
+  std::optional<Reign::Plan> planned;
+  if (reign_.enabled()) {
+    std::vector<NodeId> members;
+    for (const RankedNode& one : ranked()) {
+      members.push_back(one.node);
+    }
+    std::vector<NodeId> witnesses;
+    for (const auto& [id, node] : nodes_) {
+      if (node.witness) {
+        witnesses.push_back(id);
+      }
+    }
+    planned = reign_.plan(members, witnesses);
+  }
+  if (!planned) {
+    assign();
+    return;
+  }
+  if (!planned->standbys.empty()) {
+    JobSummary so_far = record_.so_far();
+    so_far.restarts_used = budget_.used();
+    so_far.max_restarts = budget_.max();
+    commands_.push_back(TellStandbys{std::move(planned->standbys), std::move(planned->succession),
+                                     std::move(so_far)});
+    return;
+  }
+  next_step(reign_.after_standbys());
+}
+
+void Membership::next_step(Reign::Step step) {
+  switch (step) {
+    case Reign::Step::wait:
+      break;
+    case Reign::Step::prepare:
+      commands_.push_back(Prepare{reign_.planned_number()});
+      break;
+    case Reign::Step::hand_out:
+      assign();
+      break;
+  }
+}
+
+void Membership::assign() {
+  const std::vector<RankedNode> ranked = this->ranked();
+  DDP_CHECK(ranked.size() >= static_cast<std::size_t>(options_.min_nodes), "min nodes are here");
   for (auto& [id, node] : nodes_) {
-    candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.order_hint,
-                          node.last_group_rank, node.host_name, node.role, node.local_world_size});
     node.last_group_rank.reset();
   }
-  const std::vector<RankedNode> ranked = assign_ranks(std::move(candidates), options_.max_nodes);
-  attempt_ = AttemptNumber{attempt_ ? number(*attempt_) + 1 : 0};
+  attempt_ = reign_.next_attempt();
+  reign_.handed_out(*attempt_);
   state_ = JobState::running;
   world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
   world_size_ = ranked.front().world.world_size;
@@ -531,7 +650,8 @@ void Membership::assign() {
     World world = one.world;
     world.attempt = *attempt_;
     world.restarts_used = budget_.used();
-    commands_.push_back(AssignWorld{one.node, std::move(world)});
+    commands_.push_back(
+        AssignWorld{one.node, std::move(world), reign_.in_use().roster.number, reign_.term()});
   }
 }
 

@@ -31,7 +31,10 @@
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/gathering.h"
 #include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/inheritance.h"
 #include "rendezvous/membership/job_record.h"
+#include "rendezvous/membership/rank_order.h"
+#include "rendezvous/membership/reign.h"
 #include "rendezvous/membership/restart_budget.h"
 #include "rendezvous/membership/waiting_room.h"
 
@@ -46,6 +49,11 @@ struct MembershipOptions {
   std::chrono::nanoseconds last_call_timeout = std::chrono::seconds(30);
   /// A sentence about the endpoint, told while nobody but its host is here: why that may be.
   std::string endpoint_note = {};
+  /// Of the agent that hosts this coordinator; 0: the job has no succession.
+  ElectorId self = {};
+  Term term{1};
+  /// Of a successor.
+  std::optional<Inheritance> inheritance = {};
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, over };
@@ -69,6 +77,8 @@ class Membership {
   [[nodiscard]] std::optional<AttemptNumber> attempt() const { return attempt_; }
   [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
   [[nodiscard]] int restarts_used() const { return budget_.used(); }
+  /// Who decides for the job (reign.h).
+  [[nodiscard]] const Reign& reign() const { return reign_; }
 
  private:
   enum class Phase : std::uint8_t {
@@ -89,6 +99,7 @@ class Membership {
     std::optional<int> node_rank;
     std::optional<int> order_hint;
     bool hosts_coordinator = false;
+    bool witness = false;
     Phase phase = Phase::idle;
     bool started = false;  ///< has spawned its workers of this attempt
     std::optional<int> last_group_rank;
@@ -112,6 +123,8 @@ class Membership {
   void on(StopRequested event);
   void on(const NodeGaveUp& event);
   void on(const StoreFailed& event);
+  void on(const StandbyKnows& event);
+  void on(const RosterPrepared& event);
   void on(TimePassed event);
 
   Node* member(NodeId id, AttemptNumber attempt);
@@ -132,6 +145,12 @@ class Membership {
   void end_job(Ending ending);
   void gather();
   void try_start();
+  void take_over();
+  [[nodiscard]] bool waits_for_followers() const;
+  [[nodiscard]] std::size_t workers_here() const;
+  void plan();
+  void next_step(Reign::Step step);
+  [[nodiscard]] std::vector<RankedNode> ranked() const;
   void assign();
   void finish(Ending ending);
   void tell_waiting();
@@ -140,6 +159,7 @@ class Membership {
   std::vector<int> missing_ranks() const;
   bool host_is_alone() const;
   std::string missing_text() const;
+  std::string quorum_missing_text() const;
   std::string names_here() const;
   void check_invariants() const;
 
@@ -148,7 +168,9 @@ class Membership {
   Gathering gathering_;
   RestartBudget budget_;
   JobRecord record_;
+  Reign reign_;
   Instant now_;
+  Instant expects_until_{};  ///< of a successor: how long it waits for all that are alive
   JobState state_ = JobState::gathering;
   std::map<NodeId, Node> nodes_;  ///< in order of arrival: iteration is the same in every run
   std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
@@ -158,6 +180,7 @@ class Membership {
   int world_nodes_ = 0;  ///< of the current attempt, when it was assigned
   int world_size_ = 0;
   int working_ = 0;        ///< members in Phase::working
+  int witnesses_ = 0;      ///< nodes that run no workers
   int unstarted_ = 0;      ///< members that have not spawned their workers yet
   int stopping_ = 0;       ///< members in Phase::stopping
   int finished_ = 0;       ///< members that finished, also when lost since

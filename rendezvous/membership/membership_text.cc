@@ -75,6 +75,9 @@ WaitingTable Membership::waiting_table() const {
   table.names_here = fold_names(std::move(names));
   waiting_room_.fill(table, now_);
   table.missing_ranks = missing_ranks();
+  if (!reign_.quorum_follows()) {
+    table.note = reign_.quorum_text();
+  }
   if (host_is_alone() && table.waits_for == WaitingTable::For::nodes) {
     table.note = options_.endpoint_note;
   }
@@ -96,6 +99,10 @@ std::vector<int> Membership::missing_ranks() const {
 
 bool Membership::host_is_alone() const {
   return nodes_.size() == 1 && nodes_.begin()->second.hosts_coordinator;
+}
+
+std::string Membership::quorum_missing_text() const {
+  return "after " + seconds_text(now_ - gathering_.since()) + " only " + reign_.quorum_text();
 }
 
 /// Why a gathering failed: who was here, and as far as can be known, who was not.

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "rendezvous/membership/succession.h"
 
 namespace ddprun {
 
@@ -18,6 +21,15 @@ struct NodeDescription {
   /// What the scheduler says of this node's place. A wish for the order: several may have the same.
   std::optional<int> order_hint;
   bool hosts_coordinator = false;
+  /// It votes, and may be the coordinator, but runs no workers.
+  bool witness = false;
+  /// 0: it takes no part in elections.
+  ElectorId elector{};
+  /// Where other agents reach it, numeric; none where it takes no part in elections.
+  std::vector<std::string> addresses = {};
+  std::uint16_t port = 0;
+  /// Of an agent that lost its coordinator.
+  std::optional<Past> past = {};
 
   std::string job_id;
   int min_nodes = 1;

@@ -9,8 +9,9 @@ namespace ddprun {
 
 class RestartBudget {
  public:
-  explicit RestartBudget(int max_restarts) : max_(max_restarts) {
+  explicit RestartBudget(int max_restarts, int used = 0) : max_(max_restarts), used_(used) {
     DDP_CHECK(max_restarts >= 0, "a budget is never negative");
+    DDP_CHECK(used >= 0 && used <= max_restarts, "no more is used than there was");
   }
 
   /// Takes one restart. False when none is left; nothing is taken then.
@@ -28,7 +29,7 @@ class RestartBudget {
 
  private:
   int max_;
-  int used_ = 0;
+  int used_;
 };
 
 }  // namespace ddprun

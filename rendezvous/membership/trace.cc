@@ -159,6 +159,16 @@ std::string text_of(const StoreFailed& e) {
   return std::move(Line("store-failed").attempt(e.attempt).add("why", e.why)).text();
 }
 
+std::string text_of(const StandbyKnows& e) {
+  return std::move(Line("standby-knows").node(e.node).add_number("roster", number(e.roster)))
+      .text();
+}
+
+std::string text_of(const RosterPrepared& e) {
+  return std::move(Line("roster-prepared").node(e.node).add_number("roster", number(e.roster)))
+      .text();
+}
+
 std::string text_of(const TimePassed&) {
   return "time-passed";
 }
@@ -169,6 +179,18 @@ std::string text_of(const Welcome& c) {
 
 std::string text_of(const Reject& c) {
   return std::move(Line("reject").node(c.node).add("why", c.why)).text();
+}
+
+std::string text_of(const TellStandbys& c) {
+  return std::move(Line("tell-standbys")
+                       .add_number("standbys", c.standbys.size())
+                       .add_number("roster", number(c.succession.roster.number))
+                       .add_number("electors", c.succession.roster.electors.size()))
+      .text();
+}
+
+std::string text_of(const Prepare& c) {
+  return std::move(Line("prepare").add_number("roster", number(c.roster))).text();
 }
 
 std::string text_of(const WatchNode& c) {

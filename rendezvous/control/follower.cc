@@ -1,0 +1,608 @@
+#include "rendezvous/control/follower.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/gate.h"
+#include "rendezvous/control/join.h"
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/peer_call.h"
+#include "rendezvous/membership/candidacy.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/// Who reigns tells so to electors that do not follow it this often at first, and less and less.
+constexpr milliseconds kCallFirst{500};
+constexpr milliseconds kCallMax{5'000};
+
+Instant now() {
+  return Clock::now().time_since_epoch();
+}
+
+/// 63 bits, never 0: two agents of one job do not meet in it.
+ElectorId new_elector() {
+  std::random_device random;
+  const std::uint64_t bits = (std::uint64_t{random()} << 32) | random();
+  return ElectorId{(bits >> 1) | 1};
+}
+
+bool is_loopback(const Endpoint& endpoint) {
+  return endpoint.host == "localhost" || is_loopback_text(endpoint.host);
+}
+
+}  // namespace
+
+struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
+  enum class State : std::uint8_t { joining, following, leading, losing, seeking, over };
+
+  Impl(asio::io_context& the_io, FollowerOptions the_options, FollowerHooks the_hooks,
+       std::shared_ptr<spdlog::logger> the_log)
+      : io(the_io),
+        options(std::move(the_options)),
+        hooks(std::move(the_hooks)),
+        log(std::move(the_log)),
+        node(options.node),
+        pursue_timer(the_io),
+        call_timer(the_io) {}
+
+  template <class Action>
+  auto unless_gone(Action action) {
+    return [weak = weak_from_this(), action](error_code failed) {
+      if (const auto self = weak.lock(); self && !failed && self->state != State::over) {
+        action(*self);
+      }
+    };
+  }
+
+  // --- Joining ------------------------------------------------------------------------------
+
+  void start() {
+    if (options.succession && !open_gate()) {
+      return;
+    }
+    join(options.endpoints, options.is_host, options.join_timeout);
+  }
+
+  /// At its own port among the endpoints, where it has one, so that others find it there.
+  bool open_gate() {
+    const auto own = std::find_if(options.endpoints.begin() + 1, options.endpoints.end(),
+                                  [](const Endpoint& one) { return is_own_address(one.host); });
+    const std::uint16_t port = own == options.endpoints.end() ? 0 : own->port;
+    const bool loopback = is_loopback(options.endpoints.front());
+    Listening listening = loopback ? listen_at("127.0.0.1", port) : listen_everywhere(port);
+    if (!listening.socket) {
+      fail(errno_error(listening.errno_value, "cannot listen for the other agents",
+                       "port " + std::to_string(port),
+                       "name another port for this machine in --rdzv-endpoint"));
+      return false;
+    }
+    node.elector = new_elector();
+    node.addresses = own_addresses(loopback);
+    node.port = port_of(listening.socket);
+    guard(std::move(listening.socket));
+    return true;
+  }
+
+  void guard(Fd listener) {
+    gate = Gate::open(io, std::move(listener),
+                      [weak = weak_from_this()](const message::Message& question) {
+                        const auto self = weak.lock();
+                        return self ? self->answer(question) : std::nullopt;
+                      });
+  }
+
+  void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
+            milliseconds timeout) {
+    JoinRequest request{
+        endpoints.front(), {endpoints.begin() + 1, endpoints.end()}, node, is_host, timeout};
+    joining = join_endpoint(
+        io, std::move(request),
+        [weak = weak_from_this()](Result<Joined> joined) {
+          if (const auto self = weak.lock(); self && self->state != State::over) {
+            self->on_joined(std::move(joined));
+          }
+        },
+        log);
+  }
+
+  void on_joined(Result<Joined> joined) {
+    if (!joined) {
+      if (called) {
+        called.reset();  // who called is gone again
+        seek();
+        return;
+      }
+      fail(lost_why ? Error{lost_why->what + "; no other was found: " + joined.error().what,
+                            joined.error().where, joined.error().todo}
+                    : joined.error());
+      return;
+    }
+    if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
+      node.port = host->bound.port;
+      if (gate) {
+        (void)gate->close();
+        gate.reset();
+      }
+      options.coordinator.endpoint_note = host->note;
+      settle();
+      lead(std::move(host->listener), options.coordinator);
+      return;
+    }
+    auto& client = std::get<JoinedAsClient>(*joined);
+    if (options.succession && !may_follow(client.accepted.term)) {
+      return;
+    }
+    follow(std::move(client));
+  }
+
+  /// A vote that this agent gave to somebody who did not win binds it: it comes as another elector
+  /// then. A coordinator of an earlier term than it followed knows less of the job than it does.
+  bool may_follow(Term term) {
+    if (term < followed) {
+      log->warn(
+          "the coordinator at the endpoint knows nothing of term {}, which this node followed; "
+          "it is not followed",
+          number(followed));
+      again_later();
+      return false;
+    }
+    if (!elector.follow(term)) {
+      log->info("another elector from here on: this one gave its word for a later term");
+      renew();
+      seek();
+      return false;
+    }
+    return true;
+  }
+
+  void again_later() {
+    pursue_timer.expires_after(kCallFirst);
+    pursue_timer.async_wait(unless_gone([](Impl& self) {
+      self.pursue();
+      if (self.state == State::seeking && !self.joining_now()) {
+        self.seek();
+      }
+    }));
+    joining.reset();
+  }
+
+  [[nodiscard]] bool joining_now() const { return joining != nullptr; }
+
+  void renew() {
+    node.elector = new_elector();
+    node.past.reset();
+    elector = Elector();
+    heir.reset();
+    candidacy.reset();
+    asked.clear();
+  }
+
+  // --- Following ----------------------------------------------------------------------------
+
+  void follow(JoinedAsClient joined) {
+    log->info("follows the coordinator at {}, term {}", joined.peer, number(joined.accepted.term));
+    state = State::following;
+    followed = joined.accepted.term;
+    reigning = joined.peer;
+    settle();
+    connect(std::move(joined.connection), joined.accepted);
+  }
+
+  /// There is a coordinator: nothing of the search for one goes on.
+  void settle() {
+    candidacy.reset();
+    heir.reset();
+    asked.clear();
+    pursue_timer.cancel();
+    called.reset();
+    lost_why.reset();
+    // Not at once: this may be called by the join itself.
+    asio::post(
+        io, [weak = weak_from_this(), old = std::shared_ptr<JoinAttempt>(std::move(joining))] {});
+  }
+
+  void connect(Fd connection, std::optional<message::Accepted> greeted) {
+    CoordinatorOrders orders;
+    orders.assign = [this](const message::Assigned& order) {
+      if (options.succession) {
+        (void)elector.follow(order.term);
+        followed = order.term;
+        elector.assigned(order.roster, order.world.attempt);
+        remember(order);
+      }
+      hooks.assign(order.world);
+    };
+    orders.stop = hooks.stop;
+    orders.finish = [this](const JobSummary& summary) {
+      give_up();
+      hooks.finish(summary);
+    };
+    orders.waiting = hooks.waiting;
+    orders.rejected = [this](const Error& why) { fail(why); };
+    orders.accepted = [this](Term term) {
+      followed = term;
+      (void)elector.follow(term);
+    };
+    orders.heir = [this](const message::Heir& told) {
+      heir = told;
+      elector.prepared(told.succession.roster.number);
+      log->info("this node is standby {} of the coordinator", told.place + 1);
+    };
+    orders.prepare = [this](RosterNumber roster) { elector.prepared(roster); };
+    orders.lost = [this](const CoordinatorLost& how) { lose(how); };
+    client = CoordinatorClient::create(io, std::move(connection), greeted, node,
+                                       options.heartbeat_timeout, std::move(orders), log);
+  }
+
+  void remember(const message::Assigned& order) {
+    const int electors = heir ? static_cast<int>(heir->succession.roster.electors.size())
+                              : order.world.group_world_size;
+    node.past =
+        Past{order.term, order.world.attempt, order.roster, electors, order.world.group_rank};
+  }
+
+  // --- Losing -------------------------------------------------------------------------------
+
+  void lose(const CoordinatorLost& how) {
+    if (state != State::following) {
+      return;
+    }
+    state = State::losing;
+    contact = how.last_contact.time_since_epoch();
+    saw_close = how.closed;
+    lost_why = how.why;
+    hooks.lost(how.why);
+  }
+
+  /// By the coordinator in this agent: there is another one, or there may be.
+  void depose(const std::string& why, std::optional<message::Follow> by) {
+    if (state != State::leading) {
+      return;
+    }
+    log->warn("this node is no coordinator any more: {}", why);
+    call_timer.cancel();
+    calls.clear();
+    client.reset();
+    Fd listener = coordinator->resign(why);
+    coordinator.reset();
+    renew();
+    node.hosts_coordinator = false;
+    guard(std::move(listener));
+    state = State::losing;
+    called = std::move(by);
+    lost_why = Error{"this node was the coordinator, but " + why, {}, {}};
+    hooks.lost(*lost_why);
+  }
+
+  void quiet() {
+    if (state != State::losing) {
+      return;
+    }
+    if (!options.succession) {
+      fail(*lost_why);
+      return;
+    }
+    const bool led = !client;
+    client.reset();  // closes what was held until now
+    state = State::seeking;
+    if (!led) {
+      elector.lost(contact, saw_close);
+      begin_candidacy();
+    }
+    if (lost_why) {
+      log->warn("{}; this node looks for another one{}", lost_why->sentence(),
+                candidacy ? ", and stands for it" : "");
+    }
+    seek_since = Clock::now();
+    seek();
+    pursue();
+  }
+
+  // --- Seeking ------------------------------------------------------------------------------
+
+  void seek() {
+    state = State::seeking;
+    if (called) {
+      std::vector<Endpoint> places;
+      for (const std::string& address : called->addresses) {
+        places.push_back({address, called->port});
+      }
+      if (!places.empty()) {
+        join(places, false, options.heartbeat_timeout);
+        return;
+      }
+      called.reset();
+    }
+    const auto left =
+        options.join_timeout - std::chrono::duration_cast<milliseconds>(Clock::now() - seek_since);
+    join(options.endpoints, false, std::max(left, milliseconds(1)));
+  }
+
+  std::optional<message::Message> answer(const message::Message& question) {
+    if (std::holds_alternative<message::Hello>(question)) {
+      message::Moved moved{followed, {}, 0};
+      if (state == State::following) {
+        if (const auto at = parse_endpoint(reigning, 0)) {
+          moved.addresses = {at->host};
+          moved.port = at->port;
+        }
+      }
+      return moved;
+    }
+    if (const auto* ask = std::get_if<message::AskVote>(&question)) {
+      if (ask->job_id != node.job_id) {
+        return std::nullopt;
+      }
+      return message::VoteAnswer{elector.answer(now(), ask->request)};
+    }
+    if (const auto* call = std::get_if<message::Follow>(&question)) {
+      if (call->job_id == node.job_id) {
+        asio::post(io, [weak = weak_from_this(), call = *call] {
+          if (const auto self = weak.lock()) {
+            self->on_call(call);
+          }
+        });
+      }
+      return message::Moved{followed, {}, 0};
+    }
+    return std::nullopt;
+  }
+
+  void on_call(const message::Follow& call) {
+    if (call.term < elector.term() || call.term <= followed) {
+      return;
+    }
+    if (state == State::following) {
+      called = call;
+      state = State::losing;
+      contact = now();
+      saw_close = false;
+      lost_why = Error{"a coordinator of a later term took over", {}, {}};
+      hooks.lost(*lost_why);
+    } else if (state == State::seeking && !called) {
+      called = call;
+      seek();
+    } else if (state == State::losing) {
+      called = call;
+    }
+  }
+
+  // --- Standing for it ----------------------------------------------------------------------
+
+  void begin_candidacy() {
+    if (!heir) {
+      return;
+    }
+    const auto timeout = options.heartbeat_timeout;
+    candidacy.emplace(node.elector, heir->succession, static_cast<std::size_t>(heir->place),
+                      CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector.term(), now());
+  }
+
+  void pursue() {
+    if (state != State::seeking || !candidacy) {
+      return;
+    }
+    if (candidacy->time_passed(now())) {
+      ask_all();
+    }
+    if (candidacy->state() == Candidacy::State::leading) {
+      take_over();
+      return;
+    }
+    if (const auto deadline = candidacy->next_deadline()) {
+      pursue_timer.expires_at(Clock::time_point(*deadline));
+      pursue_timer.async_wait(unless_gone([](Impl& self) { self.pursue(); }));
+    }
+  }
+
+  void ask_all() {
+    const VoteRequest request = candidacy->request();
+    for (const ElectorId one : candidacy->electorate()) {
+      if (candidacy->granted_by(one)) {
+        continue;
+      }
+      if (one == node.elector) {
+        candidacy->on_vote(now(), one, elector.answer(now(), request));
+        continue;
+      }
+      const auto place = std::find_if(heir->electors.begin(), heir->electors.end(),
+                                      [one](const auto& entry) { return entry.elector == one; });
+      if (place == heir->electors.end() || asked.contains(one)) {
+        continue;
+      }
+      asked[one] = call_peer(io, place->addresses, place->port,
+                             message::AskVote{node.job_id, request}, options.heartbeat_timeout / 4,
+                             [weak = weak_from_this(), one](std::optional<message::Message> said) {
+                               if (const auto self = weak.lock()) {
+                                 self->on_vote(one, said);
+                               }
+                             });
+    }
+  }
+
+  void on_vote(ElectorId from, const std::optional<message::Message>& said) {
+    asio::post(io, [call = std::move(asked[from])] {});
+    asked.erase(from);
+    const auto* vote = said ? std::get_if<message::VoteAnswer>(&*said) : nullptr;
+    if (vote != nullptr && candidacy && state == State::seeking) {
+      candidacy->on_vote(now(), from, vote->vote);
+      pursue();
+    }
+  }
+
+  // --- Leading ------------------------------------------------------------------------------
+
+  void take_over() {
+    const message::Heir known = *heir;
+    CoordinatorOptions led = options.coordinator;
+    led.endpoint_note.clear();
+    led.term = candidacy->request().term;
+    led.electors = known.electors;
+    Inheritance inherited;
+    inherited.known = known.succession;
+    inherited.first_attempt = candidacy->first_attempt();
+    inherited.so_far = known.so_far;
+    inherited.expected = static_cast<int>(
+        std::count_if(candidacy->electorate().begin(), candidacy->electorate().end(),
+                      [this](ElectorId one) { return candidacy->granted_by(one); }));
+    inherited.patience = options.heartbeat_timeout;
+    inherited.lost_for = now() - contact;
+    inherited.why = lost_why ? lost_why->what : std::string();
+    led.inheritance = std::move(inherited);
+    log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
+              candidacy->progress_text());
+    settle();
+    Fd listener = gate->close();
+    gate.reset();
+    node.past.reset();
+    lead(std::move(listener), std::move(led));
+    call_interval = kCallFirst;
+    call_absent();
+  }
+
+  void lead(Fd listener, CoordinatorOptions led) {
+    led.self = node.elector;
+    CoordinatorHooks joints = hooks.coordinator;
+    if (options.succession) {
+      joints.deposed = [weak = weak_from_this()](const std::string& why,
+                                                 std::optional<message::Follow> by) {
+        if (const auto self = weak.lock()) {
+          self->depose(why, std::move(by));
+        }
+      };
+    }
+    auto created =
+        Coordinator::create(io, std::move(listener), std::move(led), std::move(joints), log);
+    if (!created) {
+      fail(created.error());
+      return;
+    }
+    coordinator = std::move(*created);
+    auto local = coordinator->connect_local();
+    if (!local) {
+      fail(local.error());
+      return;
+    }
+    state = State::leading;
+    node.hosts_coordinator = true;
+    followed = coordinator->term();
+    connect(std::move(*local), std::nullopt);
+  }
+
+  void call_absent() {
+    if (state != State::leading) {
+      return;
+    }
+    for (const message::ElectorAddress& one : coordinator->absent_electors()) {
+      if (calls.contains(one.elector)) {
+        continue;
+      }
+      const message::Follow follow{node.job_id, coordinator->term(), node.addresses, node.port};
+      calls[one.elector] =
+          call_peer(io, one.addresses, one.port, follow, options.heartbeat_timeout / 4,
+                    [weak = weak_from_this(), id = one.elector](const auto&) {
+                      if (const auto self = weak.lock()) {
+                        asio::post(self->io, [call = std::move(self->calls[id])] {});
+                        self->calls.erase(id);
+                      }
+                    });
+    }
+    call_timer.expires_after(call_interval);
+    call_interval = std::min(2 * call_interval, kCallMax);
+    call_timer.async_wait(unless_gone([](Impl& self) { self.call_absent(); }));
+  }
+
+  // --- The end ------------------------------------------------------------------------------
+
+  void give_up() {
+    if (state != State::leading && state != State::following) {
+      state = State::over;
+    }
+    joining.reset();
+    candidacy.reset();
+    asked.clear();
+    calls.clear();
+    pursue_timer.cancel();
+    call_timer.cancel();
+  }
+
+  void fail(const Error& why) {
+    state = State::over;
+    asio::post(io, [self = shared_from_this(), why] {
+      self->give_up();
+      self->hooks.failed(why);
+    });
+  }
+
+  asio::io_context& io;
+  FollowerOptions options;
+  FollowerHooks hooks;
+  std::shared_ptr<spdlog::logger> log;
+  NodeDescription node;
+  State state = State::joining;
+  JoinHandle joining;
+  std::shared_ptr<Gate> gate;
+  std::unique_ptr<CoordinatorClient> client;
+  std::unique_ptr<Coordinator> coordinator;
+  Elector elector;
+  Term followed{};       ///< the newest term that this agent really followed
+  std::string reigning;  ///< the coordinator, numeric
+  std::optional<message::Heir> heir;
+  // Of the newest loss.
+  Instant contact{};
+  bool saw_close = false;
+  std::optional<Error> lost_why;
+  std::optional<message::Follow> called;
+  Clock::time_point seek_since;
+  std::optional<Candidacy> candidacy;
+  std::map<ElectorId, std::shared_ptr<void>> asked;  ///< under way
+  std::map<ElectorId, std::shared_ptr<void>> calls;  ///< under way
+  asio::steady_timer pursue_timer;
+  asio::steady_timer call_timer;
+  milliseconds call_interval = kCallFirst;
+};
+
+Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHooks hooks,
+                   std::shared_ptr<spdlog::logger> log)
+    : impl_(std::make_shared<Impl>(io, std::move(options), std::move(hooks), std::move(log))) {}
+
+Follower::~Follower() {
+  impl_->give_up();
+  impl_->state = Impl::State::over;
+}
+
+void Follower::start() {
+  impl_->start();
+}
+
+void Follower::quiet() {
+  impl_->quiet();
+}
+
+void Follower::give_up() {
+  impl_->give_up();
+}
+
+CoordinatorClient* Follower::client() const {
+  return impl_->client.get();
+}
+
+Coordinator* Follower::coordinator() const {
+  return impl_->coordinator.get();
+}
+
+}  // namespace ddprun

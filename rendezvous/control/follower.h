@@ -1,0 +1,77 @@
+// Follower: keeps this agent with the coordinator of its job, term by term. It joins, is the client
+// of the coordinator that answers or hosts it, answers those who want to become it, and after a
+// loss
+// - once the agent says that its workers are gone - stands for it or follows who won.
+// docs/failover.md draws it.
+//
+//   joining --answered--> following --lost--> losing --quiet--> seeking --answered, called-->
+//   following joining --bound-----> leading   --deposed-^                 seeking
+//   --elected-----------> leading
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/base/endpoint.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/control/coordinator.h"
+#include "rendezvous/control/coordinator_client.h"
+
+namespace ddprun {
+
+struct FollowerOptions {
+  /// The first is the one that a new job begins at; at the others, agents know where it is.
+  std::vector<Endpoint> endpoints;
+  NodeDescription node;
+  std::optional<bool> is_host;  ///< see JoinRequest
+  std::chrono::milliseconds join_timeout{600'000};
+  std::chrono::milliseconds heartbeat_timeout{3'000};
+  /// For the time that this agent is the coordinator; what an election decides is filled in.
+  CoordinatorOptions coordinator;
+  /// Whether the job outlives its coordinator. Otherwise its loss is the end for this node.
+  bool succession = false;
+};
+
+struct FollowerHooks {
+  std::function<void(const World&)> assign;
+  std::function<void(AttemptNumber, const std::string& reason)> stop;
+  std::function<void(const JobSummary&)> finish;
+  std::function<void(const WaitingTable&)> waiting;
+  /// There is no coordinator any more. Stop all workers within a tenth of the heartbeat timeout,
+  /// then call quiet().
+  std::function<void(const Error&)> lost;
+  /// This node takes no part any more: it was rejected, or found no coordinator in time. Final.
+  std::function<void(const Error&)> failed;
+  CoordinatorHooks coordinator;
+};
+
+class Follower {
+ public:
+  Follower(boost::asio::io_context& io, FollowerOptions options, FollowerHooks hooks,
+           std::shared_ptr<spdlog::logger> log);
+  ~Follower();
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  /// Begins to join. Once, on the loop or before it runs.
+  void start();
+  /// No worker lives here; after `lost`.
+  void quiet();
+  /// Joins nobody any more.
+  void give_up();
+
+  /// Null while there is no coordinator.
+  [[nodiscard]] CoordinatorClient* client() const;
+  /// Null unless it runs in this agent.
+  [[nodiscard]] Coordinator* coordinator() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,44 @@
+// Gate: the listening socket of an agent that is no coordinator. Other agents come there with a
+// question of one message (a vote, who reigns), and strangers as anywhere. Every connection is
+// answered once and closed; who says nothing is closed after a while. Internal to control.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "rendezvous/base/fd.h"
+#include "rendezvous/control/connection.h"
+#include "rendezvous/control/message.h"
+
+namespace ddprun {
+
+class Gate : public std::enable_shared_from_this<Gate> {
+ public:
+  /// The answer to a question; none closes the connection without one.
+  using Answer = std::function<std::optional<message::Message>(const message::Message&)>;
+
+  /// `listener` is listening and non-blocking.
+  static std::shared_ptr<Gate> open(boost::asio::io_context& io, Fd listener, Answer answer);
+  /// Hands the listening socket back; answers nobody any more.
+  Fd close();
+
+ private:
+  Gate(boost::asio::io_context& io, Answer answer)
+      : io_(io), acceptor_(io), answer_(std::move(answer)) {}
+  void wait();
+  void accept_some();
+  void drop(std::uint64_t id);
+
+  boost::asio::io_context& io_;
+  boost::asio::posix::stream_descriptor acceptor_;
+  Answer answer_;
+  std::map<std::uint64_t, std::shared_ptr<Connection>> guests_;
+  std::uint64_t last_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace ddprun

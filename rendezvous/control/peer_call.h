@@ -1,0 +1,26 @@
+// PeerCall: one question to another agent, on a connection of its own: connects to one of its
+// addresses after the other, says the preamble and one message, and takes one message as the
+// answer. Used for votes, and to say who reigns; internal to control.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/control/message.h"
+
+namespace ddprun {
+
+/// Calls `done` once, with the answer or with none, within about `patience` for each address.
+/// Destroying the returned handle cancels it: `done` is not called.
+std::shared_ptr<void> call_peer(boost::asio::io_context& io, std::vector<std::string> addresses,
+                                std::uint16_t port, const message::Message& question,
+                                std::chrono::milliseconds patience,
+                                std::function<void(std::optional<message::Message>)> done);
+
+}  // namespace ddprun

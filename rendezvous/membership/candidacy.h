@@ -1,0 +1,81 @@
+// Candidacy: a standby's way to becoming the coordinator, after its own was lost. Pure: votes and
+// time come in, what to do goes out. docs/membership.md says why it is safe.
+//
+//   waiting --my turn--> asking --a quorum granted--> fencing --the old world is quiet--> leading
+//                        asking --somebody knows a newer roster--> deferring (for good)
+//                        asking --a later term is about--> waiting (a turn later)
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "rendezvous/membership/elector.h"
+#include "rendezvous/membership/event.h"
+#include "rendezvous/membership/succession.h"
+
+namespace ddprun {
+
+struct CandidacyTimes {
+  /// Standbys take turns, so that they do not split the votes: the nth begins n times this later.
+  std::chrono::nanoseconds turn = std::chrono::milliseconds(200);
+  /// Those who have not granted are asked again this often.
+  std::chrono::nanoseconds ask_again = std::chrono::milliseconds(100);
+  /// By this long after the coordinator lost its quorum none of its workers lives.
+  std::chrono::nanoseconds fence{};
+};
+
+class Candidacy {
+ public:
+  enum class State : std::uint8_t { waiting, asking, fencing, leading, deferring };
+
+  /// Begins when this standby has lost its coordinator. `place` among the standbys, from 0.
+  Candidacy(ElectorId self, Succession known, std::size_t place, CandidacyTimes times, Term newest,
+            Instant now);
+
+  /// To be called when next_deadline() has come. True: ask everybody in electorate() (itself too)
+  /// for request(), except those that granted it.
+  [[nodiscard]] bool time_passed(Instant now);
+  void on_vote(Instant now, ElectorId from, const Vote& vote);
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] VoteRequest request() const { return {term_, self_, known_.roster.number}; }
+  [[nodiscard]] bool granted_by(ElectorId elector) const { return votes_.contains(elector); }
+  /// Both rosters' electors without the lost coordinator, each once.
+  [[nodiscard]] const std::vector<ElectorId>& electorate() const { return electorate_; }
+  /// In State::leading: the number for the next attempt. A coordinator may have handed out one more
+  /// than anybody here knows (not two: for the second it would have needed a quorum that had left
+  /// it), and so may each of those between it and this one: for every term one number is left out.
+  [[nodiscard]] AttemptNumber first_attempt() const;
+  /// "2 of 5 nodes were reached, 3 are needed", for the people who wait.
+  [[nodiscard]] std::string progress_text() const;
+
+ private:
+  struct Granted {
+    Instant lost_at{};
+    bool saw_close = false;
+    RosterNumber assigned_roster{};
+    AttemptNumber attempt{};
+    Term attempt_term{};
+  };
+
+  [[nodiscard]] std::size_t votes_of(const Roster& roster) const;
+  [[nodiscard]] bool has_quorum() const;
+  [[nodiscard]] Instant quiet_from() const;
+  void begin_again(Term newest, Instant now);
+
+  ElectorId self_;
+  Succession known_;
+  std::size_t place_;
+  CandidacyTimes times_;
+  std::vector<ElectorId> electorate_;
+  State state_ = State::waiting;
+  Term term_{};
+  Term newest_term_{};
+  std::map<ElectorId, Granted> votes_;  ///< of term_
+  Instant deadline_{};
+};
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// Inheritance: what a coordinator that comes after another goes on with. Plain values.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/succession.h"
+
+namespace ddprun {
+
+/// What a successor goes on with.
+struct Inheritance {
+  Succession known;
+  AttemptNumber first_attempt{};
+  JobSummary so_far;
+  /// Nodes that are known to be alive, this one too, and how long to wait for them.
+  int expected = 1;
+  std::chrono::nanoseconds patience{};
+  /// How long ago the coordinator before was lost, and what is known of it, as a clause.
+  std::chrono::nanoseconds lost_for{};
+  std::string why = {};
+};
+
+}  // namespace ddprun

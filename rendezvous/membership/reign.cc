@@ -1,0 +1,170 @@
+#include "rendezvous/membership/reign.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/quorum.h"
+
+namespace ddprun {
+namespace {
+
+bool holds(const Roster& roster, ElectorId elector) {
+  return std::binary_search(roster.electors.begin(), roster.electors.end(), elector);
+}
+
+}  // namespace
+
+Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
+    : self_(self), in_use_(std::move(known)), newest_roster_(in_use_.roster.number), next_(first) {
+  in_use_.term = term;
+  in_use_.coordinator = self;
+}
+
+void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past) {
+  here_[node] = elector;
+  if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
+    return;
+  }
+  if (!past_ || past->roster > past_->roster) {
+    past_ = past;
+    of_past_.clear();
+    newest_roster_ = std::max(newest_roster_, past->roster);
+  }
+  if (past->roster == past_->roster) {
+    of_past_.insert(node);
+  }
+  // As a candidate does: a later term, and for every term in between two numbers are left out.
+  in_use_.term = std::max(in_use_.term, Term{number(past->term) + 1});
+  const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past->term));
+  next_ = std::max(next_, AttemptNumber{number(past->attempt) + skipped});
+}
+
+void Reign::left(NodeId node) {
+  here_.erase(node);
+  of_past_.erase(node);
+  owe_.erase(node);
+  prepared_.erase(node);
+}
+
+std::size_t Reign::here_of(const Roster& roster, const std::set<NodeId>* only) const {
+  return static_cast<std::size_t>(std::count_if(here_.begin(), here_.end(), [&](const auto& one) {
+    return holds(roster, one.second) && (only == nullptr || only->contains(one.first));
+  }));
+}
+
+bool Reign::keeps(const Roster& roster, const std::set<NodeId>* only) const {
+  return !enabled() || roster.electors.empty() ||
+         keeps_quorum(here_of(roster, only), roster.electors.size(), holds(roster, self_));
+}
+
+bool Reign::quorum_follows() const {
+  return !enabled() || deciders_here() >= needed();
+}
+
+/// Of a job that others ran before, and of which this coordinator knows by them alone: that of the
+/// first term was at this very endpoint, so it is no more, and its vote is ours.
+std::size_t Reign::deciders_here() const {
+  if (in_use_.roster.electors.empty()) {
+    return past_ ? of_past_.size() + (past_->term == Term{1} ? 1 : 0) : 0;
+  }
+  return here_of(in_use_.roster, nullptr);
+}
+
+std::size_t Reign::needed() const {
+  const Roster& roster = in_use_.roster;
+  const std::size_t all = roster.electors.empty() && past_
+                              ? static_cast<std::size_t>(past_->electors)
+                              : roster.electors.size();
+  const bool half =
+      roster.electors.empty() ? past_ && past_->term == Term{1} : holds(roster, self_);
+  return all == 0 ? 0 : half ? (all + 1) / 2 : all / 2 + 1;
+}
+
+std::string Reign::quorum_text() const {
+  const std::size_t all = in_use_.roster.electors.empty() && past_
+                              ? static_cast<std::size_t>(past_->electors)
+                              : in_use_.roster.electors.size();
+  return std::to_string(deciders_here()) + " of the " + std::to_string(all) +
+         " nodes that decide for the job are here, " + std::to_string(needed()) + " are needed";
+}
+
+std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
+                                       const std::vector<NodeId>& witnesses) {
+  drop_plan();
+  if (!enabled()) {
+    return std::nullopt;
+  }
+  Roster roster;
+  for (const auto* group : {&members, &witnesses}) {
+    for (const NodeId node : *group) {
+      roster.electors.push_back(here_.at(node));
+    }
+  }
+  std::sort(roster.electors.begin(), roster.electors.end());
+  // What was told of a plan that came to nothing stays told: then even the roster in use has to be
+  // announced anew.
+  if (roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number) {
+    return std::nullopt;
+  }
+  newest_roster_ = RosterNumber{number(newest_roster_) + 1};
+  roster.number = newest_roster_;
+  planned_ = std::move(roster);
+  Plan plan;
+  for (const auto* group : {&members, &witnesses}) {
+    for (const NodeId node : *group) {
+      if (here_.at(node) != self_ && plan.standbys.size() < kStandbysMax) {
+        plan.standbys.push_back(node);
+      }
+    }
+  }
+  owe_.insert(plan.standbys.begin(), plan.standbys.end());
+  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, in_use_.roster};
+  return plan;
+}
+
+void Reign::drop_plan() {
+  planned_.reset();
+  owe_.clear();
+  preparing_ = false;
+  prepared_.clear();
+}
+
+Reign::Step Reign::after_standbys() {
+  if (!planned_ || preparing_ || !owe_.empty()) {
+    return Step::wait;
+  }
+  preparing_ = true;
+  return Step::prepare;
+}
+
+Reign::Step Reign::standby_knows(NodeId node, RosterNumber roster) {
+  if (!planned_ || planned_->number != roster || owe_.erase(node) == 0) {
+    return Step::wait;
+  }
+  return after_standbys();
+}
+
+Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
+  if (!planned_ || planned_->number != roster || !preparing_ || !here_.contains(node)) {
+    return Step::wait;
+  }
+  prepared_.insert(node);
+  return keeps(in_use_.roster, &prepared_) && keeps(*planned_, &prepared_) ? Step::hand_out
+                                                                           : Step::wait;
+}
+
+void Reign::handed_out(AttemptNumber attempt) {
+  if (planned_) {
+    in_use_.roster_before = std::move(in_use_.roster);
+    in_use_.roster = std::move(*planned_);
+    drop_plan();
+  }
+  in_use_.attempt = attempt;
+  next_ = AttemptNumber{number(attempt) + 1};
+  past_.reset();
+  of_past_.clear();
+}
+
+}  // namespace ddprun

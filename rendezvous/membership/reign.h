@@ -1,0 +1,94 @@
+// Reign: what a coordinator does so that a successor may come after it, and so that it never goes
+// on against one. Pure; membership asks it before it hands out a world.
+//
+//   - It goes on only while a quorum of the roster in use follows it (quorum.h).
+//   - A world of other nodes than the roster in use is a new roster: first the standbys are told of
+//     it, then a quorum of the roster in use prepares for it, and one of the new roster (which
+//     starts its lease), then it is handed out. An attempt of an unchanged world needs none of
+//     that.
+//   - A plan that is dropped has used its number up.
+// docs/failover.md says why that suffices.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership/succession.h"
+
+namespace ddprun {
+
+/// Standbys that are kept up to date.
+inline constexpr std::size_t kStandbysMax = 3;
+
+class Reign {
+ public:
+  /// What is to be told to whom before the planned world may be handed out. Both empty: nothing.
+  struct Plan {
+    std::vector<NodeId> standbys;  ///< by place; each is to acknowledge the succession
+    Succession succession;
+  };
+
+  /// `known` is what a successor took over; empty for a new job. An elector 0 stands for a job that
+  /// has no succession (one machine, static ranks): nothing is ever asked of anybody then.
+  /// `first` is the number of the first attempt (Candidacy::first_attempt for a successor).
+  Reign(Term term, ElectorId self, Succession known, AttemptNumber first);
+
+  /// `past`: what a node that lost its coordinator remembers. A new coordinator that knows nothing
+  /// goes on from there, once a quorum of that roster is here; one that knows the job ignores it.
+  void joined(NodeId node, ElectorId elector, const std::optional<Past>& past);
+  void left(NodeId node);
+
+  /// Whether enough of the roster in use are here; true before the first.
+  [[nodiscard]] bool quorum_follows() const;
+  /// "2 of the 5 nodes of the last world are here, 3 are needed".
+  [[nodiscard]] std::string quorum_text() const;
+
+  /// `members` of the next world, in the order of their ranks, and `witnesses`. None: it may be
+  /// handed out as it is. The plan before, if any, is dropped.
+  std::optional<Plan> plan(const std::vector<NodeId>& members,
+                           const std::vector<NodeId>& witnesses);
+  [[nodiscard]] bool planning() const { return planned_.has_value(); }
+  void drop_plan();
+
+  enum class Step : std::uint8_t { wait, prepare, hand_out };
+  /// For a plan without standbys.
+  Step after_standbys();
+  /// An acknowledgement of the succession, or of Prepare. `prepare`: all standbys know, everybody
+  /// in who() is to prepare now. `hand_out`: the world may go out.
+  Step standby_knows(NodeId node, RosterNumber roster);
+  Step prepared(NodeId node, RosterNumber roster);
+  [[nodiscard]] RosterNumber planned_number() const { return newest_roster_; }
+
+  /// The world of the plan, or of the roster in use, was handed out.
+  void handed_out(AttemptNumber attempt);
+
+  /// The number that follows all that may have been handed out.
+  [[nodiscard]] AttemptNumber next_attempt() const { return next_; }
+  [[nodiscard]] Term term() const { return in_use_.term; }
+  [[nodiscard]] const Succession& in_use() const { return in_use_; }
+  [[nodiscard]] bool enabled() const { return number(self_) != 0; }
+
+ private:
+  [[nodiscard]] bool keeps(const Roster& roster, const std::set<NodeId>* only) const;
+  [[nodiscard]] std::size_t needed() const;
+  [[nodiscard]] std::size_t deciders_here() const;
+  [[nodiscard]] std::size_t here_of(const Roster& roster, const std::set<NodeId>* only) const;
+
+  ElectorId self_;
+  Succession in_use_;  ///< its attempt: the newest that was handed out
+  RosterNumber newest_roster_{};
+  AttemptNumber next_{};
+  std::map<NodeId, ElectorId> here_;
+  std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
+  std::set<NodeId> of_past_;  ///< who is here of that roster
+  std::optional<Roster> planned_;
+  std::set<NodeId> owe_;  ///< standbys that have not acknowledged the plan
+  bool preparing_ = false;
+  std::set<NodeId> prepared_;
+};
+
+}  // namespace ddprun
