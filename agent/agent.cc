@@ -64,6 +64,7 @@ NodeDescription describe(const JobSpec& spec) {
   node.max_nodes = spec.max_nodes;
   node.max_restarts = spec.max_restarts;
   node.program = program_text(spec.program);
+  node.witness = spec.witness;
   return node;
 }
 

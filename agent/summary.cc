@@ -207,12 +207,12 @@ long long milliseconds(std::chrono::nanoseconds time) {
 std::string incident_line(const Incident& incident) {
   std::string line =
       "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
-  if (incident.downtime || incident.resumed_epoch) {
+  if (incident.next_attempt && (incident.downtime || incident.resumed_epoch)) {
     line += "; resumed";
     if (incident.resumed_epoch) {
       line += " from epoch " + std::to_string(*incident.resumed_epoch);
     }
-    line += " as attempt " + std::to_string(number(incident.attempt) + 1);
+    line += " as attempt " + std::to_string(number(*incident.next_attempt));
   }
   if (incident.downtime) {
     line += ", downtime " + std::to_string(milliseconds(*incident.downtime)) + " ms";

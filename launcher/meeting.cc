@@ -1,11 +1,14 @@
 #include "launcher/meeting.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "launcher/rdzv_conf.h"
 #include "launcher/scheduler.h"
+#include "launcher/text_lists.h"
 
 namespace ddprun {
 namespace {
@@ -64,6 +67,11 @@ class Meeting {
     // whose default port two jobs of one machine would share (complaint I-5).
     const bool alone = !endpoint && job_.max_nodes == 1 && conf_.is_host.value_or(true) &&
                        (backend == "c10d" || !options_.master_port);
+    if (options_.witness && (!endpoint || options_.standalone || backend == "static")) {
+      return Error{"a witness of no other nodes is of no use", at("witness"),
+                   "give it the --rdzv-endpoint of the job, and not the static backend"};
+    }
+    job_.witness = options_.witness;
     if (options_.standalone || alone) {
       return meet_nobody(alone && !options_.standalone);
     }
@@ -126,11 +134,28 @@ class Meeting {
     if (const auto scheduled = scheduler_rank(environment_)) {
       job_.order_hint = scheduled->rank;
     }
-    const auto endpoint = parse_endpoint(options_.rdzv_endpoint, kDefaultPort);
-    if (!endpoint) {
-      return endpoint.error();
+    std::vector<Endpoint> endpoints;
+    for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
+      const auto endpoint = parse_endpoint(text, kDefaultPort);
+      if (!endpoint) {
+        return endpoint.error();
+      }
+      if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
+        return Error{quoted(text) + " is there twice", at("rdzv-endpoint"), "name each place once"};
+      }
+      endpoints.push_back(*endpoint);
     }
-    job_.endpoint = *endpoint;
+    if (endpoints.empty()) {
+      endpoints.push_back(*parse_endpoint("", kDefaultPort));
+    }
+    job_.endpoint = endpoints.front();
+    job_.more_endpoints.assign(endpoints.begin() + 1, endpoints.end());
+    for (const Endpoint& one : job_.more_endpoints) {
+      if (one.port == 0) {
+        return Error{"port 0 means any free port, which the other nodes could not know",
+                     at("rdzv-endpoint"), "give a port from 1 to 65535"};
+      }
+    }
     return check_port_0(at("rdzv-endpoint"));
   }
 

@@ -39,10 +39,11 @@ constexpr OptionRow kRows[] = {
 
     {.name = "rdzv-endpoint",
      .field = &O::rdzv_endpoint,
-     .value_name = "HOST[:PORT]",
+     .value_name = "HOST[:PORT],...",
      .group = G::rendezvous,
      .help = "Where the nodes meet, the same on every node; the node that owns the address "
-             "hosts it. Port 29400 when none is given."},
+             "hosts it. Port 29400 when none is given. At further ones, agents of the job tell "
+             "newcomers where it is now."},
     {.name = "rdzv-backend",
      .field = &O::rdzv_backend,
      .value_name = "c10d|static",
@@ -95,6 +96,12 @@ constexpr OptionRow kRows[] = {
      .group = G::rendezvous,
      .ours = true,
      .help = "A node that is silent for so long is lost (default 3)."},
+    {.name = "witness",
+     .field = &O::witness,
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "Run no workers: only vote on who is the coordinator, and be it where needed. The "
+             "third vote for two nodes; takes no PROGRAM."},
 
     {.name = "module",
      .letter = 'm',

@@ -205,7 +205,7 @@ class Parser {
     if (auto error = variables()) {
       return *std::move(error);
     }
-    if (options_.program.empty()) {
+    if (options_.program.empty() && !options_.witness) {
       return usage_error("there is no program to run", "",
                          "write ddprun [options] PROGRAM [arguments], or see ddprun --help");
     }

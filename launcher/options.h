@@ -40,6 +40,7 @@ struct Options {
   std::string local_addr;
   std::optional<double> join_timeout_seconds;
   std::optional<double> heartbeat_timeout_seconds;
+  bool witness = false;
 
   // What to run.
   bool module = false;
@@ -74,7 +75,8 @@ struct Options {
   bool help = false;
   bool version = false;
 
-  /// The program as the user wrote it, and what follows it. Never empty unless help or version.
+  /// The program as the user wrote it, and what follows it. Never empty unless help, version or
+  /// witness.
   std::vector<std::string> program;
 
   /// Names ("nnodes") of the options whose value came from their PET_ variable.

@@ -266,6 +266,13 @@ class Resolver {
   }
 
   Result<void> program() {
+    if (options_.witness) {
+      return options_.program.empty()
+                 ? Result<void>()
+                 : Error{"a witness runs no workers, but a program was named: " +
+                             quoted(options_.program.front()),
+                         at("witness"), "leave one of the two out"};
+    }
     ProgramRequest request;
     request.name = options_.program.front();
     request.arguments.assign(options_.program.begin() + 1, options_.program.end());

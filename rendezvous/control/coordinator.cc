@@ -405,7 +405,15 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     const std::vector<message::ElectorAddress> electors = addresses_of(order.succession);
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
       send(order.standbys[place],
-           encode_heir({static_cast<int>(place), order.succession, electors, order.so_far}));
+           encode_heir({static_cast<int>(place), order.succession, electors, order.so_far,
+                        options.min_nodes, options.max_nodes, options.max_restarts}));
+    }
+  }
+
+  void carry_out(TellStory order) {
+    const std::string bytes = encode_story({order.attempt, std::move(order.so_far)});
+    for (const NodeId node : order.standbys) {
+      send(node, bytes);
     }
   }
 

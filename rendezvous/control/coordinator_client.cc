@@ -72,6 +72,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     say(message::HeirKnows{order.succession.roster.number});
   }
 
+  void obey(const message::Story& order) { orders.story(order); }
+
   void obey(const message::PrepareRoster& order) {
     orders.prepare(order.roster);
     connection->take_stamp(order.stamp, true);
@@ -167,7 +169,8 @@ std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
     std::shared_ptr<spdlog::logger> log) {
   DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
   DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
-  DDP_CHECK(orders.accepted && orders.heir && orders.prepare, "an agent obeys all orders");
+  DDP_CHECK(orders.accepted && orders.heir && orders.story && orders.prepare,
+            "an agent obeys all orders");
   auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
   impl->connect(io, std::move(connection), greeted, heartbeat_timeout);
   return std::unique_ptr<CoordinatorClient>(new CoordinatorClient(std::move(impl)));

@@ -51,11 +51,13 @@ struct CoordinatorOrders {
   std::function<void(const Error&)> rejected;
   /// The coordinator let this node in, in this term. Comes first, unless the client was made with
   /// the answer.
-  std::function<void(Term)> accepted;
+  std::function<void(Term)> accepted = [](Term) {};
   /// This node is a standby: keep this, it replaces what came before.
-  std::function<void(const message::Heir&)> heir;
+  std::function<void(const message::Heir&)> heir = [](const message::Heir&) {};
+  /// For a standby: what has happened since.
+  std::function<void(const message::Story&)> story = [](const message::Story&) {};
   /// No candidate that knows an older roster is to be granted a vote from here on.
-  std::function<void(RosterNumber)> prepare;
+  std::function<void(RosterNumber)> prepare = [](RosterNumber) {};
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
   std::function<void(const CoordinatorLost&)> lost;
 };

@@ -107,8 +107,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
             milliseconds timeout) {
-    JoinRequest request{
-        endpoints.front(), {endpoints.begin() + 1, endpoints.end()}, node, is_host, timeout};
+    JoinRequest request{endpoints.front(), node, is_host, timeout, {}};
+    request.more.assign(endpoints.begin() + 1, endpoints.end());
     joining = join_endpoint(
         io, std::move(request),
         [weak = weak_from_this()](Result<Joined> joined) {
@@ -241,6 +241,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       heir = told;
       elector.prepared(told.succession.roster.number);
       log->info("this node is standby {} of the coordinator", told.place + 1);
+    };
+    orders.story = [this](const message::Story& told) {
+      if (heir) {
+        heir->succession.attempt = told.attempt;
+        heir->so_far = told.so_far;
+      }
     };
     orders.prepare = [this](RosterNumber roster) { elector.prepared(roster); };
     orders.lost = [this](const CoordinatorLost& how) { lose(how); };
@@ -452,6 +458,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     led.endpoint_note.clear();
     led.term = candidacy->request().term;
     led.electors = known.electors;
+    led.min_nodes = known.min_nodes;
+    led.max_nodes = known.max_nodes;
+    led.max_restarts = known.max_restarts;
     Inheritance inherited;
     inherited.known = known.succession;
     inherited.first_attempt = candidacy->first_attempt();

@@ -20,14 +20,14 @@ namespace ddprun {
 
 struct JoinRequest {
   Endpoint endpoint;
-  /// Other places where a coordinator may be, or somebody who knows where one is; tried by turns.
-  std::vector<Endpoint> more = {};
   NodeDescription node;
   /// rdzv-conf is_host, or node rank 0 of the static backend; none: decide by the addresses of
   /// this machine and by trying to bind, never by comparing names.
   std::optional<bool> is_host;
   /// How long a client keeps trying while nobody answers.
   std::chrono::milliseconds join_timeout{600'000};
+  /// Other places where a coordinator may be, or somebody who knows where one is; tried by turns.
+  std::vector<Endpoint> more = {};
 };
 
 /// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).

@@ -93,6 +93,15 @@ struct Heir {
   Succession succession;
   std::vector<ElectorAddress> electors;  ///< of both rosters
   JobSummary so_far;
+  // The job's terms, for a witness that was not told them.
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+};
+/// For a standby: what has happened since.
+struct Story {
+  AttemptNumber attempt{};
+  JobSummary so_far;
 };
 /// To every node before a new roster is used.
 struct PrepareRoster {
@@ -153,7 +162,7 @@ struct Beat {
 
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
-                 Assigned, Stop, Finish, Waiting, Beat, Heir, PrepareRoster, Farewell, HeirKnows,
-                 RosterReady, AskVote, VoteAnswer, Follow, Moved>;
+                 Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
+                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved>;
 
 }  // namespace ddprun::message

@@ -275,6 +275,7 @@ void fields(Tag<Incident>, A& a, V& v) {
   a.boolean(v.spent_restart);
   a.optional(v.downtime, kNanoseconds);
   a.optional(v.resumed_epoch, kEpoch);
+  a.optional(v.next_attempt, kAttempt);
 }
 
 template <class A, class V>
@@ -441,6 +442,15 @@ void fields(Tag<Heir>, A& a, V& v) {
   a.list(v.electors, 2 * kElectorsMax,
          [](auto& ar, auto& one) { fields(Tag<ElectorAddress>{}, ar, one); });
   fields(Tag<JobSummary>{}, a, v.so_far);
+  a.integer(v.min_nodes, 1, kIntMax);
+  a.integer(v.max_nodes, 1, kIntMax);
+  a.integer(v.max_restarts, 0, kIntMax);
+}
+
+template <class A, class V>
+void fields(Tag<Story>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  fields(Tag<JobSummary>{}, a, v.so_far);
 }
 
 template <class A, class V>
@@ -545,13 +555,27 @@ std::string encode_summary(JobSummary summary) {
   return bytes;
 }
 
-std::string encode_heir(Heir heir) {
-  std::string bytes = encode(heir);
-  while (bytes.size() > kCoordinatorFrameBytesMax && !heir.so_far.incidents.empty()) {
-    heir.so_far.incidents.erase(heir.so_far.incidents.begin());
-    bytes = encode(heir);
+namespace {
+
+/// The oldest incidents go first.
+template <class Told>
+std::string encode_bounded(Told told) {
+  std::string bytes = encode(told);
+  while (bytes.size() > kCoordinatorFrameBytesMax && !told.so_far.incidents.empty()) {
+    told.so_far.incidents.erase(told.so_far.incidents.begin());
+    bytes = encode(told);
   }
   return bytes;
+}
+
+}  // namespace
+
+std::string encode_heir(Heir heir) {
+  return encode_bounded(std::move(heir));
+}
+
+std::string encode_story(Story story) {
+  return encode_bounded(std::move(story));
 }
 
 int bound_records(std::vector<FailureRecord>& records) {

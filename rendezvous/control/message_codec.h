@@ -33,6 +33,7 @@ std::string encode_summary(JobSummary summary);
 
 /// The same for what a standby is told: the oldest incidents go first.
 std::string encode_heir(message::Heir heir);
+std::string encode_story(message::Story story);
 
 /// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those
 /// first that may be the cause: workers that failed by themselves, the earliest first. Returns the

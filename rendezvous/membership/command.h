@@ -34,6 +34,13 @@ struct TellStandbys {
   JobSummary so_far;  ///< no verdict yet
 };
 
+/// Tell the standbys of TellStandbys what has happened since; nobody answers.
+struct TellStory {
+  std::vector<NodeId> standbys;
+  AttemptNumber attempt{};  ///< the newest
+  JobSummary so_far;        ///< no verdict yet
+};
+
 /// Have every node prepare for this roster, and answer RosterPrepared for each.
 struct Prepare {
   RosterNumber roster{};
@@ -76,7 +83,7 @@ struct FinishJob {
   JobSummary summary;
 };
 
-using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, Prepare, OpenStore,
-                             AssignWorld, StopWorkers, TellWaiting, FinishJob>;
+using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
+                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob>;
 
 }  // namespace ddprun

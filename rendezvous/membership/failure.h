@@ -75,6 +75,7 @@ struct Incident {
   /// none when no attempt followed.
   std::optional<std::chrono::nanoseconds> downtime;
   std::optional<std::int64_t> resumed_epoch;  ///< where the next attempt went on, when known
+  std::optional<AttemptNumber> next_attempt;  ///< none when none followed
 };
 
 enum class Verdict : std::uint8_t {

@@ -21,11 +21,14 @@ void JobRecord::down_until(Instant at) {
   incident->downtime = std::max(incident->downtime.value_or(Instant(0)), at - detected_at_);
 }
 
-void JobRecord::assigned(Instant at) {
+void JobRecord::assigned(Instant at, AttemptNumber attempt) {
   DDP_CHECK(at >= assigned_at_, "attempts follow each other in time");
   ++attempts_;
   assigned_at_ = at;
   followed_ = true;
+  if (!incidents_.empty()) {
+    incidents_.back().next_attempt = attempt;
+  }
 }
 
 void JobRecord::all_started(Instant at) {

@@ -20,7 +20,7 @@ class JobRecord {
   /// A successor's: goes on where the coordinator before it was.
   void inherit(JobSummary so_far);
   /// An attempt was handed out. It follows the newest incident, if any.
-  void assigned(Instant at);
+  void assigned(Instant at, AttemptNumber attempt);
   /// All workers of all its nodes have been spawned: ends the downtime of that incident, unless
   /// progress tells of a later first step.
   void all_started(Instant at);

@@ -603,11 +603,8 @@ void Membership::plan() {
     return;
   }
   if (!planned->standbys.empty()) {
-    JobSummary so_far = record_.so_far();
-    so_far.restarts_used = budget_.used();
-    so_far.max_restarts = budget_.max();
-    commands_.push_back(TellStandbys{std::move(planned->standbys), std::move(planned->succession),
-                                     std::move(so_far)});
+    commands_.push_back(
+        TellStandbys{std::move(planned->standbys), std::move(planned->succession), story()});
     return;
   }
   next_step(reign_.after_standbys());
@@ -639,7 +636,7 @@ void Membership::assign() {
   world_size_ = ranked.front().world.world_size;
   finished_ = 0;
   waiting_room_.clear();
-  record_.assigned(now_);
+  record_.assigned(now_, *attempt_);
   commands_.push_back(OpenStore{*attempt_});
   for (const RankedNode& one : ranked) {
     Node& node = nodes_.at(one.node);
@@ -653,6 +650,17 @@ void Membership::assign() {
     commands_.push_back(
         AssignWorld{one.node, std::move(world), reign_.in_use().roster.number, reign_.term()});
   }
+  if (!reign_.standbys().empty()) {
+    commands_.push_back(TellStory{reign_.standbys(), *attempt_, story()});
+  }
+}
+
+/// For a successor.
+JobSummary Membership::story() const {
+  JobSummary so_far = record_.so_far();
+  so_far.restarts_used = budget_.used();
+  so_far.max_restarts = budget_.max();
+  return so_far;
 }
 
 void Membership::finish(Ending ending) {

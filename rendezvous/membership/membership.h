@@ -149,6 +149,7 @@ class Membership {
   [[nodiscard]] bool waits_for_followers() const;
   [[nodiscard]] std::size_t workers_here() const;
   void plan();
+  [[nodiscard]] JobSummary story() const;
   void next_step(Reign::Step step);
   [[nodiscard]] std::vector<RankedNode> ranked() const;
   void assign();

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-/// What a node says of itself in its hello. The second half must be equal on all nodes: a node
+/// What a node says of itself in its hello. What follows job_id, up to the program, must be equal on all nodes: a node
 /// that disagrees is rejected with a reason that names the field and both values.
 struct NodeDescription {
   std::string host_name;
@@ -21,6 +21,17 @@ struct NodeDescription {
   /// What the scheduler says of this node's place. A wish for the order: several may have the same.
   std::optional<int> order_hint;
   bool hosts_coordinator = false;
+
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  /// Program and arguments as the user wrote them, joined by blanks (paths may differ by node, so
+  /// the program is its file name).
+  std::string program;
+
+  // Of its part in elections (succession.h).
+
   /// It votes, and may be the coordinator, but runs no workers.
   bool witness = false;
   /// 0: it takes no part in elections.
@@ -30,14 +41,6 @@ struct NodeDescription {
   std::uint16_t port = 0;
   /// Of an agent that lost its coordinator.
   std::optional<Past> past = {};
-
-  std::string job_id;
-  int min_nodes = 1;
-  int max_nodes = 1;
-  int max_restarts = 0;
-  /// Program and arguments as the user wrote them, joined by blanks (paths may differ by node, so
-  /// the program is its file name).
-  std::string program;
 
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };

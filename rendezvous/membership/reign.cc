@@ -43,6 +43,7 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
 
 void Reign::left(NodeId node) {
   here_.erase(node);
+  std::erase(standbys_, node);
   of_past_.erase(node);
   owe_.erase(node);
   prepared_.erase(node);
@@ -119,6 +120,7 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
       }
     }
   }
+  standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
   plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, in_use_.roster};
   return plan;

@@ -68,6 +68,8 @@ class Reign {
 
   /// The number that follows all that may have been handed out.
   [[nodiscard]] AttemptNumber next_attempt() const { return next_; }
+  /// Those of the newest plan that are here.
+  [[nodiscard]] const std::vector<NodeId>& standbys() const { return standbys_; }
   [[nodiscard]] Term term() const { return in_use_.term; }
   [[nodiscard]] const Succession& in_use() const { return in_use_; }
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
@@ -85,6 +87,7 @@ class Reign {
   std::map<NodeId, ElectorId> here_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
+  std::vector<NodeId> standbys_;
   std::optional<Roster> planned_;
   std::set<NodeId> owe_;  ///< standbys that have not acknowledged the plan
   bool preparing_ = false;

@@ -189,6 +189,11 @@ std::string text_of(const TellStandbys& c) {
       .text();
 }
 
+std::string text_of(const TellStory& c) {
+  return std::move(Line("tell-story").add_number("standbys", c.standbys.size()).attempt(c.attempt))
+      .text();
+}
+
 std::string text_of(const Prepare& c) {
   return std::move(Line("prepare").add_number("roster", number(c.roster))).text();
 }

@@ -67,6 +67,7 @@ JobSummary recovered_job() {
   incident.reason = "rank 3 on n2 was killed by SIGKILL";
   incident.spent_restart = true;
   incident.downtime = 12'900us;
+  incident.next_attempt = AttemptNumber{1};
   incident.resumed_epoch = 20;
   summary.incidents = {incident};
   summary.progress.last_epoch = 50;

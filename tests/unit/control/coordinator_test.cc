@@ -366,7 +366,7 @@ TEST_CASE("An agent may let go of its client inside any order") {
   job.loop.until([&] { return agent->world.has_value(); });
   auto b = std::make_unique<Agent>();
   CoordinatorOrders orders;
-  orders.assign = [](const World&) {};
+  orders.assign = [](const message::Assigned&) {};
   orders.stop = [](AttemptNumber, const std::string&) {};
   orders.finish = [](const JobSummary&) {};
   orders.waiting = [&](const WaitingTable& table) {
@@ -375,8 +375,8 @@ TEST_CASE("An agent may let go of its client inside any order") {
     b->waiting = copy;
   };
   orders.rejected = [](const Error&) {};
-  orders.lost = [&](const Error& e) { b->lost = e; };
-  b->client = CoordinatorClient::create(job.loop.io, connect_to("127.0.0.1", job.port), false,
+  orders.lost = [&](const CoordinatorLost& how) { b->lost = how.why; };
+  b->client = CoordinatorClient::create(job.loop.io, connect_to("127.0.0.1", job.port), std::nullopt,
                                         job.describe("n2"), 3s, orders, job.loop.log);
   job.loop.until([&] { return b->waiting.has_value(); });
   CHECK(b->waiting->note.find("spare") != std::string::npos);

@@ -110,8 +110,8 @@ class Job {
     auto agent = std::make_unique<Agent>();
     Agent* a = agent.get();
     CoordinatorOrders orders;
-    orders.assign = [a](const World& w) {
-      a->world = w;
+    orders.assign = [a](const message::Assigned& order) {
+      a->world = order.world;
       ++a->assignments;
     };
     orders.stop = [a](AttemptNumber attempt, const std::string& reason) {
@@ -121,8 +121,8 @@ class Job {
     orders.finish = [a](const JobSummary& s) { a->summary = s; };
     orders.waiting = [a](const WaitingTable& table) { a->waiting = table; };
     orders.rejected = [a](const Error& e) { a->rejected = e; };
-    orders.lost = [a](const Error& e) { a->lost = e; };
-    agent->client = CoordinatorClient::create(loop.io, std::move(fd), false, std::move(node),
+    orders.lost = [a](const CoordinatorLost& how) { a->lost = how.why; };
+    agent->client = CoordinatorClient::create(loop.io, std::move(fd), std::nullopt, std::move(node),
                                               options.heartbeat_timeout, orders, loop.log);
     return agent;
   }

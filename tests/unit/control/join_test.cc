@@ -122,14 +122,14 @@ TEST_CASE("A joined client works on from where the join left the connection") {
   loop.run_for(20ms);
   std::optional<World> world;
   CoordinatorOrders orders;
-  orders.assign = [&](const World& w) { world = w; };
+  orders.assign = [&](const message::Assigned& order) { world = order.world; };
   orders.stop = [](AttemptNumber, const std::string&) {};
   orders.finish = [](const JobSummary&) {};
   orders.waiting = [](const WaitingTable&) {};
   orders.rejected = [](const Error&) {};
-  orders.lost = [](const Error&) {};
+  orders.lost = [](const CoordinatorLost&) {};
   const auto client = CoordinatorClient::create(
-      loop.io, std::move(std::get<JoinedAsClient>(**b->result).connection), true, describe("n2"),
+      loop.io, std::move(std::get<JoinedAsClient>(**b->result).connection), message::Accepted{}, describe("n2"),
       3s, orders, loop.log);
   loop.until([&] { return world.has_value(); });
   CHECK(world->world_size == 2);

@@ -61,7 +61,23 @@ JobSummary full_summary() {
 }
 
 std::vector<Message> one_of_each() {
-  NodeDescription node{"n1", 42, 8, "trainer", 5, 6, true, "job", 2, 4, 3, "train linear 50 10"};
+  NodeDescription node{"n1",
+                       42,
+                       8,
+                       "trainer",
+                       5,
+                       6,
+                       true,
+                       "job",
+                       2,
+                       4,
+                       3,
+                       "train linear 50 10",
+                       true,
+                       ElectorId{77},
+                       {"10.0.0.1", "fd00::1"},
+                       4711,
+                       Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1}};
   WaitingTable table{WaitingTable::For::last_call,
                      2,
                      4,
@@ -77,6 +93,11 @@ std::vector<Message> one_of_each() {
                      4,
                      {1, 2},
                      "note"};
+  const Succession succession{Term{2},
+                              ElectorId{5},
+                              AttemptNumber{6},
+                              {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}},
+                              {RosterNumber{7}, {ElectorId{4}}}};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
   return {Hello{node},
           Started{AttemptNumber{1}},
@@ -85,13 +106,24 @@ std::vector<Message> one_of_each() {
           Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
           StopRequest{15},
           GiveUp{"no program"},
-          Accepted{},
+          Accepted{Term{3}, 12345},
           Rejected{"why", "todo"},
-          Assigned{world},
+          Assigned{world, RosterNumber{4}, Term{3}},
           Stop{AttemptNumber{2}, "reason"},
           Finish{full_summary()},
           Waiting{table},
-          Beat{3s}};
+          Beat{3s, 99, 1500ms},
+          Heir{1, succession, {{ElectorId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3},
+          Story{AttemptNumber{6}, full_summary()},
+          PrepareRoster{RosterNumber{8}, 4},
+          Farewell{"why"},
+          HeirKnows{RosterNumber{8}},
+          RosterReady{RosterNumber{8}, 4},
+          AskVote{"job", {Term{4}, ElectorId{9}, RosterNumber{8}}},
+          VoteAnswer{
+              {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
+          Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
+          Moved{Term{4}, {"10.0.0.2"}, 4712}};
 }
 
 struct Parts {
