@@ -136,7 +136,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
       over = true;
       connection
           ->hold();  // workers run: the coordinator must not start others before they are gone
-      orders.lost({Error{"the coordinator was lost: " + why, where, {}},
+      orders.lost({Error{"the coordinator was lost: " + why, where, {}}, why,
                    connection->stamp_came_at(), closed});
     }
   }

@@ -30,6 +30,7 @@ namespace ddprun {
 /// How an agent lost its coordinator.
 struct CoordinatorLost {
   Error why;
+  std::string clause;  ///< of it: "its connection closed"
   /// When it was last known to be there: the newest of what it said and was answered.
   std::chrono::steady_clock::time_point last_contact;
   /// Its side closed without a word, as the death of its process does.

@@ -271,6 +271,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     contact = how.last_contact.time_since_epoch();
     saw_close = how.closed;
     lost_why = how.why;
+    lost_clause = how.clause;
     hooks.lost(how.why);
   }
 
@@ -470,7 +471,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
                       [this](ElectorId one) { return candidacy->granted_by(one); }));
     inherited.patience = options.heartbeat_timeout;
     inherited.lost_for = now() - contact;
-    inherited.why = lost_why ? lost_why->what : std::string();
+    inherited.why = lost_clause;
     led.inheritance = std::move(inherited);
     log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
               candidacy->progress_text());
@@ -575,6 +576,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   Instant contact{};
   bool saw_close = false;
   std::optional<Error> lost_why;
+  std::string lost_clause;
   std::optional<message::Follow> called;
   Clock::time_point seek_since;
   std::optional<Candidacy> candidacy;

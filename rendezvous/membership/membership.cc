@@ -435,7 +435,10 @@ std::optional<NodeId> Membership::heir_of(const Node& lost) {
 /// would do the work again, so the newcomer waits as a spare.
 void Membership::joined_while_running(NodeId id, const Node& node) {
   if (node.witness) {
-    return;  // it votes from the next world on
+    if (reign_.enabled()) {
+      plan();  // it votes from here on; the attempt goes on
+    }
+    return;
   }
   if (world_nodes_ < options_.max_nodes && finished_ == 0) {
     incident().node_joined(node.host_name, now_);
@@ -537,6 +540,7 @@ void Membership::end_job(Ending ending) {
 
 void Membership::gather() {
   state_ = JobState::gathering;
+  reign_.drop_plan();
   gathering_.begin(now_, false);
   try_start();
 }
@@ -581,33 +585,47 @@ std::vector<RankedNode> Membership::ranked() const {
   return assign_ranks(std::move(candidates), options_.max_nodes);
 }
 
+/// The next world, or while an attempt lives the world that it has.
+std::vector<NodeId> Membership::members() const {
+  std::vector<NodeId> members;
+  if (state_ == JobState::gathering) {
+    for (const RankedNode& one : ranked()) {
+      members.push_back(one.node);
+    }
+    return members;
+  }
+  for (const auto& [id, node] : nodes_) {
+    if (node.phase != Phase::idle) {
+      members.push_back(id);
+    }
+  }
+  std::sort(members.begin(), members.end(), [this](NodeId a, NodeId b) {
+    return nodes_.at(a).last_group_rank < nodes_.at(b).last_group_rank;
+  });
+  return members;
+}
+
 /// A world of other nodes than before is first made known to those who may have to go on without
 /// this coordinator (reign.h).
 void Membership::plan() {
   std::optional<Reign::Plan> planned;
   if (reign_.enabled()) {
-    std::vector<NodeId> members;
-    for (const RankedNode& one : ranked()) {
-      members.push_back(one.node);
-    }
     std::vector<NodeId> witnesses;
     for (const auto& [id, node] : nodes_) {
       if (node.witness) {
         witnesses.push_back(id);
       }
     }
-    planned = reign_.plan(members, witnesses);
+    planned = reign_.plan(members(), witnesses);
   }
   if (!planned) {
-    assign();
-    return;
-  }
-  if (!planned->standbys.empty()) {
+    next_step(Reign::Step::hand_out);
+  } else if (planned->standbys.empty()) {
+    next_step(reign_.after_standbys());
+  } else {
     commands_.push_back(
         TellStandbys{std::move(planned->standbys), std::move(planned->succession), story()});
-    return;
   }
-  next_step(reign_.after_standbys());
 }
 
 void Membership::next_step(Reign::Step step) {
@@ -618,7 +636,16 @@ void Membership::next_step(Reign::Step step) {
       commands_.push_back(Prepare{reign_.planned_number()});
       break;
     case Reign::Step::hand_out:
-      assign();
+      if (state_ == JobState::gathering) {
+        assign();
+      } else if (attempt_ && state_ != JobState::over) {
+        // The same world, and others that vote. A world that is handed out says itself that its
+        // roster is in use; here the standbys have to be told.
+        reign_.handed_out(*attempt_);
+        Succession in_use = reign_.in_use();
+        in_use.roster_before = {};
+        commands_.push_back(TellStandbys{reign_.standbys(), std::move(in_use), story()});
+      }
       break;
   }
 }

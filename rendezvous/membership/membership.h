@@ -152,6 +152,7 @@ class Membership {
   [[nodiscard]] JobSummary story() const;
   void next_step(Reign::Step step);
   [[nodiscard]] std::vector<RankedNode> ranked() const;
+  [[nodiscard]] std::vector<NodeId> members() const;
   void assign();
   void finish(Ending ending);
   void tell_waiting();

@@ -10,8 +10,9 @@
 
 namespace ddprun {
 
-/// What a node says of itself in its hello. What follows job_id, up to the program, must be equal on all nodes: a node
-/// that disagrees is rejected with a reason that names the field and both values.
+/// What a node says of itself in its hello. What follows job_id, up to the program, must be equal
+/// on all nodes: a node that disagrees is rejected with a reason that names the field and both
+/// values.
 struct NodeDescription {
   std::string host_name;
   std::int32_t agent_pid = 0;

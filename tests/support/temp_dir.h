@@ -47,10 +47,14 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-/// The whole file; empty when it is not there (yet).
+/// The whole file; empty when it is not there (yet), or not any more (a process's, in /proc).
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  try {
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure&) {
+    return {};
+  }
 }
 
 }  // namespace ddprun::test

@@ -1,0 +1,203 @@
+// The coordinator's host dies, is cut off, or comes back: the job goes on with the same attempts'
+// numbering, on one side of any cut alone. Nodes are network namespaces.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/lone_agent.h"
+#include "tests/support/processes.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun::test {
+namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+/// Workers that run until they are told to end.
+class Endless {
+ public:
+  [[nodiscard]] std::vector<std::string> program() const {
+    return shell("echo rank=$RANK world=$WORLD_SIZE; while [ ! -e " + dir_.file("end") +
+                 " ]; do sleep 0.02; done");
+  }
+  void end() const { std::ofstream(dir_.file("end")) << "now"; }
+
+ private:
+  TempDir dir_;
+};
+
+ClusterRequest five_nodes(const Endless& endless, const std::string& nnodes,
+                          const std::vector<std::string>& more = {}) {
+  ClusterRequest request{.nodes = 5,
+                         .workers_per_node = 1,
+                         .options = {"--nnodes", nnodes, "--heartbeat-timeout", "1", "--rdzv-conf",
+                                     "last_call_timeout=1", "--join-timeout", "30"},
+                         .program = endless.program(),
+                         .namespaces = true};
+  request.options.insert(request.options.end(), more.begin(), more.end());
+  return request;
+}
+
+std::vector<pid_t> workers_of(Cluster& cluster, int node) {
+  std::vector<pid_t> workers;
+  for (const pid_t pid : descendants_of(cluster.node(node).pid())) {
+    if (!environment_of(pid, "RANK").empty()) {
+      workers.push_back(pid);
+    }
+  }
+  return workers;
+}
+
+/// Every one of the nodes says this.
+bool all_say(Cluster& cluster, const std::vector<int>& nodes, const std::string& text) {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](int node) { return cluster.node(node).wait_for_out(text); });
+}
+
+}  // namespace
+
+TEST_CASE("When the coordinator's agent is killed, a standby takes over at once") {
+  if (no_namespaces()) {
+    return;
+  }
+  const Endless endless;
+  Cluster cluster(five_nodes(endless, "3:5"));
+  cluster.start_all();
+  REQUIRE(all_say(cluster, {0, 1, 2, 3, 4}, "world=5"));
+  ::kill(cluster.node(0).pid(), SIGKILL);
+  CHECK(all_say(cluster, {1, 2, 3, 4}, "world=4"));
+  endless.end();
+  INFO(cluster.report());
+  for (int node = 1; node < 5; ++node) {
+    CHECK(cluster.node(node).exit_code() == 0);
+    CHECK(cluster.node(node).err().find("the coordinator was lost") != std::string::npos);
+  }
+  CHECK(cluster.said("this node is the coordinator from here on: term 2"));
+}
+
+TEST_CASE("When the coordinator's host vanishes, the others go on within two heartbeat timeouts") {
+  if (no_namespaces()) {
+    return;
+  }
+  const Endless endless;
+  Cluster cluster(five_nodes(endless, "3:5", {"--heartbeat-timeout", "2"}));
+  cluster.start_all();
+  REQUIRE(all_say(cluster, {0, 1, 2, 3, 4}, "world=5"));
+  const auto vanished = std::chrono::steady_clock::now();
+  cluster.cut(0);
+  REQUIRE(all_say(cluster, {1, 2, 3, 4}, "world=4"));
+  const auto took = std::chrono::steady_clock::now() - vanished;
+  // Whoever is cut off must be quiet before the others go on.
+  CHECK(workers_of(cluster, 0).empty());
+  INFO(cluster.report());
+  WARN("a new attempt after " << std::chrono::duration<double>(took).count() / 2.0
+                              << " heartbeat timeouts");
+  CHECK(took < 8s);  // half of that on an idle machine
+  // It is back, and finds who reigns now: the job grows.
+  cluster.heal(0);
+  CHECK(wait_until([&] { return cluster.node(0).out().find("world=5", 15) != std::string::npos; },
+                   kPatience));
+  endless.end();
+  for (int node = 0; node < 5; ++node) {
+    CHECK(cluster.node(node).exit_code() == 0);
+  }
+  CHECK(cluster.node(0).err().find("this node is no coordinator any more") != std::string::npos);
+}
+
+TEST_CASE("Of two nodes the one that is left waits, and goes on when the coordinator is back") {
+  if (no_namespaces()) {
+    return;
+  }
+  const Endless endless;
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--join-timeout",
+                               "60", "--rdzv-conf", "last_call_timeout=60"},
+                   .program = endless.program(),
+                   .namespaces = true});
+  cluster.start_all();
+  REQUIRE(all_say(cluster, {0, 1}, "world=2"));
+  ::kill(cluster.node(0).pid(), SIGKILL);
+  REQUIRE(cluster.node(1).wait_for_err("this node looks for another one"));
+  INFO(cluster.report());
+  // Alone it must not go on: it cannot know that the other does not.
+  CHECK_FALSE(wait_until([&] { return !workers_of(cluster, 1).empty(); }, 3s));
+  cluster.start(0);
+  CHECK(all_say(cluster, {0}, "world=2"));
+  endless.end();
+  CHECK(cluster.exit_codes() == std::vector<int>{0, 0});
+}
+
+TEST_CASE("With a witness, the one of two nodes that is left goes on") {
+  if (no_namespaces()) {
+    return;
+  }
+  const Endless endless;
+  const NetNamespaces network(3);
+  const std::string endpoint = network.address(0) + ":29400";
+  const auto node = [&](int i) {
+    return LoneAgent{.endpoint = endpoint,
+                     .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--join-timeout",
+                                 "30", "--rdzv-conf", "last_call_timeout=20"},
+                     .program = endless.program(),
+                     .network_namespace = network.name(i),
+                     .host_name = "node" + std::to_string(i)};
+  };
+  LoneAgent third = node(2);
+  third.options = {"--witness", "--heartbeat-timeout", "1"};
+  third.program = {};
+  third.environment = {{"LOGLEVEL", "INFO"}};
+  const auto first = start(node(0));
+  const auto second = start(node(1));
+  REQUIRE(second->wait_for_out("world=2"));
+  const auto witness = start(third);  // while they run, and it does not disturb them
+  REQUIRE(witness->wait_for_err("this node is standby 2"));
+  ::kill(first->pid(), SIGKILL);
+  const bool went_on = second->wait_for_out("world=1");
+  endless.end();
+  INFO(second->report() << witness->report());
+  CHECK(went_on);
+  CHECK(second->exit_code() == 0);
+  CHECK(witness->exit_code() == 0);
+}
+
+TEST_CASE("Who starts anew finds the coordinator at any of the endpoints") {
+  if (no_namespaces()) {
+    return;
+  }
+  const Endless endless;
+  const NetNamespaces network(4);
+  std::string endpoints;
+  for (int i = 0; i < 3; ++i) {
+    endpoints += (i > 0 ? "," : "") + network.address(i) + ":29400";
+  }
+  const auto agent = [&](int i) {
+    return LoneAgent{.endpoint = endpoints,
+                     .options = {"--nnodes", "2:3", "--heartbeat-timeout", "1", "--join-timeout",
+                                 "30", "--rdzv-conf", "last_call_timeout=20"},
+                     .program = endless.program(),
+                     .network_namespace = network.name(i),
+                     .host_name = "node" + std::to_string(i)};
+  };
+  const auto first = start(agent(0));
+  const auto second = start(agent(1));
+  const auto third = start(agent(2));
+  REQUIRE(second->wait_for_out("world=3"));
+  REQUIRE(third->wait_for_out("world=3"));
+  ::kill(first->pid(), SIGKILL);
+  REQUIRE(second->wait_for_out("world=2"));
+  const auto fourth = start(agent(3));
+  INFO(second->report() << third->report() << fourth->report());
+  CHECK(fourth->wait_for_out("world=3"));
+  endless.end();
+  CHECK(second->exit_code() == 0);
+  CHECK(third->exit_code() == 0);
+  CHECK(fourth->exit_code() == 0);
+}
+
+}  // namespace ddprun::test
