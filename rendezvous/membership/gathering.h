@@ -42,6 +42,8 @@ class Gathering {
   bool report_due(Instant now) { return pace_.due(now); }
   /// When to ask again at the latest.
   [[nodiscard]] Instant next_deadline() const;
+  /// When the next report may be due.
+  [[nodiscard]] Instant next_report() const { return pace_.next(); }
 
   [[nodiscard]] std::optional<Instant> last_call_ends() const { return last_call_ends_; }
   [[nodiscard]] Instant join_deadline() const { return since_ + rules_.join_timeout; }

@@ -74,7 +74,13 @@ std::optional<Instant> Membership::next_deadline() const {
   if (state_ != JobState::gathering) {
     return std::nullopt;
   }
-  const Instant due = gathering_.next_deadline();
+  if (!held_back_) {
+    return gathering_.next_deadline();
+  }
+  Instant due = gathering_.next_report();
+  if (!reign_.quorum_follows()) {
+    due = std::min(due, gathering_.join_deadline());
+  }
   return waits_for_followers() ? std::min(due, expects_until_) : due;
 }
 
@@ -547,7 +553,9 @@ void Membership::gather() {
 
 void Membership::try_start() {
   DDP_CHECK(state_ == JobState::gathering, "nothing starts while an attempt lives");
-  switch (gathering_.decide(now_, workers_here())) {
+  const Gathering::Decision decision = gathering_.decide(now_, workers_here());
+  held_back_ = decision == Gathering::Decision::start;
+  switch (decision) {
     case Gathering::Decision::wait:
       break;
     case Gathering::Decision::start:

@@ -172,6 +172,8 @@ class Membership {
   JobRecord record_;
   Reign reign_;
   Instant now_;
+  /// Enough nodes are here, and something else is waited for (plan, quorum, followers).
+  bool held_back_ = false;
   Instant expects_until_{};  ///< of a successor: how long it waits for all that are alive
   JobState state_ = JobState::gathering;
   std::map<NodeId, Node> nodes_;  ///< in order of arrival: iteration is the same in every run

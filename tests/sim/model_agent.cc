@@ -41,6 +41,7 @@ void ModelAgent::start() {
   if (sim_.options().ranked && index_ != 0) {
     d.node_rank = static_cast<int>(index_);
   }
+  d.elector = sim_.new_elector(index_);
   connection_ = sim_.connect(index_, std::move(d));
 }
 
@@ -94,6 +95,10 @@ void ModelAgent::obey(const Command& order) {
     assigned(assign->world);
   } else if (const auto* stop_order = std::get_if<StopWorkers>(&order)) {
     stop(stop_order->attempt);
+  } else if (const auto* told = std::get_if<TellStandbys>(&order)) {
+    say(StandbyKnows{*connection_, told->succession.roster.number});
+  } else if (const auto* prepare = std::get_if<Prepare>(&order)) {
+    say(RosterPrepared{*connection_, prepare->roster});
   } else if (std::holds_alternative<FinishJob>(order) || std::holds_alternative<Reject>(order)) {
     die();
   }

@@ -12,7 +12,10 @@ namespace {
 constexpr Duration kFaultTick = 250ms;
 
 MembershipOptions membership_options(const SimOptions& o) {
-  return {"job", o.min_nodes, o.max_nodes, o.max_restarts, o.join_timeout, o.last_call};
+  MembershipOptions options{"job",          o.min_nodes,    o.max_nodes,
+                            o.max_restarts, o.join_timeout, o.last_call};
+  options.self = o.succession ? ElectorId{1} : ElectorId{};
+  return options;
 }
 
 }  // namespace
@@ -31,6 +34,7 @@ SimOptions draw(std::uint64_t seed) {
   o.faults_until = below(4) == 0 ? Duration(0) : Duration(60s);
   o.training = std::chrono::seconds(1 + below(40));
   o.ranked = below(2) == 0;
+  o.succession = below(2) == 0;
   return o;
 }
 
@@ -104,6 +108,10 @@ NodeId Simulator::connect(std::uint64_t agent, NodeDescription description) {
   return id;
 }
 
+ElectorId Simulator::new_elector(std::uint64_t agent) {
+  return !options_.succession ? ElectorId{} : ElectorId{agent == 0 ? 1 : ++electors_};
+}
+
 void Simulator::deliver(NodeId connection, Event event) {
   Link& link = links_[number(connection) - 1];
   link.up = std::max(link.up, now_ + up_to(options_.delay_max));
@@ -170,7 +178,13 @@ void Simulator::send_order(const Command& command) {
     });
     return;
   }
-  if (std::holds_alternative<FinishJob>(command)) {
+  if (const auto* told = std::get_if<TellStandbys>(&command)) {
+    for (const NodeId standby : told->standbys) {
+      send(standby, command);
+    }
+    return;
+  }
+  if (std::holds_alternative<FinishJob>(command) || std::holds_alternative<Prepare>(command)) {
     for (std::size_t i = 0; i < links_.size(); ++i) {
       send(NodeId{i + 1}, command);
     }
@@ -205,7 +219,7 @@ void Simulator::fault_tick() {
   }
   const double share = std::chrono::duration<double>(kFaultTick).count();
   for (auto& agent : agents_) {
-    if (!agent->reachable()) {
+    if (!agent->reachable() || (options_.succession && agent == agents_.front())) {
       continue;
     }
     ModelAgent* one = agent.get();

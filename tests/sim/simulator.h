@@ -43,6 +43,9 @@ struct SimOptions {
   double signals = 0.0005;
   double return_chance = 0.8;  ///< that a node which was lost comes back
   bool ranked = false;         ///< every node but the first has a --node-rank
+  /// Worlds are made known to standbys and to a quorum before they are handed out; the first agent,
+  /// which hosts the coordinator, has no faults then.
+  bool succession = false;
 };
 
 /// Options drawn from a seed: small jobs of every shape.
@@ -72,6 +75,8 @@ class Simulator {
   bool chance(double probability);
   /// A new connection, and its hello on the way.
   NodeId connect(std::uint64_t agent, NodeDescription description);
+  /// For one life of an agent; the first agent's is always the same.
+  ElectorId new_elector(std::uint64_t agent);
   /// Delivered to the coordinator after all that this connection sent before.
   void deliver(NodeId connection, Event event);
   /// The coordinator learns at `time` that the connection is gone.
@@ -114,6 +119,7 @@ class Simulator {
   std::optional<Duration> armed_;
   std::size_t events_ = 0;
   std::size_t contests_ = 0;
+  std::uint64_t electors_ = 1;
   bool tracing_;
   std::string trace_;
   std::string stuck_;

@@ -1,0 +1,145 @@
+#include "rendezvous/membership/reign.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddprun;
+
+namespace {
+
+constexpr NodeId n(std::uint64_t id) {
+  return NodeId{id};
+}
+/// Node i has elector 100 + i.
+constexpr ElectorId e(std::uint64_t id) {
+  return ElectorId{100 + id};
+}
+
+/// The first coordinator, on node 1, with these nodes here.
+Reign new_job(int nodes) {
+  Reign reign(Term{1}, e(1), {}, AttemptNumber{0});
+  for (int i = 1; i <= nodes; ++i) {
+    const auto id = static_cast<std::uint64_t>(i);
+    reign.joined(n(id), e(id), std::nullopt);
+  }
+  return reign;
+}
+
+std::vector<NodeId> nodes(int count) {
+  std::vector<NodeId> all;
+  for (int i = 1; i <= count; ++i) {
+    all.push_back(n(static_cast<std::uint64_t>(i)));
+  }
+  return all;
+}
+
+/// All of a plan, and the world is handed out.
+void hand_out(Reign& reign, int count, std::uint32_t attempt) {
+  const auto plan = reign.plan(nodes(count), {});
+  REQUIRE(plan);
+  for (const NodeId standby : plan->standbys) {
+    (void)reign.standby_knows(standby, plan->succession.roster.number);
+  }
+  Reign::Step step = Reign::Step::wait;
+  for (const NodeId node : nodes(count)) {
+    if (step != Reign::Step::hand_out) {
+      step = reign.prepared(node, plan->succession.roster.number);
+    }
+  }
+  REQUIRE(step == Reign::Step::hand_out);
+  reign.handed_out(AttemptNumber{attempt});
+}
+
+}  // namespace
+
+TEST_CASE("A new world goes to the standbys, then to a quorum, then out") {
+  Reign reign = new_job(5);
+  CHECK(reign.quorum_follows());  // nobody decided for anything yet
+  const auto plan = reign.plan(nodes(5), {});
+  REQUIRE(plan);
+  CHECK(plan->standbys == std::vector<NodeId>{n(2), n(3), n(4)});
+  const RosterNumber roster = plan->succession.roster.number;
+  CHECK(reign.standby_knows(n(2), roster) == Reign::Step::wait);
+  CHECK(reign.standby_knows(n(2), roster) == Reign::Step::wait);  // said twice
+  CHECK(reign.standby_knows(n(5), roster) == Reign::Step::wait);  // no standby
+  CHECK(reign.prepared(n(1), roster) == Reign::Step::wait);       // nobody asked it yet
+  CHECK(reign.standby_knows(n(3), roster) == Reign::Step::wait);
+  CHECK(reign.standby_knows(n(4), roster) == Reign::Step::prepare);
+  CHECK(reign.prepared(n(1), roster) == Reign::Step::wait);
+  CHECK(reign.prepared(n(5), RosterNumber{7}) == Reign::Step::wait);  // of another plan
+  CHECK(reign.prepared(n(5), roster) == Reign::Step::wait);
+  CHECK(reign.prepared(n(3), roster) == Reign::Step::hand_out);  // three of five
+  reign.handed_out(AttemptNumber{0});
+  CHECK(reign.next_attempt() == AttemptNumber{1});
+}
+
+TEST_CASE("An attempt of an unchanged world needs no plan") {
+  Reign reign = new_job(3);
+  hand_out(reign, 3, 0);
+  CHECK_FALSE(reign.plan(nodes(3), {}));
+}
+
+TEST_CASE("A plan that came to nothing has used its number up") {
+  Reign reign = new_job(3);
+  hand_out(reign, 3, 0);
+  reign.joined(n(4), e(4), std::nullopt);
+  const auto grown = reign.plan(nodes(4), {});
+  REQUIRE(grown);
+  reign.left(n(4));
+  reign.drop_plan();
+  const auto anew = reign.plan(nodes(3), {});
+  REQUIRE(anew);  // some may have prepared for the larger one
+  CHECK(anew->succession.roster.number > grown->succession.roster.number);
+}
+
+TEST_CASE("A minority of the last world is no quorum; its coordinator's half is") {
+  Reign reign = new_job(4);
+  hand_out(reign, 4, 0);
+  reign.left(n(4));
+  CHECK(reign.quorum_follows());
+  reign.left(n(3));
+  CHECK(reign.quorum_follows());
+  reign.left(n(2));
+  CHECK_FALSE(reign.quorum_follows());
+  CHECK(reign.quorum_text() == "1 of the 4 nodes that decide for the job are here, 2 are needed");
+  reign.joined(n(9), e(9), std::nullopt);  // a newcomer decides nothing
+  CHECK_FALSE(reign.quorum_follows());
+  reign.joined(n(10), e(2), std::nullopt);  // the same agent on another connection
+  CHECK(reign.quorum_follows());
+}
+
+TEST_CASE("A witness votes, and is a standby after the others") {
+  Reign reign = new_job(3);
+  const auto plan = reign.plan({n(1), n(2)}, {n(3)});
+  REQUIRE(plan);
+  CHECK(plan->standbys == std::vector<NodeId>{n(2), n(3)});
+  CHECK(plan->succession.roster.electors == std::vector<ElectorId>{e(1), e(2), e(3)});
+}
+
+TEST_CASE("A new process at the endpoint waits for a quorum of those that ran before") {
+  Reign reign(Term{1}, e(1), {}, AttemptNumber{0});
+  reign.joined(n(1), e(1), std::nullopt);
+  CHECK(reign.quorum_follows());
+  const Past past{Term{1}, AttemptNumber{4}, RosterNumber{2}, 4, 1};
+  reign.joined(n(2), e(2), past);
+  // It stands where the coordinator of the first term did: two of four, with that one's vote.
+  CHECK(reign.quorum_follows());
+  CHECK(reign.term() == Term{2});
+  CHECK(reign.next_attempt() == AttemptNumber{6});
+  const Past later{Term{3}, AttemptNumber{9}, RosterNumber{5}, 4, 1};
+  reign.joined(n(3), e(3), later);
+  CHECK_FALSE(reign.quorum_follows());  // that coordinator was elsewhere, and may live
+  reign.joined(n(4), e(4), later);
+  CHECK_FALSE(reign.quorum_follows());
+  reign.joined(n(5), e(5), later);
+  CHECK(reign.quorum_follows());
+  CHECK(reign.term() == Term{4});
+  CHECK(reign.next_attempt() == AttemptNumber{11});
+}
+
+TEST_CASE("A job without succession asks nobody") {
+  Reign reign(Term{1}, ElectorId{}, {}, AttemptNumber{0});
+  reign.joined(n(1), ElectorId{}, std::nullopt);
+  CHECK_FALSE(reign.plan({n(1)}, {}));
+  reign.handed_out(AttemptNumber{0});
+  CHECK(reign.quorum_follows());
+}
