@@ -1,32 +1,30 @@
 #include "rendezvous/control/coordinator.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/control/acceptor.h"
+#include "rendezvous/control/address_book.h"
+#include "rendezvous/control/agent_event.h"
 #include "rendezvous/control/connection.h"
+#include "rendezvous/control/greeting_limits.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
+#include "rendezvous/control/quorum_watch.h"
 #include "rendezvous/membership/membership.h"
-#include "rendezvous/membership/quorum.h"
 #include "rendezvous/membership/trace.h"
 
 namespace ddprun {
@@ -37,37 +35,14 @@ using std::chrono::milliseconds;
 
 /// A connection that says nothing for this long is no agent's: these speak first, at once.
 constexpr milliseconds kHelloTimeout{5'000};
-/// Connections that have not said hello; the oldest makes room. Bounded by a quarter of the
-/// descriptors too, so that a thousand silent strangers leave enough for agents and workers.
-constexpr std::size_t kUngreetedMax = 4096;
 /// How long agents may take to close after they were sent the summary.
 constexpr milliseconds kDrainGrace{2'000};
-/// Accepted in one turn of the loop.
-constexpr int kAcceptsPerTurn = 64;
-/// While the process has no descriptor to spare.
-constexpr milliseconds kAcceptPause{100};
-/// Addresses of strangers that are remembered, in order to log each once.
-constexpr std::size_t kStrangersMax = 64;
-/// Rejections that are remembered, in order to log each once: a node that is started again and
-/// again with the same mistake is a row of the waiting table, not a flood.
-constexpr std::size_t kRejectionsMax = 256;
+/// Strangers and rejections that are remembered, in order to log each once: a node that is started
+/// again and again with the same mistake is a row of the waiting table, not a flood.
+constexpr std::size_t kRememberedMax = 256;
 /// First bytes of the store's protocol, which a store client may send to the endpoint (static
 /// backend). Our own hello begins with 'D'.
 constexpr unsigned char kStoreFirstByteMax = 0x08;
-
-/// Before any time.
-constexpr Instant kNever = Instant::min() / 2;
-/// The quorum's age is looked at this often in a heartbeat timeout; in between the old figure
-/// serves, which only makes it older.
-constexpr int kQuorumLooks = 20;
-
-std::size_t ungreeted_max() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return kUngreetedMax / 16;
-  }
-  return std::clamp<std::size_t>(limit.rlim_cur / 4, 16, kUngreetedMax);
-}
 
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
@@ -79,39 +54,6 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
           options.endpoint_note, options.self,         options.term,
           options.inheritance};
 }
-
-/// What a message of an agent means to membership; none: it says what only others say.
-struct EventOf {
-  NodeId id;
-  std::optional<Event> operator()(message::Started& m) const {
-    return WorkersStarted{id, m.attempt};
-  }
-  std::optional<Event> operator()(message::Failed& m) const {
-    return WorkerFailed{id, m.attempt, std::move(m.record)};
-  }
-  std::optional<Event> operator()(message::Finished& m) const {
-    return WorkersFinished{id, m.attempt, m.progress};
-  }
-  std::optional<Event> operator()(message::Stopped& m) const {
-    return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
-  }
-  std::optional<Event> operator()(message::StopRequest& m) const {
-    return StopRequested{id, m.signal};
-  }
-  std::optional<Event> operator()(message::GiveUp& m) const {
-    return NodeGaveUp{id, std::move(m.why)};
-  }
-  std::optional<Event> operator()(message::HeirKnows& m) const {
-    return StandbyKnows{id, m.roster};
-  }
-  std::optional<Event> operator()(message::RosterReady& m) const {
-    return RosterPrepared{id, m.roster};
-  }
-  template <class Other>
-  std::optional<Event> operator()(Other&) const {
-    return std::nullopt;
-  }
-};
 
 }  // namespace
 
@@ -129,30 +71,31 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     Instant fresh = kNever;  ///< it is known to have followed at this time
   };
 
-  Impl(asio::io_context& the_io, Fd the_listener, CoordinatorOptions the_options,
-       CoordinatorHooks the_hooks, std::shared_ptr<spdlog::logger> the_log)
+  Impl(asio::io_context& the_io, CoordinatorOptions the_options, CoordinatorHooks the_hooks,
+       std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
         options(std::move(the_options)),
         hooks(std::move(the_hooks)),
         log(std::move(the_log)),
         membership(membership_options(options), now()),
-        acceptor(the_io),
-        accept_timer(the_io),
         deadline_timer(the_io),
-        drain_timer(the_io),
-        quorum_timer(the_io) {
+        drain_timer(the_io) {
     for (message::ElectorAddress& one : options.electors) {
-      const ElectorId id = one.elector;
-      addresses[id] = std::move(one);
-    }
-    boost::system::error_code failed;
-    acceptor.assign(the_listener.get(), failed);
-    if (!failed) {
-      (void)the_listener.release();
+      addresses.add(std::move(one));
     }
   }
 
-  /// A handler for the acceptor or a timer: not called when that was cancelled, nor when it was
+  void listen(Fd listener) {
+    acceptor = Acceptor::create(
+        io, std::move(listener), [this](Fd connection) { add_peer(std::move(connection), false); },
+        [this](int failed) {
+          log->warn("cannot accept connections for now: {}", std::strerror(failed));
+          drop_oldest_ungreeted();
+        });
+    acceptor->start();
+  }
+
+  /// A handler for a timer: not called when that was cancelled, nor when it was
   /// queued already while this object died.
   template <class Action>
   auto unless_gone(Action action) {
@@ -164,31 +107,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   // --- Connections --------------------------------------------------------------------------
-
-  void wait_acceptable() {
-    acceptor.async_wait(asio::posix::stream_descriptor::wait_read,
-                        unless_gone([](Impl& self) { self.accept_some(); }));
-  }
-
-  void accept_some() {
-    for (int i = 0; i < kAcceptsPerTurn; ++i) {
-      Fd socket(::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!socket) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-          log->warn("cannot accept connections for now: {}", std::strerror(errno));
-          drop_oldest_ungreeted();
-          accept_timer.expires_after(kAcceptPause);
-          accept_timer.async_wait(unless_gone([](Impl& self) { self.wait_acceptable(); }));
-          return;
-        }
-        break;  // none left, or one that has gone again
-      }
-      const int on = 1;
-      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      add_peer(std::move(socket), false);
-    }
-    wait_acceptable();
-  }
 
   void add_peer(Fd socket, bool local) {
     const NodeId id{++last_id};
@@ -208,45 +126,27 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
            on_no_preamble(id, check, std::move(bytes));
          },
          [this, id](const ConnectionEnd& end) { on_ended(id, end); },
-         [this, id] { feed(NodeHeard{id}); }, [this] { return quorum_age(); },
+         [this, id] { feed(NodeHeard{id}); }, [this] { return quorum->age(); },
          [this, id](Connection::Clock::time_point sent) { on_echo(id, sent.time_since_epoch()); }});
     peer.connection->start();
     if (local) {
       return;  // it is nobody's guest, and never makes room
     }
-    ungreeted.push_back(id);
-    ++ungreeted_count;
-    if (ungreeted_count > ungreeted_max()) {
+    ungreeted.insert(id);
+    if (ungreeted.size() > ungreeted_max()) {
       drop_oldest_ungreeted();
     }
-    // Those at the front that have said hello since, or are gone, are not counted any more.
-    while (!ungreeted.empty() && !is_ungreeted(ungreeted.front())) {
-      ungreeted.pop_front();
-    }
   }
 
-  void set_stage(Peer& peer, Peer::Stage stage) {
+  void set_stage(NodeId id, Peer::Stage stage) {
     DDP_CHECK(stage != Peer::Stage::ungreeted, "what was said is not unsaid");
-    if (peer.stage == Peer::Stage::ungreeted && !peer.local) {
-      DDP_CHECK(ungreeted_count > 0, "every ungreeted connection is counted");
-      --ungreeted_count;
-    }
-    peer.stage = stage;
-  }
-
-  bool is_ungreeted(NodeId id) const {
-    const auto found = peers.find(id);
-    return found != peers.end() && found->second.stage == Peer::Stage::ungreeted;
+    ungreeted.erase(id);
+    peers.at(id).stage = stage;
   }
 
   void drop_oldest_ungreeted() {
-    while (!ungreeted.empty()) {
-      const NodeId id = ungreeted.front();
-      ungreeted.pop_front();
-      if (is_ungreeted(id)) {
-        give_away(id, {});
-        return;
-      }
+    if (!ungreeted.empty()) {
+      give_away(*ungreeted.begin(), {});
     }
   }
 
@@ -264,7 +164,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (!bytes.empty()) {
       feed(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
     }
-    if (strangers.size() < kStrangersMax && strangers.insert(peer.address).second) {
+    if (strangers.size() < kRememberedMax && strangers.insert(peer.address).second) {
       log->warn(
           "closed a connection from {} that does not speak ddprun's protocol ({}); more from "
           "there are not reported",
@@ -273,10 +173,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void erase(NodeId id) {
-    const auto found = peers.find(id);
-    DDP_CHECK(found != peers.end(), "a peer is erased once");
-    set_stage(found->second, Peer::Stage::leaving);
-    peers.erase(found);
+    ungreeted.erase(id);
+    DDP_CHECK(peers.erase(id) == 1, "a peer is erased once");
     check_drained();
   }
 
@@ -290,7 +188,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
                             " of the control protocol, but the coordinator speaks version " +
                             std::to_string(kProtocolVersion);
     const std::string address = peers.at(id).address;
-    dismiss(id, {why, "install the same ddprun on all nodes"});
+    dismiss(id, message::Rejected{why, "install the same ddprun on all nodes"});
     feed(StrangerTurnedAway{address, why});
   }
 
@@ -308,10 +206,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     Peer& peer = peers.at(id);
     if (const auto* ask = std::get_if<message::AskVote>(&said);
         ask != nullptr && peer.stage == Peer::Stage::ungreeted) {
-      // Who asks lost this coordinator, which reigns.
-      say_and_close(id,
-                    message::VoteAnswer{
-                        {VoteVerdict::follows, membership.reign().term(), {}, {}, {}, {}, false}});
+      Vote reigns;  // and gives its word to nobody
+      reigns.verdict = VoteVerdict::follows;
+      send(id, preamble());
+      dismiss(id, message::VoteAnswer{reigns});
       return;
     }
     if (const auto* follow = std::get_if<message::Follow>(&said);
@@ -325,13 +223,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     if (hello) {
-      set_stage(peer, Peer::Stage::member);
+      set_stage(id, Peer::Stage::member);
       NodeDescription node = std::get<message::Hello>(std::move(said)).node;
       // Only the socket pair comes from the agent that hosts this coordinator.
       node.hosts_coordinator = peer.local;
       peer.elector = node.elector;
       if (number(node.elector) != 0) {
-        addresses[node.elector] = {node.elector, node.host_name, node.addresses, node.port};
+        addresses.add({node.elector, node.host_name, node.addresses, node.port});
       }
       send(id, preamble());
       feed(NodeJoined{id, std::move(node), peer.address});
@@ -340,7 +238,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (const auto* ready = std::get_if<message::RosterReady>(&said)) {
       on_echo(id, Instant(ready->stamp));
     }
-    if (auto event = std::visit(EventOf{id}, said)) {
+    if (auto event = agent_event(id, std::move(said))) {
       feed(std::move(*event));
     } else {
       break_off(id, "it broke the protocol: it said what only a coordinator says");
@@ -402,7 +300,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(TellStandbys order) {
-    const std::vector<message::ElectorAddress> electors = addresses_of(order.succession);
+    const std::vector<message::ElectorAddress> electors = addresses.of(order.succession);
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
       send(order.standbys[place],
            encode_heir({static_cast<int>(place), order.succession, electors, order.so_far,
@@ -432,19 +330,25 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     const std::string& address = found->second.address;
-    if (rejections.size() < kRejectionsMax && rejections.insert(address + order.why).second) {
+    if (rejections.size() < kRememberedMax && rejections.insert(address + order.why).second) {
       log->warn("rejected a node at {}: {}", address, order.why);
     }
-    dismiss(order.node, {std::move(order.why), std::move(order.todo)});
+    dismiss(order.node, message::Rejected{std::move(order.why), std::move(order.todo)});
   }
 
   void carry_out(OpenStore order) {
-    quorum_looked_at = quorum_contact = kNever;  // the roster may be another one
+    quorum->begin_anew();  // the roster may be another one
     store_open = false;
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
       store_port = *port;
-      common_master_address = ddprun::common_address(reached_addresses());
+      std::vector<std::string> reached;  // this host as the agents name it
+      for (const auto& [id, peer] : peers) {
+        if (peer.stage == Peer::Stage::member && !peer.local) {
+          reached.push_back(peer.reached_address);
+        }
+      }
+      common_master_address = ddprun::common_address(reached);
     } else {
       events.push_back(StoreFailed{order.attempt, port.error().sentence()});
     }
@@ -489,9 +393,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     const std::string bytes = encode_summary(std::move(order.summary));
     over = true;
     // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
-    boost::system::error_code ignored;
-    acceptor.close(ignored);
-    accept_timer.cancel();
+    acceptor->close();
     for (auto& [id, peer] : peers) {
       if (peer.stage == Peer::Stage::member) {
         peer.connection->send(bytes);
@@ -514,22 +416,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void dismiss(NodeId id, message::Rejected why) {
-    Peer& peer = peers.at(id);
-    set_stage(peer, Peer::Stage::leaving);
-    peer.connection->send(encode(std::move(why)));
-    peer.connection->close_after_flush();
-  }
-
-  /// This host as the agents name it.
-  std::vector<std::string> reached_addresses() const {
-    std::vector<std::string> reached;
-    for (const auto& [id, peer] : peers) {
-      if (peer.stage == Peer::Stage::member && !peer.local) {
-        reached.push_back(peer.reached_address);
-      }
-    }
-    return reached;
+  void dismiss(NodeId id, const message::Message& last_word) {
+    set_stage(id, Peer::Stage::leaving);
+    peers.at(id).connection->send(encode(last_word));
+    peers.at(id).connection->close_after_flush();
   }
 
   // --- Succession ---------------------------------------------------------------------------
@@ -540,58 +430,35 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  /// None where no workers live, or this coordinator needs nobody else for them to go on.
-  std::optional<std::chrono::nanoseconds> quorum_age() {
-    const Reign& reign = membership.reign();
-    const std::size_t electors = reign.in_use().roster.electors.size();
+  /// Whether workers live that may go on only while others follow this coordinator.
+  bool needs_quorum() const {
     const JobState state = membership.state();
-    const bool lives = state == JobState::running || state == JobState::stopping;
-    if (!reign.enabled() || keeps_quorum(1, electors, true) || !lives) {
-      return std::nullopt;
-    }
-    const Instant at = now();
-    if (at - quorum_looked_at > options.heartbeat_timeout / kQuorumLooks) {
-      quorum_looked_at = at;
-      quorum_contact = std::max(quorum_contact, contact_with(reign.in_use().roster, at));
-    }
-    return at - quorum_contact;
+    return (state == JobState::running || state == JobState::stopping) &&
+           !membership.reign().needs_nobody();
   }
 
-  /// When a quorum of the roster was last known to follow, all at once.
-  Instant contact_with(const Roster& roster, Instant at) const {
-    std::vector<Instant> fresh;
-    bool in_roster = false;
+  Instant contact(Instant at) const {
+    std::vector<FollowerContact> followers;
     for (const auto& [id, peer] : peers) {
-      if (peer.stage == Peer::Stage::member &&
-          std::binary_search(roster.electors.begin(), roster.electors.end(), peer.elector)) {
-        fresh.push_back(peer.local ? at : peer.fresh);
-        in_roster = in_roster || peer.local;
+      if (peer.stage == Peer::Stage::member) {
+        followers.push_back({peer.elector, peer.local ? at : peer.fresh, peer.local});
       }
     }
-    std::sort(fresh.rbegin(), fresh.rend());
-    for (std::size_t count = 1; count <= fresh.size(); ++count) {
-      if (keeps_quorum(count, roster.electors.size(), in_roster)) {
-        return fresh[count - 1];
-      }
-    }
-    return kNever;
+    return quorum_contact(membership.reign().in_use().roster, followers);
   }
 
-  /// This node's own workers have no heartbeat that would end them.
   void watch_quorum() {
-    const bool needs = quorum_age().has_value();
-    quorum_timer.expires_after(needs ? options.heartbeat_timeout / kQuorumLooks
-                                     : options.heartbeat_timeout / 2);
-    quorum_timer.async_wait(unless_gone([](Impl& self) {
-      const auto age = self.quorum_age();
-      if (age && *age >= self.options.heartbeat_timeout - self.options.heartbeat_timeout / 10) {
-        self.depose("it was not in touch with a majority of the nodes for " +
-                        std::to_string(std::chrono::round<milliseconds>(*age).count()) + " ms",
-                    std::nullopt);
-        return;
-      }
-      self.watch_quorum();
-    }));
+    quorum = QuorumWatch::create(
+        io, options.heartbeat_timeout,
+        {[this] { return needs_quorum(); }, [this](Instant at) { return contact(at); }},
+        [this](std::chrono::nanoseconds age) {
+          depose("it was not in touch with a majority of the nodes for " +
+                     std::to_string(std::chrono::round<milliseconds>(age).count()) + " ms",
+                 std::nullopt);
+        });
+    if (membership.reign().enabled() && hooks.deposed) {
+      quorum->start();
+    }
   }
 
   void depose(const std::string& why, std::optional<message::Follow> by) {
@@ -606,33 +473,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void on_follow(NodeId id, const message::Follow& follow) {
     const bool later = follow.term > membership.reign().term() && follow.job_id == options.job_id;
-    say_and_close(id, message::Moved{membership.reign().term(), {}, 0});
+    send(id, preamble());
+    dismiss(id, message::Moved{membership.reign().term(), {}, 0});
     if (later && hooks.deposed) {
       depose("a coordinator of a later term took over", follow);
     }
-  }
-
-  void say_and_close(NodeId id, const message::Message& said) {
-    Peer& peer = peers.at(id);
-    set_stage(peer, Peer::Stage::leaving);
-    peer.connection->send(preamble() + encode(said));
-    peer.connection->close_after_flush();
-  }
-
-  std::vector<message::ElectorAddress> addresses_of(const Succession& succession) const {
-    std::vector<message::ElectorAddress> found;
-    for (const Roster* roster : {&succession.roster, &succession.roster_before}) {
-      for (const ElectorId elector : roster->electors) {
-        const auto known = addresses.find(elector);
-        const bool twice = roster != &succession.roster &&
-                           std::binary_search(succession.roster.electors.begin(),
-                                              succession.roster.electors.end(), elector);
-        if (known != addresses.end() && !twice) {
-          found.push_back(known->second);
-        }
-      }
-    }
-    return found;
   }
 
   // --- The end ------------------------------------------------------------------------------
@@ -648,30 +493,20 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     asio::post(io, std::move(drained_callback));
   }
 
-  void close_all() {
-    for (auto& [id, peer] : peers) {
-      peer.connection->close();
-    }
-  }
-
   asio::io_context& io;
   CoordinatorOptions options;
   CoordinatorHooks hooks;
   std::shared_ptr<spdlog::logger> log;
   Membership membership;
-  asio::posix::stream_descriptor acceptor;
-  asio::steady_timer accept_timer;
+  std::shared_ptr<Acceptor> acceptor;
   asio::steady_timer deadline_timer;
   asio::steady_timer drain_timer;
-  asio::steady_timer quorum_timer;
+  std::shared_ptr<QuorumWatch> quorum;
   std::map<NodeId, Peer> peers;
-  std::deque<NodeId> ungreeted;  ///< by age; may hold ids that are not ungreeted any more
-  std::size_t ungreeted_count = 0;
+  std::set<NodeId> ungreeted;  ///< by age: ids rise
   std::set<std::string> strangers;
   std::set<std::string> rejections;
-  std::map<ElectorId, message::ElectorAddress> addresses;  ///< of all that ever were here
-  Instant quorum_contact = kNever;
-  Instant quorum_looked_at = kNever;
+  AddressBook addresses;
   bool deposed = false;
   bool gone = false;  ///< its owner let go of it
   std::uint64_t last_id = 0;
@@ -696,16 +531,10 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, F
   if (flags < 0 || ::fcntl(listener.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return errno_error(errno, "cannot use the listening socket of the rendezvous endpoint");
   }
-  auto impl = std::make_shared<Impl>(io, std::move(listener), std::move(options), std::move(hooks),
-                                     std::move(log));
-  if (!impl->acceptor.is_open()) {
-    return Error{"cannot watch the listening socket of the rendezvous endpoint", {}, {}};
-  }
-  impl->wait_acceptable();
+  auto impl = std::make_shared<Impl>(io, std::move(options), std::move(hooks), std::move(log));
+  impl->watch_quorum();
+  impl->listen(std::move(listener));
   impl->arm_deadline();
-  if (impl->membership.reign().enabled() && impl->hooks.deposed) {
-    impl->watch_quorum();
-  }
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
@@ -713,22 +542,22 @@ Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Coordinator::~Coordinator() {
   impl_->gone = true;
-  impl_->close_all();
+  for (auto& [id, peer] : impl_->peers) {
+    peer.connection->close();
+  }
 }
 
 Fd Coordinator::resign(const std::string& why) {
   impl_->gone = true;
-  impl_->quorum_timer.cancel();
+  impl_->quorum->stop();
   impl_->deadline_timer.cancel();
-  impl_->accept_timer.cancel();
-  impl_->acceptor.cancel();
   const std::string farewell = encode(message::Farewell{why});
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->send(farewell);
     peer.connection->close();
   }
   impl_->peers.clear();
-  return Fd(impl_->acceptor.release());
+  return impl_->acceptor->release();
 }
 
 std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
@@ -738,10 +567,7 @@ std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
       here.insert(peer.elector);
     }
   }
-  std::vector<message::ElectorAddress> absent =
-      impl_->addresses_of(impl_->membership.reign().in_use());
-  std::erase_if(absent, [&](const auto& one) { return here.contains(one.elector); });
-  return absent;
+  return impl_->addresses.of(impl_->membership.reign().in_use(), here);
 }
 
 Term Coordinator::term() const {

@@ -1,17 +1,18 @@
 #include "rendezvous/control/follower.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <map>
-#include <random>
 #include <utility>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/gate.h"
+#include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/peer_call.h"
@@ -25,9 +26,8 @@ using boost::system::error_code;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// Who reigns tells so to electors that do not follow it this often at first, and less and less.
-constexpr milliseconds kCallFirst{500};
-constexpr milliseconds kCallMax{5'000};
+/// Between tries at a coordinator that is not to be followed.
+constexpr milliseconds kAgain{500};
 
 Instant now() {
   return Clock::now().time_since_epoch();
@@ -35,8 +35,8 @@ Instant now() {
 
 /// 63 bits, never 0: two agents of one job do not meet in it.
 ElectorId new_elector() {
-  std::random_device random;
-  const std::uint64_t bits = (std::uint64_t{random()} << 32) | random();
+  std::uint64_t bits = 0;
+  DDP_CHECK(::getrandom(&bits, sizeof bits, 0) == sizeof bits, "the kernel gives random bytes");
   return ElectorId{(bits >> 1) | 1};
 }
 
@@ -56,8 +56,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         hooks(std::move(the_hooks)),
         log(std::move(the_log)),
         node(options.node),
-        pursue_timer(the_io),
-        call_timer(the_io) {}
+        pursue_timer(the_io) {}
 
   template <class Action>
   auto unless_gone(Action action) {
@@ -170,7 +169,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void again_later() {
-    pursue_timer.expires_after(kCallFirst);
+    pursue_timer.expires_after(kAgain);
     pursue_timer.async_wait(unless_gone([](Impl& self) {
       self.pursue();
       if (self.state == State::seeking && !self.joining_now()) {
@@ -281,8 +280,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return;
     }
     log->warn("this node is no coordinator any more: {}", why);
-    call_timer.cancel();
-    calls.clear();
+    herald.reset();
     client.reset();
     Fd listener = coordinator->resign(why);
     coordinator.reset();
@@ -480,8 +478,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     gate.reset();
     node.past.reset();
     lead(std::move(listener), std::move(led));
-    call_interval = kCallFirst;
-    call_absent();
+    if (coordinator) {
+      herald = Herald::send(io, {node.job_id, coordinator->term(), node.addresses, node.port},
+                            options.heartbeat_timeout / 4,
+                            [this] { return coordinator->absent_electors(); });
+    }
   }
 
   void lead(Fd listener, CoordinatorOptions led) {
@@ -513,29 +514,6 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     connect(std::move(*local), std::nullopt);
   }
 
-  void call_absent() {
-    if (state != State::leading) {
-      return;
-    }
-    for (const message::ElectorAddress& one : coordinator->absent_electors()) {
-      if (calls.contains(one.elector)) {
-        continue;
-      }
-      const message::Follow follow{node.job_id, coordinator->term(), node.addresses, node.port};
-      calls[one.elector] =
-          call_peer(io, one.addresses, one.port, follow, options.heartbeat_timeout / 4,
-                    [weak = weak_from_this(), id = one.elector](const auto&) {
-                      if (const auto self = weak.lock()) {
-                        asio::post(self->io, [call = std::move(self->calls[id])] {});
-                        self->calls.erase(id);
-                      }
-                    });
-    }
-    call_timer.expires_after(call_interval);
-    call_interval = std::min(2 * call_interval, kCallMax);
-    call_timer.async_wait(unless_gone([](Impl& self) { self.call_absent(); }));
-  }
-
   // --- The end ------------------------------------------------------------------------------
 
   void give_up() {
@@ -545,9 +523,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     joining.reset();
     candidacy.reset();
     asked.clear();
-    calls.clear();
+    herald.reset();
     pursue_timer.cancel();
-    call_timer.cancel();
   }
 
   void fail(const Error& why) {
@@ -581,10 +558,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   Clock::time_point seek_since;
   std::optional<Candidacy> candidacy;
   std::map<ElectorId, std::shared_ptr<void>> asked;  ///< under way
-  std::map<ElectorId, std::shared_ptr<void>> calls;  ///< under way
+  std::shared_ptr<Herald> herald;
   asio::steady_timer pursue_timer;
-  asio::steady_timer call_timer;
-  milliseconds call_interval = kCallFirst;
 };
 
 Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHooks hooks,

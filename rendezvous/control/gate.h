@@ -4,13 +4,13 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/message.h"
 
@@ -27,14 +27,12 @@ class Gate : public std::enable_shared_from_this<Gate> {
   Fd close();
 
  private:
-  Gate(boost::asio::io_context& io, Answer answer)
-      : io_(io), acceptor_(io), answer_(std::move(answer)) {}
-  void wait();
-  void accept_some();
+  Gate(boost::asio::io_context& io, Answer answer) : io_(io), answer_(std::move(answer)) {}
+  void let_in(Fd socket);
   void drop(std::uint64_t id);
 
   boost::asio::io_context& io_;
-  boost::asio::posix::stream_descriptor acceptor_;
+  std::shared_ptr<Acceptor> acceptor_;
   Answer answer_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> guests_;
   std::uint64_t last_ = 0;

@@ -64,6 +64,10 @@ bool Reign::quorum_follows() const {
   return !enabled() || deciders_here() >= needed();
 }
 
+bool Reign::needs_nobody() const {
+  return !enabled() || keeps_quorum(1, in_use_.roster.electors.size(), true);
+}
+
 /// Of a job that others ran before, and of which this coordinator knows by them alone: that of the
 /// first term was at this very endpoint, so it is no more, and its vote is ours.
 std::size_t Reign::deciders_here() const {

@@ -44,6 +44,8 @@ class Reign {
 
   /// Whether enough of the roster in use are here; true before the first.
   [[nodiscard]] bool quorum_follows() const;
+  /// The coordinator's own node is quorum enough.
+  [[nodiscard]] bool needs_nobody() const;
   /// "2 of the 5 nodes of the last world are here, 3 are needed".
   [[nodiscard]] std::string quorum_text() const;
 

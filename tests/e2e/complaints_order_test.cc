@@ -197,12 +197,11 @@ TEST_CASE("A node with the rank of one that lives is turned away as soon as that
 
 TEST_CASE("A wedged agent that owes its stop is lost after the heartbeat timeout, and replaced") {
   const std::string endpoint = local_endpoint();
-  const LoneAgent agent{
-      .endpoint = endpoint,
-      .options = {"--nnodes", "2", "--max-restarts", "1", "--heartbeat-timeout", "1",
-                  "--join-timeout", "8"},
-      .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
-                       "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")};
+  const LoneAgent agent{.endpoint = endpoint,
+                        .options = {"--nnodes", "2", "--max-restarts", "1", "--heartbeat-timeout",
+                                    "1", "--join-timeout", "8"},
+                        .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
+                                         "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")};
   const auto host = start(agent);
   REQUIRE(listens("127.0.0.1", port_of(endpoint)));
   const auto wedged = start(agent);

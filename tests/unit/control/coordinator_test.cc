@@ -376,8 +376,8 @@ TEST_CASE("An agent may let go of its client inside any order") {
   };
   orders.rejected = [](const Error&) {};
   orders.lost = [&](const CoordinatorLost& how) { b->lost = how.why; };
-  b->client = CoordinatorClient::create(job.loop.io, connect_to("127.0.0.1", job.port), std::nullopt,
-                                        job.describe("n2"), 3s, orders, job.loop.log);
+  b->client = CoordinatorClient::create(job.loop.io, connect_to("127.0.0.1", job.port),
+                                        std::nullopt, job.describe("n2"), 3s, orders, job.loop.log);
   job.loop.until([&] { return b->waiting.has_value(); });
   CHECK(b->waiting->note.find("spare") != std::string::npos);
   CHECK_FALSE(b->lost);

@@ -129,8 +129,8 @@ TEST_CASE("A joined client works on from where the join left the connection") {
   orders.rejected = [](const Error&) {};
   orders.lost = [](const CoordinatorLost&) {};
   const auto client = CoordinatorClient::create(
-      loop.io, std::move(std::get<JoinedAsClient>(**b->result).connection), message::Accepted{}, describe("n2"),
-      3s, orders, loop.log);
+      loop.io, std::move(std::get<JoinedAsClient>(**b->result).connection), message::Accepted{},
+      describe("n2"), 3s, orders, loop.log);
   loop.until([&] { return world.has_value(); });
   CHECK(world->world_size == 2);
 }

@@ -1,0 +1,90 @@
+#include "rendezvous/control/acceptor.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;
+/// While the process has no descriptor to spare.
+constexpr std::chrono::milliseconds kPause{100};
+
+bool is_exhausted(int errno_value) {
+  return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOMEM ||
+         errno_value == ENOBUFS;
+}
+
+}  // namespace
+
+std::shared_ptr<Acceptor> Acceptor::create(boost::asio::io_context& io, Fd listener,
+                                           std::function<void(Fd)> accepted,
+                                           std::function<void(int)> exhausted) {
+  return std::shared_ptr<Acceptor>(
+      new Acceptor(io, std::move(listener), std::move(accepted), std::move(exhausted)));
+}
+
+Acceptor::Acceptor(boost::asio::io_context& io, Fd listener, std::function<void(Fd)> accepted,
+                   std::function<void(int)> exhausted)
+    : socket_(io, listener.get()),
+      pause_(io),
+      accepted_(std::move(accepted)),
+      exhausted_(std::move(exhausted)) {
+  (void)listener.release();
+}
+
+void Acceptor::wait() {
+  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [weak = weak_from_this()](boost::system::error_code failed) {
+                       if (const auto self = weak.lock(); self && !failed && !self->over_) {
+                         self->accept_some();
+                       }
+                     });
+}
+
+void Acceptor::accept_some() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Fd connection(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection) {
+      if (!is_exhausted(errno)) {
+        break;  // none left, or one that has gone again
+      }
+      if (exhausted_) {
+        exhausted_(errno);
+      }
+      pause_.expires_after(kPause);
+      pause_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+        if (const auto self = weak.lock(); self && !failed && !self->over_) {
+          self->wait();
+        }
+      });
+      return;
+    }
+    const int on = 1;
+    ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    accepted_(std::move(connection));
+    if (over_) {
+      return;
+    }
+  }
+  wait();
+}
+
+void Acceptor::close() {
+  if (!over_) {
+    (void)release();
+  }
+}
+
+Fd Acceptor::release() {
+  over_ = true;
+  pause_.cancel();
+  return Fd(socket_.release());
+}
+
+}  // namespace ddprun

@@ -1,0 +1,24 @@
+// AddressBook: where the electors of a job are reached. Internal to control.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "rendezvous/control/message.h"
+#include "rendezvous/membership/succession.h"
+
+namespace ddprun {
+
+class AddressBook {
+ public:
+  void add(message::ElectorAddress address);
+  /// Those of both rosters, each once, as far as they are known, without some.
+  [[nodiscard]] std::vector<message::ElectorAddress> of(
+      const Succession& succession, const std::set<ElectorId>& without = {}) const;
+
+ private:
+  std::map<ElectorId, message::ElectorAddress> known_;  ///< of all that ever were here
+};
+
+}  // namespace ddprun

@@ -1,0 +1,46 @@
+#include "rendezvous/control/agent_event.h"
+
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+struct EventOf {
+  NodeId id;
+  std::optional<Event> operator()(message::Started& m) const {
+    return WorkersStarted{id, m.attempt};
+  }
+  std::optional<Event> operator()(message::Failed& m) const {
+    return WorkerFailed{id, m.attempt, std::move(m.record)};
+  }
+  std::optional<Event> operator()(message::Finished& m) const {
+    return WorkersFinished{id, m.attempt, m.progress};
+  }
+  std::optional<Event> operator()(message::Stopped& m) const {
+    return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
+  }
+  std::optional<Event> operator()(message::StopRequest& m) const {
+    return StopRequested{id, m.signal};
+  }
+  std::optional<Event> operator()(message::GiveUp& m) const {
+    return NodeGaveUp{id, std::move(m.why)};
+  }
+  std::optional<Event> operator()(message::HeirKnows& m) const {
+    return StandbyKnows{id, m.roster};
+  }
+  std::optional<Event> operator()(message::RosterReady& m) const {
+    return RosterPrepared{id, m.roster};
+  }
+  template <class Other>
+  std::optional<Event> operator()(Other&) const {
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+std::optional<Event> agent_event(NodeId node, message::Message said) {
+  return std::visit(EventOf{node}, said);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,14 @@
+// What a message of an agent means to membership. Pure; internal to control.
+#pragma once
+
+#include <optional>
+
+#include "rendezvous/control/message.h"
+#include "rendezvous/membership/event.h"
+
+namespace ddprun {
+
+/// None: it says what only others say.
+std::optional<Event> agent_event(NodeId node, message::Message said);
+
+}  // namespace ddprun

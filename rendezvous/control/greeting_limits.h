@@ -1,0 +1,23 @@
+// Greeting limits: what strangers may take of a listening agent. Internal to control.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace ddprun {
+
+/// Connections that may be open without having said hello; the oldest makes room. Bounded by a
+/// quarter of the descriptors too, so that a thousand silent strangers leave enough for agents and
+/// workers.
+inline std::size_t ungreeted_max() {
+  constexpr std::size_t kMost = 4096;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return kMost / 16;
+  }
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, 16, kMost);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,26 @@
+// QuorumContact: when a coordinator was last certainly followed by a quorum of the roster in use,
+// by its own clock (docs/failover.md). Pure; internal to control.
+#pragma once
+
+#include <vector>
+
+#include "rendezvous/membership/event.h"
+#include "rendezvous/membership/succession.h"
+
+namespace ddprun {
+
+/// Before any time.
+inline constexpr Instant kNever = Instant::min() / 2;
+
+/// A node that is connected: who it is, and when it certainly followed. `local`: the coordinator's
+/// own.
+struct FollowerContact {
+  ElectorId elector{};
+  Instant fresh = kNever;
+  bool local = false;
+};
+
+/// When a quorum of the roster followed, all at once.
+Instant quorum_contact(const Roster& roster, const std::vector<FollowerContact>& followers);
+
+}  // namespace ddprun

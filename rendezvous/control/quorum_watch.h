@@ -1,0 +1,51 @@
+// QuorumWatch: how old a coordinator's contact with its quorum is, and a word to its owner when
+// that is too old for workers to go on. Internal to control.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "rendezvous/control/quorum_contact.h"
+
+namespace ddprun {
+
+class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
+ public:
+  using Age = std::chrono::nanoseconds;
+  /// What is watched.
+  struct Source {
+    /// False where no workers live, or the coordinator needs nobody else for them to go on.
+    std::function<bool()> needed;
+    /// The time of the last contact, as seen now; not cheap.
+    std::function<Instant(Instant now)> contact;
+  };
+
+  static std::shared_ptr<QuorumWatch> create(boost::asio::io_context& io, Age heartbeat_timeout,
+                                             Source source, std::function<void(Age)> lost);
+  /// Calls `lost` once, when the age is nine tenths of the heartbeat timeout: this node's own
+  /// workers have no heartbeat that would end them.
+  void start();
+  void stop() { timer_.cancel(); }
+  /// None where it is not needed. Looked at anew some twenty times in a heartbeat timeout; in
+  /// between the old figure serves, which only makes it older.
+  [[nodiscard]] std::optional<Age> age();
+  /// Another roster is in use.
+  void begin_anew() { looked_at_ = contact_at_ = kNever; }
+
+ private:
+  QuorumWatch(boost::asio::io_context& io, Age heartbeat_timeout, Source source,
+              std::function<void(Age)> lost);
+
+  boost::asio::steady_timer timer_;
+  Age heartbeat_timeout_;
+  Source source_;
+  std::function<void(Age)> lost_;
+  Instant contact_at_ = kNever;
+  Instant looked_at_ = kNever;
+};
+
+}  // namespace ddprun

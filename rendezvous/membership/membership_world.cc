@@ -1,0 +1,184 @@
+// Membership's way from gathering nodes to a world that is handed out.
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/membership.h"
+#include "rendezvous/membership/rank_order.h"
+
+namespace ddprun {
+
+/// The loss of the coordinator before is an incident as the loss of any other node is.
+void Membership::take_over() {
+  Inheritance& inherited = *options_.inheritance;
+  const Instant lost_at = now_ - inherited.lost_for;
+  IncidentBuilder lost(inherited.known.attempt, lost_at, 1);
+  lost.coordinator_lost(inherited.why);
+  record_.inherit(std::move(inherited.so_far));
+  record_.ended(lost.build(), lost_at);
+  expects_until_ = now_ + inherited.patience;
+  gathering_.begin(now_, false);
+}
+
+/// Those that voted for this coordinator are on their way: a world without them would only be
+/// stopped again for them.
+bool Membership::waits_for_followers() const {
+  return options_.inheritance && now_ < expects_until_ &&
+         nodes_.size() < static_cast<std::size_t>(options_.inheritance->expected);
+}
+
+void Membership::gather() {
+  state_ = JobState::gathering;
+  reign_.drop_plan();
+  gathering_.begin(now_, false);
+  try_start();
+}
+
+void Membership::try_start() {
+  DDP_CHECK(state_ == JobState::gathering, "nothing starts while an attempt lives");
+  const Gathering::Decision decision = gathering_.decide(now_, workers_here());
+  held_back_ = decision == Gathering::Decision::start;
+  switch (decision) {
+    case Gathering::Decision::wait:
+      break;
+    case Gathering::Decision::start:
+      if (waits_for_followers() || reign_.planning()) {
+        break;
+      }
+      if (reign_.quorum_follows()) {
+        plan();
+      } else if (now_ >= gathering_.join_deadline()) {
+        finish({Verdict::impossible, quorum_missing_text(), 0});
+      }
+      break;
+    case Gathering::Decision::give_up:
+      finish({Verdict::impossible, missing_text(), 0});
+      break;
+  }
+}
+
+/// Nodes that can run workers.
+std::size_t Membership::workers_here() const {
+  return nodes_.size() - static_cast<std::size_t>(witnesses_);
+}
+
+/// The next world, as who is here makes it.
+std::vector<RankedNode> Membership::ranked() const {
+  std::vector<RankCandidate> candidates;
+  candidates.reserve(nodes_.size());
+  for (const auto& [id, node] : nodes_) {
+    if (!node.witness) {
+      candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.order_hint,
+                            node.last_group_rank, node.host_name, node.role,
+                            node.local_world_size});
+    }
+  }
+  return assign_ranks(std::move(candidates), options_.max_nodes);
+}
+
+/// The next world, or while an attempt lives the world that it has.
+std::vector<NodeId> Membership::members() const {
+  std::vector<NodeId> members;
+  if (state_ == JobState::gathering) {
+    for (const RankedNode& one : ranked()) {
+      members.push_back(one.node);
+    }
+    return members;
+  }
+  for (const auto& [id, node] : nodes_) {
+    if (node.phase != Phase::idle) {
+      members.push_back(id);
+    }
+  }
+  std::sort(members.begin(), members.end(), [this](NodeId a, NodeId b) {
+    return nodes_.at(a).last_group_rank < nodes_.at(b).last_group_rank;
+  });
+  return members;
+}
+
+/// A world of other nodes than before is first made known to those who may have to go on without
+/// this coordinator (reign.h).
+void Membership::plan() {
+  std::optional<Reign::Plan> planned;
+  if (reign_.enabled()) {
+    std::vector<NodeId> witnesses;
+    for (const auto& [id, node] : nodes_) {
+      if (node.witness) {
+        witnesses.push_back(id);
+      }
+    }
+    planned = reign_.plan(members(), witnesses);
+  }
+  if (!planned) {
+    next_step(Reign::Step::hand_out);
+  } else if (planned->standbys.empty()) {
+    next_step(reign_.after_standbys());
+  } else {
+    commands_.push_back(
+        TellStandbys{std::move(planned->standbys), std::move(planned->succession), story()});
+  }
+}
+
+void Membership::next_step(Reign::Step step) {
+  switch (step) {
+    case Reign::Step::wait:
+      break;
+    case Reign::Step::prepare:
+      commands_.push_back(Prepare{reign_.planned_number()});
+      break;
+    case Reign::Step::hand_out:
+      if (state_ == JobState::gathering) {
+        assign();
+      } else if (attempt_ && state_ != JobState::over) {
+        // The same world, and others that vote. A world that is handed out says itself that its
+        // roster is in use; here the standbys have to be told.
+        reign_.handed_out(*attempt_);
+        Succession in_use = reign_.in_use();
+        in_use.roster_before = {};
+        commands_.push_back(TellStandbys{reign_.standbys(), std::move(in_use), story()});
+      }
+      break;
+  }
+}
+
+void Membership::assign() {
+  const std::vector<RankedNode> ranked = this->ranked();
+  DDP_CHECK(ranked.size() >= static_cast<std::size_t>(options_.min_nodes), "min nodes are here");
+  for (auto& [id, node] : nodes_) {
+    node.last_group_rank.reset();
+  }
+  attempt_ = reign_.next_attempt();
+  reign_.handed_out(*attempt_);
+  state_ = JobState::running;
+  world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
+  world_size_ = ranked.front().world.world_size;
+  finished_ = 0;
+  waiting_room_.clear();
+  record_.assigned(now_, *attempt_);
+  commands_.push_back(OpenStore{*attempt_});
+  for (const RankedNode& one : ranked) {
+    Node& node = nodes_.at(one.node);
+    node.phase = Phase::working;
+    node.started = false;
+    node.last_group_rank = one.world.group_rank;
+    node.base_rank = one.world.base_rank;
+    World world = one.world;
+    world.attempt = *attempt_;
+    world.restarts_used = budget_.used();
+    commands_.push_back(
+        AssignWorld{one.node, std::move(world), reign_.in_use().roster.number, reign_.term()});
+  }
+  if (!reign_.standbys().empty()) {
+    commands_.push_back(TellStory{reign_.standbys(), *attempt_, story()});
+  }
+}
+
+/// For a successor.
+JobSummary Membership::story() const {
+  JobSummary so_far = record_.so_far();
+  so_far.restarts_used = budget_.used();
+  so_far.max_restarts = budget_.max();
+  return so_far;
+}
+
+}  // namespace ddprun
