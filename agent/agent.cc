@@ -149,6 +149,7 @@ class Agent {
     led.min_nodes = spec_.min_nodes;
     led.max_nodes = spec_.max_nodes;
     led.max_restarts = spec_.max_restarts;
+    led.restarts = spec_.restarts;
     led.join_timeout = spec_.join_timeout;
     led.last_call_timeout = spec_.last_call_timeout;
     led.heartbeat_timeout = spec_.heartbeat_timeout;
@@ -284,6 +285,7 @@ class Agent {
     guardian_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [this](boost::system::error_code error) {
                            if (!error) {
+                             deserts_ = true;
                              apply(group_.handle(group::KillOrdered{}));
                              end(Error{"the process that watches the agent was killed", {}, {}});
                            }
@@ -352,7 +354,8 @@ class Agent {
         records.push_back(record_of(static_cast<int>(i)));
       }
     }
-    if (CoordinatorClient* client = follower_.client()) {
+    CoordinatorClient* client = follower_.client();
+    if (client != nullptr && !deserts_) {
       client->workers_stopped(group_.attempt(), std::move(records), attempt_->progress());
     }
     quiet_when_lost();
@@ -360,12 +363,17 @@ class Agent {
 
   FailureRecord record_of(int local_rank) {
     const group::Worker& worker = group_.workers()[static_cast<std::size_t>(local_rank)];
+    auto memory = MemoryWatch::Verdict::not_memory;
     if (!worker.after_stop) {
       const bool sigkill = worker.exit == ExitStatus{ExitStatus::Kind::signalled, SIGKILL};
       const pid_t pid = attempt_->pid(local_rank);
-      attempt_->note_reason(pid, memory_clause(memory_.verdict(pid), sigkill));
+      memory = memory_.verdict(pid);
+      attempt_->note_reason(pid, memory_clause(memory, sigkill));
     }
-    return attempt_->record(local_rank, worker.exit, worker.after_stop);
+    FailureRecord record = attempt_->record(local_rank, worker.exit, worker.after_stop);
+    record.out_of_memory = memory == MemoryWatch::Verdict::killed_by_limit ||
+                           memory == MemoryWatch::Verdict::killed_by_machine;
+    return record;
   }
 
   /// The old attempt shows the rest of its logs while the new one runs.
@@ -477,7 +485,8 @@ class Agent {
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
   Follower follower_;
-  bool lost_ = false;  ///< the coordinator is, and workers may still run
+  bool lost_ = false;     ///< the coordinator is, and workers may still run
+  bool deserts_ = false;  ///< it ends by itself: the others are to take it for lost, as it is
   bool stop_asked_ = false;
   bool stop_asked_twice_ = false;
   bool winding_down_ = false;

@@ -182,12 +182,15 @@ TrainingProgress Attempt::progress() const {
     if (page.magic.load() != ProgressPage::kMagic) {
       continue;
     }
+    told.told = true;
+    told.steps = std::max(told.steps, std::optional(static_cast<std::int64_t>(page.steps.load())));
     const auto one_less = [](std::uint64_t counter) -> std::optional<std::int64_t> {
       return counter == 0 ? std::nullopt
                           : std::optional<std::int64_t>(static_cast<std::int64_t>(counter) - 1);
     };
     told.resumed_epoch =
         told.resumed_epoch ? told.resumed_epoch : one_less(page.resumed_plus_1.load());
+    told.saved = std::max(told.saved, one_less(page.saved_plus_1.load()));
     told.last_epoch = told.last_epoch ? told.last_epoch : one_less(page.epoch_plus_1.load());
     if (!told.loss && page.has_loss.load() != 0) {
       told.loss = page.loss.load();

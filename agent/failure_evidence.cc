@@ -116,6 +116,7 @@ FailureRecord make_failure_record(WorkerEnd end) {
         record.message = std::move(line);
       }
       record.peer_lost = parsed->peer_lost;
+      record.do_not_retry = parsed->do_not_retry;
       if (parsed->time.time_since_epoch().count() > 0) {
         record.time = latest_moment(parsed->time, end.exit_time);
       }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/membership/restart_policy.h"
 
 namespace ddprun {
 
@@ -65,6 +66,7 @@ struct JobSpec {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
+  RestartRules restarts = {};
 
   // Rendezvous.
   RendezvousBackend backend = RendezvousBackend::c10d;

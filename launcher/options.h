@@ -26,6 +26,9 @@ struct Options {
   std::string nnodes = "1:1";
   std::string nproc_per_node = "1";
   int max_restarts = 0;
+  std::string restart_window;
+  std::string on;
+  int no_progress_limit = 3;
   bool standalone = false;
   std::string role = "default";
 

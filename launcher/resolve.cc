@@ -7,6 +7,7 @@
 
 #include "launcher/meeting.h"
 #include "launcher/numbers.h"
+#include "launcher/restart_rules.h"
 #include "launcher/text_lists.h"
 #include "rendezvous/contract/environment.h"
 
@@ -125,6 +126,24 @@ class Resolver {
                    at("max-restarts"), "give 0 or more"};
     }
     job_.max_restarts = options_.max_restarts;
+    RestartRules& rules = job_.restarts;
+    if (!options_.restart_window.empty()) {
+      const auto window = parse_restart_window(options_.restart_window, at("restart-window"));
+      if (!window) {
+        return window.error();
+      }
+      rules.window = *window;
+    }
+    auto table = parse_fault_table(options_.on, at("on"), host_.signal_number);
+    if (!table) {
+      return table.error();
+    }
+    rules.on_fault = *std::move(table);
+    if (options_.no_progress_limit < 0) {
+      return Error{"the number of attempts cannot be " + std::to_string(options_.no_progress_limit),
+                   at("no-progress-limit"), "give 0 or more"};
+    }
+    rules.no_progress_max = options_.no_progress_limit;
     return {};
   }
 

@@ -6,6 +6,7 @@ namespace ddp {
 // is caught by type outside.
 Error::~Error() = default;
 InvalidArgument::~InvalidArgument() = default;
+DoNotRetry::~DoNotRetry() = default;
 StartError::~StartError() = default;
 DeviceError::~DeviceError() = default;
 OperationError::~OperationError() = default;

@@ -33,6 +33,7 @@ ddprun::ErrorRecord describe(const std::exception& error) {
   record.message = demangled(typeid(error).name()) + ": " + error.what();
   record.callstack = throw_stack(dynamic_cast<const void*>(&error));
   record.peer_lost = dynamic_cast<const PeerLost*>(&error) != nullptr;
+  record.do_not_retry = dynamic_cast<const DoNotRetry*>(&error) != nullptr;
   return record;
 }
 

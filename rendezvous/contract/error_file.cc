@@ -36,6 +36,11 @@ std::chrono::sys_time<microseconds> parse_time(const json& value) {
       microseconds(static_cast<std::int64_t>(seconds * 1e6)));
 }
 
+bool says_no_retry(const json& part) {
+  const auto retry = part.find("retry");
+  return retry != part.end() && retry->is_boolean() && !retry->get<bool>();
+}
+
 }  // namespace
 
 std::string to_json(const ErrorRecord& record) {
@@ -45,6 +50,9 @@ std::string to_json(const ErrorRecord& record) {
       {"message", record.message},
       {"extraInfo", {{"py_callstack", record.callstack}, {"timestamp", std::to_string(seconds)}}},
       {"ddprun", {{"time_us", since_epoch.count()}, {"peer_lost", record.peer_lost}}}};
+  if (record.do_not_retry) {
+    message["ddprun"]["retry"] = false;
+  }
   if (record.error_code) {
     message["errorCode"] = *record.error_code;
   }
@@ -76,6 +84,7 @@ Result<ErrorRecord> parse_error_record(std::string_view text) {
       record.callstack = stack->get<std::string>();
     }
     record.time = parse_time(extra->value("timestamp", json(0)));
+    record.do_not_retry = says_no_retry(*extra);
   }
   if (const auto code = message.find("errorCode");
       code != message.end() && code->is_number_integer()) {
@@ -85,6 +94,7 @@ Result<ErrorRecord> parse_error_record(std::string_view text) {
     if (const auto lost = ours->find("peer_lost"); lost != ours->end() && lost->is_boolean()) {
       record.peer_lost = lost->get<bool>();
     }
+    record.do_not_retry = record.do_not_retry || says_no_retry(*ours);
     if (const auto time = ours->find("time_us"); time != ours->end() && time->is_number_integer()) {
       const auto told = time->get<std::int64_t>();
       if (told >= 0 && told <= kSecondsMax * 1'000'000) {

@@ -23,6 +23,8 @@ struct ErrorRecord {
   /// Ours: the worker failed because another one was gone, not by a fault of its own. The blame
   /// order uses it to tell a victim from the cause.
   bool peer_lost = false;
+  /// Ours ("retry": false in extraInfo, or in our own part): another attempt is of no use.
+  bool do_not_retry = false;
 };
 
 /// The text of an error file, without a newline at the end.

@@ -52,7 +52,7 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
   return {options.job_id,        options.min_nodes,    options.max_nodes,
           options.max_restarts,  options.join_timeout, options.last_call_timeout,
           options.endpoint_note, options.self,         options.term,
-          options.inheritance};
+          options.restarts,      options.inheritance};
 }
 
 }  // namespace

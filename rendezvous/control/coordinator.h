@@ -15,6 +15,7 @@
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/message.h"
 #include "rendezvous/membership/inheritance.h"
+#include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/world.h"
 
 namespace boost::asio {
@@ -40,6 +41,7 @@ struct CoordinatorOptions {
   std::string master_addr;
   /// See MembershipOptions.
   std::string endpoint_note;
+  RestartRules restarts = {};
   ElectorId self{};
   Term term{1};
   std::optional<Inheritance> inheritance = {};

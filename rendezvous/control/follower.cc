@@ -197,6 +197,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     state = State::following;
     followed = joined.accepted.term;
     reigning = joined.peer;
+    at_endpoint = joined.at_endpoint && !called;
     settle();
     connect(std::move(joined.connection), joined.accepted);
   }
@@ -256,8 +257,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   void remember(const message::Assigned& order) {
     const int electors = heir ? static_cast<int>(heir->succession.roster.electors.size())
                               : order.world.group_world_size;
-    node.past =
-        Past{order.term, order.world.attempt, order.roster, electors, order.world.group_rank};
+    node.past = Past{order.term, order.world.attempt,    order.roster,
+                     electors,   order.world.group_rank, at_endpoint};
   }
 
   // --- Losing -------------------------------------------------------------------------------
@@ -429,13 +430,14 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       if (place == heir->electors.end() || asked.contains(one)) {
         continue;
       }
-      asked[one] = call_peer(io, place->addresses, place->port,
-                             message::AskVote{node.job_id, request}, options.heartbeat_timeout / 4,
-                             [weak = weak_from_this(), one](std::optional<message::Message> said) {
-                               if (const auto self = weak.lock()) {
-                                 self->on_vote(one, said);
-                               }
-                             });
+      asked[one] =
+          call_peer(io, place->addresses, place->port, message::AskVote{node.job_id, request},
+                    options.heartbeat_timeout / 4,
+                    [weak = weak_from_this(), one](const std::optional<message::Message>& said) {
+                      if (const auto self = weak.lock()) {
+                        self->on_vote(one, said);
+                      }
+                    });
     }
   }
 
@@ -548,6 +550,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   Elector elector;
   Term followed{};       ///< the newest term that this agent really followed
   std::string reigning;  ///< the coordinator, numeric
+  bool at_endpoint = false;
   std::optional<message::Heir> heir;
   // Of the newest loss.
   Instant contact{};

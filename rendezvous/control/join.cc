@@ -322,7 +322,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
         again({Obstacle::closed, "the connection broke: " + failed.message()});
         return;
       }
-      succeed(JoinedAsClient{Fd(fd), peer, std::get<message::Accepted>(*decoded)});
+      succeed(JoinedAsClient{Fd(fd), peer, std::get<message::Accepted>(*decoded),
+                             turn == 0 && !on_detour});
     } else if (decoded && std::holds_alternative<message::Moved>(*decoded)) {
       on_moved(std::get<message::Moved>(*decoded));
     } else if (decoded && std::holds_alternative<message::Rejected>(*decoded)) {

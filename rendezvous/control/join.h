@@ -42,6 +42,7 @@ struct JoinedAsClient {
   Fd connection;
   std::string peer;  ///< numeric address and port, for messages
   message::Accepted accepted;
+  bool at_endpoint = false;  ///< at the request's first endpoint, and not by the word of another
 };
 
 using Joined = std::variant<JoinedAsHost, JoinedAsClient>;

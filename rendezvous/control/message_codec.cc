@@ -80,6 +80,7 @@ void fields(Tag<Past>, A& a, V& v) {
   id(a, v.roster);
   a.integer(v.electors, 1, kElectorsMax);
   a.integer(v.group_rank, 0, kWorldSizeMax);
+  a.boolean(v.at_endpoint);
 }
 
 template <class A, class V>
@@ -123,6 +124,9 @@ void fields(Tag<TrainingProgress>, A& a, V& v) {
   a.optional(v.last_epoch, kEpoch);
   a.optional(v.loss, [](auto& ar, auto& loss) { ar.real(loss); });
   a.optional(v.first_step_after, kNanoseconds);
+  a.boolean(v.told);
+  a.optional(v.steps, kEpoch);
+  a.optional(v.saved, kEpoch);
 }
 
 template <class A, class V>
@@ -145,6 +149,8 @@ void fields(Tag<FailureRecord>, A& a, V& v) {
   a.text(v.stderr_tail, kStderrTailBytesMax);
   a.text(v.note, kSentenceBytesMax);
   enumeration(a, v.blame, 2);
+  a.boolean(v.out_of_memory);
+  a.boolean(v.do_not_retry);
   if constexpr (!std::is_const_v<V>) {
     v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));
   }
@@ -159,6 +165,7 @@ void fields(Tag<Incident>, A& a, V& v) {
   a.list(v.records, kIncidentRecordsMax, kRecord);
   a.integer(v.records_dropped, 0, kIntMax);
   a.boolean(v.spent_restart);
+  a.boolean(v.node_lost);
   a.optional(v.downtime, kNanoseconds);
   a.optional(v.resumed_epoch, kEpoch);
   a.optional(v.next_attempt, kAttempt);

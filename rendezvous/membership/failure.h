@@ -54,6 +54,8 @@ struct FailureRecord {
   std::string stderr_tail;      ///< last lines, bounded by kStderrTailBytesMax; empty when not kept
   std::string note;             ///< what its agent knows besides; one clause, may be empty
   Blame blame = Blame::cause;   ///< set by the coordinator
+  bool out_of_memory = false;   ///< the kernel killed it for want of memory
+  bool do_not_retry = false;    ///< its own record says that another attempt is of no use
 };
 
 /// An error file larger than this is cut out of the report (the file itself stays).
@@ -71,6 +73,7 @@ struct Incident {
       records;                 ///< the cause first, then victims by time, then stopped by us
   int records_dropped = 0;     ///< beyond kIncidentRecordsMax
   bool spent_restart = false;  ///< counted against --max-restarts
+  bool node_lost = false;      ///< nodes were lost, and that was the cause
   /// Until all workers of the next attempt had started, or made their first step where they tell;
   /// none when no attempt followed.
   std::optional<std::chrono::nanoseconds> downtime;

@@ -205,6 +205,7 @@ Incident IncidentBuilder::build() {
   Incident incident;
   incident.attempt = attempt_;
   incident.reason = reason();
+  incident.node_lost = cause() == nullptr && lost_.count > 0;
   drop_surplus(kIncidentRecordsMax);
   incident.records.reserve(entries_.size());
   for (Entry& entry : entries_) {

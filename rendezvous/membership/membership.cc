@@ -15,12 +15,10 @@ GatheringRules gathering_rules(const MembershipOptions& options) {
           options.join_timeout, options.last_call_timeout};
 }
 
-std::string budget_text(int max_restarts) {
-  if (max_restarts == 0) {
-    return "no restart is allowed (--max-restarts 0)";
-  }
-  return max_restarts == 1 ? "the only restart is spent"
-                           : "all " + std::to_string(max_restarts) + " restarts are spent";
+RestartRules restart_rules(const MembershipOptions& options) {
+  RestartRules rules = options.restarts;
+  rules.max_restarts = options.max_restarts;
+  return rules;
 }
 
 }  // namespace
@@ -29,7 +27,7 @@ Membership::Membership(MembershipOptions options, Instant now)
     : options_(std::move(options)),
       terms_{options_.job_id, options_.min_nodes, options_.max_nodes, options_.max_restarts, {}},
       gathering_(gathering_rules(options_)),
-      budget_(options_.max_restarts,
+      policy_(restart_rules(options_),
               options_.inheritance ? options_.inheritance->so_far.restarts_used : 0),
       reign_(options_.term, options_.self,
              options_.inheritance ? options_.inheritance->known : Succession{},
@@ -59,6 +57,9 @@ std::optional<Instant> Membership::next_deadline() const {
     return gathering_.next_deadline();
   }
   Instant due = gathering_.next_report();
+  if (now_ < not_before_) {
+    due = std::min(due, not_before_);
+  }
   if (!reign_.quorum_follows()) {
     due = std::min(due, gathering_.join_deadline());
   }
@@ -215,7 +216,7 @@ void Membership::on(WorkersFinished event) {
     return;
   }
   if (node->phase == Phase::working || node->phase == Phase::stopping) {
-    record_.progress(event.progress, node->last_group_rank == 0);
+    hear_progress(*node, event.progress);
   }
   if (node->phase != Phase::working) {
     return;  // while stopping, WorkersStopped is what counts
@@ -236,7 +237,7 @@ void Membership::on(WorkersStopped event) {
   if (unasked) {
     incident();
   }
-  record_.progress(event.progress, node->last_group_rank == 0);
+  hear_progress(*node, event.progress);
   if (incident_) {
     for (FailureRecord& record : event.records) {
       add_record(*node, std::move(record));
@@ -497,17 +498,27 @@ void Membership::all_stopped() {
   }
 }
 
+void Membership::hear_progress(const Node& node, const TrainingProgress& told) {
+  record_.progress(told, node.last_group_rank == 0);
+  story_.told = story_.told || told.told;
+  story_.stepped = story_.stepped || told.first_step_after.has_value();
+  story_.steps = std::max(story_.steps, told.steps);
+  story_.saved = std::max(story_.saved, told.saved);
+}
+
 /// Whether a restart is spent is decided here and not at the first report, for only now it is
 /// known whether the workers that failed were victims of a lost node.
 void Membership::close_incident() {
-  const bool spends = incident_->spends_restart();
+  const bool by_worker = incident_->spends_restart();
   const Instant detected_at = incident_->detected_at();
   Incident closed = incident_->build();
   incident_.reset();
-  if (spends && !ending_) {
-    closed.spent_restart = budget_.spend();
-    if (!closed.spent_restart) {
-      ending_ = Ending{Verdict::failed, closed.reason + "; " + budget_text(budget_.max()), 0};
+  if (!ending_) {
+    RestartPolicy::Decision decision = policy_.decide(closed, by_worker, story_, now_);
+    closed.spent_restart = decision.spent;
+    not_before_ = now_ + decision.pause;
+    if (decision.end) {
+      ending_ = Ending{Verdict::failed, closed.reason + "; " + *decision.end, 0};
     }
   }
   record_.ended(std::move(closed), detected_at);
@@ -529,8 +540,8 @@ void Membership::finish(Ending ending) {
   DDP_CHECK(state_ != JobState::over, "a job ends once");
   JobSummary summary = record_.summary(ending.verdict, ending.reason);
   summary.stop_signal = ending.stop_signal;
-  summary.restarts_used = budget_.used();
-  summary.max_restarts = budget_.max();
+  summary.restarts_used = policy_.budget().used();
+  summary.max_restarts = policy_.budget().max();
   ending_ = std::move(ending);
   state_ = JobState::over;
   working_ = stopping_ = unstarted_ = 0;

@@ -35,7 +35,7 @@
 #include "rendezvous/membership/job_record.h"
 #include "rendezvous/membership/rank_order.h"
 #include "rendezvous/membership/reign.h"
-#include "rendezvous/membership/restart_budget.h"
+#include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/waiting_room.h"
 
 namespace ddprun {
@@ -44,7 +44,7 @@ struct MembershipOptions {
   std::string job_id;
   int min_nodes = 1;
   int max_nodes = 1;
-  int max_restarts = 0;
+  int max_restarts = 0;  ///< wins over that of `restarts`
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(600);
   std::chrono::nanoseconds last_call_timeout = std::chrono::seconds(30);
   /// A sentence about the endpoint, told while nobody but its host is here: why that may be.
@@ -52,6 +52,7 @@ struct MembershipOptions {
   /// Of the agent that hosts this coordinator; 0: the job has no succession.
   ElectorId self = {};
   Term term{1};
+  RestartRules restarts = {};
   /// Of a successor.
   std::optional<Inheritance> inheritance = {};
 };
@@ -76,7 +77,7 @@ class Membership {
   /// The attempt that runs, is being stopped, or was the last one.
   [[nodiscard]] std::optional<AttemptNumber> attempt() const { return attempt_; }
   [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
-  [[nodiscard]] int restarts_used() const { return budget_.used(); }
+  [[nodiscard]] int restarts_used() const { return policy_.budget().used(); }
   /// Who decides for the job (reign.h).
   [[nodiscard]] const Reign& reign() const { return reign_; }
 
@@ -141,6 +142,7 @@ class Membership {
   void begin_stop(const std::string& reason);
   void one_stopped(Node& node);
   void all_stopped();
+  void hear_progress(const Node& node, const TrainingProgress& told);
   void close_incident();
   void end_job(Ending ending);
   void gather();
@@ -168,7 +170,9 @@ class Membership {
   MembershipOptions options_;
   JobTerms terms_;
   Gathering gathering_;
-  RestartBudget budget_;
+  RestartPolicy policy_;
+  AttemptStory story_;    ///< of the current attempt
+  Instant not_before_{};  ///< the next attempt
   JobRecord record_;
   Reign reign_;
   Instant now_;

@@ -139,7 +139,7 @@ void Membership::check_invariants() const {
   DDP_CHECK(working_ >= 0 && unstarted_ >= 0 && stopping_ >= 0, "counts are not negative");
   DDP_CHECK(node_ranks_.size() <= nodes_.size(), "a node has one rank at most");
   DDP_CHECK(contenders_.size() <= node_ranks_.size(), "one node at most waits for a rank");
-  DDP_CHECK(budget_.used() <= budget_.max(), "the budget is kept");
+  DDP_CHECK(policy_.budget().used() <= policy_.budget().max(), "the budget is kept");
   switch (state_) {
     case JobState::gathering:
       DDP_CHECK(working_ == 0 && stopping_ == 0, "nothing lives while gathering");

@@ -42,7 +42,7 @@ void Membership::try_start() {
     case Gathering::Decision::wait:
       break;
     case Gathering::Decision::start:
-      if (waits_for_followers() || reign_.planning()) {
+      if (waits_for_followers() || reign_.planning() || now_ < not_before_) {
         break;
       }
       if (reign_.quorum_follows()) {
@@ -153,6 +153,7 @@ void Membership::assign() {
   world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
   world_size_ = ranked.front().world.world_size;
   finished_ = 0;
+  story_ = {};
   waiting_room_.clear();
   record_.assigned(now_, *attempt_);
   commands_.push_back(OpenStore{*attempt_});
@@ -164,7 +165,7 @@ void Membership::assign() {
     node.base_rank = one.world.base_rank;
     World world = one.world;
     world.attempt = *attempt_;
-    world.restarts_used = budget_.used();
+    world.restarts_used = policy_.budget().used();
     commands_.push_back(
         AssignWorld{one.node, std::move(world), reign_.in_use().roster.number, reign_.term()});
   }
@@ -176,8 +177,8 @@ void Membership::assign() {
 /// For a successor.
 JobSummary Membership::story() const {
   JobSummary so_far = record_.so_far();
-  so_far.restarts_used = budget_.used();
-  so_far.max_restarts = budget_.max();
+  so_far.restarts_used = policy_.budget().used();
+  so_far.max_restarts = policy_.budget().max();
   return so_far;
 }
 

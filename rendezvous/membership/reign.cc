@@ -68,11 +68,11 @@ bool Reign::needs_nobody() const {
   return !enabled() || keeps_quorum(1, in_use_.roster.electors.size(), true);
 }
 
-/// Of a job that others ran before, and of which this coordinator knows by them alone: that of the
-/// first term was at this very endpoint, so it is no more, and its vote is ours.
+/// Of a job that others ran before, and of which this coordinator knows by them alone: a
+/// coordinator that was at this very endpoint is no more, and its vote is ours.
 std::size_t Reign::deciders_here() const {
   if (in_use_.roster.electors.empty()) {
-    return past_ ? of_past_.size() + (past_->term == Term{1} ? 1 : 0) : 0;
+    return past_ ? of_past_.size() + (past_->at_endpoint ? 1 : 0) : 0;
   }
   return here_of(in_use_.roster, nullptr);
 }
@@ -82,8 +82,7 @@ std::size_t Reign::needed() const {
   const std::size_t all = roster.electors.empty() && past_
                               ? static_cast<std::size_t>(past_->electors)
                               : roster.electors.size();
-  const bool half =
-      roster.electors.empty() ? past_ && past_->term == Term{1} : holds(roster, self_);
+  const bool half = roster.electors.empty() ? past_ && past_->at_endpoint : holds(roster, self_);
   return all == 0 ? 0 : half ? (all + 1) / 2 : all / 2 + 1;
 }
 

@@ -58,6 +58,8 @@ struct Past {
   RosterNumber roster{};
   int electors = 0;    ///< of that roster
   int group_rank = 0;  ///< its own, in that attempt
+  /// That coordinator was at the job's first endpoint: who holds it now knows that it is no more.
+  bool at_endpoint = false;
 
   friend bool operator==(const Past&, const Past&) = default;
 };

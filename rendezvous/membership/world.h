@@ -47,6 +47,10 @@ struct TrainingProgress {
   std::optional<double> loss;                 ///< last loss
   /// From the arrival of the assignment at this node to the first optimizer step here.
   std::optional<std::chrono::nanoseconds> first_step_after;
+  /// A worker of this node uses the worker runtime.
+  bool told = false;
+  std::optional<std::int64_t> steps = {};  ///< optimizer steps made in this attempt
+  std::optional<std::int64_t> saved = {};  ///< epoch of the newest snapshot
 
   friend bool operator==(const TrainingProgress&, const TrainingProgress&) = default;
 };

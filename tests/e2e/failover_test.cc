@@ -22,8 +22,8 @@ using namespace std::chrono_literals;  // allowed: literals alone, within tests
 class Endless {
  public:
   [[nodiscard]] std::vector<std::string> program() const {
-    return shell("echo rank=$RANK world=$WORLD_SIZE; while [ ! -e " + dir_.file("end") +
-                 " ]; do sleep 0.02; done");
+    return shell("echo rank=$RANK world=$WORLD_SIZE store=$MASTER_ADDR; while [ ! -e " +
+                 dir_.file("end") + " ]; do sleep 0.02; done");
   }
   void end() const { std::ofstream(dir_.file("end")) << "now"; }
 
@@ -61,7 +61,7 @@ bool all_say(Cluster& cluster, const std::vector<int>& nodes, const std::string&
 
 }  // namespace
 
-TEST_CASE("When the coordinator's agent is killed, a standby takes over at once") {
+TEST_CASE("I-6: when the coordinator's agent is killed, a standby takes over at once") {
   if (no_namespaces()) {
     return;
   }
@@ -78,9 +78,13 @@ TEST_CASE("When the coordinator's agent is killed, a standby takes over at once"
     CHECK(cluster.node(node).err().find("the coordinator was lost") != std::string::npos);
   }
   CHECK(cluster.said("this node is the coordinator from here on: term 2"));
+  // I-7: nobody is sent to the store of the dead.
+  CHECK(cluster.said("world=5 store=10.77.0.1"));
+  CHECK(cluster.said("world=4 store=10.77.0.2"));
 }
 
-TEST_CASE("When the coordinator's host vanishes, the others go on within two heartbeat timeouts") {
+TEST_CASE(
+    "I-8: when the coordinator's host vanishes, the others go on within two heartbeat timeouts") {
   if (no_namespaces()) {
     return;
   }

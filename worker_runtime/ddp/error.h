@@ -27,6 +27,14 @@ class DDP_EXPORT InvalidArgument : public Error {
   ~InvalidArgument() override;
 };
 
+/// For main functions of their own to throw: another attempt would fail in the same way (a wrong
+/// option, missing data), so the launcher ends the job whatever restarts are left.
+class DDP_EXPORT DoNotRetry : public Error {
+ public:
+  using Error::Error;
+  ~DoNotRetry() override;
+};
+
 /// The worker could not join its world: a missing or contradictory variable, a store that does not
 /// answer, a peer that never came.
 class DDP_EXPORT StartError : public Error {

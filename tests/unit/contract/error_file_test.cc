@@ -77,6 +77,19 @@ TEST_CASE("What cannot be read is told") {
   CHECK(refusal(R"({"message": {}})") == "the error file is not readable (no text in 'message')");
 }
 
+TEST_CASE("A record may say that another attempt is of no use") {
+  ErrorRecord record;
+  record.message = "no such data";
+  CHECK_FALSE(parse_error_record(to_json(record))->do_not_retry);
+  record.do_not_retry = true;
+  CHECK(parse_error_record(to_json(record))->do_not_retry);
+  // By hand, beside what torchrun's @record writes.
+  CHECK(parse_error_record(R"({"message": {"message": "x", "extraInfo": {"retry": false}}})")
+            ->do_not_retry);
+  CHECK_FALSE(parse_error_record(R"({"message": {"message": "x", "extraInfo": {"retry": 0}}})")
+                  ->do_not_retry);
+}
+
 TEST_CASE("Fields of other types than expected are passed over") {
   const ErrorRecord record =
       parse(R"({"message": {"message": "m", "extraInfo": 3, "errorCode": "x", "ddprun": [1]}})");

@@ -77,7 +77,7 @@ std::vector<Message> one_of_each() {
                        ElectorId{77},
                        {"10.0.0.1", "fd00::1"},
                        4711,
-                       Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1}};
+                       Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true}};
   WaitingTable table{WaitingTable::For::last_call,
                      2,
                      4,

@@ -119,13 +119,13 @@ TEST_CASE("A new process at the endpoint waits for a quorum of those that ran be
   Reign reign(Term{1}, e(1), {}, AttemptNumber{0});
   reign.joined(n(1), e(1), std::nullopt);
   CHECK(reign.quorum_follows());
-  const Past past{Term{1}, AttemptNumber{4}, RosterNumber{2}, 4, 1};
+  const Past past{Term{1}, AttemptNumber{4}, RosterNumber{2}, 4, 1, true};
   reign.joined(n(2), e(2), past);
-  // It stands where the coordinator of the first term did: two of four, with that one's vote.
+  // It stands where the coordinator before did: two of four, with that one's vote.
   CHECK(reign.quorum_follows());
   CHECK(reign.term() == Term{2});
   CHECK(reign.next_attempt() == AttemptNumber{6});
-  const Past later{Term{3}, AttemptNumber{9}, RosterNumber{5}, 4, 1};
+  const Past later{Term{3}, AttemptNumber{9}, RosterNumber{5}, 4, 1, false};
   reign.joined(n(3), e(3), later);
   CHECK_FALSE(reign.quorum_follows());  // that coordinator was elsewhere, and may live
   reign.joined(n(4), e(4), later);

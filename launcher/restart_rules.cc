@@ -1,0 +1,123 @@
+#include "launcher/restart_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "launcher/numbers.h"
+#include "launcher/text_lists.h"
+
+namespace ddprun {
+namespace {
+
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
+/// None when it is no time above 0 and up to ten years.
+std::optional<std::chrono::nanoseconds> parse_time(std::string_view text) {
+  std::int64_t unit = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'd':
+        unit = 86'400;
+        break;
+      case 'h':
+        unit = 3'600;
+        break;
+      case 'm':
+        unit = 60;
+        break;
+      default:
+        break;
+    }
+    if (unit != 1 || text.back() == 's') {
+      text.remove_suffix(1);
+    }
+  }
+  const auto count = read_int(text);
+  constexpr std::int64_t kSecondsMax = std::int64_t{10} * 365 * 86'400;
+  if (!count || *count <= 0 || *count * unit > kSecondsMax) {
+    return std::nullopt;
+  }
+  return std::chrono::seconds(*count * unit);
+}
+
+/// The class by its name; `value` of exit_code and signal.
+bool read_class(std::string_view name, FaultRule& rule,
+                const std::function<int(const char*)>& signal_number) {
+  constexpr std::pair<std::string_view, FaultClass> kNames[] = {
+      {"oom", FaultClass::oom},
+      {"start", FaultClass::start},
+      {"exit", FaultClass::any_exit},
+      {"signal", FaultClass::any_signal},
+      {"node-lost", FaultClass::node_lost}};
+  for (const auto& [known, kind] : kNames) {
+    if (name == known) {
+      rule.kind = kind;
+      return true;
+    }
+  }
+  if (name.starts_with("exit:")) {
+    const auto code = read_int(name.substr(5));
+    rule.kind = FaultClass::exit_code;
+    rule.value = code.value_or(0);
+    return code && *code >= 1 && *code <= 255;
+  }
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  rule.kind = FaultClass::signal;
+  rule.value = upper.starts_with("SIG") ? signal_number(upper.c_str()) : 0;
+  return rule.value > 0;
+}
+
+bool read_action(std::string_view name, FaultRule& rule) {
+  constexpr std::pair<std::string_view, FaultAction> kNames[] = {
+      {"restart", FaultAction::restart}, {"free", FaultAction::free}, {"fail", FaultAction::fail}};
+  for (const auto& [known, action] : kNames) {
+    if (name == known) {
+      rule.action = action;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<RestartWindow> parse_restart_window(std::string_view text, const std::string& where) {
+  const auto slash = text.find('/');
+  const auto restarts = read_int(text.substr(0, slash));
+  const auto span =
+      slash == std::string_view::npos ? std::nullopt : parse_time(text.substr(slash + 1));
+  if (!restarts || *restarts < 0 || !span) {
+    return Error{quoted(text) + " is no number of restarts in a time", where,
+                 "write for example 3/1h: at most 3 restarts in any hour"};
+  }
+  return RestartWindow{*restarts, *span};
+}
+
+Result<std::vector<FaultRule>> parse_fault_table(
+    std::string_view text, const std::string& where,
+    const std::function<int(const char*)>& signal_number) {
+  std::vector<FaultRule> rules;
+  for (const std::string& part : split_commas(text)) {
+    const auto equals = part.find('=');
+    FaultRule rule;
+    rule.text = part;
+    if (equals == std::string::npos || !read_action(part.substr(equals + 1), rule)) {
+      return Error{quoted(part) + " has no action", where,
+                   "write CLASS=ACTION, where an action is restart, free or fail"};
+    }
+    if (!read_class(part.substr(0, equals), rule, signal_number)) {
+      return Error{quoted(part.substr(0, equals)) + " is no class of faults", where,
+                   "give oom, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
+                   "node-lost"};
+    }
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+}  // namespace ddprun

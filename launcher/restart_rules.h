@@ -1,0 +1,23 @@
+// Restart rules: the small languages of --restart-window and --on.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/restart_policy.h"
+
+namespace ddprun {
+
+/// "3/1h": 3 restarts at most in any hour. Times: a number with s, m, h or d; seconds without.
+Result<RestartWindow> parse_restart_window(std::string_view text, const std::string& where);
+
+/// "oom=fail,sigkill=restart,exit:93=fail". `signal_number` knows names such as SIGKILL, 0 for
+/// none.
+Result<std::vector<FaultRule>> parse_fault_table(
+    std::string_view text, const std::string& where,
+    const std::function<int(const char*)>& signal_number);
+
+}  // namespace ddprun

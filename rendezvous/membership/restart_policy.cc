@@ -1,0 +1,143 @@
+#include "rendezvous/membership/restart_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::string count_text(int count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string span_text(std::chrono::nanoseconds span) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(span).count()) + " s";
+}
+
+std::string spent_text(int max_restarts) {
+  if (max_restarts == 0) {
+    return "no restart is allowed (--max-restarts 0)";
+  }
+  return max_restarts == 1 ? "the only restart is spent"
+                           : "all " + std::to_string(max_restarts) + " restarts are spent";
+}
+
+bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRule& rule) {
+  const bool exited = cause.exit.kind == ExitStatus::Kind::exited;
+  switch (rule.kind) {
+    case FaultClass::oom:
+      return cause.out_of_memory;
+    case FaultClass::exit_code:
+      return exited && cause.exit.value == rule.value;
+    case FaultClass::signal:
+      return !exited && cause.exit.value == rule.value;
+    case FaultClass::start:
+      return story.told && !story.stepped;
+    case FaultClass::any_exit:
+      return exited;
+    case FaultClass::any_signal:
+      return !exited;
+    case FaultClass::node_lost:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+RestartPolicy::RestartPolicy(RestartRules rules, int used)
+    : rules_(std::move(rules)), budget_(rules_.max_restarts, used) {
+  std::stable_sort(rules_.on_fault.begin(), rules_.on_fault.end(),
+                   [](const FaultRule& a, const FaultRule& b) { return a.kind < b.kind; });
+}
+
+const FaultRule* RestartPolicy::rule_for(const FailureRecord& cause,
+                                         const AttemptStory& story) const {
+  const auto found = std::find_if(rules_.on_fault.begin(), rules_.on_fault.end(),
+                                  [&](const FaultRule& rule) { return is_of(cause, story, rule); });
+  return found == rules_.on_fault.end() ? nullptr : &*found;
+}
+
+const FaultRule* RestartPolicy::rule_for_lost_node() const {
+  const auto found =
+      std::find_if(rules_.on_fault.begin(), rules_.on_fault.end(),
+                   [](const FaultRule& rule) { return rule.kind == FaultClass::node_lost; });
+  return found == rules_.on_fault.end() ? nullptr : &*found;
+}
+
+RestartPolicy::Decision RestartPolicy::decide(const Incident& incident, bool by_worker,
+                                              const AttemptStory& story, Instant now) {
+  Decision decision;
+  const FailureRecord* cause =
+      by_worker && !incident.records.empty() && incident.records.front().blame == Blame::cause
+          ? &incident.records.front()
+          : nullptr;
+  if (cause != nullptr && cause->do_not_retry) {
+    decision.end = "the worker asked not to be started again";
+    return decision;
+  }
+  const FaultRule* rule = cause != nullptr     ? rule_for(*cause, story)
+                          : incident.node_lost ? rule_for_lost_node()
+                                               : nullptr;
+  if (rule != nullptr && rule->action == FaultAction::fail) {
+    decision.end = "that ends the job (--on " + rule->text + ")";
+    return decision;
+  }
+  const bool costs = rule != nullptr ? rule->action == FaultAction::restart : by_worker;
+  if (costs && !spend(now, decision)) {
+    return decision;
+  }
+  if (by_worker) {
+    judge_progress(story, decision);
+  }
+  return decision;
+}
+
+bool RestartPolicy::spend(Instant now, Decision& decision) {
+  if (rules_.window) {
+    while (!spent_at_.empty() && now - spent_at_.front() >= rules_.window->span) {
+      spent_at_.pop_front();
+    }
+    if (spent_at_.size() >= static_cast<std::size_t>(rules_.window->restarts)) {
+      decision.end = count_text(rules_.window->restarts, "restart") + " within " +
+                     span_text(rules_.window->span) + " are spent (--restart-window)";
+      return false;
+    }
+  }
+  if (!budget_.spend()) {
+    decision.end = spent_text(budget_.max());
+    return false;
+  }
+  spent_at_.push_back(now);
+  decision.spent = true;
+  return true;
+}
+
+/// Only of attempts whose workers tell: of others nobody knows.
+void RestartPolicy::judge_progress(const AttemptStory& story, Decision& decision) {
+  if (!story.told) {
+    return;
+  }
+  before_first_step_ = story.stepped ? 0 : before_first_step_ + 1;
+  if (before_first_step_ > 1) {
+    const int doublings = std::min(before_first_step_ - 2, 6);
+    decision.pause =
+        std::min<std::chrono::nanoseconds>(kBackoffFirst * (1 << doublings), kBackoffMax);
+  }
+  const bool saved = story.saved && (!best_saved_ || *story.saved > *best_saved_);
+  const bool stepped = story.steps.value_or(0) > best_steps_;
+  if (saved) {
+    best_saved_ = story.saved;
+    best_steps_ = 0;
+  } else {
+    best_steps_ = std::max(best_steps_, story.steps.value_or(0));
+  }
+  without_progress_ = saved || stepped ? 0 : without_progress_ + 1;
+  if (rules_.no_progress_max > 0 && without_progress_ >= rules_.no_progress_max) {
+    decision.end = count_text(without_progress_, "attempt") +
+                   " in a row made no progress: no newer snapshot, and no more steps than before "
+                   "(--no-progress-limit)";
+  }
+}
+
+}  // namespace ddprun
