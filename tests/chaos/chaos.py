@@ -82,6 +82,7 @@ def one_job(setup, programs, schedule, folder):
     fault = None
     try:
         job = job_module.Job(setup, nodes, programs, folder, only_host)
+        job.start_all()
         job.until(lambda: job.attempt() is not None, 4 * setup.slack_s, "the job begins")
         for fault in schedule:
             job.pause(fault.after_s)

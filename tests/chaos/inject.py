@@ -36,10 +36,10 @@ def run(job, fault):
 
     def well():
         now = job.attempt()
-        if kind.ends == "no" or (kind.ends == "maybe" and now == before):
+        if kind.ends == "no":
             return now == before and all(
                 node.saves >= had + 2 for node, had in zip(job.state, saves))
-        return now is not None and now > before
+        return now is not None and now > (before if kind.ends == "yes" else before - 1)
 
     def disturbed():
         return kind.ends == "no" and any(n.begun.attempt != before for n in job.state)
@@ -128,6 +128,7 @@ def node_flap(job, fault, _before, _measured):
         job.pause(fault.dice * 0.5 * job.setup.heartbeat_s)
         job.nodes.heal(node)
         job.pause(0.1)
+    job.pause(1.5 * job.setup.heartbeat_s)  # by then it is known whether the node was lost
 
 
 def coordinator_kill(job, fault, before, measured):
@@ -219,7 +220,7 @@ def silent_connections(job, fault, before, _measured):
 def stranger(job, fault, _before, _measured):
     node = fault.victims[0]
     path = job.path(node, "stranger")
-    command = job.command()[:-1]
+    command = job.command()[:-len(job.program)]
     command[command.index("--rdzv-id") + 1] = "somebody-else"
     with open(path, "wb") as out:
         agent = job.nodes.start(node, command + ["true"], {}, out, out)

@@ -21,11 +21,16 @@ class Broken(Exception):
 
 
 class Job:
-    def __init__(self, setup, nodes, programs, folder, only_host=True):
-        """`programs`: paths of ddprun, chaos_worker and wall_clock."""
+    def __init__(self, setup, nodes, programs, folder, only_host=True, options=(), program=(),
+                 environment=None):
+        """`programs`: paths of ddprun, chaos_worker and wall_clock. `options`, `program` and
+        `environment` (a function of the node) add to, or replace, what is usual. start_all()
+        starts it."""
         self.setup, self.nodes, self.programs = setup, nodes, programs
         self.folder = pathlib.Path(folder)
         self.only_host = only_host
+        self.options, self.program = list(options), list(program) or [programs["chaos_worker"]]
+        self.more_environment = environment or (lambda node: {})
         self.state = [verdict.Node() for _ in range(nodes.count)]
         self.agents = [None] * nodes.count
         self.restart_at = [None] * nodes.count  # when its next agent starts; None: not now
@@ -38,6 +43,9 @@ class Job:
         self.hold.touch()
         for node in range(nodes.count):
             (self.folder / f"node{node}").mkdir(exist_ok=True)
+
+    def start_all(self):
+        for node in range(self.nodes.count):
             self.start(node)
 
     # ---- agents --------------------------------------------------------------------------------
@@ -60,13 +68,14 @@ class Job:
                    "--rdzv-conf", "last_call_timeout=2"]
         if "--hang-timeout" in self.programs["help"]:
             command += ["--hang-timeout", str(setup.hang_s)]
-        return command + [self.programs["chaos_worker"]]
+        return command + self.options + self.program
 
     def environment(self, node):
         return {"CHAOS_RECORDS": str(self.path(node, "records")), "CHAOS_HOLD": str(self.hold),
                 "CHAOS_STEP_MS": str(STEP_MS), "CHAOS_CLOCK": str(self.path(node, "clock")),
                 "LD_PRELOAD": self.programs["wall_clock"], "OMP_NUM_THREADS": "1",
-                "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
+                "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", ""),
+                **self.more_environment(node)}
 
     def start(self, node):
         self.restart_at[node] = None
@@ -156,6 +165,11 @@ class Job:
             for line in fresh.decode().splitlines():
                 state.read(line)
 
+    def began(self):
+        """Every begin of a worker so far, in order of time."""
+        self._read_records()
+        return sorted(begun for state in self.state for begun in state.history)
+
     def _look_for_overlap(self):
         newest = max((s.begun.attempt for s in self.state if s.begun), default=0)
         alive = []
@@ -199,6 +213,12 @@ class Job:
                             f"{'' if s.stepped else 'not '}stepped, {s.saves} saves"
                             if s.begun else "no worker yet")
             for n, s in enumerate(self.state))
+
+    def close(self):
+        """Ends the agents that still run."""
+        for agent in filter(None, self.agents):
+            agent.kill()
+            agent.wait(10)
 
     # ---- the end -------------------------------------------------------------------------------
 

@@ -74,12 +74,14 @@ class Nodes:
         os.mkdir("/run/netns")
 
     def _mount(self, node):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.disk_bytes}", "disk",
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.disk_bytes},nr_inodes=256", "disk",
                         str(self.disk(node))], check=True, timeout=30)
 
     def _connect(self, node):
+        # A link address of its own for ever: the others remember it for many seconds.
         ip(f"netns add node{node}",
-           f"link add name port{node} type veth peer name eth0 netns node{node}",
+           f"link add name port{node} type veth peer name eth0 address 02:77:00:00:00:{node:02x} "
+           f"netns node{node}",
            f"link set port{node} master bridge0 up")
         in_node(node, f"addr add {self.address(node)}/24 dev eth0", "link set eth0 up",
                 "link set lo up")
@@ -142,8 +144,15 @@ class Nodes:
                 while True:
                     filler.write(b"\0")
 
+    def fill_with_files(self, node):
+        """Not a file can be made any more, nor a directory."""
+        with contextlib.suppress(OSError):
+            for number in range(100_000):
+                (self.disk(node) / f"filler{number}").touch()
+
     def free_disk(self, node):
-        (self.disk(node) / "filler").unlink()
+        for filler in self.disk(node).glob("filler*"):
+            filler.unlink()
 
     def replace_disk(self, node):
         """An empty one. Nothing of the node may run."""

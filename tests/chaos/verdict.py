@@ -8,12 +8,14 @@ Begun = collections.namedtuple("Begun", "ns attempt rank world pid master")
 
 @dataclasses.dataclass
 class Node:
-    """What one node's workers said so far; all but `epochs` of its newest attempt."""
+    """What one node's workers said so far; without `history`, `pids` and `epochs` that
+    is of its newest attempt."""
     begun: Begun = None
     stepped: bool = False
     saves: int = 0
     failed_saves: int = 0
     ended: int = None
+    history: list = dataclasses.field(default_factory=list)  # Begun, of all attempts
     pids: dict = dataclasses.field(default_factory=dict)  # pid -> attempt, of all attempts
     epochs: list = dataclasses.field(default_factory=list)  # (epoch, exact, weights)
 
@@ -22,6 +24,7 @@ class Node:
         if what == "begun":
             self.begun = Begun(int(ns), int(attempt), int(rank), int(more[0]), int(more[1]),
                                more[2] if len(more) > 2 else "")
+            self.history.append(self.begun)
             self.pids[self.begun.pid] = self.begun.attempt
             self.stepped, self.saves, self.failed_saves = False, 0, 0
         elif what == "epoch":
