@@ -8,7 +8,7 @@ each sample once, no process is left over, and the job recovered from each fault
                    account of samples does not
   --only KIND,...  only these kinds
   --per-job N      faults per job (default 10)
-  --slack S        seconds that the bounds grant to the machine (default 5)
+  --slack S        seconds that the bounds grant to the machine (default 2)
   --build-dir DIR  what is built there; otherwise builds the release preset first
   --list           the table of faults, and which this ddprun cannot stand yet
   --keep           keep the logs of a run that passes, too

@@ -20,7 +20,7 @@ class Setup:
     heartbeat_s: float = 1.0
     shutdown_s: int = 2
     hang_s: float = 2.0
-    slack_s: float = 5.0
+    slack_s: float = 2.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ import sys
 import time
 
 import faults
+import job as job_module
 from job import Broken
 
 SILENT = 1000
@@ -104,11 +105,15 @@ def node_replace(job, fault, before, measured):
 
 
 def two_nodes(job, fault, before, measured):
-    first, second = fault.victims
+    # Two of four, one of them the coordinator's, leave no majority: another takes its place.
+    host = job.coordinator()
+    spared = [node for node in range(job.nodes.count) if node not in (host, *fault.victims)]
+    first, second = (spared[0] if node == host else node for node in fault.victims)
+    job.may_end = {first, second}
     os.kill(job.agent(first), signal.SIGKILL)
     job.pause(fault.dice * 0.3)
     job.power_off(second)
-    survivors_go_on(job, fault, before, measured, fault.victims)
+    survivors_go_on(job, fault, before, measured, (first, second))
     job.power_on(second)
 
 
@@ -202,7 +207,7 @@ def silent_connections(job, fault, before, _measured):
     with open(path, "wb") as out:
         silent = job.nodes.start(
             node, [sys.executable, "-c", HOLD_CONNECTIONS,
-                   job.nodes.address(job.coordinator()), str(29400), str(SILENT)], {}, out, out)
+                   job.nodes.address(job.door()), str(job_module.PORT), str(SILENT)], {}, out, out)
     try:
         job.until(lambda: b"held" in path.read_bytes() or silent.poll() is not None, 30,
                   "all connections are made")
@@ -222,6 +227,8 @@ def stranger(job, fault, _before, _measured):
     path = job.path(node, "stranger")
     command = job.command()[:-len(job.program)]
     command[command.index("--rdzv-id") + 1] = "somebody-else"
+    command[command.index("--rdzv-endpoint") + 1] = \
+        f"{job.nodes.address(job.door())}:{job_module.PORT}"
     with open(path, "wb") as out:
         agent = job.nodes.start(node, command + ["true"], {}, out, out)
     try:

@@ -53,9 +53,17 @@ class Job:
     def path(self, node, name):
         return self.folder / f"node{node}" / name
 
+    def hosts(self):
+        """The nodes whose addresses are endpoints."""
+        return [0] if self.only_host else list(range(min(3, self.nodes.count)))
+
     def endpoint(self):
-        hosts = [0] if self.only_host else range(min(3, self.nodes.count))
-        return ",".join(f"{self.nodes.address(host)}:{PORT}" for host in hosts)
+        return ",".join(f"{self.nodes.address(host)}:{PORT}" for host in self.hosts())
+
+    def door(self):
+        """The node that a stranger comes to: the coordinator's where it has an endpoint."""
+        host = self.coordinator()
+        return host if host in self.hosts() else self.hosts()[0]
 
     def command(self):
         setup = self.setup

@@ -171,6 +171,8 @@ class Nodes:
 
         def move_in():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, most), most))  # as a login has it
             if LIBC.setns(namespace, CLONE_NEWNET) or LIBC.unshare(CLONE_NEWUTS):
                 raise OSError(ctypes.get_errno(), "cannot enter the node")
             socket.sethostname(f"node{node}")
