@@ -1,16 +1,55 @@
 #!/usr/bin/env python3
 """What users of other launchers report of lost, cut-off and returning nodes, produced for real and
-named by their numbers: I-9, I-10, I-11, I-25, I-26."""
+named by their numbers: I-6, I-7, I-9, I-10, I-11, I-25, I-26, I-27."""
 import os
 import pathlib
 import signal
 import sys
 import time
+import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import faults  # noqa: E402
 import scenario  # noqa: E402
+
+
+class Coordinator(scenario.Scenario):
+    def setUp(self):
+        if "--witness" not in scenario.ASKED["programs"]["help"]:
+            raise unittest.SkipTest("this ddprun has no --witness, so no failover")
+
+    def test_i_6_the_death_of_the_node_that_hosts_the_meeting_point_ends_nobody_else(self):
+        with self.job(elastic=True) as job:
+            before = self.begin(job)
+            host = job.coordinator()
+            others = [node for node in range(4) if node != host]
+            job.power_off(host)  # no other agent may end: job.may_end is empty
+            self.recovers(job, before, "coordinator_kill", others)
+            before = job.attempt(others)
+            job.power_on(host)
+            self.recovers(job, before, "coordinator_kill")
+            self.ends_well(job)
+
+    def test_i_7_every_attempt_meets_at_its_own_coordinator_and_the_old_one_comes_back_as_a_node(
+            self):
+        with self.job(elastic=True) as job:
+            before = self.begin(job)
+            first = job.coordinator()
+            others = [node for node in range(4) if node != first]
+            job.nodes.cut(first)
+            job.may_end = {first}
+            self.recovers(job, before, "coordinator_cut", others)
+            second = job.coordinator()
+            self.assertNotEqual(second, first)
+            job.nodes.heal(first)
+            self.recovers(job, job.attempt(others), "coordinator_cut")
+            self.assertEqual(job.coordinator(), second)
+            masters = {}
+            for begun in job.began():
+                masters.setdefault(begun.attempt, set()).add(begun.master)
+            self.assertEqual({len(m) for m in masters.values()}, {1}, masters)
+            self.ends_well(job)
 
 
 class Complaints(scenario.Scenario):
@@ -116,6 +155,31 @@ class Complaints(scenario.Scenario):
             job.power_on(3)
             self.recovers(job, job.attempt([0, 1, 2]))
             self.ends_well(job)
+
+    def test_i_27_a_surplus_node_is_told_that_it_is_a_spare_and_takes_the_place_of_a_lost_one(self):
+        with self.job(nodes=5, options=["--nnodes", "4"]) as job:
+            for node in range(4):
+                job.start(node)
+            job.until(lambda: job.attempt([0, 1, 2, 3]) is not None, 4 * job.setup.slack_s,
+                      "the job begins")
+            before = job.attempt([0, 1, 2, 3])
+            job.start(4)
+            job.until(lambda: "this node is a spare" in job.said(4), job.setup.slack_s,
+                      "the fifth node is told")
+            self.assertEqual(job.attempt([0, 1, 2, 3]), before)
+            job.power_off(2)
+            self.recovers(job, before, "node_kill", [0, 1, 3, 4])
+            before = job.attempt([0, 1, 3, 4])
+            job.power_on(2)
+            told = job.said(2).count("this node is a spare")
+            job.until(lambda: job.said(2).count("this node is a spare") > told,
+                      faults.bound_s(faults.BY_NAME["node_kill"], job.setup),
+                      "the node that came back is told")
+            # A spare that dies is nobody's loss.
+            job.may_end = {2}
+            os.kill(job.agent(2), signal.SIGKILL)
+            job.pause(0.3)
+            self.assertEqual(job.attempt([0, 1, 3, 4]), before)
 
 
 if __name__ == "__main__":
