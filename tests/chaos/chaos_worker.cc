@@ -175,7 +175,9 @@ class Training {
     const auto result = snapshot_.save(std::move(state), tensors_);
     record(result == ddp::SaveResult::failed ? "unsaved" : "saved",
            std::to_string(epoch_) + " " + std::to_string(samples_done));
-    context_->progress().saved(static_cast<std::uint64_t>(epoch_ > 0 ? epoch_ - 1 : 0));
+    if (result == ddp::SaveResult::saved && epoch_ > 0) {
+      context_->progress().saved(static_cast<std::uint64_t>(epoch_ - 1));
+    }
   }
 
   /// The bits of the weights, in hexadecimal.

@@ -19,7 +19,7 @@ class Setup:
     nodes_min: int = 2
     heartbeat_s: float = 1.0
     shutdown_s: int = 2
-    hang_s: float = 2.0
+    hang_s: int = 2
     slack_s: float = 2.0
 
 
