@@ -70,6 +70,8 @@ KINDS = (
          "yes", REJOIN, loses="victims", lasts=(1.5, 2.5)),
     Kind("node_flap", "the node's link goes down and up five times", "it stays up", "maybe",
          REJOIN),
+    Kind("storm", "eight faults to workers, agents, nodes and links in quick succession",
+         "all is made good at once", "maybe", REJOIN, loses="victims", victims=3),
     Kind("coordinator_kill", "power off of the node that hosts the coordinator",
          "another takes over; the node comes back", "yes", BACK, loses="coordinator",
          lasts=(1.5, 2.5), needs="--witness"),

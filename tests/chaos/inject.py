@@ -1,7 +1,9 @@
 """How each fault of faults.py is done to a job, and made good. One function per kind; each ends when
-the fault is made good, and leaves the waiting for the recovery to run()."""
+the fault is made good, and leaves the waiting for the recovery to run(). One that goes on for longer
+returns when it was made good."""
 import contextlib
 import os
+import random
 import signal
 import sys
 import time
@@ -31,26 +33,27 @@ def run(job, fault):
     if kind.loses == "coordinator":
         job.may_end = {job.coordinator()}
     job.tolerate_overlap = kind.name == "agent_stop"  # a stopped agent cannot stop its workers
+    job.dead = before if kind.ends == "yes" else -1
     measured = {}
-    DO[kind.name](job, fault, before, measured)
+    healed = DO[kind.name](job, fault, before, measured) or time.monotonic()
     saves = [node.saves for node in job.state]
 
     def well():
         now = job.attempt()
-        if kind.ends == "no":
-            return now == before and all(
+        if now == before and kind.ends != "yes":  # it goes on, which old records do not tell
+            return now > job.dead and all(
                 node.saves >= had + 2 for node, had in zip(job.state, saves))
-        return now is not None and now > (before if kind.ends == "yes" else before - 1)
+        return now is not None and now > max(before, job.dead) and kind.ends != "no"
 
     def disturbed():
         return kind.ends == "no" and any(n.begun.attempt != before for n in job.state)
 
     bound = faults.bound_s(kind, setup)
-    took = job.until(lambda: well() or disturbed(), bound,
-                     f"all nodes train after {fault.text()} is made good")
+    job.until(lambda: well() or disturbed(), bound,
+              f"all nodes train after {fault.text()} is made good")
     if disturbed():
         raise Broken(f"attempt {before} ended, though it had no reason to; {job.where()}")
-    measured["recovered"] = (took, bound)
+    measured["recovered"] = (time.monotonic() - healed, bound)
     job.may_end, job.tolerate_overlap = set(), False
     return measured
 
@@ -112,9 +115,55 @@ def two_nodes(job, fault, before, measured):
     job.may_end = {first, second}
     os.kill(job.agent(first), signal.SIGKILL)
     job.pause(fault.dice * 0.3)
+    job.doom(second)
     job.power_off(second)
     survivors_go_on(job, fault, before, measured, (first, second))
     job.power_on(second)
+
+
+def storm(job, fault, _before, _measured):
+    """None of them waits for the recovery from the one before. Spares the coordinator's node: with
+    several others gone at a time nobody could take its place."""
+    dice = random.Random(fault.dice)
+    host = job.coordinator()
+    others = [node for node in range(job.nodes.count) if node != host]
+    job.may_end = set(others)
+    off, cut = set(), set()
+    for _ in range(8):
+        node = dice.choice(others)
+        if node in off:
+            job.power_on(node)
+            off.discard(node)
+        elif node in cut:
+            job.nodes.heal(node)
+            cut.discard(node)
+        else:
+            hurt_somehow(job, node, dice, off, cut)
+        job.pause(dice.choice((0.0, 0.05, 0.2, 0.6)) * job.setup.heartbeat_s)
+    for node in off:
+        job.power_on(node)
+    for node in cut:
+        job.nodes.heal(node)
+    healed = time.monotonic()
+    job.pause(1.5 * job.setup.heartbeat_s)  # by then it is known who was lost
+    return healed
+
+
+def hurt_somehow(job, node, dice, off, cut):
+    what = dice.choice(("worker", "agent", "power", "link"))
+    with contextlib.suppress(ProcessLookupError, Broken):  # it may be gone already
+        if what != "link":
+            job.doom(node)
+        if what == "worker":
+            os.kill(job.worker(node), signal.SIGKILL)
+        elif what == "agent":
+            os.kill(job.agent(node), signal.SIGKILL)
+        elif what == "power":
+            job.power_off(node)
+            off.add(node)
+        else:
+            job.nodes.cut(node)
+            cut.add(node)
 
 
 def lose_link(cut, heal):
@@ -133,7 +182,9 @@ def node_flap(job, fault, _before, _measured):
         job.pause(fault.dice * 0.5 * job.setup.heartbeat_s)
         job.nodes.heal(node)
         job.pause(0.1)
+    healed = time.monotonic()
     job.pause(1.5 * job.setup.heartbeat_s)  # by then it is known whether the node was lost
+    return healed
 
 
 def coordinator_kill(job, fault, before, measured):
@@ -253,6 +304,7 @@ DO = {
     "node_kill": node_kill,
     "node_replace": node_replace,
     "two_nodes": two_nodes,
+    "storm": storm,
     "node_cut": lose_link("cut", "heal"),
     "node_mute": lose_link("mute", "unmute"),
     "node_deaf": lose_link("deafen", "undeafen"),

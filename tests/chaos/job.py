@@ -38,6 +38,7 @@ class Job:
         self.codes = []  # (node, exit code) of agents, in the order in which they ended
         self.over = False
         self.tolerate_overlap = False
+        self.dead = -1  # no attempt up to this one can go on, whatever its records say
         self._read = [0] * nodes.count
         self.hold = self.folder / "hold"
         self.hold.touch()
@@ -104,6 +105,10 @@ class Job:
 
     def worker(self, node):
         return self.state[node].begun.pid
+
+    def doom(self, node):
+        """What is about to be done to the node ends the attempt that it is in."""
+        self.dead = max(self.dead, self.state[node].begun.attempt)
 
     def power_off(self, node):
         self.nodes.power_off(node)
