@@ -235,7 +235,13 @@ class Agent {
     if (!started) {
       attempt_.reset();
       (void)kill_descendants({}, kDescendantsBound);
-      follower_.client()->give_up(started.error());
+      if (world.attempt > AttemptNumber{0} && follower_.coordinator() == nullptr) {
+        // What failed lies with this node (its disk is full, say), for the job has run: it leaves,
+        // and the others go on or wait for another (I-27).
+        end(started.error());
+      } else {
+        follower_.client()->give_up(started.error());
+      }
       return;
     }
     if (warm_) {

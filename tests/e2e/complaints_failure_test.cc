@@ -110,3 +110,22 @@ TEST_CASE("I-14: after a crash no data worker holds on to what the job had open"
   CHECK(holders() == 0);
   CHECK(job.processes().empty());
 }
+
+TEST_CASE("I-15: what a dead worker's grandchild held is free before the next attempt begins") {
+  const TempDir dir;
+  const std::string lock = dir.file("lock");  // stands for a device's memory
+  // In a session of its own and deaf, it holds the lock, and so does its child; five times over.
+  const std::string script =
+      "flock -n $HELD_FILE true || { echo still held; exit 4; }; "
+      "setsid sh -c 'trap \"\" TERM HUP INT; exec 9>$HELD_FILE; flock 9; : >$HELD_FILE.taken; "
+      "sleep 1000; sleep 1' & "
+      "until [ -e $HELD_FILE.taken ]; do sleep 0.01; done; rm $HELD_FILE.taken; "
+      "if [ $TORCHELASTIC_RESTART_COUNT = 5 ]; then echo free each time; exit 0; fi; exit 3";
+  ChildProcess node(ChildRequest{.argv = {"ddprun", "--standalone", "--max-restarts", "5",
+                                          "--shutdown-timeout", "1", "sh", "-c", script},
+                                 .environment = {{"HELD_FILE", lock}}});
+  CHECK(node.exit_code(20s) == 0);
+  INFO(node.report());
+  CHECK(node.out().find("free each time") != std::string::npos);
+  CHECK(node.out().find("still held") == std::string::npos);
+}
