@@ -68,6 +68,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     std::string address;          ///< of the peer, numeric
     std::string reached_address;  ///< the local address by which it came
     ElectorId elector{};
+    bool leaves = false;     ///< it said so: when it closes, it is not dead
     Instant fresh = kNever;  ///< it is known to have followed at this time
   };
 
@@ -165,10 +166,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       feed(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
     }
     if (strangers.size() < kRememberedMax && strangers.insert(peer.address).second) {
-      log->warn(
-          "closed a connection from {} that does not speak ddprun's protocol ({}); more from "
-          "there are not reported",
-          peer.address, bytes.empty() ? "it said nothing" : "other first bytes");
+      log->warn("closed a connection from {} that does not speak ddprun's protocol ({})",
+                peer.address, bytes.empty() ? "it said nothing" : "other first bytes");
     }
   }
 
@@ -184,19 +183,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     send(id, preamble());
-    const std::string why = "it speaks version " + std::to_string(check.version) +
-                            " of the control protocol, but the coordinator speaks version " +
-                            std::to_string(kProtocolVersion);
+    const std::string why = versions_clause("it", check.version, "the coordinator");
     const std::string address = peers.at(id).address;
     dismiss(id, message::Rejected{why, "install the same ddprun on all nodes"});
     feed(StrangerTurnedAway{address, why});
   }
 
   void on_ended(NodeId id, const ConnectionEnd& end) {
-    const bool was_member = peers.at(id).stage == Peer::Stage::member;
+    const Peer peer = peers.at(id);
     erase(id);
-    if (was_member) {
-      feed(NodeLost{id, end.why, end.silent_for});
+    if (peer.stage == Peer::Stage::member) {
+      feed(NodeLost{id, end.why, end.silent_for, end.by_peer && !peer.leaves});
     }
   }
 
@@ -204,17 +201,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void on_message(NodeId id, message::Message said) {
     Peer& peer = peers.at(id);
-    if (const auto* ask = std::get_if<message::AskVote>(&said);
-        ask != nullptr && peer.stage == Peer::Stage::ungreeted) {
-      Vote reigns;  // and gives its word to nobody
-      reigns.verdict = VoteVerdict::follows;
-      send(id, preamble());
-      dismiss(id, message::VoteAnswer{reigns});
-      return;
-    }
-    if (const auto* follow = std::get_if<message::Follow>(&said);
-        follow != nullptr && peer.stage == Peer::Stage::ungreeted) {
-      on_follow(id, *follow);
+    if (peer.stage == Peer::Stage::ungreeted && answer_peer(id, said)) {
       return;
     }
     const bool hello = std::holds_alternative<message::Hello>(said);
@@ -233,6 +220,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       }
       send(id, preamble());
       feed(NodeJoined{id, std::move(node), peer.address});
+      return;
+    }
+    if (std::holds_alternative<message::Leaving>(said)) {
+      peer.leaves = true;
       return;
     }
     if (const auto* ready = std::get_if<message::RosterReady>(&said)) {
@@ -444,6 +435,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         followers.push_back({peer.elector, peer.local ? at : peer.fresh, peer.local});
       }
     }
+    for (const ElectorId dead : membership.reign().dead()) {
+      followers.push_back({dead, at, false});  // it will never follow another
+    }
     return quorum_contact(membership.reign().in_use().roster, followers);
   }
 
@@ -471,13 +465,23 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void on_follow(NodeId id, const message::Follow& follow) {
-    const bool later = follow.term > membership.reign().term() && follow.job_id == options.job_id;
-    send(id, preamble());
-    dismiss(id, message::Moved{membership.reign().term(), {}, 0});
-    if (later && hooks.deposed) {
-      depose("a coordinator of a later term took over", follow);
+  /// What other agents ask and say, on connections of their own. False: it is nothing such.
+  bool answer_peer(NodeId id, const message::Message& said) {
+    const auto* follow = std::get_if<message::Follow>(&said);
+    if (follow == nullptr && !std::holds_alternative<message::AskVote>(said)) {
+      return false;
     }
+    const Term term = membership.reign().term();
+    Vote reigns;  // and gives its word to nobody
+    reigns.verdict = VoteVerdict::follows;
+    send(id, preamble());
+    dismiss(id, follow != nullptr ? message::Message(message::Moved{term, {}, 0})
+                                  : message::VoteAnswer{reigns});
+    if (follow != nullptr && follow->term > term && follow->job_id == options.job_id &&
+        hooks.deposed) {
+      depose("a coordinator of a later term took over", *follow);
+    }
+    return true;
   }
 
   // --- The end ------------------------------------------------------------------------------

@@ -121,10 +121,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     const auto alive = shared_from_this();
     if (check.verdict == PreambleVerdict::other_version) {
       end();
-      orders.rejected(Error{"it speaks version " + std::to_string(check.version) +
-                                " of the control protocol, but this agent speaks version " +
-                                std::to_string(kProtocolVersion),
-                            where, "install the same ddprun on all nodes"});
+      orders.rejected(Error{versions_clause("it", check.version, "this agent"), where,
+                            "install the same ddprun on all nodes"});
       return;
     }
     lose(bytes.empty() ? "it does not answer" : "it does not speak ddprun's control protocol");
@@ -133,6 +131,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   void lose(const std::string& why, bool closed = false) {
     const auto alive = shared_from_this();
     if (!over) {
+      leave();
       over = true;
       connection
           ->hold();  // workers run: the coordinator must not start others before they are gone
@@ -140,6 +139,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
                    connection->stamp_came_at(), closed});
     }
   }
+
+  /// Whoever closes without this word is dead, and votes for nobody.
+  void leave() { say(message::Leaving{}); }
 
   void end() {
     over = true;
@@ -184,6 +186,10 @@ CoordinatorClient::~CoordinatorClient() {
 
 std::string CoordinatorClient::local_address() const {
   return impl_->local_address;
+}
+
+void CoordinatorClient::leave() {
+  impl_->leave();
 }
 
 void CoordinatorClient::workers_started(AttemptNumber attempt) {

@@ -81,6 +81,8 @@ class CoordinatorClient {
   /// for the node that hosts the coordinator.
   [[nodiscard]] std::string local_address() const;
 
+  /// This agent is about to follow another coordinator.
+  void leave();
   /// All local workers of the attempt have been spawned.
   void workers_started(AttemptNumber attempt);
   /// The first worker of this node that failed by itself, at once; the rest come with

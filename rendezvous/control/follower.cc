@@ -373,6 +373,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return;
     }
     if (state == State::following) {
+      client->leave();
       called = call;
       state = State::losing;
       contact = now();

@@ -42,6 +42,12 @@ PreambleCheck check_preamble(std::string_view bytes) {
           version};
 }
 
+std::string versions_clause(std::string_view they, std::uint16_t theirs, std::string_view we) {
+  return std::string(they) + " speaks version " + std::to_string(theirs) +
+         " of the control protocol, but " + std::string(we) + " speaks version " +
+         std::to_string(kProtocolVersion);
+}
+
 std::string frame(std::uint8_t type, std::string_view payload) {
   const std::size_t length = payload.size() + 1;
   DDP_CHECK(length <= 0xffffffff, "a length fits into four bytes");

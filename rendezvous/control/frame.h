@@ -34,6 +34,8 @@ struct PreambleCheck {
 };
 /// Judges the first bytes of a connection; a stranger shows at its first wrong byte.
 PreambleCheck check_preamble(std::string_view bytes);
+/// "it speaks version 2 of the control protocol, but the coordinator speaks version 3".
+std::string versions_clause(std::string_view they, std::uint16_t theirs, std::string_view we);
 
 /// A whole frame.
 std::string frame(std::uint8_t type, std::string_view payload);

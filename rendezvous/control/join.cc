@@ -285,10 +285,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   void on_preamble() {
     const PreambleCheck check = check_preamble(answer);
     if (check.verdict == PreambleVerdict::other_version) {
-      fail(Error{"the coordinator speaks version " + std::to_string(check.version) +
-                     " of the control protocol, but this agent speaks version " +
-                     std::to_string(kProtocolVersion),
-                 where(), "install the same ddprun on all nodes"});
+      fail(Error{versions_clause("the coordinator", check.version, "this agent"), where(),
+                 "install the same ddprun on all nodes"});
     } else if (check.verdict != PreambleVerdict::good) {
       again(speaks_otherwise());
     } else {

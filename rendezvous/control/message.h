@@ -115,6 +115,8 @@ struct Farewell {
 
 // From the agent.
 
+/// It takes this coordinator for lost and is about to close: it lives, and may vote for another.
+struct Leaving {};
 struct HeirKnows {
   RosterNumber roster{};
 };
@@ -163,6 +165,6 @@ struct Beat {
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
                  Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
-                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved>;
+                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving>;
 
 }  // namespace ddprun::message

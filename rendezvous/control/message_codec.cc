@@ -358,6 +358,9 @@ void fields(Tag<Farewell>, A& a, V& v) {
 }
 
 template <class A, class V>
+void fields(Tag<Leaving>, A&, V&) {}
+
+template <class A, class V>
 void fields(Tag<HeirKnows>, A& a, V& v) {
   id(a, v.roster);
 }

@@ -42,6 +42,8 @@ struct NodeLost {
   /// How long nothing had been heard from it. Larger than zero only for a silence, where it dates
   /// the loss before the moment at which it was noticed.
   std::chrono::nanoseconds silent_for{};
+  /// Its agent's process is certainly no more.
+  bool died = false;
 };
 
 /// All workers of the node have been spawned.

@@ -132,7 +132,7 @@ void Membership::on(const NodeLost& event) {
   }
   const Node node = std::move(found->second);
   nodes_.erase(found);
-  reign_.left(event.node);
+  reign_.left(event.node, event.died);
   reign_.drop_plan();
   witnesses_ -= node.witness ? 1 : 0;
   if (node.node_rank) {

@@ -24,6 +24,7 @@ Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
 
 void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past) {
   here_[node] = elector;
+  dead_.erase(elector);
   if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
     return;
   }
@@ -41,7 +42,11 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
   next_ = std::max(next_, AttemptNumber{number(past->attempt) + skipped});
 }
 
-void Reign::left(NodeId node) {
+void Reign::left(NodeId node, bool died) {
+  const auto found = here_.find(node);
+  if (found != here_.end() && died && holds(in_use_.roster, found->second)) {
+    dead_.insert(found->second);
+  }
   here_.erase(node);
   std::erase(standbys_, node);
   of_past_.erase(node);
@@ -49,10 +54,14 @@ void Reign::left(NodeId node) {
   prepared_.erase(node);
 }
 
+/// With those that are known to be dead.
 std::size_t Reign::here_of(const Roster& roster, const std::set<NodeId>* only) const {
-  return static_cast<std::size_t>(std::count_if(here_.begin(), here_.end(), [&](const auto& one) {
+  const auto here = std::count_if(here_.begin(), here_.end(), [&](const auto& one) {
     return holds(roster, one.second) && (only == nullptr || only->contains(one.first));
-  }));
+  });
+  const auto dead =
+      std::count_if(dead_.begin(), dead_.end(), [&](ElectorId one) { return holds(roster, one); });
+  return static_cast<std::size_t>(here + dead);
 }
 
 bool Reign::keeps(const Roster& roster, const std::set<NodeId>* only) const {
@@ -65,7 +74,7 @@ bool Reign::quorum_follows() const {
 }
 
 bool Reign::needs_nobody() const {
-  return !enabled() || keeps_quorum(1, in_use_.roster.electors.size(), true);
+  return !enabled() || keeps_quorum(1 + dead_.size(), in_use_.roster.electors.size(), true);
 }
 
 /// Of a job that others ran before, and of which this coordinator knows by them alone: a
@@ -170,6 +179,7 @@ void Reign::handed_out(AttemptNumber attempt) {
   next_ = AttemptNumber{number(attempt) + 1};
   past_.reset();
   of_past_.clear();
+  std::erase_if(dead_, [this](ElectorId one) { return !holds(in_use_.roster, one); });
 }
 
 }  // namespace ddprun

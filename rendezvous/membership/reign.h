@@ -40,7 +40,8 @@ class Reign {
   /// `past`: what a node that lost its coordinator remembers. A new coordinator that knows nothing
   /// goes on from there, once a quorum of that roster is here; one that knows the job ignores it.
   void joined(NodeId node, ElectorId elector, const std::optional<Past>& past);
-  void left(NodeId node);
+  /// `died`: its agent is no more, so it votes for nobody: that is as good as following.
+  void left(NodeId node, bool died = false);
 
   /// Whether enough of the roster in use are here; true before the first.
   [[nodiscard]] bool quorum_follows() const;
@@ -72,6 +73,7 @@ class Reign {
   [[nodiscard]] AttemptNumber next_attempt() const { return next_; }
   /// Those of the newest plan that are here.
   [[nodiscard]] const std::vector<NodeId>& standbys() const { return standbys_; }
+  [[nodiscard]] const std::set<ElectorId>& dead() const { return dead_; }
   [[nodiscard]] Term term() const { return in_use_.term; }
   [[nodiscard]] const Succession& in_use() const { return in_use_; }
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
@@ -87,6 +89,7 @@ class Reign {
   RosterNumber newest_roster_{};
   AttemptNumber next_{};
   std::map<NodeId, ElectorId> here_;
+  std::set<ElectorId> dead_;  ///< of the roster in use
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
   std::vector<NodeId> standbys_;

@@ -123,7 +123,8 @@ std::vector<Message> one_of_each() {
           VoteAnswer{
               {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
           Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
-          Moved{Term{4}, {"10.0.0.2"}, 4712}};
+          Moved{Term{4}, {"10.0.0.2"}, 4712},
+          Leaving{}};
 }
 
 struct Parts {

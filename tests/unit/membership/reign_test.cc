@@ -107,6 +107,24 @@ TEST_CASE("A minority of the last world is no quorum; its coordinator's half is"
   CHECK(reign.quorum_follows());
 }
 
+TEST_CASE("Who is known to be dead votes for nobody else, and is counted as here") {
+  Reign reign = new_job(4);
+  hand_out(reign, 4, 0);
+  reign.left(n(2), true);
+  reign.left(n(3));
+  reign.left(n(4));
+  CHECK(reign.quorum_follows());
+  CHECK(reign.dead().size() == 1);
+  reign.joined(n(5), e(5), std::nullopt);
+  const auto plan = reign.plan({n(1), n(5)}, {});
+  REQUIRE(plan);
+  const RosterNumber roster = plan->succession.roster.number;
+  CHECK(reign.standby_knows(n(5), roster) == Reign::Step::prepare);
+  CHECK(reign.prepared(n(1), roster) == Reign::Step::hand_out);
+  reign.handed_out(AttemptNumber{1});
+  CHECK(reign.dead().empty());
+}
+
 TEST_CASE("A witness votes, and is a standby after the others") {
   Reign reign = new_job(3);
   const auto plan = reign.plan({n(1), n(2)}, {n(3)});
