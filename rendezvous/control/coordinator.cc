@@ -472,11 +472,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return false;
     }
     const Term term = membership.reign().term();
-    Vote reigns;  // and gives its word to nobody
-    reigns.verdict = VoteVerdict::follows;
     send(id, preamble());
-    dismiss(id, follow != nullptr ? message::Message(message::Moved{term, {}, 0})
-                                  : message::VoteAnswer{reigns});
+    dismiss(id,
+            message::Moved{term, {}, 0});  // to a vote, too: who reigns gives its word to nobody
     if (follow != nullptr && follow->term > term && follow->job_id == options.job_id &&
         hooks.deposed) {
       depose("a coordinator of a later term took over", *follow);
@@ -485,7 +483,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   // --- The end ------------------------------------------------------------------------------
-
   [[nodiscard]] bool is_drained() const { return over && (peers.empty() || drain_grace_over); }
 
   void check_drained() {

@@ -182,6 +182,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   [[nodiscard]] bool joining_now() const { return joining != nullptr; }
 
   void renew() {
+    node.former.push_back({node.elector, elector.promised_to()});
+    if (node.former.size() > kFormerMax) {
+      node.former.erase(node.former.begin());
+    }
     node.elector = new_elector();
     node.past.reset();
     elector = Elector();
@@ -350,7 +354,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return moved;
     }
     if (const auto* ask = std::get_if<message::AskVote>(&question)) {
-      if (ask->job_id != node.job_id) {
+      if (ask->job_id != node.job_id || ask->elector != node.elector) {
         return std::nullopt;
       }
       return message::VoteAnswer{elector.answer(now(), ask->request)};
@@ -432,7 +436,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         continue;
       }
       asked[one] =
-          call_peer(io, place->addresses, place->port, message::AskVote{node.job_id, request},
+          call_peer(io, place->addresses, place->port, message::AskVote{node.job_id, one, request},
                     options.heartbeat_timeout / 4,
                     [weak = weak_from_this(), one](const std::optional<message::Message>& said) {
                       if (const auto self = weak.lock()) {

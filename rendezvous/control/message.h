@@ -130,6 +130,7 @@ struct RosterReady {
 /// A standby asks for a vote; VoteAnswer comes back.
 struct AskVote {
   std::string job_id;
+  ElectorId elector{};  ///< who is asked; another life of its agent does not answer for it
   VoteRequest request;
 };
 struct VoteAnswer {

@@ -101,6 +101,10 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   id(a, v.elector);
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
+  a.list(v.former, kFormerMax, [](auto& ar, auto& one) {
+    id(ar, one.elector);
+    id(ar, one.promised_to);
+  });
   a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
 }
 
@@ -374,6 +378,7 @@ void fields(Tag<RosterReady>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<AskVote>, A& a, V& v) {
   a.text(v.job_id, kJobIdBytesMax);
+  id(a, v.elector);
   id(a, v.request.term);
   id(a, v.request.candidate);
   id(a, v.request.roster);

@@ -51,6 +51,8 @@ class Elector {
   Vote answer(Instant now, const VoteRequest& request);
 
   [[nodiscard]] Term term() const { return term_; }
+  /// Whom its newest vote is for; 0: nobody.
+  [[nodiscard]] ElectorId promised_to() const { return promised_to_.value_or(ElectorId{}); }
 
  private:
   Term term_{};  ///< the newest that it followed or gave its word for

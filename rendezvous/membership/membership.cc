@@ -378,7 +378,8 @@ Membership::Node& Membership::admit(NodeJoined event) {
     node.last_group_rank = event.description.past->group_rank;
   }
   witnesses_ += node.witness ? 1 : 0;
-  reign_.joined(event.node, event.description.elector, event.description.past);
+  reign_.joined(event.node, event.description.elector, event.description.past,
+                event.description.former);
   reign_.drop_plan();
   if (node.node_rank) {
     node_ranks_[*node.node_rank] = event.node;

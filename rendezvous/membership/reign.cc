@@ -22,9 +22,13 @@ Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
   in_use_.coordinator = self;
 }
 
-void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past) {
+void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
+                   const std::vector<FormerElector>& former) {
   here_[node] = elector;
   dead_.erase(elector);
+  for (const FormerElector& one : former) {
+    given_up_[one.elector] = one.promised_to;
+  }
   if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
     return;
   }
@@ -54,14 +58,26 @@ void Reign::left(NodeId node, bool died) {
   prepared_.erase(node);
 }
 
-/// With those that are known to be dead.
+/// It will not vote for another coordinator, nor can a vote that it gave be of use to one.
+bool Reign::is_ours(ElectorId elector) const {
+  if (dead_.contains(elector)) {
+    return true;
+  }
+  const auto found = given_up_.find(elector);
+  return found != given_up_.end() && (number(found->second) == 0 || dead_.contains(found->second) ||
+                                      given_up_.contains(found->second) || found->second == self_);
+}
+
 std::size_t Reign::here_of(const Roster& roster, const std::set<NodeId>* only) const {
-  const auto here = std::count_if(here_.begin(), here_.end(), [&](const auto& one) {
-    return holds(roster, one.second) && (only == nullptr || only->contains(one.first));
-  });
-  const auto dead =
-      std::count_if(dead_.begin(), dead_.end(), [&](ElectorId one) { return holds(roster, one); });
-  return static_cast<std::size_t>(here + dead);
+  std::set<ElectorId> here;
+  for (const auto& [node, elector] : here_) {
+    if (only == nullptr || only->contains(node)) {
+      here.insert(elector);
+    }
+  }
+  return static_cast<std::size_t>(
+      std::count_if(roster.electors.begin(), roster.electors.end(),
+                    [&](ElectorId one) { return here.contains(one) || is_ours(one); }));
 }
 
 bool Reign::keeps(const Roster& roster, const std::set<NodeId>* only) const {
@@ -180,6 +196,7 @@ void Reign::handed_out(AttemptNumber attempt) {
   past_.reset();
   of_past_.clear();
   std::erase_if(dead_, [this](ElectorId one) { return !holds(in_use_.roster, one); });
+  std::erase_if(given_up_, [this](const auto& one) { return !holds(in_use_.roster, one.first); });
 }
 
 }  // namespace ddprun

@@ -39,7 +39,10 @@ class Reign {
 
   /// `past`: what a node that lost its coordinator remembers. A new coordinator that knows nothing
   /// goes on from there, once a quorum of that roster is here; one that knows the job ignores it.
-  void joined(NodeId node, ElectorId elector, const std::optional<Past>& past);
+  /// `former`: electors that its agent was before. They vote no more, as the dead; but a vote that
+  /// one gave counts for its candidate until that one is given up, too, or dead.
+  void joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
+              const std::vector<FormerElector>& former = {});
   /// `died`: its agent is no more, so it votes for nobody: that is as good as following.
   void left(NodeId node, bool died = false);
 
@@ -89,7 +92,10 @@ class Reign {
   RosterNumber newest_roster_{};
   AttemptNumber next_{};
   std::map<NodeId, ElectorId> here_;
-  std::set<ElectorId> dead_;  ///< of the roster in use
+  [[nodiscard]] bool is_ours(ElectorId elector) const;
+
+  std::set<ElectorId> dead_;                 ///< of the roster in use
+  std::map<ElectorId, ElectorId> given_up_;  ///< former electors, and whom they promised
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
   std::vector<NodeId> standbys_;

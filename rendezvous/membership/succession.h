@@ -2,6 +2,7 @@
 // gone. Plain values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -49,6 +50,16 @@ struct Succession {
 
   friend bool operator==(const Succession&, const Succession&) = default;
 };
+
+/// An elector that its agent has given up: it votes no more. What it promised stays promised.
+struct FormerElector {
+  ElectorId elector{};
+  ElectorId promised_to{};  ///< 0: nobody
+
+  friend bool operator==(const FormerElector&, const FormerElector&) = default;
+};
+/// Of one agent; older ones are in no roster any more.
+inline constexpr std::size_t kFormerMax = 8;
 
 /// What an agent that lost its coordinator remembers. It tells the next one, which may know
 /// nothing: a new process at the endpoint, while a successor reigns elsewhere.

@@ -77,6 +77,7 @@ std::vector<Message> one_of_each() {
                        ElectorId{77},
                        {"10.0.0.1", "fd00::1"},
                        4711,
+                       {{ElectorId{4}, ElectorId{5}}},
                        Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true}};
   WaitingTable table{WaitingTable::For::last_call,
                      2,
@@ -119,7 +120,7 @@ std::vector<Message> one_of_each() {
           Farewell{"why"},
           HeirKnows{RosterNumber{8}},
           RosterReady{RosterNumber{8}, 4},
-          AskVote{"job", {Term{4}, ElectorId{9}, RosterNumber{8}}},
+          AskVote{"job", ElectorId{3}, {Term{4}, ElectorId{9}, RosterNumber{8}}},
           VoteAnswer{
               {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
           Follow{"job", Term{4}, {"10.0.0.2"}, 4712},

@@ -125,6 +125,20 @@ TEST_CASE("Who is known to be dead votes for nobody else, and is counted as here
   CHECK(reign.dead().empty());
 }
 
+TEST_CASE("Who voted and came back is counted once its candidate came back, too") {
+  Reign reign = new_job(4);
+  hand_out(reign, 4, 0);
+  for (const std::uint64_t id : {2U, 3U, 4U}) {
+    reign.left(n(id));
+  }
+  CHECK_FALSE(reign.quorum_follows());
+  reign.joined(n(5), e(50), std::nullopt, {{e(3), e(2)}});
+  reign.joined(n(6), e(60), std::nullopt, {{e(4), e(2)}});
+  CHECK_FALSE(reign.quorum_follows());  // with their votes the second may still win
+  reign.joined(n(7), e(70), std::nullopt, {{e(2), e(2)}});
+  CHECK(reign.quorum_follows());
+}
+
 TEST_CASE("A witness votes, and is a standby after the others") {
   Reign reign = new_job(3);
   const auto plan = reign.plan({n(1), n(2)}, {n(3)});
