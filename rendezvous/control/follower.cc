@@ -172,14 +172,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     pursue_timer.expires_after(kAgain);
     pursue_timer.async_wait(unless_gone([](Impl& self) {
       self.pursue();
-      if (self.state == State::seeking && !self.joining_now()) {
+      if (self.state == State::seeking && self.joining == nullptr) {
         self.seek();
       }
     }));
     joining.reset();
   }
-
-  [[nodiscard]] bool joining_now() const { return joining != nullptr; }
 
   void renew() {
     node.former.push_back({node.elector, elector.promised_to()});

@@ -16,7 +16,15 @@ tr '\0' '\n' </proc/$$/cmdline >"$name.argv"
   for fd in /proc/$$/fd/*; do
     case ${fd##*/} in 0 | 1 | 2 | 10 | 255) ;; *) echo "fd ${fd##*/}" ;; esac
   done
-} >"$name.state"
+} >"$name.part"
+mv "$name.part" "$name.state"
+# Nobody goes on, and maybe ends the others, before all have written what they were given.
+tries=0
+while [ "$(ls "$DUMP"/*."$TORCHELASTIC_RESTART_COUNT".state | wc -l)" -lt "$WORLD_SIZE" ]; do
+  tries=$((tries + 1))
+  [ $tries -lt 300 ] || break
+  sleep 0.02
+done
 while [ $# -gt 0 ]; do
   case $1 in
     exit) exit "$2" ;;
