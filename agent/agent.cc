@@ -24,6 +24,7 @@
 #include "agent/process_tree.h"
 #include "agent/reserved_port.h"
 #include "agent/signals.h"
+#include "agent/stop_plan.h"
 #include "agent/waiting_board.h"
 #include "agent/warm_pool.h"
 #include "agent/worker_environment.h"
@@ -68,6 +69,18 @@ NodeDescription describe(const JobSpec& spec) {
   return node;
 }
 
+/// Those of the options, and those that have a meaning of their own: SIGUSR1, a warning (Slurm's
+/// --signal), and SIGUSR2, to leave.
+std::vector<int> signals_for(const JobSpec& spec) {
+  std::vector<int> numbers = spec.signals_to_handle;
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
 class Agent {
  public:
   Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<spdlog::logger> log)
@@ -78,14 +91,17 @@ class Agent {
         out_(io_, STDOUT_FILENO),
         err_(io_, STDERR_FILENO),
         board_(io_, err_, STDERR_FILENO, log_),
-        signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
+        signals_(io_, signals_for(spec), [this](int number) { on_signal(number); }),
         guardian_(io_),
         deadline_(io_),
+        patience_(io_),
+        time_up_(io_),
         warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
         follower_(io_, follower_options(), follower_hooks(), log_) {}
 
   Result<JobSummary> run() {
     watch_guardian();
+    watch_deadline();
     if (const auto begun = begin_file_timers(); !begun) {
       return begun.error();
     }
@@ -150,6 +166,7 @@ class Agent {
     led.max_nodes = spec_.max_nodes;
     led.max_restarts = spec_.max_restarts;
     led.restarts = spec_.restarts;
+    led.scale_up = spec_.scale_up;
     led.join_timeout = spec_.join_timeout;
     led.last_call_timeout = spec_.last_call_timeout;
     led.heartbeat_timeout = spec_.heartbeat_timeout;
@@ -161,9 +178,7 @@ class Agent {
     const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
     FollowerHooks hooks;
     hooks.assign = [this](const World& world) { on_assign(world); };
-    hooks.stop = [this](AttemptNumber attempt, const std::string& reason) {
-      on_stop(attempt, reason);
-    };
+    hooks.stop = [this](const message::Stop& order) { on_stop(order); };
     hooks.finish = [this](const JobSummary& summary) { end(summary); };
     hooks.waiting = [this](const WaitingTable& table) { board_.show(table); };
     hooks.lost = [this](const Error& why) { fence(why); };
@@ -218,6 +233,7 @@ class Agent {
                world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
                world.master_port);
     retire_attempt();
+    leaving_ = preempting_ = false;
     memory_.begin();
     if (file_timers_) {
       file_timers_->forget_all();
@@ -250,37 +266,89 @@ class Agent {
     apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
   }
 
-  void on_stop(AttemptNumber attempt, const std::string& reason) {
-    log_->info("attempt {} stops: {}", number(attempt), reason);
-    if (!attempt_ || attempt_->world().attempt != attempt) {
-      follower_.client()->workers_stopped(attempt, {},
-                                          {});  // never started here: nothing of it is left
+  void on_stop(const message::Stop& order) {
+    log_->info("attempt {} stops: {}", number(order.attempt), order.reason);
+    if (!attempt_ || attempt_->world().attempt != order.attempt) {
+      // Never started here: nothing of it is left.
+      follower_.client()->workers_stopped(order.attempt, {}, {});
       return;
     }
-    apply(group_.handle(group::StopOrdered{SIGTERM}));
+    const StopPlan plan =
+        plan_stop(order.how, order.signal,
+                  {attempt_->obeys(), order.signal != 0 && attempt_->catches(order.signal),
+                   attempt_->catches(SIGTERM), spec_.shutdown_timeout, spec_.preempt_grace});
+    preempting_ = preempting_ || order.how == StopHow::preempt;
+    if (plan.order_save && group_.running_workers() > 0) {
+      log_->info("the workers are ordered to save and leave");
+      leaving_ = true;
+      attempt_->order_save();
+      patience_.expires_after(plan.grace);
+      patience_.async_wait([this, grace = plan.grace](boost::system::error_code error) {
+        if (!error) {
+          log_->warn("workers have not left {} s after they were ordered to save: ending them",
+                     std::chrono::duration<double>(grace).count());
+          apply(group_.handle(group::StopOrdered{SIGTERM}));
+        }
+      });
+      return;
+    }
+    grace_ = plan.grace;
+    apply(group_.handle(group::StopOrdered{plan.signal}));
   }
 
   void on_signal(int number) {
     log_->info("got {}", signal_name(number));
+    if (number == SIGUSR2) {
+      if (follower_.client() != nullptr) {
+        follower_.client()->request_stop(number, StopWish::leave);
+      }
+      return;
+    }
     if (std::exchange(stop_asked_, true)) {
       // The second one means now: nobody is waited for, not even the coordinator.
       stop_asked_twice_ = true;
-      JobSummary stopped;
-      stopped.verdict = Verdict::stopped;
-      stopped.stop_signal = number;
       apply(group_.handle(group::KillOrdered{}));
-      end(stopped);
+      end_as_asked(Verdict::stopped, number);
       return;
     }
+    ask_for_end(number);
+  }
+
+  /// `signal` 0: the deadline has come.
+  void ask_for_end(int signal) {
+    const bool preempt = signal == 0 || signal == SIGTERM || signal == SIGUSR1;
+    asked_for_ = preempt ? Verdict::preempted : Verdict::stopped;
+    asked_by_ = signal;
     if (follower_.client() == nullptr) {
-      JobSummary stopped;
-      stopped.verdict = Verdict::stopped;
-      stopped.stop_signal = number;
-      end(stopped);
+      end_as_asked(asked_for_, signal);
       return;
     }
-    follower_.client()->request_stop(number);
-    apply(group_.handle(group::StopOrdered{number}));
+    follower_.client()->request_stop(signal, preempt ? StopWish::preempt : StopWish::end);
+    if (!preempt) {
+      apply(group_.handle(group::StopOrdered{signal}));
+    }
+  }
+
+  void end_as_asked(Verdict verdict, int signal) {
+    JobSummary summary;
+    summary.verdict = verdict;
+    summary.stop_signal = signal;
+    summary.reason = signal == 0 ? "its deadline has come"
+                                 : std::string(signal_name(signal)) + " was sent to this agent";
+    end(summary);
+  }
+
+  void watch_deadline() {
+    if (!spec_.deadline) {
+      return;
+    }
+    time_up_.expires_after(*spec_.deadline);
+    time_up_.async_wait([this](boost::system::error_code error) {
+      if (!error && !outcome_ && !std::exchange(stop_asked_, true)) {
+        log_->info("the deadline has come");
+        ask_for_end(0);
+      }
+    });
   }
 
   void watch_guardian() {
@@ -325,11 +393,12 @@ class Agent {
   }
 
   void obey(const group::ArmDeadline&) {
-    deadline_.expires_after(spec_.shutdown_timeout);
-    deadline_.async_wait([this](boost::system::error_code error) {
+    const auto grace = std::exchange(grace_, spec_.shutdown_timeout);
+    deadline_.expires_after(grace);
+    deadline_.async_wait([this, grace](boost::system::error_code error) {
       if (!error) {
         log_->warn("workers still run {} s after they were asked to stop: killing them",
-                   std::chrono::duration<double>(spec_.shutdown_timeout).count());
+                   std::chrono::duration<double>(grace).count());
         apply(group_.handle(group::DeadlinePassed{}));
       }
     });
@@ -338,6 +407,10 @@ class Agent {
   void obey(const group::DisarmDeadline&) { deadline_.cancel(); }
 
   void obey(const group::ReportFinished&) {
+    if (leaving_) {
+      apply(group_.handle(group::StopOrdered{SIGTERM}));  // as ordered: that is what is reported
+      return;
+    }
     if (CoordinatorClient* client = follower_.client()) {
       client->workers_finished(group_.attempt(), attempt_->progress());
     }
@@ -362,9 +435,29 @@ class Agent {
     }
     CoordinatorClient* client = follower_.client();
     if (client != nullptr && !deserts_) {
-      client->workers_stopped(group_.attempt(), std::move(records), attempt_->progress());
+      client->workers_stopped(group_.attempt(), std::move(records), progress_at_end());
     }
+    patience_.cancel();
     quiet_when_lost();
+  }
+
+  /// What a preempted script ends with is its own affair: 0, or the code that ddprun has for it.
+  TrainingProgress progress_at_end() const {
+    constexpr int kSavedCode = 75;
+    TrainingProgress told = attempt_->progress();
+    const auto& workers = group_.workers();
+    const auto all = [&workers](auto holds) {
+      return std::all_of(workers.begin(), workers.end(), holds);
+    };
+    told.complete = !told.left && all([](const group::Worker& worker) {
+      return worker.exit.success() && !worker.after_stop;
+    });
+    told.left =
+        told.left || (preempting_ && !told.complete && all([](const group::Worker& worker) {
+                        return worker.exit.success() ||
+                               worker.exit == ExitStatus{ExitStatus::Kind::exited, kSavedCode};
+                      }));
+    return told;
   }
 
   FailureRecord record_of(int local_rank) {
@@ -417,6 +510,10 @@ class Agent {
     board_.clear();
     lost_ = true;
     if (outcome_) {
+      return;
+    }
+    if (stop_asked_) {  // this node was to end anyway; it looks for nobody
+      end_as_asked(asked_for_, asked_by_);
       return;
     }
     apply(group_.handle(group::StopOrdered{SIGTERM}));
@@ -482,6 +579,9 @@ class Agent {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;
+  asio::steady_timer patience_;  ///< with workers that were ordered to save
+  asio::steady_timer time_up_;   ///< --deadline
+  std::chrono::milliseconds grace_{spec_.shutdown_timeout};  ///< of the next stop
   std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   MemoryWatch memory_{read_file, in_first_pid_namespace()};
@@ -491,9 +591,13 @@ class Agent {
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
   Follower follower_;
-  bool lost_ = false;     ///< the coordinator is, and workers may still run
-  bool deserts_ = false;  ///< it ends by itself: the others are to take it for lost, as it is
+  bool lost_ = false;        ///< the coordinator is, and workers may still run
+  bool deserts_ = false;     ///< it ends by itself: the others are to take it for lost, as it is
+  bool leaving_ = false;     ///< the workers of this attempt were ordered to save and leave
+  bool preempting_ = false;  ///< or signalled to, since the job ends
   bool stop_asked_ = false;
+  Verdict asked_for_ = Verdict::stopped;  ///< valid when asked
+  int asked_by_ = 0;
   bool stop_asked_twice_ = false;
   bool winding_down_ = false;
   std::optional<Result<JobSummary>> outcome_;

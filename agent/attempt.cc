@@ -1,11 +1,14 @@
 #include "agent/attempt.h"
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 #include <utility>
 
 #include "agent/failure_evidence.h"
+#include "agent/host.h"
 #include "agent/process_tree.h"
+#include "agent/stop_plan.h"
 #include "agent/worker_environment.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/incident.h"
@@ -99,9 +102,33 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   return {};
 }
 
+bool Attempt::obeys() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    const ProgressPage& page = worker->progress->page();
+    return !worker->process->running() || page.obeys.load() != 0;
+  });
+}
+
+bool Attempt::catches(int signal) const {
+  return std::all_of(workers_.begin(), workers_.end(), [signal](const auto& worker) {
+    const std::string path = "/proc/" + std::to_string(worker->process->pid()) + "/status";
+    return !worker->process->running() ||
+           catches_signal(read_file(path).value_or(std::string()), signal);
+  });
+}
+
+void Attempt::order_save() {
+  for (const auto& worker : workers_) {
+    worker->progress->page().save_now = 1;
+  }
+}
+
 void Attempt::signal_all(int number) {
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->running()) {
+      if (number == SIGTERM) {
+        worker->progress->page().being_ended = 1;
+      }
       worker->process->signal(number);
     }
   }
@@ -183,6 +210,7 @@ TrainingProgress Attempt::progress() const {
       continue;
     }
     told.told = true;
+    told.left = told.left || page.left.load() != 0;
     told.steps = std::max(told.steps, std::optional(static_cast<std::int64_t>(page.steps.load())));
     const auto one_less = [](std::uint64_t counter) -> std::optional<std::int64_t> {
       return counter == 0 ? std::nullopt

@@ -38,8 +38,14 @@ class Attempt {
   /// are killed, and the Error says why. `on_exit` is called on the loop.
   Result<void> start(const OnExit& on_exit);
 
-  /// To every worker that still runs.
+  /// To every worker that still runs. SIGTERM is marked as ours on the progress channel first.
   void signal_all(int number);
+  /// Of the workers that still run: all follow orders to save and leave (ddp::Preemption).
+  [[nodiscard]] bool obeys() const;
+  /// All have a handler for the signal.
+  [[nodiscard]] bool catches(int signal) const;
+  /// Orders all to save and leave.
+  void order_save();
 
   /// The record of a worker that has ended: reads its error file and the end of its stderr.
   [[nodiscard]] FailureRecord record(int local_rank, ExitStatus exit, bool after_stop) const;

@@ -12,6 +12,7 @@
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
+#include "rendezvous/membership/scale_up.h"
 
 namespace ddprun {
 
@@ -67,6 +68,7 @@ struct JobSpec {
   int max_nodes = 1;
   int max_restarts = 0;
   RestartRules restarts = {};
+  ScaleUp scale_up = ScaleUp::at_snapshot;
 
   // Rendezvous.
   RendezvousBackend backend = RendezvousBackend::c10d;
@@ -95,6 +97,10 @@ struct JobSpec {
   std::vector<std::string> warm_imports;
   /// From the first signal to SIGKILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
+  /// From the order to save to the first signal, when the job is preempted.
+  std::chrono::milliseconds preempt_grace{600'000};
+  /// From the start of this agent; then it has the job preempted.
+  std::optional<std::chrono::milliseconds> deadline;
   /// Signals that end the job in order; numbers.
   std::vector<int> signals_to_handle;
   /// The names as given, for TORCHELASTIC_SIGNALS_TO_HANDLE.

@@ -233,6 +233,10 @@ std::string verdict_line(const JobSummary& summary) {
              attempts;
     case Verdict::impossible:
       return "job could not run";
+    case Verdict::preempted:
+      return "job preempted after " + attempts;
+    case Verdict::left:
+      return "this node has left the job, which goes on";
   }
   return "?";
 }
@@ -257,6 +261,9 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
   out += "ddprun: " + verdict_line(summary);
   if (!summary.reason.empty()) {
     out += ": " + summary.reason;
+  }
+  if (summary.verdict == Verdict::preempted) {
+    out += "; the same command goes on from its newest snapshot";
   }
   out += "\n";
   if (!summary.incidents.empty()) {
@@ -283,7 +290,7 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
 }
 
 std::string agent_error_json(const JobSummary& summary, WallTime now) {
-  if (summary.verdict == Verdict::succeeded) {
+  if (summary.verdict == Verdict::succeeded || summary.verdict == Verdict::left) {
     return {};
   }
   ErrorRecord record;

@@ -12,6 +12,9 @@ inline constexpr int kExitFailure = 1;
 /// The command line cannot be read: unknown option, missing program, a word for a number.
 inline constexpr int kExitUsage = 2;
 
+/// The job was preempted: the same command goes on from where it is (EX_TEMPFAIL of sysexits.h).
+inline constexpr int kExitResume = 75;
+
 /// The agent itself was killed by a signal: as a shell says it.
 constexpr int exit_code_of_signal(int signal_number) {
   return 128 + signal_number;

@@ -90,6 +90,10 @@ Host this_host(const Environment& environment) {
   host.signal_number = signal_number;
   host.new_job_id = random_job_id;
   host.find_program = find_program;
+  host.unix_time = [] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+  };
   host.executable_dir = executable_dir();
   host.current_dir = current_dir();
   return host;
@@ -140,7 +144,15 @@ int agent_main(const Launch& launch) {
   const std::string text = summary_text(*summary, launch.job.program.display_name);
   std::fwrite(text.data(), 1, text.size(), stderr);
   leave_error_file(launch.job.error_file, agent_error_json(*summary, now));
-  return summary->verdict == Verdict::succeeded ? kExitSuccess : kExitFailure;
+  switch (summary->verdict) {
+    case Verdict::succeeded:
+    case Verdict::left:
+      return kExitSuccess;
+    case Verdict::preempted:
+      return kExitResume;
+    default:
+      return kExitFailure;
+  }
 }
 
 }  // namespace

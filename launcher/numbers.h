@@ -3,6 +3,7 @@
 // bases are not ("010" is ten).
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string_view>
 
@@ -11,6 +12,10 @@ namespace ddprun {
 /// None when the text is not such a number, or does not fit.
 std::optional<int> read_int(std::string_view text);
 std::optional<double> read_float(std::string_view text);
+
+/// A whole number of seconds above 0, or with s, m, h or d behind it: "90", "15m", "1d". At most
+/// ten years.
+std::optional<std::chrono::seconds> read_time(std::string_view text);
 
 /// Without blanks at both ends.
 std::string_view trimmed(std::string_view text);

@@ -46,6 +46,14 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "End the job after N attempts in a row without a newer snapshot or more steps, where "
              "workers tell them (default 3; 0: never)."},
+    {.name = "scale-up",
+     .field = &O::scale_up,
+     .value_name = "WHEN",
+     .group = G::job,
+     .ours = true,
+     .choices = "now|at-snapshot|never",
+     .help = "When a node that joins a running job below MAX comes in: at once; when all have "
+             "saved (which workers that obey orders do at once, others are restarted); or never."},
     {.name = "standalone",
      .field = &O::standalone,
      .group = G::job,
@@ -221,6 +229,20 @@ constexpr OptionRow kRows[] = {
      .help =
          "From a worker's stop signal to its SIGKILL (default: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or "
          "30)."},
+    {.name = "preempt-grace",
+     .field = &O::preempt_grace,
+     .value_name = "TIME",
+     .group = G::ending,
+     .ours = true,
+     .help = "How long workers may take to save when the job is preempted: by SIGTERM or SIGUSR1 "
+             "to any agent, or by --deadline (default 10m)."},
+    {.name = "deadline",
+     .field = &O::deadline,
+     .value_name = "TIME|@UNIX",
+     .group = G::ending,
+     .ours = true,
+     .help = "Preempt the job so long after this start, as in 230m, or at this Unix time: "
+             "all workers save, and ddprun ends with 75."},
 
     {.name = "help",
      .letter = 'h',

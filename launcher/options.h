@@ -29,6 +29,7 @@ struct Options {
   std::string restart_window;
   std::string on;
   int no_progress_limit = 3;
+  std::string scale_up = "at-snapshot";
   bool standalone = false;
   std::string role = "default";
 
@@ -67,6 +68,8 @@ struct Options {
   // Ending.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::optional<int> shutdown_timeout_seconds;
+  std::string preempt_grace = "10m";
+  std::string deadline;
 
   // Read for torchrun's sake.
   double monitor_interval_seconds = 0.1;

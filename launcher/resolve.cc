@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <csignal>
 
 #include "launcher/meeting.h"
@@ -35,10 +36,10 @@ class Resolver {
     using Step = Result<void> (Resolver::*)();
     // The order decides which of several mistakes is told. The program comes last: it is the only
     // one that looks at the file system.
-    constexpr std::array<Step, 10> kSteps{
-        &Resolver::log_level, &Resolver::accepted, &Resolver::nodes,  &Resolver::restarts,
-        &Resolver::workers,   &Resolver::meeting,  &Resolver::output, &Resolver::signals,
-        &Resolver::shutdown,  &Resolver::program};
+    constexpr std::array<Step, 11> kSteps{
+        &Resolver::log_level, &Resolver::accepted,  &Resolver::nodes,  &Resolver::restarts,
+        &Resolver::workers,   &Resolver::meeting,   &Resolver::output, &Resolver::signals,
+        &Resolver::shutdown,  &Resolver::departure, &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
         return done.error();
@@ -280,6 +281,45 @@ class Resolver {
     }
     if (seconds) {
       job_.shutdown_timeout = std::chrono::seconds(*seconds);
+    }
+    return {};
+  }
+
+  Result<void> departure() {
+    const auto grace = read_time(options_.preempt_grace);
+    if (!grace) {
+      return Error{quoted(options_.preempt_grace) + " is no time", at("preempt-grace"),
+                   "write for example 90s, 10m or 1h"};
+    }
+    job_.preempt_grace = *grace;
+    job_.scale_up = options_.scale_up == "now"     ? ScaleUp::now
+                    : options_.scale_up == "never" ? ScaleUp::never
+                                                   : ScaleUp::at_snapshot;
+    const std::string_view text = options_.deadline;
+    if (text.empty()) {
+      return {};
+    }
+    if (!text.starts_with('@')) {
+      const auto time = read_time(text);
+      if (!time) {
+        return Error{quoted(text) + " is no time", at("deadline"),
+                     "write for example 230m, or @ and a Unix time"};
+      }
+      job_.deadline = *time;
+      return {};
+    }
+    std::int64_t unix_time = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + 1, end, unix_time);
+    constexpr std::int64_t kUnixTimeMax = 100'000'000'000;
+    if (read.ec != std::errc() || read.ptr != end || unix_time > kUnixTimeMax) {
+      return Error{quoted(text) + " is no Unix time", at("deadline"),
+                   "write @ and the seconds since 1970, as `date +%s` does"};
+    }
+    job_.deadline = std::chrono::seconds(unix_time) - host_.unix_time();
+    if (*job_.deadline <= std::chrono::milliseconds(0)) {
+      return Error{"the time " + quoted(text) + " is over", at("deadline"),
+                   "give one that is to come"};
     }
     return {};
   }

@@ -3,6 +3,7 @@
 // needs no further checking.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct Host {
   /// A random UUID (version 4) as text.
   std::function<std::string()> new_job_id;
   std::function<Result<Program>(const ProgramRequest&)> find_program;
+  /// Now, since 1970.
+  std::function<std::chrono::milliseconds()> unix_time;
   std::string executable_dir;  ///< where ddprun itself lies
   std::string current_dir;
 };

@@ -14,35 +14,6 @@ std::string quoted(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
 
-/// None when it is no time above 0 and up to ten years.
-std::optional<std::chrono::nanoseconds> parse_time(std::string_view text) {
-  std::int64_t unit = 1;
-  if (!text.empty()) {
-    switch (text.back()) {
-      case 'd':
-        unit = 86'400;
-        break;
-      case 'h':
-        unit = 3'600;
-        break;
-      case 'm':
-        unit = 60;
-        break;
-      default:
-        break;
-    }
-    if (unit != 1 || text.back() == 's') {
-      text.remove_suffix(1);
-    }
-  }
-  const auto count = read_int(text);
-  constexpr std::int64_t kSecondsMax = std::int64_t{10} * 365 * 86'400;
-  if (!count || *count <= 0 || *count * unit > kSecondsMax) {
-    return std::nullopt;
-  }
-  return std::chrono::seconds(*count * unit);
-}
-
 /// The class by its name; `value` of exit_code and signal.
 bool read_class(std::string_view name, FaultRule& rule,
                 const std::function<int(const char*)>& signal_number) {
@@ -90,7 +61,7 @@ Result<RestartWindow> parse_restart_window(std::string_view text, const std::str
   const auto slash = text.find('/');
   const auto restarts = read_int(text.substr(0, slash));
   const auto span =
-      slash == std::string_view::npos ? std::nullopt : parse_time(text.substr(slash + 1));
+      slash == std::string_view::npos ? std::nullopt : read_time(text.substr(slash + 1));
   if (!restarts || *restarts < 0 || !span) {
     return Error{quoted(text) + " is no number of restarts in a time", where,
                  "write for example 3/1h: at most 3 restarts in any hour"};

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "ddp/preemption.h"
 #include "ddp/snapshot.h"
 #include "trainer/linear.h"
 #include "trainer/optimizer.h"
@@ -73,12 +74,15 @@ class LinearTraining {
         sampler_(data.train.size(), context.rank(), context.world_size(), {.seed = options.seed}),
         optimizer_(parameters_, *kernels_, static_cast<float>(rate_),
                    static_cast<float>(options.momentum)),
-        snapshot_(context, {.path = options.snapshot_path, .say = {}}) {}
+        snapshot_(context, {.path = options.snapshot_path, .say = {}}),
+        preemption_(context) {}
 
   void run() {
     resume();
     for (auto epoch = next_epoch_; epoch < options_->total_epochs; ++epoch) {
-      run_epoch(epoch);
+      if (!run_epoch(epoch)) {
+        return;
+      }
       // The tutorials' rule; unlike theirs, what is stored counts the epochs that are complete, so
       // that none is run twice.
       if (epoch % options_->save_every == 0) {
@@ -120,15 +124,22 @@ class LinearTraining {
     next_epoch_ = state->epochs_run;
     const auto loss = state->scalars.find("loss");
     loss_ = loss != state->scalars.end() ? loss->second : loss_;
+    samples_done_ = static_cast<std::size_t>(state->samples_done);
+    const auto loss_sum = state->scalars.find("loss_sum");
+    loss_sum_before_ = loss_sum != state->scalars.end() ? loss_sum->second : 0;
     std::printf("Resuming training from snapshot at Epoch %lld\n",
                 static_cast<long long>(next_epoch_));
+    if (samples_done_ > 0) {
+      std::printf("%zu samples of it are done\n", samples_done_);
+    }
     if (next_epoch_ > 0) {
       context_->progress().resumed(static_cast<std::uint64_t>(next_epoch_ - 1));
     }
   }
 
-  void run_epoch(std::int64_t epoch) {
-    sampler_.start_epoch(static_cast<std::uint64_t>(epoch));
+  /// False when all ranks leave, saved or not: as they were ordered to.
+  bool run_epoch(std::int64_t epoch) {
+    sampler_.start_epoch(static_cast<std::uint64_t>(epoch), std::exchange(samples_done_, 0));
     const auto batch_size = static_cast<std::size_t>(options_->batch_size);
     const auto steps = sampler_.steps(batch_size);
     std::printf("[%s%d] Epoch %lld | Batchsize: %zu | Steps: %zu\n",
@@ -137,28 +148,38 @@ class LinearTraining {
     const auto indices = sampler_.indices();
     const auto index = Tensor::from(std::vector<std::int64_t>(indices.begin(), indices.end()),
                                     device_);  // the epoch's samples of this rank, in order
-    loss_sum_.zero();
+    loss_sum_.fill(context_->rank() == 0 ? std::exchange(loss_sum_before_, 0) : 0);
     std::size_t first = 0;
     for (std::size_t step = 0; step < steps; ++step) {
       const auto count = sampler_.batch(step, batch_size).size();
       run_step(index.data<std::int64_t>() + first, count);
       first += count;
-      if (step + 1 < steps) {
-        context_->progress().step();
+      if (step + 1 == steps) {
+        break;
+      }
+      context_->progress().step();
+      if (parallel_.all_leave()) {
+        leave(epoch, sampler_.samples_done(step + 1, batch_size));
+        return false;
       }
     }
-    loss_ = mean_loss();
+    loss_ = total_loss() / static_cast<double>(data_->train.size());
     context_->progress().step(loss_);
     if (!std::isfinite(loss_)) {
       throw Error("the loss is no longer finite in epoch " + std::to_string(epoch) +
                   "; choose a smaller --lr");
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
+    if (parallel_.all_leave() && epoch + 1 < options_->total_epochs) {
+      leave(epoch + 1, 0);
+      return false;
+    }
+    return true;
   }
 
   void run_step(const std::int64_t* index, std::size_t count) {
     const auto& [weight, bias] = std::tie(parameters_[0], parameters_[1]);
-    parallel_.begin(static_cast<std::int64_t>(count));
+    parallel_.begin(static_cast<std::int64_t>(count), preemption_.asked());
     kernels_->pass(
         {features_.data<float>(), targets_.data<float>(), index, count, data_->feature_count,
          weight.value.data<float>(), bias.value.data<float>(), d_y_.data<float>(),
@@ -170,20 +191,42 @@ class LinearTraining {
     optimizer_.step();
   }
 
-  /// Of the whole job's samples, each measured before the step that it took part in.
-  double mean_loss() {
+  /// Of the whole job's samples so far, each measured before the step that it took part in.
+  double total_loss() {
     const auto total = Tensor::from({loss_sum_.item<double>()});
     context_->group().all_reduce(total);
-    return total.item<double>() / static_cast<double>(data_->train.size());
+    return total.item<double>();
+  }
+
+  [[nodiscard]] SnapshotState state(std::int64_t epochs_run) const {
+    SnapshotState state;
+    state.model = model_name();
+    state.epochs_run = epochs_run;
+    state.scalars = {{"lr", rate_}, {"momentum", options_->momentum}, {"loss", loss_}};
+    state.notes = {{"seed", std::to_string(options_->seed)}};
+    return state;
+  }
+
+  /// Saves where training stands, to go on from exactly there.
+  void leave(std::int64_t epochs_run, std::size_t samples_done) {
+    SnapshotState here = state(epochs_run);
+    here.samples_done = static_cast<std::int64_t>(samples_done);
+    if (samples_done > 0) {
+      here.scalars["loss_sum"] = total_loss();
+    }
+    if (snapshot_.save(std::move(here), state_tensors()) == SaveResult::saved) {
+      std::printf("Epoch %lld | %zu samples done | Training snapshot saved at %s | Leaving\n",
+                  static_cast<long long>(epochs_run), samples_done,
+                  options_->snapshot_path.c_str());
+      if (epochs_run > 0) {
+        context_->progress().saved(static_cast<std::uint64_t>(epochs_run - 1));
+      }
+    }
+    preemption_.leave();
   }
 
   void save(std::int64_t epoch) {
-    SnapshotState state;
-    state.model = model_name();
-    state.epochs_run = epoch + 1;
-    state.scalars = {{"lr", rate_}, {"momentum", options_->momentum}, {"loss", loss_}};
-    state.notes = {{"seed", std::to_string(options_->seed)}};
-    if (snapshot_.save(std::move(state), state_tensors()) == SaveResult::saved) {
+    if (snapshot_.save(state(epoch + 1), state_tensors()) == SaveResult::saved) {
       std::printf("Epoch %lld | Training snapshot saved at %s\n", static_cast<long long>(epoch),
                   options_->snapshot_path.c_str());
       context_->progress().saved(static_cast<std::uint64_t>(epoch));
@@ -216,7 +259,10 @@ class LinearTraining {
   DistributedSampler sampler_;
   Sgd optimizer_;
   Snapshot snapshot_;
+  Preemption preemption_;
   std::int64_t next_epoch_ = 0;
+  std::size_t samples_done_ = 0;  // of the next epoch
+  double loss_sum_before_ = 0;    // of those
   double loss_ = 0;
 };
 

@@ -31,7 +31,7 @@ std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
   if (buckets.empty()) {
     buckets.push_back({});
   }
-  buckets.front().size += 1;
+  buckets.front().size += kExtraElements;
   return buckets;
 }
 

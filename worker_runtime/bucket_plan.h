@@ -14,7 +14,7 @@ struct Bucket {
   std::vector<std::size_t> parameters;
   /// Where each of them begins, in elements.
   std::vector<std::size_t> offsets;
-  /// Elements in all, those of the sample count and of alignment included.
+  /// Elements in all, the extra ones and those of alignment included.
   std::size_t size = 0;
 };
 
@@ -26,15 +26,18 @@ struct GradientSize {
 /// Gradients are placed in reverse order of registration, which is about the order in which
 /// backward completes them. A bucket is closed when it has reached its limit (`first_bytes` for the
 /// first, `other_bytes` for the rest) or when the type changes: so a gradient larger than the limit
-/// has a bucket that ends with it. The first bucket ends with one extra element, the sample count.
-/// Every gradient begins at a multiple of 16 elements, so that views are aligned for vector loads.
-/// Without parameters there is one bucket, of the count alone (f32).
+/// has a bucket that ends with it. The first bucket ends with two extra elements: the sample count,
+/// and the number of ranks that wish to leave. Every gradient begins at a multiple of 16 elements,
+/// so that views are aligned for vector loads. Without parameters there is one bucket, of these
+/// alone (f32).
 std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
                                  std::size_t first_bytes, std::size_t other_bytes);
 
-/// Where the sample count lies in the first bucket, in elements.
-inline std::size_t count_offset(const Bucket& first) {
-  return first.size - 1;
+/// The extra elements of the first bucket: the sample count, then the wishes.
+inline constexpr std::size_t kExtraElements = 2;
+/// Where they begin, in elements.
+inline std::size_t extra_offset(const Bucket& first) {
+  return first.size - kExtraElements;
 }
 
 }  // namespace ddp

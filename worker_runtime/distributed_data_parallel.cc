@@ -1,5 +1,6 @@
 #include "ddp/distributed_data_parallel.h"
 
+#include <array>
 #include <utility>
 
 #include "ddp/error.h"
@@ -64,6 +65,8 @@ struct DistributedDataParallel::Impl {
   std::size_t launched = 0;                 // buckets launched, always a prefix
   std::int64_t samples = 0;                 // of this rank since the last synchronisation
   std::int64_t global_samples = 0;
+  bool leave = false;           // this rank's wish, since the last synchronisation
+  std::int64_t leave_asks = 0;  // ranks that wished so in the last finished step
   bool in_step = false;
   bool local_only = false;    // under no_sync()
   bool accumulating = false;  // gradients of steps under no_sync() wait to be reduced
@@ -71,10 +74,13 @@ struct DistributedDataParallel::Impl {
   void agree(const std::vector<Parameter>& parameters);
   void seat(std::vector<Parameter>& parameters, const DataParallelOptions& options);
   void launch_ready();
-  Tensor count_view() const {
-    return storage.front().view(count_offset(plan.front()), std::size_t{1});
+  Tensor extra_view() const {
+    return storage.front().view(extra_offset(plan.front()),
+                                {static_cast<std::int64_t>(kExtraElements)});
   }
-  void divide_by_count();
+  void fill_extra() const;
+  void read_extra();
+  void divide_by(double count);
 };
 
 /// Ranks with different models would hang or, worse, train nonsense: found out before anything
@@ -142,10 +148,33 @@ void DistributedDataParallel::Impl::launch_ready() {
   }
 }
 
-void DistributedDataParallel::Impl::divide_by_count() {
-  const Tensor count = count_view();
-  const double divisor = count.dtype() == DType::f32 ? count.item<float>() : count.item<double>();
-  global_samples = static_cast<std::int64_t>(divisor);
+void DistributedDataParallel::Impl::fill_extra() const {
+  const Tensor extra = extra_view();
+  const auto put = [this, &extra]<class T>(T /*of this type*/) {
+    const std::array<T, kExtraElements> values = {static_cast<T>(samples), leave ? T{1} : T{0}};
+    extra.copy_from_host(values.data());
+  };
+  if (extra.dtype() == DType::f32) {
+    put(0.0F);
+  } else {
+    put(0.0);
+  }
+}
+
+void DistributedDataParallel::Impl::read_extra() {
+  const Tensor extra = extra_view();
+  const auto keep = [this](const auto& values) {
+    global_samples = static_cast<std::int64_t>(values[0]);
+    leave_asks = static_cast<std::int64_t>(values[1]);
+  };
+  if (extra.dtype() == DType::f32) {
+    keep(extra.to_vector<float>());
+  } else {
+    keep(extra.to_vector<double>());
+  }
+}
+
+void DistributedDataParallel::Impl::divide_by(double divisor) {
   for (const Tensor& bucket : storage) {
     if (bucket.device().is_cuda()) {
       Tensor device_divisor = Tensor::empty({1}, bucket.dtype(), bucket.device());
@@ -182,7 +211,7 @@ DistributedDataParallel::DistributedDataParallel(DistributedDataParallel&&) noex
 DistributedDataParallel& DistributedDataParallel::operator=(DistributedDataParallel&&) noexcept =
     default;
 
-void DistributedDataParallel::begin(std::int64_t sample_count) {
+void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   Impl& impl = *impl_;
   if (impl.in_step) {
     throw InvalidArgument("begin() was called again before finish()");
@@ -196,8 +225,10 @@ void DistributedDataParallel::begin(std::int64_t sample_count) {
       bucket.zero();
     }
     impl.samples = 0;
+    impl.leave = false;
   }
   impl.samples += sample_count;
+  impl.leave = impl.leave || leave;
   impl.in_step = true;
   impl.launched = 0;
   impl.ready.assign(impl.ready.size(), false);
@@ -205,7 +236,7 @@ void DistributedDataParallel::begin(std::int64_t sample_count) {
     impl.missing[b] = impl.plan[b].parameters.size();
   }
   if (!impl.local_only) {
-    impl.count_view().fill(static_cast<double>(impl.samples));
+    impl.fill_extra();
   }
 }
 
@@ -239,11 +270,16 @@ void DistributedDataParallel::finish() {
     work.wait();
     work = {};
   }
-  impl.divide_by_count();
+  impl.read_extra();
+  impl.divide_by(static_cast<double>(impl.global_samples));
 }
 
 std::int64_t DistributedDataParallel::global_sample_count() const {
   return impl_->global_samples;
+}
+
+bool DistributedDataParallel::all_leave() const {
+  return impl_->leave_asks > 0;
 }
 
 DistributedDataParallel::NoSync::NoSync(bool& flag) : flag_(&flag) {

@@ -1,16 +1,10 @@
-#include "rendezvous/contract/progress_channel.h"
-
 #include <time.h>
 
 #include <utility>
 
-#include "ddp/ddp.h"
+#include "worker_runtime/progress_impl.h"
 
 namespace ddp {
-
-struct Progress::Impl {
-  ddprun::ProgressChannel channel;
-};
 
 Progress Progress::attach(const char* channel_path) {
   Progress progress;

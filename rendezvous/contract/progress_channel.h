@@ -1,7 +1,8 @@
 // The progress channel: one page of shared memory per worker, written by the worker runtime, read
-// by the agent whenever it likes. The agent makes it (a memfd, so nothing is left on a disk), and
-// names it to the worker by DDPRUN_PROGRESS_CHANNEL=/proc/<agent pid>/fd/<n>. Writing costs a few
-// stores and wakes nobody; a worker without the runtime leaves it empty.
+// by the agent whenever it likes; a few fields go the other way. The agent makes it (a memfd, so
+// nothing is left on a disk), and names it to the worker by DDPRUN_PROGRESS_CHANNEL=/proc/<agent
+// pid>/fd/<n>. Writing costs a few stores and wakes nobody; a worker without the runtime leaves it
+// empty.
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,11 @@ struct ProgressPage {
   std::atomic<std::int64_t> first_step_ns;    ///< CLOCK_MONOTONIC of the first step; 0 = none
   std::atomic<double> loss;                   ///< last loss; valid when has_loss is set
   std::atomic<std::uint64_t> has_loss;
+  // Orders of the agent, and what became of them. Each is 0 or 1.
+  std::atomic<std::uint64_t> obeys;  ///< by the worker: it saves and leaves when it is ordered to
+  std::atomic<std::uint64_t> save_now;  ///< by the agent: save at the next step and leave
+  std::atomic<std::uint64_t> left;      ///< by the worker: it has saved, and its end is no failure
+  std::atomic<std::uint64_t> being_ended;  ///< by the agent, before it sends SIGTERM
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);

@@ -20,7 +20,7 @@ struct EventOf {
     return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
   }
   std::optional<Event> operator()(message::StopRequest& m) const {
-    return StopRequested{id, m.signal};
+    return StopRequested{id, m.signal, m.wish};
   }
   std::optional<Event> operator()(message::GiveUp& m) const {
     return NodeGaveUp{id, std::move(m.why)};

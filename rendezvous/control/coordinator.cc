@@ -48,13 +48,6 @@ Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-MembershipOptions membership_options(const CoordinatorOptions& options) {
-  return {options.job_id,        options.min_nodes,    options.max_nodes,
-          options.max_restarts,  options.join_timeout, options.last_call_timeout,
-          options.endpoint_note, options.self,         options.term,
-          options.restarts,      options.inheritance};
-}
-
 }  // namespace
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
@@ -364,8 +357,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(StopWorkers order) {
-    send(order.node, encode(message::Stop{order.attempt, std::move(order.reason)}));
+    send(order.node,
+         encode(message::Stop{order.attempt, std::move(order.reason), order.how, order.signal}));
   }
+
+  void carry_out(Release order) { send(order.node, encode_summary(std::move(order.so_far))); }
 
   void carry_out(TellWaiting order) {
     const std::string bytes = encode(message::Waiting{std::move(order.table)});

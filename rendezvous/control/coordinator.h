@@ -13,6 +13,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/control/coordinator_options.h"
 #include "rendezvous/control/message.h"
 #include "rendezvous/membership/inheritance.h"
 #include "rendezvous/membership/restart_policy.h"
@@ -26,28 +27,6 @@ class logger;
 }
 
 namespace ddprun {
-
-struct CoordinatorOptions {
-  std::string job_id;
-  int min_nodes = 1;
-  int max_nodes = 1;
-  int max_restarts = 0;
-  std::chrono::milliseconds join_timeout{600'000};
-  std::chrono::milliseconds last_call_timeout{30'000};
-  std::chrono::milliseconds heartbeat_timeout{3'000};
-  /// MASTER_ADDR of every attempt when not empty (static backend, --local-addr). Otherwise each
-  /// node is told the address by which it reached this coordinator, and those on this machine the
-  /// one that most others are told (master_address.h).
-  std::string master_addr;
-  /// See MembershipOptions.
-  std::string endpoint_note;
-  RestartRules restarts = {};
-  ElectorId self{};
-  Term term{1};
-  std::optional<Inheritance> inheritance = {};
-  /// A successor's: where the electors of the rosters that it took over are.
-  std::vector<message::ElectorAddress> electors = {};
-};
 
 struct CoordinatorHooks {
   /// Opens the fresh store of an attempt, closing the one before, and returns its port. Control

@@ -101,7 +101,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::Stop& order) {
     if (newest == order.attempt) {
-      orders.stop(order.attempt, order.reason);
+      orders.stop(order);
     }
   }
 
@@ -210,8 +210,8 @@ void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<Failu
   impl_->say(message::Stopped{attempt, std::move(records), dropped, progress});
 }
 
-void CoordinatorClient::request_stop(int signal) {
-  impl_->say(message::StopRequest{signal});
+void CoordinatorClient::request_stop(int signal, StopWish wish) {
+  impl_->say(message::StopRequest{signal, wish});
 }
 
 void CoordinatorClient::give_up(const Error& why) {

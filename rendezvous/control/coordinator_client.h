@@ -43,7 +43,7 @@ struct CoordinatorOrders {
   /// Start the workers of this world.
   std::function<void(const message::Assigned&)> assign;
   /// Stop the workers of this attempt; answer with workers_stopped (also when none is left).
-  std::function<void(AttemptNumber, const std::string& reason)> stop;
+  std::function<void(const message::Stop&)> stop;
   /// The job is over; workers are stopped already. The connection closes after this.
   std::function<void(const JobSummary&)> finish;
   /// What the job waits for, for people.
@@ -93,8 +93,9 @@ class CoordinatorClient {
   /// No process of the attempt is left on this node; all its records, also those sent before.
   void workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                        TrainingProgress progress);
-  /// This agent was asked (by a signal) to end the job in order, everywhere.
-  void request_stop(int signal);
+  /// This agent was asked to have the job end in order, everywhere, or to leave it. `signal` 0: its
+  /// deadline has come.
+  void request_stop(int signal, StopWish wish);
   /// Something keeps this node from running any attempt (program gone, log directory not
   /// writable): ends the job with this sentence as its reason.
   void give_up(const Error& why);

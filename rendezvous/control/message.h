@@ -9,7 +9,9 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/membership/command.h"
 #include "rendezvous/membership/elector.h"
+#include "rendezvous/membership/event.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/waiting_table.h"
@@ -51,7 +53,8 @@ struct Stopped {
   TrainingProgress progress;
 };
 struct StopRequest {
-  int signal = 0;
+  int signal = 0;  ///< 0: its deadline has come
+  StopWish wish = StopWish::end;
 };
 struct GiveUp {
   std::string why;
@@ -78,6 +81,8 @@ struct Assigned {
 struct Stop {
   AttemptNumber attempt{};
   std::string reason;
+  StopHow how = StopHow::now;
+  int signal = 0;  ///< of a preemption
 };
 struct Finish {
   JobSummary summary;

@@ -131,6 +131,8 @@ void fields(Tag<TrainingProgress>, A& a, V& v) {
   a.boolean(v.told);
   a.optional(v.steps, kEpoch);
   a.optional(v.saved, kEpoch);
+  a.boolean(v.left);
+  a.boolean(v.complete);
 }
 
 template <class A, class V>
@@ -177,7 +179,7 @@ void fields(Tag<Incident>, A& a, V& v) {
 
 template <class A, class V>
 void fields(Tag<JobSummary>, A& a, V& v) {
-  enumeration(a, v.verdict, 3);
+  enumeration(a, v.verdict, 5);
   a.text(v.reason, kSentenceBytesMax);
   a.integer(v.stop_signal, 0, 255);
   a.integer(v.attempts, 0, kIntMax);
@@ -260,6 +262,7 @@ void fields(Tag<Stopped>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<StopRequest>, A& a, V& v) {
   a.integer(v.signal, 0, 255);
+  enumeration(a, v.wish, 2);
 }
 
 template <class A, class V>
@@ -290,6 +293,8 @@ template <class A, class V>
 void fields(Tag<Stop>, A& a, V& v) {
   attempt_number(a, v.attempt);
   a.text(v.reason, kSentenceBytesMax);
+  enumeration(a, v.how, 2);
+  a.integer(v.signal, 0, 255);
 }
 
 template <class A, class V>

@@ -60,11 +60,26 @@ struct AssignWorld {
   Term term{};
 };
 
-/// Stop the workers of the attempt and answer WorkersStopped.
+enum class StopHow : std::uint8_t {
+  now,      ///< they are signalled, and killed after a short grace
+  save,     ///< workers that obey orders save at the same step and leave; others: now
+  preempt,  ///< so too, with a long grace; others are signalled and have the same grace
+};
+
+/// Stop the workers of the attempt and answer WorkersStopped. May come again, as `now`, when what
+/// `save` or `preempt` asks for has become impossible.
 struct StopWorkers {
   NodeId node{};
   AttemptNumber attempt{};
   std::string reason;
+  StopHow how = StopHow::now;
+  int signal = 0;  ///< of preempt: what the agent was sent; 0: nothing in particular
+};
+
+/// The node has left in order: it is told so, and may end.
+struct Release {
+  NodeId node{};
+  JobSummary so_far;
 };
 
 /// For the people at these nodes: what the job waits for.
@@ -84,6 +99,6 @@ struct FinishJob {
 };
 
 using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
-                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob>;
+                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob, Release>;
 
 }  // namespace ddprun

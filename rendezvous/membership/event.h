@@ -75,10 +75,18 @@ struct WorkersStopped {
   TrainingProgress progress;
 };
 
-/// An agent was asked by a signal to end the job.
+/// What somebody wants of the job.
+enum class StopWish : std::uint8_t {
+  end,      ///< it shall end, now
+  preempt,  ///< it shall save and end, to go on another time
+  leave,    ///< this node shall leave it, the others go on
+};
+
+/// An agent was asked by a signal, or by its deadline.
 struct StopRequested {
   NodeId node{};
-  int signal = 0;
+  int signal = 0;  ///< 0: its deadline has come
+  StopWish wish = StopWish::end;
 };
 
 /// A node cannot run any attempt.

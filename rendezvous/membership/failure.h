@@ -86,13 +86,15 @@ enum class Verdict : std::uint8_t {
   failed,      ///< a worker failed and the budget was spent
   stopped,     ///< somebody asked an agent to stop (a signal)
   impossible,  ///< too few nodes in time, or nothing could be started
+  preempted,   ///< it was asked to save and end: the same command goes on from there
+  left,        ///< of one node alone: it has left in order, and the job goes on
 };
 
 /// The end of the job, equal on every node.
 struct JobSummary {
   Verdict verdict = Verdict::succeeded;
   std::string reason;   ///< one sentence when the verdict is not succeeded
-  int stop_signal = 0;  ///< of Verdict::stopped
+  int stop_signal = 0;  ///< of Verdict::stopped and preempted; 0: a deadline
   int attempts = 0;
   int restarts_used = 0;
   int max_restarts = 0;

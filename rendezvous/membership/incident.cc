@@ -71,6 +71,11 @@ void IncidentBuilder::node_joined(const std::string& host_name, Instant at) {
   origin_ = std::min(origin_.value_or(at), at);
 }
 
+void IncidentBuilder::node_leaves(const std::string& host_name, Instant at) {
+  leaving_.add(host_name);
+  origin_ = std::min(origin_.value_or(at), at);
+}
+
 void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
   if (record.rank < 0 || static_cast<std::size_t>(record.rank) >= seen_.size()) {
     return;
@@ -147,6 +152,9 @@ std::string IncidentBuilder::reason() const {
   }
   if (lost_.count > 0) {
     return lost_.text() + (lost_.count == 1 ? " was lost (" : " were lost (") + why_lost_ + ")";
+  }
+  if (leaving_.count > 0) {
+    return leaving_.text() + (leaving_.count == 1 ? " leaves" : " leave") + " in order";
   }
   if (joined_.count > 0) {
     return joined_.text() + " joined";

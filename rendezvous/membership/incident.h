@@ -34,6 +34,8 @@ inline constexpr std::size_t kLeaversMax = 8;
 
 /// "SIGKILL", or "signal 99" for a number without a name.
 std::string signal_name(int signal);
+/// SIGTERM; no header of the system is included for its sake.
+inline constexpr int kSigTerm = 15;
 /// "was killed by SIGKILL", "exited with code 3".
 std::string to_clause(const ExitStatus& exit);
 
@@ -47,6 +49,7 @@ class IncidentBuilder {
   /// The node that hosted the coordinator was lost; told by its successor.
   void coordinator_lost(const std::string& why);
   /// A node joined, and the world is stopped to take it in.
+  void node_leaves(const std::string& host_name, Instant at);
   void node_joined(const std::string& host_name, Instant at);
   /// A worker's end. A second record of the same rank replaces the first (reports come twice, the
   /// second with all evidence). A success is no failure, yet it may be what others lost a peer by:
@@ -101,6 +104,7 @@ class IncidentBuilder {
   std::string why_lost_;
   std::string coordinator_lost_;
   Names joined_;
+  Names leaving_;
   /// The earliest lost node or growth.
   std::optional<Instant> origin_;
 };

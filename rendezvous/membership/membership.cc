@@ -135,6 +135,7 @@ void Membership::on(const NodeLost& event) {
   reign_.left(event.node, event.died);
   reign_.drop_plan();
   witnesses_ -= node.witness ? 1 : 0;
+  leaving_ -= node.leaving ? 1 : 0;
   if (node.node_rank) {
     node_ranks_.erase(*node.node_rank);
   }
@@ -176,8 +177,11 @@ void Membership::lost_from(const Node& node, const std::string& why, Instant los
       if (incident_) {
         incident_->node_lost(node.host_name, why, lost_at);
       }
+      all_in_order_ = all_complete_ = false;
       if (stopping_ == 0) {
         all_stopped();
+      } else {
+        hurry();
       }
       break;
   }
@@ -199,12 +203,13 @@ void Membership::on(WorkerFailed event) {
   if (node == nullptr || node->phase == Phase::finished || node->phase == Phase::stopped) {
     return;
   }
-  if (state_ == JobState::running) {
+  if (state_ == JobState::running || how_ != StopHow::now) {
     incident();
   } else if (!incident_) {
     return;  // the job is being ended on request: what fails now is no incident
   }
   add_record(*node, std::move(event.record));
+  hurry();
   if (state_ == JobState::running) {
     begin_stop(incident_->reason());
   }
@@ -223,8 +228,11 @@ void Membership::on(WorkersFinished event) {
   }
   node->phase = Phase::finished;
   ++finished_;
+  left_unasked_ = left_unasked_ || event.progress.left;
   if (--working_ == 0) {
-    finish({Verdict::succeeded, {}, 0});
+    finish(left_unasked_
+               ? Ending{Verdict::preempted, "its workers were signalled to save and end", 0}
+               : Ending{Verdict::succeeded, {}, 0});
   }
 }
 
@@ -250,30 +258,8 @@ void Membership::on(WorkersStopped event) {
     node->phase = Phase::stopped;
     begin_stop(incident_->reason());
   } else {
+    account(event.progress);
     one_stopped(*node);
-  }
-}
-
-void Membership::on(StopRequested event) {
-  if (auto contender = contenders_.extract(event.node)) {
-    // It is no node of the job: only its own wait ends.
-    commands_.push_back(
-        Reject{event.node,
-               signal_name(event.signal) + " was sent to its agent while it waited for its rank",
-               {}});
-    return;
-  }
-  const auto found = nodes_.find(event.node);
-  if (found == nodes_.end()) {
-    return;
-  }
-  // A stop wins over whatever else ends the job: a scheduler that signals all its processes at
-  // once makes workers fail a moment before the agents say why.
-  if (!ending_ || ending_->verdict != Verdict::stopped) {
-    end_job(
-        {Verdict::stopped,
-         signal_name(event.signal) + " was sent to the agent of node " + found->second.host_name,
-         event.signal});
   }
 }
 
@@ -429,13 +415,17 @@ void Membership::joined_while_running(NodeId id, const Node& node) {
     }
     return;
   }
-  if (world_nodes_ < options_.max_nodes && finished_ == 0) {
+  const bool grows = options_.scale_up != ScaleUp::never;
+  if (world_nodes_ < options_.max_nodes && finished_ == 0 && grows) {
     incident().node_joined(node.host_name, now_);
-    begin_stop(incident().reason());
+    begin_stop(incident().reason(),
+               options_.scale_up == ScaleUp::now ? StopHow::now : StopHow::save);
     return;
   }
   const std::string why = finished_ > 0 ? "its first nodes have finished"
-                                        : "all " + std::to_string(world_nodes_) + " nodes are here";
+                          : world_nodes_ < options_.max_nodes
+                              ? "--scale-up never keeps it as it is"
+                              : "all " + std::to_string(world_nodes_) + " nodes are here";
   tell_turn(id, "this node is a spare: the job runs and " + why +
                     "; it takes the place of a node that is lost");
 }
@@ -452,21 +442,25 @@ void Membership::add_record(const Node& node, FailureRecord record) {
 
 IncidentBuilder& Membership::incident() {
   if (!incident_) {
-    DDP_CHECK(state_ == JobState::running, "an incident begins in a running attempt");
+    DDP_CHECK(state_ == JobState::running || state_ == JobState::stopping,
+              "an incident begins in an attempt that lives");
     incident_.emplace(*attempt_, now_, world_size_);
   }
   return *incident_;
 }
 
-void Membership::begin_stop(const std::string& reason) {
+void Membership::begin_stop(const std::string& reason, StopHow how, int signal) {
   DDP_CHECK(state_ == JobState::running, "only a running attempt can be stopped");
   DDP_CHECK(stopping_ == 0, "nobody is being stopped yet");
   state_ = JobState::stopping;
+  how_ = how;
+  all_complete_ = all_in_order_ = true;
+  any_told_ = false;
   for (auto& [id, node] : nodes_) {
     if (node.phase == Phase::working || node.phase == Phase::finished) {
       node.phase = Phase::stopping;
       ++stopping_;
-      commands_.push_back(StopWorkers{id, *attempt_, reason});
+      commands_.push_back(StopWorkers{id, *attempt_, reason, how, signal});
     }
   }
   working_ = 0;
@@ -489,6 +483,7 @@ void Membership::all_stopped() {
     DDP_CHECK(node.phase == Phase::idle || node.phase == Phase::stopped, "no worker is left");
     node.phase = Phase::idle;
   }
+  conclude_order();
   if (incident_) {
     close_incident();
   }

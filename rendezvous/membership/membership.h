@@ -36,6 +36,7 @@
 #include "rendezvous/membership/rank_order.h"
 #include "rendezvous/membership/reign.h"
 #include "rendezvous/membership/restart_policy.h"
+#include "rendezvous/membership/scale_up.h"
 #include "rendezvous/membership/waiting_room.h"
 
 namespace ddprun {
@@ -55,6 +56,7 @@ struct MembershipOptions {
   RestartRules restarts = {};
   /// Of a successor.
   std::optional<Inheritance> inheritance = {};
+  ScaleUp scale_up = ScaleUp::at_snapshot;
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, over };
@@ -101,6 +103,8 @@ class Membership {
     std::optional<int> order_hint;
     bool hosts_coordinator = false;
     bool witness = false;
+    bool leaving = false;   ///< asked to leave in order: in no other world
+    bool released = false;  ///< and told that it may
     Phase phase = Phase::idle;
     bool started = false;  ///< has spawned its workers of this attempt
     std::optional<int> last_group_rank;
@@ -139,7 +143,13 @@ class Membership {
   void joined_while_running(NodeId id, const Node& node);
   void add_record(const Node& node, FailureRecord record);
   IncidentBuilder& incident();
-  void begin_stop(const std::string& reason);
+  void begin_stop(const std::string& reason, StopHow how = StopHow::now, int signal = 0);
+  void preempt(Ending ending);
+  void let_go(NodeId id, Node& node, int signal);
+  void release_leaving();
+  void hurry();
+  void account(const TrainingProgress& told);
+  void conclude_order();
   void one_stopped(Node& node);
   void all_stopped();
   void hear_progress(const Node& node, const TrainingProgress& told);
@@ -187,12 +197,19 @@ class Membership {
   std::optional<AttemptNumber> attempt_;
   int world_nodes_ = 0;  ///< of the current attempt, when it was assigned
   int world_size_ = 0;
-  int working_ = 0;        ///< members in Phase::working
-  int witnesses_ = 0;      ///< nodes that run no workers
-  int unstarted_ = 0;      ///< members that have not spawned their workers yet
-  int stopping_ = 0;       ///< members in Phase::stopping
-  int finished_ = 0;       ///< members that finished, also when lost since
-  std::string last_lost_;  ///< host name, for the text about who is missing
+  int working_ = 0;    ///< members in Phase::working
+  int witnesses_ = 0;  ///< nodes that run no workers
+  int leaving_ = 0;    ///< other nodes that will run no more
+  int unstarted_ = 0;  ///< members that have not spawned their workers yet
+  int stopping_ = 0;   ///< members in Phase::stopping
+  int finished_ = 0;   ///< members that finished, also when lost since
+  // While stopping:
+  StopHow how_ = StopHow::now;  ///< what the members were asked for
+  bool all_complete_ = true;    ///< every member's workers so far had ended by themselves, with 0
+  bool all_in_order_ = true;    ///< or as they were asked to
+  bool any_told_ = false;       ///< some use the worker runtime
+  bool left_unasked_ = false;   ///< in a running attempt, workers left because they were signalled
+  std::string last_lost_;       ///< host name, for the text about who is missing
   std::optional<IncidentBuilder> incident_;
   std::optional<Ending> ending_;  ///< decided while stopping, carried out when all have stopped
   std::vector<Command> commands_;

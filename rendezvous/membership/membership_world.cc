@@ -32,6 +32,9 @@ void Membership::gather() {
   reign_.drop_plan();
   gathering_.begin(now_, false);
   try_start();
+  if (state_ == JobState::gathering && !held_back_) {
+    release_leaving();  // it waits for others, maybe for long
+  }
 }
 
 void Membership::try_start() {
@@ -59,7 +62,7 @@ void Membership::try_start() {
 
 /// Nodes that can run workers.
 std::size_t Membership::workers_here() const {
-  return nodes_.size() - static_cast<std::size_t>(witnesses_);
+  return nodes_.size() - static_cast<std::size_t>(witnesses_ + leaving_);
 }
 
 /// The next world, as who is here makes it.
@@ -67,7 +70,7 @@ std::vector<RankedNode> Membership::ranked() const {
   std::vector<RankCandidate> candidates;
   candidates.reserve(nodes_.size());
   for (const auto& [id, node] : nodes_) {
-    if (!node.witness) {
+    if (!node.witness && !node.leaving) {
       candidates.push_back({id, node.hosts_coordinator, node.node_rank, node.order_hint,
                             node.last_group_rank, node.host_name, node.role,
                             node.local_world_size});
@@ -154,6 +157,7 @@ void Membership::assign() {
   world_size_ = ranked.front().world.world_size;
   finished_ = 0;
   story_ = {};
+  left_unasked_ = false;
   waiting_room_.clear();
   record_.assigned(now_, *attempt_);
   commands_.push_back(OpenStore{*attempt_});
@@ -171,6 +175,9 @@ void Membership::assign() {
   }
   if (!reign_.standbys().empty()) {
     commands_.push_back(TellStory{reign_.standbys(), *attempt_, story()});
+  }
+  if (leaving_ > 0) {
+    release_leaving();
   }
 }
 

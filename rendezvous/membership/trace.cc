@@ -148,7 +148,13 @@ std::string text_of(const WorkersStopped& e) {
 }
 
 std::string text_of(const StopRequested& e) {
-  return std::move(Line("stop-requested").node(e.node).add("signal", signal_name(e.signal))).text();
+  constexpr std::string_view kWishes[] = {"end", "preempt", "leave"};
+  Line line("stop-requested");
+  line.node(e.node).add("signal", e.signal == 0 ? "none" : signal_name(e.signal));
+  if (e.wish != StopWish::end) {
+    line.add("wish", kWishes[static_cast<std::size_t>(e.wish)]);
+  }
+  return std::move(line).text();
 }
 
 std::string text_of(const NodeGaveUp& e) {
@@ -222,7 +228,13 @@ std::string text_of(const AssignWorld& c) {
 }
 
 std::string text_of(const StopWorkers& c) {
-  return std::move(Line("stop").node(c.node).attempt(c.attempt).add("reason", c.reason)).text();
+  constexpr std::string_view kHow[] = {"now", "save", "preempt"};
+  Line line("stop");
+  line.node(c.node).attempt(c.attempt).add("reason", c.reason);
+  if (c.how != StopHow::now) {
+    line.add("how", kHow[static_cast<std::size_t>(c.how)]);
+  }
+  return std::move(line).text();
 }
 
 std::string text_of(const TellWaiting& c) {
@@ -238,13 +250,18 @@ std::string text_of(const TellWaiting& c) {
 }
 
 std::string text_of(const FinishJob& c) {
-  constexpr std::string_view kVerdicts[] = {"succeeded", "failed", "stopped", "impossible"};
+  constexpr std::string_view kVerdicts[] = {"succeeded",  "failed",    "stopped",
+                                            "impossible", "preempted", "left"};
   return std::move(Line("finish")
                        .add("verdict", kVerdicts[static_cast<std::size_t>(c.summary.verdict)])
                        .add("reason", c.summary.reason)
                        .add_number("attempts", c.summary.attempts)
                        .add_number("restarts", c.summary.restarts_used))
       .text();
+}
+
+std::string text_of(const Release& c) {
+  return std::move(Line("release").node(c.node)).text();
 }
 
 }  // namespace

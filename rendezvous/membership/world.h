@@ -51,6 +51,10 @@ struct TrainingProgress {
   bool told = false;
   std::optional<std::int64_t> steps = {};  ///< optimizer steps made in this attempt
   std::optional<std::int64_t> saved = {};  ///< epoch of the newest snapshot
+  /// Its workers ended because they were ordered to save and leave, or were signalled so.
+  bool left = false;
+  /// All its workers ended with 0, and nobody had told them to end.
+  bool complete = false;
 
   friend bool operator==(const TrainingProgress&, const TrainingProgress&) = default;
 };

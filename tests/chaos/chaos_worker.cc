@@ -10,12 +10,14 @@
 //   unsaved TIME ATTEMPT RANK EPOCH SAMPLES           one that could not be written
 //   epoch TIME ATTEMPT RANK EPOCH EXACT WEIGHTS       an epoch is complete; EXACT: 1 when every
 //                                                     sample was seen once in each epoch so far
+//   left TIME ATTEMPT RANK EPOCHS                     saved as ordered, in the middle of an epoch
 //   ended TIME ATTEMPT RANK EPOCHS
 //
 // While the file CHAOS_HOLD is there each step takes at least CHAOS_STEP_MS and training goes on;
 // once no rank sees it, training ends with the epoch. CHAOS_EPOCHS ends it in any case.
 // SIGUSR1 makes it exit with 3, SIGUSR2 makes it hang.
 #include <ddp/ddp.h>
+#include <ddp/preemption.h>
 #include <ddp/snapshot.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -88,7 +90,8 @@ class Training {
         tensors_{{"weight", parameters_[0].value}, {"seen", seen_}},
         hold_(variable("CHAOS_HOLD")),
         step_time_(std::stoi(variable("CHAOS_STEP_MS", "0"))),
-        epochs_max_(std::stoi(variable("CHAOS_EPOCHS", "1000000"))) {}
+        epochs_max_(std::stoi(variable("CHAOS_EPOCHS", "1000000"))),
+        preemption_(context) {}
 
   void run() {
     if (const auto state = snapshot_.load("chaos", tensors_)) {
@@ -99,8 +102,12 @@ class Training {
         context_->progress().resumed(static_cast<std::uint64_t>(epoch_ - 1));
       }
     }
-    while (epoch_ < epochs_max_ && !released_) {
+    while (epoch_ < epochs_max_ && !released_ && !left_) {
       run_epoch();
+    }
+    if (left_) {
+      record("left", std::to_string(epoch_));
+      return;
     }
     record("ended", std::to_string(epoch_));
   }
@@ -112,6 +119,12 @@ class Training {
     bool released = false;
     for (std::size_t step = 0; step < steps; ++step) {
       released = run_step(sampler_.batch(step, kBatch));
+      if (parallel_.all_leave() && step + 1 < steps) {
+        save(sampler_.samples_done(step + 1, kBatch));
+        preemption_.leave();
+        left_ = true;
+        return;
+      }
       if ((step + 1) % kSaveEvery == 0 && step + 1 < steps) {
         save(sampler_.samples_done(step + 1, kBatch));
       }
@@ -133,7 +146,7 @@ class Training {
     const bool held = !hold_.empty() && ::access(hold_.c_str(), F_OK) == 0;
     const auto weight = parameters_[0].value.values<float>();
     const auto gradient = parameters_[0].gradient.values<float>();
-    parallel_.begin(static_cast<std::int64_t>(batch.size()));
+    parallel_.begin(static_cast<std::int64_t>(batch.size()), preemption_.asked());
     // What this step sees of each sample, and whether this rank is held.
     const auto told = ddp::Tensor::zeros({kSamples + 1}, ddp::DType::i64);
     told.values<std::int64_t>()[kSamples] = held ? 1 : 0;
@@ -208,6 +221,8 @@ class Training {
   bool exact_ = true;
   bool stepped_ = false;
   bool released_ = false;
+  bool left_ = false;
+  ddp::Preemption preemption_;
 };
 
 int train(int /*argc*/, char** /*argv*/) {

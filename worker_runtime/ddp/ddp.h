@@ -60,6 +60,7 @@ class DDP_EXPORT Progress {
   void saved(std::uint64_t epoch);
 
  private:
+  friend class Preemption;
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };

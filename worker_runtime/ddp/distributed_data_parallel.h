@@ -57,8 +57,9 @@ class DDP_EXPORT DistributedDataParallel {
 
   /// Starts a step with this rank's number of samples, which may be 0. Zeroes the gradients, unless
   /// steps under no_sync() came before: then backward goes on adding to them, and the counts add
-  /// up.
-  void begin(std::int64_t sample_count);
+  /// up. `leave`: this rank wishes that all leave after this step (preemption.h); the wish travels
+  /// with the gradients and costs no communication of its own.
+  void begin(std::int64_t sample_count, bool leave = false);
   /// The gradient of parameter `index` (its place in the vector) is complete. Any order; buckets
   /// leave in the same order on every rank all the same. Throws InvalidArgument when told twice.
   void gradient_ready(std::size_t index);
@@ -68,6 +69,8 @@ class DDP_EXPORT DistributedDataParallel {
   void finish();
   /// Samples of all ranks in the last finished step.
   [[nodiscard]] std::int64_t global_sample_count() const;
+  /// Whether any rank wished to leave in the last finished step: the same on every rank.
+  [[nodiscard]] bool all_leave() const;
 
   /// While the returned guard lives, begin/gradient_ready/finish communicate nothing: gradients
   /// pile up here, to be reduced with those of the first step after it. On every rank alike.

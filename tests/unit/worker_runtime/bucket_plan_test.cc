@@ -14,7 +14,7 @@ TEST_CASE("gradients lie in reverse order of registration", "[worker_runtime]") 
   CHECK(plan[0].parameters == std::vector<std::size_t>{2, 1, 0});
   CHECK(plan[0].offsets == std::vector<std::size_t>{0, 32, 64});
   CHECK(plan[0].size == 80 + 1);
-  CHECK(ddp::count_offset(plan[0]) == 80);
+  CHECK(ddp::extra_offset(plan[0]) == 80);
 }
 
 TEST_CASE("the first bucket closes at its own, smaller limit", "[worker_runtime]") {
@@ -61,7 +61,7 @@ TEST_CASE("any plan holds every gradient once, without overlap", "[worker_runtim
         REQUIRE(plan[b].offsets[k] % 16 == 0);
         end = plan[b].offsets[k] + gradients[parameter].elements;
       }
-      REQUIRE(end <= (b == 0 ? ddp::count_offset(plan[0]) : plan[b].size));
+      REQUIRE(end <= (b == 0 ? ddp::extra_offset(plan[0]) : plan[b].size));
     }
     REQUIRE(seen == std::vector<int>(gradients.size(), 1));
   }

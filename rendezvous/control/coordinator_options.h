@@ -1,0 +1,44 @@
+// CoordinatorOptions: what the coordinator of a job is made with.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/control/message.h"
+#include "rendezvous/membership/inheritance.h"
+#include "rendezvous/membership/restart_policy.h"
+#include "rendezvous/membership/scale_up.h"
+
+namespace ddprun {
+
+struct MembershipOptions;
+
+struct CoordinatorOptions {
+  std::string job_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  std::chrono::milliseconds join_timeout{600'000};
+  std::chrono::milliseconds last_call_timeout{30'000};
+  std::chrono::milliseconds heartbeat_timeout{3'000};
+  /// MASTER_ADDR of every attempt when not empty (static backend, --local-addr). Otherwise each
+  /// node is told the address by which it reached this coordinator, and those on this machine the
+  /// one that most others are told (master_address.h).
+  std::string master_addr;
+  /// See MembershipOptions.
+  std::string endpoint_note;
+  RestartRules restarts = {};
+  ElectorId self{};
+  Term term{1};
+  std::optional<Inheritance> inheritance = {};
+  /// A successor's: where the electors of the rosters that it took over are.
+  std::vector<message::ElectorAddress> electors = {};
+  ScaleUp scale_up = ScaleUp::at_snapshot;
+};
+
+/// The part of them that the state machine is made with.
+MembershipOptions membership_options(const CoordinatorOptions& options);
+
+}  // namespace ddprun

@@ -1,0 +1,45 @@
+// Preemption: the order to save and leave. The machine is about to be taken away, the job's time is
+// up, or its world is about to change: the launcher orders every rank to save at the same step and
+// to end, and a later attempt, or a later run of the same command, goes on from exactly there.
+//
+//     ddp::Preemption preemption(context);
+//     ...
+//     parallel.begin(batch.size(), preemption.asked());  // the wish travels with the gradients
+//     ...
+//     parallel.finish();
+//     optimizer.step();
+//     if (parallel.all_leave()) {                        // the same answer on every rank
+//       snapshot.save(...);
+//       preemption.leave();
+//       return 0;                                        // in order: no rank is left behind
+//     }
+#pragma once
+
+#include "ddp/ddp.h"
+#include "ddp/export.h"
+
+namespace ddp {
+
+/// One per process, made before training begins: from here on the launcher orders instead of ending
+/// the worker, and SIGTERM and SIGUSR1 that others than the launcher send to this process (a
+/// scheduler that signals every process of a job) are taken as the same order, where the program
+/// has not set what they do. A second such signal has its default action.
+class DDP_EXPORT Preemption {
+ public:
+  explicit Preemption(const Context& context);
+  ~Preemption();
+  Preemption(const Preemption&) = delete;
+  Preemption& operator=(const Preemption&) = delete;
+
+  /// This rank has been told. Others may not have been yet: give it to
+  /// DistributedDataParallel::begin(), or to a collective of your own, and leave when all know.
+  /// One load of shared memory.
+  [[nodiscard]] bool asked() const;
+  /// The state is saved (or could not be): the end of this process is no end of the training.
+  void leave();
+
+ private:
+  Progress progress_;
+};
+
+}  // namespace ddp
