@@ -16,6 +16,7 @@
 #include "agent/attempt.h"
 #include "agent/console.h"
 #include "agent/file_timer.h"
+#include "agent/follower_options.h"
 #include "agent/guardian.h"
 #include "agent/host.h"
 #include "agent/log_layout.h"
@@ -43,44 +44,6 @@ namespace asio = boost::asio;
 /// not hold up the next attempt for longer.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
-/// The program as nodes compare it: paths may differ from node to node.
-std::string program_text(const Program& program) {
-  std::string text = program.path.substr(program.path.rfind('/') + 1);
-  for (const auto& argument : program.arguments) {
-    text += " " + argument;
-  }
-  return text;
-}
-
-NodeDescription describe(const JobSpec& spec) {
-  NodeDescription node;
-  node.host_name = host_name();
-  node.agent_pid = static_cast<std::int32_t>(::getpid());
-  node.local_world_size = spec.local_world_size;
-  node.role = spec.role;
-  node.node_rank = spec.node_rank;
-  node.order_hint = spec.order_hint;
-  node.job_id = spec.job_id;
-  node.min_nodes = spec.min_nodes;
-  node.max_nodes = spec.max_nodes;
-  node.max_restarts = spec.max_restarts;
-  node.program = program_text(spec.program);
-  node.witness = spec.witness;
-  return node;
-}
-
-/// Those of the options, and those that have a meaning of their own: SIGUSR1, a warning (Slurm's
-/// --signal), and SIGUSR2, to leave.
-std::vector<int> signals_for(const JobSpec& spec) {
-  std::vector<int> numbers = spec.signals_to_handle;
-  for (const int number : {SIGUSR1, SIGUSR2}) {
-    if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
-      numbers.push_back(number);
-    }
-  }
-  return numbers;
-}
-
 class Agent {
  public:
   Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<spdlog::logger> log)
@@ -97,7 +60,7 @@ class Agent {
         patience_(io_),
         time_up_(io_),
         warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
-        follower_(io_, follower_options(), follower_hooks(), log_) {}
+        follower_(io_, follower_options(spec, node_), follower_hooks(), log_) {}
 
   Result<JobSummary> run() {
     watch_guardian();
@@ -148,31 +111,6 @@ class Agent {
   }
 
   // ---- the coordinator ----------------------------------------------------------------------
-
-  [[nodiscard]] FollowerOptions follower_options() const {
-    const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
-    FollowerOptions options;
-    options.endpoints = {spec_.endpoint};
-    options.endpoints.insert(options.endpoints.end(), spec_.more_endpoints.begin(),
-                             spec_.more_endpoints.end());
-    options.node = node_;
-    options.is_host = spec_.is_host;
-    options.join_timeout = spec_.join_timeout;
-    options.heartbeat_timeout = spec_.heartbeat_timeout;
-    options.succession = !is_static && (spec_.max_nodes > 1 || spec_.witness);
-    CoordinatorOptions& led = options.coordinator;
-    led.job_id = spec_.job_id;
-    led.min_nodes = spec_.min_nodes;
-    led.max_nodes = spec_.max_nodes;
-    led.max_restarts = spec_.max_restarts;
-    led.restarts = spec_.restarts;
-    led.scale_up = spec_.scale_up;
-    led.join_timeout = spec_.join_timeout;
-    led.last_call_timeout = spec_.last_call_timeout;
-    led.heartbeat_timeout = spec_.heartbeat_timeout;
-    led.master_addr = is_static ? spec_.endpoint.host : spec_.local_addr;
-    return options;
-  }
 
   FollowerHooks follower_hooks() {
     const bool is_static = spec_.backend == RendezvousBackend::static_ranks;

@@ -181,7 +181,7 @@ void Membership::lost_from(const Node& node, const std::string& why, Instant los
       if (stopping_ == 0) {
         all_stopped();
       } else {
-        hurry();
+        hurry("not all can save any more");
       }
       break;
   }
@@ -209,7 +209,7 @@ void Membership::on(WorkerFailed event) {
     return;  // the job is being ended on request: what fails now is no incident
   }
   add_record(*node, std::move(event.record));
-  hurry();
+  hurry("not all can save any more");
   if (state_ == JobState::running) {
     begin_stop(incident_->reason());
   }
@@ -529,6 +529,8 @@ void Membership::end_job(Ending ending) {
     begin_stop(ending_->reason);
   } else if (state_ == JobState::gathering) {
     finish(*ending_);
+  } else {
+    hurry(ending_->reason);
   }
 }
 

@@ -147,7 +147,7 @@ class Membership {
   void preempt(Ending ending);
   void let_go(NodeId id, Node& node, int signal);
   void release_leaving();
-  void hurry();
+  void hurry(const std::string& reason);
   void account(const TrainingProgress& told);
   void conclude_order();
   void one_stopped(Node& node);

@@ -109,15 +109,15 @@ void Membership::release_leaving() {
   }
 }
 
-/// What was to be saved cannot be saved any more: a peer is missing.
-void Membership::hurry() {
+/// What was to be saved is not to be saved any more, or cannot be: a peer is missing.
+void Membership::hurry(const std::string& reason) {
   if (state_ != JobState::stopping || how_ == StopHow::now) {
     return;
   }
   how_ = StopHow::now;
   for (const auto& [id, node] : nodes_) {
     if (node.phase == Phase::stopping) {
-      commands_.push_back(StopWorkers{id, *attempt_, "not all can save any more", StopHow::now, 0});
+      commands_.push_back(StopWorkers{id, *attempt_, reason, StopHow::now, 0});
     }
   }
 }
@@ -128,7 +128,7 @@ void Membership::account(const TrainingProgress& told) {
   all_in_order_ = all_in_order_ && (told.complete || told.left);
   any_told_ = any_told_ || told.told;
   if (told.told && !told.complete && !told.left) {
-    hurry();  // the others wait for it in a collective
+    hurry("not all can save any more");  // the others wait for it in a collective
   }
 }
 

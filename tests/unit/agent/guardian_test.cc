@@ -198,7 +198,7 @@ TEST_CASE("nohup keeps SIGHUP away, a script's background keeps SIGINT", "[agent
   CHECK_THAT(guardian.text(), Catch::EndsWith("\nSIGINT\nSIGTERM\n"));
 }
 
-TEST_CASE("Ctrl-Z stops the guardian and not the job; fg goes on", "[agent]") {
+TEST_CASE("Ctrl-Z stops the guardian and not the job, fg goes on", "[agent]") {
   Forked guardian([] {
     ::setpgid(0, 0);
     return run_under_guardian(agent_that_counts);

@@ -146,7 +146,7 @@ TEST_CASE("bytes arrive while the worker goes on, and an idle file costs nothing
   CHECK(got.ends == 0);
 }
 
-TEST_CASE("the file is made when it is not there; without its directory it is an error",
+TEST_CASE("the file is made when it is not there, without its directory it is an error",
           "[agent]") {
   const TempDir dir;
   asio::io_context io;

@@ -153,7 +153,7 @@ TEST_CASE("the report of a failed job has torchrun's layout", "[agent]") {
             "  attempt 0 ended: rank 3 on n2 was killed by SIGKILL\n");
 }
 
-TEST_CASE("victims have blocks of their own; those that we stopped share a line", "[agent]") {
+TEST_CASE("victims have blocks of their own, those that we stopped share a line", "[agent]") {
   JobSummary summary = failed_job();
   auto& incident = summary.incidents[0];
   incident.records.push_back(failed(0, Blame::victim, kExited));

@@ -32,7 +32,7 @@ std::chrono::nanoseconds cpu_time() {
 
 }  // namespace
 
-TEST_CASE("Two agents join, fail, restart and finish; both get the same summary") {
+TEST_CASE("Two agents join, fail, restart and finish, both get the same summary") {
   Job job(2, 2);
   job.open();
   const auto a = job.local("n1");
@@ -345,7 +345,7 @@ TEST_CASE("A stop request and a give-up end the job everywhere") {
   job.loop.until([&] { return a->world && b->world; });
   Verdict expected = Verdict::stopped;
   SECTION("signal") {
-    b->client->request_stop(15);
+    b->client->request_stop(15, StopWish::end);
   }
   SECTION("give up") {
     expected = Verdict::impossible;

@@ -114,9 +114,9 @@ class Job {
       a->world = order.world;
       ++a->assignments;
     };
-    orders.stop = [a](AttemptNumber attempt, const std::string& reason) {
-      a->told_to_stop = attempt;
-      a->stop_reason = reason;
+    orders.stop = [a](const message::Stop& order) {
+      a->told_to_stop = order.attempt;
+      a->stop_reason = order.reason;
     };
     orders.finish = [a](const JobSummary& s) { a->summary = s; };
     orders.waiting = [a](const WaitingTable& table) { a->waiting = table; };

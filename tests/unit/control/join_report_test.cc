@@ -43,7 +43,7 @@ TEST_CASE("Each address has a row of its own, with what happens there and since 
         "port");
 }
 
-TEST_CASE("A changed reason is told soon, with its own age; the same one at growing intervals") {
+TEST_CASE("A changed reason is told soon, with its own age, the same one at growing intervals") {
   JoinReport report({"head", 29400}, 600s, 0s);
   report.tried("", kUnresolved, 0s);
   REQUIRE(report.due(2s));

@@ -163,7 +163,7 @@ TEST_CASE("Port 0 takes any free port") {
   CHECK(std::get<JoinedAsHost>(**a->result).bound.port != 0);
 }
 
-TEST_CASE("Who is told to host binds; who is told not to never does") {
+TEST_CASE("Who is told to host binds, who is told not to never does") {
   Loop loop;
   const Endpoint endpoint{"127.0.0.1", free_port()};
   const auto never = join(loop, endpoint, false, 300ms);

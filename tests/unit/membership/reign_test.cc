@@ -91,7 +91,7 @@ TEST_CASE("A plan that came to nothing has used its number up") {
   CHECK(anew->succession.roster.number > grown->succession.roster.number);
 }
 
-TEST_CASE("A minority of the last world is no quorum; its coordinator's half is") {
+TEST_CASE("A minority of the last world is no quorum, its coordinator's half is") {
   Reign reign = new_job(4);
   hand_out(reign, 4, 0);
   reign.left(n(4));

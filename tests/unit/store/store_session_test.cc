@@ -77,7 +77,7 @@ TEST_CASE("a wait ends when the last of its keys has been created, whichever ope
   CHECK(keys.waiting() == 0);
 }
 
-TEST_CASE("each creating operation wakes; deleting and failing to compare do not") {
+TEST_CASE("each creating operation wakes, deleting and failing to compare do not") {
   const std::vector<std::pair<const char*, bool>> operations{
       {"01 0200000000000000 2f77 0100000000000000 31", true},                       // set
       {"02 0200000000000000 2f77 0000000000000000 0100000000000000 31", true},      // compare_set

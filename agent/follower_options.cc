@@ -1,0 +1,77 @@
+#include "agent/follower_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+
+#include "agent/host.h"
+
+namespace ddprun {
+namespace {
+
+/// The program as nodes compare it: paths may differ from node to node.
+std::string program_text(const Program& program) {
+  std::string text = program.path.substr(program.path.rfind('/') + 1);
+  for (const auto& argument : program.arguments) {
+    text += " " + argument;
+  }
+  return text;
+}
+
+}  // namespace
+
+NodeDescription describe(const JobSpec& spec) {
+  NodeDescription node;
+  node.host_name = host_name();
+  node.agent_pid = static_cast<std::int32_t>(::getpid());
+  node.local_world_size = spec.local_world_size;
+  node.role = spec.role;
+  node.node_rank = spec.node_rank;
+  node.order_hint = spec.order_hint;
+  node.job_id = spec.job_id;
+  node.min_nodes = spec.min_nodes;
+  node.max_nodes = spec.max_nodes;
+  node.max_restarts = spec.max_restarts;
+  node.program = program_text(spec.program);
+  node.witness = spec.witness;
+  return node;
+}
+
+FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node) {
+  const bool is_static = spec.backend == RendezvousBackend::static_ranks;
+  FollowerOptions options;
+  options.endpoints = {spec.endpoint};
+  options.endpoints.insert(options.endpoints.end(), spec.more_endpoints.begin(),
+                           spec.more_endpoints.end());
+  options.node = node;
+  options.is_host = spec.is_host;
+  options.join_timeout = spec.join_timeout;
+  options.heartbeat_timeout = spec.heartbeat_timeout;
+  options.succession = !is_static && (spec.max_nodes > 1 || spec.witness);
+  CoordinatorOptions& led = options.coordinator;
+  led.job_id = spec.job_id;
+  led.min_nodes = spec.min_nodes;
+  led.max_nodes = spec.max_nodes;
+  led.max_restarts = spec.max_restarts;
+  led.restarts = spec.restarts;
+  led.scale_up = spec.scale_up;
+  led.join_timeout = spec.join_timeout;
+  led.last_call_timeout = spec.last_call_timeout;
+  led.heartbeat_timeout = spec.heartbeat_timeout;
+  led.master_addr = is_static ? spec.endpoint.host : spec.local_addr;
+  return options;
+}
+
+std::vector<int> signals_for(const JobSpec& spec) {
+  std::vector<int> numbers = spec.signals_to_handle;
+  for (const int number : {SIGUSR1, SIGUSR2}) {
+    if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,20 @@
+// What an agent tells of itself, and what its follower and its coordinator are made with: the part
+// of the JobSpec that concerns them.
+#pragma once
+
+#include <vector>
+
+#include "agent/job_spec.h"
+#include "rendezvous/control/follower.h"
+#include "rendezvous/membership/node_description.h"
+
+namespace ddprun {
+
+NodeDescription describe(const JobSpec& spec);
+FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node);
+
+/// Signals to handle: those of the options, and those that have a meaning of their own: SIGUSR1, a
+/// warning (Slurm's --signal), and SIGUSR2, to leave.
+std::vector<int> signals_for(const JobSpec& spec);
+
+}  // namespace ddprun

@@ -1,0 +1,215 @@
+// A job that is asked to go: preempted, left by a node in order, joined by another. What counts is
+// that nothing is lost: the tests compare with a run that nobody disturbed.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+#include "tests/e2e/lone_agent.h"
+#include "tests/support/temp_dir.h"
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+namespace {
+
+constexpr int kResume = 75;
+
+std::vector<std::string> training(const std::string& epochs, const std::string& snapshot) {
+  // No snapshot but those that are ordered.
+  return {"train", "linear", epochs, "1000000", "--batch-size", "4", "--snapshot-path", snapshot};
+}
+
+void start_in_order(Cluster& cluster, int nodes) {
+  cluster.start(0);
+  const std::string& endpoint = cluster.endpoint();
+  REQUIRE(listens("127.0.0.1", std::stoi(endpoint.substr(endpoint.find(':') + 1))));
+  for (int node = 1; node < nodes; ++node) {
+    cluster.start(node);
+  }
+}
+
+/// How far a run says to have saved, as in "Epoch 11 | 1008 samples done".
+std::string where_left(const std::string& out) {
+  const auto end = out.find(" samples done | Training snapshot saved");
+  const auto begin = out.rfind("Epoch ", end);
+  return end == std::string::npos ? "" : out.substr(begin, end - begin);
+}
+
+/// And how far one says to go on from, in the same words.
+std::string where_resumed(const std::string& out) {
+  const std::string mark = "Resuming training from snapshot at Epoch ";
+  const auto begin = out.rfind(mark);
+  if (begin == std::string::npos) {
+    return "";
+  }
+  const auto end = out.find('\n', begin);
+  const std::string epoch = out.substr(begin + mark.size(), end - begin - mark.size());
+  const std::string rest = out.substr(end + 1);
+  const auto samples = rest.find(" samples of it are done");
+  return "Epoch " + epoch + " | " + (samples < 20 ? rest.substr(0, samples) : "0");
+}
+
+std::string weights(const std::string& out) {
+  const auto at = out.find("weights ");
+  return at == std::string::npos ? "" : out.substr(at, 24);
+}
+
+}  // namespace
+
+TEST_CASE("I-18: a warning that reaches one node makes all save at the same step and go on later") {
+  const TempDir dir;
+  const std::string epochs = "300";
+  Cluster calm({.program = training(epochs, dir.file("calm"))});
+  calm.start_all();
+  REQUIRE(calm.exit_codes() == std::vector<int>{0, 0});
+
+  Cluster warned({.program = training(epochs, dir.file("warned"))});
+  start_in_order(warned, 2);
+  if (!warned.wait_for("Epoch 3 ")) {
+    FAIL(warned.report());
+  }
+  warned.node(1).signal(SIGUSR1);
+  const auto codes = warned.exit_codes();
+  INFO(warned.report());
+  CHECK(codes == std::vector<int>{kResume, kResume});
+  CHECK(warned.said("job preempted after 1 attempt: SIGUSR1 was sent to the agent of node"));
+  CHECK_FALSE(warned.said("restarts used"));  // there was no incident
+  const std::string left = where_left(warned.node(0).out());
+  REQUIRE(!left.empty());
+
+  Cluster again({.program = training(epochs, dir.file("warned"))});
+  start_in_order(again, 2);
+  CHECK(again.exit_codes() == std::vector<int>{0, 0});
+  CHECK(where_resumed(again.node(0).out()) == left);
+  const std::string calm_weights = weights(calm.node(0).out() + calm.node(1).out());
+  REQUIRE(!calm_weights.empty());
+  CHECK(weights(again.node(0).out() + again.node(1).out()) == calm_weights);
+}
+
+TEST_CASE("I-17: a preempted script has the long grace to save, a restart the short one") {
+  const TempDir dir;
+  const std::string saves = "trap 'sleep 1; echo saved; exit 0' TERM; echo ready; ";
+  const std::vector<std::string> options{"--standalone", "--shutdown-timeout", "0",
+                                         "--max-restarts", "1"};
+  SECTION("preempted") {
+    auto agent =
+        start({.options = options, .program = shell(saves + "while :; do sleep 0.02; done")});
+    REQUIRE(agent->wait_for_out("ready"));
+    agent->signal(SIGTERM);
+    CHECK(agent->exit_code() == kResume);
+    CHECK(agent->out().find("saved") != std::string::npos);
+  }
+  SECTION("restarted") {
+    std::vector<std::string> two = options;
+    two.insert(two.end(), {"--nproc-per-node", "2"});
+    auto agent =
+        start({.options = two,
+               .program = shell(saves +
+                                "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; if [ $RANK = 1 ]; "
+                                "then while [ ! -e " +
+                                dir.file("fail") +
+                                " ]; do sleep 0.02; done; exit 1; fi; "
+                                "while :; do sleep 0.02; done")});
+    REQUIRE(agent->wait_for_out("ready", 2));
+    (void)dir.write("fail", "");
+    CHECK(agent->exit_code() == 0);
+    CHECK(agent->out().find("saved") == std::string::npos);
+  }
+}
+
+TEST_CASE("SIGUSR1 reaches the scripts of all nodes that handle it, and all agents end with 75") {
+  Cluster cluster({.workers_per_node = 1,
+                   .program = shell("trap 'echo rank=$RANK saved; exit 75' USR1; echo ready; "
+                                    "while :; do sleep 0.02; done")});
+  cluster.start_all();
+  REQUIRE(cluster.node(0).wait_for_out("ready"));
+  REQUIRE(cluster.node(1).wait_for_out("ready"));
+  cluster.node(1).signal(SIGUSR1);
+  const auto codes = cluster.exit_codes();
+  INFO(cluster.report());
+  CHECK(codes == std::vector<int>{kResume, kResume});
+  CHECK(cluster.said("rank=0 saved"));
+  CHECK(cluster.said("rank=1 saved"));
+}
+
+TEST_CASE("a signal to a worker of the runtime preempts the job as one to its agent does") {
+  const TempDir dir;
+  Cluster cluster({.program = training("100000", dir.file("snapshot"))});
+  cluster.start_all();
+  REQUIRE(cluster.wait_for("Epoch 1 "));
+  ::kill(cluster.worker(2), SIGTERM);
+  const auto codes = cluster.exit_codes();
+  INFO(cluster.report());
+  CHECK(codes == std::vector<int>{kResume, kResume});
+  CHECK(cluster.said("job preempted after 1 attempt: its workers were signalled to save and end"));
+  CHECK(cluster.said("samples done | Training snapshot saved"));
+}
+
+TEST_CASE("a job whose deadline comes saves and ends with 75") {
+  const TempDir dir;
+  auto agent = start({.options = {"--standalone", "--deadline", "1s"},
+                      .program = training("10000000", dir.file("snapshot"))});
+  CHECK(agent->exit_code() == kResume);
+  INFO(agent->report());
+  CHECK(agent->err().find("job preempted after 1 attempt: the deadline of node") !=
+        std::string::npos);
+  CHECK(agent->out().find("samples done | Training snapshot saved") != std::string::npos);
+}
+
+TEST_CASE("a node leaves in order and comes back, no step is done twice and nothing is spent") {
+  const TempDir dir;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:3"},
+                   .program = training("1000", dir.file("snapshot"))});
+  start_in_order(cluster, 3);
+  if (!cluster.node(0).wait_for_out("Epoch 1 ")) {
+    FAIL(cluster.report());
+  }
+  cluster.node(2).signal(SIGUSR2);
+  CHECK(cluster.node(2).exit_code() == 0);
+  CHECK(cluster.node(2).err().find("this node has left the job, which goes on") !=
+        std::string::npos);
+  if (!cluster.node(0).wait_for_out("Resuming training from snapshot")) {
+    FAIL(cluster.report());
+  }
+  const std::string left = where_left(cluster.node(0).out());
+  REQUIRE(!left.empty());
+  CHECK(where_resumed(cluster.node(0).out()) == left);
+  cluster.start(2);  // and back: growth saves first, too
+  if (!cluster.node(0).wait_for_out("Resuming training from snapshot", 2)) {
+    FAIL(cluster.report());
+  }
+  const std::string out = cluster.node(0).out();
+  const std::string second = out.substr(out.find("Resuming training from snapshot"));
+  CHECK(where_resumed(second) == where_left(second));
+  cluster.node(1).signal(SIGINT);
+  const auto codes = cluster.exit_codes();
+  INFO(cluster.report());
+  CHECK(codes == std::vector<int>{1, 1, 1});
+  CHECK(cluster.said("restarts used: 0 of 0"));
+  CHECK(cluster.said("leaves in order"));
+}
+
+TEST_CASE(
+    "with --scale-up never a node that comes later is a spare, and takes a lost one's place") {
+  const TempDir dir;
+  Cluster cluster(
+      {.nodes = 3,
+       .workers_per_node = 1,
+       .options = {"--nnodes", "1:3", "--scale-up", "never", "--rdzv-conf", "last_call_timeout=1"},
+       .program = shell("echo world=$WORLD_SIZE; while [ ! -e " + dir.file("end") +
+                        " ]; do sleep 0.02; done")});
+  start_in_order(cluster, 2);
+  REQUIRE(cluster.node(1).wait_for_out("world=2"));
+  cluster.start(2);
+  CHECK(cluster.node(2).wait_for_err("--scale-up never keeps it as it is"));
+  ::kill(cluster.node(1).pid(), SIGKILL);
+  CHECK(cluster.node(2).wait_for_out("world=2"));
+  (void)dir.write("end", "");
+  CHECK(cluster.node(0).exit_code() == 0);
+  CHECK(cluster.node(2).exit_code() == 0);
+}

@@ -1,0 +1,56 @@
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "agent/stop_plan.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+namespace {
+
+StopContext context(bool obeys, bool catches, bool catches_term) {
+  return {obeys, catches, catches_term, 30s, 600s};
+}
+
+}  // namespace
+
+TEST_CASE("workers that obey are ordered to save, and have the long grace for it") {
+  for (const StopHow how : {StopHow::save, StopHow::preempt}) {
+    const StopPlan plan = plan_stop(how, SIGUSR1, context(true, false, true));
+    CHECK(plan.order_save);
+    CHECK(plan.signal == SIGTERM);
+    CHECK(plan.grace == 600s);
+  }
+  CHECK_FALSE(plan_stop(StopHow::now, 0, context(true, false, true)).order_save);
+}
+
+TEST_CASE("a restart is quick, whatever the workers handle") {
+  for (const StopHow how : {StopHow::now, StopHow::save}) {
+    const StopPlan plan = plan_stop(how, 0, context(false, true, true));
+    CHECK_FALSE(plan.order_save);
+    CHECK(plan.signal == SIGTERM);
+    CHECK(plan.grace == 30s);
+  }
+}
+
+TEST_CASE("scripts get the signal that they handle, and the long grace only when they handle one") {
+  const StopPlan handled = plan_stop(StopHow::preempt, SIGUSR1, context(false, true, false));
+  CHECK(handled.signal == SIGUSR1);
+  CHECK(handled.grace == 600s);
+  const StopPlan otherwise = plan_stop(StopHow::preempt, SIGUSR1, context(false, false, true));
+  CHECK(otherwise.signal == SIGTERM);
+  CHECK(otherwise.grace == 600s);
+  const StopPlan none = plan_stop(StopHow::preempt, SIGUSR1, context(false, false, false));
+  CHECK(none.signal == SIGTERM);
+  CHECK(none.grace == 30s);
+  CHECK(plan_stop(StopHow::preempt, 0, context(false, false, true)).signal == SIGTERM);
+}
+
+TEST_CASE("the mask of caught signals is read from /proc/<pid>/status") {
+  const std::string status = "Name:\tsh\nSigIgn:\t0000000000004000\nSigCgt:\t0000000000004200\n";
+  CHECK(catches_signal(status, SIGUSR1));  // bit 9
+  CHECK(catches_signal(status, SIGTERM));  // bit 14
+  CHECK_FALSE(catches_signal(status, SIGINT));
+  CHECK_FALSE(catches_signal("", SIGTERM));
+  CHECK_FALSE(catches_signal("x\nSigCgt:\tzz", SIGTERM));
+}

@@ -1,0 +1,245 @@
+// Preemption, nodes that leave in order, and growth that saves first.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/membership/story.h"
+
+using namespace ddprun;
+using namespace ddprun::story;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+namespace {
+
+constexpr int kUsr1 = 10;
+constexpr int kTerm = 15;
+
+MembershipOptions elastic(int max = 3) {
+  MembershipOptions options;
+  options.job_id = "job";
+  options.min_nodes = 1;
+  options.max_nodes = max;
+  options.max_restarts = 2;
+  options.last_call_timeout = 1s;
+  return options;
+}
+
+TrainingProgress told(bool left, bool complete = false) {
+  TrainingProgress progress;
+  progress.told = true;
+  progress.left = left;
+  progress.complete = complete;
+  return progress;
+}
+
+/// Three nodes that run.
+struct Three {
+  Story s{elastic()};
+  NodeId a = s.join("n1");
+  NodeId b = s.join("n2");
+  NodeId c = s.join("n3");
+  Three() { REQUIRE(s.state() == JobState::running); }
+};
+
+}  // namespace
+
+TEST_CASE("a preemption asks every member to save, and ends the job when all have left") {
+  Three t;
+  t.s.apply(StopRequested{t.b, kUsr1, StopWish::preempt});
+  REQUIRE(t.s.all<StopWorkers>().size() == 3);
+  CHECK(t.s.all<StopWorkers>()[0].how == StopHow::preempt);
+  CHECK(t.s.all<StopWorkers>()[0].signal == kUsr1);
+  CHECK(t.s.all<StopWorkers>()[0].reason == "SIGUSR1 was sent to the agent of node n2");
+  t.s.stopped(t.a, {}, told(true));
+  t.s.stopped(t.b, {}, told(true));
+  CHECK(t.s.all<FinishJob>().empty());
+  t.s.stopped(t.c, {}, told(true));
+  const JobSummary summary = t.s.only<FinishJob>().summary;
+  CHECK(summary.verdict == Verdict::preempted);
+  CHECK(summary.restarts_used == 0);
+  CHECK(summary.incidents.empty());
+}
+
+TEST_CASE("a preemption of workers that were just done is their success") {
+  Three t;
+  t.s.finished(t.a);
+  t.s.apply(StopRequested{t.b, kTerm, StopWish::preempt});
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id, {}, told(false, true));
+  }
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+}
+
+TEST_CASE("SIGTERM that ended workers which know of no orders stopped the job, as in torchrun") {
+  const auto verdict = [](int signal) {
+    Three t;
+    t.s.apply(StopRequested{t.b, signal, StopWish::preempt});
+    t.s.stopped(t.a);
+    t.s.stopped(t.b);
+    t.s.stopped(t.c);
+    return t.s.only<FinishJob>().summary.verdict;
+  };
+  CHECK(verdict(kTerm) == Verdict::stopped);
+  CHECK(verdict(kUsr1) == Verdict::preempted);
+  CHECK(verdict(0) == Verdict::preempted);
+}
+
+TEST_CASE("a worker that fails while others save makes them stop now: no step can end without it") {
+  Three t;
+  t.s.apply(StopRequested{t.a, kTerm, StopWish::preempt});
+  t.s.failed(t.b, killed(1));
+  REQUIRE(t.s.all<StopWorkers>().size() == 3);
+  CHECK(t.s.all<StopWorkers>()[0].how == StopHow::now);
+  t.s.stopped(t.a, {}, told(false));
+  CHECK(t.s.all<StopWorkers>().empty());  // once
+  t.s.stopped(t.b, {}, told(false));
+  t.s.stopped(t.c, {}, told(false));
+  const JobSummary summary = t.s.only<FinishJob>().summary;
+  CHECK(summary.verdict == Verdict::preempted);
+  REQUIRE(summary.incidents.size() == 1);
+  CHECK(summary.incidents[0].reason == "rank 1 on n2 was killed by SIGKILL");
+  CHECK_FALSE(summary.incidents[0].spent_restart);
+}
+
+TEST_CASE("a node that is lost while others save makes them stop now") {
+  Three t;
+  t.s.apply(StopRequested{t.a, kTerm, StopWish::preempt});
+  t.s.lose(t.c);
+  REQUIRE(t.s.ordered_to_stop() == std::vector<NodeId>{t.a, t.b});
+  t.s.stopped(t.a, {}, told(true));
+  t.s.stopped(t.b, {}, told(false));
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::preempted);
+}
+
+TEST_CASE("a preemption while nodes gather ends the job at once, to go on another time") {
+  MembershipOptions options = elastic(2);
+  options.min_nodes = 2;
+  Story s(options);
+  const NodeId a = s.join("n1");
+  s.apply(StopRequested{a, kTerm, StopWish::preempt});
+  CHECK(s.only<FinishJob>().summary.verdict == Verdict::preempted);
+}
+
+TEST_CASE("a preemption during a restart ends the job when all have stopped") {
+  Three t;
+  t.s.failed(t.b, killed(1));
+  t.s.apply(StopRequested{t.a, kUsr1, StopWish::preempt});
+  CHECK(t.s.commands.empty());
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id);
+  }
+  const JobSummary summary = t.s.only<FinishJob>().summary;
+  CHECK(summary.verdict == Verdict::preempted);
+  CHECK(summary.restarts_used == 0);
+}
+
+TEST_CASE("workers that left because somebody signalled them preempt the job") {
+  Three t;
+  t.s.finished(t.a, told(true));
+  t.s.finished(t.b, told(true));
+  t.s.finished(t.c, told(true));
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::preempted);
+}
+
+TEST_CASE("a stop wins over a preemption") {
+  Three t;
+  t.s.apply(StopRequested{t.a, kTerm, StopWish::preempt});
+  t.s.apply(StopRequested{t.b, 2, StopWish::end});
+  CHECK(t.s.all<StopWorkers>().size() == 3);  // now
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id);
+  }
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+}
+
+TEST_CASE("a node leaves in order: all save, the others go on, nothing is spent") {
+  Three t;
+  t.s.apply(StopRequested{t.c, 12, StopWish::leave});
+  REQUIRE(t.s.all<StopWorkers>().size() == 3);
+  CHECK(t.s.all<StopWorkers>()[0].how == StopHow::save);
+  CHECK(t.s.all<StopWorkers>()[0].reason == "node n3 leaves in order");
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id, {}, told(true));
+  }
+  CHECK(t.s.state() == JobState::running);
+  CHECK(t.s.all<AssignWorld>().size() == 2);
+  CHECK(t.s.world_of(t.a).world_size == 2);
+  CHECK(t.s.only<Release>().node == t.c);
+  CHECK(t.s.only<Release>().so_far.verdict == Verdict::left);
+  t.s.lose(t.c);  // it closes; nobody minds
+  CHECK(t.s.commands.empty());
+  t.s.finished(t.a);
+  t.s.finished(t.b);
+  const JobSummary summary = t.s.only<FinishJob>().summary;
+  CHECK(summary.verdict == Verdict::succeeded);
+  CHECK(summary.restarts_used == 0);
+  REQUIRE(summary.incidents.size() == 1);
+  CHECK_FALSE(summary.incidents[0].spent_restart);
+}
+
+TEST_CASE("a node that leaves below the minimum may go at once, and the others wait for another") {
+  MembershipOptions options = elastic(2);
+  options.min_nodes = 2;
+  Story s(options);
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  s.apply(StopRequested{b, 12, StopWish::leave});
+  s.stopped(a, {}, told(true));
+  s.stopped(b, {}, told(true));
+  CHECK(s.state() == JobState::gathering);
+  CHECK(s.only<Release>().node == b);
+  s.lose(b);
+  const NodeId c = s.join("n3");
+  CHECK(s.state() == JobState::running);
+  CHECK(s.world_of(c).world_size == 2);
+}
+
+TEST_CASE("a spare that is asked to leave leaves, and nothing stops for it") {
+  Three t;
+  const NodeId d = t.s.join("n4");
+  t.s.apply(StopRequested{d, 12, StopWish::leave});
+  CHECK(t.s.all<StopWorkers>().empty());
+  CHECK(t.s.only<Release>().node == d);
+  t.s.apply(StopRequested{d, 12, StopWish::leave});
+  CHECK(t.s.commands.empty());  // told once
+}
+
+TEST_CASE("the node of the coordinator runs no workers any more when asked to leave, and stays") {
+  Story s(elastic(2));
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  const NodeId b = s.join("n2");
+  s.apply(StopRequested{a, 12, StopWish::leave});
+  s.stopped(a, {}, told(true));
+  s.stopped(b, {}, told(true));
+  CHECK(s.all<Release>().empty());
+  CHECK(s.only<AssignWorld>().node == b);
+  CHECK(s.world_of(b).world_size == 1);
+}
+
+TEST_CASE("the last node that is asked to leave preempts the job") {
+  Story s(elastic(1));
+  const NodeId a = s.join("n1");
+  s.apply(StopRequested{a, 12, StopWish::leave});
+  CHECK(s.only<StopWorkers>().how == StopHow::preempt);
+  s.stopped(a, {}, told(true));
+  CHECK(s.only<FinishJob>().summary.verdict == Verdict::preempted);
+}
+
+TEST_CASE("growth saves first, or not, or never comes, as --scale-up says") {
+  const auto joined = [](ScaleUp when) {
+    MembershipOptions options = elastic(2);
+    options.scale_up = when;
+    Story s(options);
+    s.join("n1");
+    s.wait(1s);
+    s.time_passed();
+    REQUIRE(s.state() == JobState::running);
+    s.join("n2");
+    return s.all<StopWorkers>();
+  };
+  CHECK(joined(ScaleUp::never).empty());
+  REQUIRE(joined(ScaleUp::now).size() == 1);
+  CHECK(joined(ScaleUp::now)[0].how == StopHow::now);
+  REQUIRE(joined(ScaleUp::at_snapshot).size() == 1);
+  CHECK(joined(ScaleUp::at_snapshot)[0].how == StopHow::save);
+}
