@@ -119,7 +119,7 @@ TEST_CASE("SIGINT or SIGTERM to one agent ends the job in order on every node") 
       for (const auto& node : job.nodes) {
         const int code = node->exit_code(10s);
         INFO(job.report());
-        CHECK(code == 1);
+        CHECK(code == (signal == SIGINT ? 1 : 75));  // SIGTERM preempts, and they saved
         CHECK(node->out().find("saved") != std::string::npos);
       }
     }
