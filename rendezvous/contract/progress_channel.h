@@ -27,6 +27,10 @@ struct ProgressPage {
   std::atomic<std::int64_t> first_step_ns;    ///< CLOCK_MONOTONIC of the first step; 0 = none
   std::atomic<double> loss;                   ///< last loss; valid when has_loss is set
   std::atomic<std::uint64_t> has_loss;
+  // The newest snapshot belongs together: odd while the three fields of it are being written.
+  std::atomic<std::uint64_t> save_version;
+  std::atomic<std::int64_t> saved_ns;      ///< CLOCK_MONOTONIC of that snapshot
+  std::atomic<std::uint64_t> saved_steps;  ///< steps done when it was saved
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);

@@ -27,6 +27,8 @@ class logger;
 
 namespace ddprun {
 
+class EventLogFile;
+
 struct CoordinatorOptions {
   std::string job_id;
   int min_nodes = 1;
@@ -47,6 +49,8 @@ struct CoordinatorOptions {
   std::optional<Inheritance> inheritance = {};
   /// A successor's: where the electors of the rosters that it took over are.
   std::vector<message::ElectorAddress> electors = {};
+  /// Where to write what happens (event_log.h); null: nowhere.
+  std::shared_ptr<EventLogFile> event_log = {};
 };
 
 struct CoordinatorHooks {

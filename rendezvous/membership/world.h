@@ -51,6 +51,9 @@ struct TrainingProgress {
   bool told = false;
   std::optional<std::int64_t> steps = {};  ///< optimizer steps made in this attempt
   std::optional<std::int64_t> saved = {};  ///< epoch of the newest snapshot
+  /// From the arrival of the assignment to when it was saved, and the steps made by then.
+  std::optional<std::chrono::nanoseconds> saved_after = {};
+  std::optional<std::int64_t> steps_at_save = {};
 
   friend bool operator==(const TrainingProgress&, const TrainingProgress&) = default;
 };
