@@ -176,26 +176,6 @@ pid_t Attempt::pid(int local_rank) const {
   return workers_.at(static_cast<std::size_t>(local_rank))->process->pid();
 }
 
-namespace {
-
-struct NewestSave {
-  std::uint64_t epoch_plus_1 = 0;
-  std::int64_t at_ns = 0;
-  std::uint64_t steps = 0;
-};
-
-/// None while it is being written, or for good when the worker ended in the middle of that.
-std::optional<NewestSave> newest_save(const ProgressPage& page) {
-  const std::uint64_t version = page.save_version.load();
-  const NewestSave save{page.saved_plus_1.load(), page.saved_ns.load(), page.saved_steps.load()};
-  if (version == 0 || version % 2 != 0 || page.save_version.load() != version) {
-    return std::nullopt;
-  }
-  return save;
-}
-
-}  // namespace
-
 TrainingProgress Attempt::progress() const {
   TrainingProgress told;
   std::size_t stepped = 0;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "rendezvous/base/fd.h"
@@ -34,6 +35,16 @@ struct ProgressPage {
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);
+
+/// The newest snapshot that a page tells of.
+struct NewestSave {
+  std::uint64_t epoch_plus_1 = 0;
+  std::int64_t at_ns = 0;  ///< CLOCK_MONOTONIC
+  std::uint64_t steps = 0;
+};
+/// None before the first; while it is being written; and for good when the worker ended in the
+/// middle of that.
+std::optional<NewestSave> newest_save(const ProgressPage& page);
 
 /// A mapped page; unmapped at the end of its life.
 class ProgressChannel {

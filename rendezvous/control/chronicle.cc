@@ -147,6 +147,9 @@ std::vector<std::string> Chronicle::observe(WallTime wall, Instant now, const Ev
                                             const std::vector<Command>& commands,
                                             const Membership& membership) {
   for_people_.clear();
+  if (over_) {
+    return {};  // its agents go: that is no news
+  }
   Lines lines{job_, iso_time(wall), now, membership};
   std::visit([&](const auto& happened) { on(lines, happened, commands); }, event);
   for (const Command& command : commands) {
@@ -160,6 +163,7 @@ std::vector<std::string> Chronicle::observe(WallTime wall, Instant now, const Ev
   }
   if (over != nullptr) {
     on_over(lines, over->summary);
+    over_ = true;
   }
   attempt_ = membership.attempt();
   return std::move(lines.text);

@@ -84,6 +84,7 @@ class Chronicle {
   int incidents_closed_ = 0;
   bool closed_with_step_ = false;  ///< the newest, when it was told to be over
   std::optional<std::int64_t> saved_;
+  bool over_ = false;
   std::string for_people_;
 };
 
