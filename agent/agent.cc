@@ -23,6 +23,7 @@
 #include "agent/memory_watch.h"
 #include "agent/orphans.h"
 #include "agent/process_tree.h"
+#include "agent/progress_report.h"
 #include "agent/reserved_port.h"
 #include "agent/signals.h"
 #include "agent/stop_plan.h"
@@ -32,6 +33,7 @@
 #include "agent/worker_group.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/contract/environment.h"
+#include "rendezvous/control/event_log_file.h"
 #include "rendezvous/control/follower.h"
 #include "rendezvous/store/store_server.h"
 
@@ -46,9 +48,11 @@ constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
 class Agent {
  public:
-  Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<spdlog::logger> log)
+  Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<EventLogFile> event_log,
+        std::shared_ptr<spdlog::logger> log)
       : spec_(spec),
         layout_(std::move(layout)),
+        event_log_(std::move(event_log)),
         log_(std::move(log)),
         node_(describe(spec)),
         out_(io_, STDOUT_FILENO),
@@ -60,7 +64,7 @@ class Agent {
         patience_(io_),
         time_up_(io_),
         warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
-        follower_(io_, follower_options(spec, node_), follower_hooks(), log_) {}
+        follower_(io_, follower_options(spec, node_, event_log_), follower_hooks(), log_) {}
 
   Result<JobSummary> run() {
     watch_guardian();
@@ -201,6 +205,12 @@ class Agent {
     if (warm_) {
       warm_->attempt_started(world);
     }
+    progress_.begin([this] { return attempt_->progress(); },
+                    [this, attempt = world.attempt](const TrainingProgress& told) {
+                      if (CoordinatorClient* client = follower_.client()) {
+                        client->workers_progress(attempt, told);
+                      }
+                    });
     apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
   }
 
@@ -349,6 +359,7 @@ class Agent {
       apply(group_.handle(group::StopOrdered{SIGTERM}));  // as ordered: that is what is reported
       return;
     }
+    progress_.end();
     if (CoordinatorClient* client = follower_.client()) {
       client->workers_finished(group_.attempt(), attempt_->progress());
     }
@@ -365,6 +376,7 @@ class Agent {
   }
 
   void obey(const group::ReportStopped&) {
+    progress_.end();
     std::vector<FailureRecord> records = attempt_->leavers();
     for (std::size_t i = 0; i < group_.workers().size(); ++i) {
       if (!group_.workers()[i].exit.success()) {
@@ -415,6 +427,7 @@ class Agent {
 
   /// The old attempt shows the rest of its logs while the new one runs.
   void retire_attempt() {
+    progress_.end();
     if (!attempt_) {
       return;
     }
@@ -508,6 +521,7 @@ class Agent {
 
   const JobSpec& spec_;
   LogLayout layout_;
+  std::shared_ptr<EventLogFile> event_log_;  ///< null: none is asked for
   std::shared_ptr<spdlog::logger> log_;
   NodeDescription node_;
   asio::io_context io_{1};
@@ -528,6 +542,7 @@ class Agent {
   std::unique_ptr<FileTimer> file_timers_;
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
+  ProgressReport progress_{io_};
   Follower follower_;
   bool lost_ = false;        ///< the coordinator is, and workers may still run
   bool deserts_ = false;     ///< it ends by itself: the others are to take it for lost, as it is
@@ -554,7 +569,15 @@ Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger
   if (!layout) {
     return layout.error();
   }
-  Agent agent(spec, std::move(*layout), std::move(log));
+  std::shared_ptr<EventLogFile> event_log;
+  if (!spec.event_log.empty()) {
+    auto opened = EventLogFile::open(spec.event_log, host_name());
+    if (!opened) {
+      return opened.error();
+    }
+    event_log = std::move(*opened);
+  }
+  Agent agent(spec, std::move(*layout), std::move(event_log), std::move(log));
   return agent.run();
 }
 

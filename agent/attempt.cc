@@ -204,6 +204,8 @@ pid_t Attempt::pid(int local_rank) const {
 
 TrainingProgress Attempt::progress() const {
   TrainingProgress told;
+  std::size_t stepped = 0;
+  NewestSave newest;
   for (const auto& worker : workers_) {
     const ProgressPage& page = worker->progress->page();
     if (page.magic.load() != ProgressPage::kMagic) {
@@ -218,18 +220,35 @@ TrainingProgress Attempt::progress() const {
     };
     told.resumed_epoch =
         told.resumed_epoch ? told.resumed_epoch : one_less(page.resumed_plus_1.load());
-    told.saved = std::max(told.saved, one_less(page.saved_plus_1.load()));
     told.last_epoch = told.last_epoch ? told.last_epoch : one_less(page.epoch_plus_1.load());
     if (!told.loss && page.has_loss.load() != 0) {
       told.loss = page.loss.load();
     }
+    // steady_clock is CLOCK_MONOTONIC: the same clock in every process of this machine.
+    const auto after_assignment = [this](std::int64_t ns) {
+      return std::chrono::nanoseconds(ns) - assigned_.time_since_epoch();
+    };
     if (const std::int64_t first = page.first_step_ns.load(); first != 0) {
-      // steady_clock is CLOCK_MONOTONIC: the same clock in every process of this machine.
-      const auto after = std::chrono::nanoseconds(first) - assigned_.time_since_epoch();
+      const auto after = after_assignment(first);
       told.first_step_after = std::max(told.first_step_after.value_or(after), after);
+      ++stepped;
+    }
+    if (const auto save = newest_save(page); save && save->epoch_plus_1 > newest.epoch_plus_1) {
+      newest = *save;
+      told.saved_after = after_assignment(save->at_ns);
+      told.steps_at_save = static_cast<std::int64_t>(save->steps);
+      told.saved = one_less(save->epoch_plus_1);
     }
   }
+  if (stepped < workers_.size() && !all_ended()) {
+    told.first_step_after.reset();  // the slowest is what counts
+  }
   return told;
+}
+
+bool Attempt::all_ended() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& worker) { return worker->exit.has_value(); });
 }
 
 void Attempt::finish_logs(std::function<void()> done) {

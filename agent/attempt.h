@@ -60,7 +60,8 @@ class Attempt {
   void note_standstills();
   [[nodiscard]] pid_t pid(int local_rank) const;
 
-  /// What the workers told; the loss is that of the lowest rank that told one.
+  /// What the workers told by now; the loss is that of the lowest rank that told one. The first
+  /// step is that of the slowest, once all that run have made it.
   [[nodiscard]] TrainingProgress progress() const;
 
   /// Nobody writes any more: shows what is left of the teed files, then calls `done`.
@@ -70,6 +71,7 @@ class Attempt {
 
  private:
   struct Worker;
+  [[nodiscard]] bool all_ended() const;
   Result<void> spawn(int local_rank, const std::vector<std::string>& inherited,
                      const OnExit& on_exit);
 

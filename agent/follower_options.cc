@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string>
+#include <utility>
 
 #include "agent/host.h"
 
@@ -39,7 +40,8 @@ NodeDescription describe(const JobSpec& spec) {
   return node;
 }
 
-FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node) {
+FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,
+                                 std::shared_ptr<EventLogFile> event_log) {
   const bool is_static = spec.backend == RendezvousBackend::static_ranks;
   FollowerOptions options;
   options.endpoints = {spec.endpoint};
@@ -56,6 +58,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   led.max_nodes = spec.max_nodes;
   led.max_restarts = spec.max_restarts;
   led.restarts = spec.restarts;
+  led.event_log = std::move(event_log);
   led.scale_up = spec.scale_up;
   led.join_timeout = spec.join_timeout;
   led.last_call_timeout = spec.last_call_timeout;

@@ -2,6 +2,7 @@
 // of the JobSpec that concerns them.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "agent/job_spec.h"
@@ -11,7 +12,9 @@
 namespace ddprun {
 
 NodeDescription describe(const JobSpec& spec);
-FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node);
+/// `event_log` may be null.
+FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,
+                                 std::shared_ptr<EventLogFile> event_log);
 
 /// Signals to handle: those of the options, and those that have a meaning of their own: SIGUSR1, a
 /// warning (Slurm's --signal), and SIGUSR2, to leave.

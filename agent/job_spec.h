@@ -110,6 +110,9 @@ struct JobSpec {
   /// file timers.
   std::optional<std::string> timer_file;
 
+  /// --event-log: where the coordinator on this node writes what happens; empty: nowhere.
+  std::string event_log;
+
   LogSpec logs;
   /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.
   std::string error_file;

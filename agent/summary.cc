@@ -18,6 +18,7 @@
 #include "agent/signals.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/contract/error_file.h"
+#include "rendezvous/membership/ledger_text.h"
 
 namespace ddprun {
 namespace {
@@ -217,6 +218,10 @@ std::string incident_line(const Incident& incident) {
   if (incident.downtime) {
     line += ", downtime " + std::to_string(milliseconds(*incident.downtime)) + " ms";
   }
+  line += " (" + break_down_text(incident.parts) + ")";
+  if (const std::string lost = lost_work_text(incident.lost); !lost.empty()) {
+    line += ", " + lost;
+  }
   return line + "\n";
 }
 
@@ -272,6 +277,10 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
   }
   for (const auto& incident : summary.incidents) {
     out += incident_line(incident);
+  }
+  if (!summary.incidents.empty() && summary.accounts.ratio()) {
+    out +=
+        "  " + accounts_text(summary.accounts, static_cast<int>(summary.incidents.size())) + "\n";
   }
   if (summary.progress.last_epoch || summary.progress.loss) {
     out += "  training:";

@@ -11,7 +11,8 @@ namespace ddprun {
 
 /// Pure. For a failed job torchrun's layout (torchrun contract, section 6.2) with all nodes'
 /// records, cause, victims and stopped-by-us told apart; after incidents a line for each (attempt,
-/// cause, epoch resumed from, downtime in ms) and the final loss. Empty for a job that succeeded
+/// cause, epoch resumed from, downtime and its parts in ms, work done again), the share of
+/// effective training and the final loss. Empty for a job that succeeded
 /// without an incident. `title` is the program as the user wrote it. Ends with a newline.
 std::string summary_text(const JobSummary& summary, const std::string& title);
 

@@ -217,6 +217,14 @@ constexpr OptionRow kRows[] = {
      .help = "Show a line that several workers write at about the same time once for each of them, "
              "and not once for all with their ranks: [0-7]."},
 
+    {.name = "event-log",
+     .field = &O::event_log,
+     .value_name = "FILE",
+     .group = G::output,
+     .ours = true,
+     .help = "Append what happens to the job to this file, as JSON lines (docs/events.md); written "
+             "on the node of the coordinator."},
+
     {.name = "signals-to-handle",
      .field = &O::signals_to_handle,
      .value_name = "NAME,...",

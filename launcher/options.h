@@ -64,6 +64,7 @@ struct Options {
   std::string duplicate_stdout_filters;
   std::string duplicate_stderr_filters;
   bool no_fold = false;
+  std::string event_log;
 
   // Ending.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";

@@ -226,6 +226,7 @@ class Resolver {
     if (const char* prefix = environment_(env::kLogLinePrefixTemplate)) {
       logs.line_prefix_template = prefix;
     }
+    job_.event_log = options_.event_log;
     job_.error_file = variable(env::kErrorFile);
     if (variable(env::kEnableFileTimer) == "1") {
       job_.timer_file = variable(env::kTimerFile);

@@ -5,6 +5,16 @@
 #include "worker_runtime/progress_impl.h"
 
 namespace ddp {
+namespace {
+
+/// Of the clock that the agent compares it with.
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
 
 Progress Progress::attach(const char* channel_path) {
   Progress progress;
@@ -23,9 +33,7 @@ void Progress::step(std::optional<double> loss) {
   }
   ddprun::ProgressPage& page = impl_->channel.page();
   if (page.steps.load() == 0) {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);  // the clock that the agent compares it with
-    page.first_step_ns = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    page.first_step_ns = now_ns();
   }
   if (loss) {
     page.loss = *loss;
@@ -48,7 +56,12 @@ void Progress::resumed(std::uint64_t epoch) {
 
 void Progress::saved(std::uint64_t epoch) {
   if (impl_) {
-    impl_->channel.page().saved_plus_1 = epoch + 1;
+    ddprun::ProgressPage& page = impl_->channel.page();
+    ++page.save_version;
+    page.saved_ns = now_ns();
+    page.saved_steps = page.steps.load();
+    page.saved_plus_1 = epoch + 1;
+    ++page.save_version;
   }
 }
 

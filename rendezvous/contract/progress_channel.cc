@@ -18,6 +18,15 @@ ProgressPage* map(int fd) {
 
 }  // namespace
 
+std::optional<NewestSave> newest_save(const ProgressPage& page) {
+  const std::uint64_t version = page.save_version.load();
+  const NewestSave save{page.saved_plus_1.load(), page.saved_ns.load(), page.saved_steps.load()};
+  if (version == 0 || version % 2 != 0 || page.save_version.load() != version) {
+    return std::nullopt;
+  }
+  return save;
+}
+
 void ProgressChannel::Unmap::operator()(ProgressPage* page) const {
   ::munmap(page, kPageSize);
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "rendezvous/base/fd.h"
@@ -33,9 +34,23 @@ struct ProgressPage {
   std::atomic<std::uint64_t> save_now;  ///< by the agent: save at the next step and leave
   std::atomic<std::uint64_t> left;      ///< by the worker: it has saved, and its end is no failure
   std::atomic<std::uint64_t> being_ended;  ///< by the agent, before it sends SIGTERM
+  // The newest snapshot belongs together: odd while the three fields of it are being written.
+  std::atomic<std::uint64_t> save_version;
+  std::atomic<std::int64_t> saved_ns;      ///< CLOCK_MONOTONIC of that snapshot
+  std::atomic<std::uint64_t> saved_steps;  ///< steps done when it was saved
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);
+
+/// The newest snapshot that a page tells of.
+struct NewestSave {
+  std::uint64_t epoch_plus_1 = 0;
+  std::int64_t at_ns = 0;  ///< CLOCK_MONOTONIC
+  std::uint64_t steps = 0;
+};
+/// None before the first; while it is being written; and for good when the worker ended in the
+/// middle of that.
+std::optional<NewestSave> newest_save(const ProgressPage& page);
 
 /// A mapped page; unmapped at the end of its life.
 class ProgressChannel {

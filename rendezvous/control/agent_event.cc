@@ -19,6 +19,9 @@ struct EventOf {
   std::optional<Event> operator()(message::Stopped& m) const {
     return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
   }
+  std::optional<Event> operator()(message::Progress& m) const {
+    return WorkersProgress{id, m.attempt, m.progress};
+  }
   std::optional<Event> operator()(message::StopRequest& m) const {
     return StopRequested{id, m.signal, m.wish};
   }

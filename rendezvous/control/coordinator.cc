@@ -20,6 +20,8 @@
 #include "rendezvous/control/address_book.h"
 #include "rendezvous/control/agent_event.h"
 #include "rendezvous/control/connection.h"
+#include "rendezvous/control/coordinator_terms.h"
+#include "rendezvous/control/event_log.h"
 #include "rendezvous/control/greeting_limits.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
@@ -72,6 +74,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         hooks(std::move(the_hooks)),
         log(std::move(the_log)),
         membership(membership_options(options), now()),
+        event_log(the_io, options.event_log, chronicle_job(options), membership, log),
         deadline_timer(the_io),
         drain_timer(the_io) {
     for (message::ElectorAddress& one : options.electors) {
@@ -251,12 +254,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       }
       Event next = std::move(events.front());
       events.pop_front();
-      for (Command& command : membership.apply(at, std::move(next))) {
+      for (Command& command : event_log.apply(membership, at, std::move(next))) {
         if (log->should_log(spdlog::level::debug)) {
           log->debug("{}   {}", to_text(at), to_text(command));
         }
         std::visit([this](auto& order) { carry_out(std::move(order)); }, command);
       }
+      event_log.write();
     }
     feeding = false;
     arm_deadline();
@@ -495,6 +499,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   CoordinatorHooks hooks;
   std::shared_ptr<spdlog::logger> log;
   Membership membership;
+  EventLog event_log;
   std::shared_ptr<Acceptor> acceptor;
   asio::steady_timer deadline_timer;
   asio::steady_timer drain_timer;
@@ -546,6 +551,7 @@ Coordinator::~Coordinator() {
 
 Fd Coordinator::resign(const std::string& why) {
   impl_->gone = true;
+  impl_->event_log.resign(why);
   impl_->quorum->stop();
   impl_->deadline_timer.cancel();
   const std::string farewell = encode(message::Farewell{why});

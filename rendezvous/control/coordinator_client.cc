@@ -204,6 +204,10 @@ void CoordinatorClient::workers_finished(AttemptNumber attempt, TrainingProgress
   impl_->say(message::Finished{attempt, progress});
 }
 
+void CoordinatorClient::workers_progress(AttemptNumber attempt, TrainingProgress progress) {
+  impl_->say(message::Progress{attempt, progress});
+}
+
 void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                                         TrainingProgress progress) {
   const int dropped = bound_records(records);

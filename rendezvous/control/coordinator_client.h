@@ -90,6 +90,8 @@ class CoordinatorClient {
   void worker_failed(AttemptNumber attempt, FailureRecord record);
   /// All local workers exited 0.
   void workers_finished(AttemptNumber attempt, TrainingProgress progress);
+  /// What the workers have told by now.
+  void workers_progress(AttemptNumber attempt, TrainingProgress progress);
   /// No process of the attempt is left on this node; all its records, also those sent before.
   void workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                        TrainingProgress progress);

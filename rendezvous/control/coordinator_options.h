@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace ddprun {
 
-struct MembershipOptions;
+class EventLogFile;
 
 struct CoordinatorOptions {
   std::string job_id;
@@ -36,9 +37,8 @@ struct CoordinatorOptions {
   /// A successor's: where the electors of the rosters that it took over are.
   std::vector<message::ElectorAddress> electors = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
+  /// Where to write what happens (event_log.h); null: nowhere.
+  std::shared_ptr<EventLogFile> event_log = {};
 };
-
-/// The part of them that the state machine is made with.
-MembershipOptions membership_options(const CoordinatorOptions& options);
 
 }  // namespace ddprun

@@ -1,7 +1,6 @@
 #include "rendezvous/control/follower.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -10,11 +9,11 @@
 #include <map>
 #include <utility>
 
-#include "rendezvous/base/check.h"
 #include "rendezvous/control/gate.h"
 #include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
+#include "rendezvous/control/new_elector.h"
 #include "rendezvous/control/peer_call.h"
 #include "rendezvous/membership/candidacy.h"
 
@@ -31,13 +30,6 @@ constexpr milliseconds kAgain{500};
 
 Instant now() {
   return Clock::now().time_since_epoch();
-}
-
-/// 63 bits, never 0: two agents of one job do not meet in it.
-ElectorId new_elector() {
-  std::uint64_t bits = 0;
-  DDP_CHECK(::getrandom(&bits, sizeof bits, 0) == sizeof bits, "the kernel gives random bytes");
-  return ElectorId{(bits >> 1) | 1};
 }
 
 bool is_loopback(const Endpoint& endpoint) {
@@ -241,6 +233,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     };
     orders.heir = [this](const message::Heir& told) {
       heir = told;
+      story_at = now();
       elector.prepared(told.succession.roster.number);
       log->info("this node is standby {} of the coordinator", told.place + 1);
     };
@@ -248,6 +241,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       if (heir) {
         heir->succession.attempt = told.attempt;
         heir->so_far = told.so_far;
+        story_at = now();
       }
     };
     orders.prepare = [this](RosterNumber roster) { elector.prepared(roster); };
@@ -469,6 +463,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     inherited.known = known.succession;
     inherited.first_attempt = candidacy->first_attempt();
     inherited.so_far = known.so_far;
+    inherited.told_ago = now() - story_at;
     inherited.expected = static_cast<int>(
         std::count_if(candidacy->electorate().begin(), candidacy->electorate().end(),
                       [this](ElectorId one) { return candidacy->granted_by(one); }));
@@ -555,6 +550,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   std::string reigning;  ///< the coordinator, numeric
   bool at_endpoint = false;
   std::optional<message::Heir> heir;
+  Instant story_at{};  ///< when its story came
   // Of the newest loss.
   Instant contact{};
   bool saw_close = false;

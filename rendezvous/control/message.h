@@ -155,6 +155,14 @@ struct Moved {
   std::uint16_t port = 0;
 };
 
+// From the agent.
+
+/// What its workers have told by now, when there is news.
+struct Progress {
+  AttemptNumber attempt{};
+  TrainingProgress progress;
+};
+
 // Both ways.
 
 /// The agent sends one at least every half of the shorter timeout, the coordinator answers each
@@ -171,6 +179,6 @@ struct Beat {
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
                  Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
-                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving>;
+                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving, Progress>;
 
 }  // namespace ddprun::message

@@ -133,6 +133,46 @@ void fields(Tag<TrainingProgress>, A& a, V& v) {
   a.optional(v.saved, kEpoch);
   a.boolean(v.left);
   a.boolean(v.complete);
+  a.optional(v.saved_after, kNanoseconds);
+  a.optional(v.steps_at_save, kEpoch);
+}
+
+template <class A, class V>
+void fields(Tag<BreakDown>, A& a, V& v) {
+  kNanoseconds(a, v.detect);
+  kNanoseconds(a, v.stop);
+  a.optional(v.rendezvous, kNanoseconds);
+  a.optional(v.spawn, kNanoseconds);
+  a.optional(v.first_step, kNanoseconds);
+  a.boolean(v.in_vain);
+}
+
+template <class A, class V>
+void fields(Tag<TimeTrack>, A& a, V& v) {
+  kNanoseconds(a, v.startup);
+  kNanoseconds(a, v.productive);
+  kNanoseconds(a, v.replayed);
+  for (auto& one : v.downtime) {
+    kNanoseconds(a, one);
+  }
+}
+
+constexpr int kIncidentKindMax = static_cast<int>(kIncidentKinds) - 1;
+
+template <class A, class V>
+void fields(Tag<Accounts>, A& a, V& v) {
+  kNanoseconds(a, v.wall);
+  fields(Tag<TimeTrack>{}, a, v.by_start);
+  fields(Tag<TimeTrack>{}, a, v.by_step);
+  a.boolean(v.steps_told);
+  kEpoch(a, v.steps);
+  kEpoch(a, v.replayed_steps);
+  a.boolean(v.ran_by_start);
+  a.boolean(v.ran_by_step);
+  a.optional(v.down_since, [](auto& ar, auto& kind) { enumeration(ar, kind, kIncidentKindMax); });
+  a.optional(v.saved.epoch, kEpoch);
+  kEpoch(a, v.saved.steps);
+  kNanoseconds(a, v.saved.time);
 }
 
 template <class A, class V>
@@ -175,6 +215,10 @@ void fields(Tag<Incident>, A& a, V& v) {
   a.optional(v.downtime, kNanoseconds);
   a.optional(v.resumed_epoch, kEpoch);
   a.optional(v.next_attempt, kAttempt);
+  enumeration(a, v.kind, kIncidentKindMax);
+  fields(Tag<BreakDown>{}, a, v.parts);
+  a.optional(v.lost.steps, kEpoch);
+  a.optional(v.lost.time, kNanoseconds);
 }
 
 template <class A, class V>
@@ -188,6 +232,7 @@ void fields(Tag<JobSummary>, A& a, V& v) {
   a.list(v.incidents, kIncidentsMax,
          [](auto& ar, auto& incident) { fields(Tag<Incident>{}, ar, incident); });
   fields(Tag<TrainingProgress>{}, a, v.progress);
+  fields(Tag<Accounts>{}, a, v.accounts);
 }
 
 template <class A, class V>
@@ -256,6 +301,12 @@ void fields(Tag<Stopped>, A& a, V& v) {
   attempt_number(a, v.attempt);
   a.list(v.records, kIncidentRecordsMax, kRecord);
   a.integer(v.records_dropped, 0, kIntMax);
+  fields(Tag<TrainingProgress>{}, a, v.progress);
+}
+
+template <class A, class V>
+void fields(Tag<Progress>, A& a, V& v) {
+  attempt_number(a, v.attempt);
   fields(Tag<TrainingProgress>{}, a, v.progress);
 }
 

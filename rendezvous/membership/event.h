@@ -75,6 +75,13 @@ struct WorkersStopped {
   TrainingProgress progress;
 };
 
+/// What the workers of the node have told by now; comes while they run.
+struct WorkersProgress {
+  NodeId node{};
+  AttemptNumber attempt{};
+  TrainingProgress progress;
+};
+
 /// What somebody wants of the job.
 enum class StopWish : std::uint8_t {
   end,      ///< it shall end, now
@@ -118,6 +125,6 @@ struct TimePassed {};
 
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed>;
+                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed, WorkersProgress>;
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/training_time.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
@@ -74,11 +75,14 @@ struct Incident {
   int records_dropped = 0;     ///< beyond kIncidentRecordsMax
   bool spent_restart = false;  ///< counted against --max-restarts
   bool node_lost = false;      ///< nodes were lost, and that was the cause
-  /// Until all workers of the next attempt had started, or made their first step where they tell;
-  /// none when no attempt followed.
+  /// From when it happened until all workers of the next attempt had started, or made their first
+  /// step where they tell; none when no attempt followed. The sum of `parts`.
   std::optional<std::chrono::nanoseconds> downtime;
   std::optional<std::int64_t> resumed_epoch;  ///< where the next attempt went on, when known
   std::optional<AttemptNumber> next_attempt;  ///< none when none followed
+  IncidentKind kind = IncidentKind::worker_failed;
+  BreakDown parts = {};
+  LostWork lost = {};
 };
 
 enum class Verdict : std::uint8_t {
@@ -100,6 +104,7 @@ struct JobSummary {
   int max_restarts = 0;
   std::vector<Incident> incidents;  ///< in order; the last one holds the final cause when failed
   TrainingProgress progress;        ///< of rank 0's node, when told
+  Accounts accounts = {};           ///< of the job's time
 };
 
 }  // namespace ddprun

@@ -133,6 +133,25 @@ bool IncidentBuilder::spends_restart() const {
   return cause() != nullptr || !origin_.has_value();
 }
 
+Instant IncidentBuilder::happened_at() const {
+  const Entry* entry = cause();
+  const Instant at = entry != nullptr ? entry->failed_at : origin_.value_or(detected_at_);
+  return std::clamp(at, Instant(0), detected_at_);
+}
+
+IncidentKind IncidentBuilder::kind() const {
+  if (spends_restart()) {
+    return IncidentKind::worker_failed;
+  }
+  if (!coordinator_lost_.empty()) {
+    return IncidentKind::coordinator_lost;
+  }
+  if (lost_.count > 0) {
+    return IncidentKind::node_lost;
+  }
+  return leaving_.count > 0 ? IncidentKind::node_left : IncidentKind::node_joined;
+}
+
 std::string IncidentBuilder::reason() const {
   if (const Entry* entry = cause(); entry != nullptr) {
     const FailureRecord& record = entry->record;
@@ -214,6 +233,7 @@ Incident IncidentBuilder::build() {
   incident.attempt = attempt_;
   incident.reason = reason();
   incident.node_lost = cause() == nullptr && lost_.count > 0;
+  incident.kind = kind();
   drop_surplus(kIncidentRecordsMax);
   incident.records.reserve(entries_.size());
   for (Entry& entry : entries_) {

@@ -65,6 +65,9 @@ class IncidentBuilder {
   /// One clause, from what is known by now.
   [[nodiscard]] std::string reason() const;
   [[nodiscard]] Instant detected_at() const { return detected_at_; }
+  /// When what began it happened, as far as is known by now; not after detected_at().
+  [[nodiscard]] Instant happened_at() const;
+  [[nodiscard]] IncidentKind kind() const;
   [[nodiscard]] AttemptNumber attempt() const { return attempt_; }
 
   /// The ordered incident; the builder is empty afterwards. Does not set what only the future

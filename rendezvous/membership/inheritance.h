@@ -20,6 +20,8 @@ struct Inheritance {
   /// How long ago the coordinator before was lost, and what is known of it, as a clause.
   std::chrono::nanoseconds lost_for{};
   std::string why = {};
+  /// How long ago `so_far` was told.
+  std::chrono::nanoseconds told_ago{};
 };
 
 }  // namespace ddprun

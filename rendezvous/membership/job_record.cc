@@ -8,41 +8,42 @@
 
 namespace ddprun {
 
-Incident* JobRecord::open_incident() {
-  return followed_ && !incidents_.empty() ? &incidents_.back() : nullptr;
-}
-
-void JobRecord::down_until(Instant at) {
-  Incident* incident = open_incident();
-  if (incident == nullptr) {
+/// The newest incident as the ledger knows it by now.
+void JobRecord::refresh() {
+  if (!followed_ || incidents_.empty()) {
     return;
   }
-  DDP_CHECK(at >= detected_at_, "an attempt begins after the incident before it");
-  incident->downtime = std::max(incident->downtime.value_or(Instant(0)), at - detected_at_);
+  Incident& incident = incidents_.back();
+  incident.parts = ledger_.break_down();
+  incident.lost = ledger_.lost();
+  if (incident.parts.spawn) {
+    incident.downtime = incident.parts.sum();
+  }
 }
 
-void JobRecord::assigned(Instant at, AttemptNumber attempt) {
-  DDP_CHECK(at >= assigned_at_, "attempts follow each other in time");
+void JobRecord::assigned(Instant at, AttemptNumber attempt, int nodes) {
   ++attempts_;
-  assigned_at_ = at;
+  ledger_.assigned(at, nodes);
   followed_ = true;
   if (!incidents_.empty()) {
     incidents_.back().next_attempt = attempt;
   }
+  refresh();
 }
 
 void JobRecord::all_started(Instant at) {
-  down_until(at);
+  ledger_.all_started(at);
+  refresh();
 }
 
-void JobRecord::progress(const TrainingProgress& told, bool leads) {
+void JobRecord::progress(const TrainingProgress& told, bool leads, Instant at) {
   DDP_CHECK(attempts_ > 0, "progress is told of an attempt");
-  if (told.first_step_after && *told.first_step_after >= Instant(0)) {
-    down_until(assigned_at_ + *told.first_step_after);
-  }
-  if (Incident* incident = open_incident(); incident != nullptr && told.resumed_epoch) {
-    if (leads || !incident->resumed_epoch) {
-      incident->resumed_epoch = told.resumed_epoch;
+  ledger_.progress(told, at);
+  refresh();
+  if (followed_ && !incidents_.empty() && told.resumed_epoch) {
+    Incident& incident = incidents_.back();
+    if (leads || !incident.resumed_epoch) {
+      incident.resumed_epoch = told.resumed_epoch;
     }
   }
   if (!leads) {
@@ -60,38 +61,52 @@ void JobRecord::progress(const TrainingProgress& told, bool leads) {
   keep_newer(progress_.first_step_after, told.first_step_after);
 }
 
-void JobRecord::ended(Incident incident, Instant detected_at) {
-  DDP_CHECK(detected_at >= assigned_at_, "an incident ends an attempt that was assigned before");
+void JobRecord::ended(Incident incident, IncidentInstants when) {
+  refresh();
+  ledger_.ended(incident.kind, when);
+  incident.parts = ledger_.break_down();
+  incident.lost = ledger_.lost();
   if (!incidents_.empty()) {
+    if (followed_ && ledger_.break_down_before().in_vain) {
+      incidents_.back().parts = ledger_.break_down_before();
+      incidents_.back().downtime = incidents_.back().parts.sum();
+    }
     drop_old_evidence(incidents_.back());
   }
   if (incidents_.size() == kIncidentsMax) {
     incidents_.erase(incidents_.begin());
+    ++forgotten_;
   }
   incidents_.push_back(std::move(incident));
-  detected_at_ = detected_at;
   followed_ = false;
 }
 
-void JobRecord::inherit(JobSummary so_far) {
+void JobRecord::closed(Instant at, Verdict verdict) {
+  ledger_.closed(at, verdict == Verdict::succeeded);
+  refresh();
+}
+
+void JobRecord::inherit(JobSummary so_far, Instant at) {
   DDP_CHECK(attempts_ == 0, "a record is inherited before anything else");
+  ledger_.begin(at, so_far.accounts);
   incidents_ = std::move(so_far.incidents);
   attempts_ = so_far.attempts;
   progress_ = so_far.progress;
 }
 
-JobSummary JobRecord::so_far() const {
+JobSummary JobRecord::so_far(Instant now) const {
   JobSummary summary;
   summary.attempts = attempts_;
   summary.incidents = incidents_;
   summary.progress = progress_;
+  summary.accounts = ledger_.accounts(now);
   for (Incident& incident : summary.incidents) {
     drop_old_evidence(incident);
   }
   return summary;
 }
 
-JobSummary JobRecord::summary(Verdict verdict, std::string reason) const {
+JobSummary JobRecord::summary(Verdict verdict, std::string reason, Instant now) const {
   DDP_CHECK(verdict == Verdict::succeeded || !reason.empty(), "a bad end has a reason");
   JobSummary summary;
   summary.verdict = verdict;
@@ -99,6 +114,7 @@ JobSummary JobRecord::summary(Verdict verdict, std::string reason) const {
   summary.attempts = attempts_;
   summary.incidents = incidents_;
   summary.progress = progress_;
+  summary.accounts = ledger_.accounts(now);
   return summary;
 }
 

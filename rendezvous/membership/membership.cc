@@ -15,6 +15,9 @@ GatheringRules gathering_rules(const MembershipOptions& options) {
           options.join_timeout, options.last_call_timeout};
 }
 
+/// How often standbys are told of progress within an attempt.
+constexpr std::chrono::seconds kStoryPace{5};
+
 RestartRules restart_rules(const MembershipOptions& options) {
   RestartRules rules = options.restarts;
   rules.max_restarts = options.max_restarts;
@@ -36,6 +39,7 @@ Membership::Membership(MembershipOptions options, Instant now)
   if (options_.inheritance) {
     take_over();
   } else {
+    record_.begin(now);
     gathering_.begin(now, true);
   }
 }
@@ -233,6 +237,18 @@ void Membership::on(WorkersFinished event) {
     finish(left_unasked_
                ? Ending{Verdict::preempted, "its workers were signalled to save and end", 0}
                : Ending{Verdict::succeeded, {}, 0});
+  }
+}
+
+void Membership::on(const WorkersProgress& event) {
+  Node* node = member(event.node, event.attempt);
+  if (node == nullptr || node->phase == Phase::finished || node->phase == Phase::stopped) {
+    return;
+  }
+  hear_progress(*node, event.progress);
+  // Without it a successor would take all of this attempt's work for lost.
+  if (state_ == JobState::running && now_ - story_told_at_ >= kStoryPace) {
+    tell_story();
   }
 }
 
@@ -456,6 +472,9 @@ void Membership::begin_stop(const std::string& reason, StopHow how, int signal) 
   how_ = how;
   all_complete_ = all_in_order_ = true;
   any_told_ = false;
+  if (!incident_) {
+    record_.stopping(now_);
+  }
   for (auto& [id, node] : nodes_) {
     if (node.phase == Phase::working || node.phase == Phase::finished) {
       node.phase = Phase::stopping;
@@ -494,19 +513,22 @@ void Membership::all_stopped() {
   }
 }
 
-void Membership::hear_progress(const Node& node, const TrainingProgress& told) {
-  record_.progress(told, node.last_group_rank == 0);
+void Membership::hear_progress(Node& node, TrainingProgress told) {
   story_.told = story_.told || told.told;
   story_.stepped = story_.stepped || told.first_step_after.has_value();
   story_.steps = std::max(story_.steps, told.steps);
   story_.saved = std::max(story_.saved, told.saved);
+  if (told.first_step_after && std::exchange(node.stepped, true)) {
+    told.first_step_after.reset();  // told before
+  }
+  record_.progress(told, node.last_group_rank == 0, now_);
 }
 
 /// Whether a restart is spent is decided here and not at the first report, for only now it is
 /// known whether the workers that failed were victims of a lost node.
 void Membership::close_incident() {
   const bool by_worker = incident_->spends_restart();
-  const Instant detected_at = incident_->detected_at();
+  const IncidentInstants when{incident_->happened_at(), incident_->detected_at(), now_};
   Incident closed = incident_->build();
   incident_.reset();
   if (!ending_) {
@@ -517,7 +539,7 @@ void Membership::close_incident() {
       ending_ = Ending{Verdict::failed, closed.reason + "; " + *decision.end, 0};
     }
   }
-  record_.ended(std::move(closed), detected_at);
+  record_.ended(std::move(closed), when);
 }
 
 void Membership::end_job(Ending ending) {
@@ -536,7 +558,8 @@ void Membership::end_job(Ending ending) {
 
 void Membership::finish(Ending ending) {
   DDP_CHECK(state_ != JobState::over, "a job ends once");
-  JobSummary summary = record_.summary(ending.verdict, ending.reason);
+  record_.closed(now_, ending.verdict);
+  JobSummary summary = record_.summary(ending.verdict, ending.reason, now_);
   summary.stop_signal = ending.stop_signal;
   summary.restarts_used = policy_.budget().used();
   summary.max_restarts = policy_.budget().max();

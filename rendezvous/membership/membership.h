@@ -82,6 +82,10 @@ class Membership {
   [[nodiscard]] int restarts_used() const { return policy_.budget().used(); }
   /// Who decides for the job (reign.h).
   [[nodiscard]] const Reign& reign() const { return reign_; }
+  /// What has happened, and where the time went.
+  [[nodiscard]] const JobRecord& record() const { return record_; }
+  /// All workers of the attempt have been spawned.
+  [[nodiscard]] bool all_started() const { return state_ == JobState::running && unstarted_ == 0; }
 
  private:
   enum class Phase : std::uint8_t {
@@ -107,6 +111,7 @@ class Membership {
     bool released = false;  ///< and told that it may
     Phase phase = Phase::idle;
     bool started = false;  ///< has spawned its workers of this attempt
+    bool stepped = false;  ///< has told its first step in this attempt
     std::optional<int> last_group_rank;
     int base_rank = 0;  ///< of the current attempt
   };
@@ -131,6 +136,7 @@ class Membership {
   void on(const StandbyKnows& event);
   void on(const RosterPrepared& event);
   void on(TimePassed event);
+  void on(const WorkersProgress& event);
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
@@ -152,7 +158,8 @@ class Membership {
   void conclude_order();
   void one_stopped(Node& node);
   void all_stopped();
-  void hear_progress(const Node& node, const TrainingProgress& told);
+  void hear_progress(Node& node, TrainingProgress told);
+  void tell_story();
   void close_incident();
   void end_job(Ending ending);
   void gather();
@@ -184,6 +191,7 @@ class Membership {
   AttemptStory story_;    ///< of the current attempt
   Instant not_before_{};  ///< the next attempt
   JobRecord record_;
+  Instant story_told_at_{};  ///< to the standbys
   Reign reign_;
   Instant now_;
   /// Enough nodes are here, and something else is waited for (plan, quorum, followers).

@@ -14,8 +14,8 @@ void Membership::take_over() {
   const Instant lost_at = now_ - inherited.lost_for;
   IncidentBuilder lost(inherited.known.attempt, lost_at, 1);
   lost.coordinator_lost(inherited.why);
-  record_.inherit(std::move(inherited.so_far));
-  record_.ended(lost.build(), lost_at);
+  record_.inherit(std::move(inherited.so_far), std::min(now_ - inherited.told_ago, lost_at));
+  record_.ended(lost.build(), {lost_at, now_, now_});  // all workers were gone before this began
   expects_until_ = now_ + inherited.patience;
   gathering_.begin(now_, false);
 }
@@ -159,12 +159,12 @@ void Membership::assign() {
   story_ = {};
   left_unasked_ = false;
   waiting_room_.clear();
-  record_.assigned(now_, *attempt_);
+  record_.assigned(now_, *attempt_, world_nodes_);
   commands_.push_back(OpenStore{*attempt_});
   for (const RankedNode& one : ranked) {
     Node& node = nodes_.at(one.node);
     node.phase = Phase::working;
-    node.started = false;
+    node.started = node.stepped = false;
     node.last_group_rank = one.world.group_rank;
     node.base_rank = one.world.base_rank;
     World world = one.world;
@@ -173,6 +173,11 @@ void Membership::assign() {
     commands_.push_back(
         AssignWorld{one.node, std::move(world), reign_.in_use().roster.number, reign_.term()});
   }
+  tell_story();
+}
+
+void Membership::tell_story() {
+  story_told_at_ = now_;
   if (!reign_.standbys().empty()) {
     commands_.push_back(TellStory{reign_.standbys(), *attempt_, story()});
   }
@@ -183,7 +188,7 @@ void Membership::assign() {
 
 /// For a successor.
 JobSummary Membership::story() const {
-  JobSummary so_far = record_.so_far();
+  JobSummary so_far = record_.so_far(now_);
   so_far.restarts_used = policy_.budget().used();
   so_far.max_restarts = policy_.budget().max();
   return so_far;

@@ -80,6 +80,9 @@ void add_progress(Line& line, const TrainingProgress& progress) {
   if (progress.first_step_after) {
     line.add("first-step-after", to_text(*progress.first_step_after));
   }
+  if (progress.saved) {
+    line.add_number("saved", *progress.saved);
+  }
 }
 
 std::string text_of(const NodeJoined& e) {
@@ -143,6 +146,13 @@ std::string text_of(const WorkersStopped& e) {
   if (e.records_dropped > 0) {
     line.add_number("dropped", e.records_dropped);
   }
+  add_progress(line, e.progress);
+  return std::move(line).text();
+}
+
+std::string text_of(const WorkersProgress& e) {
+  Line line("progress");
+  line.node(e.node).attempt(e.attempt);
   add_progress(line, e.progress);
   return std::move(line).text();
 }

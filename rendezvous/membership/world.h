@@ -55,6 +55,9 @@ struct TrainingProgress {
   bool left = false;
   /// All its workers ended with 0, and nobody had told them to end.
   bool complete = false;
+  /// From the arrival of the assignment to when it was saved, and the steps made by then.
+  std::optional<std::chrono::nanoseconds> saved_after = {};
+  std::optional<std::int64_t> steps_at_save = {};
 
   friend bool operator==(const TrainingProgress&, const TrainingProgress&) = default;
 };

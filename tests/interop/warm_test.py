@@ -279,7 +279,7 @@ class Warm(unittest.TestCase):
             for one in (job, cold):
                 self.assertEqual(one.node.out, "exit handlers ran\n")
                 text = one.node.err.replace(str(one.folder), "").replace(one.out.read_text(), "PID")
-                text = re.sub(r"(?m)^(\[ddprun\]|  (time|resumed|attempt|restarts)|[=-]{5}).*\n", "",
+                text = re.sub(r"(?m)^(\[ddprun\]|  (time|resumed|attempt|restarts|effective)|[=-]{5}).*\n", "",
                               text)
                 told.append(re.sub(r"(downtime|\(pid:) .*", "", text))
             self.assertEqual(*told)

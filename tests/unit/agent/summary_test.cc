@@ -67,9 +67,16 @@ JobSummary recovered_job() {
   incident.reason = "rank 3 on n2 was killed by SIGKILL";
   incident.spent_restart = true;
   incident.downtime = 12'900us;
+  incident.parts = {100us, 3ms, 700us, 1'100us, 8ms};
+  incident.lost = {17, 340ms};
   incident.next_attempt = AttemptNumber{1};
   incident.resumed_epoch = 20;
   summary.incidents = {incident};
+  summary.accounts.wall = 723'400ms;
+  summary.accounts.steps_told = true;
+  summary.accounts.by_step.productive = 700s;
+  summary.accounts.by_step.replayed = 340ms;
+  summary.accounts.by_step.downtime[0] = 12'900us;
   summary.progress.last_epoch = 50;
   summary.progress.loss = 0.0123456789;
   return summary;
@@ -107,7 +114,9 @@ TEST_CASE("a success after an incident closes with what happened", "[agent]") {
         "ddprun: job succeeded after 2 attempts\n"
         "  restarts used: 1 of 3\n"
         "  attempt 0 ended: rank 3 on n2 was killed by SIGKILL; resumed from epoch 20 as attempt "
-        "1, downtime 12 ms\n"
+        "1, downtime 12 ms (detect 0, stop 3, rendezvous 0, spawn 1, first step 8 ms), 17 steps "
+        "(340 ms) done again\n"
+        "  effective training time 96.7 % of 12 min 3 s: 1 incident, 12 ms down, 340 ms replayed\n"
         "  training: last epoch 50, final loss 0.0123457\n");
   CHECK(agent_error_json(recovered_job(), kNow).empty());
 }
@@ -116,15 +125,21 @@ TEST_CASE("an incident tells what is known and leaves out the rest", "[agent]") 
   JobSummary summary = recovered_job();
   summary.progress = {};
   summary.incidents[0].downtime.reset();
-  CHECK(summary_text(summary, "train").find("; resumed from epoch 20 as attempt 1\n") !=
+  summary.incidents[0].parts = {0ns, 3ms};
+  summary.incidents[0].lost = {};
+  summary.accounts.steps_told = false;
+  CHECK(summary_text(summary, "train")
+            .find("; resumed from epoch 20 as attempt 1 (detect 0, stop 3 ms)\n") !=
         std::string::npos);
   summary.incidents[0].resumed_epoch.reset();
   CHECK(summary_text(summary, "train") ==
         "ddprun: job succeeded after 2 attempts\n"
         "  restarts used: 1 of 3\n"
-        "  attempt 0 ended: rank 3 on n2 was killed by SIGKILL\n");
+        "  attempt 0 ended: rank 3 on n2 was killed by SIGKILL (detect 0, stop 3 ms)\n"
+        "  effective training time 0.0 % of 12 min 3 s: 1 incident, 0 ms down (at most: its "
+        "workers tell no steps)\n");
   summary.incidents[0].downtime = 0ns;
-  CHECK(summary_text(summary, "train").find("; resumed as attempt 1, downtime 0 ms\n") !=
+  CHECK(summary_text(summary, "train").find("; resumed as attempt 1, downtime 0 ms (") !=
         std::string::npos);
   summary.progress.loss = 2.0;
   CHECK(summary_text(summary, "train").find("  training: final loss 2\n") != std::string::npos);
@@ -150,7 +165,7 @@ TEST_CASE("the report of a failed job has torchrun's layout", "[agent]") {
             heavy +
             "\nddprun: job failed after 1 attempt: rank 3 on n2 was killed by SIGKILL\n"
             "  restarts used: 0 of 0\n"
-            "  attempt 0 ended: rank 3 on n2 was killed by SIGKILL\n");
+            "  attempt 0 ended: rank 3 on n2 was killed by SIGKILL (detect 0, stop 0 ms)\n");
 }
 
 TEST_CASE("victims have blocks of their own, those that we stopped share a line", "[agent]") {

@@ -44,6 +44,23 @@ TEST_CASE("The agent's end may be moved") {
   CHECK(agent.page().steps == 7);
 }
 
+TEST_CASE("A snapshot is told whole or not at all") {
+  auto agent = ProgressChannel::create();
+  REQUIRE(agent.has_value());
+  ProgressPage& page = agent->page();
+  CHECK_FALSE(newest_save(page));
+  page.save_version = 1;
+  page.saved_ns = 7;
+  page.saved_steps = 40;
+  CHECK_FALSE(newest_save(page));  // the worker may have been killed here
+  page.saved_plus_1 = 3;
+  page.save_version = 2;
+  REQUIRE(newest_save(page));
+  CHECK(newest_save(page)->epoch_plus_1 == 3);
+  CHECK(newest_save(page)->at_ns == 7);
+  CHECK(newest_save(page)->steps == 40);
+}
+
 TEST_CASE("What is no channel is refused with its path") {
   const auto missing = ProgressChannel::attach("/nonexistent/channel");
   REQUIRE(missing.has_error());

@@ -36,7 +36,21 @@ FailureRecord full_record() {
 }
 
 TrainingProgress full_progress() {
-  return {20, 50, 0.125, 95ms};
+  return {20, 50, 0.125, 95ms, true, 17, 40, true, false, 80ms, 11};
+}
+
+Accounts full_accounts() {
+  Accounts accounts;
+  accounts.wall = 21ms;
+  accounts.by_start = {1ms, 2ms, 3ms, {4ms, 5ms, 6ms, 0ms, 0ms}};
+  accounts.by_step = {6ms, 5ms, 4ms, {3ms, 2ms, 1ms, 0ms, 0ms}};
+  accounts.steps_told = true;
+  accounts.steps = 100;
+  accounts.replayed_steps = 7;
+  accounts.ran_by_start = accounts.ran_by_step = true;
+  accounts.down_since = IncidentKind::coordinator_lost;
+  accounts.saved = {12, 90, 4ms};
+  return accounts;
 }
 
 JobSummary full_summary() {
@@ -48,6 +62,9 @@ JobSummary full_summary() {
   incident.spent_restart = true;
   incident.downtime = 15ms;
   incident.resumed_epoch = 20;
+  incident.kind = IncidentKind::node_lost;
+  incident.parts = {1ms, 2ms, 3ms, 4ms, 5ms, true};
+  incident.lost = {7, 8ms};
   JobSummary s;
   s.verdict = Verdict::stopped;
   s.reason = "SIGTERM";
@@ -57,6 +74,7 @@ JobSummary full_summary() {
   s.max_restarts = 3;
   s.incidents = {incident, Incident{}};
   s.progress = full_progress();
+  s.accounts = full_accounts();
   return s;
 }
 
@@ -125,7 +143,8 @@ std::vector<Message> one_of_each() {
               {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
           Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
           Moved{Term{4}, {"10.0.0.2"}, 4712},
-          Leaving{}};
+          Leaving{},
+          Progress{AttemptNumber{2}, full_progress()}};
 }
 
 struct Parts {

@@ -162,6 +162,8 @@ TEST_CASE("output options and variables reach the log spec", "[launcher]") {
   CHECK_FALSE(good("p").job.logs.line_prefix_template);
   CHECK(good("p").job.logs.fold);
   CHECK_FALSE(good("--no-fold p").job.logs.fold);
+  CHECK(good("p").job.event_log.empty());
+  CHECK(good("--event-log /a/b.jsonl p").job.event_log == "/a/b.jsonl");
   CHECK_FALSE(good("p", {{"PET_NO_FOLD", "1"}}).job.logs.fold);
 }
 

@@ -37,6 +37,9 @@ TEST_CASE("Every event has a line") {
   CHECK(to_text(Event(NodeGaveUp{n, "no \"x\"\n"})) == "gave-up node=3 why=\"no \\\"x\\\"\\x0a\"");
   CHECK(to_text(Event(StoreFailed{a, "full"})) == "store-failed attempt=7 why=full");
   CHECK(to_text(Event(TimePassed{})) == "time-passed");
+  TrainingProgress told;
+  told.saved = 4;
+  CHECK(to_text(Event(WorkersProgress{n, a, told})) == "progress node=3 attempt=7 saved=4");
 }
 
 TEST_CASE("Every command has a line") {

@@ -1,6 +1,4 @@
-#include "rendezvous/control/coordinator_options.h"
-
-#include "rendezvous/membership/membership.h"
+#include "rendezvous/control/coordinator_terms.h"
 
 namespace ddprun {
 
@@ -9,6 +7,15 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
           options.max_restarts,  options.join_timeout, options.last_call_timeout,
           options.endpoint_note, options.self,         options.term,
           options.restarts,      options.inheritance,  options.scale_up};
+}
+
+Chronicle::Job chronicle_job(const CoordinatorOptions& options) {
+  Chronicle::Job job{
+      options.job_id, {}, options.min_nodes, options.max_nodes, options.max_restarts};
+  if (options.inheritance) {
+    job.succeeds = options.inheritance->why;
+  }
+  return job;
 }
 
 }  // namespace ddprun

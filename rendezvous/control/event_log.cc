@@ -1,0 +1,119 @@
+#include "rendezvous/control/event_log.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstring>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+/// How often the accounts are written while nothing happens.
+constexpr std::chrono::seconds kLedgerPace{60};
+
+Chronicle::WallTime wall_now() {
+  return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
+  Impl(boost::asio::io_context& io, std::shared_ptr<EventLogFile> the_file, Chronicle::Job job,
+       const Membership& the_membership, std::shared_ptr<spdlog::logger> the_log)
+      : file(std::move(the_file)),
+        membership(the_membership),
+        log(std::move(the_log)),
+        chronicle(std::move(job), membership),
+        timer(io) {}
+
+  [[nodiscard]] bool active() const {
+    return file != nullptr || log->should_log(spdlog::level::info);
+  }
+
+  void arm() {
+    timer.expires_after(kLedgerPace);
+    timer.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+      const auto self = weak.lock();
+      if (self && !failed && self->membership.state() != JobState::over) {
+        self->pending.push_back(self->chronicle.ledger(wall_now(), now(), self->membership));
+        self->write();
+        self->arm();
+      }
+    });
+  }
+
+  static Instant now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+  void write() {
+    for (std::string& line : pending) {
+      const int failed = file ? file->append(std::move(line)) : 0;
+      if (failed != 0 && !std::exchange(complained, true)) {
+        log->warn(
+            "cannot write the event log '{}' ({}); the job goes on, and what cannot be "
+            "written is left out",
+            file->path(), std::strerror(failed));
+      }
+    }
+    pending.clear();
+    if (!for_people.empty()) {
+      log->info("{}", std::exchange(for_people, {}));
+    }
+    if (membership.state() == JobState::over) {
+      timer.cancel();
+    }
+  }
+
+  std::shared_ptr<EventLogFile> file;
+  const Membership& membership;
+  std::shared_ptr<spdlog::logger> log;
+  Chronicle chronicle;
+  boost::asio::steady_timer timer;
+  std::vector<std::string> pending;
+  std::string for_people;
+  bool complained = false;
+};
+
+EventLog::EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> file,
+                   Chronicle::Job job, const Membership& membership,
+                   std::shared_ptr<spdlog::logger> log) {
+  job.node = file ? file->node() : std::string();
+  impl_ = std::make_shared<Impl>(io, std::move(file), std::move(job), membership, std::move(log));
+  impl_->pending = impl_->chronicle.begin(wall_now(), Impl::now(), membership);
+  impl_->write();
+  if (impl_->file) {
+    impl_->arm();
+  }
+}
+
+/// Its owner and the membership may be gone when a timer's handler runs.
+EventLog::~EventLog() {
+  impl_->timer.cancel();
+}
+
+std::vector<Command> EventLog::apply(Membership& membership, Instant at, Event event) {
+  if (!impl_->active()) {
+    return membership.apply(at, std::move(event));
+  }
+  std::vector<Command> commands = membership.apply(at, event);
+  for (std::string& line : impl_->chronicle.observe(wall_now(), at, event, commands, membership)) {
+    impl_->pending.push_back(std::move(line));
+  }
+  if (!impl_->chronicle.for_people().empty()) {
+    impl_->for_people = impl_->chronicle.for_people();
+  }
+  return commands;
+}
+
+void EventLog::write() {
+  impl_->write();
+}
+
+void EventLog::resign(const std::string& why) {
+  impl_->pending.push_back(impl_->chronicle.resigned(wall_now(), impl_->membership, why));
+  impl_->write();
+  impl_->timer.cancel();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,86 @@
+#include "rendezvous/membership/ledger_text.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+using Time = std::chrono::nanoseconds;
+
+long long milliseconds(Time time) {
+  return std::chrono::floor<std::chrono::milliseconds>(time).count();
+}
+
+/// Three figures or so: "812 ms", "8.1 s", "12 min 3 s", "3 h 20 min", "12 d 4 h".
+std::string short_time(Time time) {
+  const long long ms = milliseconds(time);
+  if (ms < 1'000) {
+    return std::to_string(ms) + " ms";
+  }
+  if (ms < 60'000) {
+    return std::to_string(ms / 1'000) + "." + std::to_string(ms % 1'000 / 100) + " s";
+  }
+  const long long seconds = ms / 1'000;
+  const auto two = [](long long big, const char* of_big, long long small, const char* of_small) {
+    return std::to_string(big) + of_big + std::to_string(small) + of_small;
+  };
+  if (seconds < 3'600) {
+    return two(seconds / 60, " min ", seconds % 60, " s");
+  }
+  if (seconds < 86'400) {
+    return two(seconds / 3'600, " h ", seconds % 3'600 / 60, " min");
+  }
+  return two(seconds / 86'400, " d ", seconds % 86'400 / 3'600, " h");
+}
+
+}  // namespace
+
+std::string break_down_text(const BreakDown& parts) {
+  std::string text;
+  Time until{};
+  // Differences of rounded sums, so that they add up to the rounded sum.
+  const auto add = [&](const char* name, std::optional<Time> part) {
+    if (part) {
+      const long long before = milliseconds(until);
+      until += *part;
+      text += (text.empty() ? "" : ", ") + std::string(name) + " " +
+              std::to_string(milliseconds(until) - before);
+    }
+  };
+  add("detect", parts.detect);
+  add("stop", parts.stop);
+  add("rendezvous", parts.rendezvous);
+  add("spawn", parts.spawn);
+  add("first step", parts.first_step);
+  return text + " ms" + (parts.in_vain ? " in vain" : "");
+}
+
+std::string lost_work_text(const LostWork& lost) {
+  if (!lost.time || (*lost.time == Time(0) && lost.steps.value_or(0) == 0)) {
+    return {};
+  }
+  if (!lost.steps) {
+    return short_time(*lost.time) + " done again";
+  }
+  return std::to_string(*lost.steps) + (*lost.steps == 1 ? " step (" : " steps (") +
+         short_time(*lost.time) + ") done again";
+}
+
+std::string accounts_text(const Accounts& accounts, int incidents) {
+  char ratio[32];
+  // Rounded down: what was not whole is not shown as 100.0.
+  std::snprintf(ratio, sizeof ratio, "%.1f", std::floor(accounts.ratio().value_or(0) * 1000) / 10);
+  std::string text = "effective training time " + std::string(ratio) + " % of " +
+                     short_time(accounts.wall) + ": " + std::to_string(incidents) +
+                     (incidents == 1 ? " incident, " : " incidents, ") +
+                     short_time(accounts.track().down()) + " down";
+  if (accounts.steps_told) {
+    return text + ", " + short_time(accounts.by_step.replayed) + " replayed";
+  }
+  return text + " (at most: its workers tell no steps)";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,156 @@
+// Where the time went, as the state machine finds it out from what nodes say.
+#include "tests/unit/membership/story.h"
+
+using namespace ddprun;
+using namespace ddprun::story;
+
+namespace {
+
+TrainingProgress stepped(std::chrono::nanoseconds after, std::int64_t steps) {
+  TrainingProgress told;
+  told.told = true;
+  told.first_step_after = after;
+  told.steps = steps;
+  return told;
+}
+
+std::chrono::nanoseconds downtime_by(const JobSummary& summary, IncidentKind kind) {
+  return summary.accounts.track().downtime[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace
+
+TEST_CASE("A failure is dated by its age, and the wait for a replacement is rendezvous") {
+  Story s(fixed(2));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  s.started(a);
+  s.started(b);
+  s.wait(10s);
+  s.failed(b, killed(1, 4ms));
+  s.lose(b);
+  s.wait(1s);
+  s.stopped(a);
+  s.wait(30s);
+  const NodeId c = s.join("n3");
+  s.wait(2s);
+  s.started(a);
+  s.started(c);
+  s.wait(5s);
+  s.finished(a);
+  s.finished(c);
+  const JobSummary summary = s.only<FinishJob>().summary;
+  const Incident& incident = summary.incidents.at(0);
+  CHECK(incident.kind == IncidentKind::worker_failed);
+  CHECK(incident.parts == BreakDown{4ms, 1s, 30s, 2s});
+  CHECK(incident.downtime == incident.parts.sum());
+  CHECK(summary.accounts.wall == 48s);
+  CHECK(summary.accounts.track().productive == 10s - 4ms + 5s);
+}
+
+TEST_CASE("A silence counts from when it began") {
+  Story s(elastic(1, 2));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  s.started(a);
+  s.started(b);
+  s.wait(10s);
+  s.lose(b, 3s);
+  s.stopped(a);
+  s.started(a);
+  s.finished(a);
+  const JobSummary summary = s.only<FinishJob>().summary;
+  CHECK(summary.incidents.at(0).kind == IncidentKind::node_lost);
+  CHECK(summary.incidents.at(0).parts == BreakDown{3s, 0s, 0s, 0s});
+  CHECK(downtime_by(summary, IncidentKind::node_lost) == 3s);
+}
+
+TEST_CASE("Growth is downtime of its own kind") {
+  Story s(elastic(1, 2));
+  const NodeId a = s.join("n1");
+  s.wait(30s);
+  s.time_passed();
+  s.started(a);
+  s.wait(1s);
+  const NodeId b = s.join("n2");
+  s.wait(2s);
+  s.stopped(a);
+  s.started(a);
+  s.started(b);
+  s.finished(a);
+  s.finished(b);
+  const JobSummary summary = s.only<FinishJob>().summary;
+  CHECK(downtime_by(summary, IncidentKind::node_joined) == 2s);
+  CHECK(summary.accounts.track().startup == 30s);
+}
+
+TEST_CASE(
+    "Progress that is told while workers run is in the accounts, each node's first step once") {
+  Story s(fixed(2));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  s.started(a);
+  s.started(b);
+  s.wait(5s);
+  s.apply(WorkersProgress{a, s.attempt(), stepped(2s, 10)});
+  s.apply(WorkersProgress{a, s.attempt(), stepped(2s, 11)});
+  CHECK_FALSE(s.job().record().ledger().first_step_after());
+  s.apply(WorkersProgress{b, s.attempt(), stepped(3s, 10)});
+  CHECK(s.job().record().ledger().first_step_after() == 3s);
+  s.apply(WorkersProgress{b, AttemptNumber{7}, stepped(9s, 10)});  // of no attempt of ours
+  s.apply(WorkersProgress{NodeId{99}, s.attempt(), stepped(9s, 10)});
+  s.finished(a);
+  s.apply(WorkersProgress{a, s.attempt(), stepped(9s, 10)});  // late
+  s.finished(b);
+  const Accounts accounts = s.only<FinishJob>().summary.accounts;
+  CHECK(accounts.track().startup == 3s);
+  CHECK(accounts.track().productive == 2s);
+  CHECK(accounts.steps == 11);
+}
+
+TEST_CASE("What is saved on the way to a stop is kept, and the way is no training") {
+  Story s(fixed(1));
+  const NodeId a = s.join("n1");
+  s.started(a);
+  s.apply(WorkersProgress{a, s.attempt(), stepped(0s, 1)});
+  s.wait(10s);
+  s.apply(StopRequested{a, 15});
+  s.wait(4s);
+  TrainingProgress last = stepped(0s, 100);
+  last.saved = 0;
+  last.saved_after = 12s;
+  last.steps_at_save = 100;
+  s.stopped(a, {}, last);
+  const JobSummary summary = s.only<FinishJob>().summary;
+  CHECK(summary.accounts.track().productive == 10s);
+  CHECK(summary.accounts.track().replayed == 0s);
+  CHECK(downtime_by(summary, IncidentKind::ending) == 4s);
+}
+
+TEST_CASE("Standbys are told of progress within an attempt, every five seconds at most") {
+  MembershipOptions options = fixed(2);
+  options.self = ElectorId{1};
+  Story s(options);
+  NodeDescription first = s.description("n1");
+  first.elector = ElectorId{1};
+  NodeDescription second = s.description("n2");
+  second.elector = ElectorId{2};
+  const NodeId a = s.join(first);
+  const NodeId b = s.join(second);
+  const auto roster = s.only<TellStandbys>().succession.roster.number;
+  s.apply(StandbyKnows{b, roster});
+  s.apply(RosterPrepared{a, roster});
+  s.apply(RosterPrepared{b, roster});
+  REQUIRE(s.state() == JobState::running);
+  s.started(a);
+  s.started(b);
+  s.wait(4s);
+  s.apply(WorkersProgress{a, s.attempt(), stepped(1s, 10)});
+  CHECK(s.all<TellStory>().empty());
+  s.wait(1s);
+  s.apply(WorkersProgress{b, s.attempt(), stepped(1s, 12)});
+  const TellStory told = s.only<TellStory>();
+  CHECK(told.standbys == std::vector{b});
+  CHECK(told.so_far.accounts.ran_by_step);
+  CHECK(told.so_far.accounts.steps == 12);
+}
