@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "agent/attempt.h"
+#include "agent/compared_variables.h"
 #include "agent/console.h"
+#include "agent/environment_facts.h"
 #include "agent/file_timer.h"
 #include "agent/guardian.h"
 #include "agent/host.h"
@@ -51,7 +53,14 @@ std::string program_text(const Program& program) {
   return text;
 }
 
-NodeDescription describe(const JobSpec& spec) {
+/// Of a node alone nothing is compared, and a witness runs nothing.
+NodeEnvironment compared_facts(const JobSpec& spec) {
+  return spec.max_nodes > 1 && !spec.witness
+             ? environment_facts(spec.program, own_environment(), spec.same_env_ignore)
+             : NodeEnvironment();
+}
+
+NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment) {
   NodeDescription node;
   node.host_name = host_name();
   node.agent_pid = static_cast<std::int32_t>(::getpid());
@@ -65,6 +74,8 @@ NodeDescription describe(const JobSpec& spec) {
   node.max_restarts = spec.max_restarts;
   node.program = program_text(spec.program);
   node.witness = spec.witness;
+  node.environment = digest_of(environment);
+  node.require_same_env = spec.require_same_env;
   return node;
 }
 
@@ -74,7 +85,8 @@ class Agent {
       : spec_(spec),
         layout_(std::move(layout)),
         log_(std::move(log)),
-        node_(describe(spec)),
+        environment_(compared_facts(spec)),
+        node_(describe(spec, environment_)),
         out_(io_, STDOUT_FILENO),
         err_(io_, STDERR_FILENO),
         board_(io_, err_, STDERR_FILENO, log_),
@@ -140,6 +152,7 @@ class Agent {
     options.endpoints.insert(options.endpoints.end(), spec_.more_endpoints.begin(),
                              spec_.more_endpoints.end());
     options.node = node_;
+    options.environment = environment_;
     options.is_host = spec_.is_host;
     options.join_timeout = spec_.join_timeout;
     options.heartbeat_timeout = spec_.heartbeat_timeout;
@@ -150,6 +163,7 @@ class Agent {
     led.max_nodes = spec_.max_nodes;
     led.max_restarts = spec_.max_restarts;
     led.restarts = spec_.restarts;
+    led.require_same_env = spec_.require_same_env;
     led.join_timeout = spec_.join_timeout;
     led.last_call_timeout = spec_.last_call_timeout;
     led.heartbeat_timeout = spec_.heartbeat_timeout;
@@ -474,6 +488,7 @@ class Agent {
   const JobSpec& spec_;
   LogLayout layout_;
   std::shared_ptr<spdlog::logger> log_;
+  NodeEnvironment environment_;
   NodeDescription node_;
   asio::io_context io_{1};
   Console out_;

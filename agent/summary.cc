@@ -232,6 +232,7 @@ std::string verdict_line(const JobSummary& summary) {
       return "job stopped by " + std::string(signal_name(summary.stop_signal)) + " after " +
              attempts;
     case Verdict::impossible:
+    case Verdict::disagreed:
       return "job could not run";
   }
   return "?";

@@ -12,6 +12,10 @@ inline constexpr int kExitFailure = 1;
 /// The command line cannot be read: unknown option, missing program, a word for a number.
 inline constexpr int kExitUsage = 2;
 
+/// --require-same-env, and the nodes differ: no worker was started. sysexits.h's EX_CONFIG, so that
+/// a job script can tell it from a failure that another try might mend.
+inline constexpr int kExitDisagreed = 78;
+
 /// The agent itself was killed by a signal: as a shell says it.
 constexpr int exit_code_of_signal(int signal_number) {
   return 128 + signal_number;

@@ -22,6 +22,7 @@
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/greeting_limits.h"
 #include "rendezvous/control/master_address.h"
+#include "rendezvous/control/membership_options.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/control/quorum_watch.h"
 #include "rendezvous/membership/membership.h"
@@ -46,13 +47,6 @@ constexpr unsigned char kStoreFirstByteMax = 0x08;
 
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
-}
-
-MembershipOptions membership_options(const CoordinatorOptions& options) {
-  return {options.job_id,        options.min_nodes,    options.max_nodes,
-          options.max_restarts,  options.join_timeout, options.last_call_timeout,
-          options.endpoint_note, options.self,         options.term,
-          options.restarts,      options.inheritance};
 }
 
 }  // namespace
@@ -293,9 +287,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void carry_out(TellStandbys order) {
     const std::vector<message::ElectorAddress> electors = addresses.of(order.succession);
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
-      send(order.standbys[place],
-           encode_heir({static_cast<int>(place), order.succession, electors, order.so_far,
-                        options.min_nodes, options.max_nodes, options.max_restarts}));
+      send(order.standbys[place], encode_heir({static_cast<int>(place), order.succession, electors,
+                                               order.so_far, options.min_nodes, options.max_nodes,
+                                               options.max_restarts, options.require_same_env}));
     }
   }
 
@@ -373,6 +367,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       send(node, bytes);
     }
   }
+
+  void carry_out(AskEnvironment ask) { send(ask.node, encode(message::AskEnvironment{})); }
+
+  void carry_out(const TellEnvironments& order) { log->warn("{}", order.text); }
 
   void carry_out(WatchNode order) {
     if (const auto found = peers.find(order.node); found != peers.end()) {

@@ -47,6 +47,7 @@ struct CoordinatorOptions {
   std::optional<Inheritance> inheritance = {};
   /// A successor's: where the electors of the rosters that it took over are.
   std::vector<message::ElectorAddress> electors = {};
+  bool require_same_env = false;  ///< see membership/agreement.h
 };
 
 struct CoordinatorHooks {

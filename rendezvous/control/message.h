@@ -59,6 +59,9 @@ struct GiveUp {
 
 // From the coordinator.
 
+/// Only the nodes of an environment that others differ from, and one of each other, are asked.
+struct AskEnvironment {};
+
 /// Answer to Hello, or:
 struct Accepted {
   Term term{};
@@ -97,6 +100,7 @@ struct Heir {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
+  bool require_same_env = false;
 };
 /// For a standby: what has happened since.
 struct Story {
@@ -123,6 +127,10 @@ struct HeirKnows {
 struct RosterReady {
   RosterNumber roster{};
   std::int64_t stamp = 0;  ///< of the PrepareRoster
+};
+/// Answer to AskEnvironment.
+struct TellEnvironment {
+  NodeEnvironment environment;
 };
 
 // Between agents, each on a connection of its own.
@@ -163,9 +171,9 @@ struct Beat {
   std::optional<std::chrono::nanoseconds> quorum_age = {};
 };
 
-using Message =
-    std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
-                 Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
-                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving>;
+using Message = std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp,
+                             Accepted, Rejected, Assigned, Stop, Finish, Waiting, Beat, Heir, Story,
+                             PrepareRoster, Farewell, HeirKnows, RosterReady, AskVote, VoteAnswer,
+                             Follow, Moved, Leaving, AskEnvironment, TellEnvironment>;
 
 }  // namespace ddprun::message

@@ -78,12 +78,23 @@ struct WatchNode {
   NodeId node{};
 };
 
+/// Have the node say EnvironmentTold.
+struct AskEnvironment {
+  NodeId node{};
+};
+
+/// For the people at the coordinator's node: in what nodes differ.
+struct TellEnvironments {
+  std::string text;  ///< several lines
+};
+
 /// The job is over: every connected node is sent the summary. Comes once.
 struct FinishJob {
   JobSummary summary;
 };
 
 using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
-                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob>;
+                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob,
+                             AskEnvironment, TellEnvironments>;
 
 }  // namespace ddprun

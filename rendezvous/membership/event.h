@@ -105,11 +105,17 @@ struct RosterPrepared {
   RosterNumber roster{};
 };
 
+/// Answer to AskEnvironment.
+struct EnvironmentTold {
+  NodeId node{};
+  NodeEnvironment environment;
+};
+
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed>;
+                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed, EnvironmentTold>;
 
 }  // namespace ddprun

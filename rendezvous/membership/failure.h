@@ -86,6 +86,7 @@ enum class Verdict : std::uint8_t {
   failed,      ///< a worker failed and the budget was spent
   stopped,     ///< somebody asked an agent to stop (a signal)
   impossible,  ///< too few nodes in time, or nothing could be started
+  disagreed,   ///< the nodes' environments differ, which --require-same-env makes an error
 };
 
 /// The end of the job, equal on every node.

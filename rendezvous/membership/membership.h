@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "rendezvous/membership/admission.h"
+#include "rendezvous/membership/agreement.h"
 #include "rendezvous/membership/command.h"
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/gathering.h"
@@ -55,6 +56,7 @@ struct MembershipOptions {
   RestartRules restarts = {};
   /// Of a successor.
   std::optional<Inheritance> inheritance = {};
+  bool require_same_env = false;  ///< see agreement.h
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, over };
@@ -127,6 +129,7 @@ class Membership {
   void on(const StandbyKnows& event);
   void on(const RosterPrepared& event);
   void on(TimePassed event);
+  void on(EnvironmentTold event);
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
@@ -148,6 +151,7 @@ class Membership {
   void gather();
   void try_start();
   void take_over();
+  void agree();
   [[nodiscard]] bool waits_for_followers() const;
   [[nodiscard]] std::size_t workers_here() const;
   void plan();
@@ -175,6 +179,7 @@ class Membership {
   Instant not_before_{};  ///< the next attempt
   JobRecord record_;
   Reign reign_;
+  Agreement agreement_;
   Instant now_;
   /// Enough nodes are here, and something else is waited for (plan, quorum, followers).
   bool held_back_ = false;
