@@ -129,10 +129,10 @@ Agreement::Digests Agreement::by_size() const {
   return digests;
 }
 
-/// What others are compared with. Where differences are an error it is what the job began with,
-/// else what most nodes have now.
+/// What others are compared with: what most nodes of the first world had. Where differences are no
+/// error and nobody can tell that any more, what most have now.
 std::optional<EnvironmentDigest> Agreement::reference() const {
-  if (required_ && first_) {
+  if (first_ && (required_ || here_.contains(*first_) || known_.contains(*first_))) {
     return first_;
   }
   const Digests digests = by_size();

@@ -1,7 +1,7 @@
 // Agreement: whether the nodes of a job have the same environment (node_environment.h). Pure.
 //
 // Nodes join with a digest alone. When enough are here, and again for whoever comes later, those
-// with other digests than the reference - the digest of most nodes - are compared: one node of each
+// with other digests than the reference - that of most nodes then - are compared: one node of each
 // digest is asked for its facts, and people are told the differences, once. Where differences are
 // an error, the first world waits for this, and a later node that differs is not let in.
 // docs/environment-agreement.md
