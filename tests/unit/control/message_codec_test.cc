@@ -60,27 +60,30 @@ JobSummary full_summary() {
   return s;
 }
 
+NodeDescription full_node() {
+  return {"n1",
+          42,
+          8,
+          "trainer",
+          5,
+          6,
+          true,
+          "job",
+          2,
+          4,
+          3,
+          "train linear 50 10",
+          true,
+          ElectorId{77},
+          {"10.0.0.1", "fd00::1"},
+          4711,
+          {{ElectorId{4}, ElectorId{5}}},
+          Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true},
+          {0xfedcba9876543210, 0x8000000000000001},
+          true};
+}
+
 std::vector<Message> one_of_each() {
-  NodeDescription node{"n1",
-                       42,
-                       8,
-                       "trainer",
-                       5,
-                       6,
-                       true,
-                       "job",
-                       2,
-                       4,
-                       3,
-                       "train linear 50 10",
-                       true,
-                       ElectorId{77},
-                       {"10.0.0.1", "fd00::1"},
-                       4711,
-                       {{ElectorId{4}, ElectorId{5}}},
-                       Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true},
-                       {0xfedcba9876543210, 0x8000000000000001},
-                       true};
   WaitingTable table{WaitingTable::For::last_call,
                      2,
                      4,
@@ -103,7 +106,7 @@ std::vector<Message> one_of_each() {
                               {RosterNumber{7}, {ElectorId{4}}}};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
   return {
-      Hello{node},
+      Hello{full_node()},
       Started{AttemptNumber{1}},
       Failed{AttemptNumber{1}, full_record()},
       Finished{AttemptNumber{1}, full_progress()},

@@ -1,6 +1,10 @@
 #include "rendezvous/membership/agreement.h"
 
 #include <catch2/catch.hpp>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
 
 #include "tests/unit/membership/story.h"
 
@@ -311,6 +315,80 @@ TEST_CASE(
   }
   CHECK(table.find("and 967 nodes more, each unlike any of these") != std::string::npos);
   CHECK(agreement.next().table.empty());
+}
+
+TEST_CASE(
+    "Whatever joins, leaves and answers late, a strict job runs nodes that agree, or says why "
+    "not") {
+  std::mt19937 random(11);
+  int ran = 0;
+  int disagreed = 0;
+  for (int round = 0; round < 2000; ++round) {
+    Nodes s(strict(elastic(2, 5)));
+    std::map<NodeId, EnvironmentDigest> here;
+    std::deque<NodeId> to_answer;
+    // Rarely another one, so that many jobs begin.
+    const auto draw = [&] { return random() % 8 == 0 ? kWarn : kInfo; };
+    const auto look = [&] {
+      for (const AskEnvironment& ask : s.all<AskEnvironment>()) {
+        to_answer.push_back(ask.node);
+      }
+      for (const Reject& reject : s.all<Reject>()) {
+        here.erase(reject.node);
+      }
+      std::set<EnvironmentDigest> world;
+      for (const AssignWorld& order : s.all<AssignWorld>()) {
+        world.insert(here.at(order.node));
+      }
+      REQUIRE(world.size() <= 1);
+    };
+    const auto answer = [&] {
+      const NodeId one = to_answer.front();
+      to_answer.pop_front();
+      if (here.contains(one)) {
+        s.told(one, here.at(one) == kInfo ? "INFO" : "WARN");
+      }
+    };
+    for (int step = 0; step < 30 && s.state() != JobState::over; ++step) {
+      const auto what = random() % 4;
+      if (what == 0 || here.size() < 2) {
+        const EnvironmentDigest digest = draw();
+        const NodeId id = s.join_with("n" + std::to_string(step), digest);
+        here[id] = digest;
+      } else if (what == 1 && here.size() > 3) {
+        const NodeId gone =
+            std::next(here.begin(), static_cast<int>(random() % here.size()))->first;
+        here.erase(gone);
+        s.lose(gone);
+      } else if (what == 2 && !to_answer.empty()) {
+        answer();
+      } else {
+        s.wait(10s);
+        s.time_passed();
+      }
+      look();
+      for (const StopWorkers& stop : s.all<StopWorkers>()) {
+        s.stopped(stop.node);
+        look();
+      }
+    }
+    while (!to_answer.empty() && s.state() != JobState::over) {
+      answer();
+      look();
+    }
+    if (s.state() != JobState::over) {
+      s.wait(31s);
+      s.time_passed();
+      look();
+    }
+    ran += s.job().attempt() ? 1 : 0;
+    const auto ends = s.all<FinishJob>();
+    disagreed += !ends.empty() && ends.front().summary.verdict == Verdict::disagreed ? 1 : 0;
+    // Nothing is held back: whoever is here runs, or the job is over.
+    CHECK((s.state() == JobState::over || here.size() < 2 || s.state() == JobState::running));
+  }
+  CHECK(ran > 500);
+  CHECK(disagreed > 100);
 }
 
 TEST_CASE("A node that says otherwise of --require-same-env is refused") {
