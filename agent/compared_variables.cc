@@ -93,7 +93,7 @@ NodeEnvironment compared_variables(const std::vector<std::string>& variables,
   NodeEnvironment found;
   for (const std::string& one : variables) {
     const std::size_t equals = one.find('=');
-    if (equals == std::string::npos || equals > kFactNameBytesMax) {
+    if (equals > kFactNameBytesMax) {  // also: there is none
       continue;
     }
     std::string name = one.substr(0, equals);

@@ -327,8 +327,6 @@ TEST_CASE(
     Nodes s(strict(elastic(2, 5)));
     std::map<NodeId, EnvironmentDigest> here;
     std::deque<NodeId> to_answer;
-    // Rarely another one, so that many jobs begin.
-    const auto draw = [&] { return random() % 8 == 0 ? kWarn : kInfo; };
     const auto look = [&] {
       for (const AskEnvironment& ask : s.all<AskEnvironment>()) {
         to_answer.push_back(ask.node);
@@ -352,7 +350,7 @@ TEST_CASE(
     for (int step = 0; step < 30 && s.state() != JobState::over; ++step) {
       const auto what = random() % 4;
       if (what == 0 || here.size() < 2) {
-        const EnvironmentDigest digest = draw();
+        const EnvironmentDigest digest = random() % 8 == 0 ? kWarn : kInfo;  // so many jobs begin
         const NodeId id = s.join_with("n" + std::to_string(step), digest);
         here[id] = digest;
       } else if (what == 1 && here.size() > 3) {
@@ -384,7 +382,6 @@ TEST_CASE(
     ran += s.job().attempt() ? 1 : 0;
     const auto ends = s.all<FinishJob>();
     disagreed += !ends.empty() && ends.front().summary.verdict == Verdict::disagreed ? 1 : 0;
-    // Nothing is held back: whoever is here runs, or the job is over.
     CHECK((s.state() == JobState::over || here.size() < 2 || s.state() == JobState::running));
   }
   CHECK(ran > 500);
