@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "agent/attempt.h"
+#include "agent/compared_variables.h"
 #include "agent/console.h"
+#include "agent/environment_facts.h"
 #include "agent/file_timer.h"
 #include "agent/follower_options.h"
 #include "agent/guardian.h"
@@ -46,6 +48,13 @@ namespace asio = boost::asio;
 /// not hold up the next attempt for longer.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
+/// Of a node alone nothing is compared, and a witness runs nothing.
+NodeEnvironment compared_facts(const JobSpec& spec) {
+  return spec.max_nodes > 1 && !spec.witness
+             ? environment_facts(spec.program, own_environment(), spec.same_env_ignore)
+             : NodeEnvironment();
+}
+
 class Agent {
  public:
   Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<EventLogFile> event_log,
@@ -54,7 +63,8 @@ class Agent {
         layout_(std::move(layout)),
         event_log_(std::move(event_log)),
         log_(std::move(log)),
-        node_(describe(spec)),
+        environment_(compared_facts(spec)),
+        node_(describe(spec, environment_)),
         out_(io_, STDOUT_FILENO),
         err_(io_, STDERR_FILENO),
         board_(io_, err_, STDERR_FILENO, log_),
@@ -64,7 +74,8 @@ class Agent {
         patience_(io_),
         time_up_(io_),
         warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
-        follower_(io_, follower_options(spec, node_, event_log_), follower_hooks(), log_) {}
+        follower_(io_, follower_options(spec, node_, environment_, event_log_), follower_hooks(),
+                  log_) {}
 
   Result<JobSummary> run() {
     watch_guardian();
@@ -523,6 +534,7 @@ class Agent {
   LogLayout layout_;
   std::shared_ptr<EventLogFile> event_log_;  ///< null: none is asked for
   std::shared_ptr<spdlog::logger> log_;
+  NodeEnvironment environment_;
   NodeDescription node_;
   asio::io_context io_{1};
   Console out_;

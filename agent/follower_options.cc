@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/compared_variables.h"
 #include "agent/host.h"
 
 namespace ddprun {
@@ -23,7 +24,7 @@ std::string program_text(const Program& program) {
 
 }  // namespace
 
-NodeDescription describe(const JobSpec& spec) {
+NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment) {
   NodeDescription node;
   node.host_name = host_name();
   node.agent_pid = static_cast<std::int32_t>(::getpid());
@@ -37,10 +38,13 @@ NodeDescription describe(const JobSpec& spec) {
   node.max_restarts = spec.max_restarts;
   node.program = program_text(spec.program);
   node.witness = spec.witness;
+  node.environment = digest_of(environment);
+  node.require_same_env = spec.require_same_env;
   return node;
 }
 
 FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,
+                                 const NodeEnvironment& environment,
                                  std::shared_ptr<EventLogFile> event_log) {
   const bool is_static = spec.backend == RendezvousBackend::static_ranks;
   FollowerOptions options;
@@ -48,6 +52,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   options.endpoints.insert(options.endpoints.end(), spec.more_endpoints.begin(),
                            spec.more_endpoints.end());
   options.node = node;
+  options.environment = environment;
   options.is_host = spec.is_host;
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
@@ -58,6 +63,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   led.max_nodes = spec.max_nodes;
   led.max_restarts = spec.max_restarts;
   led.restarts = spec.restarts;
+  led.require_same_env = spec.require_same_env;
   led.event_log = std::move(event_log);
   led.scale_up = spec.scale_up;
   led.join_timeout = spec.join_timeout;

@@ -8,12 +8,14 @@
 #include "agent/job_spec.h"
 #include "rendezvous/control/follower.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/node_environment.h"
 
 namespace ddprun {
 
-NodeDescription describe(const JobSpec& spec);
+NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment);
 /// `event_log` may be null.
 FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,
+                                 const NodeEnvironment& environment,
                                  std::shared_ptr<EventLogFile> event_log);
 
 /// Signals to handle: those of the options, and those that have a meaning of their own: SIGUSR1, a

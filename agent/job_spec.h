@@ -69,6 +69,8 @@ struct JobSpec {
   int max_restarts = 0;
   RestartRules restarts = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
+  bool require_same_env = false;             ///< differences between the nodes are an error
+  std::vector<std::string> same_env_ignore;  ///< facts that are not compared (names_a_fact)
 
   // Rendezvous.
   RendezvousBackend backend = RendezvousBackend::c10d;

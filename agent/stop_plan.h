@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "rendezvous/membership/command.h"
+#include "rendezvous/membership/stop_order.h"
 
 namespace ddprun {
 

@@ -237,6 +237,7 @@ std::string verdict_line(const JobSummary& summary) {
       return "job stopped by " + std::string(signal_name(summary.stop_signal)) + " after " +
              attempts;
     case Verdict::impossible:
+    case Verdict::disagreed:
       return "job could not run";
     case Verdict::preempted:
       return "job preempted after " + attempts;

@@ -14,6 +14,9 @@ inline constexpr int kExitUsage = 2;
 
 /// The job was preempted: the same command goes on from where it is (EX_TEMPFAIL of sysexits.h).
 inline constexpr int kExitResume = 75;
+/// --require-same-env, and the nodes differ: no worker was started. sysexits.h's EX_CONFIG, so that
+/// a job script can tell it from a failure that another try might mend.
+inline constexpr int kExitDisagreed = 78;
 
 /// The agent itself was killed by a signal: as a shell says it.
 constexpr int exit_code_of_signal(int signal_number) {

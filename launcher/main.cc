@@ -125,6 +125,23 @@ void leave_error_file(const std::string& path, const std::string& json) {
   }
 }
 
+int exit_code_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::succeeded:
+    case Verdict::left:
+      return kExitSuccess;
+    case Verdict::preempted:
+      return kExitResume;
+    case Verdict::disagreed:
+      return kExitDisagreed;
+    case Verdict::failed:
+    case Verdict::stopped:
+    case Verdict::impossible:
+      break;
+  }
+  return kExitFailure;
+}
+
 /// Runs in the agent's process, which the guardian made: the logger belongs to it alone.
 int agent_main(const Launch& launch) {
   auto log =
@@ -144,15 +161,7 @@ int agent_main(const Launch& launch) {
   const std::string text = summary_text(*summary, launch.job.program.display_name);
   std::fwrite(text.data(), 1, text.size(), stderr);
   leave_error_file(launch.job.error_file, agent_error_json(*summary, now));
-  switch (summary->verdict) {
-    case Verdict::succeeded:
-    case Verdict::left:
-      return kExitSuccess;
-    case Verdict::preempted:
-      return kExitResume;
-    default:
-      return kExitFailure;
-  }
+  return exit_code_of(summary->verdict);
 }
 
 }  // namespace

@@ -130,6 +130,19 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Run no workers: only vote on who is the coordinator, and be it where needed. The "
              "third vote for two nodes; takes no PROGRAM."},
+    {.name = "require-same-env",
+     .field = &O::require_same_env,
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "End the job before any worker starts (exit code 78) when nodes differ in program, "
+             "versions, GPUs or variables such as NCCL_*; without it the differences are shown."},
+    {.name = "same-env-ignore",
+     .field = &O::same_env_ignore,
+     .value_name = "NAME,...",
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "What may differ between nodes: ddprun, program, python, torch, driver, cuda, nccl, "
+             "gpu, or variables; NCCL_IB_* means all that begin so."},
 
     {.name = "module",
      .letter = 'm',

@@ -45,6 +45,8 @@ struct Options {
   std::optional<double> join_timeout_seconds;
   std::optional<double> heartbeat_timeout_seconds;
   bool witness = false;
+  bool require_same_env = false;
+  std::string same_env_ignore;
 
   // What to run.
   bool module = false;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <csignal>
 
+#include "agent/compared_variables.h"
 #include "launcher/meeting.h"
 #include "launcher/numbers.h"
 #include "launcher/restart_rules.h"
@@ -36,10 +37,10 @@ class Resolver {
     using Step = Result<void> (Resolver::*)();
     // The order decides which of several mistakes is told. The program comes last: it is the only
     // one that looks at the file system.
-    constexpr std::array<Step, 11> kSteps{
-        &Resolver::log_level, &Resolver::accepted,  &Resolver::nodes,  &Resolver::restarts,
-        &Resolver::workers,   &Resolver::meeting,   &Resolver::output, &Resolver::signals,
-        &Resolver::shutdown,  &Resolver::departure, &Resolver::program};
+    constexpr std::array<Step, 12> kSteps{
+        &Resolver::log_level, &Resolver::accepted, &Resolver::nodes,     &Resolver::restarts,
+        &Resolver::workers,   &Resolver::meeting,  &Resolver::same_env,  &Resolver::output,
+        &Resolver::signals,   &Resolver::shutdown, &Resolver::departure, &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
         return done.error();
@@ -198,6 +199,19 @@ class Resolver {
     }
     if (*notice) {
       launch_.notices.push_back(**notice);
+    }
+    return {};
+  }
+
+  Result<void> same_env() {
+    job_.require_same_env = options_.require_same_env;
+    for (const std::string& name : split_commas(options_.same_env_ignore)) {
+      if (!names_a_fact(name)) {
+        return Error{quoted(name) + " is never compared", at("same-env-ignore"),
+                     "name one of ddprun, program, python, torch, driver, cuda, nccl and gpu, or a "
+                     "variable that the table of differences shows"};
+      }
+      job_.same_env_ignore.push_back(name);
     }
     return {};
   }

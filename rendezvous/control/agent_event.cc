@@ -34,6 +34,9 @@ struct EventOf {
   std::optional<Event> operator()(message::RosterReady& m) const {
     return RosterPrepared{id, m.roster};
   }
+  std::optional<Event> operator()(message::TellEnvironment& m) const {
+    return EnvironmentTold{id, std::move(m.environment)};
+  }
   template <class Other>
   std::optional<Event> operator()(Other&) const {
     return std::nullopt;

@@ -76,6 +76,8 @@ const char* name_of(Verdict verdict) {
       return "preempted";
     case Verdict::left:
       return "left";
+    case Verdict::disagreed:
+      return "disagreed";
   }
   return "?";
 }
@@ -92,10 +94,20 @@ const char* name_of(StopWish wish) {
   return "?";
 }
 
-/// As main does.
+/// As the launcher's list of exit codes has them.
 int exit_code_of(Verdict verdict) {
   constexpr int kResume = 75;
-  return verdict == Verdict::succeeded ? 0 : verdict == Verdict::preempted ? kResume : 1;
+  constexpr int kDisagreed = 78;
+  switch (verdict) {
+    case Verdict::succeeded:
+      return 0;
+    case Verdict::preempted:
+      return kResume;
+    case Verdict::disagreed:
+      return kDisagreed;
+    default:
+      return 1;
+  }
 }
 
 const char* name_of(WaitingTable::For waits_for) {

@@ -290,9 +290,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void carry_out(TellStandbys order) {
     const std::vector<message::ElectorAddress> electors = addresses.of(order.succession);
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
-      send(order.standbys[place],
-           encode_heir({static_cast<int>(place), order.succession, electors, order.so_far,
-                        options.min_nodes, options.max_nodes, options.max_restarts}));
+      send(order.standbys[place], encode_heir({static_cast<int>(place), order.succession, electors,
+                                               order.so_far, options.min_nodes, options.max_nodes,
+                                               options.max_restarts, options.require_same_env}));
     }
   }
 
@@ -373,6 +373,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       send(node, bytes);
     }
   }
+
+  void carry_out(AskEnvironment ask) { send(ask.node, encode(message::AskEnvironment{})); }
+
+  void carry_out(const TellEnvironments& order) { log->warn("{}", order.text); }
 
   void carry_out(WatchNode order) {
     if (const auto found = peers.find(order.node); found != peers.end()) {

@@ -80,6 +80,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     say(message::RosterReady{order.roster, order.stamp});
   }
 
+  void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }
+
   void obey(const message::Farewell& order) {
     farewell = true;
     lose(order.why, false);

@@ -59,6 +59,8 @@ struct CoordinatorOrders {
   std::function<void(const message::Story&)> story = [](const message::Story&) {};
   /// No candidate that knows an older roster is to be granted a vote from here on.
   std::function<void(RosterNumber)> prepare = [](RosterNumber) {};
+  /// What of this node is compared with others.
+  std::function<NodeEnvironment()> environment = [] { return NodeEnvironment(); };
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
   std::function<void(const CoordinatorLost&)> lost;
 };

@@ -37,6 +37,7 @@ struct CoordinatorOptions {
   /// A successor's: where the electors of the rosters that it took over are.
   std::vector<message::ElectorAddress> electors = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
+  bool require_same_env = false;  ///< see membership/agreement.h
   /// Where to write what happens (event_log.h); null: nowhere.
   std::shared_ptr<EventLogFile> event_log = {};
 };

@@ -226,6 +226,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       hooks.finish(summary);
     };
     orders.waiting = hooks.waiting;
+    orders.environment = [this] { return options.environment; };
     orders.rejected = [this](const Error& why) { fail(why); };
     orders.accepted = [this](Term term) {
       followed = term;
@@ -459,6 +460,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     led.min_nodes = known.min_nodes;
     led.max_nodes = known.max_nodes;
     led.max_restarts = known.max_restarts;
+    led.require_same_env = known.require_same_env;
     Inheritance inherited;
     inherited.known = known.succession;
     inherited.first_attempt = candidacy->first_attempt();
@@ -489,8 +491,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     led.self = node.elector;
     CoordinatorHooks joints = hooks.coordinator;
     if (options.succession) {
-      joints.deposed = [weak = weak_from_this()](const std::string& why,
-                                                 std::optional<message::Follow> by) {
+      joints.deposed = [weak = weak_from_this()](const std::string& why, auto by) {
         if (const auto self = weak.lock()) {
           self->depose(why, std::move(by));
         }
@@ -551,8 +552,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   bool at_endpoint = false;
   std::optional<message::Heir> heir;
   Instant story_at{};  ///< when its story came
-  // Of the newest loss.
-  Instant contact{};
+  Instant contact{};   ///< of the newest loss, as the next four
   bool saw_close = false;
   std::optional<Error> lost_why;
   std::string lost_clause;

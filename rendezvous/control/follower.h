@@ -32,6 +32,8 @@ struct FollowerOptions {
   std::chrono::milliseconds heartbeat_timeout{3'000};
   /// For the time that this agent is the coordinator; what an election decides is filled in.
   CoordinatorOptions coordinator;
+  /// What of this node is compared with others; `node` has its digest.
+  NodeEnvironment environment = {};
   /// Whether the job outlives its coordinator. Otherwise its loss is the end for this node.
   bool succession = false;
 };

@@ -9,11 +9,10 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/membership/command.h"
 #include "rendezvous/membership/elector.h"
-#include "rendezvous/membership/event.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/stop_order.h"
 #include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
@@ -62,6 +61,9 @@ struct GiveUp {
 
 // From the coordinator.
 
+/// Only the nodes of an environment that others differ from, and one of each other, are asked.
+struct AskEnvironment {};
+
 /// Answer to Hello, or:
 struct Accepted {
   Term term{};
@@ -102,6 +104,7 @@ struct Heir {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
+  bool require_same_env = false;
 };
 /// For a standby: what has happened since.
 struct Story {
@@ -128,6 +131,10 @@ struct HeirKnows {
 struct RosterReady {
   RosterNumber roster{};
   std::int64_t stamp = 0;  ///< of the PrepareRoster
+};
+/// Answer to AskEnvironment.
+struct TellEnvironment {
+  NodeEnvironment environment;
 };
 
 // Between agents, each on a connection of its own.
@@ -176,9 +183,9 @@ struct Beat {
   std::optional<std::chrono::nanoseconds> quorum_age = {};
 };
 
-using Message =
-    std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
-                 Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
-                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving, Progress>;
+using Message = std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp,
+                             Accepted, Rejected, Assigned, Stop, Finish, Waiting, Beat, Heir, Story,
+                             PrepareRoster, Farewell, HeirKnows, RosterReady, AskVote, VoteAnswer,
+                             Follow, Moved, Leaving, Progress, AskEnvironment, TellEnvironment>;
 
 }  // namespace ddprun::message

@@ -106,6 +106,9 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
     id(ar, one.promised_to);
   });
   a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
+  a.bits(v.environment.high);
+  a.bits(v.environment.low);
+  a.boolean(v.require_same_env);
 }
 
 template <class A, class V>
@@ -223,7 +226,7 @@ void fields(Tag<Incident>, A& a, V& v) {
 
 template <class A, class V>
 void fields(Tag<JobSummary>, A& a, V& v) {
-  enumeration(a, v.verdict, 5);
+  enumeration(a, v.verdict, 6);
   a.text(v.reason, kSentenceBytesMax);
   a.integer(v.stop_signal, 0, 255);
   a.integer(v.attempts, 0, kIntMax);
@@ -398,6 +401,7 @@ void fields(Tag<Heir>, A& a, V& v) {
   a.integer(v.min_nodes, 1, kIntMax);
   a.integer(v.max_nodes, 1, kIntMax);
   a.integer(v.max_restarts, 0, kIntMax);
+  a.boolean(v.require_same_env);
 }
 
 template <class A, class V>
@@ -419,6 +423,17 @@ void fields(Tag<Farewell>, A& a, V& v) {
 
 template <class A, class V>
 void fields(Tag<Leaving>, A&, V&) {}
+
+template <class A, class V>
+void fields(Tag<AskEnvironment>, A&, V&) {}
+
+template <class A, class V>
+void fields(Tag<TellEnvironment>, A& a, V& v) {
+  a.list(v.environment, kFactsMax, [](auto& ar, auto& fact) {
+    ar.text(fact.name, kFactNameBytesMax);
+    ar.text(fact.value, kFactValueBytesMax);
+  });
+}
 
 template <class A, class V>
 void fields(Tag<HeirKnows>, A& a, V& v) {

@@ -27,6 +27,8 @@ class Writer {
     raw(static_cast<std::uint64_t>(std::clamp(static_cast<std::int64_t>(value), min, max)),
         sizeof(T));
   }
+  /// Any 64 bits.
+  void bits(const std::uint64_t& value) { raw(value, sizeof value); }
   void boolean(const bool& value) { bytes_ += value ? '\1' : '\0'; }
   void real(const double& value) { raw(std::bit_cast<std::uint64_t>(value), sizeof value); }
   void text(const std::string& value, std::size_t max) {
@@ -75,6 +77,7 @@ class Reader {
       value = read;
     }
   }
+  void bits(std::uint64_t& value) { value = raw(sizeof value); }
   void boolean(bool& value) {
     std::uint8_t byte = 0;
     integer(byte, 0, 1);

@@ -34,6 +34,11 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
     return differs("--max-restarts", std::to_string(node.max_restarts),
                    std::to_string(terms.max_restarts));
   }
+  if (node.require_same_env != terms.require_same_env) {
+    const auto given = [](bool yes) { return yes ? "given" : "not given"; };
+    return differs("--require-same-env", given(node.require_same_env),
+                   given(terms.require_same_env));
+  }
   if (!terms.program.empty() && node.program != terms.program) {
     return differs("program", node.program, terms.program);
   }

@@ -16,6 +16,7 @@ struct JobTerms {
   int max_restarts = 0;
   /// Of the first node that was let in; empty before.
   std::string program;
+  bool require_same_env = false;
 };
 
 struct Refusal {

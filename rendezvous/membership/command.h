@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/stop_order.h"
 #include "rendezvous/membership/succession.h"
 #include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
@@ -60,12 +61,6 @@ struct AssignWorld {
   Term term{};
 };
 
-enum class StopHow : std::uint8_t {
-  now,      ///< they are signalled, and killed after a short grace
-  save,     ///< workers that obey orders save at the same step and leave; others: now
-  preempt,  ///< so too, with a long grace; others are signalled and have the same grace
-};
-
 /// Stop the workers of the attempt and answer WorkersStopped. May come again, as `now`, when what
 /// `save` or `preempt` asks for has become impossible.
 struct StopWorkers {
@@ -93,12 +88,23 @@ struct WatchNode {
   NodeId node{};
 };
 
+/// Have the node say EnvironmentTold.
+struct AskEnvironment {
+  NodeId node{};
+};
+
+/// For the people at the coordinator's node: in what nodes differ.
+struct TellEnvironments {
+  std::string text;  ///< several lines
+};
+
 /// The job is over: every connected node is sent the summary. Comes once.
 struct FinishJob {
   JobSummary summary;
 };
 
 using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
-                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob, Release>;
+                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
+                             AskEnvironment, TellEnvironments>;
 
 }  // namespace ddprun

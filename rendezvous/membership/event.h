@@ -9,6 +9,7 @@
 
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/stop_order.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
@@ -82,13 +83,6 @@ struct WorkersProgress {
   TrainingProgress progress;
 };
 
-/// What somebody wants of the job.
-enum class StopWish : std::uint8_t {
-  end,      ///< it shall end, now
-  preempt,  ///< it shall save and end, to go on another time
-  leave,    ///< this node shall leave it, the others go on
-};
-
 /// An agent was asked by a signal, or by its deadline.
 struct StopRequested {
   NodeId node{};
@@ -120,11 +114,18 @@ struct RosterPrepared {
   RosterNumber roster{};
 };
 
+/// Answer to AskEnvironment.
+struct EnvironmentTold {
+  NodeId node{};
+  NodeEnvironment environment;
+};
+
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed, WorkersProgress>;
+                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed, WorkersProgress,
+                           EnvironmentTold>;
 
 }  // namespace ddprun

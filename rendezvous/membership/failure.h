@@ -92,6 +92,7 @@ enum class Verdict : std::uint8_t {
   impossible,  ///< too few nodes in time, or nothing could be started
   preempted,   ///< it was asked to save and end: the same command goes on from there
   left,        ///< of one node alone: it has left in order, and the job goes on
+  disagreed,   ///< the nodes' environments differ, which --require-same-env makes an error
 };
 
 /// The end of the job, equal on every node.

@@ -28,13 +28,19 @@ RestartRules restart_rules(const MembershipOptions& options) {
 
 Membership::Membership(MembershipOptions options, Instant now)
     : options_(std::move(options)),
-      terms_{options_.job_id, options_.min_nodes, options_.max_nodes, options_.max_restarts, {}},
+      terms_{options_.job_id,
+             options_.min_nodes,
+             options_.max_nodes,
+             options_.max_restarts,
+             {},
+             options_.require_same_env},
       gathering_(gathering_rules(options_)),
       policy_(restart_rules(options_),
               options_.inheritance ? options_.inheritance->so_far.restarts_used : 0),
       reign_(options_.term, options_.self,
              options_.inheritance ? options_.inheritance->known : Succession{},
              options_.inheritance ? options_.inheritance->first_attempt : AttemptNumber{}),
+      agreement_(options_.require_same_env, options_.inheritance.has_value()),
       now_(now) {
   if (options_.inheritance) {
     take_over();
@@ -49,6 +55,7 @@ std::vector<Command> Membership::apply(Instant now, Event event) {
   DDP_CHECK(commands_.empty(), "commands are handed out once");
   now_ = now;
   std::visit([this](auto& alternative) { on(std::move(alternative)); }, event);
+  agree();
   check_invariants();
   return std::exchange(commands_, {});
 }
@@ -85,6 +92,9 @@ void Membership::on(NodeJoined event) {
   const NodeId id = event.node;
   const std::size_t welcome = commands_.size();
   commands_.push_back(Welcome{id, {}});
+  if (!agreement_.lets_in(id, event.description)) {
+    return;
+  }
   if (event.description.node_rank && node_ranks_.contains(*event.description.node_rank)) {
     contend(std::move(event));
     return;
@@ -130,6 +140,7 @@ void Membership::on(const NodeHeard& event) {
 
 void Membership::on(const NodeLost& event) {
   contenders_.erase(event.node);
+  agreement_.left(event.node);
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) {
     return;
@@ -366,6 +377,7 @@ void Membership::reject(NodeId id, const NodeDescription& node, const std::strin
 }
 
 Membership::Node& Membership::admit(NodeJoined event) {
+  agreement_.joined(event.node, event.description);
   Node& node = nodes_[event.node];
   node.host_name = std::move(event.description.host_name);
   node.address = std::move(event.address);
@@ -415,11 +427,15 @@ std::optional<NodeId> Membership::contender_for(std::optional<int> node_rank) co
 /// Lets in who waited for the rank of a node that is lost.
 std::optional<NodeId> Membership::heir_of(const Node& lost) {
   const auto heir = contender_for(lost.node_rank);
-  if (heir) {
-    admit(std::move(contenders_.extract(*heir).mapped()));
-    return heir;
+  if (!heir) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  NodeJoined event = std::move(contenders_.extract(*heir).mapped());
+  if (!agreement_.lets_in(*heir, event.description)) {
+    return std::nullopt;
+  }
+  admit(std::move(event));
+  return heir;
 }
 
 /// Growth spends nothing. Once a node has finished its workers, the others are about to: a restart

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "rendezvous/membership/admission.h"
+#include "rendezvous/membership/agreement.h"
 #include "rendezvous/membership/command.h"
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/gathering.h"
@@ -57,6 +58,7 @@ struct MembershipOptions {
   /// Of a successor.
   std::optional<Inheritance> inheritance = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
+  bool require_same_env = false;  ///< see agreement.h
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, over };
@@ -137,6 +139,7 @@ class Membership {
   void on(const RosterPrepared& event);
   void on(TimePassed event);
   void on(const WorkersProgress& event);
+  void on(EnvironmentTold event);
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
@@ -165,6 +168,7 @@ class Membership {
   void gather();
   void try_start();
   void take_over();
+  void agree();
   [[nodiscard]] bool waits_for_followers() const;
   [[nodiscard]] std::size_t workers_here() const;
   void plan();
@@ -193,6 +197,7 @@ class Membership {
   JobRecord record_;
   Instant story_told_at_{};  ///< to the standbys
   Reign reign_;
+  Agreement agreement_;
   Instant now_;
   /// Enough nodes are here, and something else is waited for (plan, quorum, followers).
   bool held_back_ = false;

@@ -48,6 +48,9 @@ void Membership::try_start() {
       if (waits_for_followers() || reign_.planning() || now_ < not_before_) {
         break;
       }
+      if (!agreement_.settle()) {
+        break;
+      }
       if (reign_.quorum_follows()) {
         plan();
       } else if (now_ >= gathering_.join_deadline()) {
@@ -142,6 +145,30 @@ void Membership::next_step(Reign::Step step) {
       }
       break;
   }
+}
+
+/// Carries out what the agreement asks for (agreement.h).
+void Membership::agree() {
+  if (state_ == JobState::over) {
+    return;
+  }
+  Agreement::Step step = agreement_.next();
+  for (const NodeId id : step.ask) {
+    commands_.push_back(AskEnvironment{id});
+  }
+  if (!step.table.empty()) {
+    commands_.push_back(TellEnvironments{std::move(step.table)});
+  }
+  for (auto& [id, refused] : step.refused) {
+    commands_.push_back(Reject{id, std::move(refused.why), std::move(refused.todo)});
+  }
+  if (step.ending) {
+    end_job({Verdict::disagreed, std::move(*step.ending), 0});
+  }
+}
+
+void Membership::on(EnvironmentTold event) {
+  agreement_.told(event.node, std::move(event.environment));
 }
 
 void Membership::assign() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/node_environment.h"
 #include "rendezvous/membership/succession.h"
 
 namespace ddprun {
@@ -44,6 +45,11 @@ struct NodeDescription {
   std::vector<FormerElector> former = {};
   /// Of an agent that lost its coordinator.
   std::optional<Past> past = {};
+
+  /// Of the facts that are compared between nodes (agreement.h).
+  EnvironmentDigest environment = {};
+  /// Equal on all nodes, as the terms above.
+  bool require_same_env = false;
 
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };

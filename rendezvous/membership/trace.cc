@@ -189,6 +189,11 @@ std::string text_of(const TimePassed&) {
   return "time-passed";
 }
 
+std::string text_of(const EnvironmentTold& e) {
+  return std::move(Line("environment").node(e.node).add_number("facts", e.environment.size()))
+      .text();
+}
+
 std::string text_of(const Welcome& c) {
   return std::move(Line("welcome").node(c.node)).text();
 }
@@ -259,9 +264,17 @@ std::string text_of(const TellWaiting& c) {
   return std::move(line).text();
 }
 
+std::string text_of(const AskEnvironment& c) {
+  return std::move(Line("ask-environment").node(c.node)).text();
+}
+
+std::string text_of(const TellEnvironments& c) {
+  return std::move(Line("tell-environments").add_number("bytes", c.text.size())).text();
+}
+
 std::string text_of(const FinishJob& c) {
-  constexpr std::string_view kVerdicts[] = {"succeeded",  "failed",    "stopped",
-                                            "impossible", "preempted", "left"};
+  constexpr std::string_view kVerdicts[] = {"succeeded", "failed", "stopped",  "impossible",
+                                            "preempted", "left",   "disagreed"};
   return std::move(Line("finish")
                        .add("verdict", kVerdicts[static_cast<std::size_t>(c.summary.verdict)])
                        .add("reason", c.summary.reason)

@@ -40,7 +40,7 @@ TEST_CASE("A line that a crash cut short does not run into the next one") {
 
 TEST_CASE("An event log that cannot be written is refused with its path and what to do") {
   const TempDir dir;
-  for (const std::string path : {dir.file("none/events.jsonl"), dir.path().string()}) {
+  for (const std::string& path : {dir.file("none/events.jsonl"), dir.path().string()}) {
     const auto log = EventLogFile::open(path, "n1");
     REQUIRE(log.has_error());
     CHECK(log.error().where == "--event-log '" + path + "'");

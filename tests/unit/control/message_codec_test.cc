@@ -78,25 +78,30 @@ JobSummary full_summary() {
   return s;
 }
 
+NodeDescription full_node() {
+  return {"n1",
+          42,
+          8,
+          "trainer",
+          5,
+          6,
+          true,
+          "job",
+          2,
+          4,
+          3,
+          "train linear 50 10",
+          true,
+          ElectorId{77},
+          {"10.0.0.1", "fd00::1"},
+          4711,
+          {{ElectorId{4}, ElectorId{5}}},
+          Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true},
+          {0xfedcba9876543210, 0x8000000000000001},
+          true};
+}
+
 std::vector<Message> one_of_each() {
-  NodeDescription node{"n1",
-                       42,
-                       8,
-                       "trainer",
-                       5,
-                       6,
-                       true,
-                       "job",
-                       2,
-                       4,
-                       3,
-                       "train linear 50 10",
-                       true,
-                       ElectorId{77},
-                       {"10.0.0.1", "fd00::1"},
-                       4711,
-                       {{ElectorId{4}, ElectorId{5}}},
-                       Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true}};
   WaitingTable table{WaitingTable::For::last_call,
                      2,
                      4,
@@ -118,33 +123,37 @@ std::vector<Message> one_of_each() {
                               {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}},
                               {RosterNumber{7}, {ElectorId{4}}}};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
-  return {Hello{node},
-          Started{AttemptNumber{1}},
-          Failed{AttemptNumber{1}, full_record()},
-          Finished{AttemptNumber{1}, full_progress()},
-          Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
-          StopRequest{15},
-          GiveUp{"no program"},
-          Accepted{Term{3}, 12345},
-          Rejected{"why", "todo"},
-          Assigned{world, RosterNumber{4}, Term{3}},
-          Stop{AttemptNumber{2}, "reason"},
-          Finish{full_summary()},
-          Waiting{table},
-          Beat{3s, 99, 1500ms},
-          Heir{1, succession, {{ElectorId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3},
-          Story{AttemptNumber{6}, full_summary()},
-          PrepareRoster{RosterNumber{8}, 4},
-          Farewell{"why"},
-          HeirKnows{RosterNumber{8}},
-          RosterReady{RosterNumber{8}, 4},
-          AskVote{"job", ElectorId{3}, {Term{4}, ElectorId{9}, RosterNumber{8}}},
-          VoteAnswer{
-              {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
-          Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
-          Moved{Term{4}, {"10.0.0.2"}, 4712},
-          Leaving{},
-          Progress{AttemptNumber{2}, full_progress()}};
+  return {
+      Hello{full_node()},
+      Started{AttemptNumber{1}},
+      Failed{AttemptNumber{1}, full_record()},
+      Finished{AttemptNumber{1}, full_progress()},
+      Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
+      StopRequest{15, StopWish::preempt},
+      GiveUp{"no program"},
+      Accepted{Term{3}, 12345},
+      Rejected{"why", "todo"},
+      Assigned{world, RosterNumber{4}, Term{3}},
+      Stop{AttemptNumber{2}, "reason"},
+      Finish{full_summary()},
+      Waiting{table},
+      Beat{3s, 99, 1500ms},
+      Heir{
+          1, succession, {{ElectorId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3, true},
+      Story{AttemptNumber{6}, full_summary()},
+      PrepareRoster{RosterNumber{8}, 4},
+      Farewell{"why"},
+      HeirKnows{RosterNumber{8}},
+      RosterReady{RosterNumber{8}, 4},
+      AskVote{"job", ElectorId{3}, {Term{4}, ElectorId{9}, RosterNumber{8}}},
+      VoteAnswer{
+          {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
+      Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
+      Moved{Term{4}, {"10.0.0.2"}, 4712},
+      Leaving{},
+      Progress{AttemptNumber{2}, full_progress()},
+      AskEnvironment{},
+      TellEnvironment{{{"gpu", "NVIDIA H200"}, {"NCCL_DEBUG", ""}}}};
 }
 
 struct Parts {
@@ -215,6 +224,19 @@ TEST_CASE("Any bytes decode to a message or an error") {
     refused += decode(type, payload).has_error() ? 1 : 0;
   }
   CHECK(refused > 5'000);
+}
+
+TEST_CASE("The largest environment of a node fits into a frame") {
+  const NodeEnvironment most(
+      kFactsMax, {std::string(kFactNameBytesMax, 'N'), std::string(kFactValueBytesMax, 'v')});
+  const std::string bytes = encode(TellEnvironment{most});
+  CHECK(bytes.size() <= kAgentFrameBytesMax);
+  const auto [type, payload] = parts(bytes);
+  const auto received = decode(type, payload);
+  REQUIRE(received.has_value());
+  CHECK(std::get<TellEnvironment>(*received).environment == most);
+  // What joins carry instead.
+  CHECK(encode(Hello{}).size() < 200);
 }
 
 TEST_CASE("Unknown types are refused") {

@@ -193,6 +193,20 @@ TEST_CASE("the shutdown timeout is the option's, then the variable's, then 30 s"
   }
 }
 
+TEST_CASE("what may differ between nodes is named by facts, variables and beginnings",
+          "[launcher]") {
+  CHECK_FALSE(good("p").job.require_same_env);
+  CHECK(good("p").job.same_env_ignore.empty());
+  const JobSpec job = good("--require-same-env --same-env-ignore gpu,NCCL_IB_* p").job;
+  CHECK(job.require_same_env);
+  CHECK(job.same_env_ignore == std::vector<std::string>{"gpu", "NCCL_IB_*"});
+  CHECK(good("p", {{"PET_REQUIRE_SAME_ENV", "1"}}).job.require_same_env);
+  const Error error = bad("--same-env-ignore gpu,gpus p");
+  CHECK(error.where == "--same-env-ignore");
+  CHECK(error.what == "'gpus' is never compared");
+  CHECK(bad("p", {{"PET_SAME_ENV_IGNORE", "PATH"}}).where == "PET_SAME_ENV_IGNORE");
+}
+
 TEST_CASE("LOGLEVEL is one of Python's levels", "[launcher]") {
   CHECK(good("p").log_level == LogLevel::warning);
   CHECK(good("p", {{"LOGLEVEL", ""}}).log_level == LogLevel::warning);

@@ -59,6 +59,7 @@ class Story {
     d.max_nodes = options_.max_nodes;
     d.max_restarts = options_.max_restarts;
     d.program = "train";
+    d.require_same_env = options_.require_same_env;
     return d;
   }
   NodeId join(NodeDescription d) {
