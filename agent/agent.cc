@@ -17,6 +17,7 @@
 #include "agent/console.h"
 #include "agent/file_timer.h"
 #include "agent/guardian.h"
+#include "agent/hang_response.h"
 #include "agent/host.h"
 #include "agent/log_layout.h"
 #include "agent/memory_watch.h"
@@ -41,6 +42,9 @@ namespace asio = boost::asio;
 /// How long leftovers of an attempt may take to die; a process in an uninterruptible sleep does
 /// not hold up the next attempt for longer.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
+
+/// From SIGKILL until a worker that is still there is given up, and its node with it (I-16).
+constexpr std::chrono::milliseconds kUnkillableBound{5'000};
 
 /// The program as nodes compare it: paths may differ from node to node.
 std::string program_text(const Program& program) {
@@ -81,6 +85,14 @@ class Agent {
         signals_(io_, spec.signals_to_handle, [this](int number) { on_signal(number); }),
         guardian_(io_),
         deadline_(io_),
+        hang_(io_, spec.hang_timeouts,
+              [this](std::vector<WorkerPosition> positions, std::string why) {
+                CoordinatorClient* const client = follower_.client();
+                if (client != nullptr && group_.state() == group::State::running) {
+                  log_->warn("{}", why);
+                  client->workers_hung(group_.attempt(), std::move(positions), std::move(why));
+                }
+              }),
         warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
         follower_(io_, follower_options(), follower_hooks(), log_) {}
 
@@ -161,8 +173,8 @@ class Agent {
     const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
     FollowerHooks hooks;
     hooks.assign = [this](const World& world) { on_assign(world); };
-    hooks.stop = [this](AttemptNumber attempt, const std::string& reason) {
-      on_stop(attempt, reason);
+    hooks.stop = [this](AttemptNumber attempt, const std::string& reason, bool hang) {
+      on_stop(attempt, reason, hang);
     };
     hooks.finish = [this](const JobSummary& summary) { end(summary); };
     hooks.waiting = [this](const WaitingTable& table) { board_.show(table); };
@@ -248,16 +260,22 @@ class Agent {
       warm_->attempt_started(world);
     }
     apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
+    hang_.watch(*attempt_);
   }
 
-  void on_stop(AttemptNumber attempt, const std::string& reason) {
+  void on_stop(AttemptNumber attempt, const std::string& reason, bool hang) {
     log_->info("attempt {} stops: {}", number(attempt), reason);
     if (!attempt_ || attempt_->world().attempt != attempt) {
       follower_.client()->workers_stopped(attempt, {},
                                           {});  // never started here: nothing of it is left
       return;
     }
-    apply(group_.handle(group::StopOrdered{SIGTERM}));
+    const auto stop = [this] { apply(group_.handle(group::StopOrdered{SIGTERM})); };
+    if (hang) {
+      follower_.client()->workers_hung(attempt, hang_.look_closely(*attempt_, stop), reason);
+    } else {
+      stop();
+    }
   }
 
   void on_signal(int number) {
@@ -322,6 +340,18 @@ class Agent {
   void obey(const group::SignalWorkers& order) {
     attempt_->note_standstills();
     attempt_->signal_all(order.signal);
+    if (order.signal == SIGKILL) {
+      deadline_.expires_after(kUnkillableBound);
+      deadline_.async_wait([this](boost::system::error_code error) {
+        if (!error && group_.running_workers() > 0) {
+          const Error why{"SIGKILL does not end " + attempt_->survivors(),
+                          {},
+                          "this node leaves the job; look after its devices and file systems"};
+          (void)group_.handle(group::GaveUp{});
+          end(why);
+        }
+      });
+    }
   }
 
   void obey(const group::ArmDeadline&) {
@@ -387,6 +417,7 @@ class Agent {
     if (!attempt_) {
       return;
     }
+    hang_.forget();
     retired_.push_back(std::move(attempt_));
     Attempt* const old = retired_.back().get();
     old->finish_logs([this, old] {
@@ -482,6 +513,7 @@ class Agent {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;
+  HangResponse hang_;
   std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   MemoryWatch memory_{read_file, in_first_pid_namespace()};

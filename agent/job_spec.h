@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/hang_rule.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
 
@@ -95,6 +96,8 @@ struct JobSpec {
   std::vector<std::string> warm_imports;
   /// From the first signal to SIGKILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
+  /// --hang-timeout
+  HangTimeouts hang_timeouts = {};
   /// Signals that end the job in order; numbers.
   std::vector<int> signals_to_handle;
   /// The names as given, for TORCHELASTIC_SIGNALS_TO_HANDLE.

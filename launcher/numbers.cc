@@ -60,4 +60,32 @@ std::optional<double> read_float(std::string_view text) {
   return read<double>(text);
 }
 
+std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
+  std::int64_t unit = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'd':
+        unit = 86'400;
+        break;
+      case 'h':
+        unit = 3'600;
+        break;
+      case 'm':
+        unit = 60;
+        break;
+      default:
+        break;
+    }
+    if (unit != 1 || text.back() == 's') {
+      text.remove_suffix(1);
+    }
+  }
+  const auto count = read_int(text);
+  constexpr std::int64_t kSecondsMax = std::int64_t{10} * 365 * 86'400;
+  if (!count || *count <= 0 || *count * unit > kSecondsMax) {
+    return std::nullopt;
+  }
+  return std::chrono::seconds(*count * unit);
+}
+
 }  // namespace ddprun

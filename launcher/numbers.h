@@ -3,6 +3,7 @@
 // bases are not ("010" is ten).
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string_view>
 
@@ -14,5 +15,8 @@ std::optional<double> read_float(std::string_view text);
 
 /// Without blanks at both ends.
 std::string_view trimmed(std::string_view text);
+
+/// "90", "90s", "10m", "2h", "1d". None when it is no time above 0 and up to ten years.
+std::optional<std::chrono::nanoseconds> read_time(std::string_view text);
 
 }  // namespace ddprun

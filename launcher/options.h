@@ -67,6 +67,7 @@ struct Options {
   // Ending.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::optional<int> shutdown_timeout_seconds;
+  std::string hang_timeout;
 
   // Read for torchrun's sake.
   double monitor_interval_seconds = 0.1;

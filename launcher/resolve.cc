@@ -35,10 +35,10 @@ class Resolver {
     using Step = Result<void> (Resolver::*)();
     // The order decides which of several mistakes is told. The program comes last: it is the only
     // one that looks at the file system.
-    constexpr std::array<Step, 10> kSteps{
+    constexpr std::array<Step, 11> kSteps{
         &Resolver::log_level, &Resolver::accepted, &Resolver::nodes,  &Resolver::restarts,
         &Resolver::workers,   &Resolver::meeting,  &Resolver::output, &Resolver::signals,
-        &Resolver::shutdown,  &Resolver::program};
+        &Resolver::shutdown,  &Resolver::hangs,    &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
         return done.error();
@@ -144,6 +144,15 @@ class Resolver {
                    at("no-progress-limit"), "give 0 or more"};
     }
     rules.no_progress_max = options_.no_progress_limit;
+    return {};
+  }
+
+  Result<void> hangs() {
+    auto timeouts = parse_hang_timeout(options_.hang_timeout, at("hang-timeout"));
+    if (!timeouts) {
+      return timeouts.error();
+    }
+    job_.hang_timeouts = *timeouts;
     return {};
   }
 

@@ -19,6 +19,9 @@ struct EventOf {
   std::optional<Event> operator()(message::Stopped& m) const {
     return WorkersStopped{id, m.attempt, std::move(m.records), m.records_dropped, m.progress};
   }
+  std::optional<Event> operator()(message::Hung& m) const {
+    return WorkersHung{id, m.attempt, std::move(m.positions), std::move(m.why)};
+  }
   std::optional<Event> operator()(message::StopRequest& m) const {
     return StopRequested{id, m.signal};
   }

@@ -364,7 +364,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(StopWorkers order) {
-    send(order.node, encode(message::Stop{order.attempt, std::move(order.reason)}));
+    send(order.node, encode(message::Stop{order.attempt, std::move(order.reason), order.hang}));
   }
 
   void carry_out(TellWaiting order) {

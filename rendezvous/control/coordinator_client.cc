@@ -101,7 +101,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::Stop& order) {
     if (newest == order.attempt) {
-      orders.stop(order.attempt, order.reason);
+      orders.stop(order.attempt, order.reason, order.hang);
     }
   }
 
@@ -208,6 +208,11 @@ void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<Failu
                                         TrainingProgress progress) {
   const int dropped = bound_records(records);
   impl_->say(message::Stopped{attempt, std::move(records), dropped, progress});
+}
+
+void CoordinatorClient::workers_hung(AttemptNumber attempt, std::vector<WorkerPosition> positions,
+                                     std::string why) {
+  impl_->say(message::Hung{attempt, std::move(positions), std::move(why)});
 }
 
 void CoordinatorClient::request_stop(int signal) {

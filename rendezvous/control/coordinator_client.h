@@ -43,7 +43,8 @@ struct CoordinatorOrders {
   /// Start the workers of this world.
   std::function<void(const message::Assigned&)> assign;
   /// Stop the workers of this attempt; answer with workers_stopped (also when none is left).
-  std::function<void(AttemptNumber, const std::string& reason)> stop;
+  /// `hang`: workers make no progress, so answer workers_hung too, and that first.
+  std::function<void(AttemptNumber, const std::string& reason, bool hang)> stop;
   /// The job is over; workers are stopped already. The connection closes after this.
   std::function<void(const JobSummary&)> finish;
   /// What the job waits for, for people.
@@ -93,6 +94,9 @@ class CoordinatorClient {
   /// No process of the attempt is left on this node; all its records, also those sent before.
   void workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                        TrainingProgress progress);
+  /// Workers of this node make no progress, or it is told to stop for such; none has been ended
+  /// yet. `why` is a clause.
+  void workers_hung(AttemptNumber attempt, std::vector<WorkerPosition> positions, std::string why);
   /// This agent was asked (by a signal) to end the job in order, everywhere.
   void request_stop(int signal);
   /// Something keeps this node from running any attempt (program gone, log directory not

@@ -38,7 +38,7 @@ struct FollowerOptions {
 
 struct FollowerHooks {
   std::function<void(const World&)> assign;
-  std::function<void(AttemptNumber, const std::string& reason)> stop;
+  std::function<void(AttemptNumber, const std::string& reason, bool hang)> stop;
   std::function<void(const JobSummary&)> finish;
   std::function<void(const WaitingTable&)> waiting;
   /// There is no coordinator any more. Stop all workers within a tenth of the heartbeat timeout,

@@ -78,6 +78,7 @@ struct Assigned {
 struct Stop {
   AttemptNumber attempt{};
   std::string reason;
+  bool hang = false;  ///< workers make no progress: answer Hung first
 };
 struct Finish {
   JobSummary summary;
@@ -125,6 +126,14 @@ struct RosterReady {
   std::int64_t stamp = 0;  ///< of the PrepareRoster
 };
 
+/// Workers of this node make no progress; a Stop is the answer. And the other way round: to a Stop
+/// for a hang, at once.
+struct Hung {
+  AttemptNumber attempt{};
+  std::vector<WorkerPosition> positions;
+  std::string why;  ///< a clause
+};
+
 // Between agents, each on a connection of its own.
 
 /// A standby asks for a vote; VoteAnswer comes back.
@@ -166,6 +175,6 @@ struct Beat {
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
                  Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
-                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving>;
+                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving, Hung>;
 
 }  // namespace ddprun::message

@@ -65,6 +65,7 @@ struct StopWorkers {
   NodeId node{};
   AttemptNumber attempt{};
   std::string reason;
+  bool hang = false;  ///< for a hang: answer WorkersHung too, before any worker is ended
 };
 
 /// For the people at these nodes: what the job waits for.

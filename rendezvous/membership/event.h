@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/hang_verdict.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/world.h"
 
@@ -75,6 +76,15 @@ struct WorkersStopped {
   TrainingProgress progress;
 };
 
+/// Workers of the node made no progress for its agent's --hang-timeout; or those of another did,
+/// and this is the answer to the order to stop for that. None has been ended here yet.
+struct WorkersHung {
+  NodeId node{};
+  AttemptNumber attempt{};
+  std::vector<WorkerPosition> positions;  ///< of all workers of the node that run
+  std::string why;                        ///< a clause: "rank 3 made no progress for 2 s"
+};
+
 /// An agent was asked by a signal to end the job.
 struct StopRequested {
   NodeId node{};
@@ -110,6 +120,6 @@ struct TimePassed {};
 
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed>;
+                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed, WorkersHung>;
 
 }  // namespace ddprun

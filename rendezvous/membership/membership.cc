@@ -458,7 +458,7 @@ IncidentBuilder& Membership::incident() {
   return *incident_;
 }
 
-void Membership::begin_stop(const std::string& reason) {
+void Membership::begin_stop(const std::string& reason, bool hang) {
   DDP_CHECK(state_ == JobState::running, "only a running attempt can be stopped");
   DDP_CHECK(stopping_ == 0, "nobody is being stopped yet");
   state_ = JobState::stopping;
@@ -466,7 +466,7 @@ void Membership::begin_stop(const std::string& reason) {
     if (node.phase == Phase::working || node.phase == Phase::finished) {
       node.phase = Phase::stopping;
       ++stopping_;
-      commands_.push_back(StopWorkers{id, *attempt_, reason});
+      commands_.push_back(StopWorkers{id, *attempt_, reason, hang});
     }
   }
   working_ = 0;

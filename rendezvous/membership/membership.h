@@ -127,6 +127,7 @@ class Membership {
   void on(const StandbyKnows& event);
   void on(const RosterPrepared& event);
   void on(TimePassed event);
+  void on(WorkersHung event);
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
@@ -138,8 +139,9 @@ class Membership {
   void lost_from(const Node& node, const std::string& why, Instant lost_at);
   void joined_while_running(NodeId id, const Node& node);
   void add_record(const Node& node, FailureRecord record);
+  void add_positions(const Node& node, const std::vector<WorkerPosition>& positions);
   IncidentBuilder& incident();
-  void begin_stop(const std::string& reason);
+  void begin_stop(const std::string& reason, bool hang = false);
   void one_stopped(Node& node);
   void all_stopped();
   void hear_progress(const Node& node, const TrainingProgress& told);

@@ -147,6 +147,19 @@ std::string text_of(const WorkersStopped& e) {
   return std::move(line).text();
 }
 
+std::string text_of(const WorkersHung& e) {
+  Line line("hung");
+  line.node(e.node).attempt(e.attempt).add("why", e.why);
+  for (const WorkerPosition& one : e.positions) {
+    line.add_number("rank", one.rank);
+    if (!one.operation.empty()) {
+      line.add("waits-in", one.operation + "#" + std::to_string(one.sequence));
+    }
+    line.add_number("steps", one.steps);
+  }
+  return std::move(line).text();
+}
+
 std::string text_of(const StopRequested& e) {
   return std::move(Line("stop-requested").node(e.node).add("signal", signal_name(e.signal))).text();
 }
@@ -222,7 +235,12 @@ std::string text_of(const AssignWorld& c) {
 }
 
 std::string text_of(const StopWorkers& c) {
-  return std::move(Line("stop").node(c.node).attempt(c.attempt).add("reason", c.reason)).text();
+  Line line("stop");
+  line.node(c.node).attempt(c.attempt).add("reason", c.reason);
+  if (c.hang) {
+    line.flag("hang");
+  }
+  return std::move(line).text();
 }
 
 std::string text_of(const TellWaiting& c) {

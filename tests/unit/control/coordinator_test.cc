@@ -367,7 +367,7 @@ TEST_CASE("An agent may let go of its client inside any order") {
   auto b = std::make_unique<Agent>();
   CoordinatorOrders orders;
   orders.assign = [](const message::Assigned&) {};
-  orders.stop = [](AttemptNumber, const std::string&) {};
+  orders.stop = [](AttemptNumber, const std::string&, bool) {};
   orders.finish = [](const JobSummary&) {};
   orders.waiting = [&](const WaitingTable& table) {
     const WaitingTable copy = table;  // NOLINT: the table goes with the client

@@ -114,7 +114,7 @@ class Job {
       a->world = order.world;
       ++a->assignments;
     };
-    orders.stop = [a](AttemptNumber attempt, const std::string& reason) {
+    orders.stop = [a](AttemptNumber attempt, const std::string& reason, bool) {
       a->told_to_stop = attempt;
       a->stop_reason = reason;
     };

@@ -123,7 +123,7 @@ TEST_CASE("A joined client works on from where the join left the connection") {
   std::optional<World> world;
   CoordinatorOrders orders;
   orders.assign = [&](const message::Assigned& order) { world = order.world; };
-  orders.stop = [](AttemptNumber, const std::string&) {};
+  orders.stop = [](AttemptNumber, const std::string&, bool) {};
   orders.finish = [](const JobSummary&) {};
   orders.waiting = [](const WaitingTable&) {};
   orders.rejected = [](const Error&) {};

@@ -99,6 +99,8 @@ std::vector<Message> one_of_each() {
                               AttemptNumber{6},
                               {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}},
                               {RosterNumber{7}, {ElectorId{4}}}};
+  const WorkerPosition position{3,  true, "training", 16,    "all_reduce", 1,
+                                17, 4096, {16, 17},   500ms, "stopped"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
   return {Hello{node},
           Started{AttemptNumber{1}},
@@ -110,7 +112,7 @@ std::vector<Message> one_of_each() {
           Accepted{Term{3}, 12345},
           Rejected{"why", "todo"},
           Assigned{world, RosterNumber{4}, Term{3}},
-          Stop{AttemptNumber{2}, "reason"},
+          Stop{AttemptNumber{2}, "reason", true},
           Finish{full_summary()},
           Waiting{table},
           Beat{3s, 99, 1500ms},
@@ -125,7 +127,8 @@ std::vector<Message> one_of_each() {
               {VoteVerdict::newer, Term{4}, RosterNumber{7}, AttemptNumber{3}, Term{2}, 5ms, true}},
           Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
           Moved{Term{4}, {"10.0.0.2"}, 4712},
-          Leaving{}};
+          Leaving{},
+          Hung{AttemptNumber{1}, {position, WorkerPosition{}}, "why"}};
 }
 
 struct Parts {
