@@ -63,9 +63,12 @@ HangRule::Answer HangRule::look(Time now, const std::vector<WorkerSigns>& worker
       answer.look_again = std::min(answer.look_again, since + patience);
     }
   }
-  if ((!told && !all_idle) || now < not_before_) {
+  if (!told && !all_idle) {
     answer.still.clear();
-    answer.look_again = std::max(answer.look_again, not_before_);
+  }
+  if (now < not_before_ && !answer.still.empty()) {
+    answer.still.clear();
+    answer.look_again = not_before_;
   }
   answer.look_again = std::max(answer.look_again, now + kLookMin);
   expected_ = answer.look_again;

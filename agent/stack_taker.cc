@@ -69,9 +69,10 @@ bool is_python(pid_t pid) {
 std::vector<std::string> tool_for(pid_t pid) {
   const std::string number = std::to_string(pid);
   if (is_python(pid)) {
-    if (const std::string spy = on_path("py-spy"); !spy.empty()) {
-      return {spy, "dump", "--pid", number};
-    }
+    // Else its own fault handler tells; gdb would read PyTorch's symbols for many seconds.
+    const std::string spy = on_path("py-spy");
+    return spy.empty() ? std::vector<std::string>()
+                       : std::vector<std::string>{spy, "dump", "--pid", number};
   }
   if (const std::string stack = on_path("eu-stack"); !stack.empty()) {
     return {stack, "-p", number};
@@ -235,6 +236,9 @@ struct StackTaker::Impl : std::enable_shared_from_this<StackTaker::Impl> {
       return;
     }
     timer.cancel();
+    for (Asked& one : asked) {
+      one.tool.reset();  // a process does not end while a debugger holds it
+    }
     asio::post(io, [self = shared_from_this()] {
       if (self->done) {
         std::exchange(self->done, nullptr)(std::move(self->newest));

@@ -32,7 +32,7 @@ std::string whereabouts(const WorkerPosition& one, bool several) {
   const std::string is = several ? "are " : "is ";
   std::string text;
   if (!one.told) {
-    text = several ? "tell nothing" : "tells nothing";
+    text = std::string(several ? "tell" : "tells") + " nothing (without the worker runtime)";
   } else if (waits(one)) {
     text = (several ? "wait in " : "waits in ") + name_of(one);
   } else if (one.phase == "training") {

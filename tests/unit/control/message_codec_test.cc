@@ -32,6 +32,9 @@ FailureRecord full_record() {
   r.stderr_tail = "last words";
   r.note = "it stood still";
   r.blame = Blame::victim;
+  r.hung = true;
+  r.stack = "newest frame";
+  r.stacks_path = "/tmp/stacks.txt";
   return r;
 }
 
