@@ -101,13 +101,16 @@ StackOnDemand::StackOnDemand(ddprun::ProgressChannel& channel) {
   ::sigemptyset(&action.sa_mask);
   p.page = &channel.page();
   ::sigaction(stack_signal(), &action, &p.before);
+  installed_ = true;
   channel.page().stack_signal = static_cast<std::uint64_t>(stack_signal());
 }
 
 StackOnDemand::~StackOnDemand() {
+  if (!installed_) {
+    return;
+  }
   Prepared& p = prepared;
-  ddprun::ProgressPage* const page = p.page.exchange(nullptr);
-  if (page != nullptr) {
+  if (ddprun::ProgressPage* const page = p.page.exchange(nullptr); page != nullptr) {
     page->stack_signal = 0;
     // The agent may have sent one already: ignored, and not the end of a process that ends well.
     ::signal(stack_signal(), SIG_IGN);

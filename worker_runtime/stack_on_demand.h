@@ -16,6 +16,9 @@ class StackOnDemand {
   ~StackOnDemand();
   StackOnDemand(const StackOnDemand&) = delete;
   StackOnDemand& operator=(const StackOnDemand&) = delete;
+
+ private:
+  bool installed_ = false;
 };
 
 }  // namespace ddp

@@ -127,7 +127,7 @@ class Membership {
   void on(const StandbyKnows& event);
   void on(const RosterPrepared& event);
   void on(TimePassed event);
-  void on(WorkersHung event);
+  void on(const WorkersHung& event);
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;

@@ -1,6 +1,7 @@
 // Membership: what follows when the workers of a node make no progress.
 #include <algorithm>
-#include <utility>
+#include <iterator>
+#include <vector>
 
 #include "rendezvous/membership/membership.h"
 
@@ -8,7 +9,7 @@ namespace ddprun {
 
 /// Which rank is late only all nodes together can tell: so all are asked where their workers
 /// stand, by the order to stop.
-void Membership::on(WorkersHung event) {
+void Membership::on(const WorkersHung& event) {
   Node* node = member(event.node, event.attempt);
   if (node == nullptr || node->phase == Phase::finished || node->phase == Phase::stopped) {
     return;

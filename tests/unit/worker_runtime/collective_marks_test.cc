@@ -99,7 +99,7 @@ TEST_CASE("A thread that gets the signal of the page writes its stack and goes o
   {
     const StackOnDemand stacks(*worker);
     REQUIRE(page.stack_signal != 0);
-    const StackOnDemand second(*worker);  // one at a time: this one does nothing
+    { const StackOnDemand second(*worker); }  // one at a time: this one does nothing
     REQUIRE(::raise(static_cast<int>(page.stack_signal.load())) == 0);
     REQUIRE(page.stacks_taken == 1);
     REQUIRE(::raise(static_cast<int>(page.stack_signal.load())) == 0);
