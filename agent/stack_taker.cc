@@ -52,7 +52,7 @@ std::string on_path(const std::string& name) {
   while (!rest.empty()) {
     const std::string_view directory = rest.substr(0, rest.find(':'));
     rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
-    const std::string file = std::string(directory) + "/" + name;
+    std::string file = std::string(directory) + "/" + name;
     if (!directory.empty() && ::access(file.c_str(), X_OK) == 0) {
       return file;
     }
