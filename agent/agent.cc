@@ -20,6 +20,7 @@
 #include "agent/file_timer.h"
 #include "agent/follower_options.h"
 #include "agent/guardian.h"
+#include "agent/hang_response.h"
 #include "agent/host.h"
 #include "agent/log_layout.h"
 #include "agent/memory_watch.h"
@@ -48,6 +49,9 @@ namespace asio = boost::asio;
 /// not hold up the next attempt for longer.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
+/// From SIGKILL until a worker that is still there is given up, and its node with it (I-16).
+constexpr std::chrono::milliseconds kUnkillableBound{5'000};
+
 /// Of a node alone nothing is compared, and a witness runs nothing.
 NodeEnvironment compared_facts(const JobSpec& spec) {
   return spec.max_nodes > 1 && !spec.witness
@@ -73,6 +77,14 @@ class Agent {
         deadline_(io_),
         patience_(io_),
         time_up_(io_),
+        hang_(io_, spec.hang_timeouts,
+              [this](std::vector<WorkerPosition> positions, std::string why) {
+                CoordinatorClient* const client = follower_.client();
+                if (client != nullptr && group_.state() == group::State::running) {
+                  log_->warn("{}", why);
+                  client->workers_hung(group_.attempt(), std::move(positions), std::move(why));
+                }
+              }),
         warm_(spec.warm_workers ? std::make_unique<WarmPool>(io_, spec, log_) : nullptr),
         follower_(io_, follower_options(spec, node_, environment_, event_log_), follower_hooks(),
                   log_) {}
@@ -223,6 +235,7 @@ class Agent {
                       }
                     });
     apply(group_.handle(group::Started{world.attempt, spec_.local_world_size}));
+    hang_.watch(*attempt_);
   }
 
   void on_stop(const message::Stop& order) {
@@ -232,10 +245,18 @@ class Agent {
       follower_.client()->workers_stopped(order.attempt, {}, {});
       return;
     }
+    if (order.how == StopHow::hang) {
+      follower_.client()->workers_hung(
+          order.attempt,
+          hang_.look_closely(*attempt_,
+                             [this] { apply(group_.handle(group::StopOrdered{SIGTERM})); }),
+          order.reason);
+      return;
+    }
     const StopPlan plan =
         plan_stop(order.how, order.signal,
-                  {attempt_->obeys(), order.signal != 0 && attempt_->catches(order.signal),
-                   attempt_->catches(SIGTERM), spec_.shutdown_timeout, spec_.preempt_grace});
+                  {attempt_->obeys(), order.signal != 0 && attempt_->all_catch(order.signal),
+                   attempt_->all_catch(SIGTERM), spec_.shutdown_timeout, spec_.preempt_grace});
     preempting_ = preempting_ || order.how == StopHow::preempt;
     if (plan.order_save && group_.running_workers() > 0) {
       log_->info("the workers are ordered to save and leave");
@@ -349,6 +370,18 @@ class Agent {
   void obey(const group::SignalWorkers& order) {
     attempt_->note_standstills();
     attempt_->signal_all(order.signal);
+    if (order.signal == SIGKILL) {
+      deadline_.expires_after(kUnkillableBound);
+      deadline_.async_wait([this](boost::system::error_code error) {
+        if (!error && group_.running_workers() > 0) {
+          const Error why{"SIGKILL does not end " + attempt_->survivors(),
+                          {},
+                          "this node leaves the job; look after its devices and file systems"};
+          (void)group_.handle(group::GaveUp{});
+          end(why);
+        }
+      });
+    }
   }
 
   void obey(const group::ArmDeadline&) {
@@ -442,6 +475,7 @@ class Agent {
     if (!attempt_) {
       return;
     }
+    hang_.forget();
     retired_.push_back(std::move(attempt_));
     Attempt* const old = retired_.back().get();
     old->finish_logs([this, old] {
@@ -546,6 +580,7 @@ class Agent {
   asio::steady_timer patience_;  ///< with workers that were ordered to save
   asio::steady_timer time_up_;   ///< --deadline
   std::chrono::milliseconds grace_{spec_.shutdown_timeout};  ///< of the next stop
+  HangResponse hang_;
   std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   MemoryWatch memory_{read_file, in_first_pid_namespace()};

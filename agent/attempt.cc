@@ -8,8 +8,10 @@
 #include "agent/failure_evidence.h"
 #include "agent/host.h"
 #include "agent/process_tree.h"
-#include "agent/stop_plan.h"
+#include "agent/thread_states.h"
+#include "agent/worker_activity.h"
 #include "agent/worker_environment.h"
+#include "agent/worker_position.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/incident.h"
 
@@ -21,6 +23,8 @@ struct Attempt::Worker {
   std::optional<ProgressChannel> progress;
   std::unique_ptr<WorkerProcess> process;
   std::string known_reason;
+  bool asked_for_stack = false;
+  std::string stack;
   std::optional<ExitStatus> exit;
   std::chrono::steady_clock::time_point ended;
   std::chrono::sys_time<std::chrono::microseconds> ended_wall{};
@@ -109,11 +113,9 @@ bool Attempt::obeys() const {
   });
 }
 
-bool Attempt::catches(int signal) const {
+bool Attempt::all_catch(int signal) const {
   return std::all_of(workers_.begin(), workers_.end(), [signal](const auto& worker) {
-    const std::string path = "/proc/" + std::to_string(worker->process->pid()) + "/status";
-    return !worker->process->running() ||
-           catches_signal(read_file(path).value_or(std::string()), signal);
+    return !worker->process->running() || catches(worker->process->pid(), signal);
   });
 }
 
@@ -126,12 +128,84 @@ void Attempt::order_save() {
 void Attempt::signal_all(int number) {
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->running()) {
+      const bool tells_stack = number == SIGTERM && worker->asked_for_stack &&
+                               worker->progress->page().stack_signal.load() == 0 &&
+                               catches(worker->process->pid(), SIGABRT) &&
+                               !catches(worker->process->pid(), SIGTERM);
       if (number == SIGTERM) {
         worker->progress->page().being_ended = 1;
       }
-      worker->process->signal(number);
+      worker->process->signal(tells_stack ? SIGABRT : number);
     }
   }
+}
+
+std::vector<WorkerSigns> Attempt::signs() const {
+  std::vector<WorkerSigns> all;
+  for (const auto& worker : workers_) {
+    WorkerSigns signs;
+    const ProgressPage& page = worker->progress->page();
+    signs.runs = worker->process && worker->process->running();
+    signs.told = page.magic.load() == ProgressPage::kMagic && page.changed_ns.load() != 0;
+    if (signs.told) {
+      signs.stepped = page.steps.load() > 0;
+      signs.ended = page.phase.load() == static_cast<std::uint64_t>(WorkPhase::ended);
+      signs.changed_at = std::chrono::nanoseconds(page.changed_ns.load());
+    } else if (signs.runs) {
+      signs.cpu = cpu_time_of(worker->process->pid());
+      signs.output = std::hash<std::string>()(output_.stderr_tail(worker->local_rank)) +
+                     growth_of(worker->logs.stdout_path);
+    }
+    all.push_back(signs);
+  }
+  return all;
+}
+
+std::vector<WorkerPosition> Attempt::positions(std::chrono::nanoseconds now) const {
+  std::vector<WorkerPosition> all;
+  for (const auto& worker : workers_) {
+    if (worker->process && worker->process->running() && all.size() < kPositionsMax) {
+      all.push_back(
+          position_of(world_.base_rank + worker->local_rank, worker->progress->page(), now));
+      all.back().standstill = standstill_of(worker->process->pid());
+    }
+  }
+  return all;
+}
+
+std::vector<StackTarget> Attempt::stack_targets() {
+  std::vector<StackTarget> targets;
+  stacks_of_.clear();
+  for (const auto& worker : workers_) {
+    if (worker->process && worker->process->running()) {
+      stacks_of_.push_back(worker->local_rank);
+      targets.push_back({world_.base_rank + worker->local_rank, worker->process->pid(),
+                         &*worker->progress, worker->logs.stacks_file});
+    }
+  }
+  return targets;
+}
+
+void Attempt::keep_stacks(std::vector<NewestFrames> newest) {
+  for (std::size_t i = 0; i < stacks_of_.size(); ++i) {
+    Worker& worker = *workers_[static_cast<std::size_t>(stacks_of_[i])];
+    worker.asked_for_stack = true;
+    worker.stack = i < newest.size() ? std::move(newest[i]) : std::string();
+  }
+}
+
+std::string Attempt::survivors() const {
+  std::string text;
+  for (const auto& worker : workers_) {
+    if (worker->process && worker->process->running()) {
+      const pid_t pid = worker->process->pid();
+      const std::string why = standstill_of(pid);
+      text += (text.empty() ? "process " : ", process ") + std::to_string(pid) + " (rank " +
+              std::to_string(world_.base_rank + worker->local_rank) + ")" +
+              (why.empty() ? "" : ", which is " + why);
+    }
+  }
+  return text;
 }
 
 FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) const {
@@ -153,6 +227,11 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   }
   end.stderr_tail = output_.stderr_tail(local_rank);
   FailureRecord record = make_failure_record(std::move(end));
+  if (worker.asked_for_stack) {
+    const std::string python = python_frames(record.stderr_tail, kStackBytesMax);
+    record.stack = python.empty() ? worker.stack : python;
+    record.stacks_path = worker.logs.stacks_file;
+  }
   record.age = std::chrono::steady_clock::now() - worker.ended;
   return record;
 }

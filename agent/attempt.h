@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "agent/attempt_output.h"
+#include "agent/hang_rule.h"
 #include "agent/job_spec.h"
 #include "agent/log_layout.h"
+#include "agent/stack_taker.h"
 #include "agent/warm_pool.h"
 #include "agent/worker_process.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/contract/progress_channel.h"
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/hang_verdict.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
@@ -38,12 +41,25 @@ class Attempt {
   /// are killed, and the Error says why. `on_exit` is called on the loop.
   Result<void> start(const OnExit& on_exit);
 
-  /// To every worker that still runs. SIGTERM is marked as ours on the progress channel first.
+  // When the job hangs. What the workers show of themselves, by local rank:
+  [[nodiscard]] std::vector<WorkerSigns> signs() const;
+  /// Where those that run stand; `now` is CLOCK_MONOTONIC's.
+  [[nodiscard]] std::vector<WorkerPosition> positions(std::chrono::nanoseconds now) const;
+  /// Those that run. keep_stacks() takes what came of them, in the same order, for their records.
+  [[nodiscard]] std::vector<StackTarget> stack_targets();
+  void keep_stacks(std::vector<NewestFrames> newest);
+  /// "process 12 (rank 3), which is in an uninterruptible wait (state D in nfs_wait)", of each that
+  /// runs.
+  [[nodiscard]] std::string survivors() const;
+
+  /// To every worker that still runs. After keep_stacks(), a worker that does not catch SIGTERM but
+  /// SIGABRT gets that one: it is Python with its fault handler on, and tells its stack by it.
+  /// SIGTERM is marked as ours on the progress channel first.
   void signal_all(int number);
   /// Of the workers that still run: all follow orders to save and leave (ddp::Preemption).
   [[nodiscard]] bool obeys() const;
   /// All have a handler for the signal.
-  [[nodiscard]] bool catches(int signal) const;
+  [[nodiscard]] bool all_catch(int signal) const;
   /// Orders all to save and leave.
   void order_save();
 
@@ -85,6 +101,7 @@ class Attempt {
   WarmPool* warm_;
   std::chrono::steady_clock::time_point assigned_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<int> stacks_of_;  ///< local ranks of stack_targets()
 };
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/hang_rule.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
@@ -103,6 +104,8 @@ struct JobSpec {
   std::chrono::milliseconds preempt_grace{600'000};
   /// From the start of this agent; then it has the job preempted.
   std::optional<std::chrono::milliseconds> deadline;
+  /// --hang-timeout
+  HangTimeouts hang_timeouts = {};
   /// Signals that end the job in order; numbers.
   std::vector<int> signals_to_handle;
   /// The names as given, for TORCHELASTIC_SIGNALS_TO_HANDLE.

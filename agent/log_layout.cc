@@ -154,6 +154,7 @@ WorkerLogs LogLayout::worker(const LogSpec& spec, AttemptNumber attempt, int loc
   place(Streams::err, "stderr.log", logs.stderr_path, logs.echo_stderr);
   if (!dir.empty()) {
     logs.error_file = dir + "/error.json";
+    logs.stacks_file = dir + "/stacks.txt";
   }
   return logs;
 }

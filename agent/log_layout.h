@@ -18,7 +18,8 @@ struct WorkerLogs {
   std::string stderr_path;
   bool echo_stdout = false;  ///< the agent follows the file and shows it, prefixed
   bool echo_stderr = false;
-  std::string error_file;  ///< for TORCHELASTIC_ERROR_FILE; empty without files
+  std::string stacks_file;  ///< for stacks when the job hangs; empty without files
+  std::string error_file;   ///< for TORCHELASTIC_ERROR_FILE; empty without files
 };
 
 /// The run directory of one agent: `<base>/<job id>_<random8>`, made once.

@@ -1,8 +1,6 @@
 #include "agent/stop_plan.h"
 
-#include <charconv>
 #include <csignal>
-#include <cstdint>
 
 namespace ddprun {
 
@@ -17,18 +15,6 @@ StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
     return {false, signal, context.preempt_grace};
   }
   return {false, SIGTERM, context.catches_term ? context.preempt_grace : context.shutdown_timeout};
-}
-
-bool catches_signal(std::string_view proc_status, int signal) {
-  constexpr std::string_view kField = "\nSigCgt:\t";
-  const auto at = proc_status.find(kField);
-  if (at == std::string_view::npos || signal < 1 || signal > 64) {
-    return false;
-  }
-  const std::string_view digits = proc_status.substr(at + kField.size(), 16);
-  std::uint64_t mask = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), mask, 16);
-  return read.ec == std::errc() && ((mask >> (signal - 1)) & 1) != 0;
 }
 
 }  // namespace ddprun

@@ -3,10 +3,7 @@
 // cannot save.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
-#include <string_view>
 
 #include "rendezvous/membership/stop_order.h"
 
@@ -32,8 +29,5 @@ struct StopContext {
 /// are given that signal where they handle it, else SIGTERM; and the long grace only where they
 /// handle what they are sent, for others have nothing to save.
 StopPlan plan_stop(StopHow how, int signal, const StopContext& context);
-
-/// Whether the mask of caught signals in a /proc/<pid>/status has this one.
-bool catches_signal(std::string_view proc_status, int signal);
 
 }  // namespace ddprun

@@ -205,6 +205,24 @@ long long milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
+/// Where a worker that hung stood, and where more is to be read.
+std::string stack_lines(const Incident& incident) {
+  if (incident.records.empty() || !incident.records.front().hung) {
+    return {};
+  }
+  const FailureRecord& cause = incident.records.front();
+  std::string out = "    rank " + std::to_string(cause.rank) + " on " + cause.node;
+  const std::string stack = readable(cause.stack);
+  if (!stack.empty()) {
+    out += " stood in (newest frame first):\n      " + indented(stack, "      ");
+  }
+  if (!cause.stacks_path.empty()) {
+    out += (stack.empty() ? ": " : "\n    ") + std::string("stacks of its threads: ") +
+           cause.stacks_path + " (each node has such files of its own workers)";
+  }
+  return stack.empty() && cause.stacks_path.empty() ? "" : out + "\n";
+}
+
 std::string incident_line(const Incident& incident) {
   std::string line =
       "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
@@ -222,7 +240,7 @@ std::string incident_line(const Incident& incident) {
   if (const std::string lost = lost_work_text(incident.lost); !lost.empty()) {
     line += ", " + lost;
   }
-  return line + "\n";
+  return line + "\n" + stack_lines(incident);
 }
 
 std::string verdict_line(const JobSummary& summary) {

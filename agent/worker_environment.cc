@@ -92,6 +92,10 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   v[env::kUseAgentStore] = workers_host_store(inherited, spec) ? "False" : "True";
   v.try_emplace(env::kNcclAsyncErrorHandling, "1");
   v[env::kErrorFile] = place.error_file;
+  if (spec.hang_timeouts.progress.count() > 0) {
+    // SIGABRT then makes a Python worker that hangs tell its stack.
+    v.try_emplace(env::kPythonFaultHandler, "1");
+  }
   v[env::kSignalsToHandle] = spec.signals_to_handle_text;
   if (place.progress_channel.empty()) {
     v.erase(env::kProgressChannel);

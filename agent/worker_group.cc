@@ -105,6 +105,15 @@ WorkerGroup::Commands WorkerGroup::on(const KillOrdered&) {
   return {};
 }
 
+WorkerGroup::Commands WorkerGroup::on(const GaveUp&) {
+  DDP_CHECK(state_ == State::stopping, "only what was killed can be given up");
+  for (Worker& worker : workers_) {
+    worker.running = false;
+  }
+  state_ = State::stopped;
+  return {DisarmDeadline{}};
+}
+
 WorkerGroup::Commands WorkerGroup::begin_stopping(int signal) {
   state_ = State::stopping;
   if (running_workers() == 0) {

@@ -4,6 +4,7 @@
 //   idle ──started──► running ──all exited 0──► finished ──stop──► stopped
 //                        │ a worker failed, stop ordered             ▲
 //                        └──────────────► stopping ──all gone────────┘
+//                                            └──given up────────────► stopped, nothing reported
 //
 // A worker that fails stops its siblings at once, without waiting for the coordinator's order: the
 // answer to that order is then already on its way. Escalation is a deadline that the agent arms.
@@ -34,7 +35,8 @@ struct StopOrdered {  ///< by the coordinator, a signal, or the loss of the coor
 };
 struct DeadlinePassed {};  ///< the deadline that ArmDeadline asked for
 struct KillOrdered {};     ///< no more patience: second signal, guardian gone
-using Event = std::variant<Started, WorkerExited, StopOrdered, DeadlinePassed, KillOrdered>;
+struct GaveUp {};  ///< SIGKILL does not end what still runs; it will never run again, though
+using Event = std::variant<Started, WorkerExited, StopOrdered, DeadlinePassed, KillOrdered, GaveUp>;
 
 // What to do, in this order.
 struct ReportStarted {};
@@ -81,6 +83,7 @@ class WorkerGroup {
   Commands on(const StopOrdered& event);
   Commands on(const DeadlinePassed& event);
   Commands on(const KillOrdered& event);
+  Commands on(const GaveUp& event);
   Commands begin_stopping(int signal);
   Commands end_stopping();
 

@@ -73,7 +73,8 @@ bool is_unreaped(pid_t pid) {
 
 /// systemd does the same: a stopped process would otherwise sleep through its notice to end.
 bool asks_to_end(int number) {
-  return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
+  return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT ||
+         number == SIGABRT;
 }
 
 }  // namespace

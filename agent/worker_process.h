@@ -45,7 +45,7 @@ class WorkerProcess {
   [[nodiscard]] pid_t pid() const;
   [[nodiscard]] bool running() const;
   /// To the whole process group; nothing happens to a reaped process or its reused pid. A group
-  /// that is stopped is continued after a signal that asks it to end (TERM, INT, HUP, QUIT).
+  /// that is stopped is continued after a signal that asks it to end (TERM, INT, HUP, QUIT, ABRT).
   void signal(int number);
   /// Another listener from now on, for a process that still runs as far as this object knows.
   void tell_exit_to(std::function<void(ExitStatus)> on_exit);

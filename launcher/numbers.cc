@@ -60,7 +60,7 @@ std::optional<double> read_float(std::string_view text) {
   return read<double>(text);
 }
 
-std::optional<std::chrono::seconds> read_time(std::string_view text) {
+std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
   std::int64_t unit = 1;
   if (!text.empty()) {
     switch (text.back()) {

@@ -38,7 +38,7 @@ constexpr OptionRow kRows[] = {
      .group = G::job,
      .ours = true,
      .help = "What follows a fault: restart (spends one), free (spends none) or fail (ends the "
-             "job), for oom, start, exit, exit:CODE, signal, a signal's name, node-lost."},
+             "job), for oom, hang, start, exit, exit:CODE, signal, a signal's name, node-lost."},
     {.name = "no-progress-limit",
      .field = &O::no_progress_limit,
      .value_name = "N",
@@ -264,6 +264,14 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Preempt the job so long after this start, as in 230m, or at this Unix time: "
              "all workers save, and ddprun ends with 75."},
+    {.name = "hang-timeout",
+     .field = &O::hang_timeout,
+     .value_name = "TIME[,START]",
+     .group = G::ending,
+     .ours = true,
+     .help = "Workers that make no progress for TIME (as in 90s or 10m) hang: their stacks are "
+             "taken, they are named, and the job restarts. Until its first step a worker has "
+             "START: 10 times TIME, at least 5 minutes. Default: off."},
 
     {.name = "help",
      .letter = 'h',

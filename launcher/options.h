@@ -73,6 +73,7 @@ struct Options {
   std::optional<int> shutdown_timeout_seconds;
   std::string preempt_grace = "10m";
   std::string deadline;
+  std::string hang_timeout;
 
   // Read for torchrun's sake.
   double monitor_interval_seconds = 0.1;

@@ -37,10 +37,11 @@ class Resolver {
     using Step = Result<void> (Resolver::*)();
     // The order decides which of several mistakes is told. The program comes last: it is the only
     // one that looks at the file system.
-    constexpr std::array<Step, 12> kSteps{
+    constexpr std::array<Step, 13> kSteps{
         &Resolver::log_level, &Resolver::accepted, &Resolver::nodes,     &Resolver::restarts,
         &Resolver::workers,   &Resolver::meeting,  &Resolver::same_env,  &Resolver::output,
-        &Resolver::signals,   &Resolver::shutdown, &Resolver::departure, &Resolver::program};
+        &Resolver::signals,   &Resolver::shutdown, &Resolver::departure, &Resolver::hangs,
+        &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
         return done.error();
@@ -146,6 +147,15 @@ class Resolver {
                    at("no-progress-limit"), "give 0 or more"};
     }
     rules.no_progress_max = options_.no_progress_limit;
+    return {};
+  }
+
+  Result<void> hangs() {
+    auto timeouts = parse_hang_timeout(options_.hang_timeout, at("hang-timeout"));
+    if (!timeouts) {
+      return timeouts.error();
+    }
+    job_.hang_timeouts = *timeouts;
     return {};
   }
 
@@ -306,7 +316,7 @@ class Resolver {
       return Error{quoted(options_.preempt_grace) + " is no time", at("preempt-grace"),
                    "write for example 90s, 10m or 1h"};
     }
-    job_.preempt_grace = *grace;
+    job_.preempt_grace = std::chrono::duration_cast<std::chrono::milliseconds>(*grace);
     job_.scale_up = options_.scale_up == "now"     ? ScaleUp::now
                     : options_.scale_up == "never" ? ScaleUp::never
                                                    : ScaleUp::at_snapshot;
@@ -320,7 +330,7 @@ class Resolver {
         return Error{quoted(text) + " is no time", at("deadline"),
                      "write for example 230m, or @ and a Unix time"};
       }
-      job_.deadline = *time;
+      job_.deadline = std::chrono::duration_cast<std::chrono::milliseconds>(*time);
       return {};
     }
     std::int64_t unix_time = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 
 #include "launcher/numbers.h"
 #include "launcher/text_lists.h"
@@ -18,11 +17,9 @@ std::string quoted(std::string_view text) {
 bool read_class(std::string_view name, FaultRule& rule,
                 const std::function<int(const char*)>& signal_number) {
   constexpr std::pair<std::string_view, FaultClass> kNames[] = {
-      {"oom", FaultClass::oom},
-      {"start", FaultClass::start},
-      {"exit", FaultClass::any_exit},
-      {"signal", FaultClass::any_signal},
-      {"node-lost", FaultClass::node_lost}};
+      {"hang", FaultClass::hang},         {"oom", FaultClass::oom},
+      {"start", FaultClass::start},       {"exit", FaultClass::any_exit},
+      {"signal", FaultClass::any_signal}, {"node-lost", FaultClass::node_lost}};
   for (const auto& [known, kind] : kNames) {
     if (name == known) {
       rule.kind = kind;
@@ -69,6 +66,30 @@ Result<RestartWindow> parse_restart_window(std::string_view text, const std::str
   return RestartWindow{*restarts, *span};
 }
 
+Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string& where) {
+  using std::chrono::nanoseconds;
+  if (text.empty() || text == "0") {
+    return HangTimeouts{};
+  }
+  const auto comma = text.find(',');
+  const auto progress = read_time(text.substr(0, comma));
+  const auto start = comma == std::string_view::npos ? progress : read_time(text.substr(comma + 1));
+  if (!progress || !start) {
+    return Error{quoted(text) + " is no time", where,
+                 "write for example 10m, or 10m,1h: an hour until the first step; 0 for never"};
+  }
+  constexpr std::chrono::minutes kStartMin{5};
+  constexpr int kStartTimes = 10;
+  if (comma == std::string_view::npos) {
+    return HangTimeouts{*progress, std::max<nanoseconds>(kStartTimes * *progress, kStartMin)};
+  }
+  if (*start < *progress) {
+    return Error{quoted(text) + " allows the start less time than what follows", where,
+                 "give START at least TIME"};
+  }
+  return HangTimeouts{*progress, *start};
+}
+
 Result<std::vector<FaultRule>> parse_fault_table(
     std::string_view text, const std::string& where,
     const std::function<int(const char*)>& signal_number) {
@@ -83,7 +104,7 @@ Result<std::vector<FaultRule>> parse_fault_table(
     }
     if (!read_class(part.substr(0, equals), rule, signal_number)) {
       return Error{quoted(part.substr(0, equals)) + " is no class of faults", where,
-                   "give oom, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
+                   "give oom, hang, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
                    "node-lost"};
     }
     rules.push_back(std::move(rule));

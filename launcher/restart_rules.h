@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/hang_rule.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/restart_policy.h"
 
@@ -13,6 +14,10 @@ namespace ddprun {
 
 /// "3/1h": 3 restarts at most in any hour. Times: a number with s, m, h or d; seconds without.
 Result<RestartWindow> parse_restart_window(std::string_view text, const std::string& where);
+
+/// "10m" or "10m,1h"; without a second time START is ten times TIME, at least 5 minutes. "0" and
+/// nothing: off.
+Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string& where);
 
 /// "oom=fail,sigkill=restart,exit:93=fail". `signal_number` knows names such as SIGKILL, 0 for
 /// none.

@@ -11,6 +11,7 @@ constexpr std::chrono::seconds kLeavePatience{1};
 }  // namespace
 
 Context::Impl::~Impl() {
+  progress.enter(Phase::ended);
   if (lifeline) {
     if (std::uncaught_exceptions() > exceptions_before) {
       // Not an end in order: the others must hear that it is this rank they lose.

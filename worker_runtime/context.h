@@ -6,6 +6,7 @@
 
 #include "ddp/ddp.h"
 #include "worker_runtime/lifeline.h"
+#include "worker_runtime/stack_on_demand.h"
 #include "worker_runtime/world.h"
 
 namespace ddp {
@@ -16,6 +17,7 @@ struct Context::Impl {
   std::unique_ptr<ProcessGroup> group;
   Device device;
   Progress progress;
+  std::unique_ptr<StackOnDemand> stacks;  ///< null without an agent that asks
   int exceptions_before = std::uncaught_exceptions();
 
   Impl() = default;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ddp/error.h"
+#include "worker_runtime/collective_marks.h"
 #include "worker_runtime/gloo_operations.h"
 #include "worker_runtime/gloo_transfer.h"
 #include "worker_runtime/operation.h"
@@ -196,9 +197,10 @@ class Collective : public Work::State {
 /// false until then.
 class Message : public Work::State {
  public:
-  Message(Operation operation, std::shared_ptr<Shared> shared)
+  Message(Operation operation, std::shared_ptr<Shared> shared, const CollectiveMarks& marks)
       : operation_(std::move(operation)),
         shared_(std::move(shared)),
+        marks_(marks),
         deadline_(steady_clock::now() + shared_->timeout) {}
 
   void post() {
@@ -253,6 +255,7 @@ class Message : public Work::State {
   void await() {
     try {
       transfer_->wait(deadline_);
+      marks_.finished(operation_);
     } catch (const std::exception& error) {
       error_ = shared_->fail(operation_, error);
     }
@@ -268,6 +271,7 @@ class Message : public Work::State {
 
   Operation operation_;
   std::shared_ptr<Shared> shared_;
+  CollectiveMarks marks_;
   steady_clock::time_point deadline_;
   mutable std::mutex mutex_;
   std::unique_ptr<Transfer> transfer_;
@@ -307,7 +311,7 @@ class GlooProcessGroup : public ProcessGroup {
       std::rethrow_exception(refusal);
     }
     if (operation.is_message()) {
-      auto message = std::make_shared<Message>(std::move(operation), shared_);
+      auto message = std::make_shared<Message>(std::move(operation), shared_, marks());
       message->post();
       // Gloo drops a message whose buffer goes away, so the group keeps those that nobody waits
       // for; those that are done leave at the next chance.
@@ -385,7 +389,9 @@ class GlooProcessGroup : public ProcessGroup {
       return refusal;
     }
     try {
+      marks().begun(operation);
       run_on_gloo(operation, shared_->context(), shared_->board, shared_->star, shared_->timeout);
+      marks().finished(operation);
       return nullptr;
     } catch (const std::exception& error) {
       return shared_->fail(operation, error);

@@ -5,11 +5,13 @@
 #include "ddp/ddp.h"
 #include "rendezvous/contract/environment.h"
 #include "worker_runtime/alone_process_group.h"
+#include "worker_runtime/collective_marks.h"
 #include "worker_runtime/context.h"
 #include "worker_runtime/gloo_mesh.h"
 #include "worker_runtime/gloo_process_group.h"
 #include "worker_runtime/gpu.h"
 #include "worker_runtime/meeting_point.h"
+#include "worker_runtime/progress_inside.h"
 
 namespace ddp {
 namespace {
@@ -112,11 +114,19 @@ Context init(const InitOptions& options) {
   auto impl = std::make_unique<Context::Impl>();
   impl->world = *world;
   impl->progress = Progress::attach(std::getenv(ddprun::env::kProgressChannel));
+  ddprun::ProgressChannel* const channel = ProgressInside::channel(impl->progress);
+  if (channel != nullptr) {
+    impl->stacks = std::make_unique<StackOnDemand>(*channel);
+    impl->progress.enter(Phase::starting);
+  }
   if (world->meeting == World::Meeting::alone) {
     impl->group = make_alone_process_group();
   } else {
     impl->lifeline = meet(*world, options.connect_timeout);
     impl->group = connect_gloo(*world, *impl->lifeline, options);
+  }
+  if (channel != nullptr) {
+    tell_collectives(*impl->group, CollectiveMarks(channel->page(), CollectiveMarks::Group::host));
   }
   const int gpu = agree_on_gpu(*world, *impl->group, options.backend);
   if (gpu >= 0) {
@@ -126,6 +136,9 @@ Context init(const InitOptions& options) {
                                               .timeout = options.timeout,
                                               .host = std::move(impl->group),
                                               .watch = impl->lifeline.get()});
+    if (channel != nullptr) {
+      tell_collectives(*impl->group, CollectiveMarks(channel->page(), CollectiveMarks::Group::gpu));
+    }
   }
   return Context(std::move(impl));
 }

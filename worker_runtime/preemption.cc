@@ -4,7 +4,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "worker_runtime/progress_impl.h"
+#include "worker_runtime/progress_inside.h"
 
 namespace ddp {
 namespace {
@@ -44,9 +44,9 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
 }  // namespace
 
 Preemption::Preemption(const Context& context) : progress_(context.progress()) {
-  if (progress_.impl_) {
-    page_of_process = &progress_.impl_->channel.page();
-    progress_.impl_->channel.page().obeys = 1;
+  if (auto* channel = ProgressInside::channel(progress_)) {
+    page_of_process = &channel->page();
+    channel->page().obeys = 1;
   }
   for (const int number : kSignals) {
     replace_handler(number, SIG_DFL, on_signal);
@@ -57,20 +57,21 @@ Preemption::~Preemption() {
   for (const int number : kSignals) {
     replace_handler(number, on_signal, SIG_DFL);
   }
-  if (progress_.impl_) {
-    progress_.impl_->channel.page().obeys = 0;
+  if (auto* channel = ProgressInside::channel(progress_)) {
+    channel->page().obeys = 0;
   }
   page_of_process = nullptr;
 }
 
 bool Preemption::asked() const {
+  const auto* channel = ProgressInside::channel(progress_);
   return signalled.load(std::memory_order_relaxed) ||
-         (progress_.impl_ && progress_.impl_->channel.page().save_now.load() != 0);
+         (channel != nullptr && channel->page().save_now.load() != 0);
 }
 
 void Preemption::leave() {
-  if (progress_.impl_) {
-    progress_.impl_->channel.page().left = 1;
+  if (auto* channel = ProgressInside::channel(progress_)) {
+    channel->page().left = 1;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ddp/error.h"
+#include "worker_runtime/collective_marks.h"
 #include "worker_runtime/operation.h"
 
 namespace ddp {
@@ -40,10 +41,17 @@ void Work::wait() {
   }
 }
 
+ProcessGroup::ProcessGroup(int rank, int size)
+    : rank_(rank), size_(size), marks_(std::make_unique<CollectiveMarks>()) {}
 ProcessGroup::~ProcessGroup() = default;
+
+void tell_collectives(ProcessGroup& group, const CollectiveMarks& marks) {
+  *group.marks_ = marks;
+}
 
 Operation ProcessGroup::numbered(Operation operation) {
   operation.sequence = ++collectives_;
+  marks_->entered(operation);
   return operation;
 }
 

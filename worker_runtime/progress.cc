@@ -1,20 +1,16 @@
-#include <time.h>
-
 #include <utility>
 
-#include "worker_runtime/progress_impl.h"
+#include "ddp/ddp.h"
+#include "worker_runtime/collective_marks.h"
+#include "worker_runtime/progress_inside.h"
 
 namespace ddp {
-namespace {
+static_assert(static_cast<int>(Phase::ended) == static_cast<int>(ddprun::WorkPhase::ended));
+static_assert(static_cast<int>(Phase::saving) == static_cast<int>(ddprun::WorkPhase::saving));
 
-/// Of the clock that the agent compares it with.
-std::int64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+ddprun::ProgressChannel* ProgressInside::channel(const Progress& progress) {
+  return progress.impl_ ? &progress.impl_->channel : nullptr;
 }
-
-}  // namespace
 
 Progress Progress::attach(const char* channel_path) {
   Progress progress;
@@ -32,14 +28,34 @@ void Progress::step(std::optional<double> loss) {
     return;
   }
   ddprun::ProgressPage& page = impl_->channel.page();
+  const std::int64_t now = monotonic_ns();
   if (page.steps.load() == 0) {
-    page.first_step_ns = now_ns();
+    page.first_step_ns = now;
+    page.phase = static_cast<std::uint64_t>(ddprun::WorkPhase::training);
   }
+  page.changed_ns = now;
   if (loss) {
     page.loss = *loss;
     page.has_loss = 1;
   }
   ++page.steps;
+}
+
+void Progress::alive() {
+  if (impl_) {
+    impl_->channel.page().changed_ns = monotonic_ns();
+  }
+}
+
+void Progress::enter(Phase phase) {
+  if (impl_) {
+    impl_->channel.page().phase = static_cast<std::uint64_t>(phase);
+    alive();
+  }
+}
+
+Phase Progress::phase() const {
+  return impl_ ? static_cast<Phase>(impl_->channel.page().phase.load()) : Phase::starting;
 }
 
 void Progress::epoch_done(std::uint64_t epoch) {
@@ -58,7 +74,7 @@ void Progress::saved(std::uint64_t epoch) {
   if (impl_) {
     ddprun::ProgressPage& page = impl_->channel.page();
     ++page.save_version;
-    page.saved_ns = now_ns();
+    page.saved_ns = monotonic_ns();
     page.saved_steps = page.steps.load();
     page.saved_plus_1 = epoch + 1;
     ++page.save_version;

@@ -48,6 +48,21 @@ void fill(const Tensor& tensor, std::span<const std::byte> bytes) {
   }
 }
 
+/// Tells that the worker saves or loads, as long as it lives.
+class InPhase {
+ public:
+  InPhase(Progress& progress, Phase phase) : progress_(&progress), before_(progress.phase()) {
+    progress.enter(phase);
+  }
+  ~InPhase() { progress_->enter(before_); }
+  InPhase(const InPhase&) = delete;
+  InPhase& operator=(const InPhase&) = delete;
+
+ private:
+  Progress* progress_;
+  Phase before_;
+};
+
 }  // namespace
 
 struct Snapshot::Impl {
@@ -131,6 +146,7 @@ Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
 std::optional<SnapshotState> Snapshot::load(std::string_view model,
                                             std::span<const NamedTensor> tensors) {
   check_names(tensors);
+  const InPhase loading(impl_->context->progress(), Phase::loading);
   auto mine = impl_->directory.scan();
   mine.disk = impl_->shared ? 0 : impl_->context->node_rank();
   const auto reports = impl_->exchange(mine);
@@ -175,6 +191,7 @@ SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tens
   if (!impl_->writes()) {
     return SaveResult::not_mine;
   }
+  const InPhase saving(impl_->context->progress(), Phase::saving);
   state.attempt = impl_->context->restart_count();
   std::vector<Tensor> on_host;
   HostTensors parts;

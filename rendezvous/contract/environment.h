@@ -31,6 +31,9 @@ inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 /// and falls back to loopback, where no other node can reach it, when that fails.
 inline constexpr char kGlooSocketInterface[] = "GLOO_SOCKET_IFNAME";
 
+/// Python's own: with it a fatal signal shows the stacks of all threads.
+inline constexpr char kPythonFaultHandler[] = "PYTHONFAULTHANDLER";
+
 /// Path of the worker's progress channel (contract/progress_channel.h).
 inline constexpr char kProgressChannel[] = "DDPRUN_PROGRESS_CHANNEL";
 

@@ -4,15 +4,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kPageSize = 4096;
+constexpr std::size_t kChannelBytes = ProgressChannel::kPageBytes + ProgressChannel::kStackBytesMax;
 
-ProgressPage* map(int fd) {
-  void* memory = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+ProgressPage* map(int fd, std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<ProgressPage*>(memory);
 }
 
@@ -27,20 +28,62 @@ std::optional<NewestSave> newest_save(const ProgressPage& page) {
   return save;
 }
 
+std::string_view to_text(WorkPhase phase) {
+  switch (phase) {
+    case WorkPhase::starting:
+      return "starting";
+    case WorkPhase::training:
+      return "training";
+    case WorkPhase::saving:
+      return "saving a snapshot";
+    case WorkPhase::loading:
+      return "loading a snapshot";
+    case WorkPhase::evaluating:
+      return "evaluating";
+    case WorkPhase::ended:
+      return "at its end";
+  }
+  return "at work";
+}
+
+std::string_view to_text(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::none:
+      break;
+    case CollectiveKind::all_reduce:
+      return "all_reduce";
+    case CollectiveKind::broadcast:
+      return "broadcast";
+    case CollectiveKind::all_gather:
+      return "all_gather";
+    case CollectiveKind::reduce_scatter:
+      return "reduce_scatter";
+    case CollectiveKind::barrier:
+      return "barrier";
+  }
+  return "a collective";
+}
+
 void ProgressChannel::Unmap::operator()(ProgressPage* page) const {
-  ::munmap(page, kPageSize);
+  ::munmap(page, bytes);
+}
+
+std::span<char> ProgressChannel::stacks() const {
+  const std::size_t bytes = page_.get_deleter().bytes;
+  return {reinterpret_cast<char*>(page_.get()) + std::min(bytes, kPageBytes),
+          bytes - std::min(bytes, kPageBytes)};
 }
 
 Result<ProgressChannel> ProgressChannel::create() {
   Fd fd(::memfd_create("ddprun-progress", MFD_CLOEXEC));
-  if (!fd || ::ftruncate(fd.get(), kPageSize) != 0) {
+  if (!fd || ::ftruncate(fd.get(), kChannelBytes) != 0) {
     return errno_error(errno, "cannot make the shared memory of a progress channel");
   }
-  ProgressPage* page = map(fd.get());
+  ProgressPage* page = map(fd.get(), kChannelBytes);
   if (page == nullptr) {
     return errno_error(errno, "cannot map a progress channel");
   }
-  return ProgressChannel(std::move(fd), page);
+  return ProgressChannel(std::move(fd), page, kChannelBytes);
 }
 
 Result<ProgressChannel> ProgressChannel::attach(const std::string& path) {
@@ -48,16 +91,19 @@ Result<ProgressChannel> ProgressChannel::attach(const std::string& path) {
   if (!fd) {
     return errno_error(errno, "cannot open the progress channel", path);
   }
-  if (const off_t size = ::lseek(fd.get(), 0, SEEK_END); size < static_cast<off_t>(kPageSize)) {
+  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
+  if (size < static_cast<off_t>(kPageBytes)) {
     return Error{"this is no progress channel (too small)", path, {}};
   }
-  ProgressPage* page = map(fd.get());
+  // An older agent made the one page and nothing behind it.
+  const std::size_t bytes = std::min(static_cast<std::size_t>(size), kChannelBytes);
+  ProgressPage* page = map(fd.get(), bytes);
   if (page == nullptr) {
     return errno_error(errno, "cannot map the progress channel", path);
   }
   page->magic.store(ProgressPage::kMagic);
   // The mapping stays; the worker keeps no descriptor that its children could inherit.
-  return ProgressChannel(Fd(), page);
+  return ProgressChannel(Fd(), page, bytes);
 }
 
 std::string ProgressChannel::path() const {

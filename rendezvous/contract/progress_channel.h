@@ -1,8 +1,9 @@
-// The progress channel: one page of shared memory per worker, written by the worker runtime, read
-// by the agent whenever it likes; a few fields go the other way. The agent makes it (a memfd, so
-// nothing is left on a disk), and names it to the worker by DDPRUN_PROGRESS_CHANNEL=/proc/<agent
-// pid>/fd/<n>. Writing costs a few stores and wakes nobody; a worker without the runtime leaves it
-// empty.
+// The progress channel: shared memory of each worker and its agent, written by the worker runtime,
+// read by the agent whenever it likes; a few fields go the other way. The agent makes it (a memfd,
+// so nothing is left on a disk),
+// and names it to the worker by DDPRUN_PROGRESS_CHANNEL=/proc/<agent pid>/fd/<n>. Writing costs a
+// few stores and wakes nobody; a worker without the runtime leaves it empty. Behind the page of
+// counters there is room for stacks, which the worker writes when its agent asks (docs/hangs.md).
 #pragma once
 
 #include <atomic>
@@ -10,12 +11,41 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 
 namespace ddprun {
+
+/// What a worker is about, as far as it tells. Numbers are never reused.
+enum class WorkPhase : std::uint8_t { starting, training, saving, loading, evaluating, ended };
+/// "training", "saving a snapshot"; a number that this build does not know is "at work".
+std::string_view to_text(WorkPhase phase);
+
+/// What a worker waits for with others. Numbers are never reused.
+enum class CollectiveKind : std::uint8_t {
+  none,
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  barrier,
+};
+/// "all_reduce", ...
+std::string_view to_text(CollectiveKind kind);
+
+/// The collectives of one process group. They end in the order in which they are entered, and the
+/// n-th of a rank is the n-th of every rank: that is what makes ranks comparable.
+struct CollectiveCounters {
+  static constexpr int kKindShift = 56;
+  std::atomic<std::uint64_t> entered;   ///< number of the last one that the worker has called
+  std::atomic<std::uint64_t> finished;  ///< of the last one that is known to be done
+  std::atomic<std::uint64_t> waiting;   ///< of the one that is being waited for, while > finished
+  std::atomic<std::uint64_t> what;      ///< that one's kind in the top byte, its bytes below
+};
 
 /// Layout of the page. Every field is an atomic of its own; readers need no more than each value
 /// to be whole. Values start as 0 (the page is zeroed), so counters are kept plus one.
@@ -38,6 +68,13 @@ struct ProgressPage {
   std::atomic<std::uint64_t> save_version;
   std::atomic<std::int64_t> saved_ns;      ///< CLOCK_MONOTONIC of that snapshot
   std::atomic<std::uint64_t> saved_steps;  ///< steps done when it was saved
+  std::atomic<std::int64_t> changed_ns;    ///< CLOCK_MONOTONIC of the last progress; 0 = none yet
+  std::atomic<std::uint64_t> phase;        ///< a WorkPhase
+  /// [0] of the CPU transport, [1] of the GPUs' group (which hands CPU tensors to the other).
+  CollectiveCounters collectives[2];
+  std::atomic<std::uint64_t> stack_signal;  ///< a thread that gets it writes its stack; 0 = none
+  std::atomic<std::uint64_t> stacks_taken;  ///< threads that have done so
+  std::atomic<std::uint64_t> stack_bytes;   ///< written so far, in the room behind this page
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);
@@ -55,6 +92,9 @@ std::optional<NewestSave> newest_save(const ProgressPage& page);
 /// A mapped page; unmapped at the end of its life.
 class ProgressChannel {
  public:
+  static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::size_t kStackBytesMax = std::size_t{15} * kPageBytes;
+
   /// The agent's end: makes the memory and maps it. The descriptor stays open as long as the
   /// object lives, so that the worker can open the path.
   static Result<ProgressChannel> create();
@@ -64,12 +104,16 @@ class ProgressChannel {
   /// "/proc/<this pid>/fd/<n>", for the worker's environment.
   [[nodiscard]] std::string path() const;
   [[nodiscard]] ProgressPage& page() const { return *page_; }
+  /// Room for stacks; empty where an older agent made none.
+  [[nodiscard]] std::span<char> stacks() const;
 
  private:
   struct Unmap {
+    std::size_t bytes = 0;
     void operator()(ProgressPage* page) const;
   };
-  ProgressChannel(Fd fd, ProgressPage* page) : fd_(std::move(fd)), page_(page) {}
+  ProgressChannel(Fd fd, ProgressPage* page, std::size_t bytes)
+      : fd_(std::move(fd)), page_(page, Unmap{bytes}) {}
   Fd fd_;
   std::unique_ptr<ProgressPage, Unmap> page_;
 };

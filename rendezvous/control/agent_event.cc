@@ -22,6 +22,9 @@ struct EventOf {
   std::optional<Event> operator()(message::Progress& m) const {
     return WorkersProgress{id, m.attempt, m.progress};
   }
+  std::optional<Event> operator()(message::Hung& m) const {
+    return WorkersHung{id, m.attempt, std::move(m.positions), std::move(m.why)};
+  }
   std::optional<Event> operator()(message::StopRequest& m) const {
     return StopRequested{id, m.signal, m.wish};
   }

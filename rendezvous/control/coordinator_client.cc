@@ -216,6 +216,11 @@ void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<Failu
   impl_->say(message::Stopped{attempt, std::move(records), dropped, progress});
 }
 
+void CoordinatorClient::workers_hung(AttemptNumber attempt, std::vector<WorkerPosition> positions,
+                                     std::string why) {
+  impl_->say(message::Hung{attempt, std::move(positions), std::move(why)});
+}
+
 void CoordinatorClient::request_stop(int signal, StopWish wish) {
   impl_->say(message::StopRequest{signal, wish});
 }

@@ -43,6 +43,7 @@ struct CoordinatorOrders {
   /// Start the workers of this world.
   std::function<void(const message::Assigned&)> assign;
   /// Stop the workers of this attempt; answer with workers_stopped (also when none is left).
+  /// For a hang answer workers_hung too, and that first.
   std::function<void(const message::Stop&)> stop;
   /// The job is over; workers are stopped already. The connection closes after this.
   std::function<void(const JobSummary&)> finish;
@@ -97,6 +98,9 @@ class CoordinatorClient {
   /// No process of the attempt is left on this node; all its records, also those sent before.
   void workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                        TrainingProgress progress);
+  /// Workers of this node make no progress, or it is told to stop for such; none has been ended
+  /// yet. `why` is a clause.
+  void workers_hung(AttemptNumber attempt, std::vector<WorkerPosition> positions, std::string why);
   /// This agent was asked to have the job end in order, everywhere, or to leave it. `signal` 0: its
   /// deadline has come.
   void request_stop(int signal, StopWish wish);

@@ -83,8 +83,8 @@ struct Assigned {
 struct Stop {
   AttemptNumber attempt{};
   std::string reason;
-  StopHow how = StopHow::now;
-  int signal = 0;  ///< of a preemption
+  StopHow how = StopHow::now;  ///< hang: answer Hung first
+  int signal = 0;              ///< of a preemption
 };
 struct Finish {
   JobSummary summary;
@@ -137,6 +137,14 @@ struct TellEnvironment {
   NodeEnvironment environment;
 };
 
+/// Workers of this node make no progress; a Stop is the answer. And the other way round: to a Stop
+/// for a hang, at once.
+struct Hung {
+  AttemptNumber attempt{};
+  std::vector<WorkerPosition> positions;
+  std::string why;  ///< a clause
+};
+
 // Between agents, each on a connection of its own.
 
 /// A standby asks for a vote; VoteAnswer comes back.
@@ -183,9 +191,10 @@ struct Beat {
   std::optional<std::chrono::nanoseconds> quorum_age = {};
 };
 
-using Message = std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp,
-                             Accepted, Rejected, Assigned, Stop, Finish, Waiting, Beat, Heir, Story,
-                             PrepareRoster, Farewell, HeirKnows, RosterReady, AskVote, VoteAnswer,
-                             Follow, Moved, Leaving, Progress, AskEnvironment, TellEnvironment>;
+using Message =
+    std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
+                 Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
+                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving, Progress,
+                 AskEnvironment, TellEnvironment, Hung>;
 
 }  // namespace ddprun::message

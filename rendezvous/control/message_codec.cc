@@ -200,12 +200,33 @@ void fields(Tag<FailureRecord>, A& a, V& v) {
   enumeration(a, v.blame, 2);
   a.boolean(v.out_of_memory);
   a.boolean(v.do_not_retry);
+  a.boolean(v.hung);
+  a.text(v.stack, kStackBytesMax);
+  a.text(v.stacks_path, kPathBytesMax);
   if constexpr (!std::is_const_v<V>) {
     v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));
   }
 }
 
 const auto kRecord = [](auto& a, auto& record) { fields(Tag<FailureRecord>{}, a, record); };
+
+template <class A, class V>
+void fields(Tag<WorkerPosition>, A& a, V& v) {
+  a.integer(v.rank, 0, kWorldSizeMax);
+  a.boolean(v.told);
+  a.text(v.phase, kPhaseBytesMax);
+  a.integer(v.steps);
+  a.text(v.operation, kPhaseBytesMax);
+  a.integer(v.group, 0, 1);
+  a.integer(v.sequence);
+  a.integer(v.bytes);
+  a.integer(v.entered[0]);
+  a.integer(v.entered[1]);
+  kNanoseconds(a, v.still_for);
+  a.text(v.standstill, kStandstillBytesMax);
+}
+
+const auto kPosition = [](auto& a, auto& one) { fields(Tag<WorkerPosition>{}, a, one); };
 
 template <class A, class V>
 void fields(Tag<Incident>, A& a, V& v) {
@@ -314,6 +335,13 @@ void fields(Tag<Progress>, A& a, V& v) {
 }
 
 template <class A, class V>
+void fields(Tag<Hung>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  a.list(v.positions, kPositionsMax, kPosition);
+  a.text(v.why, kSentenceBytesMax);
+}
+
+template <class A, class V>
 void fields(Tag<StopRequest>, A& a, V& v) {
   a.integer(v.signal, 0, 255);
   enumeration(a, v.wish, 2);
@@ -347,7 +375,7 @@ template <class A, class V>
 void fields(Tag<Stop>, A& a, V& v) {
   attempt_number(a, v.attempt);
   a.text(v.reason, kSentenceBytesMax);
-  enumeration(a, v.how, 2);
+  enumeration(a, v.how, 3);
   a.integer(v.signal, 0, 255);
 }
 
@@ -562,9 +590,12 @@ int bound_records(std::vector<FailureRecord>& records) {
   }
   std::size_t bytes = 0;
   for (FailureRecord& record : records) {
-    bytes += record.error_file_json.size() + record.stderr_tail.size();
+    const std::size_t evidence =
+        record.error_file_json.size() + record.stderr_tail.size() + record.stack.size();
+    bytes += evidence;
     if (bytes > kIncidentEvidenceBytesMax) {
-      bytes -= record.error_file_json.size() + record.stderr_tail.size();
+      bytes -= evidence;
+      record.stack.clear();
       record.error_file_json.clear();
       record.stderr_tail.clear();
     }

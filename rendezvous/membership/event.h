@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/hang_verdict.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/stop_order.h"
 #include "rendezvous/membership/world.h"
@@ -76,6 +77,15 @@ struct WorkersStopped {
   TrainingProgress progress;
 };
 
+/// Workers of the node made no progress for its agent's --hang-timeout; or those of another did,
+/// and this is the answer to the order to stop for that. None has been ended here yet.
+struct WorkersHung {
+  NodeId node{};
+  AttemptNumber attempt{};
+  std::vector<WorkerPosition> positions;  ///< of all workers of the node that run
+  std::string why;                        ///< a clause: "rank 3 made no progress for 2 s"
+};
+
 /// What the workers of the node have told by now; comes while they run.
 struct WorkersProgress {
   NodeId node{};
@@ -126,6 +136,6 @@ struct TimePassed {};
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
                            StoreFailed, StandbyKnows, RosterPrepared, TimePassed, WorkersProgress,
-                           EnvironmentTold>;
+                           EnvironmentTold, WorkersHung>;
 
 }  // namespace ddprun

@@ -57,12 +57,17 @@ struct FailureRecord {
   Blame blame = Blame::cause;   ///< set by the coordinator
   bool out_of_memory = false;   ///< the kernel killed it for want of memory
   bool do_not_retry = false;    ///< its own record says that another attempt is of no use
+  bool hung = false;            ///< it kept the others waiting, and was ended for that
+  std::string stack = {};       ///< newest frames of a worker that hung, at most kStackBytesMax
+  std::string stacks_path = {};  ///< file with the stacks of all its threads; empty: none
 };
 
 /// An error file larger than this is cut out of the report (the file itself stays).
 inline constexpr std::size_t kErrorFileBytesMax = 64UL * 1024;
 /// Enough for a Python traceback; bounds what a thousand failing ranks can send.
 inline constexpr std::size_t kStderrTailBytesMax = 4UL * 1024;
+/// Some twenty frames.
+inline constexpr std::size_t kStackBytesMax = 2UL * 1024;
 /// Records kept of one incident; the rest are counted only.
 inline constexpr std::size_t kIncidentRecordsMax = 64;
 

@@ -1,6 +1,7 @@
 #include "rendezvous/membership/incident.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <tuple>
@@ -12,7 +13,7 @@ namespace ddprun {
 namespace {
 
 std::size_t evidence_bytes(const FailureRecord& record) {
-  return record.error_file_json.size() + record.stderr_tail.size();
+  return record.error_file_json.size() + record.stderr_tail.size() + record.stack.size();
 }
 
 }  // namespace
@@ -113,7 +114,74 @@ void IncidentBuilder::count_dropped(int records) {
   dropped_ += std::min(records, static_cast<int>(seen_.size()));
 }
 
+void IncidentBuilder::hung(Instant at) {
+  hung_at_ = std::min(hung_at_.value_or(at), at);
+}
+
+void IncidentBuilder::add_positions(const std::string& host, int group_rank,
+                                    const std::vector<WorkerPosition>& positions) {
+  for (const WorkerPosition& one : positions) {
+    if (one.rank >= 0 && static_cast<std::size_t>(one.rank) < seen_.size()) {
+      stands_.try_emplace(one.rank, Stand{one, host, group_rank});
+    }
+  }
+}
+
+bool IncidentBuilder::began_with_hang() const {
+  return hung_at_ && !stands_.empty() && (!origin_ || *hung_at_ <= *origin_) &&
+         std::none_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+           return !entry.record.after_stop && !entry.record.peer_lost &&
+                  entry.failed_at < *hung_at_;
+         });
+}
+
+/// Cheap, for a choice among many; who is late in the end is for all positions to tell.
+bool IncidentBuilder::may_be_late(int rank) const {
+  const auto found = stands_.find(rank);
+  return found != stands_.end() &&
+         (found->second.position.operation.empty() || !found->second.position.standstill.empty());
+}
+
+HangVerdict IncidentBuilder::hang_verdict() const {
+  std::vector<WorkerPosition> positions;
+  positions.reserve(stands_.size());
+  for (const auto& [rank, stand] : stands_) {
+    positions.push_back(stand.position);
+  }
+  return judge_hang(std::move(positions));
+}
+
+/// The late rank's record becomes the cause's; where its node left without one, it is made here.
+void IncidentBuilder::settle_hang() {
+  if (!began_with_hang()) {
+    return;
+  }
+  const HangVerdict verdict = hang_verdict();
+  late_rank_ = verdict.first;
+  auto entry = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const Entry& one) { return one.record.rank == verdict.first; });
+  if (entry == entries_.end()) {
+    const Stand& stand = stands_.at(verdict.first);
+    FailureRecord record;
+    record.node = stand.host;
+    record.group_rank = stand.group_rank;
+    record.rank = verdict.first;
+    record.exit = {ExitStatus::Kind::signalled, SIGKILL};
+    record.after_stop = true;
+    entry = entries_.insert(entries_.end(), Entry{std::move(record), *hung_at_});
+  }
+  entry->record.hung = true;
+  entry->record.message = "hung: " + verdict.text;
+}
+
 const IncidentBuilder::Entry* IncidentBuilder::cause() const {
+  if (late_rank_) {
+    const auto late = std::find_if(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+      return entry.record.rank == *late_rank_;
+    });
+    DDP_CHECK(late != entries_.end(), "the late rank's record was made when there was none");
+    return &*late;
+  }
   const Entry* best = nullptr;
   const auto key = [](const Entry& entry) {
     return std::tuple(entry.record.peer_lost, entry.failed_at, entry.record.rank);
@@ -130,7 +198,7 @@ const IncidentBuilder::Entry* IncidentBuilder::cause() const {
 }
 
 bool IncidentBuilder::spends_restart() const {
-  return cause() != nullptr || !origin_.has_value();
+  return began_with_hang() || cause() != nullptr || !origin_.has_value();
 }
 
 Instant IncidentBuilder::happened_at() const {
@@ -153,6 +221,16 @@ IncidentKind IncidentBuilder::kind() const {
 }
 
 std::string IncidentBuilder::reason() const {
+  if (began_with_hang()) {
+    const HangVerdict verdict = hang_verdict();
+    if (verdict.late.empty()) {
+      return "workers hung: " + verdict.text;
+    }
+    const std::size_t others = verdict.late.size() - 1;
+    return "rank " + std::to_string(verdict.first) + " on " + stands_.at(verdict.first).host +
+           (others > 0 ? " and " + std::to_string(others) + " more" : "") +
+           " hung: " + verdict.text;
+  }
   if (const Entry* entry = cause(); entry != nullptr) {
     const FailureRecord& record = entry->record;
     std::string text =
@@ -209,9 +287,12 @@ void IncidentBuilder::set_blame() {
 
 void IncidentBuilder::drop_surplus(std::size_t keep) {
   set_blame();
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return std::tuple(a.record.blame, a.failed_at, a.record.rank) <
-           std::tuple(b.record.blame, b.failed_at, b.record.rank);
+  std::sort(entries_.begin(), entries_.end(), [this](const Entry& a, const Entry& b) {
+    // Whoever may be late in a hang is kept, for the verdict comes only with the last node.
+    const bool first_a = hung_at_ && may_be_late(a.record.rank);
+    const bool first_b = hung_at_ && may_be_late(b.record.rank);
+    return std::tuple(a.record.blame, !first_a, a.failed_at, a.record.rank) <
+           std::tuple(b.record.blame, !first_b, b.failed_at, b.record.rank);
   });
   if (entries_.size() > keep) {
     dropped_ += static_cast<int>(entries_.size() - keep);
@@ -224,6 +305,7 @@ void IncidentBuilder::drop_surplus(std::size_t keep) {
       bytes -= evidence_bytes(entry.record);
       entry.record.error_file_json.clear();
       entry.record.stderr_tail.clear();
+      entry.record.stack.clear();
     }
   }
 }
@@ -232,6 +314,7 @@ Incident IncidentBuilder::build() {
   Incident incident;
   incident.attempt = attempt_;
   incident.reason = reason();
+  settle_hang();
   incident.node_lost = cause() == nullptr && lost_.count > 0;
   incident.kind = kind();
   drop_surplus(kIncidentRecordsMax);
@@ -258,6 +341,7 @@ void drop_old_evidence(Incident& incident) {
     record.error_file_json.clear();
     if (record.blame != Blame::cause) {
       record.stderr_tail.clear();
+      record.stack.clear();
     }
   }
 }

@@ -12,15 +12,20 @@
 // "Earliest" is by the coordinator's own clock: arrival of the report minus the record's age. Wall
 // clocks of nodes may disagree by minutes, this differs by the report's travel time only; and
 // a victim fails after its cause by at least the time that a closed connection takes to be seen.
+//   0. Before all that: when the attempt is stopped because workers hang, whoever keeps the others
+//      waiting (hang_verdict.h) is the cause, although we ended it; unless a worker had failed by
+//      itself, or a node was lost, before.
 // A silent node is dated back to when it was last heard: its silence began there.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/hang_verdict.h"
 
 namespace ddprun {
 
@@ -51,6 +56,12 @@ class IncidentBuilder {
   /// A node joined, and the world is stopped to take it in.
   void node_leaves(const std::string& host_name, Instant at);
   void node_joined(const std::string& host_name, Instant at);
+  /// Workers make no progress, and the attempt is stopped for that.
+  void hung(Instant at);
+  /// Where workers of a node stood. Of a rank the first word counts: what comes later may be told
+  /// after others have been ended.
+  void add_positions(const std::string& host, int group_rank,
+                     const std::vector<WorkerPosition>& positions);
   /// A worker's end. A second record of the same rank replaces the first (reports come twice, the
   /// second with all evidence). A success is no failure, yet it may be what others lost a peer by:
   /// the cause's message names such ranks. Records out of the world are ignored.
@@ -87,10 +98,19 @@ class IncidentBuilder {
   };
 
   [[nodiscard]] const Entry* cause() const;
+  [[nodiscard]] bool began_with_hang() const;
+  [[nodiscard]] bool may_be_late(int rank) const;
+  [[nodiscard]] HangVerdict hang_verdict() const;
+  void settle_hang();
   void set_blame();
   void drop_surplus(std::size_t keep);
   [[nodiscard]] std::string left_before(Instant failed_at) const;
 
+  struct Stand {
+    WorkerPosition position;
+    std::string host;
+    int group_rank = 0;
+  };
   /// A rank that ended with code 0.
   struct Leaver {
     int rank = 0;
@@ -110,6 +130,9 @@ class IncidentBuilder {
   Names leaving_;
   /// The earliest lost node or growth.
   std::optional<Instant> origin_;
+  std::optional<Instant> hung_at_;
+  std::map<int, Stand> stands_;   ///< by rank
+  std::optional<int> late_rank_;  ///< whose entry is the cause, once settled
 };
 
 /// Takes the bulky evidence out of an incident that is no longer the newest: the cause keeps its

@@ -485,7 +485,7 @@ void Membership::begin_stop(const std::string& reason, StopHow how, int signal) 
   DDP_CHECK(state_ == JobState::running, "only a running attempt can be stopped");
   DDP_CHECK(stopping_ == 0, "nobody is being stopped yet");
   state_ = JobState::stopping;
-  how_ = how;
+  how_ = how == StopHow::hang ? StopHow::now : how;
   all_complete_ = all_in_order_ = true;
   any_told_ = false;
   if (!incident_) {

@@ -140,6 +140,7 @@ class Membership {
   void on(TimePassed event);
   void on(const WorkersProgress& event);
   void on(EnvironmentTold event);
+  void on(const WorkersHung& event);
 
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
@@ -151,6 +152,7 @@ class Membership {
   void lost_from(const Node& node, const std::string& why, Instant lost_at);
   void joined_while_running(NodeId id, const Node& node);
   void add_record(const Node& node, FailureRecord record);
+  void add_positions(const Node& node, const std::vector<WorkerPosition>& positions);
   IncidentBuilder& incident();
   void begin_stop(const std::string& reason, StopHow how = StopHow::now, int signal = 0);
   void preempt(Ending ending);

@@ -23,6 +23,9 @@ std::string spent_text(int max_restarts) {
 }
 
 bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRule& rule) {
+  if (cause.hung) {
+    return rule.kind == FaultClass::hang;  // how we ended it says nothing
+  }
   const bool exited = cause.exit.kind == ExitStatus::Kind::exited;
   switch (rule.kind) {
     case FaultClass::oom:
@@ -37,6 +40,7 @@ bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRul
       return exited;
     case FaultClass::any_signal:
       return !exited;
+    case FaultClass::hang:
     case FaultClass::node_lost:
       return false;
   }

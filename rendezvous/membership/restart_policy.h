@@ -21,6 +21,7 @@ namespace ddprun {
 
 /// Classes of faults, from the most special one; a fault is of the first that has a rule.
 enum class FaultClass : std::uint8_t {
+  hang,       ///< it kept the others waiting for longer than --hang-timeout
   oom,        ///< the kernel killed it for want of memory
   exit_code,  ///< exited with FaultRule::value
   signal,     ///< killed by the signal FaultRule::value

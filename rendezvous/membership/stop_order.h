@@ -16,6 +16,7 @@ enum class StopHow : std::uint8_t {
   now,      ///< they are signalled, and killed after a short grace
   save,     ///< workers that obey orders save at the same step and leave; others: now
   preempt,  ///< so too, with a long grace; others are signalled and have the same grace
+  hang,     ///< now; but answer WorkersHung first, before any worker is ended
 };
 
 }  // namespace ddprun

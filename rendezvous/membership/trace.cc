@@ -157,6 +157,19 @@ std::string text_of(const WorkersProgress& e) {
   return std::move(line).text();
 }
 
+std::string text_of(const WorkersHung& e) {
+  Line line("hung");
+  line.node(e.node).attempt(e.attempt).add("why", e.why);
+  for (const WorkerPosition& one : e.positions) {
+    line.add_number("rank", one.rank);
+    if (!one.operation.empty()) {
+      line.add("waits-in", one.operation + "#" + std::to_string(one.sequence));
+    }
+    line.add_number("steps", one.steps);
+  }
+  return std::move(line).text();
+}
+
 std::string text_of(const StopRequested& e) {
   constexpr std::string_view kWishes[] = {"end", "preempt", "leave"};
   Line line("stop-requested");
@@ -243,7 +256,7 @@ std::string text_of(const AssignWorld& c) {
 }
 
 std::string text_of(const StopWorkers& c) {
-  constexpr std::string_view kHow[] = {"now", "save", "preempt"};
+  constexpr std::string_view kHow[] = {"now", "save", "preempt", "hang"};
   Line line("stop");
   line.node(c.node).attempt(c.attempt).add("reason", c.reason);
   if (c.how != StopHow::now) {

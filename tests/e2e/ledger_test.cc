@@ -145,10 +145,10 @@ TEST_CASE("How a job does can be read while it runs") {
   CHECK(ledger["replayed_steps"] == 10);
   REQUIRE(wait_for_text(log, "\"event\":\"snapshot_saved\",", 2));
   cluster.node(0).signal(SIGTERM);
-  CHECK(cluster.exit_codes() == std::vector{1});
+  CHECK(cluster.exit_codes() == std::vector{75});
   const auto events = events_in(log);
   CHECK(last(events, "stop_requested")["signal"] == "SIGTERM");
-  CHECK(last(events, "job_over")["verdict"] == "stopped");
+  CHECK(last(events, "job_over")["verdict"] == "preempted");
 }
 
 TEST_CASE("After a failover the successor goes on with the event log and the accounts") {

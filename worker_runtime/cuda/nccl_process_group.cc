@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ddp/error.h"
+#include "worker_runtime/collective_marks.h"
 #include "worker_runtime/cuda/cuda_check.h"
 #include "worker_runtime/cuda/nccl_library.h"
 #include "worker_runtime/operation.h"
@@ -226,8 +227,10 @@ class NcclProcessGroup : public ProcessGroup {
 
   Work issue(Operation operation) override {
     if (operation.kind == Operation::Kind::barrier) {
+      marks().begun(operation);
       check_cuda(cudaStreamSynchronize(nullptr));
       host_->barrier();
+      marks().finished(operation);
       return {};
     }
     const Tensor& tensor = operation.output.defined() ? operation.output : operation.input;
@@ -348,6 +351,8 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
   void await(Pending& pending) {
+    // A stream works in order: whoever is late for an earlier operation holds this one up too.
+    marks().begun(pending.operation_);
     launch_messages();
     if (pending.broken_) {
       std::rethrow_exception(failure(pending.operation_));
@@ -356,6 +361,7 @@ class NcclProcessGroup : public ProcessGroup {
     for (;;) {
       const cudaError_t state = cudaEventQuery(pending.end_.get());
       if (state == cudaSuccess) {
+        marks().finished(pending.operation_);
         return;
       }
       if (state != cudaErrorNotReady) {

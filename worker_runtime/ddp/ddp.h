@@ -44,6 +44,10 @@ struct InitOptions {
   std::chrono::milliseconds connect_timeout = std::chrono::minutes(2);
 };
 
+/// What a worker is about, for whoever asks why it does not go on. The first step begins
+/// `training`; Snapshot tells when it saves and loads.
+enum class Phase : std::uint8_t { starting, training, saving, loading, evaluating, ended };
+
 /// What the runtime tells the agent about the training's progress. Each call is a few stores to a
 /// shared page; without an agent that asks for it they do nothing. Any thread.
 class DDP_EXPORT Progress {
@@ -54,13 +58,20 @@ class DDP_EXPORT Progress {
 
   /// An optimizer step is done. The first call also marks the end of the start-up time.
   void step(std::optional<double> loss = std::nullopt);
+  /// A sign of life where something takes longer than --hang-timeout without a step or a
+  /// collective: a download, a compilation, a long evaluation.
+  void alive();
+  /// The worker is about this from now on; a sign of life too.
+  void enter(Phase phase);
+  /// What was told last.
+  [[nodiscard]] Phase phase() const;
   void epoch_done(std::uint64_t epoch);
   /// Training went on from a snapshot; `epoch` is the last one that it had finished.
   void resumed(std::uint64_t epoch);
   void saved(std::uint64_t epoch);
 
  private:
-  friend class Preemption;
+  friend struct ProgressInside;
   struct Impl;
   std::shared_ptr<Impl> impl_;
 };

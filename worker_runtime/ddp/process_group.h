@@ -29,6 +29,9 @@ enum class ReduceOp : std::uint8_t { sum, min, max, product, avg };
 /// A collective or message as one value; what the backends are handed. Not for callers.
 struct Operation;
 
+/// Where a group tells the agent which collective it is in. Not for callers.
+class CollectiveMarks;
+
 /// Handle of an operation that goes on. Copies share it. Dropping it neither waits nor cancels: the
 /// operation keeps its tensors alive until it is done.
 class DDP_EXPORT Work {
@@ -102,9 +105,11 @@ class DDP_EXPORT ProcessGroup {
   virtual void abort(std::string_view reason) = 0;
 
  protected:
-  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+  ProcessGroup(int rank, int size);
+  [[nodiscard]] const CollectiveMarks& marks() const { return *marks_; }
 
  private:
+  friend void tell_collectives(ProcessGroup& group, const CollectiveMarks& marks);
   /// The one thing that a backend does. The arguments have been checked.
   virtual Work issue(Operation operation) = 0;
   /// As issue(...).wait(), for a backend that has a shorter way.
@@ -122,6 +127,7 @@ class DDP_EXPORT ProcessGroup {
   int size_;
   std::uint64_t collectives_ = 0;
   std::uint64_t messages_ = 0;
+  std::unique_ptr<CollectiveMarks> marks_;  ///< never null
 };
 
 }  // namespace ddp

@@ -45,12 +45,3 @@ TEST_CASE("scripts get the signal that they handle, and the long grace only when
   CHECK(none.grace == 30s);
   CHECK(plan_stop(StopHow::preempt, 0, context(false, false, true)).signal == SIGTERM);
 }
-
-TEST_CASE("the mask of caught signals is read from /proc/<pid>/status") {
-  const std::string status = "Name:\tsh\nSigIgn:\t0000000000004000\nSigCgt:\t0000000000004200\n";
-  CHECK(catches_signal(status, SIGUSR1));  // bit 9
-  CHECK(catches_signal(status, SIGTERM));  // bit 14
-  CHECK_FALSE(catches_signal(status, SIGINT));
-  CHECK_FALSE(catches_signal("", SIGTERM));
-  CHECK_FALSE(catches_signal("x\nSigCgt:\tzz", SIGTERM));
-}

@@ -109,3 +109,15 @@ TEST_CASE("the next attempt starts from a stopped group with fresh workers") {
   CHECK(group.running_workers() == 2);
   CHECK(number(group.attempt()) == 1);
 }
+
+TEST_CASE("what SIGKILL does not end is given up: nothing is reported of it, and all is over") {
+  auto group = running(2);
+  CHECK(text(group.handle(StopOrdered{SIGTERM})) == "signal:15 arm");
+  CHECK(text(group.handle(WorkerExited{0, kTerminated})).empty());
+  CHECK(text(group.handle(DeadlinePassed{})) == "signal:9");
+  CHECK(text(group.handle(GaveUp{})) == "disarm");
+  CHECK(group.state() == State::stopped);
+  CHECK(group.running_workers() == 0);
+  CHECK(text(group.handle(StopOrdered{SIGTERM})).empty());
+  CHECK(text(group.handle(KillOrdered{})).empty());
+}

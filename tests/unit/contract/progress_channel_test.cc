@@ -74,3 +74,28 @@ TEST_CASE("What is no channel is refused with its path") {
   ::unlink(path);
   CHECK(ProgressChannel::attach("/dev/null").has_error());
 }
+
+TEST_CASE("Behind the page there is room for stacks, as both ends see it") {
+  auto agent = ProgressChannel::create();
+  REQUIRE(agent.has_value());
+  auto worker = ProgressChannel::attach(agent->path());
+  REQUIRE(worker.has_value());
+  REQUIRE(worker->stacks().size() == ProgressChannel::kStackBytesMax);
+  worker->stacks().front() = 'a';
+  worker->stacks().back() = 'z';
+  CHECK(agent->stacks().front() == 'a');
+  CHECK(agent->stacks().back() == 'z');
+  CHECK(agent->page().stack_bytes == 0);
+}
+
+TEST_CASE("A channel of one page, as older agents make it, has no room for stacks") {
+  char path[] = "/tmp/ddprun-test-XXXXXX";
+  const int fd = ::mkstemp(path);
+  REQUIRE(fd >= 0);
+  REQUIRE(::ftruncate(fd, ProgressChannel::kPageBytes) == 0);
+  ::close(fd);
+  const auto worker = ProgressChannel::attach(path);
+  ::unlink(path);
+  REQUIRE(worker.has_value());
+  CHECK(worker->stacks().empty());
+}

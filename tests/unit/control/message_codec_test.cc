@@ -32,6 +32,9 @@ FailureRecord full_record() {
   r.stderr_tail = "last words";
   r.note = "it stood still";
   r.blame = Blame::victim;
+  r.hung = true;
+  r.stack = "newest frame";
+  r.stacks_path = "/tmp/stacks.txt";
   return r;
 }
 
@@ -122,6 +125,8 @@ std::vector<Message> one_of_each() {
                               AttemptNumber{6},
                               {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}},
                               {RosterNumber{7}, {ElectorId{4}}}};
+  const WorkerPosition position{3,  true, "training", 16,    "all_reduce", 1,
+                                17, 4096, {16, 17},   500ms, "stopped"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
   return {
       Hello{full_node()},
@@ -134,7 +139,7 @@ std::vector<Message> one_of_each() {
       Accepted{Term{3}, 12345},
       Rejected{"why", "todo"},
       Assigned{world, RosterNumber{4}, Term{3}},
-      Stop{AttemptNumber{2}, "reason"},
+      Stop{AttemptNumber{2}, "reason", StopHow::preempt, 10},
       Finish{full_summary()},
       Waiting{table},
       Beat{3s, 99, 1500ms},
@@ -153,7 +158,8 @@ std::vector<Message> one_of_each() {
       Leaving{},
       Progress{AttemptNumber{2}, full_progress()},
       AskEnvironment{},
-      TellEnvironment{{{"gpu", "NVIDIA H200"}, {"NCCL_DEBUG", ""}}}};
+      TellEnvironment{{{"gpu", "NVIDIA H200"}, {"NCCL_DEBUG", ""}}},
+      Hung{AttemptNumber{1}, {position, WorkerPosition{}}, "why"}};
 }
 
 struct Parts {

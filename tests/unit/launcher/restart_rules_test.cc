@@ -60,3 +60,27 @@ TEST_CASE("What is no rule is refused, and what there is is named") {
     CHECK(table(text).error().sentence().find("is no class of faults") != std::string::npos);
   }
 }
+
+TEST_CASE("A hang timeout is a time, and another until the first step") {
+  using std::chrono::minutes;
+  using std::chrono::seconds;
+  const auto of = [](const char* text) { return parse_hang_timeout(text, "--hang-timeout"); };
+  CHECK(*of("") == HangTimeouts{});
+  CHECK(*of("0") == HangTimeouts{});
+  CHECK(*of("2") == HangTimeouts{seconds(2), minutes(5)});
+  CHECK(*of("10m") == HangTimeouts{minutes(10), minutes(100)});
+  CHECK(*of("90s,1h") == HangTimeouts{seconds(90), minutes(60)});
+  CHECK(*of("2,2") == HangTimeouts{seconds(2), seconds(2)});
+  for (const char* bad : {"soon", "-1", "2,", ",2", "1.5", "2,3,4", "0,5"}) {
+    INFO(bad);
+    REQUIRE_FALSE(of(bad).has_value());
+    CHECK(of(bad).error().where == "--hang-timeout");
+  }
+  CHECK(of("10m,5m").error().what == "'10m,5m' allows the start less time than what follows");
+}
+
+TEST_CASE("A hang is a class of faults of its own") {
+  const auto rules = parse_fault_table("hang=fail", "--on", [](const char*) { return 0; });
+  REQUIRE(rules.has_value());
+  CHECK(rules->front().kind == FaultClass::hang);
+}

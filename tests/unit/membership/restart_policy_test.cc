@@ -72,6 +72,19 @@ TEST_CASE("The most special class of the table decides") {
   CHECK(policy.decide(lost_node(), false, {}, 1s).end);  // that was the only one
 }
 
+TEST_CASE("How a hung worker was ended puts it into no class but its own") {
+  RestartPolicy policy({.max_restarts = 2,
+                        .on_fault = {rule(FaultClass::signal, FaultAction::fail, 9),
+                                     rule(FaultClass::any_signal, FaultAction::fail)}});
+  FailureRecord record = killed(0);
+  record.hung = true;
+  CHECK(policy.decide(caused_by(record), true, {}, 1s).spent);
+  RestartPolicy strict({.max_restarts = 2,
+                        .on_fault = {rule(FaultClass::oom, FaultAction::free),
+                                     rule(FaultClass::hang, FaultAction::fail)}});
+  CHECK(strict.decide(caused_by(record), true, {}, 1s).end == "that ends the job (--on rule)");
+}
+
 TEST_CASE("A worker that asks not to be started again ends the job, and spends nothing") {
   RestartPolicy policy({.max_restarts = 5});
   FailureRecord record = exited(0, 1);
