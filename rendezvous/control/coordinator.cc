@@ -22,6 +22,7 @@
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/greeting_limits.h"
 #include "rendezvous/control/master_address.h"
+#include "rendezvous/control/membership_options.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/control/quorum_watch.h"
 #include "rendezvous/membership/membership.h"
@@ -46,13 +47,6 @@ constexpr unsigned char kStoreFirstByteMax = 0x08;
 
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
-}
-
-MembershipOptions membership_options(const CoordinatorOptions& options) {
-  return {options.job_id,        options.min_nodes,    options.max_nodes,
-          options.max_restarts,  options.join_timeout, options.last_call_timeout,
-          options.endpoint_note, options.self,         options.term,
-          options.restarts,      options.inheritance};
 }
 
 }  // namespace
@@ -193,7 +187,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     const Peer peer = peers.at(id);
     erase(id);
     if (peer.stage == Peer::Stage::member) {
-      feed(NodeLost{id, end.why, end.silent_for, end.by_peer && !peer.leaves});
+      // Who never followed may have said hello, and gone to whom it had given its word.
+      const bool died = end.by_peer && !peer.leaves && peer.fresh != kNever;
+      feed(NodeLost{id, end.why, end.silent_for, died});
     }
   }
 
@@ -328,8 +324,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(OpenStore order) {
-    quorum->begin_anew();  // the roster may be another one
     store_open = false;
+    if (!quorum->begin_anew()) {
+      return;  // deposed
+    }
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
       store_port = *port;
