@@ -106,8 +106,7 @@ void ModelAgent::lead(MembershipOptions options, const std::set<ElectorId>& vote
   if (!machine_.cluster().options().succession) {
     options.self = {};
   }
-  coordinator_ =
-      std::make_unique<ModelCoordinator>(machine_, std::move(options), [this] { depose(); });
+  coordinator_ = std::make_unique<ModelCoordinator>(machine_, options, [this] { depose(); });
   coordinator_->begin(votes);
   state_ = State::leading;
   node_.hosts_coordinator = true;

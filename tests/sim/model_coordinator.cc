@@ -17,7 +17,7 @@ constexpr Duration kDrainGrace = seconds(2);
 
 }  // namespace
 
-ModelCoordinator::ModelCoordinator(Machine& machine, MembershipOptions options,
+ModelCoordinator::ModelCoordinator(Machine& machine, const MembershipOptions& options,
                                    std::function<void()> deposed)
     : machine_(machine),
       reign_(machine.cluster().new_reign()),

@@ -19,7 +19,8 @@ class Machine;
 
 class ModelCoordinator {
  public:
-  ModelCoordinator(Machine& machine, MembershipOptions options, std::function<void()> deposed);
+  ModelCoordinator(Machine& machine, const MembershipOptions& options,
+                   std::function<void()> deposed);
   ~ModelCoordinator();
   ModelCoordinator(const ModelCoordinator&) = delete;
   ModelCoordinator& operator=(const ModelCoordinator&) = delete;
