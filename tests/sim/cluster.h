@@ -46,7 +46,7 @@ class Cluster : private NetworkEnds {
   [[nodiscard]] ModelAgent* agent_of(int machine) const;
   Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
   /// The job has begun somewhere, or may only be gone on with.
-  [[nodiscard]] bool has_begun() const { return observer_.any_world(); }
+  [[nodiscard]] bool has_begun() const { return observer_.any_world() || takeovers_ > 0; }
   /// A question to another machine's process; not answered where none runs. One that is stopped
   /// answers late.
   void ask(int from, int to, std::function<void(ModelAgent&)> question);
