@@ -126,11 +126,18 @@ std::size_t Reign::needed() const {
 }
 
 std::string Reign::quorum_text() const {
-  const std::size_t all = in_use_.roster.electors.empty() && past_
-                              ? static_cast<std::size_t>(past_->electors)
-                              : basis().electors.size();
-  return std::to_string(deciders_here()) + " of the " + std::to_string(all) +
-         " nodes that decide for the job are here, " + std::to_string(needed()) + " are needed";
+  std::size_t here = deciders_here();
+  std::size_t wanted = needed();
+  std::size_t all = in_use_.roster.electors.empty() && past_
+                        ? static_cast<std::size_t>(past_->electors)
+                        : basis().electors.size();
+  if (here >= wanted && !inherited_before_.electors.empty()) {
+    here = here_of(inherited_before_, nullptr);
+    all = inherited_before_.electors.size();
+    wanted = holds(inherited_before_, self_) ? (all + 1) / 2 : all / 2 + 1;
+  }
+  return std::to_string(here) + " of the " + std::to_string(all) +
+         " nodes that decide for the job are here, " + std::to_string(wanted) + " are needed";
 }
 
 std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,

@@ -25,7 +25,8 @@ ModelCoordinator::ModelCoordinator(Machine& machine, const MembershipOptions& op
       deposed_(std::move(deposed)),
       contact_at_(kNever),
       looked_at_(kNever),
-      self_(options.self) {}
+      self_(options.self),
+      inherited_(options.inheritance ? options.inheritance->known : Succession{}) {}
 
 ModelCoordinator::~ModelCoordinator() {
   *here_ = false;
@@ -43,7 +44,7 @@ void ModelCoordinator::later(Duration delay, Action action) {
 void ModelCoordinator::begin(const std::set<ElectorId>& votes) {
   Cluster& cluster = machine_.cluster();
   cluster.observer().reign_begins(reign_, machine_.index(), term(), self_,
-                                  membership_.restarts_used(), votes);
+                                  membership_.restarts_used(), votes, inherited_);
   arm();
   if (membership_.reign().enabled()) {
     watch_quorum();

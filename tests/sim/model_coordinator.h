@@ -96,6 +96,7 @@ class ModelCoordinator {
   std::uint64_t watches_ = 0;  ///< counts beginnings of the watch
   bool store_open_ = false;
   ElectorId self_;
+  Succession inherited_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
 };
 

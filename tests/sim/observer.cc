@@ -73,13 +73,15 @@ void Observer::check_overlap() {
 // --- Coordinators ---------------------------------------------------------------------------
 
 void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId self,
-                            int restarts_used, const std::set<ElectorId>& votes) {
+                            int restarts_used, const std::set<ElectorId>& votes,
+                            const Succession& inherited) {
   Watched& one = reigns_[reign];
   one.machine = machine;
   one.term = term;
   one.self = self;
   one.restarts_used = restarts_used;
-  one.roster = roster_;
+  one.roster = any_world() ? roster_ : inherited.roster;
+  one.before = inherited.roster_before;
   if (any_world() && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
@@ -155,7 +157,7 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
   if (state == JobState::running || state == JobState::over) {
     one.able_since.reset();
   } else if (moved || state != one.state || !commands.empty()) {
-    const bool able = has_quorum(one, one.roster) &&
+    const bool able = has_quorum(one, one.roster) && has_quorum(one, one.before) &&
                       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
     if (!able) {
       one.able_since.reset();
@@ -284,6 +286,7 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   }
   one.attempt = first.attempt;
   one.first_world = false;
+  one.before = {};
   one.finished.clear();
   one.restarts_used = first.restarts_used;
   one.fault_seen = one.origin_seen = false;
@@ -367,6 +370,7 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
     broken("a failure without a cause, or with budget left");
   }
   if (summary.verdict == Verdict::impossible && has_quorum(one, one.roster) &&
+      has_quorum(one, one.before) &&
       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }

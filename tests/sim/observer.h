@@ -24,7 +24,7 @@ class Observer {
 
   /// A coordinator begins; `votes` are those that made it one (none: a new job).
   void reign_begins(ReignId reign, int machine, Term term, ElectorId self, int restarts_used,
-                    const std::set<ElectorId>& votes);
+                    const std::set<ElectorId>& votes, const Succession& inherited);
   /// After every event of that coordinator, with the commands that it gave.
   void after(Duration now, ReignId reign, const Event& event, const std::vector<Command>& commands,
              JobState state);
@@ -74,6 +74,7 @@ class Observer {
     std::set<NodeId> finished;
     std::optional<AttemptNumber> attempt;
     Roster roster;  ///< that it uses
+    Roster before;  ///< of a successor, until its first world: decides as well
     int restarts_used = 0;
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined

@@ -216,6 +216,7 @@ TEST_CASE("A successor of a roster that may never have been used needs a quorum 
   reign.joined(n(1), e(2), std::nullopt);
   reign.joined(n(2), e(4), std::nullopt);
   CHECK_FALSE(reign.quorum_follows());  // one of five of the roster before
+  CHECK(reign.quorum_text() == "1 of the 5 nodes that decide for the job are here, 3 are needed");
   reign.joined(n(3), e(3), std::nullopt);
   CHECK_FALSE(reign.quorum_follows());
   reign.joined(n(4), e(5), std::nullopt);
