@@ -157,7 +157,9 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
   if (state == JobState::running || state == JobState::over) {
     one.able_since.reset();
   } else if (moved || state != one.state || !commands.empty()) {
-    const bool able = has_quorum(one, one.roster) && has_quorum(one, one.before) &&
+    // One that others came after may have to wait for those who know of them.
+    const bool able = one.term >= roster_term_ && has_quorum(one, one.roster) &&
+                      has_quorum(one, one.before) &&
                       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
     if (!able) {
       one.able_since.reset();
