@@ -371,8 +371,8 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
        summary.restarts_used != options_.max_restarts)) {
     broken("a failure without a cause, or with budget left");
   }
-  if (summary.verdict == Verdict::impossible && has_quorum(one, one.roster) &&
-      has_quorum(one, one.before) &&
+  if (summary.verdict == Verdict::impossible && one.term >= roster_term_ &&
+      has_quorum(one, one.roster) && has_quorum(one, one.before) &&
       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
