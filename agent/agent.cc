@@ -500,7 +500,8 @@ class Agent {
   }
 
   /// Without its coordinator this node must be quiet before the others can be assigned a new world:
-  /// the client gives up a tenth of the heartbeat timeout earlier than the coordinator does.
+  /// the client gives up a tenth of the heartbeat timeout earlier than the coordinator does. Half
+  /// of that is for the kernel to end what is killed, and for clocks that do not go alike.
   void fence(const Error& why) {
     log_->info("{}", why.sentence());
     board_.clear();
@@ -514,7 +515,7 @@ class Agent {
     }
     apply(group_.handle(group::StopOrdered{SIGTERM}));
     if (group_.running_workers() > 0) {
-      deadline_.expires_after(std::min(spec_.shutdown_timeout, spec_.heartbeat_timeout / 10));
+      deadline_.expires_after(std::min(spec_.shutdown_timeout, spec_.heartbeat_timeout / 20));
       deadline_.async_wait([this](boost::system::error_code error) {
         if (!error) {
           apply(group_.handle(group::DeadlinePassed{}));

@@ -105,7 +105,7 @@ void Connection::on_readable() {
       break;
     }
     if (size <= 0) {
-      end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0 || errno == ECONNRESET);
+      end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0);
       return;
     }
     if (!options_.beats || !heartbeat_on_) {
@@ -308,7 +308,8 @@ void Connection::take_beat(const message::Beat& beat) {
 
 void Connection::begin_heartbeat() {
   heartbeat_on_ = true;
-  heard_at_ = next_beat_ = Clock::now();
+  next_beat_ = Clock::now();
+  heard_at_ = std::min(next_beat_, options_.asked_at);
   arm_timer();
 }
 

@@ -41,6 +41,8 @@ struct ConnectionOptions {
   std::chrono::milliseconds preamble_timeout{0};
   std::chrono::milliseconds heartbeat_timeout{0};
   bool beats = false;
+  /// Of the beating side: when it asked for the answer that it has; silence counts from there.
+  std::chrono::steady_clock::time_point asked_at = std::chrono::steady_clock::time_point::max();
   /// When it is over the socket is held, as hold() does, and not closed.
   bool holds_when_ended = false;
   std::size_t frame_bytes_max = kAgentFrameBytesMax;
@@ -50,7 +52,9 @@ struct ConnectionOptions {
 struct ConnectionEnd {
   std::string why;                        ///< a clause: "its connection closed"
   std::chrono::nanoseconds silent_for{};  ///< larger than zero: it fell silent
-  bool by_peer = false;                   ///< its kernel ended it, as it does when the process dies
+  /// Its kernel closed it in order, as it does when the process dies: after all that was said. (A
+  /// reset may have swallowed a last word.)
+  bool by_peer = false;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

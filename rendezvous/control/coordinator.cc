@@ -189,7 +189,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     const Peer peer = peers.at(id);
     erase(id);
     if (peer.stage == Peer::Stage::member) {
-      feed(NodeLost{id, end.why, end.silent_for, end.by_peer && !peer.leaves});
+      // Who never followed may have said hello, and gone to whom it had given its word.
+      const bool died = end.by_peer && !peer.leaves && peer.fresh != kNever;
+      feed(NodeLost{id, end.why, end.silent_for, died});
     }
   }
 
@@ -325,8 +327,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(OpenStore order) {
-    quorum->begin_anew();  // the roster may be another one
     store_open = false;
+    if (!quorum->begin_anew()) {
+      return;  // deposed
+    }
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
       store_port = *port;

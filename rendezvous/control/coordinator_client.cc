@@ -28,7 +28,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
       : node(std::move(description)), orders(std::move(the_orders)), log(std::move(the_log)) {}
 
   void connect(boost::asio::io_context& io, Fd socket, std::optional<message::Accepted> greeted,
-               std::chrono::milliseconds heartbeat_timeout) {
+               std::chrono::milliseconds heartbeat_timeout,
+               std::chrono::steady_clock::time_point asked_at) {
     const bool local = is_socket_pair(socket.get());
     local_address = local_address_of(socket.get());
     where = local ? "coordinator in this agent" : "coordinator at " + peer_address_of(socket.get());
@@ -37,6 +38,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     how.preamble_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.heartbeat_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.beats = true;
+    how.asked_at = asked_at;
     how.holds_when_ended = true;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
     // The connection is owned here and closed before this object dies, so `this` is safe; a
@@ -134,16 +136,19 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     const auto alive = shared_from_this();
     if (!over) {
       leave();
-      over = true;
-      connection
-          ->hold();  // workers run: the coordinator must not start others before they are gone
       orders.lost({Error{"the coordinator was lost: " + why, where, {}}, why,
                    connection->stamp_came_at(), closed});
     }
   }
 
-  /// Whoever closes without this word is dead, and votes for nobody.
-  void leave() { say(message::Leaving{}); }
+  /// Whoever closes without this word is dead, and votes for nobody. Nothing is obeyed any more,
+  /// and the connection is held: workers run, and the coordinator must not start others before they
+  /// are gone.
+  void leave() {
+    say(message::Leaving{});
+    over = true;
+    connection->hold();
+  }
 
   void end() {
     over = true;
@@ -170,13 +175,13 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
     boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
     NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
-    std::shared_ptr<spdlog::logger> log) {
+    std::shared_ptr<spdlog::logger> log, std::chrono::steady_clock::time_point asked_at) {
   DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
   DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
   DDP_CHECK(orders.accepted && orders.heir && orders.story && orders.prepare,
             "an agent obeys all orders");
   auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
-  impl->connect(io, std::move(connection), greeted, heartbeat_timeout);
+  impl->connect(io, std::move(connection), greeted, heartbeat_timeout, asked_at);
   return std::unique_ptr<CoordinatorClient>(new CoordinatorClient(std::move(impl)));
 }
 

@@ -69,13 +69,15 @@ struct CoordinatorOrders {
 class CoordinatorClient {
  public:
   /// `connection` is a connected stream socket, hello not yet said unless there is an answer to it
-  /// (join.h says it to remote coordinators, to tell a stranger on the port from a coordinator).
-  static std::unique_ptr<CoordinatorClient> create(boost::asio::io_context& io, Fd connection,
-                                                   std::optional<message::Accepted> greeted,
-                                                   NodeDescription node,
-                                                   std::chrono::milliseconds heartbeat_timeout,
-                                                   CoordinatorOrders orders,
-                                                   std::shared_ptr<spdlog::logger> log);
+  /// (join.h says it to remote coordinators, to tell a stranger on the port from a coordinator); it
+  /// was said at `asked_at` then, and the coordinator counts its silence from there at the
+  /// earliest.
+  static std::unique_ptr<CoordinatorClient> create(
+      boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
+      NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
+      std::shared_ptr<spdlog::logger> log,
+      std::chrono::steady_clock::time_point asked_at =
+          std::chrono::steady_clock::time_point::max());
   ~CoordinatorClient();
   CoordinatorClient(const CoordinatorClient&) = delete;
   CoordinatorClient& operator=(const CoordinatorClient&) = delete;
@@ -84,7 +86,7 @@ class CoordinatorClient {
   /// for the node that hosts the coordinator.
   [[nodiscard]] std::string local_address() const;
 
-  /// This agent is about to follow another coordinator.
+  /// This agent is about to follow another coordinator: no order of this one is passed on any more.
   void leave();
   /// All local workers of the attempt have been spawned.
   void workers_started(AttemptNumber attempt);

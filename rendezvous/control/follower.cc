@@ -32,10 +32,6 @@ Instant now() {
   return Clock::now().time_since_epoch();
 }
 
-bool is_loopback(const Endpoint& endpoint) {
-  return endpoint.host == "localhost" || is_loopback_text(endpoint.host);
-}
-
 }  // namespace
 
 struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
@@ -73,7 +69,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     const auto own = std::find_if(options.endpoints.begin() + 1, options.endpoints.end(),
                                   [](const Endpoint& one) { return is_own_address(one.host); });
     const std::uint16_t port = own == options.endpoints.end() ? 0 : own->port;
-    const bool loopback = is_loopback(options.endpoints.front());
+    const std::string& first = options.endpoints.front().host;
+    const bool loopback = first == "localhost" || is_loopback_text(first);
     Listening listening = loopback ? listen_at("127.0.0.1", port) : listen_everywhere(port);
     if (!listening.socket) {
       fail(errno_error(listening.errno_value, "cannot listen for the other agents",
@@ -134,6 +131,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return;
     }
     auto& client = std::get<JoinedAsClient>(*joined);
+    // An answer as old as half a lease: the coordinator may not believe in it any more.
+    if (Clock::now() - client.asked_at > options.heartbeat_timeout / 2) {
+      state = State::seeking;
+      again_later();
+      return;
+    }
     if (options.succession && !may_follow(client.accepted.term)) {
       return;
     }
@@ -171,10 +174,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     joining.reset();
   }
 
-  void renew() {
-    node.former.push_back({node.elector, elector.promised_to()});
-    if (node.former.size() > kFormerMax) {
-      node.former.erase(node.former.begin());
+  /// Who voted for this elector may be left out of later worlds: one that won is never named.
+  void renew(bool led = false) {
+    if (!led) {
+      elector.give_up(node.elector, node.former);
     }
     node.elector = new_elector();
     node.past.reset();
@@ -193,7 +196,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     reigning = joined.peer;
     at_endpoint = joined.at_endpoint && !called;
     settle();
-    connect(std::move(joined.connection), joined.accepted);
+    connect(std::move(joined.connection), joined.accepted, joined.asked_at);
   }
 
   /// There is a coordinator: nothing of the search for one goes on.
@@ -209,7 +212,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         io, [weak = weak_from_this(), old = std::shared_ptr<JoinAttempt>(std::move(joining))] {});
   }
 
-  void connect(Fd connection, std::optional<message::Accepted> greeted) {
+  void connect(Fd connection, std::optional<message::Accepted> greeted,
+               Clock::time_point asked_at = Clock::time_point::max()) {
     CoordinatorOrders orders;
     orders.assign = [this](const message::Assigned& order) {
       if (options.succession) {
@@ -248,7 +252,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     orders.prepare = [this](RosterNumber roster) { elector.prepared(roster); };
     orders.lost = [this](const CoordinatorLost& how) { lose(how); };
     client = CoordinatorClient::create(io, std::move(connection), greeted, node,
-                                       options.heartbeat_timeout, std::move(orders), log);
+                                       options.heartbeat_timeout, std::move(orders), log, asked_at);
   }
 
   void remember(const message::Assigned& order) {
@@ -282,7 +286,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     client.reset();
     Fd listener = coordinator->resign(why);
     coordinator.reset();
-    renew();
+    renew(true);
     node.hosts_coordinator = false;
     guard(std::move(listener));
     state = State::losing;
@@ -350,7 +354,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       if (ask->job_id != node.job_id || ask->elector != node.elector) {
         return std::nullopt;
       }
-      return message::VoteAnswer{elector.answer(now(), ask->request)};
+      const Vote vote = elector.answer(now(), ask->request);
+      if (candidacy && vote.verdict == VoteVerdict::granted) {
+        candidacy->outvoted(now(), ask->request.term);
+      }
+      return message::VoteAnswer{vote};
     }
     if (const auto* call = std::get_if<message::Follow>(&question)) {
       if (call->job_id == node.job_id) {
@@ -461,18 +469,17 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     led.max_nodes = known.max_nodes;
     led.max_restarts = known.max_restarts;
     led.require_same_env = known.require_same_env;
-    Inheritance inherited;
-    inherited.known = known.succession;
-    inherited.first_attempt = candidacy->first_attempt();
-    inherited.so_far = known.so_far;
-    inherited.told_ago = now() - story_at;
-    inherited.expected = static_cast<int>(
+    const auto voters =
         std::count_if(candidacy->electorate().begin(), candidacy->electorate().end(),
-                      [this](ElectorId one) { return candidacy->granted_by(one); }));
-    inherited.patience = options.heartbeat_timeout;
-    inherited.lost_for = now() - contact;
-    inherited.why = lost_clause;
-    led.inheritance = std::move(inherited);
+                      [this](ElectorId one) { return candidacy->granted_by(one); });
+    led.inheritance = Inheritance{candidacy->inheritance(),
+                                  candidacy->first_attempt(),
+                                  known.so_far,
+                                  static_cast<int>(voters),
+                                  options.heartbeat_timeout,
+                                  now() - contact,
+                                  lost_clause,
+                                  now() - story_at};
     log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
               candidacy->progress_text());
     settle();
@@ -557,7 +564,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   std::optional<Error> lost_why;
   std::string lost_clause;
   std::optional<message::Follow> called;
-  Clock::time_point seek_since;
+  Clock::time_point seek_since = Clock::now();
   std::optional<Candidacy> candidacy;
   std::map<ElectorId, std::shared_ptr<void>> asked;  ///< under way
   std::shared_ptr<Herald> herald;

@@ -276,6 +276,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
                 "something listens there but does not answer: it does not speak "
                 "ddprun's protocol, or it is stopped"});
     });
+    asked_at = Clock::now();
     hello = preamble() + encode(message::Hello{request.node});
     write(hello);
     // Exactly the answer and no byte more: what follows belongs to the client that takes over.
@@ -321,7 +322,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
         return;
       }
       succeed(JoinedAsClient{Fd(fd), peer, std::get<message::Accepted>(*decoded),
-                             turn == 0 && !on_detour});
+                             turn == 0 && !on_detour, asked_at});
     } else if (decoded && std::holds_alternative<message::Moved>(*decoded)) {
       on_moved(std::get<message::Moved>(*decoded));
     } else if (decoded && std::holds_alternative<message::Rejected>(*decoded)) {
@@ -546,6 +547,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   tcp::socket socket;
   asio::steady_timer timer;
   Clock::time_point started;
+  Clock::time_point asked_at;
   std::vector<asio::ip::address> addresses;
   std::size_t next_address = 0;
   std::size_t turn = 0;  ///< which of the endpoints

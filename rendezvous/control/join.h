@@ -43,6 +43,7 @@ struct JoinedAsClient {
   std::string peer;  ///< numeric address and port, for messages
   message::Accepted accepted;
   bool at_endpoint = false;  ///< at the request's first endpoint, and not by the word of another
+  std::chrono::steady_clock::time_point asked_at = {};  ///< when the hello went
 };
 
 using Joined = std::variant<JoinedAsHost, JoinedAsClient>;

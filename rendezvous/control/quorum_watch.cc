@@ -39,15 +39,35 @@ std::optional<QuorumWatch::Age> QuorumWatch::age() {
   return at - contact_at_;
 }
 
+bool QuorumWatch::begin_anew() {
+  looked_at_ = contact_at_ = kNever;
+  if (!watches_) {
+    return true;
+  }
+  const auto now_old = age();
+  if (now_old && *now_old >= age_max()) {
+    stop();
+    lost_(*now_old);
+    return false;
+  }
+  start();
+  return true;
+}
+
 void QuorumWatch::start() {
-  timer_.expires_after(age() ? heartbeat_timeout_ / kLooks : heartbeat_timeout_ / 2);
+  watches_ = true;
+  const auto now_old = age();
+  timer_.expires_after(now_old
+                           ? std::clamp(age_max() - *now_old, Age(0), heartbeat_timeout_ / kLooks)
+                           : heartbeat_timeout_ / 2);
   timer_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     const auto self = weak.lock();
-    if (!self || failed) {
+    if (!self || failed || !self->watches_) {
       return;
     }
     const auto age = self->age();
-    if (age && *age >= self->heartbeat_timeout_ - self->heartbeat_timeout_ / 10) {
+    if (age && *age >= self->age_max()) {
+      self->stop();
       self->lost_(*age);
     } else {
       self->start();

@@ -27,20 +27,27 @@ class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
   static std::shared_ptr<QuorumWatch> create(boost::asio::io_context& io, Age heartbeat_timeout,
                                              Source source, std::function<void(Age)> lost);
   /// Calls `lost` once, when the age is nine tenths of the heartbeat timeout: this node's own
-  /// workers have no heartbeat that would end them.
+  /// workers have no heartbeat that would end them. Not later, for they have but a tenth to end.
   void start();
-  void stop() { timer_.cancel(); }
+  void stop() {
+    watches_ = false;
+    timer_.cancel();
+  }
   /// None where it is not needed. Looked at anew some twenty times in a heartbeat timeout; in
   /// between the old figure serves, which only makes it older.
   [[nodiscard]] std::optional<Age> age();
-  /// Another roster is in use.
-  void begin_anew() { looked_at_ = contact_at_ = kNever; }
+  /// A world is handed out, and another roster may be in use. False: the contact is too old for any
+  /// worker to begin; `lost` was called, where anybody watches.
+  bool begin_anew();
 
  private:
   QuorumWatch(boost::asio::io_context& io, Age heartbeat_timeout, Source source,
               std::function<void(Age)> lost);
 
+  [[nodiscard]] Age age_max() const { return heartbeat_timeout_ - heartbeat_timeout_ / 10; }
+
   boost::asio::steady_timer timer_;
+  bool watches_ = false;
   Age heartbeat_timeout_;
   Source source_;
   std::function<void(Age)> lost_;

@@ -82,6 +82,12 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   }
 }
 
+void Candidacy::outvoted(Instant now, Term term) {
+  if (term > term_ && (state_ == State::asking || state_ == State::fencing)) {
+    begin_again(term, now);
+  }
+}
+
 std::optional<Instant> Candidacy::next_deadline() const {
   if (state_ == State::leading || state_ == State::deferring) {
     return std::nullopt;
@@ -121,11 +127,22 @@ bool Candidacy::has_quorum() const {
   if (!gains_quorum(votes_of(known_.roster), known_.roster.electors.size())) {
     return false;
   }
-  const bool in_use = std::any_of(votes_.begin(), votes_.end(), [this](const auto& vote) {
+  return is_in_use() || known_.roster_before.electors.empty() ||
+         gains_quorum(votes_of(known_.roster_before), known_.roster_before.electors.size());
+}
+
+bool Candidacy::is_in_use() const {
+  return std::any_of(votes_.begin(), votes_.end(), [this](const auto& vote) {
     return vote.second.assigned_roster == known_.roster.number;
   });
-  return in_use || known_.roster_before.electors.empty() ||
-         gains_quorum(votes_of(known_.roster_before), known_.roster_before.electors.size());
+}
+
+Succession Candidacy::inheritance() const {
+  Succession inherited = known_;
+  if (is_in_use()) {
+    inherited.roster_before = {};
+  }
+  return inherited;
 }
 
 /// From when on nobody works for the lost coordinator. It lost its quorum when so many electors had

@@ -38,6 +38,9 @@ class Candidacy {
   /// for request(), except those that granted it.
   [[nodiscard]] bool time_passed(Instant now);
   void on_vote(Instant now, ElectorId from, const Vote& vote);
+  /// This node's own elector gave its word to another for this term: the votes of an earlier one
+  /// are not a quorum any more.
+  void outvoted(Instant now, Term term);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   [[nodiscard]] State state() const { return state_; }
@@ -49,6 +52,9 @@ class Candidacy {
   /// than anybody here knows (not two: for the second it would have needed a quorum that had left
   /// it), and so may each of those between it and this one: for every term one number is left out.
   [[nodiscard]] AttemptNumber first_attempt() const;
+  /// In State::leading: what it goes on with. Where the newest roster may never have been used, the
+  /// one before stays with it, and decides as well.
+  [[nodiscard]] Succession inheritance() const;
   /// "2 of 5 nodes were reached, 3 are needed", for the people who wait.
   [[nodiscard]] std::string progress_text() const;
 
@@ -63,6 +69,7 @@ class Candidacy {
 
   [[nodiscard]] std::size_t votes_of(const Roster& roster) const;
   [[nodiscard]] bool has_quorum() const;
+  [[nodiscard]] bool is_in_use() const;
   [[nodiscard]] Instant quiet_from() const;
   void begin_again(Term newest, Instant now);
 

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace ddprun {
+namespace {
+
+/// Candidates of one search for a coordinator that are told of.
+constexpr std::size_t kPromisesMax = 4;
+
+}  // namespace
 
 bool Elector::follow(Term term) {
   if (term < term_) {
@@ -11,6 +17,7 @@ bool Elector::follow(Term term) {
   term_ = term;
   follows_ = true;
   promised_to_.reset();
+  promises_.clear();
   return true;
 }
 
@@ -48,11 +55,30 @@ Vote Elector::answer(Instant now, const VoteRequest& request) {
   } else {
     term_ = request.term;
     promised_to_ = request.candidate;
+    if (promises_.size() <= kPromisesMax &&
+        std::find(promises_.begin(), promises_.end(), request.candidate) == promises_.end()) {
+      promises_.push_back(request.candidate);
+    }
     vote.newest_term = term_;
     vote.lost_for = now - lost_at_;
     vote.saw_close = saw_close_;
   }
   return vote;
+}
+
+void Elector::give_up(ElectorId self, std::vector<FormerElector>& former) const {
+  if (promises_.empty()) {
+    former.push_back({self, {}});
+  } else if (promises_.size() <= kPromisesMax) {
+    for (const ElectorId candidate : promises_) {
+      former.push_back({self, candidate});
+    }
+  }
+  while (former.size() > kFormerMax) {
+    std::erase_if(former, [oldest = former.front().elector](const FormerElector& one) {
+      return one.elector == oldest;
+    });
+  }
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/succession.h"
@@ -51,13 +52,15 @@ class Elector {
   Vote answer(Instant now, const VoteRequest& request);
 
   [[nodiscard]] Term term() const { return term_; }
-  /// Whom its newest vote is for; 0: nobody.
-  [[nodiscard]] ElectorId promised_to() const { return promised_to_.value_or(ElectorId{}); }
+  /// Its agent goes on as another elector: notes in `former`, as that of `self`, everybody who may
+  /// still count on a vote of this one. Of an elector with too many votes to be told nothing is.
+  void give_up(ElectorId self, std::vector<FormerElector>& former) const;
 
  private:
   Term term_{};  ///< the newest that it followed or gave its word for
   bool follows_ = false;
   std::optional<ElectorId> promised_to_;  ///< of term_
+  std::vector<ElectorId> promises_;       ///< since it last followed, each once
   RosterNumber seen_roster_{};
   RosterNumber assigned_roster_{};
   std::optional<AttemptNumber> attempt_;

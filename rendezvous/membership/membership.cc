@@ -583,6 +583,7 @@ void Membership::finish(Ending ending) {
   state_ = JobState::over;
   working_ = stopping_ = unstarted_ = 0;
   contenders_.clear();  // they are sent the summary as all others are
+  reign_.drop_plan();
   for (auto& [id, node] : nodes_) {
     node.phase = Phase::idle;
   }

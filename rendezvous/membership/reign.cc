@@ -20,6 +20,7 @@ Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
     : self_(self), in_use_(std::move(known)), newest_roster_(in_use_.roster.number), next_(first) {
   in_use_.term = term;
   in_use_.coordinator = self;
+  inherited_before_ = in_use_.roster_before;
 }
 
 void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
@@ -27,7 +28,7 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
   here_[node] = elector;
   dead_.erase(elector);
   for (const FormerElector& one : former) {
-    given_up_[one.elector] = one.promised_to;
+    given_up_[one.elector].insert(one.promised_to);
   }
   if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
     return;
@@ -48,7 +49,8 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
 
 void Reign::left(NodeId node, bool died) {
   const auto found = here_.find(node);
-  if (found != here_.end() && died && holds(in_use_.roster, found->second)) {
+  if (found != here_.end() && died &&
+      (holds(basis(), found->second) || holds(inherited_before_, found->second))) {
     dead_.insert(found->second);
   }
   here_.erase(node);
@@ -58,14 +60,22 @@ void Reign::left(NodeId node, bool died) {
   prepared_.erase(node);
 }
 
+/// Who decides about the next world: the roster in use, or who was told to be in the first.
+const Roster& Reign::basis() const {
+  return in_use_.roster.electors.empty() ? told_first_ : in_use_.roster;
+}
+
 /// It will not vote for another coordinator, nor can a vote that it gave be of use to one.
 bool Reign::is_ours(ElectorId elector) const {
   if (dead_.contains(elector)) {
     return true;
   }
   const auto found = given_up_.find(elector);
-  return found != given_up_.end() && (number(found->second) == 0 || dead_.contains(found->second) ||
-                                      given_up_.contains(found->second) || found->second == self_);
+  return found != given_up_.end() &&
+         std::all_of(found->second.begin(), found->second.end(), [this](ElectorId candidate) {
+           return number(candidate) == 0 || dead_.contains(candidate) ||
+                  given_up_.contains(candidate) || candidate == self_;
+         });
 }
 
 std::size_t Reign::here_of(const Roster& roster, const std::set<NodeId>* only) const {
@@ -85,38 +95,49 @@ bool Reign::keeps(const Roster& roster, const std::set<NodeId>* only) const {
          keeps_quorum(here_of(roster, only), roster.electors.size(), holds(roster, self_));
 }
 
+bool Reign::keeps_basis(const std::set<NodeId>* only) const {
+  return keeps(basis(), only) && keeps(inherited_before_, only);
+}
+
 bool Reign::quorum_follows() const {
-  return !enabled() || deciders_here() >= needed();
+  const bool of_past = deciders_here() >= needed();
+  return !enabled() || (of_past && keeps_basis(nullptr));
 }
 
 bool Reign::needs_nobody() const {
-  return !enabled() || keeps_quorum(1 + dead_.size(), in_use_.roster.electors.size(), true);
+  return !enabled() || keeps_quorum(1 + dead_.size(), basis().electors.size(), true);
 }
 
 /// Of a job that others ran before, and of which this coordinator knows by them alone: a
 /// coordinator that was at this very endpoint is no more, and its vote is ours.
 std::size_t Reign::deciders_here() const {
-  if (in_use_.roster.electors.empty()) {
-    return past_ ? of_past_.size() + (past_->at_endpoint ? 1 : 0) : 0;
+  if (in_use_.roster.electors.empty() && past_) {
+    return of_past_.size() + (past_->at_endpoint ? 1 : 0);
   }
-  return here_of(in_use_.roster, nullptr);
+  return here_of(basis(), nullptr);
 }
 
 std::size_t Reign::needed() const {
-  const Roster& roster = in_use_.roster;
-  const std::size_t all = roster.electors.empty() && past_
-                              ? static_cast<std::size_t>(past_->electors)
-                              : roster.electors.size();
-  const bool half = roster.electors.empty() ? past_ && past_->at_endpoint : holds(roster, self_);
+  const bool of_past = in_use_.roster.electors.empty() && past_;
+  const std::size_t all =
+      of_past ? static_cast<std::size_t>(past_->electors) : basis().electors.size();
+  const bool half = of_past ? past_->at_endpoint : holds(basis(), self_);
   return all == 0 ? 0 : half ? (all + 1) / 2 : all / 2 + 1;
 }
 
 std::string Reign::quorum_text() const {
-  const std::size_t all = in_use_.roster.electors.empty() && past_
-                              ? static_cast<std::size_t>(past_->electors)
-                              : in_use_.roster.electors.size();
-  return std::to_string(deciders_here()) + " of the " + std::to_string(all) +
-         " nodes that decide for the job are here, " + std::to_string(needed()) + " are needed";
+  std::size_t here = deciders_here();
+  std::size_t wanted = needed();
+  std::size_t all = in_use_.roster.electors.empty() && past_
+                        ? static_cast<std::size_t>(past_->electors)
+                        : basis().electors.size();
+  if (here >= wanted && !inherited_before_.electors.empty()) {
+    here = here_of(inherited_before_, nullptr);
+    all = inherited_before_.electors.size();
+    wanted = holds(inherited_before_, self_) ? (all + 1) / 2 : all / 2 + 1;
+  }
+  return std::to_string(here) + " of the " + std::to_string(all) +
+         " nodes that decide for the job are here, " + std::to_string(wanted) + " are needed";
 }
 
 std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
@@ -134,7 +155,8 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   std::sort(roster.electors.begin(), roster.electors.end());
   // What was told of a plan that came to nothing stays told: then even the roster in use has to be
   // announced anew.
-  if (roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number) {
+  if (roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number &&
+      inherited_before_.electors.empty()) {
     return std::nullopt;
   }
   newest_roster_ = RosterNumber{number(newest_roster_) + 1};
@@ -150,7 +172,10 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, in_use_.roster};
+  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, basis()};
+  if (basis().electors.empty() && !plan.standbys.empty()) {
+    told_first_ = *planned_;
+  }
   return plan;
 }
 
@@ -181,16 +206,17 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
     return Step::wait;
   }
   prepared_.insert(node);
-  return keeps(in_use_.roster, &prepared_) && keeps(*planned_, &prepared_) ? Step::hand_out
-                                                                           : Step::wait;
+  return keeps_basis(&prepared_) && keeps(*planned_, &prepared_) ? Step::hand_out : Step::wait;
 }
 
 void Reign::handed_out(AttemptNumber attempt) {
   if (planned_) {
-    in_use_.roster_before = std::move(in_use_.roster);
+    in_use_.roster_before = basis();
     in_use_.roster = std::move(*planned_);
+    told_first_ = {};
     drop_plan();
   }
+  inherited_before_ = {};
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
   past_.reset();

@@ -6,7 +6,8 @@
 //     it, then a quorum of the roster in use prepares for it, and one of the new roster (which
 //     starts its lease), then it is handed out. An attempt of an unchanged world needs none of
 //     that.
-//   - A plan that is dropped has used its number up.
+//   - A plan that is dropped has used its number up. The very first one that standbys were told of
+//     binds as a roster in use does, for they may go on with it.
 // docs/failover.md says why that suffices.
 #pragma once
 
@@ -32,7 +33,8 @@ class Reign {
     Succession succession;
   };
 
-  /// `known` is what a successor took over; empty for a new job. An elector 0 stands for a job that
+  /// `known` is what a successor took over; empty for a new job. With a roster before, both decide
+  /// until a world is handed out. An elector 0 stands for a job that
   /// has no succession (one machine, static ranks): nothing is ever asked of anybody then.
   /// `first` is the number of the first attempt (Candidacy::first_attempt for a successor).
   Reign(Term term, ElectorId self, Succession known, AttemptNumber first);
@@ -40,7 +42,8 @@ class Reign {
   /// `past`: what a node that lost its coordinator remembers. A new coordinator that knows nothing
   /// goes on from there, once a quorum of that roster is here; one that knows the job ignores it.
   /// `former`: electors that its agent was before. They vote no more, as the dead; but a vote that
-  /// one gave counts for its candidate until that one is given up, too, or dead.
+  /// one gave counts for its candidate until that one is given up, too, or dead: and so does each
+  /// of several.
   void joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
               const std::vector<FormerElector>& former = {});
   /// `died`: its agent is no more, so it votes for nobody: that is as good as following.
@@ -83,6 +86,7 @@ class Reign {
 
  private:
   [[nodiscard]] bool keeps(const Roster& roster, const std::set<NodeId>* only) const;
+  [[nodiscard]] bool keeps_basis(const std::set<NodeId>* only) const;
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] std::size_t deciders_here() const;
   [[nodiscard]] std::size_t here_of(const Roster& roster, const std::set<NodeId>* only) const;
@@ -94,8 +98,12 @@ class Reign {
   std::map<NodeId, ElectorId> here_;
   [[nodiscard]] bool is_ours(ElectorId elector) const;
 
-  std::set<ElectorId> dead_;                 ///< of the roster in use
-  std::map<ElectorId, ElectorId> given_up_;  ///< former electors, and whom they promised
+  [[nodiscard]] const Roster& basis() const;
+
+  Roster told_first_;                                  ///< until a world is handed out
+  Roster inherited_before_;                            ///< until a world is handed out
+  std::set<ElectorId> dead_;                           ///< of the basis
+  std::map<ElectorId, std::set<ElectorId>> given_up_;  ///< former electors; whom they promised
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
   std::vector<NodeId> standbys_;

@@ -51,7 +51,8 @@ struct Succession {
   friend bool operator==(const Succession&, const Succession&) = default;
 };
 
-/// An elector that its agent has given up: it votes no more. What it promised stays promised.
+/// An elector that its agent has given up: it votes no more. What it promised stays promised. One
+/// that gave its word to several candidates is named once for each.
 struct FormerElector {
   ElectorId elector{};
   ElectorId promised_to{};  ///< 0: nobody

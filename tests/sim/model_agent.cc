@@ -1,171 +1,485 @@
 #include "tests/sim/model_agent.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "tests/sim/simulator.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/machine.h"
 
 namespace ddprun::sim {
 namespace {
 
-/// Heartbeat timeout of coordinator and agents; an agent counts nine tenths of it from the sending
-/// of the last beat that was answered, and kills its workers within the last tenth.
-constexpr Duration kTimeout = 3s;
-constexpr Duration kBeat = 1s;
+constexpr Duration kLookAgain = milliseconds(300);
+/// A coordinator answers a hello at once.
+constexpr Duration kAnswerTimeout = seconds(5);
 
 }  // namespace
 
-template <class Action>
-void ModelAgent::later(std::chrono::nanoseconds delay, Action action) {
-  sim_.at(sim_.now() + delay, [this, life = life_, action] {
-    if (running_ && life_ == life) {
-      action();
-    }
-  });
-}
+ModelAgent::ModelAgent(Machine& machine) : machine_(machine), workers_(machine, *this) {}
+
+ModelAgent::~ModelAgent() = default;
 
 void ModelAgent::start() {
-  running_ = true;
-  cut_ = false;
-  ++life_;
-  world_.reset();
-  NodeDescription d;
-  d.host_name = host_;
-  d.local_world_size = workers_;
-  d.role = "default";
-  d.job_id = "job";
-  d.min_nodes = sim_.options().min_nodes;
-  d.max_nodes = sim_.options().max_nodes;
-  d.max_restarts = sim_.options().max_restarts;
-  d.program = "train";
-  d.hosts_coordinator = index_ == 0;
-  if (sim_.options().ranked && index_ != 0) {
-    d.node_rank = static_cast<int>(index_);
+  const SimOptions& options = machine_.cluster().options();
+  node_.host_name = "n" + std::to_string(machine_.index());
+  node_.local_world_size = 1 + machine_.random().number_below(options.workers_max);
+  node_.role = "default";
+  node_.job_id = "job";
+  node_.min_nodes = options.min_nodes;
+  node_.max_nodes = options.max_nodes;
+  node_.max_restarts = options.max_restarts;
+  node_.program = "train";
+  node_.witness = machine_.index() >= options.agents;
+  if (options.ranked && machine_.index() != 0 && !node_.witness) {
+    node_.node_rank = machine_.index();
   }
-  d.elector = sim_.new_elector(index_);
-  connection_ = sim_.connect(index_, std::move(d));
-}
-
-void ModelAgent::die() {
-  kill_workers();
-  running_ = false;
-  ++life_;
-  if (connection_ && !cut_) {
-    sim_.disconnect(*connection_, sim_.now() + sim_.up_to(sim_.options().delay_max), 0ns);
+  renew();
+  node_.former.clear();
+  seek_since_ = machine_.now();
+  if (machine_.index() == 0 && !machine_.cluster().has_begun()) {
+    MembershipOptions begins = membership_options(options);
+    begins.self = node_.elector;
+    lead(std::move(begins), {});
+    return;
   }
-  connection_.reset();
+  look();
 }
 
-void ModelAgent::cut_off() {
-  cut_ = true;
-  // The last answered beat was sent up to one beat ago, and heard a little later than sent.
-  const Duration sent = sim_.now() - sim_.up_to(kBeat);
-  const Duration heard = sent + sim_.up_to(sim_.options().delay_max);
-  sim_.disconnect(*connection_, std::max(heard + kTimeout, sim_.now()), kTimeout);
-  const Duration knows = sent + kTimeout - kTimeout / 10;
-  later(std::max(knows - sim_.now(), Duration(0)),
-        [this] { later(sim_.up_to(kTimeout / 10), [this] { die(); }); });
+void ModelAgent::end(bool kernel_lives) {
+  state_ = State::over;
+  if (coordinator_) {
+    coordinator_->end(kernel_lives);
+    coordinator_.reset();
+  }
+  Network& network = machine_.cluster().network();
+  for (const auto& one : {connection_, knocking_}) {
+    if (one && kernel_lives) {
+      network.close(*one, Side::client);
+    } else if (one) {
+      network.lose(*one, Side::client);
+    }
+  }
 }
 
-void ModelAgent::vanish() {
-  const Duration heard = sim_.now() - sim_.up_to(kBeat);
-  sim_.disconnect(*connection_, std::max(heard + kTimeout, sim_.now()), kTimeout);
-  kill_workers();
-  running_ = false;
-  ++life_;
-  connection_.reset();
+/// It takes no part any more: its process ends, unless it still has the summary to hand out.
+void ModelAgent::be_over() {
+  state_ = State::over;
+  if (!coordinator_) {
+    machine_.exit();
+  }
+}
+
+std::optional<Term> ModelAgent::reigning_term() const {
+  return coordinator_ ? std::optional(coordinator_->term()) : std::nullopt;
 }
 
 void ModelAgent::signal() {
-  say(StopRequested{*connection_, 15});
+  say(StopRequested{{}, 15});
 }
 
 void ModelAgent::say(Event event) {
-  if (reachable() && connection_) {
-    sim_.deliver(*connection_, std::move(event));
+  if (connection_ && !held_) {
+    machine_.cluster().network().send(*connection_, Side::client,
+                                      Report{std::make_shared<const Event>(std::move(event)), {}});
   }
 }
 
-void ModelAgent::kill_workers() {
-  live_ = false;
-  sim_.truth().workers_gone(index_);
-}
-
-void ModelAgent::obey(const Command& order) {
-  if (const auto* assign = std::get_if<AssignWorld>(&order)) {
-    assigned(assign->world);
-  } else if (const auto* stop_order = std::get_if<StopWorkers>(&order)) {
-    stop(stop_order->attempt);
-  } else if (const auto* told = std::get_if<TellStandbys>(&order)) {
-    say(StandbyKnows{*connection_, told->succession.roster.number});
-  } else if (const auto* prepare = std::get_if<Prepare>(&order)) {
-    say(RosterPrepared{*connection_, prepare->roster});
-  } else if (std::holds_alternative<FinishJob>(order) || std::holds_alternative<Reject>(order)) {
-    die();
+void ModelAgent::on_message(ConnectionId connection, Side side, const Message& message) {
+  Network& network = machine_.cluster().network();
+  if (side == Side::server) {
+    if (coordinator_) {
+      coordinator_->on_message(connection, message);
+    } else {
+      network.close(connection, Side::server);
+    }
+    return;
+  }
+  const auto* order = std::get_if<Order>(&message);
+  if (connection == knocking_) {
+    if (order != nullptr) {
+      on_answer(*order);
+    } else {
+      give_up_knocking();
+    }
+  } else if (connection != connection_ || held_) {
+    return;
+  } else if (order != nullptr) {
+    obey(*order);
+  } else if (const auto* answer = std::get_if<BeatAnswer>(&message)) {
+    on_beat_answer(*answer);
+  } else if (std::holds_alternative<Farewell>(message)) {
+    farewell_ = true;
+    lose(false);
+  } else if (const auto* closed = std::get_if<Closed>(&message)) {
+    lose(!farewell_ && !closed->reset);
   }
 }
 
-void ModelAgent::assigned(const World& world) {
-  world_ = world;
-  failed_ = stopping_ = false;
-  failure_.reset();
-  live_ = true;
-  sim_.truth().workers_live(index_, world.attempt);
-  const AttemptNumber attempt = world.attempt;
-  later(sim_.up_to(20ms), [this, attempt] {
-    if (world_->attempt == attempt && !stopping_) {
-      say(WorkersStarted{*connection_, attempt});
+// --- Looking for the coordinator ------------------------------------------------------------
+
+void ModelAgent::look_again() {
+  if (!std::exchange(looking_, true)) {
+    machine_.later(kLookAgain, [this] {
+      looking_ = false;
+      look();
+    });
+  }
+}
+
+/// Who called, whom the last one named, or the endpoints in turn: every machine is one.
+int ModelAgent::next_place() {
+  if (called_) {
+    return called_->machine;
+  }
+  if (hint_) {
+    return *std::exchange(hint_, std::nullopt);
+  }
+  const int place = turn_++ % machine_.cluster().options().machines();
+  return place != machine_.index() ? place : turn_++ % machine_.cluster().options().machines();
+}
+
+void ModelAgent::look() {
+  if (state_ != State::joining && state_ != State::seeking) {
+    return;
+  }
+  look_again();
+  const SimOptions& options = machine_.cluster().options();
+  if (machine_.now() - seek_since_ >= options.join_timeout) {
+    be_over();
+    return;
+  }
+  if (knocking_) {
+    if (machine_.now() - knocked_at_ >= kAnswerTimeout) {
+      give_up_knocking();
+    }
+    return;
+  }
+  const int place = next_place();
+  if (place == machine_.index()) {
+    called_.reset();
+    return;
+  }
+  const int self = machine_.index();
+  Cluster& cluster = machine_.cluster();
+  const bool called = called_.has_value();
+  cluster.ask(self, place, [&cluster, self, place](ModelAgent& other) {
+    const Moved moved = other.where();
+    cluster.ask(place, self, [place, moved](ModelAgent& asker) { asker.on_place(place, moved); });
+  });
+  if (called && turn_++ % 5 == 4) {
+    called_.reset();  // who called is gone again
+  }
+}
+
+ModelAgent::Moved ModelAgent::where() const {
+  if (coordinator_) {
+    return {true, std::nullopt};
+  }
+  return {false, state_ == State::following ? std::optional(reigning_) : std::nullopt};
+}
+
+void ModelAgent::on_place(int machine, const Moved& moved) {
+  if ((state_ != State::joining && state_ != State::seeking) || knocking_) {
+    return;
+  }
+  if (moved.leads) {
+    knock(machine);
+  } else if (moved.to && *moved.to != machine_.index()) {
+    hint_ = moved.to;
+  }
+}
+
+void ModelAgent::knock(int machine) {
+  knocking_ = machine_.cluster().network().connect(machine_.index(), machine);
+  knocked_at_ = machine_.now();
+  reigning_ = machine;
+  machine_.cluster().network().send(*knocking_, Side::client, Hello{node_});
+}
+
+void ModelAgent::give_up_knocking() {
+  machine_.cluster().network().close(*knocking_, Side::client);
+  knocking_.reset();
+  look_again();
+}
+
+void ModelAgent::on_answer(const Order& order) {
+  const auto* welcome = std::get_if<Welcome>(order.command.get());
+  if (welcome == nullptr) {
+    be_over();  // rejected
+    return;
+  }
+  if (machine_.now() - knocked_at_ > machine_.cluster().options().heartbeat_timeout / 2) {
+    give_up_knocking();  // the coordinator may not believe in this answer any more
+    return;
+  }
+  if (!machine_.cluster().options().succession) {
+    follow(welcome->term, order.stamp);
+  } else if (welcome->term < followed_) {
+    give_up_knocking();  // it knows less of the job than this node
+  } else if (!elector_.follow(welcome->term)) {
+    give_up_knocking();
+    renew();  // it gave its word for a later term
+  } else {
+    follow(welcome->term, order.stamp);
+  }
+}
+
+/// Another elector from here on.
+void ModelAgent::renew(bool led) {
+  if (!machine_.cluster().options().succession) {
+    return;
+  }
+  if (!led) {
+    elector_.give_up(node_.elector, node_.former);
+  }
+  node_.elector = ElectorId{(machine_.random().next() >> 1U) | 1U};
+  machine_.cluster().register_elector(node_.elector, machine_.index());
+  node_.past.reset();
+  elector_ = Elector();
+  heir_.reset();
+  candidacy_.reset();
+}
+
+// --- Following ------------------------------------------------------------------------------
+
+void ModelAgent::follow(Term term, Duration stamp) {
+  state_ = State::following;
+  followed_ = term;
+  connection_ = std::exchange(knocking_, std::nullopt);
+  local_ = false;
+  newest_stamp_ = {};
+  candidacy_.reset();
+  heir_.reset();
+  called_.reset();
+  begin_beating();
+  heard_at_ = knocked_at_;
+  take_stamp(stamp, false);
+}
+
+void ModelAgent::obey(const Order& order) {
+  const Command& command = *order.command;
+  if (std::holds_alternative<Welcome>(command)) {
+    take_stamp(order.stamp, false);
+    followed_ = std::get<Welcome>(command).term;
+    (void)elector_.follow(followed_);
+  } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
+    on_assigned(*assign);
+  } else if (const auto* stop = std::get_if<StopWorkers>(&command)) {
+    if (newest_ == stop->attempt) {
+      workers_.stop(stop->attempt);
+    }
+  } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
+    on_heir(*told, order.place);
+  } else if (const auto* story = std::get_if<TellStory>(&command)) {
+    if (heir_) {
+      heir_->attempt = story->attempt;
+      heir_story_ = story->so_far;
+    }
+  } else if (const auto* prepare = std::get_if<Prepare>(&command)) {
+    elector_.prepared(prepare->roster);
+    take_stamp(order.stamp, true);
+    machine_.cluster().network().send(
+        *connection_, Side::client,
+        Report{std::make_shared<const Event>(RosterPrepared{{}, prepare->roster}), order.stamp});
+  } else if (std::holds_alternative<FinishJob>(command)) {
+    if (workers_.live()) {
+      machine_.cluster().observer().broken("the job ends while workers live");
+    }
+    be_over();
+  } else if (std::holds_alternative<Reject>(command)) {
+    be_over();
+  }
+}
+
+void ModelAgent::on_heir(const TellStandbys& told, int place) {
+  heir_ = told.succession;
+  heir_story_ = told.so_far;
+  place_ = place;
+  elector_.prepared(told.succession.roster.number);
+  say(StandbyKnows{{}, told.succession.roster.number});
+}
+
+void ModelAgent::on_assigned(const AssignWorld& order) {
+  const World& world = order.world;
+  if (newest_ && world.attempt <= *newest_) {
+    return;
+  }
+  newest_ = world.attempt;
+  if (machine_.cluster().options().succession) {
+    (void)elector_.follow(order.term);
+    followed_ = order.term;
+    elector_.assigned(order.roster, world.attempt);
+    const int electors =
+        heir_ ? static_cast<int>(heir_->roster.electors.size()) : world.group_world_size;
+    node_.past = Past{order.term, world.attempt, order.roster, electors, world.group_rank, false};
+  }
+  workers_.assign(world);
+}
+
+// --- The heart ------------------------------------------------------------------------------
+
+void ModelAgent::begin_beating() {
+  newest_.reset();
+  held_ = farewell_ = second_look_ = needs_quorum_ = false;
+  unanswered_.clear();
+  heard_at_ = next_beat_ = stamp_came_at_ = machine_.now();
+  ++beating_;
+  if (!local_ && machine_.cluster().options().heartbeats) {
+    tick();
+  }
+}
+
+Duration ModelAgent::beat_interval() const {
+  return machine_.cluster().options().heartbeat_timeout / (needs_quorum_ ? 4 : 2);
+}
+
+void ModelAgent::take_stamp(Duration stamp, bool soon) {
+  if (stamp > newest_stamp_) {
+    newest_stamp_ = stamp;
+    stamp_came_at_ = machine_.now();
+  }
+  if (soon && !needs_quorum_) {
+    needs_quorum_ = true;
+    const Duration due = machine_.now() + beat_interval();
+    if (!local_ && machine_.cluster().options().heartbeats && due < next_beat_) {
+      next_beat_ = due;
+      ++beating_;
+      tick();
+    }
+  }
+}
+
+void ModelAgent::on_beat_answer(const BeatAnswer& answer) {
+  take_stamp(answer.stamp, false);
+  if (!unanswered_.empty()) {
+    heard_at_ = std::max(heard_at_, unanswered_.front() - answer.quorum_age.value_or(Duration(0)));
+    unanswered_.erase(unanswered_.begin());
+    second_look_ = false;
+  }
+  if (needs_quorum_ != answer.quorum_age.has_value()) {
+    needs_quorum_ = answer.quorum_age.has_value();
+    next_beat_ = std::min(next_beat_, machine_.now() + beat_interval());
+    ++beating_;
+    tick();
+  }
+}
+
+void ModelAgent::tick() {
+  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
+  const Duration silence_max = timeout - timeout / 10;
+  const Duration now = machine_.now();
+  Network& network = machine_.cluster().network();
+  if (now - heard_at_ >= silence_max) {
+    if (!network.unread(*connection_, Side::client) || second_look_) {
+      lose(false);
+      return;
+    }
+    second_look_ = true;
+  } else if (now >= next_beat_) {
+    next_beat_ = now + beat_interval();
+    unanswered_.push_back(now);
+    network.send(*connection_, Side::client, Beat{newest_stamp_});
+  }
+  const Duration due = second_look_ ? now : std::min(heard_at_ + silence_max, next_beat_);
+  machine_.later(due - now, [this, which = beating_] {
+    if (which == beating_ && state_ == State::following && !held_) {
+      tick();
     }
   });
-  later(1s + sim_.up_to(sim_.options().training), [this, attempt] { finished(attempt); });
-  const double per_second = sim_.options().worker_failures;
-  if (sim_.faulty() && sim_.chance(per_second * 20)) {
-    later(sim_.up_to(20s), [this, attempt] { worker_fails(attempt); });
-  }
 }
 
-void ModelAgent::worker_fails(AttemptNumber attempt) {
-  if (world_->attempt != attempt || !live_ || stopping_ || failed_) {
+// --- Losing it ------------------------------------------------------------------------------
+
+void ModelAgent::lose(bool closed) {
+  if (state_ != State::following) {
     return;
   }
-  failed_ = true;
-  FailureRecord record;
-  record.local_rank = 0;
-  record.rank = world_->base_rank;
-  record.exit = {ExitStatus::Kind::signalled, 9};
-  failure_ = record;
-  say(WorkerFailed{*connection_, attempt, record});
+  state_ = State::losing;
+  contact_ = stamp_came_at_;
+  saw_close_ = closed;
+  led_ = false;
+  leave();
+  workers_.fence();
 }
 
-void ModelAgent::finished(AttemptNumber attempt) {
-  if (world_->attempt != attempt || !live_ || stopping_ || failed_) {
-    return;
-  }
-  kill_workers();
-  say(WorkersFinished{*connection_, attempt, {}});
+/// Nothing is obeyed any more, and the connection is held until the workers are gone.
+void ModelAgent::leave() {
+  Network& network = machine_.cluster().network();
+  network.send(*connection_, Side::client, Leaving{});
+  network.hold(*connection_, Side::client);
+  held_ = true;
 }
 
-void ModelAgent::stop(AttemptNumber attempt) {
-  if (!world_ || world_->attempt != attempt || stopping_) {
+void ModelAgent::depose() {
+  if (state_ != State::leading) {
     return;
   }
-  stopping_ = true;
-  const Duration takes = live_ ? sim_.up_to(sim_.options().stop_max) : 0ns;
-  later(takes, [this, attempt, takes] {
-    kill_workers();
-    std::vector<FailureRecord> records;
-    if (failure_) {
-      failure_->age = takes;
-      records.push_back(*failure_);
+  machine_.cluster().network().close(*connection_, Side::client);
+  connection_.reset();
+  coordinator_->resign();
+  coordinator_.reset();
+  node_.hosts_coordinator = false;
+  renew(true);
+  state_ = State::losing;
+  led_ = true;
+  workers_.fence();
+}
+
+/// After fence().
+void ModelAgent::workers_gone() {
+  machine_.later(Duration(0), [this] { quiet(); });
+}
+
+void ModelAgent::quiet() {
+  if (state_ != State::losing) {
+    return;
+  }
+  if (connection_) {
+    machine_.cluster().network().close(*connection_, Side::client);
+    connection_.reset();
+  }
+  if (!machine_.cluster().options().succession) {
+    be_over();
+    return;
+  }
+  state_ = State::seeking;
+  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
+  if (!led_) {
+    elector_.lost(contact_, saw_close_);
+    if (heir_) {
+      candidacy_.emplace(node_.elector, *heir_, static_cast<std::size_t>(place_),
+                         CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector_.term(),
+                         machine_.now());
     }
-    FailureRecord ours;
-    ours.rank = world_->base_rank + workers_ - 1;
-    ours.exit = {ExitStatus::Kind::signalled, 15};
-    ours.after_stop = true;
-    if (!failure_ || failure_->rank != ours.rank) {
-      records.push_back(ours);
+  }
+  seek_since_ = machine_.now();
+  look_again();
+  pursue();
+}
+
+void ModelAgent::on_call(const Called& call) {
+  if (coordinator_) {
+    if (call.term > coordinator_->term()) {
+      called_ = call;
+      coordinator_->hear_of(call.term);
     }
-    say(WorkersStopped{*connection_, attempt, std::move(records), 0, {}});
-  });
+    return;
+  }
+  if (call.term < elector_.term() || call.term <= followed_) {
+    return;
+  }
+  if (state_ == State::following) {
+    leave();
+    called_ = call;
+    state_ = State::losing;
+    led_ = false;
+    contact_ = machine_.now();
+    saw_close_ = false;
+    workers_.fence();
+  } else if (state_ == State::losing || (state_ == State::seeking && !called_)) {
+    called_ = call;
+    look();
+  }
 }
 
 }  // namespace ddprun::sim

@@ -1,63 +1,133 @@
-// ModelAgent: what an agent does with its orders, without processes or sockets: spawn, train, fail,
-// stop, die. It obeys the protocol and its fencing rules, and nothing more.
+// ModelAgent: one life of an agent without processes or sockets. It looks for its coordinator,
+// follows it, loses it, votes, stands for it and takes over as control/follower and
+// control/coordinator_client do, around the real Elector and Candidacy; and it has workers that
+// spawn, train, fail and stop, as agent/agent orders them.
 #pragma once
 
-#include <cstdint>
+#include <memory>
 #include <optional>
-#include <string>
+#include <set>
+#include <vector>
 
-#include "rendezvous/membership/command.h"
-#include "rendezvous/membership/event.h"
+#include "rendezvous/membership/candidacy.h"
+#include "tests/sim/model_coordinator.h"
+#include "tests/sim/model_workers.h"
+#include "tests/sim/network.h"
 
 namespace ddprun::sim {
 
-class Simulator;
+class Machine;
 
 class ModelAgent {
  public:
-  ModelAgent(Simulator& sim, std::uint64_t index, std::string host, int workers)
-      : sim_(sim), index_(index), host_(std::move(host)), workers_(workers) {}
+  explicit ModelAgent(Machine& machine);
+  ~ModelAgent();
+  ModelAgent(const ModelAgent&) = delete;
+  ModelAgent& operator=(const ModelAgent&) = delete;
 
-  /// A process starts on this node, and says hello.
   void start();
-  /// The process dies with its workers; the connection closes.
-  void die();
-  /// The network loses everything from and to this node from now on.
-  void cut_off();
-  /// Its machine loses power: nothing of it runs any more, and nobody is told.
-  void vanish();
-  /// Someone sends the agent a signal.
-  void signal();
-  void obey(const Command& order);
+  /// Its process ends; the machine's kernel lives on, or not.
+  void end(bool kernel_lives);
+  void on_message(ConnectionId connection, Side side, const Message& message);
 
-  [[nodiscard]] bool running() const { return running_; }
-  [[nodiscard]] std::optional<NodeId> connection() const { return connection_; }
-  [[nodiscard]] bool reachable() const { return running_ && !cut_; }
+  [[nodiscard]] bool leads() const { return coordinator_ != nullptr; }
+  [[nodiscard]] std::optional<Term> reigning_term() const;
+  [[nodiscard]] bool is_over() const { return state_ == State::over; }
+  [[nodiscard]] ElectorId elector_id() const { return node_.elector; }
+  [[nodiscard]] const NodeDescription& node() const { return node_; }
+  ModelWorkers& workers() { return workers_; }
+  /// Somebody sends it a signal.
+  void signal();
+
+  // Of workers.
+
+  void say(Event event);
+  void workers_gone();
 
  private:
-  void assigned(const World& world);
-  void stop(AttemptNumber attempt);
-  void worker_fails(AttemptNumber attempt);
-  void finished(AttemptNumber attempt);
-  void kill_workers();
-  void say(Event event);
-  /// Later, if this process is still the same one.
-  template <class Action>
-  void later(std::chrono::nanoseconds delay, Action action);
+  enum class State : std::uint8_t { joining, following, leading, losing, seeking, over };
+  struct Called {
+    Term term{};
+    int machine = 0;
+  };
+  /// Where the coordinator is, as an agent that does not lead says.
+  struct Moved {
+    bool leads = false;
+    std::optional<int> to;
+  };
 
-  Simulator& sim_;
-  std::uint64_t index_;
-  std::string host_;
-  int workers_;
-  bool running_ = false;
-  bool cut_ = false;
-  std::uint64_t life_ = 0;
-  std::optional<NodeId> connection_;
-  std::optional<World> world_;
-  bool live_ = false;
-  bool failed_ = false;
-  bool stopping_ = false;
-  std::optional<FailureRecord> failure_;
+  // Looking.
+  void look();
+  void look_again();
+  [[nodiscard]] int next_place();
+  void on_place(int machine, const Moved& moved);
+  [[nodiscard]] Moved where() const;
+  void knock(int machine);
+  void on_answer(const Order& order);
+  void give_up_knocking();
+  void renew(bool led = false);
+  // Following.
+  void follow(Term term, Duration stamp);
+  void obey(const Order& order);
+  void on_heir(const TellStandbys& told, int place);
+  void on_assigned(const AssignWorld& order);
+  void on_beat_answer(const BeatAnswer& answer);
+  void take_stamp(Duration stamp, bool soon);
+  void begin_beating();
+  void tick();
+  [[nodiscard]] Duration beat_interval() const;
+  // Losing.
+  void lose(bool closed);
+  void leave();
+  void depose();
+  void quiet();
+  void on_call(const Called& call);
+  // Standing.
+  void pursue();
+  void ask_all();
+  void take_over();
+  void lead(MembershipOptions options, const std::set<ElectorId>& votes);
+  void herald(Duration pause);
+  void be_over();
+
+  Machine& machine_;
+  NodeDescription node_;
+  State state_ = State::joining;
+  ModelWorkers workers_;
+  std::unique_ptr<ModelCoordinator> coordinator_;
+  // Looking.
+  std::optional<ConnectionId> knocking_;
+  Duration knocked_at_{};
+  std::optional<int> hint_;
+  int turn_ = 0;
+  Duration seek_since_{};
+  bool looking_ = false;
+  // Following.
+  std::optional<ConnectionId> connection_;
+  bool local_ = false;
+  bool held_ = false;  ///< the connection is, and says nothing more
+  Elector elector_;
+  Term followed_{};
+  int reigning_ = 0;
+  std::optional<AttemptNumber> newest_;
+  std::optional<Succession> heir_;
+  JobSummary heir_story_;
+  int place_ = 0;
+  Duration newest_stamp_{};
+  Duration stamp_came_at_{};
+  Duration heard_at_{};
+  Duration next_beat_{};
+  std::vector<Duration> unanswered_;
+  bool needs_quorum_ = false;
+  bool second_look_ = false;
+  bool farewell_ = false;
+  std::uint64_t beating_ = 0;  ///< counts connections
+  // Of the newest loss.
+  Duration contact_{};
+  bool saw_close_ = false;
+  bool led_ = false;
+  std::optional<Called> called_;
+  std::optional<Candidacy> candidacy_;
 };
 
 }  // namespace ddprun::sim

@@ -327,8 +327,9 @@ TEST_CASE("Every event that docs/events.md names is told by somebody") {
   told.resign();
   const NodeId a = told.join("n1");
   const NodeId b = told.join("n2");
+  const NodeId c = told.join("n3");
   told.apply(StopRequested{b, 12, StopWish::leave});
-  told.apply(NodeLost{b, "its connection closed", 0s});
+  told.apply(NodeLost{c, "its connection closed", 0s});
   told.apply(StrangerTurnedAway{"10.0.0.9", "it does not speak ddprun's protocol"});
   told.start(a);
   told.progress(a, first_step(0s, 1));

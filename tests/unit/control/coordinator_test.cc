@@ -398,3 +398,20 @@ TEST_CASE("An idle job of two nodes costs next to nothing") {
        << std::chrono::duration_cast<std::chrono::microseconds>(used).count() * 20
        << " us a minute");
 }
+
+TEST_CASE("An agent that leaves its coordinator obeys none of its orders any more") {
+  Job job(2, 2);
+  job.open();
+  const auto a = job.local("n1");
+  const auto b = job.remote("n2");
+  job.loop.until([&] { return a->world && b->world; });
+  b->client->leave();
+  a->client->request_stop(15, StopWish::end);
+  job.loop.until([&] { return a->told_to_stop.has_value(); });
+  a->client->workers_stopped(AttemptNumber{0}, {}, {});
+  b->client.reset();  // only now its connection closes
+  job.loop.until([&] { return a->summary.has_value(); });
+  CHECK(a->summary->verdict == Verdict::stopped);
+  CHECK_FALSE(b->told_to_stop);
+  CHECK_FALSE(b->summary);
+}

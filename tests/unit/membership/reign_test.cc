@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "rendezvous/membership/membership.h"
+
 using namespace ddprun;
 
 namespace {
@@ -174,4 +176,67 @@ TEST_CASE("A job without succession asks nobody") {
   CHECK_FALSE(reign.plan({n(1)}, {}));
   reign.handed_out(AttemptNumber{0});
   CHECK(reign.quorum_follows());
+}
+
+TEST_CASE("Who gave its word to several is counted once all of them came back") {
+  Reign reign = new_job(4);
+  hand_out(reign, 4, 0);
+  for (const std::uint64_t id : {2U, 3U, 4U}) {
+    reign.left(n(id));
+  }
+  reign.joined(n(5), e(50), std::nullopt, {{e(3), e(3)}, {e(3), e(2)}});
+  CHECK_FALSE(reign.quorum_follows());  // the second may still win with its vote
+  reign.joined(n(6), e(60), std::nullopt, {{e(2), e(2)}});
+  CHECK(reign.quorum_follows());
+}
+
+TEST_CASE("The first plan that standbys were told of binds as a world does") {
+  Reign reign = new_job(3);
+  const auto plan = reign.plan(nodes(3), {});
+  REQUIRE(plan);
+  CHECK(plan->succession.roster_before.electors.empty());
+  reign.left(n(2));
+  reign.drop_plan();
+  CHECK(reign.quorum_follows());
+  reign.left(n(3));
+  CHECK_FALSE(reign.quorum_follows());  // those two may go on without it
+  CHECK(reign.quorum_text() == "1 of the 3 nodes that decide for the job are here, 2 are needed");
+  const auto alone = reign.plan({n(1)}, {});
+  REQUIRE(alone);
+  CHECK(alone->succession.roster_before == plan->succession.roster);
+  CHECK(reign.after_standbys() == Reign::Step::prepare);
+  CHECK(reign.prepared(n(1), alone->succession.roster.number) == Reign::Step::wait);
+}
+
+TEST_CASE("A successor of a roster that may never have been used needs a quorum of both") {
+  Succession known;
+  known.roster = {RosterNumber{2}, {e(1), e(2), e(4)}};
+  known.roster_before = {RosterNumber{1}, {e(1), e(2), e(3), e(5), e(6)}};
+  Reign reign(Term{2}, e(2), known, AttemptNumber{6});
+  reign.joined(n(1), e(2), std::nullopt);
+  reign.joined(n(2), e(4), std::nullopt);
+  CHECK_FALSE(reign.quorum_follows());  // one of five of the roster before
+  CHECK(reign.quorum_text() == "1 of the 5 nodes that decide for the job are here, 3 are needed");
+  reign.joined(n(3), e(3), std::nullopt);
+  CHECK_FALSE(reign.quorum_follows());
+  reign.joined(n(4), e(5), std::nullopt);
+  CHECK(reign.quorum_follows());
+}
+
+TEST_CASE("A job that ends while a world is prepared orders nothing more") {
+  MembershipOptions options{"job", 2, 2, 0, std::chrono::seconds(60), std::chrono::seconds(1)};
+  options.self = e(1);
+  Membership job(options, Instant(0));
+  NodeDescription node;
+  node.job_id = "job";
+  node.min_nodes = node.max_nodes = 2;
+  for (const std::uint64_t id : {1U, 2U}) {
+    node.host_name = "n" + std::to_string(id);
+    node.elector = e(id);
+    node.hosts_coordinator = id == 1;
+    (void)job.apply(Instant(0), NodeJoined{n(id), node});
+  }
+  const auto ended = job.apply(Instant(1), StopRequested{n(2), 15});
+  REQUIRE(std::holds_alternative<FinishJob>(ended.back()));
+  CHECK(job.apply(Instant(2), StandbyKnows{n(2), RosterNumber{1}}).empty());
 }

@@ -1,0 +1,293 @@
+#include "tests/sim/cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/membership/quorum.h"
+#include "rendezvous/membership/trace.h"
+#include "tests/sim/model_agent.h"
+
+namespace ddprun::sim {
+namespace {
+
+/// Between looks at whether a job that could run does.
+constexpr Duration kProgressTick = seconds(1);
+/// What may happen at one instant, in a job of thousands of nodes.
+constexpr int kAtOnceMax = 200'000;
+/// What may still happen after the end of the job: who was cut off finds out.
+constexpr Duration kAfterlife = seconds(30);
+
+}  // namespace
+
+Cluster::Cluster(SimOptions options, std::vector<Fault> schedule, bool tracing)
+    : options_(options),
+      schedule_(std::move(schedule)),
+      observer_(options_),
+      network_(timeline_, options_, *this),
+      tracing_(tracing) {
+  for (int i = 0; i < options_.machines(); ++i) {
+    machines_.push_back(std::make_unique<Machine>(*this, i));
+  }
+  for (const Fault& fault : schedule_) {
+    at(fault.at, [this, &fault] { strike(fault); });
+  }
+}
+
+Cluster::~Cluster() = default;
+
+// --- The network's ends ---------------------------------------------------------------------
+
+ModelAgent* Cluster::agent_of(int machine) const {
+  return machines_[static_cast<std::size_t>(machine)]->agent();
+}
+
+bool Cluster::powered(int machine) const {
+  return machines_[static_cast<std::size_t>(machine)]->powered();
+}
+
+bool Cluster::awake(int machine) const {
+  return machines_[static_cast<std::size_t>(machine)]->awake();
+}
+
+bool Cluster::reads(int machine) const {
+  return machines_[static_cast<std::size_t>(machine)]->runs();
+}
+
+void Cluster::deliver(ConnectionId connection, Side to, const Message& message) {
+  const int place = network_.machine_of(connection, to);
+  if (ModelAgent* agent = agent_of(place)) {
+    agent->on_message(connection, to, message);
+  } else {
+    network_.close(connection, to);
+  }
+}
+
+void Cluster::ask(int from, int to, std::function<void(ModelAgent&)> question) {
+  network_.call(from, to, [this, to, question = std::move(question)] {
+    machine(to).when_it_runs([this, to, question] {
+      if (ModelAgent* agent = agent_of(to); agent != nullptr && !agent->is_over()) {
+        question(*agent);
+      }
+    });
+  });
+}
+
+// --- Faults ---------------------------------------------------------------------------------
+
+int Cluster::coordinator() const {
+  int found = -1;
+  Term newest{};
+  for (const auto& machine : machines_) {
+    const auto term =
+        machine->agent() != nullptr ? machine->agent()->reigning_term() : std::nullopt;
+    if (term && *term >= newest) {
+      newest = *term;
+      found = machine->index();
+    }
+  }
+  return found;
+}
+
+void Cluster::strike(const Fault& fault) {
+  int target = fault.target % options_.machines();
+  if (fault.kind == FaultKind::coordinator_death ||
+      fault.kind == FaultKind::coordinator_vanishing || fault.kind == FaultKind::coordinator_stop) {
+    target = coordinator();
+  }
+  if (target < 0) {
+    return;
+  }
+  if (tracing_) {
+    log(target, to_text(fault));
+  }
+  switch (fault.kind) {
+    case FaultKind::cut:
+    case FaultKind::silent_cut:
+    case FaultKind::deaf_cut:
+      network_.cut(fault);
+      return;
+    case FaultKind::stranger:
+      knock_as_stranger(target);
+      return;
+    default:
+      strike_machine(fault, machine(target));
+  }
+}
+
+void Cluster::strike_machine(const Fault& fault, Machine& machine) {
+  ModelAgent* agent = machine.agent();
+  // Without a succession the coordinator's end is the end of the job.
+  const bool spared = !options_.succession && machine.index() == 0;
+  switch (fault.kind) {
+    case FaultKind::start:
+      if (!observer_.summary()) {
+        machine.start();
+      }
+      break;
+    case FaultKind::worker_failure:
+      if (machine.runs()) {
+        agent->workers().fail();
+      }
+      break;
+    case FaultKind::signal:
+      if (machine.runs()) {
+        agent->signal();
+      }
+      break;
+    case FaultKind::clock_jump:
+      machine.jump_clock();
+      break;
+    case FaultKind::death:
+    case FaultKind::coordinator_death:
+      if (agent != nullptr && !spared) {
+        peers_notice(machine.index());
+        machine.die();
+      }
+      break;
+    case FaultKind::vanishing:
+    case FaultKind::coordinator_vanishing:
+      if (!spared) {
+        peers_notice(machine.index());
+        machine.vanish();
+      }
+      break;
+    case FaultKind::agent_stop:
+      machine.stop_agent(fault.lasts);
+      break;
+    case FaultKind::node_stop:
+    case FaultKind::coordinator_stop:
+      machine.stop_all(fault.lasts);
+      break;
+    case FaultKind::suspension:
+      machine.suspend(fault.lasts);
+      break;
+    default:
+      break;
+  }
+}
+
+/// It says hello to whoever leads, and is told why not.
+void Cluster::knock_as_stranger(int from) {
+  const int to = coordinator();
+  if (to < 0 || observer_.summary()) {
+    return;
+  }
+  NodeDescription node;
+  node.host_name = "stranger";
+  node.job_id = "another job";
+  const ConnectionId connection = network_.connect(from, to);
+  network_.send(connection, Side::client, Hello{node});
+  network_.close(connection, Side::client);
+}
+
+void Cluster::peers_notice(int place) {
+  ModelAgent* agent = agent_of(place);
+  if (agent == nullptr || !agent->workers().live()) {
+    return;
+  }
+  const AttemptNumber attempt = agent->workers().world()->attempt;
+  Random& random = machine(place).random();
+  for (const auto& machine : machines_) {
+    ModelAgent* other = machine->agent();
+    if (other != nullptr && other != agent && machine->runs() && other->workers().live() &&
+        other->workers().world()->attempt == attempt && random.chance(options_.victims)) {
+      other->workers().notice_peer(attempt);
+    }
+  }
+}
+
+void Cluster::excuse_all(Duration lasts) {
+  for (const auto& machine : machines_) {
+    machine->excuse(lasts);
+  }
+}
+
+// --- The story ------------------------------------------------------------------------------
+
+/// After the last fault: the last lost node is noticed, one more gathering may run into its
+/// timeout, and what starts then runs and finishes. Each node may still come (back) and make the
+/// world grow once.
+Duration Cluster::bound() const {
+  const int restarts = std::min(options_.machines(), 40) + 2;
+  return std::max(options_.faults_until + seconds(60), options_.join_within) +
+         2 * options_.join_timeout + options_.last_call +
+         (options_.training + seconds(8)) * restarts;
+}
+
+void Cluster::run() {
+  const Duration until = bound();
+  Duration next_look = kProgressTick;
+  std::optional<Duration> over_since;
+  int at_once = 0;
+  while (!timeline_.empty() && observer_.violation().empty()) {
+    if (timeline_.next() > until) {
+      judge_end(true);
+      return;
+    }
+    const Duration before = now();
+    timeline_.step();
+    at_once = now() == before ? at_once + 1 : 0;
+    if (at_once > kAtOnceMax) {
+      observer_.broken("time stands still: a deadline comes again and again");
+    }
+    if (now() < next_look) {
+      continue;
+    }
+    next_look = now() + kProgressTick;
+    observer_.check_progress(now());
+    if (observer_.summary() && !over_since) {
+      over_since = now();
+    }
+    if (over_since && now() - *over_since > kAfterlife && now() > options_.faults_until) {
+      return;
+    }
+  }
+  if (timeline_.empty()) {
+    judge_end(false);
+  }
+}
+
+void Cluster::run_dry() {
+  while (!timeline_.empty() && observer_.violation().empty()) {
+    timeline_.step();
+  }
+}
+
+/// Of the newest roster in use, or of one that was about to be, too few are what they were.
+bool Cluster::quorum_is_gone() const {
+  const int leader = coordinator();
+  const auto gone = [&](const Roster& roster) {
+    std::size_t here = 0;
+    bool own = false;
+    for (const auto& machine : machines_) {
+      const ModelAgent* agent = machine->agent();
+      if (agent != nullptr &&
+          std::binary_search(roster.electors.begin(), roster.electors.end(), agent->elector_id())) {
+        ++here;
+        own = own || machine->index() == leader;
+      }
+    }
+    return !keeps_quorum(here, roster.electors.size(), own);
+  };
+  return gone(observer_.newest_roster()) || gone(observer_.announced_roster());
+}
+
+void Cluster::judge_end(bool timed_out) {
+  if (observer_.summary()) {
+    return;
+  }
+  const bool anybody = std::any_of(machines_.begin(), machines_.end(),
+                                   [](const auto& machine) { return machine->agent() != nullptr; });
+  if (!anybody || (options_.succession && quorum_is_gone())) {
+    return;
+  }
+  observer_.broken(timed_out
+                       ? "the job neither ends nor can be seen to end, long after the last fault"
+                       : "nothing is left to happen, and the job has not ended");
+}
+
+void Cluster::log(int machine, const std::string& what) {
+  trace_ += ddprun::to_text(now()) + " n" + std::to_string(machine) + " " + what + "\n";
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,96 @@
+// Cluster: machines, the network between them, a schedule of faults, and an observer. The real
+// membership code runs in it: Membership, Reign, Elector and Candidacy; what is modelled is the
+// shell around them. One seed and one schedule are one story, the same in every run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/fault.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/network.h"
+#include "tests/sim/observer.h"
+#include "tests/sim/timeline.h"
+
+namespace ddprun::sim {
+
+class Training;
+
+class Cluster : private NetworkEnds {
+ public:
+  Cluster(SimOptions options, std::vector<Fault> schedule, bool tracing = false);
+  ~Cluster() override;
+
+  /// Until all is over, or must be.
+  void run();
+  /// Until nothing is left to happen; of a job that trains for ever.
+  void run_dry();
+  /// What went wrong; empty when nothing did.
+  [[nodiscard]] const std::string& violation() const { return observer_.violation(); }
+  /// With `tracing`: one line for each event, order and fault.
+  [[nodiscard]] const std::string& trace() const { return trace_; }
+  [[nodiscard]] std::size_t events() const { return events_; }
+  [[nodiscard]] int takeovers() const { return takeovers_; }
+
+  // For machines and their agents.
+
+  [[nodiscard]] const SimOptions& options() const { return options_; }
+  [[nodiscard]] Duration now() const { return timeline_.now(); }
+  void at(Duration time, std::function<void()> action) { timeline_.at(time, std::move(action)); }
+  Network& network() { return network_; }
+  Observer& observer() { return observer_; }
+  [[nodiscard]] const Observer& observer() const { return observer_; }
+  [[nodiscard]] ModelAgent* agent_of(int machine) const;
+  Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
+  /// The job has begun somewhere, or may only be gone on with.
+  [[nodiscard]] bool has_begun() const { return observer_.any_world() || takeovers_ > 0; }
+  /// A question to another machine's process; not answered where none runs. One that is stopped
+  /// answers late.
+  void ask(int from, int to, std::function<void(ModelAgent&)> question);
+  /// Where an elector's agent is.
+  void register_elector(ElectorId elector, int machine) { electors_[elector] = machine; }
+  [[nodiscard]] int machine_of(ElectorId elector) const { return electors_.at(elector); }
+  ReignId new_reign() { return static_cast<ReignId>(++reigns_); }
+  void count_event() { ++events_; }
+  void count_takeover() { ++takeovers_; }
+  /// Its workers fail: those of other nodes in the same attempt may, for that.
+  void peers_notice(int machine);
+  void excuse_all(Duration lasts);
+  /// Who keeps count of what workers do; null: nobody. It outlives this object.
+  void watch_training(Training* training) { training_ = training; }
+  [[nodiscard]] Training* training() const { return training_; }
+  [[nodiscard]] bool tracing() const { return tracing_; }
+  void log(int machine, const std::string& what);
+
+ private:
+  [[nodiscard]] bool powered(int machine) const override;
+  [[nodiscard]] bool awake(int machine) const override;
+  [[nodiscard]] bool reads(int machine) const override;
+  void deliver(ConnectionId connection, Side to, const Message& message) override;
+  void strike(const Fault& fault);
+  void strike_machine(const Fault& fault, Machine& machine);
+  void knock_as_stranger(int from);
+  [[nodiscard]] int coordinator() const;
+  [[nodiscard]] bool quorum_is_gone() const;
+  void judge_end(bool timed_out);
+  [[nodiscard]] Duration bound() const;
+
+  SimOptions options_;
+  std::vector<Fault> schedule_;
+  Timeline timeline_;
+  Observer observer_;
+  Network network_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::map<ElectorId, int> electors_;
+  std::uint32_t reigns_ = 0;
+  std::size_t events_ = 0;
+  int takeovers_ = 0;
+  Training* training_ = nullptr;
+  bool tracing_;
+  std::string trace_;
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,173 @@
+#include "tests/sim/machine.h"
+
+#include <utility>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/model_agent.h"
+
+namespace ddprun::sim {
+
+Machine::Machine(Cluster& cluster, int index)
+    : cluster_(cluster),
+      index_(index),
+      random_(cluster.options().seed, 2'000'000 + static_cast<std::uint64_t>(index)) {
+  rate_ = 1 + cluster.options().clock_drift * (2 * random_.fraction() - 1);
+  local_base_ = random_.up_to(std::chrono::hours(1));
+}
+
+Machine::~Machine() = default;
+
+Duration Machine::now() const {
+  if (!awake()) {
+    return local_base_;
+  }
+  const auto passed = static_cast<double>((cluster_.now() - true_base_).count());
+  return local_base_ + Duration(static_cast<std::int64_t>(passed * rate_));
+}
+
+// --- Time -----------------------------------------------------------------------------------
+
+void Machine::later(Duration delay, std::function<void()> action) {
+  at_local(now() + delay, life_, std::move(action));
+}
+
+void Machine::at_local(Duration local, std::uint64_t life, std::function<void()> action) {
+  const auto left = static_cast<double>((local - now()).count());
+  const Duration wait(left <= 0 ? 0 : static_cast<std::int64_t>(left / rate_) + 1);
+  cluster_.at(cluster_.now() + wait, [this, local, life, action = std::move(action)]() mutable {
+    if (life != life_) {
+      return;
+    }
+    if (!runs()) {
+      waiting_.push_back([this, local, life, action = std::move(action)]() mutable {
+        at_local(local, life, std::move(action));
+      });
+    } else if (now() < local) {
+      at_local(local, life, std::move(action));  // its clock stood meanwhile
+    } else {
+      action();
+    }
+  });
+}
+
+void Machine::when_it_runs(std::function<void()> action) {
+  if (runs()) {
+    action();
+  } else if (agent_) {
+    waiting_.push_back(std::move(action));
+  }
+}
+
+// --- Faults ---------------------------------------------------------------------------------
+
+void Machine::start() {
+  if (agent_) {
+    return;
+  }
+  powered_ = true;
+  ++life_;
+  agent_ = std::make_unique<ModelAgent>(*this);
+  agent_->start();
+}
+
+void Machine::end_life(bool kernel_lives) {
+  cluster_.observer().workers_gone(index_);
+  if (!agent_) {
+    return;
+  }
+  ++life_;
+  stopped_ = 0;
+  waiting_.clear();
+  // It may be what runs now.
+  const std::shared_ptr<ModelAgent> old = std::move(agent_);
+  old->end(kernel_lives);
+  cluster_.at(cluster_.now(), [old] {});
+}
+
+void Machine::die() {
+  end_life(true);
+}
+
+void Machine::exit() {
+  end_life(true);
+}
+
+void Machine::vanish() {
+  end_life(false);
+  powered_ = false;
+}
+
+void Machine::excuse(Duration lasts) {
+  ++excuses_;
+  cluster_.observer().excuse(index_, true);
+  cluster_.at(cluster_.now() + lasts, [this] {
+    if (--excuses_ == 0) {
+      cluster_.observer().excuse(index_, false);
+    }
+  });
+}
+
+void Machine::go_on() {
+  std::vector<std::function<void()>> waiting = std::exchange(waiting_, {});
+  const bool messages_first = random_.chance(0.5);
+  if (messages_first) {
+    cluster_.network().wake(index_);
+  }
+  for (auto& action : waiting) {
+    action();
+  }
+  if (!messages_first) {
+    cluster_.network().wake(index_);
+  }
+}
+
+/// What the process cannot do meanwhile it cannot be blamed for, nor for a while after: it has to
+/// find out first.
+void Machine::stop_agent(Duration lasts) {
+  if (!agent_) {
+    return;
+  }
+  excuse(lasts + cluster_.options().heartbeat_timeout / 2);
+  ++stopped_;
+  cluster_.at(cluster_.now() + lasts, [this, life = life_] {
+    if (life != life_) {
+      return;
+    }
+    if (--stopped_ == 0 && awake()) {
+      go_on();
+    }
+  });
+}
+
+void Machine::stop_all(Duration lasts) {
+  stop_agent(lasts);  // of workers that stand still nothing is to be seen but that they live
+}
+
+/// Its clock stands, so it believes for a whole lease more that all is well; where it is the
+/// coordinator's, what that says of its quorum is too young as well.
+void Machine::suspend(Duration lasts) {
+  if (!powered_) {
+    return;
+  }
+  const Duration excused = lasts + cluster_.options().heartbeat_timeout * 3 / 2;
+  if (agent_ && agent_->leads()) {
+    cluster_.excuse_all(excused);
+  } else {
+    excuse(excused);
+  }
+  if (suspended_ == 0) {
+    local_base_ = now();
+  }
+  ++suspended_;
+  cluster_.at(cluster_.now() + lasts, [this] {
+    if (--suspended_ > 0) {
+      return;
+    }
+    true_base_ = cluster_.now();
+    if (stopped_ == 0) {
+      go_on();
+    }
+  });
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,400 @@
+#include "tests/sim/model_coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/control/quorum_contact.h"
+#include "rendezvous/membership/trace.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/machine.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr int kLooks = 20;  ///< at the quorum, in a heartbeat timeout
+/// How long agents may take to read that the job is over.
+constexpr Duration kDrainGrace = seconds(2);
+
+}  // namespace
+
+ModelCoordinator::ModelCoordinator(Machine& machine, const MembershipOptions& options,
+                                   std::function<void()> deposed)
+    : machine_(machine),
+      reign_(machine.cluster().new_reign()),
+      membership_(options, machine.now()),
+      deposed_(std::move(deposed)),
+      contact_at_(kNever),
+      looked_at_(kNever),
+      self_(options.self),
+      inherited_(options.inheritance ? options.inheritance->known : Succession{}) {}
+
+ModelCoordinator::~ModelCoordinator() {
+  *here_ = false;
+}
+
+template <class Action>
+void ModelCoordinator::later(Duration delay, Action action) {
+  machine_.later(delay, [here = here_, action] {
+    if (*here) {
+      action();
+    }
+  });
+}
+
+void ModelCoordinator::begin(const std::set<ElectorId>& votes) {
+  Cluster& cluster = machine_.cluster();
+  cluster.observer().reign_begins(reign_, machine_.index(), term(), self_,
+                                  membership_.restarts_used(), votes, inherited_);
+  arm();
+  if (membership_.reign().enabled()) {
+    watch_quorum();
+  }
+}
+
+void ModelCoordinator::resign() {
+  *here_ = false;
+  Network& network = machine_.cluster().network();
+  for (auto& [id, peer] : peers_) {
+    if (!peer.gone) {
+      network.send(peer.connection, Side::server, Farewell{});
+      network.close(peer.connection, Side::server);
+    }
+  }
+  machine_.cluster().observer().reign_ends(reign_);
+}
+
+void ModelCoordinator::end(bool kernel_lives) {
+  *here_ = false;
+  Network& network = machine_.cluster().network();
+  for (auto& [id, peer] : peers_) {
+    if (kernel_lives) {
+      network.close(peer.connection, Side::server);
+    } else {
+      network.lose(peer.connection, Side::server);
+    }
+  }
+  machine_.cluster().observer().reign_ends(reign_);
+}
+
+// --- Connections ----------------------------------------------------------------------------
+
+NodeId ModelCoordinator::add(ConnectionId connection, bool local) {
+  const NodeId id{++last_id_};
+  Peer& peer = peers_[id];
+  peer.connection = connection;
+  peer.local = local;
+  peer.heard_at = machine_.now();
+  nodes_[connection] = id;
+  return id;
+}
+
+void ModelCoordinator::on_message(ConnectionId connection, const Message& message) {
+  const auto found = nodes_.find(connection);
+  const NodeId id = found != nodes_.end() ? found->second : add(connection, false);
+  Peer& peer = peers_.at(id);
+  if (peer.gone) {
+    if (const auto* report = std::get_if<Report>(&message)) {
+      obey(id, *report);  // late; membership stands it
+    }
+    return;
+  }
+  peer.heard_at = machine_.now();
+  std::visit([this, id](const auto& said) { obey(id, said); }, message);
+  const auto still = peers_.find(id);
+  if (still != peers_.end() && still->second.watched && *here_) {
+    still->second.watched = false;
+    feed(NodeHeard{id});
+  }
+}
+
+void ModelCoordinator::obey(NodeId id, const Hello& hello) {
+  Peer& peer = peers_.at(id);
+  peer.greeted = true;
+  peer.elector = hello.node.elector;
+  NodeDescription node = hello.node;
+  node.hosts_coordinator = peer.local;
+  if (!peer.local && machine_.cluster().options().heartbeats) {
+    watch_silence(id);
+  }
+  const int from = machine_.cluster().network().machine_of(peer.connection, Side::client);
+  feed(NodeJoined{id, std::move(node), "n" + std::to_string(from)});
+}
+
+void ModelCoordinator::obey(NodeId id, const Beat& beat) {
+  Peer& peer = peers_.at(id);
+  if (beat.stamp.count() > 0) {
+    echoed(peer, beat.stamp);
+  }
+  machine_.cluster().network().send(peer.connection, Side::server,
+                                    BeatAnswer{machine_.now(), quorum_age()});
+}
+
+void ModelCoordinator::obey(NodeId id, const Leaving&) {
+  peers_.at(id).leaves = true;
+}
+
+void ModelCoordinator::obey(NodeId id, const Report& report) {
+  if (std::holds_alternative<RosterPrepared>(*report.event)) {
+    echoed(peers_.at(id), report.stamp);
+  }
+  Event event = *report.event;
+  std::visit(
+      [id](auto& one) {
+        if constexpr (requires { one.node; }) {
+          one.node = id;
+        }
+      },
+      event);
+  feed(std::move(event));
+}
+
+void ModelCoordinator::obey(NodeId id, const Closed& closed) {
+  // Who never followed may only have changed its mind; a reset may have swallowed a last word.
+  const Peer& peer = peers_.at(id);
+  const bool died = peer.followed && !peer.leaves && !closed.reset;
+  lost(id, closed.reset ? "its connection broke" : "its connection closed", Duration(0), died);
+}
+
+void ModelCoordinator::echoed(Peer& peer, Duration stamp) {
+  const Duration sent = std::min(stamp, machine_.now());
+  peer.fresh = peer.followed ? std::max(peer.fresh, sent) : sent;
+  peer.followed = true;
+}
+
+void ModelCoordinator::lost(NodeId id, const std::string& why, Duration silent_for, bool died) {
+  Peer& peer = peers_.at(id);
+  if (peer.gone) {
+    return;
+  }
+  peer.gone = true;
+  machine_.cluster().network().close(peer.connection, Side::server);
+  if (peer.greeted) {
+    feed(NodeLost{id, why, silent_for, died});
+  }
+}
+
+void ModelCoordinator::watch_silence(NodeId id) {
+  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
+  Peer& peer = peers_.at(id);
+  const Duration silent_for = machine_.now() - peer.heard_at;
+  if (peer.gone) {
+    return;
+  }
+  if (silent_for >= timeout) {
+    if (!machine_.cluster().network().unread(peer.connection, Side::server)) {
+      lost(id, "it was silent", silent_for, false);
+      return;
+    }
+    peer.heard_at = machine_.now();  // this process was late
+  }
+  later(peer.heard_at + timeout - machine_.now(), [this, id] { watch_silence(id); });
+}
+
+// --- Membership -----------------------------------------------------------------------------
+
+void ModelCoordinator::feed(Event event) {
+  if (!*here_) {
+    return;
+  }
+  events_.push_back(std::move(event));
+  if (feeding_) {
+    return;
+  }
+  feeding_ = true;
+  Cluster& cluster = machine_.cluster();
+  while (!events_.empty()) {
+    Event next = std::move(events_.front());
+    events_.pop_front();
+    cluster.count_event();
+    if (cluster.tracing()) {
+      cluster.log(machine_.index(), to_text(next));
+    }
+    std::vector<Command> commands = membership_.apply(machine_.now(), next);
+    cluster.observer().after(cluster.now(), reign_, next, commands, membership_.state());
+    for (Command& command : commands) {
+      if (cluster.tracing()) {
+        cluster.log(machine_.index(), "  " + to_text(command));
+      }
+      carry_out(std::move(command));
+    }
+  }
+  feeding_ = false;
+  arm();
+}
+
+void ModelCoordinator::arm() {
+  const auto due = membership_.next_deadline();
+  if (due == armed_) {
+    return;
+  }
+  armed_ = due;
+  if (due) {
+    later(std::max(*due - machine_.now(), Duration(0)), [this, due] {
+      if (armed_ == due) {
+        armed_.reset();
+        feed(TimePassed{});
+      }
+    });
+  }
+}
+
+void ModelCoordinator::carry_out(Command command) {
+  const auto shared = std::make_shared<const Command>(std::move(command));
+  if (const auto* told = std::get_if<TellStandbys>(shared.get())) {
+    for (std::size_t place = 0; place < told->standbys.size(); ++place) {
+      send_order(told->standbys[place], shared, static_cast<int>(place));
+    }
+  } else if (const auto* story = std::get_if<TellStory>(shared.get())) {
+    for (const NodeId standby : story->standbys) {
+      send_order(standby, shared);
+    }
+  } else if (std::holds_alternative<Prepare>(*shared) ||
+             std::holds_alternative<FinishJob>(*shared)) {
+    for (const auto& [id, peer] : peers_) {
+      if (peer.greeted) {
+        send_order(id, shared);
+      }
+    }
+    if (std::holds_alternative<FinishJob>(*shared)) {
+      later(kDrainGrace, [this] { machine_.exit(); });
+    }
+  } else if (const auto* watch = std::get_if<WatchNode>(shared.get())) {
+    peers_.at(watch->node).watched = true;
+  } else if (std::holds_alternative<OpenStore>(*shared)) {
+    store_open_ = begin_quorum_anew();
+  } else if (std::holds_alternative<AssignWorld>(*shared) && !store_open_) {
+    return;  // deposed: nobody is to start
+  } else if (const auto* reject = std::get_if<Reject>(shared.get())) {
+    send_order(reject->node, shared);
+    dismiss(reject->node);
+  } else if (!std::holds_alternative<TellWaiting>(*shared)) {
+    std::visit(
+        [&](const auto& order) {
+          if constexpr (requires { order.node; }) {
+            send_order(order.node, shared);
+          }
+        },
+        *shared);
+  }
+}
+
+void ModelCoordinator::send_order(NodeId id, const std::shared_ptr<const Command>& command,
+                                  int place) {
+  const Peer& peer = peers_.at(id);
+  if (!peer.gone) {
+    machine_.cluster().network().send(peer.connection, Side::server,
+                                      Order{command, machine_.now(), place});
+  }
+}
+
+/// Nothing follows for it, nor from it.
+void ModelCoordinator::dismiss(NodeId id) {
+  Peer& peer = peers_.at(id);
+  peer.gone = true;
+  machine_.cluster().network().close(peer.connection, Side::server);
+}
+
+// --- Succession -----------------------------------------------------------------------------
+
+bool ModelCoordinator::needs_quorum() const {
+  const JobState state = membership_.state();
+  return (state == JobState::running || state == JobState::stopping) &&
+         !membership_.reign().needs_nobody();
+}
+
+Duration ModelCoordinator::contact() const {
+  std::vector<FollowerContact> followers;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.gone && peer.greeted) {
+      const Duration fresh = peer.followed ? peer.fresh : kNever;
+      followers.push_back({peer.elector, peer.local ? machine_.now() : fresh, peer.local});
+    }
+  }
+  for (const ElectorId dead : membership_.reign().dead()) {
+    followers.push_back({dead, machine_.now(), false});
+  }
+  return quorum_contact(membership_.reign().in_use().roster, followers);
+}
+
+std::optional<Duration> ModelCoordinator::quorum_age() {
+  if (!needs_quorum()) {
+    return std::nullopt;
+  }
+  const Duration now = machine_.now();
+  if (now - looked_at_ > machine_.cluster().options().heartbeat_timeout / kLooks) {
+    looked_at_ = now;
+    contact_at_ = std::max(contact_at_, contact());
+  }
+  return now - contact_at_;
+}
+
+/// As QuorumWatch does.
+bool ModelCoordinator::begin_quorum_anew() {
+  contact_at_ = looked_at_ = kNever;
+  if (!membership_.reign().enabled()) {
+    return true;
+  }
+  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
+  const auto age = quorum_age();
+  if (age && *age >= timeout - timeout / 10) {
+    depose();
+    return false;
+  }
+  watch_quorum();
+  return true;
+}
+
+void ModelCoordinator::watch_quorum() {
+  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
+  const Duration age_max = timeout - timeout / 10;
+  const auto now_old = quorum_age();
+  const Duration pause =
+      now_old ? std::clamp(age_max - *now_old, Duration(0), timeout / kLooks) : timeout / 2;
+  later(pause, [this, age_max, which = ++watches_] {
+    const auto age = quorum_age();
+    if (which != watches_) {
+      return;
+    }
+    if (age && *age >= age_max) {
+      depose();
+    } else {
+      watch_quorum();
+    }
+  });
+}
+
+void ModelCoordinator::hear_of(Term later_term) {
+  if (later_term > term()) {
+    depose();
+  }
+}
+
+void ModelCoordinator::depose() {
+  if (!std::exchange(deposing_, true)) {
+    later(Duration(0), [this] {
+      const auto deposed = deposed_;  // it ends this object
+      deposed();
+    });
+  }
+}
+
+std::vector<ElectorId> ModelCoordinator::absent_electors() const {
+  std::set<ElectorId> here;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.gone && peer.greeted) {
+      here.insert(peer.elector);
+    }
+  }
+  std::vector<ElectorId> absent;
+  const Succession& known = membership_.reign().in_use();
+  for (const Roster* roster : {&known.roster, &known.roster_before}) {
+    for (const ElectorId one : roster->electors) {
+      if (!here.contains(one)) {
+        absent.push_back(one);
+      }
+    }
+  }
+  return absent;
+}
+
+}  // namespace ddprun::sim

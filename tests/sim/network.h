@@ -1,0 +1,164 @@
+// Network: connections between machines, as TCP has them: each direction in order, nothing lost as
+// long as both machines live. What a cut holds up comes after it, if anybody is still there to read
+// it. A process that ends closes its connections; what comes for a closed one is answered by a
+// reset, which also drops what the closed end had not got through yet. Besides, calls: a question
+// and its answer on a connection of their own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/membership/command.h"
+#include "rendezvous/membership/event.h"
+#include "tests/sim/fault.h"
+#include "tests/sim/timeline.h"
+
+namespace ddprun::sim {
+
+/// What is said on a connection. Stamps are times of the coordinator's clock.
+struct Hello {
+  NodeDescription node;
+};
+struct Beat {
+  Duration stamp{};  ///< the newest that the agent had
+};
+struct BeatAnswer {
+  Duration stamp{};
+  std::optional<Duration> quorum_age;
+};
+struct Leaving {};
+struct Farewell {};
+/// What membership is to hear; the node's number is filled in at the coordinator.
+struct Report {
+  std::shared_ptr<const Event> event;
+  Duration stamp{};  ///< of RosterPrepared
+};
+struct Order {
+  std::shared_ptr<const Command> command;
+  Duration stamp{};
+  int place = 0;  ///< of TellStandbys
+};
+/// The other end is closed; nothing follows.
+struct Closed {
+  bool reset = false;
+};
+using Message = std::variant<Hello, Beat, BeatAnswer, Leaving, Farewell, Report, Order, Closed>;
+
+enum class Side : std::uint8_t { client, server };
+constexpr Side other(Side side) {
+  return side == Side::client ? Side::server : Side::client;
+}
+enum class ConnectionId : std::uint32_t {};
+
+/// How late a message may be that Network holds back (SimOptions::scrambled).
+inline constexpr Duration kHeldBackMax = milliseconds(300);
+/// After a cut, until TCP sends again.
+inline constexpr Duration kRetransmitMax = milliseconds(200);
+
+/// Who lives at the ends.
+class NetworkEnds {
+ public:
+  NetworkEnds() = default;
+  NetworkEnds(const NetworkEnds&) = delete;
+  NetworkEnds& operator=(const NetworkEnds&) = delete;
+  virtual ~NetworkEnds() = default;
+  /// Its kernel answers.
+  [[nodiscard]] virtual bool powered(int machine) const = 0;
+  /// It is not suspended.
+  [[nodiscard]] virtual bool awake(int machine) const = 0;
+  /// Its processes read.
+  [[nodiscard]] virtual bool reads(int machine) const = 0;
+  virtual void deliver(ConnectionId connection, Side to, const Message& message) = 0;
+};
+
+class Network {
+ public:
+  Network(Timeline& timeline, const SimOptions& options, NetworkEnds& ends);
+
+  ConnectionId connect(int client, int server);
+  [[nodiscard]] int machine_of(ConnectionId connection, Side side) const {
+    return at(connection).ends[index(side)].machine;
+  }
+  [[nodiscard]] bool is_open(ConnectionId connection, Side side) const {
+    return at(connection).ends[index(side)].open;
+  }
+  void send(ConnectionId connection, Side from, Message message);
+  /// Reads nothing more; the other side does not notice.
+  void hold(ConnectionId connection, Side side);
+  void close(ConnectionId connection, Side side);
+  /// Its machine lost power: nobody is told, and what it had not got through is gone.
+  void lose(ConnectionId connection, Side side);
+  /// Something waits here unread.
+  [[nodiscard]] bool unread(ConnectionId connection, Side side) const;
+
+  /// Delivers `what` once, if the network passes it now and then.
+  void call(int from, int to, std::function<void()> what);
+
+  /// False while a cut is between.
+  [[nodiscard]] bool passes(int from, int to) const;
+  void cut(const Fault& fault);
+  /// A machine whose processes stood still goes on: all that waits is read.
+  void wake(int machine);
+
+ private:
+  struct Packet {
+    Duration arrives{};
+    Message message;
+  };
+  struct Pipe {
+    std::vector<Packet> packets;
+    std::size_t read = 0;  ///< packets at the front that were delivered
+    Duration last{};
+    bool due = false;  ///< a pump is on the timeline
+    [[nodiscard]] bool empty() const { return read == packets.size(); }
+    void clear() {
+      packets.clear();
+      read = 0;
+    }
+  };
+  struct End {
+    int machine = 0;
+    bool open = true;
+    bool held = false;
+    Pipe inbox;
+  };
+  struct Connection {
+    std::array<End, 2> ends;
+  };
+  struct Cut {
+    Fault fault;
+    bool over = false;
+  };
+
+  static std::size_t index(Side side) { return static_cast<std::size_t>(side); }
+  [[nodiscard]] const Connection& at(ConnectionId id) const {
+    return connections_[static_cast<std::size_t>(id)];
+  }
+  Connection& at(ConnectionId id) { return connections_[static_cast<std::size_t>(id)]; }
+  Duration delay(int from, int to);
+  void post(ConnectionId id, Side to, Message message);
+  void schedule(ConnectionId id, Side to);
+  void pump(ConnectionId id, Side to);
+  void bounce(ConnectionId id, Side closed);
+  void hold_back(ConnectionId id, Side to, Message message);
+  void held_back(ConnectionId id, Side to, const Message& message);
+  void heal(std::size_t cut);
+  void resend(ConnectionId id, Side to);
+
+  Timeline& timeline_;
+  const SimOptions& options_;
+  NetworkEnds& ends_;
+  std::vector<Connection> connections_;
+  std::vector<std::vector<ConnectionId>> of_machine_;
+  std::vector<Random> random_;  ///< by machine
+  std::vector<Cut> cuts_;
+  int cuts_now_ = 0;
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,404 @@
+#include "tests/sim/observer.h"
+
+#include <algorithm>
+
+#include "rendezvous/membership/trace.h"
+
+namespace ddprun::sim {
+namespace {
+
+bool failed_by_itself(const FailureRecord& record) {
+  return !record.after_stop && !record.exit.success();
+}
+
+}  // namespace
+
+void Observer::broken(const std::string& what) {
+  if (violation_.empty()) {
+    violation_ = what;
+  }
+}
+
+// --- Who lives ------------------------------------------------------------------------------
+
+void Observer::workers_live(int machine, AttemptNumber attempt) {
+  if (live_.contains(machine)) {
+    broken("n" + std::to_string(machine) + " starts an attempt while another lives there");
+  }
+  live_[machine] = attempt;
+  if (!excused_.contains(machine)) {
+    ++live_nodes_[number(attempt)];
+    check_overlap();
+  }
+}
+
+void Observer::workers_gone(int machine) {
+  const auto found = live_.find(machine);
+  if (found == live_.end()) {
+    return;
+  }
+  const std::uint32_t attempt = number(found->second);
+  live_.erase(found);
+  if (!excused_.contains(machine) && --live_nodes_[attempt] == 0) {
+    live_nodes_.erase(attempt);
+  }
+}
+
+void Observer::excuse(int machine, bool excused) {
+  if (excused == excused_.contains(machine)) {
+    return;
+  }
+  const auto found = live_.find(machine);
+  if (excused) {
+    excused_.insert(machine);
+    if (found != live_.end() && --live_nodes_[number(found->second)] == 0) {
+      live_nodes_.erase(number(found->second));
+    }
+    return;
+  }
+  excused_.erase(machine);
+  if (found != live_.end()) {
+    ++live_nodes_[number(found->second)];
+    check_overlap();
+  }
+}
+
+void Observer::check_overlap() {
+  if (live_nodes_.size() > 1) {
+    broken("workers of attempts " + std::to_string(live_nodes_.begin()->first) + " and " +
+           std::to_string(live_nodes_.rbegin()->first) + " live at once");
+  }
+}
+
+// --- Coordinators ---------------------------------------------------------------------------
+
+void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId self,
+                            int restarts_used, const std::set<ElectorId>& votes,
+                            const Succession& inherited) {
+  Watched& one = reigns_[reign];
+  one.machine = machine;
+  one.term = term;
+  one.self = self;
+  one.restarts_used = restarts_used;
+  one.roster = any_world() ? roster_ : inherited.roster;
+  one.before = inherited.roster_before;
+  if (any_world() && !terms_.insert(number(term)).second) {
+    broken("two coordinators of term " + std::to_string(number(term)));
+  }
+  if (!votes.empty()) {
+    const auto granted = std::count_if(roster_.electors.begin(), roster_.electors.end(),
+                                       [&](ElectorId id) { return votes.contains(id); });
+    if (any_world() && term > roster_term_ &&
+        2 * static_cast<std::size_t>(granted) <= roster_.electors.size()) {
+      broken("a minority makes a coordinator: " + std::to_string(granted) + " of the " +
+             std::to_string(roster_.electors.size()) + " electors of the newest world");
+    }
+    // What the coordinator before decided last may have reached the standby, or not; a witness is
+    // waited for by nobody, and may be behind by some more.
+    const int behind = 1 + 3 * sim_.witnesses;
+    if (restarts_used > restarts_used_ + 1 || restarts_used < restarts_used_ - behind) {
+      broken("a successor begins with " + std::to_string(restarts_used) + " restarts used, not " +
+             std::to_string(restarts_used_));
+    }
+  }
+}
+
+void Observer::reign_ends(ReignId reign) {
+  reigns_.erase(reign);
+}
+
+void Observer::note(Watched& one, const Event& event) {
+  const auto current = [&](NodeId node, AttemptNumber attempt) {
+    return one.attempt == attempt && one.members.contains(node);
+  };
+  if (const auto* lost = std::get_if<NodeLost>(&event)) {
+    one.contenders.erase(lost->node);
+    if (const auto found = one.known.find(lost->node); found != one.known.end()) {
+      if (lost->died) {
+        one.dead.insert(found->second.elector);
+      }
+      one.known.erase(found);
+    }
+    one.origin_seen = one.origin_seen || one.members.contains(lost->node);
+  } else if (std::get_if<NodeJoined>(&event) != nullptr) {
+    one.origin_seen = true;
+  } else if (const auto* failed = std::get_if<WorkerFailed>(&event)) {
+    one.fault_seen = one.fault_seen ||
+                     (current(failed->node, failed->attempt) && failed_by_itself(failed->record));
+  } else if (const auto* stopped = std::get_if<WorkersStopped>(&event)) {
+    const bool fault =
+        std::any_of(stopped->records.begin(), stopped->records.end(), failed_by_itself);
+    one.fault_seen = one.fault_seen || (current(stopped->node, stopped->attempt) && fault);
+  } else if (const auto* finished = std::get_if<WorkersFinished>(&event)) {
+    if (current(finished->node, finished->attempt)) {
+      one.finished.insert(finished->node);
+    }
+  }
+}
+
+void Observer::after(Duration now, ReignId reign, const Event& event,
+                     const std::vector<Command>& commands, JobState state) {
+  Watched& one = reigns_.at(reign);
+  const std::size_t known_before = one.known.size();
+  note(one, event);
+  std::vector<AssignWorld> assigned;
+  for (const Command& command : commands) {
+    check_order(one, event, command);
+    if (const auto* assign = std::get_if<AssignWorld>(&command)) {
+      assigned.push_back(*assign);
+    }
+  }
+  if (!assigned.empty()) {
+    check_world(one, assigned);
+  }
+  const bool moved = one.known.size() != known_before ||
+                     std::holds_alternative<NodeJoined>(event) ||
+                     std::holds_alternative<NodeLost>(event);
+  if (state == JobState::running || state == JobState::over) {
+    one.able_since.reset();
+  } else if (moved || state != one.state || !commands.empty()) {
+    // One that others came after may have to wait for those who know of them.
+    const bool able = one.term >= roster_term_ && has_quorum(one, one.roster) &&
+                      has_quorum(one, one.before) &&
+                      workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
+    if (!able) {
+      one.able_since.reset();
+    } else if (!one.able_since || moved) {
+      one.able_since = now;
+    }
+  }
+  one.state = state;
+}
+
+void Observer::check_order(Watched& one, const Event& event, const Command& command) {
+  if (const auto* welcome = std::get_if<Welcome>(&command)) {
+    const NodeDescription& node = std::get<NodeJoined>(event).description;
+    one.known[welcome->node] = {node.elector, node.local_world_size, node.witness};
+    for (const FormerElector& former : node.former) {
+      one.given_up[former.elector].insert(former.promised_to);
+    }
+  } else if (const auto* reject = std::get_if<Reject>(&command)) {
+    if (reject->why.empty() || one.members.contains(reject->node)) {
+      broken("a rejection without a reason, or of a member");
+    }
+    one.known.erase(reject->node);
+    return;
+  } else if (const auto* finish = std::get_if<FinishJob>(&command)) {
+    check_end(one, finish->summary);
+    return;
+  } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
+    announced_ = told->succession.roster;
+    if (one.roster.electors.empty()) {
+      one.roster = announced_;  // binds from here on: standbys may go on with it
+    }
+    if (one.attempt && told->succession.roster_before.electors.empty()) {
+      use(one, announced_);  // the same world, and other witnesses
+    }
+  } else if (std::holds_alternative<WatchNode>(command)) {
+    ++contests_;
+  } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
+    one.roster.number = assign->roster;
+  }
+  if (one.over) {
+    broken("an order after the end of the job: " + to_text(command));
+  }
+  const bool known = std::visit(
+      [&](const auto& order) {
+        if constexpr (requires { order.node; }) {
+          return one.known.contains(order.node);
+        }
+        return true;
+      },
+      command);
+  if (!known) {
+    broken("an order to a node that is not here: " + to_text(command));
+  }
+}
+
+// --- Worlds ---------------------------------------------------------------------------------
+
+std::size_t Observer::workers_here(const Watched& one) const {
+  return static_cast<std::size_t>(std::count_if(
+      one.known.begin(), one.known.end(), [](const auto& node) { return !node.second.witness; }));
+}
+
+/// Of what it was told: who is here, who is dead, and who gave up a vote that is of use to nobody.
+bool Observer::has_quorum(const Watched& one, const Roster& roster) const {
+  if (!sim_.succession || roster.electors.empty()) {
+    return true;
+  }
+  std::set<ElectorId> here;
+  for (const auto& [id, node] : one.known) {
+    here.insert(node.elector);
+  }
+  const auto useless = [&](ElectorId id) {
+    const auto given = one.given_up.find(id);
+    return given != one.given_up.end() &&
+           std::all_of(given->second.begin(), given->second.end(), [&](ElectorId candidate) {
+             return number(candidate) == 0 || one.dead.contains(candidate) ||
+                    one.given_up.contains(candidate) || candidate == one.self;
+           });
+  };
+  std::size_t count = 0;
+  bool own = false;
+  for (const ElectorId id : roster.electors) {
+    count += here.contains(id) || one.dead.contains(id) || useless(id) ? 1 : 0;
+    own = own || id == one.self;
+  }
+  return own ? 2 * count >= roster.electors.size() : 2 * count > roster.electors.size();
+}
+
+void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
+  const World& first = assigned.front().world;
+  const std::uint32_t attempt = number(first.attempt);
+  if (summary_) {
+    ++reruns_;
+  }
+  if (one.attempt ? attempt != number(*one.attempt) + 1
+                  : !attempts_.empty() && attempt <= *attempts_.rbegin()) {
+    broken("attempt numbers do not rise");
+  }
+  if (!attempts_.insert(attempt).second) {
+    broken("attempt " + std::to_string(attempt) + " was used before");
+  }
+  if (!has_quorum(one, roster_term_ <= one.term ? roster_ : one.roster)) {
+    broken("a minority hands out attempt " + std::to_string(attempt));
+  }
+  check_ranks(one, assigned);
+  if (!one.first_world || one.term == Term{1}) {
+    check_budget(one, first.restarts_used);
+  } else if (first.restarts_used != one.restarts_used) {
+    broken("a successor spends a restart before its first world");
+  }
+  Roster roster{assigned.front().roster, {}};
+  one.members.clear();
+  for (const AssignWorld& assign : assigned) {
+    one.members.insert(assign.node);
+    roster.electors.push_back(one.known.at(assign.node).elector);
+  }
+  for (const auto& [id, node] : one.known) {
+    if (node.witness) {
+      roster.electors.push_back(node.elector);
+    }
+  }
+  std::sort(roster.electors.begin(), roster.electors.end());
+  use(one, roster);
+  if (one.term == roster_term_) {
+    restarts_used_ = first.restarts_used;
+  }
+  one.attempt = first.attempt;
+  one.first_world = false;
+  one.before = {};
+  one.finished.clear();
+  one.restarts_used = first.restarts_used;
+  one.fault_seen = one.origin_seen = false;
+}
+
+void Observer::use(Watched& one, const Roster& roster) {
+  one.roster = roster;
+  if (one.term >= roster_term_) {
+    roster_ = roster;
+    roster_term_ = one.term;
+  }
+}
+
+void Observer::check_ranks(const Watched& one, const std::vector<AssignWorld>& assigned) {
+  const World& first = assigned.front().world;
+  const auto nodes = static_cast<int>(assigned.size());
+  if (nodes < options_.min_nodes || nodes > options_.max_nodes) {
+    broken("a world of " + std::to_string(nodes) + " nodes");
+  }
+  int next_rank = 0;
+  int next_node = 0;
+  std::set<NodeId> seen;
+  for (const AssignWorld& assign : assigned) {
+    const World& w = assign.world;
+    if (w.attempt != first.attempt || w.world_size != first.world_size ||
+        w.group_world_size != nodes || w.group_rank != next_node || w.base_rank != next_rank ||
+        w.restarts_used != first.restarts_used) {
+      broken("the worlds of one attempt do not agree: " + to_text(Command(assign)));
+    }
+    const auto found = one.known.find(assign.node);
+    if (found == one.known.end() || found->second.witness || !seen.insert(assign.node).second) {
+      broken("a world has a node twice, one that is not here, or a witness");
+      return;
+    }
+    next_rank += found->second.workers;
+    ++next_node;
+  }
+  if (next_rank != first.world_size) {
+    broken("the ranks are no partition of the world");
+  }
+}
+
+/// Between two attempts one restart is spent at most; for sure when a worker failed and nothing
+/// else happened; for sure not when no worker failed.
+void Observer::check_budget(const Watched& one, int restarts_used) {
+  if (!one.attempt) {
+    if (restarts_used != one.restarts_used) {
+      broken("a restart is spent before the first attempt");
+    }
+    return;
+  }
+  const int spent = restarts_used - one.restarts_used;
+  if (restarts_used > options_.max_restarts || spent < 0 || spent > 1) {
+    broken("the budget is not kept");
+  }
+  if (spent == 1 && !one.fault_seen) {
+    broken("a restart was spent though no worker failed");
+  }
+  if (spent == 0 && one.fault_seen && !one.origin_seen && !sim_.policy) {
+    broken("a worker failed and no restart was spent");
+  }
+}
+
+void Observer::check_end(Watched& one, const JobSummary& summary) {
+  if (one.over) {
+    broken("the job ends twice");
+  }
+  one.over = true;
+  incidents_ += static_cast<int>(summary.incidents.size());
+  if (summary.verdict == Verdict::succeeded) {
+    if (one.finished != one.members || one.members.empty()) {
+      broken("success though not all nodes finished");
+    }
+  } else if (summary.reason.empty()) {
+    broken("a bad end without a reason");
+  }
+  if (summary.verdict == Verdict::failed && !sim_.policy &&
+      (summary.incidents.empty() || summary.incidents.back().records.empty() ||
+       summary.incidents.back().records.front().blame != Blame::cause ||
+       summary.restarts_used != options_.max_restarts)) {
+    broken("a failure without a cause, or with budget left");
+  }
+  if (summary.verdict == Verdict::impossible && one.term >= roster_term_ &&
+      has_quorum(one, one.roster) && has_quorum(one, one.before) &&
+      workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
+    broken("the job is given up with enough nodes: " + summary.reason);
+  }
+  const auto spent = std::count_if(summary.incidents.begin(), summary.incidents.end(),
+                                   [](const Incident& i) { return i.spent_restart; });
+  if (summary.incidents.size() < kIncidentsMax && spent != summary.restarts_used) {
+    broken("the incidents do not add up to the restarts used");
+  }
+  if (!summary_) {
+    summary_ = summary;
+  }
+}
+
+/// A world is on its way when all is here for so long; the longest on its way to it: a silent node,
+/// a slow stop, the last call, and the pause after attempts that got nowhere.
+void Observer::check_progress(Duration now) {
+  const Duration bound = options_.last_call_timeout + 4 * sim_.heartbeat_timeout + seconds(5) +
+                         (sim_.policy ? seconds(60) : seconds(0));
+  for (auto& [id, one] : reigns_) {
+    if (one.able_since && excused_.contains(one.machine)) {
+      one.able_since = now;
+    }
+    if (one.able_since && now - *one.able_since > bound) {
+      broken("enough nodes are here and nothing runs");
+    }
+  }
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,116 @@
+// Observer: sees all that every coordinator is told and orders, and knows which workers really
+// live. It says what went wrong, never how to do it right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership/membership.h"
+#include "tests/sim/options.h"
+
+namespace ddprun::sim {
+
+/// One coordinator's time as such. Numbered by the cluster, each once.
+enum class ReignId : std::uint32_t {};
+
+class Observer {
+ public:
+  explicit Observer(const SimOptions& options)
+      : sim_(options), options_(membership_options(options)) {}
+
+  /// A coordinator begins; `votes` are those that made it one (none: a new job).
+  void reign_begins(ReignId reign, int machine, Term term, ElectorId self, int restarts_used,
+                    const std::set<ElectorId>& votes, const Succession& inherited);
+  /// After every event of that coordinator, with the commands that it gave.
+  void after(Duration now, ReignId reign, const Event& event, const std::vector<Command>& commands,
+             JobState state);
+  /// It is no coordinator any more: dead, or deposed.
+  void reign_ends(ReignId reign);
+
+  /// Workers of an attempt began to live or ceased to, on one machine.
+  void workers_live(int machine, AttemptNumber attempt);
+  void workers_gone(int machine);
+  /// What fencing does not promise: workers on this machine may live besides others' for now.
+  void excuse(int machine, bool excused);
+
+  /// At any time: a job that could run does so before long.
+  void check_progress(Duration now);
+  void broken(const std::string& what);
+
+  /// The first violation; empty while all is well.
+  [[nodiscard]] const std::string& violation() const { return violation_; }
+  /// The end that a coordinator declared.
+  [[nodiscard]] const std::optional<JobSummary>& summary() const { return summary_; }
+  /// Of the world that was handed out last, and of the one that was announced last.
+  [[nodiscard]] const Roster& newest_roster() const { return roster_; }
+  [[nodiscard]] const Roster& announced_roster() const { return announced_; }
+  [[nodiscard]] bool any_world() const { return !attempts_.empty(); }
+  [[nodiscard]] int attempts() const { return static_cast<int>(attempts_.size()); }
+  [[nodiscard]] int incidents() const { return incidents_; }
+  [[nodiscard]] int contests() const { return contests_; }
+  /// Worlds that were handed out after the end of the job, by a successor that never heard of it.
+  [[nodiscard]] int reruns() const { return reruns_; }
+
+ private:
+  struct Node {
+    ElectorId elector{};
+    int workers = 0;
+    bool witness = false;
+  };
+  struct Watched {
+    int machine = 0;
+    Term term{};
+    ElectorId self{};
+    bool first_world = true;       ///< of this reign
+    std::map<NodeId, Node> known;  ///< welcomed, and not lost
+    std::map<NodeId, NodeDescription> contenders;
+    std::set<ElectorId> dead;
+    std::map<ElectorId, std::set<ElectorId>> given_up;
+    std::set<NodeId> members;
+    std::set<NodeId> finished;
+    std::optional<AttemptNumber> attempt;
+    Roster roster;  ///< that it uses
+    Roster before;  ///< of a successor, until its first world: decides as well
+    int restarts_used = 0;
+    bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
+    bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
+    bool over = false;
+    JobState state = JobState::gathering;
+    std::optional<Duration> able_since;  ///< since when all that it needs is here
+  };
+
+  void note(Watched& one, const Event& event);
+  void check_order(Watched& one, const Event& event, const Command& command);
+  void check_world(Watched& one, const std::vector<AssignWorld>& assigned);
+  void use(Watched& one, const Roster& roster);
+  void check_ranks(const Watched& one, const std::vector<AssignWorld>& assigned);
+  void check_budget(const Watched& one, int restarts_used);
+  void check_end(Watched& one, const JobSummary& summary);
+  void check_overlap();
+  [[nodiscard]] bool has_quorum(const Watched& one, const Roster& roster) const;
+  [[nodiscard]] std::size_t workers_here(const Watched& one) const;
+
+  const SimOptions& sim_;
+  MembershipOptions options_;
+  std::string violation_;
+  std::map<ReignId, Watched> reigns_;
+  std::set<std::uint32_t> terms_;
+  std::set<std::uint32_t> attempts_;
+  Roster roster_;
+  Term roster_term_{};
+  Roster announced_;
+  std::map<int, AttemptNumber> live_;
+  std::set<int> excused_;
+  std::map<std::uint32_t, int> live_nodes_;  ///< by attempt; without those that are excused
+  std::optional<JobSummary> summary_;
+  int restarts_used_ = 0;  ///< by the newest world
+  int incidents_ = 0;
+  int contests_ = 0;
+  int reruns_ = 0;
+};
+
+}  // namespace ddprun::sim
