@@ -8,27 +8,27 @@
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
-namespace {
-
-bool holds(const Roster& roster, ElectorId elector) {
-  return std::binary_search(roster.electors.begin(), roster.electors.end(), elector);
-}
-
-}  // namespace
 
 Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
-    : self_(self), in_use_(std::move(known)), newest_roster_(in_use_.roster.number), next_(first) {
+    : self_(self),
+      in_use_(std::move(known)),
+      newest_roster_(in_use_.roster.number),
+      next_(first),
+      backing_(self) {
   in_use_.term = term;
   in_use_.coordinator = self;
+  backing_.use(in_use_.roster);
 }
 
 void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
                    const std::vector<FormerElector>& former) {
+  DDP_CHECK(!here_.contains(node), "a node joins once");
   here_[node] = elector;
-  dead_.erase(elector);
+  backing_.came(elector);
   for (const FormerElector& one : former) {
-    given_up_[one.elector] = one.promised_to;
+    backing_.gave_up(one.elector, one.promised_to);
   }
+  count_ready();
   if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
     return;
   }
@@ -47,42 +47,45 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
 }
 
 void Reign::left(NodeId node, bool died) {
-  const auto found = here_.find(node);
-  if (found != here_.end() && died && holds(in_use_.roster, found->second)) {
-    dead_.insert(found->second);
+  if (const auto found = here_.find(node); found != here_.end()) {
+    const ElectorId elector = found->second;
+    here_.erase(found);
+    backing_.went(elector);
+    if (died) {
+      backing_.died(elector);
+    }
+    prepared_.erase(elector);
   }
-  here_.erase(node);
   std::erase(standbys_, node);
   of_past_.erase(node);
   owe_.erase(node);
-  prepared_.erase(node);
+  count_ready();
 }
 
-/// It will not vote for another coordinator, nor can a vote that it gave be of use to one.
-bool Reign::is_ours(ElectorId elector) const {
-  if (dead_.contains(elector)) {
-    return true;
+std::size_t Reign::ready_of(const Roster& roster) const {
+  return static_cast<std::size_t>(std::count_if(
+      roster.electors.begin(), roster.electors.end(),
+      [this](ElectorId one) { return prepared_.contains(one) || backing_.is_ours(one); }));
+}
+
+/// A walk over all: where the plan begins, and for a change of who is here meanwhile.
+void Reign::count_ready() {
+  if (planned_ && preparing_) {
+    ready_in_use_ = ready_of(in_use_.roster);
+    ready_planned_ = ready_of(*planned_);
   }
-  const auto found = given_up_.find(elector);
-  return found != given_up_.end() && (number(found->second) == 0 || dead_.contains(found->second) ||
-                                      given_up_.contains(found->second) || found->second == self_);
 }
 
-std::size_t Reign::here_of(const Roster& roster, const std::set<NodeId>* only) const {
-  std::set<ElectorId> here;
-  for (const auto& [node, elector] : here_) {
-    if (only == nullptr || only->contains(node)) {
-      here.insert(elector);
-    }
+void Reign::one_ready(ElectorId elector) {
+  if (prepared_.insert(elector).second && !backing_.is_ours(elector)) {
+    ready_in_use_ += holds(in_use_.roster, elector) ? 1 : 0;
+    ready_planned_ += holds(*planned_, elector) ? 1 : 0;
   }
-  return static_cast<std::size_t>(
-      std::count_if(roster.electors.begin(), roster.electors.end(),
-                    [&](ElectorId one) { return here.contains(one) || is_ours(one); }));
 }
 
-bool Reign::keeps(const Roster& roster, const std::set<NodeId>* only) const {
+bool Reign::keeps(const Roster& roster, std::size_t ready) const {
   return !enabled() || roster.electors.empty() ||
-         keeps_quorum(here_of(roster, only), roster.electors.size(), holds(roster, self_));
+         keeps_quorum(ready, roster.electors.size(), holds(roster, self_));
 }
 
 bool Reign::quorum_follows() const {
@@ -90,7 +93,7 @@ bool Reign::quorum_follows() const {
 }
 
 bool Reign::needs_nobody() const {
-  return !enabled() || keeps_quorum(1 + dead_.size(), in_use_.roster.electors.size(), true);
+  return !enabled() || keeps_quorum(1 + dead().size(), in_use_.roster.electors.size(), true);
 }
 
 /// Of a job that others ran before, and of which this coordinator knows by them alone: a
@@ -99,7 +102,7 @@ std::size_t Reign::deciders_here() const {
   if (in_use_.roster.electors.empty()) {
     return past_ ? of_past_.size() + (past_->at_endpoint ? 1 : 0) : 0;
   }
-  return here_of(in_use_.roster, nullptr);
+  return backing_.count();
 }
 
 std::size_t Reign::needed() const {
@@ -166,6 +169,7 @@ Reign::Step Reign::after_standbys() {
     return Step::wait;
   }
   preparing_ = true;
+  count_ready();
   return Step::prepare;
 }
 
@@ -180,9 +184,9 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
   if (!planned_ || planned_->number != roster || !preparing_ || !here_.contains(node)) {
     return Step::wait;
   }
-  prepared_.insert(node);
-  return keeps(in_use_.roster, &prepared_) && keeps(*planned_, &prepared_) ? Step::hand_out
-                                                                           : Step::wait;
+  one_ready(here_.at(node));
+  return keeps(in_use_.roster, ready_in_use_) && keeps(*planned_, ready_planned_) ? Step::hand_out
+                                                                                  : Step::wait;
 }
 
 void Reign::handed_out(AttemptNumber attempt) {
@@ -195,8 +199,7 @@ void Reign::handed_out(AttemptNumber attempt) {
   next_ = AttemptNumber{number(attempt) + 1};
   past_.reset();
   of_past_.clear();
-  std::erase_if(dead_, [this](ElectorId one) { return !holds(in_use_.roster, one); });
-  std::erase_if(given_up_, [this](const auto& one) { return !holds(in_use_.roster, one.first); });
+  backing_.use(in_use_.roster);
 }
 
 }  // namespace ddprun

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/backing.h"
 #include "rendezvous/membership/succession.h"
 
 namespace ddprun {
@@ -76,33 +77,35 @@ class Reign {
   [[nodiscard]] AttemptNumber next_attempt() const { return next_; }
   /// Those of the newest plan that are here.
   [[nodiscard]] const std::vector<NodeId>& standbys() const { return standbys_; }
-  [[nodiscard]] const std::set<ElectorId>& dead() const { return dead_; }
+  [[nodiscard]] const std::set<ElectorId>& dead() const { return backing_.dead(); }
   [[nodiscard]] Term term() const { return in_use_.term; }
   [[nodiscard]] const Succession& in_use() const { return in_use_; }
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
 
  private:
-  [[nodiscard]] bool keeps(const Roster& roster, const std::set<NodeId>* only) const;
+  /// Of a roster, those that have prepared for the plan, or need not (Backing::is_ours).
+  [[nodiscard]] std::size_t ready_of(const Roster& roster) const;
+  void count_ready();
+  void one_ready(ElectorId elector);
+  [[nodiscard]] bool keeps(const Roster& roster, std::size_t ready) const;
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] std::size_t deciders_here() const;
-  [[nodiscard]] std::size_t here_of(const Roster& roster, const std::set<NodeId>* only) const;
 
   ElectorId self_;
   Succession in_use_;  ///< its attempt: the newest that was handed out
   RosterNumber newest_roster_{};
   AttemptNumber next_{};
   std::map<NodeId, ElectorId> here_;
-  [[nodiscard]] bool is_ours(ElectorId elector) const;
-
-  std::set<ElectorId> dead_;                 ///< of the roster in use
-  std::map<ElectorId, ElectorId> given_up_;  ///< former electors, and whom they promised
+  Backing backing_;           ///< of the roster in use
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
   std::vector<NodeId> standbys_;
   std::optional<Roster> planned_;
   std::set<NodeId> owe_;  ///< standbys that have not acknowledged the plan
   bool preparing_ = false;
-  std::set<NodeId> prepared_;
+  std::set<ElectorId> prepared_;
+  std::size_t ready_in_use_ = 0;   ///< ready_of(the roster in use)
+  std::size_t ready_planned_ = 0;  ///< ready_of(the plan)
 };
 
 }  // namespace ddprun
