@@ -90,7 +90,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     acceptor = Acceptor::create(
         io, std::move(listener), [this](Fd connection) { add_peer(std::move(connection), false); },
         [this](int failed) {
-          log->warn("cannot accept connections for now: {}", std::strerror(failed));
+          log->warn("cannot accept connections for now: {}{}", std::strerror(failed),
+                    failed == EMFILE ? "; raise the hard limit of descriptors (ulimit -Hn)" : "");
           drop_oldest_ungreeted();
         });
     acceptor->start();

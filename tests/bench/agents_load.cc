@@ -1,5 +1,5 @@
 // Many simulated agents at one real coordinator, over TCP:
-//   agents_load HOST PORT JOB_ID MIN MAX AGENTS RESTARTS COORDINATOR_PID
+//   agents_load HOST PORT JOB_ID MIN MAX AGENTS RESTARTS HEARTBEAT_MS COORDINATOR_PID
 // Each is a connection that says hello, beats, and answers every order at once as an agent does
 // whose workers cost no time; all of them from one thread. When all are assigned, the worker of one
 // of them "fails" RESTARTS times. Prints one line of JSON: how long it took from the first connect
@@ -37,12 +37,16 @@ using namespace ddprun;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+/// Of one agent; each leaves a record when it is stopped.
+constexpr int kWorkers = 8;
 /// Connections that are begun in one go before answers are read.
 constexpr int kConnectsPerTurn = 32;
-/// All agents beat once in this time, a tenth of them at a time: a quarter of the default heartbeat
-/// timeout, as where the coordinator needs a quorum.
-constexpr milliseconds kBeatInterval{750};
+/// All agents beat once in a quarter of the heartbeat timeout, as where the coordinator needs a
+/// quorum; a tenth of them at a time.
+constexpr int kBeatsPerTimeout = 4;
 constexpr int kBeatShares = 10;
+/// After the meeting, so that what follows is not part of it; and to see what beats alone cost.
+constexpr milliseconds kIdle{1'500};
 /// Nothing takes longer than this.
 constexpr std::chrono::seconds kPatience{60};
 
@@ -86,6 +90,7 @@ struct Agent {
   bool connected = false;
   bool accepted = false;
   std::optional<AttemptNumber> assigned;
+  int base_rank = 0;
   std::int64_t stamp = 0;
   std::size_t bytes_in = 0;
   std::size_t bytes_out = 0;
@@ -97,6 +102,7 @@ struct Job {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
+  milliseconds heartbeat_timeout{};
 };
 
 class Crowd {
@@ -119,7 +125,7 @@ class Crowd {
   void restart() {
     const AttemptNumber attempt = *agents_.front().assigned;
     message::Failed failed{attempt, {}};
-    failed.record.rank = base_rank_of_first_;
+    failed.record.rank = agents_.front().base_rank;
     failed.record.exit = {ExitStatus::Kind::exited, 1};
     say(0, failed);
     until_assigned(AttemptNumber{number(attempt) + 1});
@@ -202,6 +208,7 @@ class Crowd {
     std::snprintf(name, sizeof name, "node%05zu.cluster.example", i);
     node.host_name = name;
     node.role = "default";
+    node.local_world_size = kWorkers;
     node.job_id = job_.id;
     node.min_nodes = job_.min_nodes;
     node.max_nodes = job_.max_nodes;
@@ -216,7 +223,7 @@ class Crowd {
 
   void beat(std::size_t i) {
     if (agents_[i].accepted) {
-      say(i, message::Beat{milliseconds(3'000), agents_[i].stamp, {}});
+      say(i, message::Beat{job_.heartbeat_timeout, agents_[i].stamp, {}});
     }
   }
 
@@ -258,9 +265,7 @@ class Crowd {
   }
   void obey(std::size_t i, const message::Assigned& order) {
     agents_[i].assigned = order.world.attempt;
-    if (i == 0) {
-      base_rank_of_first_ = order.world.base_rank;
-    }
+    agents_[i].base_rank = order.world.base_rank;
     say(i, message::Started{order.world.attempt});
     if (order.world.attempt == awaited_) {
       ++of_awaited_;
@@ -269,6 +274,16 @@ class Crowd {
   void obey(std::size_t i, const message::Stop& order) {
     message::Stopped stopped;
     stopped.attempt = order.attempt;
+    for (int local_rank = 0; local_rank < kWorkers; ++local_rank) {
+      FailureRecord record;
+      record.local_rank = local_rank;
+      record.rank = agents_[i].base_rank + local_rank;
+      record.pid = 1'000 + local_rank;
+      record.exit = {ExitStatus::Kind::signalled, 15};
+      record.after_stop = true;
+      record.message = "Signal 15 (SIGTERM) received by PID " + std::to_string(record.pid);
+      stopped.records.push_back(std::move(record));
+    }
     say(i, stopped);
   }
   void obey(std::size_t i, const message::Beat& order) { agents_[i].stamp = order.stamp; }
@@ -281,7 +296,7 @@ class Crowd {
     if (Clock::now() < next_beat_) {
       return;
     }
-    next_beat_ = Clock::now() + kBeatInterval / kBeatShares;
+    next_beat_ = Clock::now() + job_.heartbeat_timeout / kBeatsPerTimeout / kBeatShares;
     share_ = (share_ + 1) % kBeatShares;
     for (std::size_t i = share_; i < agents_.size(); i += kBeatShares) {
       beat(i);
@@ -323,7 +338,6 @@ class Crowd {
   std::array<char, 64 * 1024> buffer_{};
   std::optional<AttemptNumber> awaited_;
   std::size_t of_awaited_ = 0;
-  int base_rank_of_first_ = 0;
   Clock::time_point next_beat_ = Clock::now();
   std::size_t share_ = 0;
 };
@@ -362,8 +376,8 @@ void raise_descriptor_limit() {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 9) {
-    fail("HOST PORT JOB_ID MIN MAX AGENTS RESTARTS COORDINATOR_PID");
+  if (count != 10) {
+    fail("HOST PORT JOB_ID MIN MAX AGENTS RESTARTS HEARTBEAT_MS COORDINATOR_PID");
   }
   raise_descriptor_limit();
   Job job;
@@ -376,8 +390,9 @@ int main(int count, char** words) {
   job.min_nodes = std::atoi(words[4]);
   job.max_nodes = std::atoi(words[5]);
   job.max_restarts = std::atoi(words[7]);
+  job.heartbeat_timeout = milliseconds(std::atoi(words[8]));
   const auto agents = static_cast<std::size_t>(std::atoi(words[6]));
-  const Process coordinator{std::string("/proc/") + words[8]};
+  const Process coordinator{std::string("/proc/") + words[9]};
 
   Crowd crowd(job, agents);
   const long rss_before = coordinator.rss_bytes();
@@ -386,9 +401,9 @@ int main(int count, char** words) {
   const std::size_t bytes_out = crowd.bytes(&Agent::bytes_out);
   const std::size_t median_in = crowd.median_bytes_in();
   const std::size_t most_in = crowd.most_bytes_in();
-  crowd.idle(2 * kBeatInterval);
+  crowd.idle(kIdle);
   const long rss_met = coordinator.rss_bytes();
-  const Cost idle = cost_of(coordinator, [&] { crowd.idle(2 * kBeatInterval); });
+  const Cost idle = cost_of(coordinator, [&] { crowd.idle(kIdle); });
   std::string restarts;
   for (int i = 0; i < job.max_restarts; ++i) {
     crowd.idle(milliseconds(100));
