@@ -45,6 +45,10 @@ def free_port():
         return listener.getsockname()[1]
 
 
+class NotBegun(RuntimeError):
+    """Not all workers began in time, or before an agent ended."""
+
+
 class Job:
     """Agents whose workers are stamp_worker, and what these wrote."""
 
@@ -75,8 +79,10 @@ class Job:
         deadline = time.monotonic() + seconds
         while len(self.stamps()) < count:
             if time.monotonic() > deadline or any(a.poll() is not None for a in self.agents):
-                raise RuntimeError(f"{len(self.stamps())} of {count} workers began; the agents "
-                                   f"said: {pathlib.Path(self._log.name).read_text()[-2000:]}")
+                ended = sum(agent.poll() is not None for agent in self.agents)
+                raise NotBegun(f"{len(self.stamps())} of {count} workers began in {seconds} s, {ended} "
+                               f"of {len(self.agents)} agents ended; they said: "
+                               f"{pathlib.Path(self._log.name).read_text()[-2000:]}")
             time.sleep(0.01)
         return self.stamps()
 

@@ -13,6 +13,7 @@ import time
 
 import measure
 
+START_BOUND_S = 180  # how long agents that are ready have for starting their workers
 # Imports all that torchrun imports, says so, waits for the end of its input, and becomes torchrun:
 # what follows is the rendezvous and the start of the worker, without the import of PyTorch.
 GATED_TORCHRUN = """
@@ -151,14 +152,14 @@ def start_torchrun(python, agents, stamp_worker):
             begin = time.monotonic_ns()
             with measure.job([command] * agents, stamp_worker, stdin=gate) as job:
                 deadline = time.monotonic() + 300
-                while ready.stat().st_size < agents:
+                while ready.stat().st_size < agents:  # a matter of the machine, not of torchrun
                     if time.monotonic() > deadline:
                         raise RuntimeError(f"{agents} torchruns do not import PyTorch in 300 s")
                     time.sleep(0.01)
                 opened = time.monotonic_ns()
                 os.close(opener)
                 opener = -1
-                last = max(ns for ns, _, _ in job.wait_for_workers(agents, 300))
+                last = max(ns for ns, _, _ in job.wait_for_workers(agents, START_BOUND_S))
                 return {"total_s": (last - begin) / 1e9, "ready_s": (last - opened) / 1e9}
         finally:
             os.close(gate)
@@ -167,14 +168,17 @@ def start_torchrun(python, agents, stamp_worker):
 
 
 def starts(launchers, python, stamp_worker, counts, runs):
-    """{agents: {launcher: {"total_s", "ready_s"}}}, medians. ddprun has nothing to import: both are
-    its total."""
+    """{agents: {launcher: {"total_s", "ready_s"}}}, medians; None where not all workers began. ddprun
+    has nothing to import: both are its total."""
     found = {}
     for count in counts:
         ours = [start(launchers["ddprun"], count, stamp_worker) for _ in range(3 * runs)]
         found[count] = {"ddprun": {key: statistics.median(ours) for key in ("total_s", "ready_s")}}
         if "torchrun" in launchers:
-            theirs = [start_torchrun(python, count, stamp_worker) for _ in range(runs)]
-            found[count]["torchrun"] = {key: median_of(theirs, key)
-                                        for key in ("total_s", "ready_s")}
+            try:
+                theirs = [start_torchrun(python, count, stamp_worker) for _ in range(runs)]
+                found[count]["torchrun"] = {key: median_of(theirs, key)
+                                            for key in ("total_s", "ready_s")}
+            except measure.NotBegun as why:
+                found[count]["torchrun"] = {"total_s": None, "ready_s": None, "why": str(why)}
     return found

@@ -98,16 +98,20 @@ def _restart(found):
                f"{_ms(values['coordinator_cpu_s'])}, agents {_ms(values['agents_cpu_s'])})")
 
 
+def _start_text(seconds):
+    return _ms(seconds) if seconds else f"not in {measure_rendezvous.START_BOUND_S} s"
+
+
 def _starts(found):
     for agents, values in found["starts"].items():
         ours, theirs = values["ddprun"], values.get("torchrun")
         yield _row(f"{agents} real agents, from the first one's start to the last worker's first "
                    "instruction", "-", _ms(ours["total_s"]),
-                   _ms(theirs["total_s"]) if theirs else "-",
+                   _start_text(theirs["total_s"]) if theirs else "-",
                    _less(ours["total_s"], theirs["total_s"]) if theirs else "-")
         if theirs:
             yield _row("the same, counted for torchrun from where all agents have imported PyTorch",
-                       "-", _ms(ours["ready_s"]), _ms(theirs["ready_s"]),
+                       "-", _ms(ours["ready_s"]), _start_text(theirs["ready_s"]),
                        _less(ours["ready_s"], theirs["ready_s"]))
 
 
