@@ -20,6 +20,7 @@ import measure  # noqa: E402
 import nodes as nodes_module  # noqa: E402
 
 BOUND_S = 60  # how long a launcher has for going on
+START_BOUND_S = 180  # and for starting at all: that is not what is measured here
 PORT = 29400
 SETTLE_S = 0.3  # all agents know of the attempt, and wait
 
@@ -56,7 +57,7 @@ def kill_ddprun(command, stamp_worker, kills):
         for _ in range(kills):
             known = len(job.stamps())
             other = job.start(agent)
-            if len(new_stamps(job.stamps, known, 2, BOUND_S)) < 2:
+            if len(new_stamps(job.stamps, known, 2, START_BOUND_S)) < 2:
                 raise RuntimeError("a job of two nodes does not start")
             time.sleep(SETTLE_S)
             known = len(job.stamps())
@@ -80,7 +81,7 @@ def kill_torchrun(command, stamp_worker, worker_fails, bound=BOUND_S):
     with measure.job([agent], stamp_worker) as job:
         other = job.start(elastic(command, "1:2", f"127.0.0.1:{port}",
                                   ("--rdzv-conf", "is_host=false")))
-        stamps = new_stamps(job.stamps, 0, 2, BOUND_S)
+        stamps = new_stamps(job.stamps, 0, 2, START_BOUND_S)
         if len(stamps) < 2:
             raise RuntimeError("torchrun's job of two nodes does not start")
         time.sleep(2)
@@ -134,7 +135,7 @@ class Job:
                 in map(str.split, self.stamps_file.read_text().splitlines())]
 
     def wait(self, known, count):
-        found = new_stamps(self.stamps, known, count, BOUND_S)
+        found = new_stamps(self.stamps, known, count, START_BOUND_S)
         if len(found) < count:
             raise RuntimeError(f"{len(found)} of {count} workers began; the agents said: "
                                f"{pathlib.Path(self.log.name).read_text()[-2000:]}")

@@ -13,7 +13,7 @@ import time
 
 import measure
 
-START_BOUND_S = 180  # how long agents that are ready have for starting their workers
+START_BOUND_S = 300  # how long agents that are ready have for starting their workers
 # Imports all that torchrun imports, says so, waits for the end of its input, and becomes torchrun:
 # what follows is the rendezvous and the start of the worker, without the import of PyTorch.
 GATED_TORCHRUN = """
