@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "chaos")]
 import measure  # noqa: E402
+import measure_rendezvous  # noqa: E402
 import nodes as nodes_module  # noqa: E402
 
 BOUND_S = 60  # how long a launcher has for going on
@@ -48,12 +49,11 @@ def new_stamps(read, known, count, seconds):
 
 def kill_ddprun(command, stamp_worker, kills):
     """`--nnodes 1:2`: the agent that does not host the endpoint is killed, and started again."""
-    agent = elastic(command, "1:2", f"127.0.0.1:{measure.free_port()}")
+    port = measure.free_port()
+    agent = elastic(command, "1:2", f"127.0.0.1:{port}")
     times = []
     with measure.job([agent], stamp_worker) as job:
-        import measure_rendezvous
-        measure_rendezvous.wait_until_listens(int(agent[agent.index("--rdzv-endpoint") + 1]
-                                                  .rsplit(":", 1)[1]))
+        measure_rendezvous.wait_until_listens(port)
         for _ in range(kills):
             known = len(job.stamps())
             other = job.start(agent)
