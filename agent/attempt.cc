@@ -75,6 +75,7 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   SpawnRequest request;
   request.path = spec_.program.path;
   request.argv = worker_argv(spec_.program, local_rank);
+  request.descriptor_limit = spec_.descriptor_limit;
   auto environment = worker_environment(
       inherited, spec_,
       {world_, local_rank, worker.logs.error_file, worker.progress->path(), network_interface_});

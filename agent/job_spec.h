@@ -121,6 +121,8 @@ struct JobSpec {
   LogSpec logs;
   /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.
   std::string error_file;
+  /// Soft limit of descriptors that this process was started with, which workers get; 0: as is.
+  std::uint64_t descriptor_limit = 0;
 };
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -106,6 +107,15 @@ DDPRUN_CHILD_SIDE bool pass_on(const int* descriptors, int count) {
   return true;
 }
 
+DDPRUN_CHILD_SIDE bool limit_descriptors(std::uint64_t soft) {
+  rlimit64 limit{};
+  if (soft == 0 || ::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit) != 0) {
+    return soft == 0;
+  }
+  limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
+  return ::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, nullptr) == 0;
+}
+
 DDPRUN_CHILD_SIDE int child_main(void* argument) {
   Child& child = *static_cast<Child*>(argument);
   const SpawnRequest& request = *child.request;
@@ -131,7 +141,8 @@ DDPRUN_CHILD_SIDE int child_main(void* argument) {
     }
   }
   if (!pass_on(child.descriptors, child.descriptor_count) ||
-      ::syscall(SYS_close_range, kFirstPassedOn + child.descriptor_count, ~0U, 0U) != 0) {
+      ::syscall(SYS_close_range, kFirstPassedOn + child.descriptor_count, ~0U, 0U) != 0 ||
+      !limit_descriptors(request.descriptor_limit)) {
     return give_up(child, Step::descriptors);
   }
   // Last, for with this a signal may end the child.

@@ -87,6 +87,7 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
     SpawnRequest request;
     request.path = spec.program.path;
     request.argv = worker_argv(spec.program, local_rank);
+    request.descriptor_limit = spec.descriptor_limit;
     request.environment = warm_environment(*environment, spec.warm_imports);
     return request;
   }

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +28,7 @@ struct SpawnRequest {
   std::string stderr_path;               ///< the same; may equal stdout_path
   std::vector<int> descriptors{};        ///< of ours, 3, 4, ... there; at most kDescriptorsMax
   static constexpr std::size_t kDescriptorsMax = 4;
+  std::uint64_t descriptor_limit = 0;  ///< soft, at most the hard one; 0: as ours
 };
 
 class WorkerProcess {

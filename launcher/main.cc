@@ -18,6 +18,7 @@
 #include <string>
 
 #include "agent/agent.h"
+#include "agent/descriptor_limit.h"
 #include "agent/gpus.h"
 #include "agent/guardian.h"
 #include "agent/host.h"
@@ -151,7 +152,9 @@ int agent_main(const Launch& launch) {
   for (const Notice& notice : launch.notices) {
     log->log(spdlog_level(notice.level), "{}", notice.text);
   }
-  const Result<JobSummary> summary = run_agent(launch.job, log);
+  JobSpec job = launch.job;
+  job.descriptor_limit = raise_descriptor_limit();
+  const Result<JobSummary> summary = run_agent(job, log);
   const auto now =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   if (!summary) {

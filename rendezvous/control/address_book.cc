@@ -5,6 +5,17 @@
 
 namespace ddprun {
 
+AddressBook::AddressBook(const std::vector<message::ElectorAddress>& known) {
+  for (const message::ElectorAddress& one : known) {
+    known_.emplace(one.elector, one);
+  }
+}
+
+const message::ElectorAddress* AddressBook::find(ElectorId elector) const {
+  const auto found = known_.find(elector);
+  return found == known_.end() ? nullptr : &found->second;
+}
+
 void AddressBook::add(message::ElectorAddress address) {
   const ElectorId elector = address.elector;
   known_.insert_or_assign(elector, std::move(address));

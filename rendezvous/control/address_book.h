@@ -12,7 +12,10 @@ namespace ddprun {
 
 class AddressBook {
  public:
+  explicit AddressBook(const std::vector<message::ElectorAddress>& known = {});
   void add(message::ElectorAddress address);
+  /// Null where it is not known; until the next change.
+  [[nodiscard]] const message::ElectorAddress* find(ElectorId elector) const;
   /// Those of both rosters, each once, as far as they are known, without some.
   [[nodiscard]] std::vector<message::ElectorAddress> of(
       const Succession& succession, const std::set<ElectorId>& without = {}) const;

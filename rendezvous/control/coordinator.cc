@@ -86,7 +86,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     acceptor = Acceptor::create(
         io, std::move(listener), [this](Fd connection) { add_peer(std::move(connection), false); },
         [this](int failed) {
-          log->warn("cannot accept connections for now: {}", std::strerror(failed));
+          log->warn("cannot accept connections: {}; raise ulimit -Hn", std::strerror(failed));
           drop_oldest_ungreeted();
         });
     acceptor->start();

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "rendezvous/control/address_book.h"
 #include "rendezvous/control/gate.h"
 #include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
@@ -423,17 +424,14 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void ask_all() {
     const VoteRequest request = candidacy->request();
+    const AddressBook book(heir->electors);
     for (const ElectorId one : candidacy->electorate()) {
-      if (candidacy->granted_by(one)) {
-        continue;
-      }
-      if (one == node.elector) {
+      if (one == node.elector && !candidacy->granted_by(one)) {
         candidacy->on_vote(now(), one, elector.answer(now(), request));
-        continue;
       }
-      const auto place = std::find_if(heir->electors.begin(), heir->electors.end(),
-                                      [one](const auto& entry) { return entry.elector == one; });
-      if (place == heir->electors.end() || asked.contains(one)) {
+      const message::ElectorAddress* place = book.find(one);
+      if (place == nullptr || one == node.elector || asked.contains(one) ||
+          candidacy->granted_by(one)) {
         continue;
       }
       asked[one] =

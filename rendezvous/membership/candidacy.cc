@@ -1,9 +1,11 @@
 #include "rendezvous/membership/candidacy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/membership/backing.h"
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
@@ -15,13 +17,13 @@ Candidacy::Candidacy(ElectorId self, Succession known, std::size_t place, Candid
       place_(place),
       times_(times),
       newest_term_(std::max(newest, known_.term)) {
-  for (const Roster* roster : {&known_.roster, &known_.roster_before}) {
-    for (const ElectorId elector : roster->electors) {
-      if (elector != known_.coordinator &&
-          std::find(electorate_.begin(), electorate_.end(), elector) == electorate_.end()) {
-        electorate_.push_back(elector);
-      }
-    }
+  for (Roster* roster : {&known_.roster, &known_.roster_before}) {
+    std::sort(roster->electors.begin(), roster->electors.end());
+    std::copy_if(roster->electors.begin(), roster->electors.end(), std::back_inserter(electorate_),
+                 [&](ElectorId one) {
+                   return one != known_.coordinator &&
+                          (roster == &known_.roster || !holds(known_.roster, one));
+                 });
   }
   deadline_ = now + times_.turn * place_;
 }
@@ -35,7 +37,7 @@ bool Candidacy::time_passed(Instant now) {
       state_ = State::asking;
       term_ = Term{number(newest_term_) + 1};
       newest_term_ = term_;
-      votes_.clear();
+      forget_votes();
       [[fallthrough]];
     case State::asking:
       deadline_ = now + times_.ask_again;
@@ -54,7 +56,8 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   if (state_ != State::asking && state_ != State::fencing) {
     return;
   }
-  if (std::find(electorate_.begin(), electorate_.end(), from) == electorate_.end()) {
+  if (from == known_.coordinator ||
+      (!holds(known_.roster, from) && !holds(known_.roster_before, from))) {
     return;
   }
   switch (vote.verdict) {
@@ -71,11 +74,15 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
     case VoteVerdict::granted:
       break;
   }
-  if (vote.newest_term != term_) {
-    return;  // of an earlier round
+  if (vote.newest_term != term_ || granted_by(from)) {
+    return;  // of an earlier round, or said twice
   }
-  votes_.insert_or_assign(from, Granted{now - vote.lost_for, vote.saw_close, vote.assigned_roster,
-                                        vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
+  const Instant lost_at = now - vote.lost_for;
+  votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
+  count(known_.roster, newest_, from, lost_at);
+  count(known_.roster_before, before_, from, lost_at);
+  saw_close_ += vote.saw_close ? 1 : 0;
+  in_use_ = in_use_ || vote.assigned_roster == known_.roster.number;
   if (has_quorum()) {
     state_ = State::fencing;
     deadline_ = std::max(now, quiet_from());
@@ -111,35 +118,40 @@ AttemptNumber Candidacy::first_attempt() const {
 
 std::string Candidacy::progress_text() const {
   const std::size_t all = known_.roster.electors.size();
-  return std::to_string(votes_of(known_.roster)) + " of " + std::to_string(all) +
-         " nodes were reached, " + std::to_string(all / 2 + 1) + " are needed";
+  return std::to_string(newest_.votes) + " of " + std::to_string(all) + " nodes were reached, " +
+         std::to_string(all / 2 + 1) + " are needed";
 }
 
-std::size_t Candidacy::votes_of(const Roster& roster) const {
-  return static_cast<std::size_t>(
-      std::count_if(roster.electors.begin(), roster.electors.end(),
-                    [this](ElectorId elector) { return granted_by(elector); }));
+void Candidacy::forget_votes() {
+  votes_.clear();
+  newest_ = {};
+  before_ = {};
+  saw_close_ = 0;
+  in_use_ = false;
+}
+
+void Candidacy::count(const Roster& roster, Tally& tally, ElectorId from, Instant lost_at) const {
+  if (!holds(roster, from)) {
+    return;
+  }
+  ++tally.votes;
+  tally.lost.push(lost_at);
+  if (tally.lost.size() > roster.electors.size() / 2 + 1) {
+    tally.lost.pop();
+  }
 }
 
 /// The newest roster decides once a world of it was handed out to anybody; until then it may be a
 /// plan that a quorum of the roster before never heard of, and that one has to agree too.
 bool Candidacy::has_quorum() const {
-  if (!gains_quorum(votes_of(known_.roster), known_.roster.electors.size())) {
-    return false;
-  }
-  return is_in_use() || known_.roster_before.electors.empty() ||
-         gains_quorum(votes_of(known_.roster_before), known_.roster_before.electors.size());
-}
-
-bool Candidacy::is_in_use() const {
-  return std::any_of(votes_.begin(), votes_.end(), [this](const auto& vote) {
-    return vote.second.assigned_roster == known_.roster.number;
-  });
+  return gains_quorum(newest_.votes, known_.roster.electors.size()) &&
+         (in_use_ || known_.roster_before.electors.empty() ||
+          gains_quorum(before_.votes, known_.roster_before.electors.size()));
 }
 
 Succession Candidacy::inheritance() const {
   Succession inherited = known_;
-  if (is_in_use()) {
+  if (in_use_) {
     inherited.roster_before = {};
   }
   return inherited;
@@ -150,25 +162,15 @@ Succession Candidacy::inheritance() const {
 /// others saw it close, as the death of its process does, nobody can be with it but its own node,
 /// whose workers died with it.
 Instant Candidacy::quiet_from() const {
-  const bool all_left = std::all_of(electorate_.begin(), electorate_.end(), [this](ElectorId id) {
-    const auto found = votes_.find(id);
-    return found != votes_.end() && found->second.saw_close;
-  });
-  if (all_left) {
+  if (saw_close_ == electorate_.size()) {
     return Instant::min();
   }
   Instant quiet = Instant::min();
-  for (const Roster* roster : {&known_.roster, &known_.roster_before}) {
-    const std::size_t needed = roster->electors.size() / 2 + 1;
-    std::vector<Instant> left;
-    for (const ElectorId elector : roster->electors) {
-      if (const auto found = votes_.find(elector); found != votes_.end()) {
-        left.push_back(found->second.lost_at);
-      }
-    }
-    if (left.size() >= needed) {  // of a roster that is out of use there may be no quorum
-      std::sort(left.begin(), left.end());
-      quiet = std::max(quiet, left[needed - 1] + times_.fence);
+  for (const auto& [roster, tally] :
+       {std::pair(&known_.roster, &newest_), std::pair(&known_.roster_before, &before_)}) {
+    if (gains_quorum(tally->votes,
+                     roster->electors.size())) {  // of one out of use it may have none
+      quiet = std::max(quiet, tally->lost.top() + times_.fence);
     }
   }
   return quiet;

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <queue>
 #include <string>
 
 #include "rendezvous/membership/elector.h"
@@ -60,16 +61,21 @@ class Candidacy {
 
  private:
   struct Granted {
-    Instant lost_at{};
-    bool saw_close = false;
-    RosterNumber assigned_roster{};
     AttemptNumber attempt{};
     Term attempt_term{};
   };
 
-  [[nodiscard]] std::size_t votes_of(const Roster& roster) const;
+  /// The votes of one roster's electors, counted one by one: there may be ten thousand.
+  struct Tally {
+    std::size_t votes = 0;
+    /// When the first electors that make a quorum had lost the coordinator; the last of them on
+    /// top.
+    std::priority_queue<Instant> lost;
+  };
+
+  void forget_votes();
+  void count(const Roster& roster, Tally& tally, ElectorId from, Instant lost_at) const;
   [[nodiscard]] bool has_quorum() const;
-  [[nodiscard]] bool is_in_use() const;
   [[nodiscard]] Instant quiet_from() const;
   void begin_again(Term newest, Instant now);
 
@@ -81,7 +87,11 @@ class Candidacy {
   State state_ = State::waiting;
   Term term_{};
   Term newest_term_{};
-  std::map<ElectorId, Granted> votes_;  ///< of term_
+  std::map<ElectorId, Granted> votes_;  ///< of term_, and what follows from them:
+  Tally newest_;                        ///< of the newest roster
+  Tally before_;                        ///< of the one before
+  std::size_t saw_close_ = 0;
+  bool in_use_ = false;  ///< somebody was assigned a world of the newest roster
   Instant deadline_{};
 };
 

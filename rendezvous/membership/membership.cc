@@ -90,6 +90,7 @@ void Membership::on(NodeJoined event) {
     terms_.program = event.description.program;
   }
   const NodeId id = event.node;
+  const bool upset = reign_.planning();
   const std::size_t welcome = commands_.size();
   commands_.push_back(Welcome{id, {}});
   if (!agreement_.lets_in(id, event.description)) {
@@ -104,6 +105,9 @@ void Membership::on(NodeJoined event) {
   switch (state_) {
     case JobState::gathering:
       gathering_.changed(now_);
+      if (upset) {
+        put_off_plan();
+      }
       try_start();
       break;
     case JobState::running:
@@ -147,6 +151,9 @@ void Membership::on(const NodeLost& event) {
   }
   const Node node = std::move(found->second);
   nodes_.erase(found);
+  if (reign_.planning()) {
+    put_off_plan();
+  }
   reign_.left(event.node, event.died);
   reign_.drop_plan();
   witnesses_ -= node.witness ? 1 : 0;

@@ -174,6 +174,7 @@ class Membership {
   [[nodiscard]] bool waits_for_followers() const;
   [[nodiscard]] std::size_t workers_here() const;
   void plan();
+  void put_off_plan();
   [[nodiscard]] JobSummary story() const;
   void next_step(Reign::Step step);
   [[nodiscard]] std::vector<RankedNode> ranked() const;
@@ -196,6 +197,7 @@ class Membership {
   RestartPolicy policy_;
   AttemptStory story_;    ///< of the current attempt
   Instant not_before_{};  ///< the next attempt
+  Instant plan_pause_{};  ///< since the last plan that was upset; see put_off_plan()
   JobRecord record_;
   Instant story_told_at_{};  ///< to the standbys
   Reign reign_;

@@ -7,6 +7,13 @@
 #include "rendezvous/membership/rank_order.h"
 
 namespace ddprun {
+namespace {
+
+/// Hardly more than the way to a node and back, so that one late node costs nothing to speak of.
+constexpr Instant kPlanPauseMin = std::chrono::milliseconds(5);
+constexpr Instant kPlanPauseMax = std::chrono::milliseconds(640);
+
+}  // namespace
 
 /// The loss of the coordinator before is an incident as the loss of any other node is.
 void Membership::take_over() {
@@ -30,6 +37,7 @@ bool Membership::waits_for_followers() const {
 void Membership::gather() {
   state_ = JobState::gathering;
   reign_.drop_plan();
+  plan_pause_ = {};
   gathering_.begin(now_, false);
   try_start();
   if (state_ == JobState::gathering && !held_back_) {
@@ -100,6 +108,13 @@ std::vector<NodeId> Membership::members() const {
     return nodes_.at(a).last_group_rank < nodes_.at(b).last_group_rank;
   });
   return members;
+}
+
+/// A world that is being prepared when a node comes or goes is prepared anew, for all nodes: not
+/// for each node of a swarm.
+void Membership::put_off_plan() {
+  plan_pause_ = std::clamp(2 * plan_pause_, kPlanPauseMin, kPlanPauseMax);
+  not_before_ = std::max(not_before_, now_ + plan_pause_);
 }
 
 /// A world of other nodes than before is first made known to those who may have to go on without

@@ -8,28 +8,27 @@
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
-namespace {
-
-bool holds(const Roster& roster, ElectorId elector) {
-  return std::binary_search(roster.electors.begin(), roster.electors.end(), elector);
-}
-
-}  // namespace
-
 Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
-    : self_(self), in_use_(std::move(known)), newest_roster_(in_use_.roster.number), next_(first) {
+    : self_(self),
+      in_use_(std::move(known)),
+      newest_roster_(in_use_.roster.number),
+      next_(first),
+      backing_(self) {
   in_use_.term = term;
   in_use_.coordinator = self;
   inherited_before_ = in_use_.roster_before;
+  backing_.use(basis(), inherited_before_);
 }
 
 void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
                    const std::vector<FormerElector>& former) {
+  DDP_CHECK(!here_.contains(node), "a node joins once");
   here_[node] = elector;
-  dead_.erase(elector);
+  backing_.came(elector);
   for (const FormerElector& one : former) {
-    given_up_[one.elector].insert(one.promised_to);
+    backing_.gave_up(one.elector, one.promised_to);
   }
+  count_ready();
   if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
     return;
   }
@@ -48,16 +47,19 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
 }
 
 void Reign::left(NodeId node, bool died) {
-  const auto found = here_.find(node);
-  if (found != here_.end() && died &&
-      (holds(basis(), found->second) || holds(inherited_before_, found->second))) {
-    dead_.insert(found->second);
+  if (const auto found = here_.find(node); found != here_.end()) {
+    const ElectorId elector = found->second;
+    here_.erase(found);
+    backing_.went(elector);
+    if (died) {
+      backing_.died(elector);
+    }
+    prepared_.erase(elector);
   }
-  here_.erase(node);
   std::erase(standbys_, node);
   of_past_.erase(node);
   owe_.erase(node);
-  prepared_.erase(node);
+  count_ready();
 }
 
 /// Who decides about the next world: the roster in use, or who was told to be in the first.
@@ -65,47 +67,40 @@ const Roster& Reign::basis() const {
   return in_use_.roster.electors.empty() ? told_first_ : in_use_.roster;
 }
 
-/// It will not vote for another coordinator, nor can a vote that it gave be of use to one.
-bool Reign::is_ours(ElectorId elector) const {
-  if (dead_.contains(elector)) {
-    return true;
-  }
-  const auto found = given_up_.find(elector);
-  return found != given_up_.end() &&
-         std::all_of(found->second.begin(), found->second.end(), [this](ElectorId candidate) {
-           return number(candidate) == 0 || dead_.contains(candidate) ||
-                  given_up_.contains(candidate) || candidate == self_;
-         });
+std::size_t Reign::ready_of(const Roster& roster) const {
+  return static_cast<std::size_t>(std::count_if(
+      roster.electors.begin(), roster.electors.end(),
+      [this](ElectorId one) { return prepared_.contains(one) || backing_.is_ours(one); }));
 }
 
-std::size_t Reign::here_of(const Roster& roster, const std::set<NodeId>* only) const {
-  std::set<ElectorId> here;
-  for (const auto& [node, elector] : here_) {
-    if (only == nullptr || only->contains(node)) {
-      here.insert(elector);
-    }
+/// A walk over all: where the plan begins, and for a change of who is here meanwhile.
+void Reign::count_ready() {
+  if (planned_ && preparing_) {
+    ready_ = {ready_of(basis()), ready_of(inherited_before_), ready_of(*planned_)};
   }
-  return static_cast<std::size_t>(
-      std::count_if(roster.electors.begin(), roster.electors.end(),
-                    [&](ElectorId one) { return here.contains(one) || is_ours(one); }));
 }
 
-bool Reign::keeps(const Roster& roster, const std::set<NodeId>* only) const {
+void Reign::one_ready(ElectorId elector) {
+  if (prepared_.insert(elector).second && !backing_.is_ours(elector)) {
+    ready_.basis += holds(basis(), elector) ? 1 : 0;
+    ready_.before += holds(inherited_before_, elector) ? 1 : 0;
+    ready_.planned += holds(*planned_, elector) ? 1 : 0;
+  }
+}
+
+bool Reign::keeps(const Roster& roster, std::size_t votes) const {
   return !enabled() || roster.electors.empty() ||
-         keeps_quorum(here_of(roster, only), roster.electors.size(), holds(roster, self_));
-}
-
-bool Reign::keeps_basis(const std::set<NodeId>* only) const {
-  return keeps(basis(), only) && keeps(inherited_before_, only);
+         keeps_quorum(votes, roster.electors.size(), holds(roster, self_));
 }
 
 bool Reign::quorum_follows() const {
-  const bool of_past = deciders_here() >= needed();
-  return !enabled() || (of_past && keeps_basis(nullptr));
+  return !enabled() ||
+         (deciders_here() >= needed() && keeps(basis(), backing_.count(Backing::Which::basis)) &&
+          keeps(inherited_before_, backing_.count(Backing::Which::beside)));
 }
 
 bool Reign::needs_nobody() const {
-  return !enabled() || keeps_quorum(1 + dead_.size(), basis().electors.size(), true);
+  return !enabled() || keeps_quorum(1 + dead().size(), basis().electors.size(), true);
 }
 
 /// Of a job that others ran before, and of which this coordinator knows by them alone: a
@@ -114,7 +109,7 @@ std::size_t Reign::deciders_here() const {
   if (in_use_.roster.electors.empty() && past_) {
     return of_past_.size() + (past_->at_endpoint ? 1 : 0);
   }
-  return here_of(basis(), nullptr);
+  return backing_.count(Backing::Which::basis);
 }
 
 std::size_t Reign::needed() const {
@@ -132,7 +127,7 @@ std::string Reign::quorum_text() const {
                         ? static_cast<std::size_t>(past_->electors)
                         : basis().electors.size();
   if (here >= wanted && !inherited_before_.electors.empty()) {
-    here = here_of(inherited_before_, nullptr);
+    here = backing_.count(Backing::Which::beside);
     all = inherited_before_.electors.size();
     wanted = holds(inherited_before_, self_) ? (all + 1) / 2 : all / 2 + 1;
   }
@@ -175,6 +170,7 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, basis()};
   if (basis().electors.empty() && !plan.standbys.empty()) {
     told_first_ = *planned_;
+    backing_.use(basis(), inherited_before_);
   }
   return plan;
 }
@@ -191,6 +187,7 @@ Reign::Step Reign::after_standbys() {
     return Step::wait;
   }
   preparing_ = true;
+  count_ready();
   return Step::prepare;
 }
 
@@ -205,8 +202,10 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
   if (!planned_ || planned_->number != roster || !preparing_ || !here_.contains(node)) {
     return Step::wait;
   }
-  prepared_.insert(node);
-  return keeps_basis(&prepared_) && keeps(*planned_, &prepared_) ? Step::hand_out : Step::wait;
+  one_ready(here_.at(node));
+  const bool enough = keeps(basis(), ready_.basis) && keeps(inherited_before_, ready_.before) &&
+                      keeps(*planned_, ready_.planned);
+  return enough ? Step::hand_out : Step::wait;
 }
 
 void Reign::handed_out(AttemptNumber attempt) {
@@ -221,8 +220,8 @@ void Reign::handed_out(AttemptNumber attempt) {
   next_ = AttemptNumber{number(attempt) + 1};
   past_.reset();
   of_past_.clear();
-  std::erase_if(dead_, [this](ElectorId one) { return !holds(in_use_.roster, one); });
-  std::erase_if(given_up_, [this](const auto& one) { return !holds(in_use_.roster, one.first); });
+  backing_.use(basis(), inherited_before_);
+  backing_.forget_others();
 }
 
 }  // namespace ddprun

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/backing.h"
 #include "rendezvous/membership/succession.h"
 
 namespace ddprun {
@@ -79,38 +80,42 @@ class Reign {
   [[nodiscard]] AttemptNumber next_attempt() const { return next_; }
   /// Those of the newest plan that are here.
   [[nodiscard]] const std::vector<NodeId>& standbys() const { return standbys_; }
-  [[nodiscard]] const std::set<ElectorId>& dead() const { return dead_; }
+  [[nodiscard]] const std::set<ElectorId>& dead() const { return backing_.dead(); }
   [[nodiscard]] Term term() const { return in_use_.term; }
   [[nodiscard]] const Succession& in_use() const { return in_use_; }
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
 
  private:
-  [[nodiscard]] bool keeps(const Roster& roster, const std::set<NodeId>* only) const;
-  [[nodiscard]] bool keeps_basis(const std::set<NodeId>* only) const;
+  /// Of a roster, those that have prepared for the plan, or need not (Backing::is_ours).
+  [[nodiscard]] std::size_t ready_of(const Roster& roster) const;
+  void count_ready();
+  void one_ready(ElectorId elector);
+  [[nodiscard]] bool keeps(const Roster& roster, std::size_t votes) const;
+  [[nodiscard]] const Roster& basis() const;
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] std::size_t deciders_here() const;
-  [[nodiscard]] std::size_t here_of(const Roster& roster, const std::set<NodeId>* only) const;
 
   ElectorId self_;
   Succession in_use_;  ///< its attempt: the newest that was handed out
   RosterNumber newest_roster_{};
   AttemptNumber next_{};
   std::map<NodeId, ElectorId> here_;
-  [[nodiscard]] bool is_ours(ElectorId elector) const;
-
-  [[nodiscard]] const Roster& basis() const;
-
-  Roster told_first_;                                  ///< until a world is handed out
-  Roster inherited_before_;                            ///< until a world is handed out
-  std::set<ElectorId> dead_;                           ///< of the basis
-  std::map<ElectorId, std::set<ElectorId>> given_up_;  ///< former electors; whom they promised
+  Roster told_first_;        ///< until a world is handed out
+  Roster inherited_before_;  ///< until a world is handed out
+  Backing backing_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
   std::vector<NodeId> standbys_;
   std::optional<Roster> planned_;
   std::set<NodeId> owe_;  ///< standbys that have not acknowledged the plan
   bool preparing_ = false;
-  std::set<NodeId> prepared_;
+  std::set<ElectorId> prepared_;
+  /// ready_of() each of the rosters that the plan needs a quorum of.
+  struct {
+    std::size_t basis = 0;
+    std::size_t before = 0;
+    std::size_t planned = 0;
+  } ready_;
 };
 
 }  // namespace ddprun

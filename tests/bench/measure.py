@@ -45,17 +45,27 @@ def free_port():
         return listener.getsockname()[1]
 
 
+class NotBegun(RuntimeError):
+    """Not all workers began in time, or before an agent ended."""
+
+
 class Job:
     """Agents whose workers are stamp_worker, and what these wrote."""
 
-    def __init__(self, commands, stamp_worker):
+    def __init__(self, commands, stamp_worker, stdin=subprocess.DEVNULL):
         self._folder = tempfile.TemporaryDirectory(prefix="ddprun-bench-")
         self._stamps = pathlib.Path(self._folder.name, "stamps")
         self._log = open(pathlib.Path(self._folder.name, "log"), "wb")
         environment = dict(os.environ, DDPRUN_BENCH_STAMPS=str(self._stamps))
-        self.agents = [subprocess.Popen(command + ["--no-python", stamp_worker], env=environment,
-                                        stdin=subprocess.DEVNULL, stdout=self._log,
-                                        stderr=self._log) for command in commands]
+        self._start = lambda command: subprocess.Popen(
+            command + ["--no-python", stamp_worker], env=environment, stdin=stdin,
+            stdout=self._log, stderr=self._log)
+        self.agents = [self._start(command) for command in commands]
+
+    def start(self, command):
+        """One agent more."""
+        self.agents.append(self._start(command))
+        return self.agents[-1]
 
     def stamps(self):
         """(ns, rank, pid) of every worker that began so far."""
@@ -69,8 +79,10 @@ class Job:
         deadline = time.monotonic() + seconds
         while len(self.stamps()) < count:
             if time.monotonic() > deadline or any(a.poll() is not None for a in self.agents):
-                raise RuntimeError(f"{len(self.stamps())} of {count} workers began; the agents "
-                                   f"said: {pathlib.Path(self._log.name).read_text()[-2000:]}")
+                ended = sum(agent.poll() is not None for agent in self.agents)
+                raise NotBegun(f"{len(self.stamps())} of {count} workers began in {seconds} s, {ended} "
+                               f"of {len(self.agents)} agents ended; they said: "
+                               f"{pathlib.Path(self._log.name).read_text()[-2000:]}")
             time.sleep(0.01)
         return self.stamps()
 
@@ -92,8 +104,8 @@ class Job:
 
 
 @contextlib.contextmanager
-def job(commands, stamp_worker):
-    running = Job(commands, stamp_worker)
+def job(commands, stamp_worker, stdin=subprocess.DEVNULL):
+    running = Job(commands, stamp_worker, stdin)
     try:
         yield running
     finally:

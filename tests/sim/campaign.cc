@@ -99,6 +99,11 @@ void add(Tally& tally, const Cluster& story) {
     case Verdict::impossible:
       ++tally.impossible;
       break;
+    case Verdict::preempted:
+    case Verdict::left:
+    case Verdict::disagreed:
+      ++tally.stopped;
+      break;
   }
 }
 

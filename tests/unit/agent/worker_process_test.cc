@@ -1,6 +1,7 @@
 #include "agent/worker_process.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <sstream>
 
+#include "agent/descriptor_limit.h"
 #include "agent/orphans.h"
 #include "rendezvous/base/fd.h"
 #include "tests/unit/agent/forked.h"
@@ -177,6 +179,26 @@ TEST_CASE("descriptors that are passed on become 3, 4 and so on, and no other is
   request.descriptors = {high.get(), low.get()};
   REQUIRE(run(request)->success());
   CHECK(content(dir / "out").starts_with("first\nsecond\n0 1 2 3 4 "));
+}
+
+TEST_CASE("a worker gets the limit of descriptors that the agent was started with", "[agent]") {
+  const WorkDir dir;
+  rlimit start{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &start) == 0);
+  REQUIRE(start.rlim_max >= 1024);
+  Forked agent([&] {
+    const rlimit of_login{1000, start.rlim_max};
+    SpawnRequest request = shell("ulimit -Sn; ulimit -Hn");
+    request.stdout_path = dir / "out";
+    return ::setrlimit(RLIMIT_NOFILE, &of_login) == 0 &&
+                   (request.descriptor_limit = raise_descriptor_limit()) == 1000 &&
+                   ::sysconf(_SC_OPEN_MAX) == static_cast<long>(start.rlim_max) &&
+                   run(request)->success()
+               ? 0
+               : 1;
+  });
+  REQUIRE(agent.end().success());
+  CHECK(content(dir / "out") == "1000\n" + std::to_string(start.rlim_max) + "\n");
 }
 
 TEST_CASE("a standard stream that the agent has not is /dev/null to the worker", "[agent]") {

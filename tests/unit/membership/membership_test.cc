@@ -235,6 +235,53 @@ TEST_CASE("Reaching max ends the last call at once") {
   CHECK(s.state() == JobState::running);
 }
 
+TEST_CASE("A swarm that comes while a world is prepared costs a few plans, not one for each node") {
+  constexpr int kSwarm = 1'000;
+  MembershipOptions options = elastic(1, 10'000);
+  options.self = ElectorId{1};
+  options.last_call_timeout = 0s;
+  Story job(options);
+  std::uint64_t elector = 0;
+  const auto join = [&](bool host) {
+    NodeDescription node = job.description("n" + std::to_string(elector));
+    node.elector = ElectorId{++elector};
+    node.hosts_coordinator = host;
+    return job.join(std::move(node));
+  };
+  std::vector<NodeId> nodes = {join(true)};
+  std::size_t plans = 0;
+  const auto count_plans = [&] { plans += job.all<TellStandbys>().size(); };
+  // Alone it needs no standby: the plan is prepared at once, and the swarm comes meanwhile.
+  CHECK(job.all<Prepare>().size() == 1);
+  for (int i = 0; i < kSwarm; ++i) {
+    job.wait(1ms);
+    if (const auto due = job.job().next_deadline(); due && *due <= job.now()) {
+      job.time_passed();
+      count_plans();
+    }
+    nodes.push_back(join(false));
+    count_plans();
+  }
+  CHECK(plans <= 10);
+  // And then it goes on without another word from anybody.
+  const auto due = job.job().next_deadline();
+  REQUIRE(due);
+  REQUIRE(*due - job.now() <= 640ms);
+  job.wait(*due - job.now());
+  job.time_passed();
+  const TellStandbys told = job.only<TellStandbys>();
+  CHECK(told.succession.roster.electors.size() == nodes.size());
+  for (const NodeId standby : told.standbys) {
+    job.apply(StandbyKnows{standby, told.succession.roster.number});
+  }
+  for (const NodeId node : nodes) {
+    if (job.state() == JobState::gathering) {
+      job.apply(RosterPrepared{node, told.succession.roster.number});
+    }
+  }
+  CHECK(job.all<AssignWorld>().size() == nodes.size());
+}
+
 TEST_CASE("A surplus node is a spare, is told so, and replaces a lost node (I-27)") {
   Story s(fixed(2));
   const NodeId a = s.join("n1");

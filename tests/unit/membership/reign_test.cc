@@ -240,3 +240,33 @@ TEST_CASE("A job that ends while a world is prepared orders nothing more") {
   REQUIRE(std::holds_alternative<FinishJob>(ended.back()));
   CHECK(job.apply(Instant(2), StandbyKnows{n(2), RosterNumber{1}}).empty());
 }
+
+TEST_CASE("Ten thousand nodes prepare in a time that is linear in their number") {
+  // A walk over all for each answer would be 10^8 steps and more, again and again: minutes.
+  constexpr int kNodes = 10'000;
+  Reign reign = new_job(kNodes);
+  hand_out(reign, kNodes, 0);
+  for (std::uint32_t attempt = 1; attempt <= 20; ++attempt) {
+    // One is replaced: then also the quorum of the roster before is asked for at each step.
+    const std::uint64_t leaver = 2 + attempt;
+    reign.left(n(leaver));
+    reign.joined(n(leaver + 100'000), e(leaver + 100'000), std::nullopt);
+    std::vector<NodeId> all = nodes(kNodes);
+    for (std::uint64_t gone = 3; gone <= leaver; ++gone) {
+      all[gone - 1] = n(gone + 100'000);
+    }
+    const auto plan = reign.plan(all, {});
+    REQUIRE(plan);
+    for (const NodeId standby : plan->standbys) {
+      (void)reign.standby_knows(standby, plan->succession.roster.number);
+    }
+    int asked = 0;
+    while (reign.prepared(all[static_cast<std::size_t>(asked)], plan->succession.roster.number) !=
+           Reign::Step::hand_out) {
+      REQUIRE(reign.quorum_follows());
+      ++asked;
+    }
+    CHECK(asked + 1 == kNodes / 2 + 1);  // the newcomer does not count for the roster before
+    reign.handed_out(AttemptNumber{attempt});
+  }
+}

@@ -1,0 +1,112 @@
+#include "rendezvous/membership/candidacy.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ddprun;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+namespace {
+
+constexpr ElectorId e(std::uint64_t id) {
+  return ElectorId{id};
+}
+
+/// Electors 1 to `nodes`; the first was the coordinator, the second is the candidate.
+Succession known(std::uint64_t nodes) {
+  Succession known{Term{1}, e(1), AttemptNumber{4}, {RosterNumber{3}, {}}, {}};
+  for (std::uint64_t id = 1; id <= nodes; ++id) {
+    known.roster.electors.push_back(e(id));
+  }
+  return known;
+}
+
+Candidacy asking(const Succession& known) {
+  Candidacy candidacy(e(2), known, 0, {100ms, 50ms, 1s}, Term{1}, 0ns);
+  REQUIRE(candidacy.time_passed(0ns));
+  REQUIRE(candidacy.state() == Candidacy::State::asking);
+  return candidacy;
+}
+
+Vote granted(Instant lost_for, bool saw_close = false) {
+  Vote vote;
+  vote.verdict = VoteVerdict::granted;
+  vote.newest_term = Term{2};
+  vote.assigned_roster = RosterNumber{3};
+  vote.lost_for = lost_for;
+  vote.saw_close = saw_close;
+  return vote;
+}
+
+}  // namespace
+
+TEST_CASE("A candidate waits until a fence after the loss by which a quorum had left") {
+  Candidacy candidacy = asking(known(5));
+  candidacy.on_vote(10s, e(2), granted(900ms));
+  candidacy.on_vote(10s, e(3), granted(100ms));
+  CHECK(candidacy.state() == Candidacy::State::asking);
+  candidacy.on_vote(10s, e(3), granted(100ms));  // said twice
+  CHECK(candidacy.state() == Candidacy::State::asking);
+  candidacy.on_vote(10s, e(9), granted(100ms));  // no elector
+  candidacy.on_vote(10s, e(1), granted(100ms));  // the coordinator that is lost
+  CHECK(candidacy.state() == Candidacy::State::asking);
+  candidacy.on_vote(10s, e(4), granted(300ms));
+  REQUIRE(candidacy.state() == Candidacy::State::fencing);
+  CHECK(candidacy.next_deadline() == 10s - 100ms + 1s);
+  // One that left earlier makes the quorum older.
+  candidacy.on_vote(10s, e(5), granted(800ms));
+  CHECK(candidacy.next_deadline() == 10s - 300ms + 1s);
+}
+
+TEST_CASE("A candidate need not wait when all others saw the coordinator close") {
+  Candidacy candidacy = asking(known(4));
+  for (const std::uint64_t id : {2U, 3U, 4U}) {
+    CHECK(candidacy.state() == Candidacy::State::asking);
+    candidacy.on_vote(10s, e(id), granted(1ms, true));
+  }
+  REQUIRE(candidacy.state() == Candidacy::State::fencing);
+  CHECK(candidacy.next_deadline() == 10s);
+}
+
+TEST_CASE("A roster of which no world was handed out needs a quorum of the one before, too") {
+  Succession both = known(3);
+  both.roster_before = {RosterNumber{2}, {e(1), e(2), e(6), e(7), e(8)}};
+  Candidacy candidacy = asking(both);
+  CHECK(candidacy.electorate() == std::vector<ElectorId>{e(2), e(3), e(6), e(7), e(8)});
+  Vote before = granted(0ns);
+  before.assigned_roster = RosterNumber{2};
+  for (const std::uint64_t id : {2U, 3U, 6U}) {
+    candidacy.on_vote(10s, e(id), before);
+    CHECK(candidacy.state() == Candidacy::State::asking);
+  }
+  candidacy.on_vote(10s, e(7), before);
+  CHECK(candidacy.state() == Candidacy::State::fencing);
+}
+
+TEST_CASE("Votes of a round that was given up do not count in the next") {
+  Candidacy candidacy = asking(known(5));
+  candidacy.on_vote(10s, e(2), granted(1ms));
+  candidacy.on_vote(10s, e(3), granted(1ms));
+  Vote promised;
+  promised.verdict = VoteVerdict::promised;
+  promised.newest_term = Term{2};
+  candidacy.on_vote(10s, e(4), promised);
+  REQUIRE(candidacy.state() == Candidacy::State::waiting);
+  REQUIRE(candidacy.time_passed(11s));
+  CHECK(candidacy.request().term == Term{3});
+  CHECK(candidacy.progress_text() == "0 of 5 nodes were reached, 3 are needed");
+}
+
+TEST_CASE("Ten thousand votes take a time that is linear in their number") {
+  // A walk over all for each vote would be 10^8 steps and more, again and again: minutes.
+  constexpr std::uint64_t kNodes = 10'000;
+  const Succession all = known(kNodes);
+  for (int round = 0; round < 20; ++round) {
+    Candidacy candidacy = asking(all);
+    for (std::uint64_t id = 2; id <= kNodes; ++id) {
+      candidacy.on_vote(10s, e(id), granted(std::chrono::microseconds(id)));
+    }
+    CHECK(candidacy.state() == Candidacy::State::fencing);
+    // The 5,001st that left is the one whose loss was noticed as the 4,999th of those that came.
+    CHECK(candidacy.next_deadline() == 10s - std::chrono::microseconds(5'000) + 1s);
+  }
+}
