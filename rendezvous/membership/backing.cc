@@ -98,7 +98,7 @@ void Backing::use(const Roster& basis, const Roster& beside) {
     counted.roster.clear();
     counted.roster.insert(rosters[i]->electors.begin(), rosters[i]->electors.end());
     counted.count = static_cast<std::size_t>(
-        std::count_if(rosters[i]->electors.begin(), rosters[i]->electors.end(),
+        std::count_if(counted.roster.begin(), counted.roster.end(),
                       [this](ElectorId one) { return here_.contains(one) || is_ours(one); }));
   }
 }

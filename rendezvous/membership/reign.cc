@@ -148,6 +148,9 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
     }
   }
   std::sort(roster.electors.begin(), roster.electors.end());
+  // A node may be here twice, before its old connection is known to be gone: it votes once.
+  roster.electors.erase(std::unique(roster.electors.begin(), roster.electors.end()),
+                        roster.electors.end());
   // What was told of a plan that came to nothing stays told: then even the roster in use has to be
   // announced anew.
   if (roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number &&
