@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/attempt.h"
+#include "agent/attempt_store.h"
 #include "agent/compared_variables.h"
 #include "agent/console.h"
 #include "agent/environment_facts.h"
@@ -27,7 +28,6 @@
 #include "agent/orphans.h"
 #include "agent/process_tree.h"
 #include "agent/progress_report.h"
-#include "agent/reserved_port.h"
 #include "agent/signals.h"
 #include "agent/stop_plan.h"
 #include "agent/waiting_board.h"
@@ -38,7 +38,6 @@
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/control/event_log_file.h"
 #include "rendezvous/control/follower.h"
-#include "rendezvous/store/store_server.h"
 
 namespace ddprun {
 namespace {
@@ -51,13 +50,6 @@ constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
 /// From SIGKILL until a worker that is still there is given up, and its node with it (I-16).
 constexpr std::chrono::milliseconds kUnkillableBound{5'000};
-
-/// Of a node alone nothing is compared, and a witness runs nothing.
-NodeEnvironment compared_facts(const JobSpec& spec) {
-  return spec.max_nodes > 1 && !spec.witness
-             ? environment_facts(spec.program, own_environment(), spec.same_env_ignore)
-             : NodeEnvironment();
-}
 
 class Agent {
  public:
@@ -148,42 +140,13 @@ class Agent {
     hooks.waiting = [this](const WaitingTable& table) { board_.show(table); };
     hooks.lost = [this](const Error& why) { fence(why); };
     hooks.failed = [this](const Error& why) { end(why); };
-    hooks.coordinator.open_store = [this, is_static](AttemptNumber) {
-      return open_store(is_static);
-    };
+    hooks.coordinator.open_store = [this](AttemptNumber) { return store_.open(); };
     if (is_static) {
       hooks.coordinator.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
-        if (store_) {
-          store_->adopt(std::move(connection), first_bytes);
-        }
+        store_.adopt(std::move(connection), first_bytes);
       };
     }
     return hooks;
-  }
-
-  /// A fresh key space for every attempt. With static ranks MASTER_PORT is the endpoint's own port:
-  /// the coordinator hands store clients over.
-  Result<std::uint16_t> open_store(bool is_static) {
-    store_.reset();
-    reserved_.reset();
-    if (workers_host_store(own_environment(), spec_)) {
-      auto reserved = ReservedPort::any();
-      if (!reserved) {
-        return reserved.error();
-      }
-      reserved_ = std::move(*reserved);
-      return reserved_->port();
-    }
-    if (is_static) {
-      store_ = StoreServer::without_port(io_);
-      return spec_.endpoint.port;
-    }
-    auto store = StoreServer::listen(io_, 0);
-    if (!store) {
-      return store.error();
-    }
-    store_ = std::move(*store);
-    return store_->port();
   }
 
   // ---- orders -------------------------------------------------------------------------------
@@ -429,29 +392,11 @@ class Agent {
     }
     CoordinatorClient* client = follower_.client();
     if (client != nullptr && !deserts_) {
-      client->workers_stopped(group_.attempt(), std::move(records), progress_at_end());
+      client->workers_stopped(group_.attempt(), std::move(records),
+                              with_ending(attempt_->progress(), group_.workers(), preempting_));
     }
     patience_.cancel();
     quiet_when_lost();
-  }
-
-  /// What a preempted script ends with is its own affair: 0, or the code that ddprun has for it.
-  TrainingProgress progress_at_end() const {
-    constexpr int kSavedCode = 75;
-    TrainingProgress told = attempt_->progress();
-    const auto& workers = group_.workers();
-    const auto all = [&workers](auto holds) {
-      return std::all_of(workers.begin(), workers.end(), holds);
-    };
-    told.complete = !told.left && all([](const group::Worker& worker) {
-      return worker.exit.success() && !worker.after_stop;
-    });
-    told.left =
-        told.left || (preempting_ && !told.complete && all([](const group::Worker& worker) {
-                        return worker.exit.success() ||
-                               worker.exit == ExitStatus{ExitStatus::Kind::exited, kSavedCode};
-                      }));
-    return told;
   }
 
   FailureRecord record_of(int local_rank) {
@@ -585,8 +530,7 @@ class Agent {
   std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
   MemoryWatch memory_{read_file, in_first_pid_namespace()};
-  std::unique_ptr<StoreServer> store_;
-  std::optional<ReservedPort> reserved_;
+  AttemptStore store_{io_, spec_};
   std::unique_ptr<FileTimer> file_timers_;
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;

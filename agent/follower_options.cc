@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "agent/compared_variables.h"
+#include "agent/environment_facts.h"
 #include "agent/host.h"
+#include "agent/worker_environment.h"
 
 namespace ddprun {
 namespace {
@@ -23,6 +25,12 @@ std::string program_text(const Program& program) {
 }
 
 }  // namespace
+
+NodeEnvironment compared_facts(const JobSpec& spec) {
+  return spec.max_nodes > 1 && !spec.witness
+             ? environment_facts(spec.program, own_environment(), spec.same_env_ignore)
+             : NodeEnvironment();
+}
 
 NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment) {
   NodeDescription node;

@@ -12,6 +12,8 @@
 
 namespace ddprun {
 
+/// What is compared with the other nodes: of a node alone nothing, and a witness runs nothing.
+NodeEnvironment compared_facts(const JobSpec& spec);
 NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment);
 /// `event_log` may be null.
 FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,

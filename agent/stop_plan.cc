@@ -1,5 +1,6 @@
 #include "agent/stop_plan.h"
 
+#include <algorithm>
 #include <csignal>
 
 namespace ddprun {
@@ -15,6 +16,21 @@ StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
     return {false, signal, context.preempt_grace};
   }
   return {false, SIGTERM, context.catches_term ? context.preempt_grace : context.shutdown_timeout};
+}
+
+TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers,
+                             bool preempted) {
+  static constexpr ExitStatus kSaved{ExitStatus::Kind::exited, 75};
+  const auto all = [&workers](auto holds) {
+    return std::all_of(workers.begin(), workers.end(), holds);
+  };
+  told.complete = !told.left && all([](const group::Worker& worker) {
+    return worker.exit.success() && !worker.after_stop;
+  });
+  const bool in_order = all(
+      [](const group::Worker& worker) { return worker.exit.success() || worker.exit == kSaved; });
+  told.left = told.left || (preempted && !told.complete && in_order);
+  return told;
 }
 
 }  // namespace ddprun

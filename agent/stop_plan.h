@@ -4,8 +4,11 @@
 #pragma once
 
 #include <chrono>
+#include <vector>
 
+#include "agent/worker_group.h"
 #include "rendezvous/membership/stop_order.h"
+#include "rendezvous/membership/world.h"
 
 namespace ddprun {
 
@@ -29,5 +32,10 @@ struct StopContext {
 /// are given that signal where they handle it, else SIGTERM; and the long grace only where they
 /// handle what they are sent, for others have nothing to save.
 StopPlan plan_stop(StopHow how, int signal, const StopContext& context);
+
+/// `told` with what it says of the workers' end. Scripts that were preempted have left in order
+/// when each ended with 0, or with the code that ddprun itself has for it, 75.
+TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers,
+                             bool preempted);
 
 }  // namespace ddprun

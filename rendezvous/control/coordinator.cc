@@ -20,6 +20,7 @@
 #include "rendezvous/control/address_book.h"
 #include "rendezvous/control/agent_event.h"
 #include "rendezvous/control/connection.h"
+#include "rendezvous/control/coordinator_peer.h"
 #include "rendezvous/control/coordinator_terms.h"
 #include "rendezvous/control/event_log.h"
 #include "rendezvous/control/greeting_limits.h"
@@ -53,20 +54,6 @@ Instant now() {
 }  // namespace
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
-  /// A connection and what it has become. NodeIds are given to connections, so that each is used
-  /// once; a stranger uses one up too.
-  struct Peer {
-    enum class Stage : std::uint8_t { ungreeted, member, leaving };
-    std::shared_ptr<Connection> connection;
-    Stage stage = Stage::ungreeted;
-    bool local = false;           ///< the socket pair of the hosting agent
-    std::string address;          ///< of the peer, numeric
-    std::string reached_address;  ///< the local address by which it came
-    ElectorId elector{};
-    bool leaves = false;     ///< it said so: when it closes, it is not dead
-    Instant fresh = kNever;  ///< it is known to have followed at this time
-  };
-
   Impl(asio::io_context& the_io, CoordinatorOptions the_options, CoordinatorHooks the_hooks,
        std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
@@ -107,7 +94,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void add_peer(Fd socket, bool local) {
     const NodeId id{++last_id};
-    Peer& peer = peers[id];
+    CoordinatorPeer& peer = peers[id];
     peer.local = local;
     if (!local) {
       peer.address = peer_address_of(socket.get());
@@ -135,8 +122,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void set_stage(NodeId id, Peer::Stage stage) {
-    DDP_CHECK(stage != Peer::Stage::ungreeted, "what was said is not unsaid");
+  void set_stage(NodeId id, CoordinatorPeer::Stage stage) {
+    DDP_CHECK(stage != CoordinatorPeer::Stage::ungreeted, "what was said is not unsaid");
     ungreeted.erase(id);
     peers.at(id).stage = stage;
   }
@@ -149,7 +136,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   /// A connection that is no agent's: to the store where there is one at this port, else closed.
   void give_away(NodeId id, std::string bytes) {
-    const Peer peer = std::move(peers.at(id));
+    const CoordinatorPeer peer = std::move(peers.at(id));
     erase(id);
     const bool may_be_store =
         bytes.empty() || static_cast<unsigned char>(bytes.front()) <= kStoreFirstByteMax;
@@ -186,9 +173,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void on_ended(NodeId id, const ConnectionEnd& end) {
-    const Peer peer = peers.at(id);
+    const CoordinatorPeer peer = peers.at(id);
     erase(id);
-    if (peer.stage == Peer::Stage::member) {
+    if (peer.stage == CoordinatorPeer::Stage::member) {
       // Who never followed may have said hello, and gone to whom it had given its word.
       const bool died = end.by_peer && !peer.leaves && peer.fresh != kNever;
       feed(NodeLost{id, end.why, end.silent_for, died});
@@ -198,17 +185,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   // --- What agents say ----------------------------------------------------------------------
 
   void on_message(NodeId id, message::Message said) {
-    Peer& peer = peers.at(id);
-    if (peer.stage == Peer::Stage::ungreeted && answer_peer(id, said)) {
+    CoordinatorPeer& peer = peers.at(id);
+    if (peer.stage == CoordinatorPeer::Stage::ungreeted && answer_peer(id, said)) {
       return;
     }
     const bool hello = std::holds_alternative<message::Hello>(said);
-    if (hello != (peer.stage == Peer::Stage::ungreeted)) {
+    if (hello != (peer.stage == CoordinatorPeer::Stage::ungreeted)) {
       break_off(id, "it broke the protocol: a hello comes first, and once");
       return;
     }
     if (hello) {
-      set_stage(id, Peer::Stage::member);
+      set_stage(id, CoordinatorPeer::Stage::member);
       NodeDescription node = std::get<message::Hello>(std::move(said)).node;
       // Only the socket pair comes from the agent that hosts this coordinator.
       node.hosts_coordinator = peer.local;
@@ -308,7 +295,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void carry_out(Prepare order) {
     const std::string bytes = encode(message::PrepareRoster{order.roster, Connection::stamp_now()});
     for (auto& [id, peer] : peers) {
-      if (peer.stage == Peer::Stage::member) {
+      if (peer.stage == CoordinatorPeer::Stage::member) {
         peer.connection->send(bytes);
       }
     }
@@ -336,7 +323,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       store_port = *port;
       std::vector<std::string> reached;  // this host as the agents name it
       for (const auto& [id, peer] : peers) {
-        if (peer.stage == Peer::Stage::member && !peer.local) {
+        if (peer.stage == CoordinatorPeer::Stage::member && !peer.local) {
           reached.push_back(peer.reached_address);
         }
       }
@@ -354,7 +341,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (found == peers.end()) {
       return;
     }
-    const Peer& peer = found->second;
+    const CoordinatorPeer& peer = found->second;
     order.world.master_port = store_port;
     // Who came by loopback is on this machine, where any address of it serves.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
@@ -394,7 +381,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
     acceptor->close();
     for (auto& [id, peer] : peers) {
-      if (peer.stage == Peer::Stage::member) {
+      if (peer.stage == CoordinatorPeer::Stage::member) {
         peer.connection->send(bytes);
       }
     }
@@ -416,7 +403,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void dismiss(NodeId id, const message::Message& last_word) {
-    set_stage(id, Peer::Stage::leaving);
+    set_stage(id, CoordinatorPeer::Stage::leaving);
     peers.at(id).connection->send(encode(last_word));
     peers.at(id).connection->close_after_flush();
   }
@@ -439,7 +426,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Instant contact(Instant at) const {
     std::vector<FollowerContact> followers;
     for (const auto& [id, peer] : peers) {
-      if (peer.stage == Peer::Stage::member) {
+      if (peer.stage == CoordinatorPeer::Stage::member) {
         followers.push_back({peer.elector, peer.local ? at : peer.fresh, peer.local});
       }
     }
@@ -512,7 +499,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   asio::steady_timer deadline_timer;
   asio::steady_timer drain_timer;
   std::shared_ptr<QuorumWatch> quorum;
-  std::map<NodeId, Peer> peers;
+  std::map<NodeId, CoordinatorPeer> peers;
   std::set<NodeId> ungreeted;  ///< by age: ids rise
   std::set<std::string> strangers;
   std::set<std::string> rejections;
@@ -574,7 +561,7 @@ Fd Coordinator::resign(const std::string& why) {
 std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
   std::set<ElectorId> here;
   for (const auto& [id, peer] : impl_->peers) {
-    if (peer.stage == Impl::Peer::Stage::member) {
+    if (peer.stage == CoordinatorPeer::Stage::member) {
       here.insert(peer.elector);
     }
   }

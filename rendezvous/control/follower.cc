@@ -70,8 +70,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     const auto own = std::find_if(options.endpoints.begin() + 1, options.endpoints.end(),
                                   [](const Endpoint& one) { return is_own_address(one.host); });
     const std::uint16_t port = own == options.endpoints.end() ? 0 : own->port;
-    const std::string& first = options.endpoints.front().host;
-    const bool loopback = first == "localhost" || is_loopback_text(first);
+    const std::string& host = options.endpoints.front().host;
+    const bool loopback = host == "localhost" || is_loopback_text(host);
     Listening listening = loopback ? listen_at("127.0.0.1", port) : listen_everywhere(port);
     if (!listening.socket) {
       fail(errno_error(listening.errno_value, "cannot listen for the other agents",
@@ -481,8 +481,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
               candidacy->progress_text());
     settle();
-    Fd listener = gate->close();
-    gate.reset();
+    Fd listener = std::exchange(gate, nullptr)->close();
     node.past.reset();
     lead(std::move(listener), std::move(led));
     if (coordinator) {

@@ -9,6 +9,7 @@
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/frame.h"
 #include "rendezvous/control/wire_archive.h"
+#include "rendezvous/control/wire_values.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_record.h"
 
@@ -16,57 +17,6 @@ namespace ddprun {
 namespace {
 
 using namespace message;
-
-/// No duration of ours is longer; keeps all sums of durations far from overflow.
-constexpr std::int64_t kDurationNsMax = std::int64_t{100} * 365 * 86400 * 1'000'000'000;
-constexpr int kIntMax = std::numeric_limits<int>::max();
-/// 10,000 nodes of kLocalWorldSizeMax workers are below this.
-constexpr int kWorldSizeMax = 1 << 30;
-
-/// An enum or a duration by its integer.
-template <class Archive, class Enum>
-void enumeration(Archive& a, Enum& value, int max) {
-  auto bits = static_cast<std::uint8_t>(value);
-  a.integer(bits, 0, max);
-  if constexpr (!std::is_const_v<Enum>) {
-    value = static_cast<Enum>(bits);
-  }
-}
-
-template <class Archive, class Duration>
-void duration(Archive& a, Duration& value, std::int64_t min, std::int64_t max) {
-  std::int64_t count = value.count();
-  a.integer(count, min, max);
-  if constexpr (!std::is_const_v<Duration>) {
-    value = Duration(count);
-  }
-}
-
-const auto kNanoseconds = [](auto& a, auto& value) { duration(a, value, 0, kDurationNsMax); };
-const auto kCount = [](auto& a, auto& value) { a.integer(value, 0, kIntMax); };
-const auto kEpoch = [](auto& a, auto& value) { a.integer(value); };
-
-template <class Archive, class Attempt>
-void attempt_number(Archive& a, Attempt& value) {
-  auto bits = number(value);
-  a.integer(bits);
-  if constexpr (!std::is_const_v<Attempt>) {
-    value = AttemptNumber{bits};
-  }
-}
-
-/// Term, RosterNumber, ElectorId: by their integer.
-template <class Archive, class Id>
-void id(Archive& a, Id& value) {
-  auto bits = number(value);
-  a.integer(bits);
-  if constexpr (!std::is_const_v<Id>) {
-    value = Id{bits};
-  }
-}
-const auto kId = [](auto& a, auto& value) { id(a, value); };
-const auto kAttempt = [](auto& a, auto& value) { attempt_number(a, value); };
-const auto kAddress = [](auto& a, auto& value) { a.text(value, kNameBytesMax); };
 
 /// `Value` is const when written. One overload per struct would be twice the text: the type is
 /// told by the first parameter's tag.

@@ -49,7 +49,7 @@ TEST_CASE("Processor time counts what the children use, also once they are gone"
   CHECK(cpu_time_of(child.pid()) >= std::chrono::milliseconds(10));
 }
 
-TEST_CASE("A file that grows is seen to; others are not looked into") {
+TEST_CASE("A file that grows is seen to, others are not looked into") {
   const TempDir dir;
   const std::string path = dir.write("log", "12345");
   CHECK(growth_of(path) == 5);

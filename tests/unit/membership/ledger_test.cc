@@ -176,7 +176,7 @@ TEST_CASE("Where workers tell no steps, training counts from their start") {
 }
 
 TEST_CASE(
-    "A job that is stopped has done in vain what no snapshot has; one that succeeds has not") {
+    "A job that is stopped has done in vain what no snapshot has, one that succeeds has not") {
   Ledger ledger = trained();
   ledger.stopping(24s);
   SECTION("stopped") {
