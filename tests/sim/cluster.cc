@@ -131,7 +131,17 @@ void Cluster::strike_machine(const Fault& fault, Machine& machine) {
       break;
     case FaultKind::signal:
       if (machine.runs()) {
-        agent->signal();
+        agent->signal(15, StopWish::end);
+      }
+      break;
+    case FaultKind::preemption:
+      if (machine.runs()) {
+        agent->signal(10, StopWish::preempt);
+      }
+      break;
+    case FaultKind::leave:  // a coordinator's node stays, without workers: that is a unit test's
+      if (machine.runs() && !agent->leads()) {
+        agent->signal(12, StopWish::leave);
       }
       break;
     case FaultKind::clock_jump:

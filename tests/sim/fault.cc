@@ -33,6 +33,14 @@ class Draw {
       faults_.push_back({at, random_.chance(0.5) ? FaultKind::coordinator_death
                                                  : FaultKind::coordinator_vanishing});
     });
+    simple(FaultKind::preemption, rates.preemptions);
+    each(rates.leaves, [&](Duration at) {
+      const int target = anyone();
+      faults_.push_back({at, FaultKind::leave, target});
+      if (random_.chance(o_.return_chance)) {
+        faults_.push_back({at + random_.up_to(seconds(20)), FaultKind::start, target});
+      }
+    });
     std::stable_sort(faults_.begin(), faults_.end(),
                      [](const Fault& a, const Fault& b) { return a.at < b.at; });
     return std::move(faults_);
@@ -124,6 +132,8 @@ constexpr std::array<const char*, kFaultKinds> kNames{
     "coordinator-death",
     "coordinator-vanishing",
     "coordinator-stop",
+    "preemption",
+    "leave",
 };
 
 std::string seconds_of(Duration duration) {

@@ -28,8 +28,10 @@ enum class FaultKind : std::uint8_t {
   coordinator_death,      ///< of the agent that is the coordinator then
   coordinator_vanishing,  ///< of its machine
   coordinator_stop,       ///< SIGSTOP of all processes of its node for a while
+  preemption,             ///< SIGUSR1 to the agent: the job is to save and end
+  leave,                  ///< SIGUSR2 to the agent: its node is to leave in order
 };
-inline constexpr int kFaultKinds = 16;
+inline constexpr int kFaultKinds = 18;
 const char* to_text(FaultKind kind);
 
 struct Fault {

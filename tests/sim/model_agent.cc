@@ -73,8 +73,8 @@ std::optional<Term> ModelAgent::reigning_term() const {
   return coordinator_ ? std::optional(coordinator_->term()) : std::nullopt;
 }
 
-void ModelAgent::signal() {
-  say(StopRequested{{}, 15});
+void ModelAgent::signal(int number, StopWish wish) {
+  say(StopRequested{{}, number, wish});
 }
 
 void ModelAgent::say(Event event) {
@@ -266,7 +266,7 @@ void ModelAgent::obey(const Order& order) {
     on_assigned(*assign);
   } else if (const auto* stop = std::get_if<StopWorkers>(&command)) {
     if (newest_ == stop->attempt) {
-      workers_.stop(stop->attempt);
+      workers_.stop(stop->attempt, stop->how);
     }
   } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
     on_heir(*told, order.place);
@@ -286,7 +286,7 @@ void ModelAgent::obey(const Order& order) {
       machine_.cluster().observer().broken("the job ends while workers live");
     }
     be_over();
-  } else if (std::holds_alternative<Reject>(command)) {
+  } else if (std::holds_alternative<Reject>(command) || std::holds_alternative<Release>(command)) {
     be_over();
   }
 }

@@ -37,7 +37,7 @@ class ModelAgent {
   [[nodiscard]] const NodeDescription& node() const { return node_; }
   ModelWorkers& workers() { return workers_; }
   /// Somebody sends it a signal.
-  void signal();
+  void signal(int number, StopWish wish);
 
   // Of workers.
 

@@ -13,6 +13,8 @@ namespace {
 
 /// In which a worker notices that a peer is gone.
 constexpr Duration kNoticeMax = milliseconds(50);
+/// In which it saves.
+constexpr Duration kSaveMax = seconds(2);
 
 }  // namespace
 
@@ -23,7 +25,7 @@ Duration ModelWorkers::takes(Duration cost) {
 void ModelWorkers::assign(const World& world) {
   world_ = world;
   live_ = true;
-  stopping_ = fenced_ = stepped_ = false;
+  stopping_ = fenced_ = stepped_ = leaving_ = left_ = complete_ = false;
   failures_.clear();
   machine_.cluster().observer().workers_live(machine_.index(), world.attempt);
   const SimOptions& options = machine_.cluster().options();
@@ -60,6 +62,8 @@ TrainingProgress ModelWorkers::progress() const {
       told.steps = 10 * (number(world_->attempt) + 1);  // further every time
     }
   }
+  told.left = left_;
+  told.complete = complete_;
   return told;
 }
 
@@ -69,7 +73,12 @@ void ModelWorkers::finished(AttemptNumber attempt) {
   }
   live_ = false;
   machine_.cluster().observer().workers_gone(machine_.index());
-  agent_.say(WorkersFinished{{}, attempt, progress()});
+  complete_ = true;
+  if (leaving_) {
+    report_stopped();
+  } else {
+    agent_.say(WorkersFinished{{}, attempt, progress()});
+  }
 }
 
 void ModelWorkers::fail() {
@@ -111,8 +120,22 @@ void ModelWorkers::fail_as(bool peer_lost) {
                  });
 }
 
-void ModelWorkers::stop(AttemptNumber attempt) {
-  if (!is(attempt) || stopping_) {
+void ModelWorkers::leave(AttemptNumber attempt) {
+  if (is(attempt) && live_ && !stopping_ && !fenced_ && failures_.empty()) {
+    left_ = true;
+    gone();
+    report_stopped();
+  }
+}
+
+void ModelWorkers::stop(AttemptNumber attempt, StopHow how) {
+  if (!is(attempt) || stopping_ || left_ || (leaving_ && complete_)) {
+    return;
+  }
+  if (how != StopHow::now && machine_.cluster().options().policy && live_ && failures_.empty()) {
+    if (!std::exchange(leaving_, true)) {
+      machine_.later(machine_.random().up_to(kSaveMax), [this, attempt] { leave(attempt); });
+    }
     return;
   }
   stopping_ = true;
@@ -131,7 +154,8 @@ void ModelWorkers::report_stopped() {
     record.age = machine_.now() - failed_at_;
   }
   const int last = world_->base_rank + agent_.node().local_world_size - 1;
-  if (records.empty() || records.front().rank != last) {
+  const bool by_themselves = left_ || complete_;
+  if (!by_themselves && (records.empty() || records.front().rank != last)) {
     FailureRecord ours;
     ours.rank = last;
     ours.exit = {ExitStatus::Kind::signalled, 15};

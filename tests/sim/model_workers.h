@@ -17,8 +17,8 @@ class ModelWorkers {
   ModelWorkers(Machine& machine, ModelAgent& agent) : machine_(machine), agent_(agent) {}
 
   void assign(const World& world);
-  /// Answers when none is left.
-  void stop(AttemptNumber attempt);
+  /// Answers when none is left. Workers that obey save first, if that is asked for.
+  void stop(AttemptNumber attempt, StopHow how);
   /// The coordinator is lost: they have to be gone within a tenth of the heartbeat timeout.
   void fence();
   /// One of them fails by itself.
@@ -33,6 +33,7 @@ class ModelWorkers {
   void started(AttemptNumber attempt);
   void finished(AttemptNumber attempt);
   void fail_as(bool peer_lost);
+  void leave(AttemptNumber attempt);
   void report_stopped();
   void gone();
   [[nodiscard]] bool is(AttemptNumber attempt) const {
@@ -48,6 +49,9 @@ class ModelWorkers {
   bool stopping_ = false;
   bool fenced_ = false;
   bool stepped_ = false;
+  bool leaving_ = false;   ///< they were ordered to save and leave,
+  bool left_ = false;      ///< have done so,
+  bool complete_ = false;  ///< or were done before it
   std::vector<FailureRecord> failures_;
   Duration failed_at_{};
 };

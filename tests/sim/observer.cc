@@ -122,6 +122,12 @@ void Observer::note(Watched& one, const Event& event) {
     one.origin_seen = one.origin_seen || one.members.contains(lost->node);
   } else if (std::get_if<NodeJoined>(&event) != nullptr) {
     one.origin_seen = true;
+  } else if (const auto* asked = std::get_if<StopRequested>(&event)) {
+    const auto node = one.known.find(asked->node);
+    if (asked->wish == StopWish::leave && node != one.known.end()) {
+      node->second.leaving = true;  // unless it is the last, and then the job ends
+      one.origin_seen = true;
+    }
   } else if (const auto* failed = std::get_if<WorkerFailed>(&event)) {
     one.fault_seen = one.fault_seen ||
                      (current(failed->node, failed->attempt) && failed_by_itself(failed->record));
@@ -129,6 +135,9 @@ void Observer::note(Watched& one, const Event& event) {
     const bool fault =
         std::any_of(stopped->records.begin(), stopped->records.end(), failed_by_itself);
     one.fault_seen = one.fault_seen || (current(stopped->node, stopped->attempt) && fault);
+    if (current(stopped->node, stopped->attempt) && stopped->progress.complete) {
+      one.finished.insert(stopped->node);
+    }
   } else if (const auto* finished = std::get_if<WorkersFinished>(&event)) {
     if (current(finished->node, finished->attempt)) {
       one.finished.insert(finished->node);
@@ -173,7 +182,7 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
-    one.known[welcome->node] = {node.elector, node.local_world_size, node.witness};
+    one.known[welcome->node] = {node.elector, node.local_world_size, node.witness, false};
     for (const FormerElector& former : node.former) {
       one.given_up[former.elector].insert(former.promised_to);
     }
@@ -218,8 +227,9 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
 // --- Worlds ---------------------------------------------------------------------------------
 
 std::size_t Observer::workers_here(const Watched& one) const {
-  return static_cast<std::size_t>(std::count_if(
-      one.known.begin(), one.known.end(), [](const auto& node) { return !node.second.witness; }));
+  return static_cast<std::size_t>(
+      std::count_if(one.known.begin(), one.known.end(),
+                    [](const auto& node) { return !node.second.witness && !node.second.leaving; }));
 }
 
 /// Of what it was told: who is here, who is dead, and who gave up a vote that is of use to nobody.

@@ -60,6 +60,7 @@ class Observer {
     ElectorId elector{};
     int workers = 0;
     bool witness = false;
+    bool leaving = false;  ///< was asked to, and runs no more workers
   };
   struct Watched {
     int machine = 0;

@@ -9,8 +9,8 @@ namespace {
 void scale(Rates& rates, double factor) {
   for (double* rate : {&rates.worker_failures, &rates.deaths, &rates.vanishings, &rates.cuts,
                        &rates.flaps, &rates.agent_stops, &rates.node_stops, &rates.suspensions,
-                       &rates.signals, &rates.clock_jumps, &rates.strangers,
-                       &rates.coordinator_deaths, &rates.coordinator_stops}) {
+                       &rates.signals, &rates.preemptions, &rates.leaves, &rates.clock_jumps,
+                       &rates.strangers, &rates.coordinator_deaths, &rates.coordinator_stops}) {
     *rate *= factor;
   }
 }
@@ -68,6 +68,9 @@ SimOptions draw(std::uint64_t seed) {
   } else if (random.chance(0.01)) {
     enlarge(o, random, 20 + random.number_below(180));
   }
+  o.scale_up = random.chance(0.8)   ? ScaleUp::at_snapshot
+               : random.chance(0.5) ? ScaleUp::now
+                                    : ScaleUp::never;
   return o;
 }
 
@@ -79,6 +82,7 @@ MembershipOptions membership_options(const SimOptions& o) {
   options.max_restarts = o.max_restarts;
   options.join_timeout = o.join_timeout;
   options.last_call_timeout = o.last_call;
+  options.scale_up = o.scale_up;
   if (o.policy) {
     options.restarts.window = RestartWindow{3, seconds(30)};
     options.restarts.on_fault = {

@@ -33,6 +33,8 @@ struct Rates {
   double node_stops = 0.02;   ///< SIGSTOP of all its processes
   double suspensions = 0.02;  ///< of the machine: its steady clock stands, too
   double signals = 0.0025;
+  double preemptions = 0.001;
+  double leaves = 0.01;  ///< a node is asked to leave in order
   double clock_jumps = 0.03;
   double strangers = 0.01;  ///< nodes of another job
   double coordinator_deaths = 0.02;
@@ -62,7 +64,9 @@ struct SimOptions {
   double return_chance = 0.8;  ///< that a node which was lost comes back
   double victims = 0.5;        ///< that a failure or a loss makes workers of others fail, too
   bool ranked = false;         ///< every node but the first has a --node-rank
-  bool policy = false;         ///< workers tell their steps; a --restart-window; --on rules
+  /// Workers tell their steps, and save and leave when ordered; a --restart-window; --on rules.
+  bool policy = false;
+  ScaleUp scale_up = ScaleUp::at_snapshot;
   /// Reports also come twice, late (after their connection is gone, too) and in another order,
   /// which TCP never does: what Membership::apply promises to stand.
   bool scrambled = false;
