@@ -110,7 +110,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
            on_no_preamble(id, check, std::move(bytes));
          },
          [this, id](const ConnectionEnd& end) { on_ended(id, end); },
-         [this, id] { feed(NodeHeard{id}); }, [this] { return quorum->age(); },
+         [this, id] { feed(NodeHeard{id}); }, [this] { return quorum->age_told(); },
          [this, id](Connection::Clock::time_point sent) { on_echo(id, sent.time_since_epoch()); }});
     peer.connection->start();
     if (local) {
@@ -439,7 +439,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void watch_quorum() {
     quorum = QuorumWatch::create(
         io, options.heartbeat_timeout,
-        {[this] { return needs_quorum(); }, [this](Instant at) { return contact(at); }},
+        {[this] { return needs_quorum(); },
+         [this] { return membership.reign().in_use().roster.electors.size() > 2; },
+         [this](Instant at) { return contact(at); }},
         [this](std::chrono::nanoseconds age) {
           depose("it was not in touch with a majority of the nodes for " +
                      std::to_string(std::chrono::round<milliseconds>(age).count()) + " ms",

@@ -39,6 +39,11 @@ std::optional<QuorumWatch::Age> QuorumWatch::age() {
   return at - contact_at_;
 }
 
+std::optional<QuorumWatch::Age> QuorumWatch::age_told() {
+  const auto told = age();
+  return told || !source_.needed_later() ? told : Age(0);
+}
+
 bool QuorumWatch::begin_anew() {
   looked_at_ = contact_at_ = kNever;
   if (!watches_) {

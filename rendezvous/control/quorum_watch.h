@@ -20,6 +20,8 @@ class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
   struct Source {
     /// False where no workers live, or the coordinator needs nobody else for them to go on.
     std::function<bool()> needed;
+    /// Others will be needed once there are workers.
+    std::function<bool()> needed_later;
     /// The time of the last contact, as seen now; not cheap.
     std::function<Instant(Instant now)> contact;
   };
@@ -36,6 +38,9 @@ class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
   /// None where it is not needed. Looked at anew some twenty times in a heartbeat timeout; in
   /// between the old figure serves, which only makes it older.
   [[nodiscard]] std::optional<Age> age();
+  /// What agents are told. 0 where it will be needed: their beats come at the pace of that already,
+  /// so that a world which is handed out begins with a contact that is young enough.
+  [[nodiscard]] std::optional<Age> age_told();
   /// A world is handed out, and another roster may be in use. False: the contact is too old for any
   /// worker to begin; `lost` was called, where anybody watches.
   bool begin_anew();

@@ -86,6 +86,7 @@ void Membership::let_go(NodeId id, Node& node, int signal) {
   }
   if (state_ == JobState::gathering) {
     gathering_.changed(now_);
+    reign_.drop_plan();  // of a world with this node
     release_leaving();
     try_start();
   } else if (state_ == JobState::running && node.phase == Phase::working) {

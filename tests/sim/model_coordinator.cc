@@ -126,7 +126,7 @@ void ModelCoordinator::obey(NodeId id, const Beat& beat) {
     echoed(peer, beat.stamp);
   }
   machine_.cluster().network().send(peer.connection, Side::server,
-                                    BeatAnswer{machine_.now(), quorum_age()});
+                                    BeatAnswer{machine_.now(), quorum_age_told()});
 }
 
 void ModelCoordinator::obey(NodeId id, const Leaving&) {
@@ -329,6 +329,12 @@ std::optional<Duration> ModelCoordinator::quorum_age() {
 }
 
 /// As QuorumWatch does.
+std::optional<Duration> ModelCoordinator::quorum_age_told() {
+  const auto age = quorum_age();
+  const bool later = membership_.reign().in_use().roster.electors.size() > 2;
+  return age || !later ? age : Duration(0);
+}
+
 bool ModelCoordinator::begin_quorum_anew() {
   contact_at_ = looked_at_ = kNever;
   if (!membership_.reign().enabled()) {

@@ -73,6 +73,7 @@ class ModelCoordinator {
   [[nodiscard]] bool needs_quorum() const;
   [[nodiscard]] Duration contact() const;
   [[nodiscard]] std::optional<Duration> quorum_age();
+  std::optional<Duration> quorum_age_told();
   void watch_quorum();
   bool begin_quorum_anew();
   void depose();
