@@ -15,6 +15,12 @@ constexpr int kLooks = 20;  ///< at the quorum, in a heartbeat timeout
 /// How long agents may take to read that the job is over.
 constexpr Duration kDrainGrace = seconds(2);
 
+template <class Kind>
+bool holds(const std::vector<Command>& commands) {
+  return std::any_of(commands.begin(), commands.end(),
+                     [](const Command& command) { return std::holds_alternative<Kind>(command); });
+}
+
 }  // namespace
 
 ModelCoordinator::ModelCoordinator(Machine& machine, const MembershipOptions& options,
@@ -210,6 +216,13 @@ void ModelCoordinator::feed(Event event) {
       cluster.log(machine_.index(), to_text(next));
     }
     std::vector<Command> commands = membership_.apply(machine_.now(), next);
+    if (holds<OpenStore>(commands)) {
+      store_open_ = begin_quorum_anew();
+    }
+    // A world that the shell keeps back was never handed out.
+    std::erase_if(commands, [this](const Command& command) {
+      return !store_open_ && std::holds_alternative<AssignWorld>(command);
+    });
     cluster.observer().after(cluster.now(), reign_, next, commands, membership_.state());
     for (Command& command : commands) {
       if (cluster.tracing()) {
@@ -260,10 +273,6 @@ void ModelCoordinator::carry_out(Command command) {
     }
   } else if (const auto* watch = std::get_if<WatchNode>(shared.get())) {
     peers_.at(watch->node).watched = true;
-  } else if (std::holds_alternative<OpenStore>(*shared)) {
-    store_open_ = begin_quorum_anew();
-  } else if (std::holds_alternative<AssignWorld>(*shared) && !store_open_) {
-    return;  // deposed: nobody is to start
   } else if (const auto* reject = std::get_if<Reject>(shared.get())) {
     send_order(reject->node, shared);
     dismiss(reject->node);
