@@ -40,9 +40,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kHelloTimeout{5'000};
 /// How long agents may take to close after they were sent the summary.
 constexpr milliseconds kDrainGrace{2'000};
-/// Strangers and rejections that are remembered, in order to log each once: a node that is started
-/// again and again with the same mistake is a row of the waiting table, not a flood.
-constexpr std::size_t kRememberedMax = 256;
 /// First bytes of the store's protocol, which a store client may send to the endpoint (static
 /// backend). Our own hello begins with 'D'.
 constexpr unsigned char kStoreFirstByteMax = 0x08;
@@ -205,6 +202,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       }
       send(id, preamble());
       feed(NodeJoined{id, std::move(node), peer.address});
+      if (membership.reign().outdated()) {
+        depose("nodes have followed a coordinator of a later term", std::nullopt);
+      }
       return;
     }
     if (std::holds_alternative<message::Leaving>(said)) {

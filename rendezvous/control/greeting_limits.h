@@ -20,4 +20,8 @@ inline std::size_t ungreeted_max() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, 16, kMost);
 }
 
+/// Strangers and rejections that are remembered, in order to log each once: a node that is started
+/// again and again with the same mistake is a row of the waiting table, not a flood.
+inline constexpr std::size_t kRememberedMax = 256;
+
 }  // namespace ddprun

@@ -54,6 +54,7 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   a.list(v.former, kFormerMax, [](auto& ar, auto& one) {
     id(ar, one.elector);
     id(ar, one.promised_to);
+    id(ar, one.followed);
   });
   a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
   a.bits(v.environment.high);

@@ -14,7 +14,7 @@ bool Elector::follow(Term term) {
   if (term < term_) {
     return false;
   }
-  term_ = term;
+  term_ = followed_ = term;
   follows_ = true;
   promised_to_.reset();
   promises_.clear();
@@ -68,10 +68,10 @@ Vote Elector::answer(Instant now, const VoteRequest& request) {
 
 void Elector::give_up(ElectorId self, std::vector<FormerElector>& former) const {
   if (promises_.empty()) {
-    former.push_back({self, {}});
+    former.push_back({self, {}, followed_});
   } else if (promises_.size() <= kPromisesMax) {
     for (const ElectorId candidate : promises_) {
-      former.push_back({self, candidate});
+      former.push_back({self, candidate, followed_});
     }
   }
   while (former.size() > kFormerMax) {

@@ -57,7 +57,8 @@ class Elector {
   void give_up(ElectorId self, std::vector<FormerElector>& former) const;
 
  private:
-  Term term_{};  ///< the newest that it followed or gave its word for
+  Term term_{};      ///< the newest that it followed or gave its word for
+  Term followed_{};  ///< the newest that it followed
   bool follows_ = false;
   std::optional<ElectorId> promised_to_;  ///< of term_
   std::vector<ElectorId> promises_;       ///< since it last followed, each once

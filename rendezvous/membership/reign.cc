@@ -26,8 +26,10 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
   here_[node] = elector;
   backing_.came(elector);
   for (const FormerElector& one : former) {
+    note_term(one.followed);
     backing_.gave_up(one.elector, one.promised_to);
   }
+  note_term(past ? past->term : Term{});
   count_ready();
   if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
     return;
@@ -44,6 +46,12 @@ void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& pa
   in_use_.term = std::max(in_use_.term, Term{number(past->term) + 1});
   const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past->term));
   next_ = std::max(next_, AttemptNumber{number(past->attempt) + skipped});
+}
+
+/// One that has begun is no more the coordinator once anybody has followed a later one: then the
+/// votes that it counts on were used up. One that begins goes on from there.
+void Reign::note_term(Term followed) {
+  outdated_ = outdated_ || (followed > in_use_.term && !in_use_.roster.electors.empty());
 }
 
 void Reign::left(NodeId node, bool died) {
@@ -94,9 +102,9 @@ bool Reign::keeps(const Roster& roster, std::size_t votes) const {
 }
 
 bool Reign::quorum_follows() const {
-  return !enabled() ||
-         (deciders_here() >= needed() && keeps(basis(), backing_.count(Backing::Which::basis)) &&
-          keeps(inherited_before_, backing_.count(Backing::Which::beside)));
+  return !enabled() || (!outdated_ && deciders_here() >= needed() &&
+                        keeps(basis(), backing_.count(Backing::Which::basis)) &&
+                        keeps(inherited_before_, backing_.count(Backing::Which::beside)));
 }
 
 bool Reign::needs_nobody() const {
@@ -206,8 +214,8 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
     return Step::wait;
   }
   one_ready(here_.at(node));
-  const bool enough = keeps(basis(), ready_.basis) && keeps(inherited_before_, ready_.before) &&
-                      keeps(*planned_, ready_.planned);
+  const bool enough = !outdated_ && keeps(basis(), ready_.basis) &&
+                      keeps(inherited_before_, ready_.before) && keeps(*planned_, ready_.planned);
   return enough ? Step::hand_out : Step::wait;
 }
 

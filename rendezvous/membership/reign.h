@@ -52,6 +52,8 @@ class Reign {
 
   /// Whether enough of the roster in use are here; true before the first.
   [[nodiscard]] bool quorum_follows() const;
+  /// Nodes have followed a coordinator of a later term: this one hands out nothing any more.
+  [[nodiscard]] bool outdated() const { return outdated_; }
   /// The coordinator's own node is quorum enough.
   [[nodiscard]] bool needs_nobody() const;
   /// "2 of the 5 nodes of the last world are here, 3 are needed".
@@ -92,6 +94,7 @@ class Reign {
   void one_ready(ElectorId elector);
   [[nodiscard]] bool keeps(const Roster& roster, std::size_t votes) const;
   [[nodiscard]] const Roster& basis() const;
+  void note_term(Term followed);
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] std::size_t deciders_here() const;
 
@@ -103,6 +106,7 @@ class Reign {
   Roster told_first_;        ///< until a world is handed out
   Roster inherited_before_;  ///< until a world is handed out
   Backing backing_;
+  bool outdated_ = false;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
   std::vector<NodeId> standbys_;

@@ -56,6 +56,7 @@ struct Succession {
 struct FormerElector {
   ElectorId elector{};
   ElectorId promised_to{};  ///< 0: nobody
+  Term followed{};          ///< the newest that it followed
 
   friend bool operator==(const FormerElector&, const FormerElector&) = default;
 };

@@ -124,6 +124,9 @@ void ModelCoordinator::obey(NodeId id, const Hello& hello) {
   }
   const int from = machine_.cluster().network().machine_of(peer.connection, Side::client);
   feed(NodeJoined{id, std::move(node), "n" + std::to_string(from)});
+  if (*here_ && membership_.reign().outdated()) {
+    depose();
+  }
 }
 
 void ModelCoordinator::obey(NodeId id, const Beat& beat) {

@@ -40,17 +40,17 @@ TEST_CASE("An elector that is given up names everybody who may still count on it
   elector.lost(1s, false);
   std::vector<FormerElector> former;
   elector.give_up(e(7), former);
-  CHECK(former == std::vector<FormerElector>{{e(7), e(0)}});
+  CHECK(former == std::vector<FormerElector>{{e(7), e(0), Term{1}}});
   CHECK(elector.answer(2s, request(2, 4)).verdict == VoteVerdict::granted);
   CHECK(elector.answer(2s, request(3, 5)).verdict == VoteVerdict::granted);
   CHECK(elector.answer(2s, request(4, 4)).verdict == VoteVerdict::granted);
   former.clear();
   elector.give_up(e(7), former);
-  CHECK(former == std::vector<FormerElector>{{e(7), e(4)}, {e(7), e(5)}});
+  CHECK(former == std::vector<FormerElector>{{e(7), e(4), Term{1}}, {e(7), e(5), Term{1}}});
   REQUIRE(elector.follow(Term{4}));
   former.clear();
   elector.give_up(e(7), former);
-  CHECK(former == std::vector<FormerElector>{{e(7), e(0)}});
+  CHECK(former == std::vector<FormerElector>{{e(7), e(0), Term{4}}});
 }
 
 TEST_CASE("Of an elector with more votes than can be told nothing is told") {

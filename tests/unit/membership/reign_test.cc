@@ -270,3 +270,25 @@ TEST_CASE("Ten thousand nodes prepare in a time that is linear in their number")
     reign.handed_out(AttemptNumber{attempt});
   }
 }
+
+TEST_CASE("Who hears that nodes followed a later coordinator hands out nothing any more") {
+  Reign reign = new_job(3);
+  hand_out(reign, 3, 0);
+  reign.left(n(2));
+  reign.left(n(3));
+  CHECK_FALSE(reign.quorum_follows());
+  // Its vote made another the coordinator, before it was given up for one that came to nothing.
+  reign.joined(n(4), e(20), std::nullopt, {{e(2), e(2), Term{2}}});
+  CHECK(reign.outdated());
+  CHECK_FALSE(reign.quorum_follows());
+}
+
+TEST_CASE(
+    "Who comes with a later term in its memory makes an earlier coordinator hand out nothing") {
+  Reign reign = new_job(3);
+  hand_out(reign, 3, 0);
+  reign.left(n(2));
+  reign.joined(n(4), e(2), Past{Term{2}, AttemptNumber{4}, RosterNumber{2}, 3, 0, false});
+  CHECK(reign.outdated());
+  CHECK_FALSE(reign.quorum_follows());
+}
