@@ -75,6 +75,12 @@ const Roster& Reign::basis() const {
   return in_use_.roster.electors.empty() ? told_first_ : in_use_.roster;
 }
 
+/// Who decides beside the planned roster, as long as that may not be in use: of a successor that has
+/// handed out nothing, those of the newest world that anybody is known to have been handed.
+const Roster& Reign::before_plan() const {
+  return inherited_before_.electors.empty() ? basis() : inherited_before_;
+}
+
 std::size_t Reign::ready_of(const Roster& roster) const {
   return static_cast<std::size_t>(std::count_if(
       roster.electors.begin(), roster.electors.end(),
@@ -178,7 +184,7 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, basis()};
+  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, before_plan()};
   if (basis().electors.empty() && !plan.standbys.empty()) {
     told_first_ = *planned_;
     backing_.use(basis(), inherited_before_);
@@ -221,7 +227,7 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
 
 void Reign::handed_out(AttemptNumber attempt) {
   if (planned_) {
-    in_use_.roster_before = basis();
+    in_use_.roster_before = before_plan();
     in_use_.roster = std::move(*planned_);
     told_first_ = {};
     drop_plan();
