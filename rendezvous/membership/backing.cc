@@ -10,16 +10,21 @@ bool holds(const Roster& roster, ElectorId elector) {
   return std::binary_search(roster.electors.begin(), roster.electors.end(), elector);
 }
 
-bool Backing::is_ours(ElectorId elector) const {
+bool Backing::is_ours(ElectorId elector, const std::function<bool(ElectorId)>& follows) const {
   if (dead_.contains(elector)) {
     return true;
   }
   const auto found = given_up_.find(elector);
   return found != given_up_.end() &&
-         std::all_of(found->second.begin(), found->second.end(), [this](ElectorId candidate) {
+         std::all_of(found->second.begin(), found->second.end(), [&](ElectorId candidate) {
            return number(candidate) == 0 || dead_.contains(candidate) ||
-                  given_up_.contains(candidate) || candidate == self_;
+                  given_up_.contains(candidate) || candidate == self_ || follows(candidate);
          });
+}
+
+bool Backing::backs(ElectorId elector) const {
+  return here_.contains(elector) ||
+         is_ours(elector, [this](ElectorId candidate) { return here_.contains(candidate); });
 }
 
 bool Backing::in_any(ElectorId elector) const {
@@ -28,7 +33,7 @@ bool Backing::in_any(ElectorId elector) const {
 }
 
 void Backing::add_weight(ElectorId elector, Counts& counts) const {
-  if (here_.contains(elector) || is_ours(elector)) {
+  if (backs(elector)) {
     for (std::size_t i = 0; i < counted_.size(); ++i) {
       counts[i] += counted_[i].roster.contains(elector) ? 1 : 0;
     }
@@ -97,9 +102,9 @@ void Backing::use(const Roster& basis, const Roster& beside) {
     Counted& counted = counted_[i];
     counted.roster.clear();
     counted.roster.insert(rosters[i]->electors.begin(), rosters[i]->electors.end());
-    counted.count = static_cast<std::size_t>(
-        std::count_if(counted.roster.begin(), counted.roster.end(),
-                      [this](ElectorId one) { return here_.contains(one) || is_ours(one); }));
+    counted.count =
+        static_cast<std::size_t>(std::count_if(counted.roster.begin(), counted.roster.end(),
+                                               [this](ElectorId one) { return backs(one); }));
   }
 }
 
@@ -113,9 +118,9 @@ void Backing::forget_others() {
     }
   }
   for (Counted& counted : counted_) {
-    counted.count = static_cast<std::size_t>(
-        std::count_if(counted.roster.begin(), counted.roster.end(),
-                      [this](ElectorId one) { return here_.contains(one) || is_ours(one); }));
+    counted.count =
+        static_cast<std::size_t>(std::count_if(counted.roster.begin(), counted.roster.end(),
+                                               [this](ElectorId one) { return backs(one); }));
   }
 }
 

@@ -3,12 +3,14 @@
 // part of Reign, which says what it is for.
 //
 // An elector backs the coordinator when it is here, when it is dead, or when its agent gave it up
-// and each of those whom it promised its vote to is dead, given up, nobody, or the coordinator
-// itself: it will not vote for another one, nor can a vote that it gave be of use to one.
+// and each of those whom it promised its vote to is dead, given up, nobody, the coordinator itself,
+// or here: it will not vote for another one, nor can a vote that it gave be of use to one. (Who
+// follows stands for nothing; should it stand again, it will need votes of a later term.)
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -39,8 +41,12 @@ class Backing {
   void forget_others();
 
   [[nodiscard]] std::size_t count(Which which) const { return at(which).count; }
-  /// Without looking at who is here.
-  [[nodiscard]] bool is_ours(ElectorId elector) const;
+  /// Without looking at who is here, but for the candidates that it voted for: `follows` says of
+  /// one whether it does for sure.
+  [[nodiscard]] bool is_ours(ElectorId elector,
+                             const std::function<bool(ElectorId)>& follows) const;
+  /// Somebody who was given up voted for it.
+  [[nodiscard]] bool has_votes(ElectorId candidate) const { return promised_.contains(candidate); }
   [[nodiscard]] const std::set<ElectorId>& dead() const { return dead_; }
 
  private:
@@ -54,6 +60,7 @@ class Backing {
     return counted_[static_cast<std::size_t>(which)];
   }
   [[nodiscard]] bool in_any(ElectorId elector) const;
+  [[nodiscard]] bool backs(ElectorId elector) const;
   void add_weight(ElectorId elector, Counts& counts) const;
   [[nodiscard]] Counts weight_with_promisers(ElectorId elector) const;
   template <class Change>

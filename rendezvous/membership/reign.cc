@@ -75,16 +75,22 @@ const Roster& Reign::basis() const {
   return in_use_.roster.electors.empty() ? told_first_ : in_use_.roster;
 }
 
-/// Who decides beside the planned roster, as long as that may not be in use: of a successor that has
-/// handed out nothing, those of the newest world that anybody is known to have been handed.
+/// Who decides beside the planned roster, as long as that may not be in use: of a successor that
+/// has handed out nothing, those of the newest world that anybody is known to have been handed.
 const Roster& Reign::before_plan() const {
   return inherited_before_.electors.empty() ? basis() : inherited_before_;
 }
 
+/// Whoever is only believed to be here may be standing for it by now: who has prepared is not.
+bool Reign::is_ours(ElectorId elector) const {
+  return backing_.is_ours(elector,
+                          [this](ElectorId candidate) { return prepared_.contains(candidate); });
+}
+
 std::size_t Reign::ready_of(const Roster& roster) const {
-  return static_cast<std::size_t>(std::count_if(
-      roster.electors.begin(), roster.electors.end(),
-      [this](ElectorId one) { return prepared_.contains(one) || backing_.is_ours(one); }));
+  return static_cast<std::size_t>(
+      std::count_if(roster.electors.begin(), roster.electors.end(),
+                    [this](ElectorId one) { return prepared_.contains(one) || is_ours(one); }));
 }
 
 /// A walk over all: where the plan begins, and for a change of who is here meanwhile.
@@ -95,7 +101,13 @@ void Reign::count_ready() {
 }
 
 void Reign::one_ready(ElectorId elector) {
-  if (prepared_.insert(elector).second && !backing_.is_ours(elector)) {
+  const bool was_ours = is_ours(elector);
+  if (!prepared_.insert(elector).second) {
+    return;
+  }
+  if (backing_.has_votes(elector)) {
+    count_ready();  // those who voted for it are ready, too
+  } else if (!was_ours) {
     ready_.basis += holds(basis(), elector) ? 1 : 0;
     ready_.before += holds(inherited_before_, elector) ? 1 : 0;
     ready_.planned += holds(*planned_, elector) ? 1 : 0;

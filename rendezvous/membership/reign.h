@@ -89,6 +89,7 @@ class Reign {
 
  private:
   /// Of a roster, those that have prepared for the plan, or need not (Backing::is_ours).
+  [[nodiscard]] bool is_ours(ElectorId elector) const;
   [[nodiscard]] std::size_t ready_of(const Roster& roster) const;
   void count_ready();
   void one_ready(ElectorId elector);

@@ -246,7 +246,8 @@ bool Observer::has_quorum(const Watched& one, const Roster& roster) const {
     return given != one.given_up.end() &&
            std::all_of(given->second.begin(), given->second.end(), [&](ElectorId candidate) {
              return number(candidate) == 0 || one.dead.contains(candidate) ||
-                    one.given_up.contains(candidate) || candidate == one.self;
+                    one.given_up.contains(candidate) || candidate == one.self ||
+                    here.contains(candidate);
            });
   };
   std::size_t count = 0;

@@ -27,7 +27,7 @@ struct Plain {
            (found != given_up.end() &&
             std::all_of(found->second.begin(), found->second.end(), [&](ElectorId candidate) {
               return candidate == e(0) || candidate == self || dead.contains(candidate) ||
-                     given_up.contains(candidate);
+                     here.contains(candidate) || given_up.contains(candidate);
             }));
   }
   [[nodiscard]] std::size_t count(const Roster& roster, ElectorId self) const {
@@ -52,6 +52,10 @@ TEST_CASE("Those that are here, dead, or bound to nobody who could win back the 
   CHECK(backing.count(Backing::Which::basis) == 3);
   backing.gave_up(e(4), e(5));
   CHECK(backing.count(Backing::Which::basis) == 3);  // who has its vote may still win
+  backing.came(e(5));
+  CHECK(backing.count(Backing::Which::basis) == 5);  // and has come to follow instead
+  backing.went(e(5));
+  CHECK(backing.count(Backing::Which::basis) == 3);
   backing.gave_up(e(5), e(5));
   CHECK(backing.count(Backing::Which::basis) == 5);
   backing.came(e(9));  // a newcomer decides nothing
