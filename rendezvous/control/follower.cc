@@ -175,11 +175,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     joining.reset();
   }
 
-  /// Who voted for this elector may be left out of later worlds: one that won is never named.
-  void renew(bool led = false) {
-    if (!led) {
-      elector.give_up(node.elector, node.former);
-    }
+  void renew() {
+    elector.give_up(node.elector, node.former);
     node.elector = new_elector();
     node.past.reset();
     elector = Elector();
@@ -285,9 +282,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     log->warn("this node is no coordinator any more: {}", why);
     herald.reset();
     client.reset();
+    const Term coordinator_term = coordinator->term();
     Fd listener = coordinator->resign(why);
     coordinator.reset();
-    renew(true);
+    elector.led(coordinator_term);
+    renew();
     node.hosts_coordinator = false;
     guard(std::move(listener));
     state = State::losing;

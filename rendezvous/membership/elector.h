@@ -5,6 +5,7 @@
 // than itself. Granting binds: what a coordinator of an older term says is not obeyed any more.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -42,6 +43,8 @@ class Elector {
  public:
   /// False when it gave its word for a later term: that coordinator is not to be followed.
   bool follow(Term term);
+  /// Its own agent was the coordinator of this term.
+  void led(Term term) { followed_ = std::max(followed_, term); }
   /// It was told that this roster is about to be used: from here on no candidate that knows less is
   /// granted anything.
   void prepared(RosterNumber roster);

@@ -225,13 +225,11 @@ void ModelAgent::on_answer(const Order& order) {
 }
 
 /// Another elector from here on.
-void ModelAgent::renew(bool led) {
+void ModelAgent::renew() {
   if (!machine_.cluster().options().succession) {
     return;
   }
-  if (!led) {
-    elector_.give_up(node_.elector, node_.former);
-  }
+  elector_.give_up(node_.elector, node_.former);
   node_.elector = ElectorId{(machine_.random().next() >> 1U) | 1U};
   machine_.cluster().register_elector(node_.elector, machine_.index());
   node_.past.reset();
@@ -416,10 +414,11 @@ void ModelAgent::depose() {
   }
   machine_.cluster().network().close(*connection_, Side::client);
   connection_.reset();
+  elector_.led(coordinator_->term());
   coordinator_->resign();
   coordinator_.reset();
   node_.hosts_coordinator = false;
-  renew(true);
+  renew();
   state_ = State::losing;
   led_ = true;
   workers_.fence();

@@ -65,7 +65,7 @@ class ModelAgent {
   void knock(int machine);
   void on_answer(const Order& order);
   void give_up_knocking();
-  void renew(bool led = false);
+  void renew();
   // Following.
   void follow(Term term, Duration stamp);
   void obey(const Order& order);
