@@ -18,10 +18,10 @@ SimOptions busy_job(std::uint64_t seed, int agents) {
   options.max_nodes = agents;
   options.min_nodes = 1;
   options.join_within = milliseconds(100);
-  options.training = seconds(20);
+  options.training = seconds(0);  // until somebody ends it
   options.delay_max = milliseconds(50);
   options.heartbeat_timeout = seconds(1);
-  options.last_call = seconds(1);
+  options.last_call = seconds(30);  // the first world has all
   options.victims = 1;
   return options;
 }
@@ -32,12 +32,13 @@ std::vector<Fault> schedule(std::uint64_t seed, int agents) {
   for (int i = 0; i < agents; ++i) {
     faults.push_back({random.up_to(milliseconds(100)), FaultKind::start, i});
   }
-  const Duration loss = milliseconds(1200) + random.up_to(milliseconds(500));
+  const Duration loss = seconds(3) + random.up_to(seconds(1));
   faults.push_back({loss, FaultKind::coordinator_vanishing});
   for (int i = random.number_below(8); i > 0; --i) {
     faults.push_back({loss + random.up_to(seconds(3)), FaultKind::node_stop,
-                      1 + random.number_below(agents - 1), 1, random.up_to(milliseconds(600))});
+                      1 + random.number_below(agents - 1), 1, random.up_to(milliseconds(250))});
   }
+  faults.push_back({loss + seconds(15), FaultKind::signal, 1});
   std::stable_sort(faults.begin(), faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return faults;
@@ -46,17 +47,16 @@ std::vector<Fault> schedule(std::uint64_t seed, int agents) {
 }  // namespace
 
 TEST_CASE("Four busy nodes of five always go on without the machine of their coordinator") {
-  int takeovers = 0;
   for (const int agents : {5, 3}) {
     for (std::uint64_t seed = 0; seed < 2000; ++seed) {
       Cluster story(busy_job(seed, agents), schedule(seed, agents), true);
       story.run();
       INFO(agents << " nodes, seed " << seed << ": " << story.violation() << "\n" << story.trace());
       REQUIRE(story.violation().empty());
-      takeovers += story.takeovers();
+      REQUIRE(story.takeovers() > 0);
+      REQUIRE(story.observer().attempts() > 1);
       REQUIRE(story.observer().summary());
-      REQUIRE(story.observer().summary()->verdict == Verdict::succeeded);
+      REQUIRE(story.observer().summary()->verdict == Verdict::stopped);
     }
   }
-  CHECK(takeovers > 3900);
 }
