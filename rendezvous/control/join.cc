@@ -481,8 +481,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   [[nodiscard]] Error verdict(Clock::time_point at) const {
     if (may_host) {
       const auto tried = std::chrono::round<seconds>(at - started).count();
+      // Of several addresses, the one that was tried last need not be the one that is taken.
       return Error{"port " + std::to_string(endpoint().port) + " is taken by another program (" +
-                       trouble.what + ", tried for " + std::to_string(tried) + " s)",
+                       report.worst().what + ", tried for " + std::to_string(tried) + " s)",
                    where(), "choose another port, or 0 for any free one"};
     }
     return report.verdict(at.time_since_epoch());
