@@ -54,7 +54,7 @@ void Ledger::begin(Instant at, const Accounts& so_far) {
   }
   if (so_far.ran_by_start) {
     // It may have done more than is told here, and saved it, too.
-    attempt_.emplace();
+    attempt_ = Attempt{};
     attempt_->assigned = at;
     attempt_->started = at;
     attempt_->first_step = so_far.ran_by_step ? std::optional(at) : std::nullopt;
@@ -65,7 +65,7 @@ void Ledger::begin(Instant at, const Accounts& so_far) {
 
 void Ledger::assigned(Instant at, int nodes) {
   DDP_CHECK(!attempt_, "one attempt at a time");
-  attempt_.emplace();
+  attempt_ = Attempt{};
   attempt_->assigned = whole(at);
   attempt_->nodes_to_step = nodes;
   steps_known_ = true;
