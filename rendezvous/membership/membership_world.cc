@@ -53,6 +53,10 @@ void Membership::try_start() {
     case Gathering::Decision::wait:
       break;
     case Gathering::Decision::start:
+      if (!reign_.quorum_follows() && now_ >= gathering_.join_deadline()) {
+        finish({Verdict::impossible, quorum_missing_text(), 0});
+        break;
+      }
       if (waits_for_followers() || reign_.planning() || now_ < not_before_) {
         break;
       }
@@ -61,8 +65,6 @@ void Membership::try_start() {
       }
       if (reign_.quorum_follows()) {
         plan();
-      } else if (now_ >= gathering_.join_deadline()) {
-        finish({Verdict::impossible, quorum_missing_text(), 0});
       }
       break;
     case Gathering::Decision::give_up:

@@ -50,7 +50,8 @@ TEST_CASE("how workers ended: complete by themselves, in order as they were pree
   const auto worker = [](int code, bool after_stop) {
     return group::Worker{false, {ExitStatus::Kind::exited, code}, after_stop};
   };
-  const auto ending = [](std::vector<group::Worker> workers, bool preempted, bool left = false) {
+  const auto ending = [](const std::vector<group::Worker>& workers, bool preempted,
+                         bool left = false) {
     TrainingProgress told;
     told.left = left;
     told = with_ending(told, workers, preempted);
