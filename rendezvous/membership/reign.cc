@@ -75,12 +75,6 @@ const Roster& Reign::basis() const {
   return in_use_.roster.electors.empty() ? told_first_ : in_use_.roster;
 }
 
-/// Who decides beside the planned roster, as long as that may not be in use: of a successor that
-/// has handed out nothing, those of the newest world that anybody is known to have been handed.
-const Roster& Reign::before_plan() const {
-  return inherited_before_.electors.empty() ? basis() : inherited_before_;
-}
-
 /// Whoever is only believed to be here may be standing for it by now: who has prepared is not.
 bool Reign::is_ours(ElectorId elector) const {
   return backing_.is_ours(elector,
@@ -196,7 +190,7 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, before_plan()};
+  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, basis()};
   if (basis().electors.empty() && !plan.standbys.empty()) {
     told_first_ = *planned_;
     backing_.use(basis(), inherited_before_);
@@ -239,7 +233,7 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
 
 void Reign::handed_out(AttemptNumber attempt) {
   if (planned_) {
-    in_use_.roster_before = before_plan();
+    in_use_.roster_before = basis();
     in_use_.roster = std::move(*planned_);
     told_first_ = {};
     drop_plan();

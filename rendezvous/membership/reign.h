@@ -95,7 +95,6 @@ class Reign {
   void one_ready(ElectorId elector);
   [[nodiscard]] bool keeps(const Roster& roster, std::size_t votes) const;
   [[nodiscard]] const Roster& basis() const;
-  [[nodiscard]] const Roster& before_plan() const;
   void note_term(Term followed);
   [[nodiscard]] std::size_t needed() const;
   [[nodiscard]] std::size_t deciders_here() const;
