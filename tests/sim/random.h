@@ -25,8 +25,8 @@ class Random {
     z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
     return z ^ (z >> 31U);
   }
-  /// 0 .. n-1; n is small against 2^64.
-  std::uint64_t below(std::uint64_t n) { return next() % n; }
+  /// 0 .. n-1; n is small against 2^64, and 0 for n 0.
+  std::uint64_t below(std::uint64_t n) { return n == 0 ? 0 : next() % n; }
   int number_below(int n) { return static_cast<int>(below(static_cast<std::uint64_t>(n))); }
   /// 0 .. 1, 1 excluded.
   double fraction() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
