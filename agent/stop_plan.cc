@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "rendezvous/membership/exit_code.h"
+
 namespace ddprun {
 
 StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
@@ -20,7 +22,7 @@ StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
 
 TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers,
                              bool preempted) {
-  static constexpr ExitStatus kSaved{ExitStatus::Kind::exited, 75};
+  static constexpr ExitStatus kSaved{ExitStatus::Kind::exited, kExitResume};
   const auto all = [&workers](auto holds) {
     return std::all_of(workers.begin(), workers.end(), holds);
   };

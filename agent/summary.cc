@@ -18,6 +18,7 @@
 #include "agent/signals.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/contract/error_file.h"
+#include "rendezvous/membership/hang_verdict.h"
 #include "rendezvous/membership/ledger_text.h"
 
 namespace ddprun {
@@ -133,23 +134,6 @@ std::size_t longest_line(const std::string& text) {
   return longest;
 }
 
-/// {0,1,2,5} -> "0-2, 5"; sorted input.
-std::string ranges(const std::vector<int>& ranks) {
-  std::string out;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
-      ++last;
-    }
-    out += (out.empty() ? "" : ", ") + std::to_string(ranks[i]);
-    if (last > i) {
-      out += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
-    }
-    i = last + 1;
-  }
-  return out;
-}
-
 /// Those that we stopped explain nothing: one line for all, however many they are.
 std::string stopped_line(const Incident& incident) {
   std::map<int, std::pair<std::string, std::vector<int>>> nodes;  // by group rank
@@ -164,8 +148,7 @@ std::string stopped_line(const Incident& incident) {
   for (auto& [group_rank, node_and_ranks] : nodes) {
     auto& [node, ranks] = node_and_ranks;
     std::sort(ranks.begin(), ranks.end());
-    out += (out.empty() ? "" : "; ") + std::string(ranks.size() == 1 ? "rank " : "ranks ") +
-           ranges(ranks) + " on " + node;
+    out += (out.empty() ? "" : "; ") + ranks_text(ranks) + " on " + node;
   }
   std::string notes;
   for (const FailureRecord& record : incident.records) {

@@ -126,23 +126,6 @@ void leave_error_file(const std::string& path, const std::string& json) {
   }
 }
 
-int exit_code_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::succeeded:
-    case Verdict::left:
-      return kExitSuccess;
-    case Verdict::preempted:
-      return kExitResume;
-    case Verdict::disagreed:
-      return kExitDisagreed;
-    case Verdict::failed:
-    case Verdict::stopped:
-    case Verdict::impossible:
-      break;
-  }
-  return kExitFailure;
-}
-
 /// Runs in the agent's process, which the guardian made: the logger belongs to it alone.
 int agent_main(const Launch& launch) {
   auto log =

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "rendezvous/membership/exit_code.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/ledger_text.h"
 
@@ -92,22 +93,6 @@ const char* name_of(StopWish wish) {
       return "leave";
   }
   return "?";
-}
-
-/// As the launcher's list of exit codes has them.
-int exit_code_of(Verdict verdict) {
-  constexpr int kResume = 75;
-  constexpr int kDisagreed = 78;
-  switch (verdict) {
-    case Verdict::succeeded:
-      return 0;
-    case Verdict::preempted:
-      return kResume;
-    case Verdict::disagreed:
-      return kDisagreed;
-    default:
-      return 1;
-  }
 }
 
 const char* name_of(WaitingTable::For waits_for) {
