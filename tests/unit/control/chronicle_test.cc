@@ -36,7 +36,7 @@ class Told {
   }
 
   void wait(std::chrono::nanoseconds time) { now_ += time; }
-  void apply(Event event) {
+  void apply(const Event& event) {
     const auto commands = membership_.apply(now_, event);
     keep(chronicle_->observe(wall(), now_, event, commands, membership_));
     people_ += chronicle_->for_people();
