@@ -202,9 +202,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       }
       send(id, preamble());
       feed(NodeJoined{id, std::move(node), peer.address});
-      if (membership.reign().outdated()) {
-        depose("nodes have followed a coordinator of a later term", std::nullopt);
-      }
       return;
     }
     if (std::holds_alternative<message::Leaving>(said)) {
@@ -273,7 +270,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(Welcome order) {
-    send(order.node, encode(message::Accepted{order.term, Connection::stamp_now()}));
+    send(order.node,
+         encode(message::Accepted{order.term, order.coordinator, Connection::stamp_now()}));
   }
 
   void carry_out(TellStandbys order) {
@@ -293,7 +291,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(Prepare order) {
-    const std::string bytes = encode(message::PrepareRoster{order.roster, Connection::stamp_now()});
+    const std::string bytes = encode(
+        message::PrepareRoster{order.roster, order.term, order.electors, Connection::stamp_now()});
     for (auto& [id, peer] : peers) {
       if (peer.stage == CoordinatorPeer::Stage::member) {
         peer.connection->send(bytes);
@@ -426,7 +425,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Instant contact(Instant at) const {
     std::vector<FollowerContact> followers;
     for (const auto& [id, peer] : peers) {
-      if (peer.stage == CoordinatorPeer::Stage::member) {
+      if (peer.stage == CoordinatorPeer::Stage::member && membership.reign().is_free(id)) {
         followers.push_back({peer.elector, peer.local ? at : peer.fresh, peer.local});
       }
     }
@@ -441,12 +440,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         io, options.heartbeat_timeout,
         {[this] { return needs_quorum(); },
          [this] { return membership.reign().in_use().roster.electors.size() > 2; },
-         [this](Instant at) { return contact(at); }},
-        [this](std::chrono::nanoseconds age) {
-          depose("it was not in touch with a majority of the nodes for " +
-                     std::to_string(std::chrono::round<milliseconds>(age).count()) + " ms",
-                 std::nullopt);
-        });
+         [this](Instant at) { return contact(at); },
+         [this] { return membership.reign().outdated(); }},
+        [this](const std::string& why) { depose(why, std::nullopt); });
     if (membership.reign().enabled() && hooks.deposed) {
       quorum->start();
     }

@@ -66,7 +66,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::Accepted& order) {
     connection->take_stamp(order.stamp);
-    orders.accepted(order.term);
+    orders.accepted(order);
   }
 
   void obey(const message::Heir& order) {
@@ -77,9 +77,10 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   void obey(const message::Story& order) { orders.story(order); }
 
   void obey(const message::PrepareRoster& order) {
-    orders.prepare(order.roster);
-    connection->take_stamp(order.stamp, true);
-    say(message::RosterReady{order.roster, order.stamp});
+    if (orders.prepare(order)) {
+      connection->take_stamp(order.stamp, true);
+      say(message::RosterReady{order.roster, order.stamp});
+    }
   }
 
   void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }

@@ -53,13 +53,14 @@ struct CoordinatorOrders {
   std::function<void(const Error&)> rejected;
   /// The coordinator let this node in, in this term. Comes first, unless the client was made with
   /// the answer.
-  std::function<void(Term)> accepted = [](Term) {};
+  std::function<void(const message::Accepted&)> accepted = [](const message::Accepted&) {};
   /// This node is a standby: keep this, it replaces what came before.
   std::function<void(const message::Heir&)> heir = [](const message::Heir&) {};
   /// For a standby: what has happened since.
   std::function<void(const message::Story&)> story = [](const message::Story&) {};
-  /// No candidate that knows an older roster is to be granted a vote from here on.
-  std::function<void(RosterNumber)> prepare = [](RosterNumber) {};
+  /// No candidate that knows an older roster is to be granted a vote from here on. False: this node
+  /// gave its word to another coordinator.
+  std::function<bool(const message::PrepareRoster&)> prepare = [](const auto&) { return true; };
   /// What of this node is compared with others.
   std::function<NodeEnvironment()> environment = [] { return NodeEnvironment(); };
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.

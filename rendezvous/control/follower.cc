@@ -96,6 +96,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
             milliseconds timeout) {
+    node.pledge = elector.pledge();
     JoinRequest request{endpoints.front(), node, is_host, timeout, {}};
     request.more.assign(endpoints.begin() + 1, endpoints.end());
     joining = join_endpoint(
@@ -138,30 +139,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       again_later();
       return;
     }
-    if (options.succession && !may_follow(client.accepted.term)) {
+    if (elector.pledge() != node.pledge) {
+      seek();  // it gave its vote since it said what it is bound by: it comes anew
       return;
     }
     follow(std::move(client));
-  }
-
-  /// A vote that this agent gave to somebody who did not win binds it: it comes as another elector
-  /// then. A coordinator of an earlier term than it followed knows less of the job than it does.
-  bool may_follow(Term term) {
-    if (term < followed) {
-      log->warn(
-          "the coordinator at the endpoint knows nothing of term {}, which this node followed; "
-          "it is not followed",
-          number(followed));
-      again_later();
-      return false;
-    }
-    if (!elector.follow(term)) {
-      log->info("another elector from here on: this one gave its word for a later term");
-      renew();
-      seek();
-      return false;
-    }
-    return true;
   }
 
   void again_later() {
@@ -175,32 +157,23 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     joining.reset();
   }
 
-  void renew() {
-    elector.give_up(node.elector, node.former);
-    node.elector = new_elector();
-    node.past.reset();
-    elector = Elector();
-    heir.reset();
-    candidacy.reset();
-    asked.clear();
-  }
-
   // --- Following ----------------------------------------------------------------------------
 
   void follow(JoinedAsClient joined) {
     log->info("follows the coordinator at {}, term {}", joined.peer, number(joined.accepted.term));
     state = State::following;
     followed = joined.accepted.term;
+    elector.follow(followed, joined.accepted.coordinator);
     reigning = joined.peer;
     at_endpoint = joined.at_endpoint && !called;
     settle();
     connect(std::move(joined.connection), joined.accepted, joined.asked_at);
   }
 
-  /// There is a coordinator: nothing of the search for one goes on.
+  /// There is a coordinator: nothing of the search for one goes on. What a standby knows stays true
+  /// until a world of a later term is handed out.
   void settle() {
     candidacy.reset();
-    heir.reset();
     asked.clear();
     pursue_timer.cancel();
     called.reset();
@@ -215,10 +188,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     CoordinatorOrders orders;
     orders.assign = [this](const message::Assigned& order) {
       if (options.succession) {
-        (void)elector.follow(order.term);
-        followed = order.term;
-        elector.assigned(order.roster, order.world.attempt);
-        remember(order);
+        on_assigned(order);
       }
       hooks.assign(order.world);
     };
@@ -230,14 +200,15 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     orders.waiting = hooks.waiting;
     orders.environment = [this] { return options.environment; };
     orders.rejected = [this](const Error& why) { fail(why); };
-    orders.accepted = [this](Term term) {
-      followed = term;
-      (void)elector.follow(term);
+    orders.accepted = [this](const message::Accepted& told) {
+      followed = told.term;
+      elector.follow(told.term, told.coordinator);
     };
     orders.heir = [this](const message::Heir& told) {
       heir = told;
       story_at = now();
-      elector.prepared(told.succession.roster.number);
+      const Roster& roster = told.succession.roster;
+      announced(told.succession.term, roster.number, static_cast<int>(roster.electors.size()));
       log->info("this node is standby {} of the coordinator", told.place + 1);
     };
     orders.story = [this](const message::Story& told) {
@@ -247,17 +218,35 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         story_at = now();
       }
     };
-    orders.prepare = [this](RosterNumber roster) { elector.prepared(roster); };
+    orders.prepare = [this](const message::PrepareRoster& order) {
+      if (!elector.prepared(order.roster, order.term)) {
+        return false;
+      }
+      followed = order.term;
+      announced(order.term, order.roster, order.electors);
+      return true;
+    };
     orders.lost = [this](const CoordinatorLost& how) { lose(how); };
     client = CoordinatorClient::create(io, std::move(connection), greeted, node,
                                        options.heartbeat_timeout, std::move(orders), log, asked_at);
   }
 
-  void remember(const message::Assigned& order) {
-    const int electors = heir ? static_cast<int>(heir->succession.roster.electors.size())
-                              : order.world.group_world_size;
-    node.past = Past{order.term, order.world.attempt,    order.roster,
-                     electors,   order.world.group_rank, at_endpoint};
+  /// A roster that may be about to be used. Of the first one its electors decide already.
+  void announced(Term term, RosterNumber roster, int electors) {
+    newest_electors = electors;
+    if (!node.past || !node.past->group_rank) {
+      node.past = Past{term, {}, roster, electors, {}, at_endpoint};
+    }
+  }
+
+  void on_assigned(const message::Assigned& order) {
+    followed = order.term;
+    elector.assigned(order.roster, order.world.attempt, order.term);
+    node.past = Past{order.term,      order.world.attempt,    order.roster,
+                     newest_electors, order.world.group_rank, at_endpoint};
+    if (heir && heir->succession.term < order.term) {
+      heir.reset();  // others are the standbys now
+    }
   }
 
   // --- Losing -------------------------------------------------------------------------------
@@ -282,14 +271,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     log->warn("this node is no coordinator any more: {}", why);
     herald.reset();
     client.reset();
-    const Term coordinator_term = coordinator->term();
     Fd listener = coordinator->resign(why);
     coordinator.reset();
-    elector.led(coordinator_term);
-    renew();
     node.hosts_coordinator = false;
     guard(std::move(listener));
     state = State::losing;
+    contact = now();
+    saw_close = false;
     called = std::move(by);
     lost_why = Error{"this node was the coordinator, but " + why, {}, {}};
     hooks.lost(*lost_why);
@@ -303,13 +291,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       fail(*lost_why);
       return;
     }
-    const bool led = !client;
     client.reset();  // closes what was held until now
     state = State::seeking;
-    if (!led) {
-      elector.lost(contact, saw_close);
-      begin_candidacy();
-    }
+    elector.lost(contact, saw_close);
+    begin_candidacy();
     if (lost_why) {
       log->warn("{}; this node looks for another one{}", lost_why->sentence(),
                 candidacy ? ", and stands for it" : "");
@@ -368,16 +353,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
           }
         });
       }
-      return message::Moved{followed, {}, 0};
+      return message::Moved{};
     }
     return std::nullopt;
   }
 
   void on_call(const message::Follow& call) {
-    if (call.term < elector.term() || call.term <= followed) {
-      return;
-    }
-    if (state == State::following) {
+    if (state == State::following && call.term > followed) {
       client->leave();
       called = call;
       state = State::losing;
@@ -401,7 +383,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     const auto timeout = options.heartbeat_timeout;
     candidacy.emplace(node.elector, heir->succession, static_cast<std::size_t>(heir->place),
-                      CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector.term(), now());
+                      CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector.pledge().term,
+                      now());
   }
 
   void pursue() {
@@ -481,17 +464,24 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
               candidacy->progress_text());
     settle();
     Fd listener = std::exchange(gate, nullptr)->close();
-    node.past.reset();
     lead(std::move(listener), std::move(led));
     if (coordinator) {
-      herald = Herald::send(io, {node.job_id, coordinator->term(), node.addresses, node.port},
-                            options.heartbeat_timeout / 4,
-                            [this] { return coordinator->absent_electors(); });
+      herald = Herald::send(
+          io,
+          {[this] {
+             return message::Follow{node.job_id, coordinator->term(), node.addresses, node.port};
+           },
+           [this] { return coordinator->absent_electors(); },
+           [this](const message::Follow& by) {
+             depose("a coordinator of a later term reigns", by);
+           }},
+          options.heartbeat_timeout / 4);
     }
   }
 
   void lead(Fd listener, CoordinatorOptions led) {
     led.self = node.elector;
+    node.pledge = elector.pledge();
     CoordinatorHooks joints = hooks.coordinator;
     if (options.succession) {
       joints.deposed = [weak = weak_from_this()](const std::string& why, auto by) {
@@ -554,8 +544,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   std::string reigning;  ///< the coordinator, numeric
   bool at_endpoint = false;
   std::optional<message::Heir> heir;
-  Instant story_at{};  ///< when its story came
-  Instant contact{};   ///< of the newest loss, as the next four
+  int newest_electors = 1;  ///< of the newest roster that was announced
+  Instant story_at{};       ///< when its story came
+  Instant contact{};        ///< of the newest loss, as the next four
   bool saw_close = false;
   std::optional<Error> lost_why;
   std::string lost_clause;

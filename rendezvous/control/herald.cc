@@ -14,39 +14,33 @@ constexpr std::chrono::milliseconds kIntervalMax{5'000};
 
 }  // namespace
 
-std::shared_ptr<Herald> Herald::send(boost::asio::io_context& io, message::Follow news,
-                                     std::chrono::milliseconds patience,
-                                     std::function<std::vector<message::ElectorAddress>()> absent) {
-  auto herald =
-      std::shared_ptr<Herald>(new Herald(io, std::move(news), patience, std::move(absent)));
+std::shared_ptr<Herald> Herald::send(boost::asio::io_context& io, HeraldSource source,
+                                     std::chrono::milliseconds patience) {
+  auto herald = std::shared_ptr<Herald>(new Herald(io, std::move(source), patience));
   herald->tell_all();
   return herald;
 }
 
-Herald::Herald(boost::asio::io_context& io, message::Follow news,
-               std::chrono::milliseconds patience,
-               std::function<std::vector<message::ElectorAddress>()> absent)
+Herald::Herald(boost::asio::io_context& io, HeraldSource source, std::chrono::milliseconds patience)
     : io_(io),
-      news_(std::move(news)),
+      source_(std::move(source)),
       patience_(patience),
-      absent_(std::move(absent)),
       timer_(io),
       interval_(kIntervalFirst) {}
 
 void Herald::tell_all() {
-  for (const message::ElectorAddress& one : absent_()) {
+  const message::Follow news = source_.news();
+  for (const message::ElectorAddress& one : source_.absent()) {
     if (calls_.contains(one.elector)) {
       continue;
     }
-    calls_[one.elector] = call_peer(
-        io_, one.addresses, one.port, news_, patience_,
-        [weak = weak_from_this(), id = one.elector](const std::optional<message::Message>&) {
-          if (const auto self = weak.lock()) {
-            // Not here: the call that answers would end inside its own answer.
-            boost::asio::post(self->io_, [call = std::move(self->calls_[id])] {});
-            self->calls_.erase(id);
-          }
-        });
+    calls_[one.elector] =
+        call_peer(io_, one.addresses, one.port, news, patience_,
+                  [weak = weak_from_this(), one](const std::optional<message::Message>& said) {
+                    if (const auto self = weak.lock()) {
+                      self->on_answer(one, said);
+                    }
+                  });
   }
   timer_.expires_after(interval_);
   interval_ = std::min(2 * interval_, kIntervalMax);
@@ -55,6 +49,21 @@ void Herald::tell_all() {
       self->tell_all();
     }
   });
+}
+
+void Herald::on_answer(const message::ElectorAddress& from,
+                       const std::optional<message::Message>& said) {
+  // Not here: the call that answers would end inside its own answer.
+  boost::asio::post(io_, [call = std::move(calls_[from.elector])] {});
+  calls_.erase(from.elector);
+  const auto* moved = said ? std::get_if<message::Moved>(&*said) : nullptr;
+  if (moved != nullptr && moved->term > source_.news().term) {
+    message::Follow other = source_.news();
+    other.term = moved->term;
+    other.addresses = from.addresses;
+    other.port = from.port;
+    source_.outranked(other);
+  }
 }
 
 }  // namespace ddprun

@@ -67,6 +67,7 @@ struct AskEnvironment {};
 /// Answer to Hello, or:
 struct Accepted {
   Term term{};
+  ElectorId coordinator{};
   std::int64_t stamp = 0;  ///< see Beat
 };
 /// Final. Its layout never changes, so that nodes of different versions can say so to each other.
@@ -111,9 +112,12 @@ struct Story {
   AttemptNumber attempt{};
   JobSummary so_far;
 };
-/// To every node before a new roster is used.
+/// To every node before a new roster is used. A node that is bound to another coordinator of this
+/// term or a later one does not answer.
 struct PrepareRoster {
   RosterNumber roster{};
+  Term term{};
+  int electors = 1;  ///< of that roster
   std::int64_t stamp = 0;
 };
 /// The coordinator closes this connection on purpose: it is not dead, and others may come soon.

@@ -29,7 +29,7 @@ void fields(Tag<Past>, A& a, V& v) {
   attempt_number(a, v.attempt);
   id(a, v.roster);
   a.integer(v.electors, 1, kElectorsMax);
-  a.integer(v.group_rank, 0, kWorldSizeMax);
+  a.optional(v.group_rank, kCount);
   a.boolean(v.at_endpoint);
 }
 
@@ -51,11 +51,9 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   id(a, v.elector);
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
-  a.list(v.former, kFormerMax, [](auto& ar, auto& one) {
-    id(ar, one.elector);
-    id(ar, one.promised_to);
-    id(ar, one.followed);
-  });
+  id(a, v.pledge.term);
+  id(a, v.pledge.to);
+  id(a, v.pledge.roster);
   a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
   a.bits(v.environment.high);
   a.bits(v.environment.low);
@@ -306,6 +304,7 @@ void fields(Tag<GiveUp>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<Accepted>, A& a, V& v) {
   id(a, v.term);
+  id(a, v.coordinator);
   a.integer(v.stamp);
 }
 
@@ -364,6 +363,7 @@ void fields(Tag<Roster>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<Succession>, A& a, V& v) {
   id(a, v.term);
+  id(a, v.since);
   id(a, v.coordinator);
   attempt_number(a, v.attempt);
   fields(Tag<Roster>{}, a, v.roster);
@@ -392,6 +392,8 @@ void fields(Tag<Story>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<PrepareRoster>, A& a, V& v) {
   id(a, v.roster);
+  id(a, v.term);
+  a.integer(v.electors, 1, kElectorsMax);
   a.integer(v.stamp);
 }
 
@@ -431,13 +433,16 @@ void fields(Tag<AskVote>, A& a, V& v) {
   id(a, v.elector);
   id(a, v.request.term);
   id(a, v.request.candidate);
-  id(a, v.request.roster);
+  id(a, v.request.horizon.settled);
+  id(a, v.request.horizon.newest);
+  id(a, v.request.horizon.since);
 }
 
 template <class A, class V>
 void fields(Tag<VoteAnswer>, A& a, V& v) {
   enumeration(a, v.vote.verdict, 3);
   id(a, v.vote.newest_term);
+  id(a, v.vote.prepared_roster);
   id(a, v.vote.assigned_roster);
   a.optional(v.vote.attempt, kAttempt);
   id(a, v.vote.attempt_term);

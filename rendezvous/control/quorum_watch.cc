@@ -15,13 +15,14 @@ Instant now() {
 }  // namespace
 
 std::shared_ptr<QuorumWatch> QuorumWatch::create(boost::asio::io_context& io, Age heartbeat_timeout,
-                                                 Source source, std::function<void(Age)> lost) {
+                                                 Source source,
+                                                 std::function<void(const std::string&)> lost) {
   return std::shared_ptr<QuorumWatch>(
       new QuorumWatch(io, heartbeat_timeout, std::move(source), std::move(lost)));
 }
 
 QuorumWatch::QuorumWatch(boost::asio::io_context& io, Age heartbeat_timeout, Source source,
-                         std::function<void(Age)> lost)
+                         std::function<void(const std::string&)> lost)
     : timer_(io),
       heartbeat_timeout_(heartbeat_timeout),
       source_(std::move(source)),
@@ -51,12 +52,27 @@ bool QuorumWatch::begin_anew() {
   }
   const auto now_old = age();
   if (now_old && *now_old >= age_max()) {
-    stop();
-    lost_(*now_old);
+    lose(*now_old);
     return false;
   }
   start();
   return true;
+}
+
+void QuorumWatch::lose(Age age) {
+  stop();
+  lost_("it was not in touch with a majority of the nodes for " +
+        std::to_string(std::chrono::round<std::chrono::milliseconds>(age).count()) + " ms");
+}
+
+/// Others may be on their way.
+bool QuorumWatch::outdated_for_long() {
+  if (!source_.outdated()) {
+    outdated_since_.reset();
+    return false;
+  }
+  outdated_since_ = outdated_since_.value_or(now());
+  return now() - *outdated_since_ >= heartbeat_timeout_;
 }
 
 void QuorumWatch::start() {
@@ -72,8 +88,10 @@ void QuorumWatch::start() {
     }
     const auto age = self->age();
     if (age && *age >= self->age_max()) {
+      self->lose(*age);
+    } else if (self->outdated_for_long()) {
       self->stop();
-      self->lost_(*age);
+      self->lost_("nodes know of a newer world, and there is no majority without them");
     } else {
       self->start();
     }

@@ -1,5 +1,5 @@
-// QuorumWatch: how old a coordinator's contact with its quorum is, and a word to its owner when
-// that is too old for workers to go on. Internal to control.
+// QuorumWatch: how old a coordinator's contact with its quorum is, and a word to its owner when it
+// may be the coordinator no more. Internal to control.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "rendezvous/control/quorum_contact.h"
 
@@ -24,12 +25,16 @@ class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
     std::function<bool()> needed_later;
     /// The time of the last contact, as seen now; not cheap.
     std::function<Instant(Instant now)> contact;
+    /// Nodes know of a newer roster than this coordinator (Reign::outdated).
+    std::function<bool()> outdated;
   };
 
   static std::shared_ptr<QuorumWatch> create(boost::asio::io_context& io, Age heartbeat_timeout,
-                                             Source source, std::function<void(Age)> lost);
-  /// Calls `lost` once, when the age is nine tenths of the heartbeat timeout: this node's own
-  /// workers have no heartbeat that would end them. Not later, for they have but a tenth to end.
+                                             Source source,
+                                             std::function<void(const std::string& why)> lost);
+  /// Calls `lost` once, with a clause: when the age is nine tenths of the heartbeat timeout, for
+  /// this node's own workers have no heartbeat that would end them, and not later, for they have
+  /// but a tenth to end; or when it has been outdated for a heartbeat timeout.
   void start();
   void stop() {
     watches_ = false;
@@ -47,7 +52,9 @@ class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
 
  private:
   QuorumWatch(boost::asio::io_context& io, Age heartbeat_timeout, Source source,
-              std::function<void(Age)> lost);
+              std::function<void(const std::string&)> lost);
+  void lose(Age age);
+  [[nodiscard]] bool outdated_for_long();
 
   [[nodiscard]] Age age_max() const { return heartbeat_timeout_ - heartbeat_timeout_ / 10; }
 
@@ -55,9 +62,10 @@ class QuorumWatch : public std::enable_shared_from_this<QuorumWatch> {
   bool watches_ = false;
   Age heartbeat_timeout_;
   Source source_;
-  std::function<void(Age)> lost_;
+  std::function<void(const std::string&)> lost_;
   Instant contact_at_ = kNever;
   Instant looked_at_ = kNever;
+  std::optional<Instant> outdated_since_;
 };
 
 }  // namespace ddprun

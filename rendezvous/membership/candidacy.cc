@@ -9,6 +9,12 @@
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
+namespace {
+
+/// As long as another one may need for it: to notice, to be elected, to wait for the fence.
+constexpr int kDeferrals = 4;
+
+}  // namespace
 
 Candidacy::Candidacy(ElectorId self, Succession known, std::size_t place, CandidacyTimes times,
                      Term newest, Instant now)
@@ -19,11 +25,9 @@ Candidacy::Candidacy(ElectorId self, Succession known, std::size_t place, Candid
       newest_term_(std::max(newest, known_.term)) {
   for (Roster* roster : {&known_.roster, &known_.roster_before}) {
     std::sort(roster->electors.begin(), roster->electors.end());
-    std::copy_if(roster->electors.begin(), roster->electors.end(), std::back_inserter(electorate_),
-                 [&](ElectorId one) {
-                   return one != known_.coordinator &&
-                          (roster == &known_.roster || !holds(known_.roster, one));
-                 });
+    std::copy_if(
+        roster->electors.begin(), roster->electors.end(), std::back_inserter(electorate_),
+        [&](ElectorId one) { return roster == &known_.roster || !holds(known_.roster, one); });
   }
   deadline_ = now + times_.turn * place_;
 }
@@ -45,8 +49,10 @@ bool Candidacy::time_passed(Instant now) {
     case State::fencing:
       state_ = State::leading;
       return false;
-    case State::leading:
     case State::deferring:
+      begin_again(newest_term_, now);
+      return false;
+    case State::leading:
       return false;
   }
   return false;
@@ -56,15 +62,14 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   if (state_ != State::asking && state_ != State::fencing) {
     return;
   }
-  if (from == known_.coordinator ||
-      (!holds(known_.roster, from) && !holds(known_.roster_before, from))) {
+  if (!holds(known_.roster, from) && !holds(known_.roster_before, from)) {
     return;
   }
   switch (vote.verdict) {
     case VoteVerdict::follows:
       return;  // asked again: it may only not have noticed yet
-    case VoteVerdict::newer:
-      state_ = State::deferring;
+    case VoteVerdict::ahead:
+      defer(now);
       return;
     case VoteVerdict::promised:
       if (vote.newest_term >= term_ && !granted_by(from)) {
@@ -81,8 +86,10 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
   count(known_.roster, newest_, from, lost_at);
   count(known_.roster_before, before_, from, lost_at);
-  saw_close_ += vote.saw_close ? 1 : 0;
+  saw_close_ += vote.saw_close && from != known_.coordinator ? 1 : 0;
   in_use_ = in_use_ || vote.assigned_roster == known_.roster.number;
+  prepared_ = prepared_ ||
+              (vote.prepared_roster == known_.roster.number && holds(known_.roster_before, from));
   if (has_quorum()) {
     state_ = State::fencing;
     deadline_ = std::max(now, quiet_from());
@@ -96,10 +103,7 @@ void Candidacy::outvoted(Instant now, Term term) {
 }
 
 std::optional<Instant> Candidacy::next_deadline() const {
-  if (state_ == State::leading || state_ == State::deferring) {
-    return std::nullopt;
-  }
-  return deadline_;
+  return state_ == State::leading ? std::nullopt : std::optional(deadline_);
 }
 
 AttemptNumber Candidacy::first_attempt() const {
@@ -127,7 +131,7 @@ void Candidacy::forget_votes() {
   newest_ = {};
   before_ = {};
   saw_close_ = 0;
-  in_use_ = false;
+  in_use_ = prepared_ = false;
 }
 
 void Candidacy::count(const Roster& roster, Tally& tally, ElectorId from, Instant lost_at) const {
@@ -144,15 +148,33 @@ void Candidacy::count(const Roster& roster, Tally& tally, ElectorId from, Instan
 /// The newest roster decides once a world of it was handed out to anybody; until then it may be a
 /// plan that a quorum of the roster before never heard of, and that one has to agree too.
 bool Candidacy::has_quorum() const {
-  return gains_quorum(newest_.votes, known_.roster.electors.size()) &&
-         (in_use_ || known_.roster_before.electors.empty() ||
-          gains_quorum(before_.votes, known_.roster_before.electors.size()));
+  if (newest_is_void()) {
+    return true;
+  }
+  const bool before_agrees = in_use_ || known_.roster_before.electors.empty() ||
+                             gains_quorum(before_.votes, known_.roster_before.electors.size());
+  return before_agrees && gains_quorum(newest_.votes, known_.roster.electors.size());
 }
 
+/// A world of it would have needed a quorum of the roster before that had prepared for it. More
+/// than half had not, and will not, for they gave their word for a later term.
+bool Candidacy::newest_is_void() const {
+  return !in_use_ && !prepared_ &&
+         gains_quorum(before_.votes, known_.roster_before.electors.size());
+}
+
+/// A roster that is void leaves its number to the one before: who has prepared for it knows no more
+/// than others do.
 Succession Candidacy::inheritance() const {
   Succession inherited = known_;
+  if (newest_is_void()) {
+    inherited.roster.electors = known_.roster_before.electors;
+  }
   if (in_use_) {
-    inherited.roster_before = {};
+    inherited.roster_before.number = known_.roster.number;
+  }
+  if (in_use_ || newest_is_void()) {
+    inherited.roster_before.electors.clear();
   }
   return inherited;
 }
@@ -162,7 +184,10 @@ Succession Candidacy::inheritance() const {
 /// others saw it close, as the death of its process does, nobody can be with it but its own node,
 /// whose workers died with it.
 Instant Candidacy::quiet_from() const {
-  if (saw_close_ == electorate_.size()) {
+  const auto others = static_cast<std::size_t>(
+      std::count_if(electorate_.begin(), electorate_.end(),
+                    [this](ElectorId one) { return one != known_.coordinator; }));
+  if (saw_close_ == others) {
     return Instant::min();
   }
   Instant quiet = Instant::min();
@@ -174,6 +199,15 @@ Instant Candidacy::quiet_from() const {
     }
   }
   return quiet;
+}
+
+/// Whoever knows more stands for it, and shall not be disturbed. Where nobody does, what that
+/// elector has prepared for is known to none who could go on with it: a majority without it can.
+void Candidacy::defer(Instant now) {
+  if (!std::exchange(has_deferred_, true)) {
+    state_ = State::deferring;
+    deadline_ = now + kDeferrals * times_.fence;
+  }
 }
 
 /// Others are at it too: the one with the lower place comes first again.

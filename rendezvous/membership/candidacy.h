@@ -2,8 +2,8 @@
 // time come in, what to do goes out. docs/membership.md says why it is safe.
 //
 //   waiting --my turn--> asking --a quorum granted--> fencing --the old world is quiet--> leading
-//                        asking --somebody knows a newer roster--> deferring (for good)
-//                        asking --a later term is about--> waiting (a turn later)
+//                        asking --somebody knows a newer roster--> deferring --nobody came-->
+//                        waiting asking --a later term is about--> waiting (a turn later)
 #pragma once
 
 #include <cstddef>
@@ -45,16 +45,17 @@ class Candidacy {
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] VoteRequest request() const { return {term_, self_, known_.roster.number}; }
+  [[nodiscard]] VoteRequest request() const { return {term_, self_, known_.horizon()}; }
   [[nodiscard]] bool granted_by(ElectorId elector) const { return votes_.contains(elector); }
-  /// Both rosters' electors without the lost coordinator, each once.
+  /// Both rosters' electors, each once. The lost coordinator is one: it may live, and be none any
+  /// more.
   [[nodiscard]] const std::vector<ElectorId>& electorate() const { return electorate_; }
   /// In State::leading: the number for the next attempt. A coordinator may have handed out one more
   /// than anybody here knows (not two: for the second it would have needed a quorum that had left
   /// it), and so may each of those between it and this one: for every term one number is left out.
   [[nodiscard]] AttemptNumber first_attempt() const;
   /// In State::leading: what it goes on with. Where the newest roster may never have been used, the
-  /// one before stays with it, and decides as well.
+  /// one before stays with it, and decides as well; where it was not, that one decides alone.
   [[nodiscard]] Succession inheritance() const;
   /// "2 of 5 nodes were reached, 3 are needed", for the people who wait.
   [[nodiscard]] std::string progress_text() const;
@@ -76,7 +77,9 @@ class Candidacy {
   void forget_votes();
   void count(const Roster& roster, Tally& tally, ElectorId from, Instant lost_at) const;
   [[nodiscard]] bool has_quorum() const;
+  [[nodiscard]] bool newest_is_void() const;
   [[nodiscard]] Instant quiet_from() const;
+  void defer(Instant now);
   void begin_again(Term newest, Instant now);
 
   ElectorId self_;
@@ -87,11 +90,13 @@ class Candidacy {
   State state_ = State::waiting;
   Term term_{};
   Term newest_term_{};
+  bool has_deferred_ = false;           ///< and nobody who knows more has come
   std::map<ElectorId, Granted> votes_;  ///< of term_, and what follows from them:
   Tally newest_;                        ///< of the newest roster
   Tally before_;                        ///< of the one before
-  std::size_t saw_close_ = 0;
-  bool in_use_ = false;  ///< somebody was assigned a world of the newest roster
+  std::size_t saw_close_ = 0;           ///< of others than the lost coordinator
+  bool in_use_ = false;                 ///< somebody was assigned a world of the newest roster
+  bool prepared_ = false;               ///< somebody of the one before has prepared for it
   Instant deadline_{};
 };
 

@@ -18,6 +18,7 @@ namespace ddprun {
 struct Welcome {
   NodeId node{};
   Term term{};
+  ElectorId coordinator{};
 };
 
 /// The node is none of the job's, for good; nothing follows for it. Also after a Welcome, when it
@@ -45,6 +46,8 @@ struct TellStory {
 /// Have every node prepare for this roster, and answer RosterPrepared for each.
 struct Prepare {
   RosterNumber roster{};
+  Term term{};
+  int electors = 0;  ///< of that roster
 };
 
 /// Open the fresh store of the attempt, closing the one before. Assignments of the attempt follow;

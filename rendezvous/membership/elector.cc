@@ -3,34 +3,31 @@
 #include <algorithm>
 
 namespace ddprun {
-namespace {
 
-/// Candidates of one search for a coordinator that are told of.
-constexpr std::size_t kPromisesMax = 4;
+void Elector::follow(Term term, ElectorId coordinator) {
+  follows_ = coordinator;
+  if (term > pledge_.term) {
+    pledge_.term = term;
+    pledge_.to = coordinator;
+  }
+}
 
-}  // namespace
-
-bool Elector::follow(Term term) {
-  if (term < term_) {
+bool Elector::prepared(RosterNumber roster, Term term) {
+  if (!follows_ || term < pledge_.term || (term == pledge_.term && pledge_.to != *follows_)) {
     return false;
   }
-  term_ = followed_ = term;
-  follows_ = true;
-  promised_to_.reset();
-  promises_.clear();
+  pledge_.term = term;
+  pledge_.to = *follows_;
+  pledge_.roster = std::max(pledge_.roster, roster);
   return true;
 }
 
-void Elector::prepared(RosterNumber roster) {
-  seen_roster_ = std::max(seen_roster_, roster);
-}
-
-void Elector::assigned(RosterNumber roster, AttemptNumber attempt) {
-  prepared(roster);
+void Elector::assigned(RosterNumber roster, AttemptNumber attempt, Term term) {
+  (void)prepared(roster, term);
   assigned_roster_ = std::max(assigned_roster_, roster);
   if (!attempt_ || attempt > *attempt_) {
     attempt_ = attempt;
-    attempt_term_ = term_;
+    attempt_term_ = term;
   }
 }
 
@@ -38,47 +35,26 @@ void Elector::lost(Instant now, bool saw_close) {
   if (!follows_) {
     return;
   }
-  follows_ = false;
+  follows_.reset();
   lost_at_ = now;
   saw_close_ = saw_close;
 }
 
 Vote Elector::answer(Instant now, const VoteRequest& request) {
-  Vote vote{VoteVerdict::granted, term_, assigned_roster_, attempt_, attempt_term_, {}, false};
-  const bool again = promised_to_ == request.candidate && request.term == term_;
+  Vote vote{VoteVerdict::granted, pledge_.term,   pledge_.roster, assigned_roster_, attempt_,
+            attempt_term_,        now - lost_at_, saw_close_};
+  const bool again = request.term == pledge_.term && request.candidate == pledge_.to;
   if (follows_) {
     vote.verdict = VoteVerdict::follows;
-  } else if (seen_roster_ > request.roster) {
-    vote.verdict = VoteVerdict::newer;
-  } else if (request.term <= term_ && !again) {
+  } else if (!request.horizon.covers(pledge_.roster)) {
+    vote.verdict = VoteVerdict::ahead;
+  } else if (request.term <= pledge_.term && !again) {
     vote.verdict = VoteVerdict::promised;
   } else {
-    term_ = request.term;
-    promised_to_ = request.candidate;
-    if (promises_.size() <= kPromisesMax &&
-        std::find(promises_.begin(), promises_.end(), request.candidate) == promises_.end()) {
-      promises_.push_back(request.candidate);
-    }
-    vote.newest_term = term_;
-    vote.lost_for = now - lost_at_;
-    vote.saw_close = saw_close_;
+    pledge_.term = vote.newest_term = request.term;
+    pledge_.to = request.candidate;
   }
   return vote;
-}
-
-void Elector::give_up(ElectorId self, std::vector<FormerElector>& former) const {
-  if (promises_.empty()) {
-    former.push_back({self, {}, followed_});
-  } else if (promises_.size() <= kPromisesMax) {
-    for (const ElectorId candidate : promises_) {
-      former.push_back({self, candidate, followed_});
-    }
-  }
-  while (former.size() > kFormerMax) {
-    std::erase_if(former, [oldest = former.front().elector](const FormerElector& one) {
-      return one.elector == oldest;
-    });
-  }
 }
 
 }  // namespace ddprun

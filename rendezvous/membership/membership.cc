@@ -92,7 +92,7 @@ void Membership::on(NodeJoined event) {
   const NodeId id = event.node;
   const bool upset = reign_.planning();
   const std::size_t welcome = commands_.size();
-  commands_.push_back(Welcome{id, {}});
+  commands_.push_back(Welcome{id, {}, options_.self});
   if (!agreement_.lets_in(id, event.description)) {
     return;
   }
@@ -155,7 +155,6 @@ void Membership::on(const NodeLost& event) {
     put_off_plan();
   }
   reign_.left(event.node, event.died);
-  reign_.drop_plan();
   witnesses_ -= node.witness ? 1 : 0;
   leaving_ -= node.leaving ? 1 : 0;
   if (node.node_rank) {
@@ -399,9 +398,8 @@ Membership::Node& Membership::admit(NodeJoined event) {
     node.last_group_rank = event.description.past->group_rank;
   }
   witnesses_ += node.witness ? 1 : 0;
-  reign_.joined(event.node, event.description.elector, event.description.past,
-                event.description.former);
-  reign_.drop_plan();
+  reign_.joined(event.node, event.description.elector, event.description.pledge,
+                event.description.past);
   if (node.node_rank) {
     node_ranks_[*node.node_rank] = event.node;
   }

@@ -147,7 +147,8 @@ void Membership::next_step(Reign::Step step) {
     case Reign::Step::wait:
       break;
     case Reign::Step::prepare:
-      commands_.push_back(Prepare{reign_.planned_number()});
+      commands_.push_back(Prepare{reign_.planned().number, reign_.planned_term(),
+                                  static_cast<int>(reign_.planned().electors.size())});
       break;
     case Reign::Step::hand_out:
       if (state_ == JobState::gathering) {

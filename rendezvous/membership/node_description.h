@@ -41,9 +41,8 @@ struct NodeDescription {
   /// Where other agents reach it, numeric; none where it takes no part in elections.
   std::vector<std::string> addresses = {};
   std::uint16_t port = 0;
-  /// Electors that this agent was before.
-  std::vector<FormerElector> former = {};
-  /// Of an agent that lost its coordinator.
+  Pledge pledge = {};
+  /// Of an agent that was part of the job.
   std::optional<Past> past = {};
 
   /// Of the facts that are compared between nodes (agreement.h).

@@ -8,151 +8,196 @@
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
+
 Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
     : self_(self),
       in_use_(std::move(known)),
       newest_roster_(in_use_.roster.number),
-      next_(first),
-      backing_(self) {
-  in_use_.term = term;
+      horizon_(in_use_.horizon()),
+      next_(first) {
+  in_use_.term = in_use_.since = term;
   in_use_.coordinator = self;
   inherited_before_ = in_use_.roster_before;
   backing_.use(basis(), inherited_before_);
 }
 
-void Reign::joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
-                   const std::vector<FormerElector>& former) {
+// --- Who is here ----------------------------------------------------------------------------
+
+void Reign::joined(NodeId node, ElectorId elector, const Pledge& pledge,
+                   const std::optional<Past>& past) {
   DDP_CHECK(!here_.contains(node), "a node joins once");
-  here_[node] = elector;
-  backing_.came(elector);
-  for (const FormerElector& one : former) {
-    note_term(one.followed);
-    backing_.gave_up(one.elector, one.promised_to);
+  drop_plan();
+  const Here here{elector, standing_of(pledge, past), is_ours(pledge) ? Term{} : pledge.term};
+  here_[node] = here;
+  backing_.came(elector, here.standing);
+  if (past && enabled() && !begun() && !own_terms_.contains(term_of(past->roster))) {
+    note_past(node, here, pledge, *past);
   }
-  note_term(past ? past->term : Term{});
-  count_ready();
-  if (!past || !enabled() || !in_use_.roster.electors.empty() || past->electors < 1) {
-    return;
+  if (!knows(pledge.roster)) {
+    beyond_ = std::max(beyond_.value_or(RosterNumber{}), pledge.roster);
   }
-  if (!past_ || past->roster > past_->roster) {
-    past_ = past;
-    of_past_.clear();
-    newest_roster_ = std::max(newest_roster_, past->roster);
-  }
-  if (past->roster == past_->roster) {
-    of_past_.insert(node);
-  }
-  // As a candidate does: a later term, and for every term in between two numbers are left out.
-  in_use_.term = std::max(in_use_.term, Term{number(past->term) + 1});
-  const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past->term));
-  next_ = std::max(next_, AttemptNumber{number(past->attempt) + skipped});
 }
 
-/// One that has begun is no more the coordinator once anybody has followed a later one: then the
-/// votes that it counts on were used up. One that begins goes on from there.
-void Reign::note_term(Term followed) {
-  outdated_ = outdated_ || (followed > in_use_.term && !in_use_.roster.electors.empty());
+bool Reign::knows(RosterNumber roster) const {
+  return horizon_.covers(roster) || own_terms_.contains(term_of(roster));
+}
+
+bool Reign::is_ours(const Pledge& pledge) const {
+  return !enabled() || pledge.term < in_use_.term ||
+         (pledge.term == in_use_.term && pledge.to == self_);
+}
+
+/// A promise of a later term, be it to itself, may hide another one of a term in between. To have
+/// followed a coordinator whose job this one goes on with binds to nobody.
+Standing Reign::standing_of(const Pledge& pledge, const std::optional<Past>& past) const {
+  if (begun() && !knows(pledge.roster)) {
+    return Standing::beyond;
+  }
+  const bool goes_on = !begun() && past && pledge.term <= past->term;
+  return is_ours(pledge) || goes_on ? Standing::free : Standing::bound;
+}
+
+void Reign::note_past(NodeId node, const Here& here, const Pledge& pledge, const Past& past) {
+  if (!past_ || past.roster > past_->roster) {
+    forget_past();
+    past_ = past;
+    newest_roster_ = std::max(newest_roster_, past.roster);
+    horizon_ = {past.roster, past.roster, {}};
+  }
+  past_dead_.erase(here.elector);
+  if (past.roster == past_->roster && knows(pledge.roster)) {
+    of_past_.insert(node);
+    ++past_count(here.standing);
+  }
+  // As a candidate does: a later term, and for every term in between two numbers are left out.
+  in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});
+  const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past.term));
+  next_ = std::max(next_, AttemptNumber{number(past.attempt) + skipped});
+}
+
+std::size_t& Reign::past_count(Standing standing) {
+  return standing == Standing::free ? past_here_.free : past_here_.bound;
+}
+
+void Reign::forget_past() {
+  past_.reset();
+  of_past_.clear();
+  past_dead_.clear();
+  past_here_ = {};
 }
 
 void Reign::left(NodeId node, bool died) {
-  if (const auto found = here_.find(node); found != here_.end()) {
-    const ElectorId elector = found->second;
-    here_.erase(found);
-    backing_.went(elector);
-    if (died) {
-      backing_.died(elector);
-    }
-    prepared_.erase(elector);
-  }
+  drop_plan();
   std::erase(standbys_, node);
-  of_past_.erase(node);
-  owe_.erase(node);
-  count_ready();
+  const auto found = here_.find(node);
+  if (found == here_.end()) {
+    return;
+  }
+  const Here here = found->second;
+  here_.erase(found);
+  backing_.went(here.elector, here.standing);
+  const bool dead = died && here.standing == Standing::free;
+  if (dead) {
+    backing_.died(here.elector);
+  }
+  if (of_past_.erase(node) > 0) {
+    --past_count(here.standing);
+    if (dead) {
+      past_dead_.insert(here.elector);
+    }
+  }
 }
+
+// --- Who decides ----------------------------------------------------------------------------
 
 /// Who decides about the next world: the roster in use, or who was told to be in the first.
 const Roster& Reign::basis() const {
-  return in_use_.roster.electors.empty() ? told_first_ : in_use_.roster;
+  return begun() ? in_use_.roster : told_first_;
 }
 
-/// Whoever is only believed to be here may be standing for it by now: who has prepared is not.
-bool Reign::is_ours(ElectorId elector) const {
-  return backing_.is_ours(elector,
-                          [this](ElectorId candidate) { return prepared_.contains(candidate); });
+bool Reign::decides(const Roster& roster, const Count& count) const {
+  const std::size_t all = roster.electors.size();
+  return all == 0 || keeps_quorum(count.free, all, holds(roster, self_)) ||
+         gains_quorum(count.free + count.bound, all);
 }
 
-std::size_t Reign::ready_of(const Roster& roster) const {
-  return static_cast<std::size_t>(
-      std::count_if(roster.electors.begin(), roster.electors.end(),
-                    [this](ElectorId one) { return prepared_.contains(one) || is_ours(one); }));
-}
-
-/// A walk over all: where the plan begins, and for a change of who is here meanwhile.
-void Reign::count_ready() {
-  if (planned_ && preparing_) {
-    ready_ = {ready_of(basis()), ready_of(inherited_before_), ready_of(*planned_)};
+/// Of a job that others ran before, and of which this coordinator knows by them alone: a
+/// coordinator that was at this very endpoint is no more, and its vote is ours.
+bool Reign::past_decides(const Count& count) const {
+  if (begun() || !past_) {
+    return true;
   }
-}
-
-void Reign::one_ready(ElectorId elector) {
-  const bool was_ours = is_ours(elector);
-  if (!prepared_.insert(elector).second) {
-    return;
-  }
-  if (backing_.has_votes(elector)) {
-    count_ready();  // those who voted for it are ready, too
-  } else if (!was_ours) {
-    ready_.basis += holds(basis(), elector) ? 1 : 0;
-    ready_.before += holds(inherited_before_, elector) ? 1 : 0;
-    ready_.planned += holds(*planned_, elector) ? 1 : 0;
-  }
-}
-
-bool Reign::keeps(const Roster& roster, std::size_t votes) const {
-  return !enabled() || roster.electors.empty() ||
-         keeps_quorum(votes, roster.electors.size(), holds(roster, self_));
+  const auto all = static_cast<std::size_t>(past_->electors);
+  const std::size_t ours = past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+  return keeps_quorum(count.free + ours, all, past_->at_endpoint) ||
+         gains_quorum(count.free + count.bound + ours, all);
 }
 
 bool Reign::quorum_follows() const {
-  return !enabled() || (!outdated_ && deciders_here() >= needed() &&
-                        keeps(basis(), backing_.count(Backing::Which::basis)) &&
-                        keeps(inherited_before_, backing_.count(Backing::Which::beside)));
+  return !enabled() ||
+         (past_decides(past_here_) && decides(basis(), backing_.count(Backing::Which::basis)) &&
+          decides(inherited_before_, backing_.count(Backing::Which::beside)));
+}
+
+bool Reign::is_free(NodeId node) const {
+  const auto found = here_.find(node);
+  return found != here_.end() && found->second.standing == Standing::free;
+}
+
+bool Reign::outdated() const {
+  return enabled() && beyond_ && !knows(*beyond_) && !quorum_follows();
 }
 
 bool Reign::needs_nobody() const {
   return !enabled() || keeps_quorum(1 + dead().size(), basis().electors.size(), true);
 }
 
-/// Of a job that others ran before, and of which this coordinator knows by them alone: a
-/// coordinator that was at this very endpoint is no more, and its vote is ours.
-std::size_t Reign::deciders_here() const {
-  if (in_use_.roster.electors.empty() && past_) {
-    return of_past_.size() + (past_->at_endpoint ? 1 : 0);
-  }
-  return backing_.count(Backing::Which::basis);
-}
-
-std::size_t Reign::needed() const {
-  const bool of_past = in_use_.roster.electors.empty() && past_;
-  const std::size_t all =
-      of_past ? static_cast<std::size_t>(past_->electors) : basis().electors.size();
-  const bool half = of_past ? past_->at_endpoint : holds(basis(), self_);
-  return all == 0 ? 0 : half ? (all + 1) / 2 : all / 2 + 1;
-}
-
 std::string Reign::quorum_text() const {
-  std::size_t here = deciders_here();
-  std::size_t wanted = needed();
-  std::size_t all = in_use_.roster.electors.empty() && past_
-                        ? static_cast<std::size_t>(past_->electors)
-                        : basis().electors.size();
-  if (here >= wanted && !inherited_before_.electors.empty()) {
+  Count here = backing_.count(Backing::Which::basis);
+  std::size_t all = basis().electors.size();
+  bool half = holds(basis(), self_);
+  if (!past_decides(past_here_)) {
+    here = past_here_;
+    here.free += past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+    all = static_cast<std::size_t>(past_->electors);
+    half = past_->at_endpoint;
+  } else if (decides(basis(), here) && !inherited_before_.electors.empty()) {
     here = backing_.count(Backing::Which::beside);
     all = inherited_before_.electors.size();
-    wanted = holds(inherited_before_, self_) ? (all + 1) / 2 : all / 2 + 1;
+    half = holds(inherited_before_, self_);
   }
-  return std::to_string(here) + " of the " + std::to_string(all) +
-         " nodes that decide for the job are here, " + std::to_string(wanted) + " are needed";
+  const std::size_t needed = half && here.bound == 0 ? (all + 1) / 2 : all / 2 + 1;
+  return std::to_string(here.free + here.bound) + " of the " + std::to_string(all) +
+         " nodes that decide for the job are here, " + std::to_string(needed) + " are needed";
+}
+
+// --- Plans ----------------------------------------------------------------------------------
+
+/// One that everybody who is here may prepare for, and who has prepared for a plan that was
+/// dropped.
+Term Reign::next_term() const {
+  Term term = std::max(in_use_.term, planned_term_);
+  for (const auto& [node, one] : here_) {
+    if (one.above >= term) {
+      term = Term{number(one.above) + 1};
+    }
+  }
+  return term;
+}
+
+Roster Reign::roster_of(const std::vector<NodeId>& members,
+                        const std::vector<NodeId>& witnesses) const {
+  Roster roster;
+  for (const auto* group : {&members, &witnesses}) {
+    for (const NodeId node : *group) {
+      roster.electors.push_back(here_.at(node).elector);
+    }
+  }
+  std::sort(roster.electors.begin(), roster.electors.end());
+  // A node may be here twice, before its old connection is known to be gone: it votes once.
+  roster.electors.erase(std::unique(roster.electors.begin(), roster.electors.end()),
+                        roster.electors.end());
+  return roster;
 }
 
 std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
@@ -161,36 +206,29 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   if (!enabled()) {
     return std::nullopt;
   }
-  Roster roster;
-  for (const auto* group : {&members, &witnesses}) {
-    for (const NodeId node : *group) {
-      roster.electors.push_back(here_.at(node));
-    }
-  }
-  std::sort(roster.electors.begin(), roster.electors.end());
-  // A node may be here twice, before its old connection is known to be gone: it votes once.
-  roster.electors.erase(std::unique(roster.electors.begin(), roster.electors.end()),
-                        roster.electors.end());
+  Roster roster = roster_of(members, witnesses);
+  planned_term_ = next_term();
   // What was told of a plan that came to nothing stays told: then even the roster in use has to be
   // announced anew.
-  if (roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number &&
-      inherited_before_.electors.empty()) {
+  if (has_planned_ && planned_term_ == in_use_.term && !beyond_ &&
+      roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number) {
     return std::nullopt;
   }
-  newest_roster_ = RosterNumber{number(newest_roster_) + 1};
+  newest_roster_ = next_roster(newest_roster_, planned_term_);
   roster.number = newest_roster_;
+  own_terms_.insert(planned_term_);
   planned_ = std::move(roster);
   Plan plan;
   for (const auto* group : {&members, &witnesses}) {
     for (const NodeId node : *group) {
-      if (here_.at(node) != self_ && plan.standbys.size() < kStandbysMax) {
+      if (here_.at(node).elector != self_ && plan.standbys.size() < kStandbysMax) {
         plan.standbys.push_back(node);
       }
     }
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.succession = {in_use_.term, self_, in_use_.attempt, *planned_, basis()};
+  plan.succession = {planned_term_, in_use_.term, self_, in_use_.attempt, *planned_, basis()};
   if (basis().electors.empty() && !plan.standbys.empty()) {
     told_first_ = *planned_;
     backing_.use(basis(), inherited_before_);
@@ -203,6 +241,7 @@ void Reign::drop_plan() {
   owe_.clear();
   preparing_ = false;
   prepared_.clear();
+  ready_ = {};
 }
 
 Reign::Step Reign::after_standbys() {
@@ -210,7 +249,10 @@ Reign::Step Reign::after_standbys() {
     return Step::wait;
   }
   preparing_ = true;
-  count_ready();
+  for (const ElectorId one : dead()) {
+    ready_.basis.free += holds(basis(), one) ? 1 : 0;
+    ready_.before.free += holds(inherited_before_, one) ? 1 : 0;
+  }
   return Step::prepare;
 }
 
@@ -221,28 +263,73 @@ Reign::Step Reign::standby_knows(NodeId node, RosterNumber roster) {
   return after_standbys();
 }
 
+/// Whoever is only believed to be here may be standing for it by now: who has prepared is not.
 Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
-  if (!planned_ || planned_->number != roster || !preparing_ || !here_.contains(node)) {
+  const auto found = here_.find(node);
+  if (found == here_.end()) {
     return Step::wait;
   }
-  one_ready(here_.at(node));
-  const bool enough = !outdated_ && keeps(basis(), ready_.basis) &&
-                      keeps(inherited_before_, ready_.before) && keeps(*planned_, ready_.planned);
+  if (!planned_ || planned_->number != roster || !preparing_) {
+    if (begun() && roster == in_use_.roster.number) {
+      release(found->second);  // it comes late: others were enough
+    }
+    return Step::wait;
+  }
+  if (prepared_.insert(found->second.elector).second) {
+    count_ready(found->second);
+    if (of_past_.contains(node)) {
+      ++(found->second.standing == Standing::free ? ready_.past.free : ready_.past.bound);
+    }
+  }
+  const bool enough = decides(basis(), ready_.basis) && decides(inherited_before_, ready_.before) &&
+                      past_decides(ready_.past) && decides(*planned_, {ready_.planned, 0});
   return enough ? Step::hand_out : Step::wait;
+}
+
+void Reign::count_ready(const Here& here) {
+  ready_.planned += holds(*planned_, here.elector) ? 1 : 0;
+  if (here.standing == Standing::beyond) {
+    return;
+  }
+  for (const auto& [roster, count] :
+       {std::pair(&basis(), &ready_.basis),
+        std::pair(&std::as_const(inherited_before_), &ready_.before)}) {
+    if (holds(*roster, here.elector)) {
+      ++(here.standing == Standing::free ? count->free : count->bound);
+    }
+  }
+}
+
+/// It has prepared in this term: it is bound to nobody else any more.
+void Reign::release(Here& here) {
+  here.above = {};
+  if (here.standing != Standing::free) {
+    backing_.went(here.elector, here.standing);
+    here.standing = Standing::free;
+    backing_.came(here.elector, here.standing);
+  }
 }
 
 void Reign::handed_out(AttemptNumber attempt) {
   if (planned_) {
+    for (auto& [node, one] : here_) {
+      if (prepared_.contains(one.elector)) {
+        release(one);
+      }
+    }
+    in_use_.term = in_use_.since = planned_term_;
     in_use_.roster_before = basis();
     in_use_.roster = std::move(*planned_);
     told_first_ = {};
+    has_planned_ = true;
+    horizon_ = {in_use_.roster.number, in_use_.roster.number, {}};
+    beyond_.reset();
     drop_plan();
   }
   inherited_before_ = {};
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
-  past_.reset();
-  of_past_.clear();
+  forget_past();
   backing_.use(basis(), inherited_before_);
   backing_.forget_others();
 }

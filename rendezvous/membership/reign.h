@@ -2,10 +2,13 @@
 // on against one. Pure; membership asks it before it hands out a world.
 //
 //   - It goes on only while a quorum of the roster in use follows it (quorum.h).
-//   - A world of other nodes than the roster in use is a new roster: first the standbys are told of
-//     it, then a quorum of the roster in use prepares for it, and one of the new roster (which
-//     starts its lease), then it is handed out. An attempt of an unchanged world needs none of
-//     that.
+//   - A world of other nodes than the roster in use, and the first one of a reign, is a new roster:
+//     first the standbys are told of it, then a quorum of the roster in use prepares for it, and
+//     one of the new roster (which starts its lease), then it is handed out. An attempt of an
+//     unchanged world needs none of that.
+//   - Electors that gave their word to another (Pledge) come as they are. The next plan is one of a
+//     term above all that they promised: to prepare for it is a vote in that term. As such a vote
+//     may have been one for a successor that reigns, more than half are needed then, not half.
 //   - A plan that is dropped has used its number up. The very first one that standbys were told of
 //     binds as a roster in use does, for they may go on with it.
 // docs/failover.md says why that suffices.
@@ -40,27 +43,30 @@ class Reign {
   /// `first` is the number of the first attempt (Candidacy::first_attempt for a successor).
   Reign(Term term, ElectorId self, Succession known, AttemptNumber first);
 
-  /// `past`: what a node that lost its coordinator remembers. A new coordinator that knows nothing
-  /// goes on from there, once a quorum of that roster is here; one that knows the job ignores it.
-  /// `former`: electors that its agent was before. They vote no more, as the dead; but a vote that
-  /// one gave counts for its candidate until that one is given up, too, or dead: and so does each
-  /// of several.
-  void joined(NodeId node, ElectorId elector, const std::optional<Past>& past,
-              const std::vector<FormerElector>& former = {});
-  /// `died`: its agent is no more, so it votes for nobody: that is as good as following.
+  /// Drops the plan, if any: who is here has changed. `past`: what a node remembers. A new
+  /// coordinator that knows nothing goes on from there, once a quorum of that roster is here; one
+  /// that knows the job ignores it.
+  void joined(NodeId node, ElectorId elector, const Pledge& pledge,
+              const std::optional<Past>& past);
+  /// Drops the plan. `died`: its agent is no more, so it votes for nobody: that is as good as
+  /// following.
   void left(NodeId node, bool died = false);
 
-  /// Whether enough of the roster in use are here; true before the first.
+  /// Whether enough of those who decide are here; true before the first plan.
   [[nodiscard]] bool quorum_follows() const;
-  /// Nodes have followed a coordinator of a later term: this one hands out nothing any more.
-  [[nodiscard]] bool outdated() const { return outdated_; }
+  /// Here, and bound to nobody else: its contact counts.
+  [[nodiscard]] bool is_free(NodeId node) const;
+  /// A node has prepared for a newer roster than this coordinator knows of, and without those who
+  /// know of it there is no quorum: whoever made that roster, or its standbys, have to go on.
+  [[nodiscard]] bool outdated() const;
   /// The coordinator's own node is quorum enough.
   [[nodiscard]] bool needs_nobody() const;
   /// "2 of the 5 nodes of the last world are here, 3 are needed".
   [[nodiscard]] std::string quorum_text() const;
 
   /// `members` of the next world, in the order of their ranks, and `witnesses`. None: it may be
-  /// handed out as it is. The plan before, if any, is dropped.
+  /// handed out as it is. The plan before, if any, is dropped. Its term may be a later one, which
+  /// becomes that of this reign when the world is handed out.
   std::optional<Plan> plan(const std::vector<NodeId>& members,
                            const std::vector<NodeId>& witnesses);
   [[nodiscard]] bool planning() const { return planned_.has_value(); }
@@ -73,7 +79,9 @@ class Reign {
   /// in who() is to prepare now. `hand_out`: the world may go out.
   Step standby_knows(NodeId node, RosterNumber roster);
   Step prepared(NodeId node, RosterNumber roster);
-  [[nodiscard]] RosterNumber planned_number() const { return newest_roster_; }
+  /// While planning().
+  [[nodiscard]] const Roster& planned() const { return *planned_; }
+  [[nodiscard]] Term planned_term() const { return planned_term_; }
 
   /// The world of the plan, or of the roster in use, was handed out.
   void handed_out(AttemptNumber attempt);
@@ -88,37 +96,56 @@ class Reign {
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
 
  private:
-  /// Of a roster, those that have prepared for the plan, or need not (Backing::is_ours).
-  [[nodiscard]] bool is_ours(ElectorId elector) const;
-  [[nodiscard]] std::size_t ready_of(const Roster& roster) const;
-  void count_ready();
-  void one_ready(ElectorId elector);
-  [[nodiscard]] bool keeps(const Roster& roster, std::size_t votes) const;
+  struct Here {
+    ElectorId elector{};
+    Standing standing = Standing::free;
+    Term above{};  ///< the term of a plan for it has to be a later one
+  };
+  using Count = Backing::Count;
+
+  [[nodiscard]] bool begun() const { return !in_use_.roster.electors.empty(); }
+  [[nodiscard]] bool knows(RosterNumber roster) const;
+  [[nodiscard]] bool is_ours(const Pledge& pledge) const;
+  [[nodiscard]] Standing standing_of(const Pledge& pledge, const std::optional<Past>& past) const;
+  void forget_past();
+  void note_past(NodeId node, const Here& here, const Pledge& pledge, const Past& past);
+  [[nodiscard]] std::size_t& past_count(Standing standing);
+  void count_ready(const Here& here);
+  void release(Here& here);
+  [[nodiscard]] bool decides(const Roster& roster, const Count& count) const;
+  [[nodiscard]] bool past_decides(const Count& count) const;
   [[nodiscard]] const Roster& basis() const;
-  void note_term(Term followed);
-  [[nodiscard]] std::size_t needed() const;
-  [[nodiscard]] std::size_t deciders_here() const;
+  [[nodiscard]] Term next_term() const;
+  [[nodiscard]] Roster roster_of(const std::vector<NodeId>& members,
+                                 const std::vector<NodeId>& witnesses) const;
 
   ElectorId self_;
   Succession in_use_;  ///< its attempt: the newest that was handed out
   RosterNumber newest_roster_{};
+  Horizon horizon_;                     ///< besides its own plans
+  std::set<Term> own_terms_;            ///< in which it has planned
+  std::optional<RosterNumber> beyond_;  ///< that somebody here has prepared for
   AttemptNumber next_{};
-  std::map<NodeId, ElectorId> here_;
+  std::map<NodeId, Here> here_;
   Roster told_first_;        ///< until a world is handed out
   Roster inherited_before_;  ///< until a world is handed out
   Backing backing_;
-  bool outdated_ = false;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
+  std::set<ElectorId> past_dead_;  ///< who was here of that roster, and is dead
+  Count past_here_;                ///< of_past_, counted
   std::vector<NodeId> standbys_;
+  bool has_planned_ = false;  ///< and handed out what it planned
   std::optional<Roster> planned_;
+  Term planned_term_{};   ///< of the newest plan
   std::set<NodeId> owe_;  ///< standbys that have not acknowledged the plan
   bool preparing_ = false;
   std::set<ElectorId> prepared_;
-  /// ready_of() each of the rosters that the plan needs a quorum of.
+  /// Those who have prepared, or need not, of all that the plan needs a quorum of.
   struct {
-    std::size_t basis = 0;
-    std::size_t before = 0;
+    Count basis;
+    Count before;
+    Count past;
     std::size_t planned = 0;
   } ready_;
 };

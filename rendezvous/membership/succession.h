@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "rendezvous/membership/world.h"
@@ -23,12 +24,36 @@ constexpr std::uint64_t number(ElectorId id) {
   return static_cast<std::uint64_t>(id);
 }
 
-/// Counts the changes of who is in the world, over all terms; attempts of an unchanged world share
-/// one.
-enum class RosterNumber : std::uint32_t {};
-constexpr std::uint32_t number(RosterNumber roster) {
-  return static_cast<std::uint32_t>(roster);
+/// Rises with every change of who is in the world that is announced, over all terms: the upper half
+/// is the term of its coordinator, so two of them never announce the same. Attempts of an unchanged
+/// world share one.
+enum class RosterNumber : std::uint64_t {};
+constexpr std::uint64_t number(RosterNumber roster) {
+  return static_cast<std::uint64_t>(roster);
 }
+constexpr RosterNumber next_roster(RosterNumber newest, Term term) {
+  const std::uint64_t first = std::uint64_t{number(term)} << 32U;
+  return RosterNumber{(number(newest) > first ? number(newest) : first) + 1};
+}
+
+constexpr Term term_of(RosterNumber roster) {
+  return Term{static_cast<std::uint32_t>(number(roster) >> 32U)};
+}
+
+/// Which rosters somebody knows of: all up to the one that was certainly in use, and then those of
+/// one coordinator, each of which but the newest it has dropped. There may be others in between, of
+/// a rival, and one of these may be in use.
+struct Horizon {
+  RosterNumber settled{};
+  RosterNumber newest{};
+  Term since{};  ///< of the coordinator's plans; for the newest it may have risen to a later one
+
+  [[nodiscard]] constexpr bool covers(RosterNumber roster) const {
+    return roster <= settled ||
+           (roster <= newest && (term_of(roster) == since || term_of(roster) == term_of(newest)));
+  }
+  friend bool operator==(const Horizon&, const Horizon&) = default;
+};
 
 /// Who decides for the job: the nodes of its newest world, and witnesses.
 struct Roster {
@@ -43,34 +68,35 @@ struct Roster {
 /// so by one of the electors that it needs.
 struct Succession {
   Term term{};
+  Term since{};  ///< of the coordinator, until a world of this roster is handed out
   ElectorId coordinator{};
   AttemptNumber attempt{};  ///< the newest when this was sent
   Roster roster;
-  Roster roster_before;  ///< no electors: there was none
+  Roster roster_before;  ///< no electors: there was none, or it decides no more
 
+  [[nodiscard]] Horizon horizon() const { return {roster_before.number, roster.number, since}; }
   friend bool operator==(const Succession&, const Succession&) = default;
 };
 
-/// An elector that its agent has given up: it votes no more. What it promised stays promised. One
-/// that gave its word to several candidates is named once for each.
-struct FormerElector {
-  ElectorId elector{};
-  ElectorId promised_to{};  ///< 0: nobody
-  Term followed{};          ///< the newest that it followed
+/// What an elector has given its word for. Its agent says it when it joins: a coordinator of an
+/// older term has to rise above that term before it may count on this elector (reign.h).
+struct Pledge {
+  Term term{};            ///< the newest that it followed, or gave its vote for
+  ElectorId to{};         ///< the coordinator of that term, or who stood for it
+  RosterNumber roster{};  ///< the newest that it has prepared for
 
-  friend bool operator==(const FormerElector&, const FormerElector&) = default;
+  friend bool operator==(const Pledge&, const Pledge&) = default;
 };
-/// Of one agent; older ones are in no roster any more.
-inline constexpr std::size_t kFormerMax = 8;
 
-/// What an agent that lost its coordinator remembers. It tells the next one, which may know
-/// nothing: a new process at the endpoint, while a successor reigns elsewhere.
+/// What an agent remembers of the newest world that it was part of, or of the first one that it has
+/// prepared for. It tells the next coordinator, which may know nothing: a new process at the
+/// endpoint, while a successor reigns elsewhere.
 struct Past {
   Term term{};
   AttemptNumber attempt{};
   RosterNumber roster{};
-  int electors = 0;    ///< of that roster
-  int group_rank = 0;  ///< its own, in that attempt
+  int electors = 0;               ///< of that roster
+  std::optional<int> group_rank;  ///< its own, in that attempt; none: no world was handed out to it
   /// That coordinator was at the job's first endpoint: who holds it now knows that it is no more.
   bool at_endpoint = false;
 

@@ -9,6 +9,11 @@
 namespace ddprun {
 namespace {
 
+/// "term.count"
+std::string roster_text(RosterNumber roster) {
+  return std::to_string(number(roster) >> 32U) + "." + std::to_string(number(roster) & 0xffffffffU);
+}
+
 /// Collects "verb key=value key=value".
 class Line {
  public:
@@ -96,6 +101,10 @@ std::string text_of(const NodeJoined& e) {
   }
   if (e.description.order_hint) {
     line.add_number("order", *e.description.order_hint);
+  }
+  if (number(e.description.pledge.term) > 0) {
+    line.add_number("pledge", number(e.description.pledge.term))
+        .add("seen", roster_text(e.description.pledge.roster));
   }
   if (!e.address.empty()) {
     line.add("address", e.address);
@@ -189,12 +198,11 @@ std::string text_of(const StoreFailed& e) {
 }
 
 std::string text_of(const StandbyKnows& e) {
-  return std::move(Line("standby-knows").node(e.node).add_number("roster", number(e.roster)))
-      .text();
+  return std::move(Line("standby-knows").node(e.node).add("roster", roster_text(e.roster))).text();
 }
 
 std::string text_of(const RosterPrepared& e) {
-  return std::move(Line("roster-prepared").node(e.node).add_number("roster", number(e.roster)))
+  return std::move(Line("roster-prepared").node(e.node).add("roster", roster_text(e.roster)))
       .text();
 }
 
@@ -218,7 +226,7 @@ std::string text_of(const Reject& c) {
 std::string text_of(const TellStandbys& c) {
   return std::move(Line("tell-standbys")
                        .add_number("standbys", c.standbys.size())
-                       .add_number("roster", number(c.succession.roster.number))
+                       .add("roster", roster_text(c.succession.roster.number))
                        .add_number("electors", c.succession.roster.electors.size()))
       .text();
 }
@@ -229,7 +237,10 @@ std::string text_of(const TellStory& c) {
 }
 
 std::string text_of(const Prepare& c) {
-  return std::move(Line("prepare").add_number("roster", number(c.roster))).text();
+  return std::move(Line("prepare")
+                       .add("roster", roster_text(c.roster))
+                       .add_number("term", number(c.term)))
+      .text();
 }
 
 std::string text_of(const WatchNode& c) {

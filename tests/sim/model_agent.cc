@@ -33,8 +33,10 @@ void ModelAgent::start() {
   if (options.ranked && machine_.index() != 0 && !node_.witness) {
     node_.node_rank = machine_.index();
   }
-  renew();
-  node_.former.clear();
+  if (options.succession) {
+    node_.elector = ElectorId{(machine_.random().next() >> 1U) | 1U};
+    machine_.cluster().register_elector(node_.elector, machine_.index());
+  }
   seek_since_ = machine_.now();
   if (machine_.index() == 0 && !machine_.cluster().has_begun()) {
     MembershipOptions begins = membership_options(options);
@@ -193,6 +195,7 @@ void ModelAgent::knock(int machine) {
   knocking_ = machine_.cluster().network().connect(machine_.index(), machine);
   knocked_at_ = machine_.now();
   reigning_ = machine;
+  node_.pledge = elector_.pledge();
   machine_.cluster().network().send(*knocking_, Side::client, Hello{node_});
 }
 
@@ -212,42 +215,23 @@ void ModelAgent::on_answer(const Order& order) {
     give_up_knocking();  // the coordinator may not believe in this answer any more
     return;
   }
-  if (!machine_.cluster().options().succession) {
-    follow(welcome->term, order.stamp);
-  } else if (welcome->term < followed_) {
-    give_up_knocking();  // it knows less of the job than this node
-  } else if (!elector_.follow(welcome->term)) {
-    give_up_knocking();
-    renew();  // it gave its word for a later term
+  if (elector_.pledge() != node_.pledge) {
+    give_up_knocking();  // it gave its vote since it said what it is bound by
   } else {
-    follow(welcome->term, order.stamp);
+    follow(*welcome, order.stamp);
   }
-}
-
-/// Another elector from here on.
-void ModelAgent::renew() {
-  if (!machine_.cluster().options().succession) {
-    return;
-  }
-  elector_.give_up(node_.elector, node_.former);
-  node_.elector = ElectorId{(machine_.random().next() >> 1U) | 1U};
-  machine_.cluster().register_elector(node_.elector, machine_.index());
-  node_.past.reset();
-  elector_ = Elector();
-  heir_.reset();
-  candidacy_.reset();
 }
 
 // --- Following ------------------------------------------------------------------------------
 
-void ModelAgent::follow(Term term, Duration stamp) {
+void ModelAgent::follow(const Welcome& welcome, Duration stamp) {
   state_ = State::following;
-  followed_ = term;
+  followed_ = welcome.term;
+  elector_.follow(followed_, welcome.coordinator);
   connection_ = std::exchange(knocking_, std::nullopt);
   local_ = false;
   newest_stamp_ = {};
   candidacy_.reset();
-  heir_.reset();
   called_.reset();
   begin_beating();
   heard_at_ = knocked_at_;
@@ -259,7 +243,7 @@ void ModelAgent::obey(const Order& order) {
   if (std::holds_alternative<Welcome>(command)) {
     take_stamp(order.stamp, false);
     followed_ = std::get<Welcome>(command).term;
-    (void)elector_.follow(followed_);
+    elector_.follow(followed_, std::get<Welcome>(command).coordinator);
   } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
     on_assigned(*assign);
   } else if (const auto* stop = std::get_if<StopWorkers>(&command)) {
@@ -274,7 +258,11 @@ void ModelAgent::obey(const Order& order) {
       heir_story_ = story->so_far;
     }
   } else if (const auto* prepare = std::get_if<Prepare>(&command)) {
-    elector_.prepared(prepare->roster);
+    if (!elector_.prepared(prepare->roster, prepare->term)) {
+      return;
+    }
+    followed_ = prepare->term;
+    announced(prepare->term, prepare->roster, prepare->electors);
     take_stamp(order.stamp, true);
     machine_.cluster().network().send(
         *connection_, Side::client,
@@ -293,8 +281,21 @@ void ModelAgent::on_heir(const TellStandbys& told, int place) {
   heir_ = told.succession;
   heir_story_ = told.so_far;
   place_ = place;
-  elector_.prepared(told.succession.roster.number);
+  const Roster& roster = told.succession.roster;
+  announced(told.succession.term, roster.number, static_cast<int>(roster.electors.size()));
   say(StandbyKnows{{}, told.succession.roster.number});
+}
+
+/// Its coordinator is where a job begins: who begins there knows that it is no more.
+bool ModelAgent::at_endpoint() const {
+  return !local_ && reigning_ == 0;
+}
+
+void ModelAgent::announced(Term term, RosterNumber roster, int electors) {
+  newest_electors_ = electors;
+  if (!node_.past || !node_.past->group_rank) {
+    node_.past = Past{term, {}, roster, electors, {}, at_endpoint()};
+  }
 }
 
 void ModelAgent::on_assigned(const AssignWorld& order) {
@@ -304,12 +305,13 @@ void ModelAgent::on_assigned(const AssignWorld& order) {
   }
   newest_ = world.attempt;
   if (machine_.cluster().options().succession) {
-    (void)elector_.follow(order.term);
     followed_ = order.term;
-    elector_.assigned(order.roster, world.attempt);
-    const int electors =
-        heir_ ? static_cast<int>(heir_->roster.electors.size()) : world.group_world_size;
-    node_.past = Past{order.term, world.attempt, order.roster, electors, world.group_rank, false};
+    elector_.assigned(order.roster, world.attempt, order.term);
+    node_.past = Past{order.term,       world.attempt,    order.roster,
+                      newest_electors_, world.group_rank, at_endpoint()};
+    if (heir_ && heir_->term < order.term) {
+      heir_.reset();  // others are the standbys now
+    }
   }
   workers_.assign(world);
 }
@@ -395,7 +397,6 @@ void ModelAgent::lose(bool closed) {
   state_ = State::losing;
   contact_ = stamp_came_at_;
   saw_close_ = closed;
-  led_ = false;
   leave();
   workers_.fence();
 }
@@ -414,13 +415,12 @@ void ModelAgent::depose() {
   }
   machine_.cluster().network().close(*connection_, Side::client);
   connection_.reset();
-  elector_.led(coordinator_->term());
   coordinator_->resign();
   coordinator_.reset();
   node_.hosts_coordinator = false;
-  renew();
   state_ = State::losing;
-  led_ = true;
+  contact_ = machine_.now();
+  saw_close_ = false;
   workers_.fence();
 }
 
@@ -443,13 +443,11 @@ void ModelAgent::quiet() {
   }
   state_ = State::seeking;
   const Duration timeout = machine_.cluster().options().heartbeat_timeout;
-  if (!led_) {
-    elector_.lost(contact_, saw_close_);
-    if (heir_) {
-      candidacy_.emplace(node_.elector, *heir_, static_cast<std::size_t>(place_),
-                         CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector_.term(),
-                         machine_.now());
-    }
+  elector_.lost(contact_, saw_close_);
+  if (heir_) {
+    candidacy_.emplace(node_.elector, *heir_, static_cast<std::size_t>(place_),
+                       CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector_.pledge().term,
+                       machine_.now());
   }
   seek_since_ = machine_.now();
   look_again();
@@ -461,23 +459,31 @@ void ModelAgent::on_call(const Called& call) {
     if (call.term > coordinator_->term()) {
       called_ = call;
       coordinator_->hear_of(call.term);
+    } else if (call.term < coordinator_->term()) {
+      const Called own{coordinator_->term(), machine_.index()};
+      machine_.cluster().ask(machine_.index(), call.machine,
+                             [own](ModelAgent& other) { other.on_outranked(own); });
     }
     return;
   }
-  if (call.term < elector_.term() || call.term <= followed_) {
-    return;
-  }
-  if (state_ == State::following) {
+  if (state_ == State::following && call.term > followed_) {
     leave();
     called_ = call;
     state_ = State::losing;
-    led_ = false;
     contact_ = machine_.now();
     saw_close_ = false;
     workers_.fence();
   } else if (state_ == State::losing || (state_ == State::seeking && !called_)) {
     called_ = call;
     look();
+  }
+}
+
+/// The answer to a call of this coordinator.
+void ModelAgent::on_outranked(const Called& by) {
+  if (coordinator_ && by.term > coordinator_->term()) {
+    called_ = by;
+    coordinator_->hear_of(by.term);
   }
 }
 

@@ -65,9 +65,10 @@ class ModelAgent {
   void knock(int machine);
   void on_answer(const Order& order);
   void give_up_knocking();
-  void renew();
   // Following.
-  void follow(Term term, Duration stamp);
+  void follow(const Welcome& welcome, Duration stamp);
+  [[nodiscard]] bool at_endpoint() const;
+  void announced(Term term, RosterNumber roster, int electors);
   void obey(const Order& order);
   void on_heir(const TellStandbys& told, int place);
   void on_assigned(const AssignWorld& order);
@@ -82,6 +83,7 @@ class ModelAgent {
   void depose();
   void quiet();
   void on_call(const Called& call);
+  void on_outranked(const Called& by);
   // Standing.
   void pursue();
   void ask_all();
@@ -113,6 +115,7 @@ class ModelAgent {
   std::optional<Succession> heir_;
   JobSummary heir_story_;
   int place_ = 0;
+  int newest_electors_ = 1;  ///< of the newest roster that was announced
   Duration newest_stamp_{};
   Duration stamp_came_at_{};
   Duration heard_at_{};
@@ -125,7 +128,6 @@ class ModelAgent {
   // Of the newest loss.
   Duration contact_{};
   bool saw_close_ = false;
-  bool led_ = false;
   std::optional<Called> called_;
   std::optional<Candidacy> candidacy_;
 };

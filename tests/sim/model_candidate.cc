@@ -88,9 +88,7 @@ void ModelAgent::take_over() {
   inherited.why = "its connection closed";
   led.inheritance = std::move(inherited);
   candidacy_.reset();
-  heir_.reset();
   called_.reset();
-  node_.past.reset();
   machine_.cluster().count_takeover();
   if (machine_.cluster().tracing()) {
     machine_.cluster().log(machine_.index(), "leads term " + std::to_string(number(led.term)));
@@ -116,6 +114,7 @@ void ModelAgent::lead(MembershipOptions options, const std::set<ElectorId>& vote
   connection_ = machine_.cluster().network().connect(machine_.index(), machine_.index());
   coordinator_->connect_local(*connection_);
   begin_beating();
+  node_.pledge = elector_.pledge();
   machine_.cluster().network().send(*connection_, Side::client, Hello{node_});
 }
 
@@ -132,8 +131,8 @@ void ModelAgent::herald(Duration pause) {
       cluster.ask(machine_.index(), place, [news](ModelAgent& other) { other.on_call(news); });
     }
   }
-  machine_.later(pause, [this, pause, term = coordinator_->term()] {
-    if (reigning_term() == term) {
+  machine_.later(pause, [this, pause, which = coordinator_.get()] {
+    if (coordinator_.get() == which) {
       herald(std::min<Duration>(2 * pause, seconds(5)));
     }
   });

@@ -124,9 +124,6 @@ void ModelCoordinator::obey(NodeId id, const Hello& hello) {
   }
   const int from = machine_.cluster().network().machine_of(peer.connection, Side::client);
   feed(NodeJoined{id, std::move(node), "n" + std::to_string(from)});
-  if (*here_ && membership_.reign().outdated()) {
-    depose();
-  }
 }
 
 void ModelCoordinator::obey(NodeId id, const Beat& beat) {
@@ -317,7 +314,7 @@ bool ModelCoordinator::needs_quorum() const {
 Duration ModelCoordinator::contact() const {
   std::vector<FollowerContact> followers;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.gone && peer.greeted) {
+    if (!peer.gone && peer.greeted && membership_.reign().is_free(id)) {
       const Duration fresh = peer.followed ? peer.fresh : kNever;
       followers.push_back({peer.elector, peer.local ? machine_.now() : fresh, peer.local});
     }
@@ -373,12 +370,21 @@ void ModelCoordinator::watch_quorum() {
     if (which != watches_) {
       return;
     }
-    if (age && *age >= age_max) {
+    if ((age && *age >= age_max) || outdated_for_long()) {
       depose();
     } else {
       watch_quorum();
     }
   });
+}
+
+bool ModelCoordinator::outdated_for_long() {
+  if (!membership_.reign().outdated()) {
+    outdated_since_.reset();
+    return false;
+  }
+  outdated_since_ = outdated_since_.value_or(machine_.now());
+  return machine_.now() - *outdated_since_ >= machine_.cluster().options().heartbeat_timeout;
 }
 
 void ModelCoordinator::hear_of(Term later_term) {

@@ -75,6 +75,7 @@ class ModelCoordinator {
   [[nodiscard]] std::optional<Duration> quorum_age();
   std::optional<Duration> quorum_age_told();
   void watch_quorum();
+  [[nodiscard]] bool outdated_for_long();
   bool begin_quorum_anew();
   void depose();
   /// On the machine's clock, as long as this coordinator is there.
@@ -94,6 +95,7 @@ class ModelCoordinator {
   std::optional<Instant> armed_;
   Duration contact_at_{};
   Duration looked_at_{};
+  std::optional<Duration> outdated_since_;
   std::uint64_t watches_ = 0;  ///< counts beginnings of the watch
   bool store_open_ = false;
   ElectorId self_;

@@ -82,6 +82,9 @@ void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId sel
   one.restarts_used = restarts_used;
   one.roster = any_world() ? roster_ : inherited.roster;
   one.before = inherited.roster_before;
+  one.newest = inherited.roster;
+  one.knows = inherited.horizon();
+  one.begins = votes.empty();
   if (any_world() && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
@@ -114,7 +117,7 @@ void Observer::note(Watched& one, const Event& event) {
   if (const auto* lost = std::get_if<NodeLost>(&event)) {
     one.contenders.erase(lost->node);
     if (const auto found = one.known.find(lost->node); found != one.known.end()) {
-      if (lost->died) {
+      if (lost->died && !found->second.bound && !found->second.beyond) {
         one.dead.insert(found->second.elector);
       }
       one.known.erase(found);
@@ -168,7 +171,8 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
   } else if (moved || state != one.state || !commands.empty()) {
     // One that others came after may have to wait for those who know of them.
     const bool able = one.term >= roster_term_ && has_quorum(one, one.roster) &&
-                      has_quorum(one, one.before) &&
+                      has_quorum(one, one.newest) && has_quorum(one, one.before) &&
+                      knows_enough(one) &&
                       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
     if (!able) {
       one.able_since.reset();
@@ -182,10 +186,19 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
-    one.known[welcome->node] = {node.elector, node.local_world_size, node.witness, false};
-    for (const FormerElector& former : node.former) {
-      one.given_up[former.elector].insert(former.promised_to);
+    one.known[welcome->node] = {node.elector, node.local_world_size, node.witness, false, false, {},
+                                false};
+    const Pledge& pledge = node.pledge;
+    one.known.at(welcome->node).bound =
+        pledge.term > one.term || (pledge.term == one.term && pledge.to != one.self);
+    one.known.at(welcome->node).past = node.past ? node.past->roster : RosterNumber{};
+    if (node.past && !one.announced.contains(node.past->roster) &&
+        (!one.past || node.past->roster > one.past->roster)) {
+      one.past = node.past;
+      one.knows = one.begins ? Horizon{node.past->roster, {}, {}} : one.knows;
     }
+    one.known.at(welcome->node).beyond =
+        !one.knows.covers(pledge.roster) && !one.announced.contains(pledge.roster);
   } else if (const auto* reject = std::get_if<Reject>(&command)) {
     if (reject->why.empty() || one.members.contains(reject->node)) {
       broken("a rejection without a reason, or of a member");
@@ -197,10 +210,12 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     return;
   } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
     announced_ = told->succession.roster;
+    one.announced.insert(announced_.number);
     if (one.roster.electors.empty()) {
       one.roster = announced_;  // binds from here on: standbys may go on with it
     }
     if (one.attempt && told->succession.roster_before.electors.empty()) {
+      rise(one, told->succession.term);
       use(one, announced_);  // the same world, and other witnesses
     }
   } else if (std::holds_alternative<WatchNode>(command)) {
@@ -232,36 +247,51 @@ std::size_t Observer::workers_here(const Watched& one) const {
                     [](const auto& node) { return !node.second.witness && !node.second.leaving; }));
 }
 
-/// Of what it was told: who is here, who is dead, and who gave up a vote that is of use to nobody.
-bool Observer::has_quorum(const Watched& one, const Roster& roster) const {
+/// One that begins anew knows of a roster only what those tell that come.
+bool Observer::knows_enough(const Watched& one) const {
+  if (one.attempt || !one.past || any_world()) {
+    return true;
+  }
+  const auto here = std::count_if(one.known.begin(), one.known.end(), [&](const auto& node) {
+    return node.second.past == one.past->roster;
+  });
+  return 2 * (here + (one.past->at_endpoint ? 1 : 0)) > one.past->electors;
+}
+
+/// Of what it was told: who is here, and who is dead; and of those who count for it for sure. Half
+/// of them are enough only where nobody of them may have voted for another.
+bool Observer::has_quorum(const Watched& one, const Roster& roster, bool of_any_kind) const {
   if (!sim_.succession || roster.electors.empty()) {
     return true;
   }
   std::set<ElectorId> here;
+  std::set<ElectorId> bound;
   for (const auto& [id, node] : one.known) {
-    here.insert(node.elector);
+    if (!node.beyond || of_any_kind) {
+      (node.bound && !of_any_kind ? bound : here).insert(node.elector);
+    }
   }
-  const auto useless = [&](ElectorId id) {
-    const auto given = one.given_up.find(id);
-    return given != one.given_up.end() &&
-           std::all_of(given->second.begin(), given->second.end(), [&](ElectorId candidate) {
-             return number(candidate) == 0 || one.dead.contains(candidate) ||
-                    one.given_up.contains(candidate) || candidate == one.self ||
-                    here.contains(candidate);
-           });
-  };
-  std::size_t count = 0;
+  std::size_t free = 0;
+  std::size_t all = 0;
   bool own = false;
   for (const ElectorId id : roster.electors) {
-    count += here.contains(id) || one.dead.contains(id) || useless(id) ? 1 : 0;
+    const bool ours = one.dead.contains(id) || (here.contains(id) && !bound.contains(id));
+    free += ours ? 1 : 0;
+    all += ours || bound.contains(id) ? 1 : 0;
     own = own || id == one.self;
   }
-  return own ? 2 * count >= roster.electors.size() : 2 * count > roster.electors.size();
+  return (own && 2 * free >= roster.electors.size()) || 2 * all > roster.electors.size();
 }
 
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
+  if (one.begins && !one.past && number(announced_.number) > 0 &&
+      !one.announced.contains(announced_.number)) {
+    begun_twice_ = true;
+    return;
+  }
+  rise(one, assigned.front().term);
   if (summary_) {
     ++reruns_;
   }
@@ -272,7 +302,7 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   if (!attempts_.insert(attempt).second) {
     broken("attempt " + std::to_string(attempt) + " was used before");
   }
-  if (!has_quorum(one, roster_term_ <= one.term ? roster_ : one.roster)) {
+  if (!has_quorum(one, roster_term_ <= one.term ? roster_ : one.roster, true)) {
     broken("a minority hands out attempt " + std::to_string(attempt));
   }
   check_ranks(one, assigned);
@@ -298,15 +328,27 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
     restarts_used_ = first.restarts_used;
   }
   one.attempt = first.attempt;
-  one.first_world = false;
-  one.before = {};
+  one.first_world = one.begins = false;
+  one.before = one.newest = {};
   one.finished.clear();
   one.restarts_used = first.restarts_used;
   one.fault_seen = one.origin_seen = false;
 }
 
+/// To a later term, by the votes of those that prepared.
+void Observer::rise(Watched& one, Term term) {
+  if (term > one.term && !terms_.insert(number(term)).second) {
+    broken("two coordinators of term " + std::to_string(number(term)));
+  }
+  one.term = std::max(one.term, term);
+}
+
 void Observer::use(Watched& one, const Roster& roster) {
   one.roster = roster;
+  one.knows.settled = roster.number;
+  for (auto& [id, node] : one.known) {
+    node.bound = node.beyond = false;  // all have prepared, or are about to
+  }
   if (one.term >= roster_term_) {
     roster_ = roster;
     roster_term_ = one.term;
@@ -383,8 +425,8 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
     broken("a failure without a cause, or with budget left");
   }
   if (summary.verdict == Verdict::impossible && one.term >= roster_term_ &&
-      has_quorum(one, one.roster) && has_quorum(one, one.before) &&
-      workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
+      has_quorum(one, one.roster) && has_quorum(one, one.newest) && has_quorum(one, one.before) &&
+      knows_enough(one) && workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
   const auto spent = std::count_if(summary.incidents.begin(), summary.incidents.end(),

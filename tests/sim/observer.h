@@ -54,6 +54,9 @@ class Observer {
   [[nodiscard]] int contests() const { return contests_; }
   /// Worlds that were handed out after the end of the job, by a successor that never heard of it.
   [[nodiscard]] int reruns() const { return reruns_; }
+  /// A process that knows nothing began the job, cut off from those who had been told of its first
+  /// world: it cannot know. Such a story is judged no further.
+  [[nodiscard]] bool begun_twice() const { return begun_twice_; }
 
  private:
   struct Node {
@@ -61,21 +64,30 @@ class Observer {
     int workers = 0;
     bool witness = false;
     bool leaving = false;  ///< was asked to, and runs no more workers
+    bool bound = false;    ///< may have voted for another coordinator
+    RosterNumber past{};   ///< that it was told of before it came
+    bool beyond = false;   ///< has prepared for a newer roster than its coordinator knew then
   };
   struct Watched {
     int machine = 0;
     Term term{};
     ElectorId self{};
     bool first_world = true;       ///< of this reign
+    bool begins = false;           ///< it knows of no world but by others
     std::map<NodeId, Node> known;  ///< welcomed, and not lost
     std::map<NodeId, NodeDescription> contenders;
     std::set<ElectorId> dead;
-    std::map<ElectorId, std::set<ElectorId>> given_up;
+    std::optional<Past> past;  ///< of one that knows nothing: the newest that it heard of
     std::set<NodeId> members;
     std::set<NodeId> finished;
     std::optional<AttemptNumber> attempt;
     Roster roster;  ///< that it uses
-    Roster before;  ///< of a successor, until its first world: decides as well
+    Horizon knows;
+    std::set<RosterNumber> announced;
+    /// Of a successor, until its first world: these decide as well, for it cannot know which of the
+    /// two was the last world.
+    Roster newest;
+    Roster before;
     int restarts_used = 0;
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
@@ -87,12 +99,15 @@ class Observer {
   void note(Watched& one, const Event& event);
   void check_order(Watched& one, const Event& event, const Command& command);
   void check_world(Watched& one, const std::vector<AssignWorld>& assigned);
+  void rise(Watched& one, Term term);
   void use(Watched& one, const Roster& roster);
   void check_ranks(const Watched& one, const std::vector<AssignWorld>& assigned);
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
-  [[nodiscard]] bool has_quorum(const Watched& one, const Roster& roster) const;
+  [[nodiscard]] bool knows_enough(const Watched& one) const;
+  [[nodiscard]] bool has_quorum(const Watched& one, const Roster& roster,
+                                bool of_any_kind = false) const;
   [[nodiscard]] std::size_t workers_here(const Watched& one) const;
 
   const SimOptions& sim_;
@@ -112,6 +127,7 @@ class Observer {
   int incidents_ = 0;
   int contests_ = 0;
   int reruns_ = 0;
+  bool begun_twice_ = false;
 };
 
 }  // namespace ddprun::sim

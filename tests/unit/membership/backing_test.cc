@@ -1,6 +1,7 @@
 #include "rendezvous/membership/backing.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -17,88 +18,101 @@ constexpr ElectorId e(std::uint64_t id) {
 
 /// The same by a walk over all, as the rule reads.
 struct Plain {
-  std::multiset<ElectorId> here;
+  std::multiset<std::pair<ElectorId, Standing>> here;
   std::set<ElectorId> dead;
-  std::map<ElectorId, std::set<ElectorId>> given_up;
 
-  [[nodiscard]] bool is_ours(ElectorId elector, ElectorId self) const {
-    const auto found = given_up.find(elector);
-    return dead.contains(elector) ||
-           (found != given_up.end() &&
-            std::all_of(found->second.begin(), found->second.end(), [&](ElectorId candidate) {
-              return candidate == e(0) || candidate == self || dead.contains(candidate) ||
-                     here.contains(candidate) || given_up.contains(candidate);
-            }));
+  [[nodiscard]] bool has(ElectorId one, Standing standing) const {
+    return here.contains({one, standing});
   }
-  [[nodiscard]] std::size_t count(const Roster& roster, ElectorId self) const {
+  [[nodiscard]] bool is_here(ElectorId one) const {
+    return has(one, Standing::free) || has(one, Standing::bound) || has(one, Standing::beyond);
+  }
+  [[nodiscard]] std::size_t free(const Roster& roster) const {
+    return count(roster, [&](ElectorId one) {
+      return is_here(one) ? !has(one, Standing::bound) && !has(one, Standing::beyond)
+                          : dead.contains(one);
+    });
+  }
+  [[nodiscard]] std::size_t bound(const Roster& roster) const {
+    return count(roster, [&](ElectorId one) {
+      return has(one, Standing::bound) && !has(one, Standing::beyond);
+    });
+  }
+  template <class Counts>
+  static std::size_t count(const Roster& roster, Counts counts) {
     return static_cast<std::size_t>(
-        std::count_if(roster.electors.begin(), roster.electors.end(),
-                      [&](ElectorId one) { return here.contains(one) || is_ours(one, self); }));
+        std::count_if(roster.electors.begin(), roster.electors.end(), counts));
   }
 };
 
 }  // namespace
 
-TEST_CASE("Those that are here, dead, or bound to nobody who could win back the coordinator") {
-  Backing backing(e(1));
+TEST_CASE("Those that are here or dead are counted, apart from those that are bound to another") {
+  Backing backing;
   backing.use({RosterNumber{1}, {e(1), e(2), e(3), e(4), e(5)}}, {});
-  CHECK(backing.count(Backing::Which::basis) == 0);
-  backing.came(e(1));
-  backing.came(e(2));
-  backing.came(e(2));  // by a second connection
-  backing.went(e(2));
-  CHECK(backing.count(Backing::Which::basis) == 2);
-  backing.died(e(3));
-  CHECK(backing.count(Backing::Which::basis) == 3);
-  backing.gave_up(e(4), e(5));
-  CHECK(backing.count(Backing::Which::basis) == 3);  // who has its vote may still win
-  backing.came(e(5));
-  CHECK(backing.count(Backing::Which::basis) == 5);  // and has come to follow instead
-  backing.went(e(5));
-  CHECK(backing.count(Backing::Which::basis) == 3);
-  backing.gave_up(e(5), e(5));
-  CHECK(backing.count(Backing::Which::basis) == 5);
-  backing.came(e(9));  // a newcomer decides nothing
-  CHECK(backing.count(Backing::Which::basis) == 5);
+  const auto free = [&] { return backing.count(Backing::Which::basis).free; };
+  const auto bound = [&] { return backing.count(Backing::Which::basis).bound; };
+  backing.came(e(1), Standing::free);
+  backing.came(e(2), Standing::free);
+  backing.came(e(9), Standing::free);  // of no roster
+  CHECK(free() == 2);
+  backing.went(e(2), Standing::free);
+  CHECK(free() == 1);
+  backing.died(e(2));
+  CHECK(free() == 2);
+  backing.came(e(3), Standing::bound);
+  CHECK(free() == 2);
+  CHECK(bound() == 1);
+  backing.came(e(4), Standing::beyond);
+  CHECK(free() == 2);
+  CHECK(bound() == 1);
 }
 
-TEST_CASE("Counting change by change gives what a walk over all electors gives") {
-  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+TEST_CASE("Who is here by two connections counts once, by the worse of them") {
+  Backing backing;
+  backing.use({RosterNumber{1}, {e(1), e(2), e(3)}}, {});
+  backing.came(e(2), Standing::free);
+  backing.came(e(2), Standing::bound);
+  CHECK(backing.count(Backing::Which::basis).free == 0);
+  CHECK(backing.count(Backing::Which::basis).bound == 1);
+  backing.went(e(2), Standing::free);
+  backing.died(e(2));  // the process lives: its other connection says so
+  CHECK_FALSE(backing.is_dead(e(2)));
+  backing.went(e(2), Standing::bound);
+  CHECK(backing.count(Backing::Which::basis).bound == 0);
+}
+
+TEST_CASE("What is counted one change at a time is what a walk over all counts") {
+  constexpr std::array kStandings{Standing::free, Standing::bound, Standing::beyond};
+  for (unsigned seed = 1; seed <= 200; ++seed) {
     std::mt19937 random(seed);
-    const auto draw = [&](std::uint64_t most) { return e(random() % (most + 1)); };
-    const ElectorId self = e(1);
-    Backing backing(self);
-    Plain plain;
     Roster roster{RosterNumber{1}, {e(1), e(2), e(3), e(4)}};
-    Roster beside{RosterNumber{1}, {e(2), e(5)}};
+    Roster beside;
+    Backing backing;
     backing.use(roster, beside);
+    Plain plain;
     for (int step = 0; step < 60; ++step) {
       const ElectorId one = e(1 + random() % 6);
-      switch (random() % 6) {
+      const Standing standing = kStandings.at(random() % 3);
+      switch (random() % 5) {
         case 0:
         case 1:
-          backing.came(one);
-          plain.here.insert(one);
+          backing.came(one, standing);
+          plain.here.insert({one, standing});
           plain.dead.erase(one);
           break;
         case 2:
-          if (const auto found = plain.here.find(one); found != plain.here.end()) {
-            backing.went(one);
+          if (const auto found = plain.here.find({one, standing}); found != plain.here.end()) {
+            backing.went(one, standing);
             plain.here.erase(found);
           }
           break;
         case 3:
           backing.died(one);
-          if (holds(roster, one) || holds(beside, one)) {
+          if (!plain.is_here(one) && (holds(roster, one) || holds(beside, one))) {
             plain.dead.insert(one);
           }
           break;
-        case 4: {
-          const ElectorId promised_to = draw(6);
-          backing.gave_up(one, promised_to);
-          plain.given_up[one].insert(promised_to);
-          break;
-        }
         default:
           if (random() % 4 == 0) {
             roster.electors.clear();
@@ -112,18 +126,17 @@ TEST_CASE("Counting change by change gives what a walk over all electors gives")
             backing.use(roster, beside);
             if (random() % 2 == 0) {
               backing.forget_others();
-              const auto no_elector = [&](ElectorId id) {
-                return !holds(roster, id) && !holds(beside, id);
-              };
-              std::erase_if(plain.dead, no_elector);
-              std::erase_if(plain.given_up,
-                            [&](const auto& one_of) { return no_elector(one_of.first); });
+              std::erase_if(plain.dead,
+                            [&](ElectorId id) { return !holds(roster, id) && !holds(beside, id); });
             }
           }
       }
       INFO("seed " << seed << ", step " << step);
-      REQUIRE(backing.count(Backing::Which::basis) == plain.count(roster, self));
-      REQUIRE(backing.count(Backing::Which::beside) == plain.count(beside, self));
+      for (const auto& [which, of] : {std::pair(Backing::Which::basis, &roster),
+                                      std::pair(Backing::Which::beside, &beside)}) {
+        REQUIRE(backing.count(which).free == plain.free(*of));
+        REQUIRE(backing.count(which).bound == plain.bound(*of));
+      }
       REQUIRE(backing.dead() == plain.dead);
     }
   }

@@ -11,82 +11,105 @@ namespace {
 constexpr ElectorId e(std::uint64_t id) {
   return ElectorId{id};
 }
+/// `count` rises with the plans of a coordinator.
+constexpr RosterNumber roster(std::uint32_t term, std::uint32_t count) {
+  return RosterNumber{(std::uint64_t{term} << 32U) + count};
+}
+/// Of one that knows the first plan alone.
 constexpr VoteRequest request(std::uint32_t term, std::uint64_t candidate) {
-  return {Term{term}, e(candidate), RosterNumber{1}};
+  return {Term{term}, e(candidate), {{}, roster(1, 1), Term{1}}};
 }
 constexpr CandidacyTimes kTimes{100ms, 50ms, 3s};
 
-Vote granted(std::uint32_t term, std::uint32_t assigned_roster) {
+Vote granted(std::uint32_t term, RosterNumber prepared, RosterNumber assigned) {
   Vote vote;
   vote.newest_term = Term{term};
-  vote.assigned_roster = RosterNumber{assigned_roster};
+  vote.prepared_roster = prepared;
+  vote.assigned_roster = assigned;
   return vote;
 }
 
-/// Of a world of three that elector 1 led; a world of two is planned.
-Succession planned() {
+constexpr RosterNumber kBefore = roster(1, 1);
+constexpr RosterNumber kPlanned = roster(1, 3);
+
+/// Of a world of three that elector 1 led; a world of these is planned.
+Succession planned(std::vector<ElectorId> electors = {e(1), e(2)}) {
   return {Term{1},
+          Term{1},
           e(1),
           AttemptNumber{4},
-          {RosterNumber{2}, {e(1), e(2)}},
-          {RosterNumber{1}, {e(1), e(2), e(3)}}};
+          {kPlanned, std::move(electors)},
+          {kBefore, {e(1), e(2), e(3)}}};
 }
 
 }  // namespace
 
-TEST_CASE("An elector that is given up names everybody who may still count on it") {
+TEST_CASE("The rosters of different terms never have the same number, and later ones are greater") {
+  CHECK(next_roster(RosterNumber{}, Term{1}) == roster(1, 1));
+  CHECK(next_roster(roster(1, 1), Term{1}) == roster(1, 2));
+  CHECK(next_roster(roster(1, 7), Term{3}) == roster(3, 1));
+  CHECK(term_of(roster(3, 1)) == Term{3});
+}
+
+TEST_CASE(
+    "A horizon covers what was settled and what one coordinator planned, not what a rival did") {
+  constexpr Horizon risen{roster(1, 4), roster(5, 1), Term{1}};
+  CHECK(risen.covers({}));
+  CHECK(risen.covers(roster(1, 4)));
+  CHECK(risen.covers(roster(1, 9)));  // dropped before it rose
+  CHECK(risen.covers(roster(5, 1)));
+  CHECK_FALSE(risen.covers(roster(3, 1)));  // of a rival, and maybe in use
+  CHECK_FALSE(risen.covers(roster(5, 2)));
+  CHECK_FALSE(risen.covers(roster(6, 1)));
+}
+
+TEST_CASE("An elector grants one candidate a term, and whom it follows none") {
   Elector elector;
-  REQUIRE(elector.follow(Term{1}));
+  elector.follow(Term{1}, e(1));
+  CHECK(elector.answer(1s, request(2, 4)).verdict == VoteVerdict::follows);
+  elector.lost(2s, true);
+  const Vote vote = elector.answer(5s, request(2, 4));
+  CHECK(vote.verdict == VoteVerdict::granted);
+  CHECK(vote.lost_for == 3s);
+  CHECK(vote.saw_close);
+  CHECK(elector.answer(5s, request(2, 4)).verdict == VoteVerdict::granted);  // said twice
+  CHECK(elector.answer(5s, request(2, 5)).verdict == VoteVerdict::promised);
+  CHECK(elector.answer(5s, request(1, 5)).verdict == VoteVerdict::promised);
+  CHECK(elector.answer(5s, request(3, 5)).verdict == VoteVerdict::granted);
+  CHECK(elector.answer(5s, request(2, 4)).verdict == VoteVerdict::promised);
+}
+
+TEST_CASE(
+    "Who follows a coordinator of an older term than it promised stays bound until that rises") {
+  Elector elector;
+  CHECK(elector.answer(1s, request(5, 4)).verdict == VoteVerdict::granted);
+  elector.follow(Term{1}, e(1));
+  CHECK(elector.pledge() == Pledge{Term{5}, e(4), {}});
+  CHECK_FALSE(elector.prepared(roster(1, 2), Term{1}));
+  CHECK_FALSE(elector.prepared(roster(5, 1), Term{5}));  // the other's term
+  CHECK(elector.prepared(roster(6, 1), Term{6}));
+  CHECK(elector.pledge() == Pledge{Term{6}, e(1), roster(6, 1)});
+  elector.lost(2s, false);
+  CHECK(elector.answer(3s, request(5, 4)).verdict != VoteVerdict::granted);
+}
+
+TEST_CASE("Who has prepared for a roster grants nothing to a candidate that does not know it") {
+  Elector elector;
+  elector.follow(Term{1}, e(1));
+  REQUIRE(elector.prepared(roster(1, 2), Term{1}));
   elector.lost(1s, false);
-  std::vector<FormerElector> former;
-  elector.give_up(e(7), former);
-  CHECK(former == std::vector<FormerElector>{{e(7), e(0), Term{1}}});
-  CHECK(elector.answer(2s, request(2, 4)).verdict == VoteVerdict::granted);
-  CHECK(elector.answer(2s, request(3, 5)).verdict == VoteVerdict::granted);
-  CHECK(elector.answer(2s, request(4, 4)).verdict == VoteVerdict::granted);
-  former.clear();
-  elector.give_up(e(7), former);
-  CHECK(former == std::vector<FormerElector>{{e(7), e(4), Term{1}}, {e(7), e(5), Term{1}}});
-  REQUIRE(elector.follow(Term{4}));
-  former.clear();
-  elector.give_up(e(7), former);
-  CHECK(former == std::vector<FormerElector>{{e(7), e(0), Term{4}}});
-}
-
-TEST_CASE("Of an elector with more votes than can be told nothing is told") {
-  Elector elector;
-  std::vector<FormerElector> former;
-  for (std::uint32_t i = 1; i <= 4; ++i) {
-    CHECK(elector.answer(1s, request(i, i)).verdict == VoteVerdict::granted);
-  }
-  elector.give_up(e(7), former);
-  CHECK(former.size() == 4);
-  CHECK(elector.answer(1s, request(5, 5)).verdict == VoteVerdict::granted);
-  std::vector<FormerElector> none;
-  elector.give_up(e(7), none);
-  CHECK(none.empty());
-}
-
-TEST_CASE("The list of former electors is cut by whole electors, the oldest first") {
-  Elector elector;
-  for (std::uint32_t i = 1; i <= 3; ++i) {
-    (void)elector.answer(1s, request(i, i));
-  }
-  std::vector<FormerElector> former;
-  for (std::uint64_t life = 1; life <= 3; ++life) {
-    elector.give_up(e(100 + life), former);
-  }
-  CHECK(former.size() == 6);
-  CHECK(former.front().elector == e(102));
-  CHECK(former.size() <= kFormerMax);
+  CHECK(elector.answer(2s, request(2, 4)).verdict == VoteVerdict::ahead);
+  VoteRequest better = request(2, 4);
+  better.horizon.newest = roster(1, 2);
+  CHECK(elector.answer(2s, better).verdict == VoteVerdict::granted);
 }
 
 TEST_CASE("A candidate whose own elector gives its word to another begins again") {
   Candidacy candidacy(e(2), planned(), 0, kTimes, Term{1}, 0s);
   REQUIRE(candidacy.time_passed(0s));
   CHECK(candidacy.request().term == Term{2});
-  candidacy.on_vote(0s, e(2), granted(2, 1));
-  candidacy.on_vote(0s, e(3), granted(2, 1));
+  candidacy.on_vote(0s, e(2), granted(2, kBefore, kBefore));
+  candidacy.on_vote(0s, e(3), granted(2, kBefore, kBefore));
   candidacy.outvoted(0s, Term{2});  // its own term is no other
   const auto before = candidacy.state();
   candidacy.outvoted(0s, Term{5});
@@ -97,18 +120,52 @@ TEST_CASE("A candidate whose own elector gives its word to another begins again"
   CHECK_FALSE(candidacy.granted_by(e(3)));
 }
 
-TEST_CASE("A planned roster is inherited with the one before, until it is known to be in use") {
-  for (const std::uint32_t assigned : {1U, 2U}) {
-    Succession known = planned();
-    known.roster.electors = {e(1), e(2), e(4)};
-    Candidacy candidacy(e(2), known, 0, kTimes, Term{1}, 0s);
+TEST_CASE("A coordinator that is none any more has a vote") {
+  Candidacy candidacy(e(2), planned({e(1), e(2), e(3)}), 0, kTimes, Term{1}, 0s);
+  REQUIRE(candidacy.time_passed(0s));
+  candidacy.on_vote(0s, e(2), granted(2, kPlanned, kPlanned));
+  CHECK(candidacy.state() == Candidacy::State::asking);
+  candidacy.on_vote(0s, e(1), granted(2, kPlanned, kPlanned));
+  CHECK(candidacy.state() == Candidacy::State::fencing);
+}
+
+TEST_CASE("A planned roster decides alone, beside the one before, or not at all") {
+  enum class Known : std::uint8_t { used, prepared, void_ };
+  for (const Known known : {Known::used, Known::prepared, Known::void_}) {
+    Candidacy candidacy(e(2), planned({e(1), e(2), e(4)}), 0, kTimes, Term{1}, 0s);
     REQUIRE(candidacy.time_passed(0s));
-    for (const std::uint64_t voter : {2U, 3U, 4U}) {
-      candidacy.on_vote(0s, e(voter), granted(2, assigned));
-    }
+    const RosterNumber prepared = known == Known::void_ ? kBefore : kPlanned;
+    const RosterNumber assigned = known == Known::used ? kPlanned : kBefore;
+    candidacy.on_vote(0s, e(2), granted(2, prepared, assigned));
+    candidacy.on_vote(0s, e(3), granted(2, kBefore, kBefore));
+    // A majority of the roster before, and none of the planned one: enough where nobody of the
+    // former has prepared, for then the planned one never was in use.
+    CHECK((candidacy.state() == Candidacy::State::fencing) == (known == Known::void_));
+    candidacy.on_vote(0s, e(4), granted(2, prepared, assigned));
     (void)candidacy.time_passed(10s);
     REQUIRE(candidacy.state() == Candidacy::State::leading);
-    CHECK(candidacy.inheritance().roster.number == RosterNumber{2});
-    CHECK(candidacy.inheritance().roster_before.electors.empty() == (assigned == 2));
+    const Succession inherited = candidacy.inheritance();
+    CHECK(inherited.roster.number == kPlanned);
+    CHECK(inherited.roster.electors.back() == (known == Known::void_ ? e(3) : e(4)));
+    CHECK(inherited.roster_before.electors.empty() == (known != Known::prepared));
+    CHECK(inherited.horizon().covers(kPlanned));
   }
+}
+
+TEST_CASE(
+    "Who is told of a roster that it does not know waits for others once, then goes on without") {
+  Candidacy candidacy(e(2), planned({e(1), e(2), e(3)}), 0, kTimes, Term{1}, 0s);
+  REQUIRE(candidacy.time_passed(0s));
+  Vote ahead;
+  ahead.verdict = VoteVerdict::ahead;
+  candidacy.on_vote(0s, e(3), ahead);
+  CHECK(candidacy.state() == Candidacy::State::deferring);
+  const auto due = candidacy.next_deadline();
+  REQUIRE(due);
+  CHECK(*due > kTimes.fence);
+  (void)candidacy.time_passed(*due);
+  CHECK(candidacy.state() == Candidacy::State::waiting);
+  REQUIRE(candidacy.time_passed(*candidacy.next_deadline()));
+  candidacy.on_vote(*due, e(3), ahead);
+  CHECK(candidacy.state() == Candidacy::State::asking);
 }
