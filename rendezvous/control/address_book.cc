@@ -24,13 +24,11 @@ void AddressBook::add(message::ElectorAddress address) {
 std::vector<message::ElectorAddress> AddressBook::of(const Succession& succession,
                                                      const std::set<ElectorId>& without) const {
   std::vector<message::ElectorAddress> found;
-  const std::vector<ElectorId>& newest = succession.roster.electors;
-  for (const Roster* roster : {&succession.roster, &succession.roster_before}) {
+  std::set<ElectorId> named = without;
+  for (const Roster* roster : succession.rosters()) {
     for (const ElectorId elector : roster->electors) {
       const auto known = known_.find(elector);
-      const bool twice =
-          roster != &succession.roster && std::binary_search(newest.begin(), newest.end(), elector);
-      if (known != known_.end() && !twice && !without.contains(elector)) {
+      if (known != known_.end() && named.insert(elector).second) {
         found.push_back(known->second);
       }
     }

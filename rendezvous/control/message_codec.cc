@@ -367,7 +367,8 @@ void fields(Tag<Succession>, A& a, V& v) {
   id(a, v.coordinator);
   attempt_number(a, v.attempt);
   fields(Tag<Roster>{}, a, v.roster);
-  fields(Tag<Roster>{}, a, v.roster_before);
+  a.list(v.before, kBeforeMax, [](auto& ar, auto& one) { fields(Tag<Roster>{}, ar, one); });
+  id(a, v.settled);
 }
 
 template <class A, class V>

@@ -1,6 +1,7 @@
 #include "rendezvous/membership/backing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/base/check.h"
 
@@ -72,18 +73,17 @@ void Backing::died(ElectorId elector) {
   }
 }
 
-void Backing::use(const Roster& basis, const Roster& beside) {
-  const std::array<const Roster*, 2> rosters{&basis, &beside};
-  for (std::size_t i = 0; i < rosters.size(); ++i) {
-    Counted& counted = counted_[i];
-    counted.roster.clear();
-    counted.roster.insert(rosters[i]->electors.begin(), rosters[i]->electors.end());
-    counted.count = {};
+void Backing::use(const std::vector<const Roster*>& rosters) {
+  counted_.clear();
+  for (const Roster* roster : rosters) {
+    Counted counted;
+    counted.roster.insert(roster->electors.begin(), roster->electors.end());
     for (const ElectorId one : counted.roster) {
       const Count weight = this->weight(one);
       counted.count.free += weight.free;
       counted.count.bound += weight.bound;
     }
+    counted_.push_back(std::move(counted));
   }
 }
 

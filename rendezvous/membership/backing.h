@@ -12,6 +12,7 @@
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "rendezvous/membership/succession.h"
 
@@ -28,8 +29,6 @@ enum class Standing : std::uint8_t {
 
 class Backing {
  public:
-  /// The roster that decides, and the one that decides beside it; either may be empty.
-  enum class Which : std::uint8_t { basis, beside };
   /// Of a roster. Those that are beyond are never counted.
   struct Count {
     std::size_t free = 0;   ///< that are here and free, or dead
@@ -42,11 +41,12 @@ class Backing {
   /// It has left already, and followed. Ignored when it is here by another connection.
   void died(ElectorId elector);
   /// Other rosters decide. Linear in their size.
-  void use(const Roster& basis, const Roster& beside);
-  /// The dead of neither roster are forgotten.
+  void use(const std::vector<const Roster*>& rosters);
+  /// The dead of none of the rosters are forgotten.
   void forget_others();
 
-  [[nodiscard]] Count count(Which which) const { return at(which).count; }
+  /// Of the roster at this place of use().
+  [[nodiscard]] Count count(std::size_t place) const { return counted_.at(place).count; }
   [[nodiscard]] bool is_dead(ElectorId elector) const { return dead_.contains(elector); }
   [[nodiscard]] const std::set<ElectorId>& dead() const { return dead_; }
 
@@ -57,15 +57,12 @@ class Backing {
   };
   using Connections = std::array<int, 3>;  ///< by standing
 
-  [[nodiscard]] const Counted& at(Which which) const {
-    return counted_[static_cast<std::size_t>(which)];
-  }
   [[nodiscard]] bool in_any(ElectorId elector) const;
   [[nodiscard]] Count weight(ElectorId elector) const;
   template <class Change>
   void change(ElectorId elector, Change apply);
 
-  std::array<Counted, 2> counted_;
+  std::vector<Counted> counted_;
   std::unordered_map<ElectorId, Connections> here_;
   std::set<ElectorId> dead_;
 };

@@ -23,11 +23,14 @@ Candidacy::Candidacy(ElectorId self, Succession known, std::size_t place, Candid
       place_(place),
       times_(times),
       newest_term_(std::max(newest, known_.term)) {
-  for (Roster* roster : {&known_.roster, &known_.roster_before}) {
-    std::sort(roster->electors.begin(), roster->electors.end());
-    std::copy_if(
-        roster->electors.begin(), roster->electors.end(), std::back_inserter(electorate_),
-        [&](ElectorId one) { return roster == &known_.roster || !holds(known_.roster, one); });
+  std::sort(known_.roster.electors.begin(), known_.roster.electors.end());
+  for (Roster& roster : known_.before) {
+    std::sort(roster.electors.begin(), roster.electors.end());
+  }
+  for (const Roster* roster : known_.rosters()) {
+    std::copy_if(roster->electors.begin(), roster->electors.end(), std::back_inserter(electorate_),
+                 [&](ElectorId one) { return !in_electorate_.contains(one); });
+    in_electorate_.insert(roster->electors.begin(), roster->electors.end());
   }
   deadline_ = now + times_.turn * place_;
 }
@@ -62,7 +65,7 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   if (state_ != State::asking && state_ != State::fencing) {
     return;
   }
-  if (!holds(known_.roster, from) && !holds(known_.roster_before, from)) {
+  if (!in_electorate_.contains(from)) {
     return;
   }
   switch (vote.verdict) {
@@ -84,12 +87,8 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   }
   const Instant lost_at = now - vote.lost_for;
   votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
-  count(known_.roster, newest_, from, lost_at);
-  count(known_.roster_before, before_, from, lost_at);
   saw_close_ += vote.saw_close && from != known_.coordinator ? 1 : 0;
-  in_use_ = in_use_ || vote.assigned_roster == known_.roster.number;
-  prepared_ = prepared_ ||
-              (vote.prepared_roster == known_.roster.number && holds(known_.roster_before, from));
+  count(from, vote, lost_at);
   if (has_quorum()) {
     state_ = State::fencing;
     deadline_ = std::max(now, quiet_from());
@@ -122,59 +121,83 @@ AttemptNumber Candidacy::first_attempt() const {
 
 std::string Candidacy::progress_text() const {
   const std::size_t all = known_.roster.electors.size();
-  return std::to_string(newest_.votes) + " of " + std::to_string(all) + " nodes were reached, " +
-         std::to_string(all / 2 + 1) + " are needed";
+  return std::to_string(tallies_.empty() ? 0 : tallies_.front().votes) + " of " +
+         std::to_string(all) + " nodes were reached, " + std::to_string(all / 2 + 1) +
+         " are needed";
 }
 
 void Candidacy::forget_votes() {
   votes_.clear();
-  newest_ = {};
-  before_ = {};
+  tallies_.assign(1 + known_.before.size(), {});
   saw_close_ = 0;
-  in_use_ = prepared_ = false;
 }
 
-void Candidacy::count(const Roster& roster, Tally& tally, ElectorId from, Instant lost_at) const {
-  if (!holds(roster, from)) {
-    return;
-  }
-  ++tally.votes;
-  tally.lost.push(lost_at);
-  if (tally.lost.size() > roster.electors.size() / 2 + 1) {
-    tally.lost.pop();
+void Candidacy::count(ElectorId from, const Vote& vote, Instant lost_at) {
+  const auto rosters = known_.rosters();
+  for (std::size_t place = 0; place < rosters.size(); ++place) {
+    const Roster& roster = *rosters[place];
+    Tally& tally = tallies_[place];
+    tally.in_use = tally.in_use || vote.assigned_roster == roster.number;
+    if (!holds(roster, from)) {
+      continue;
+    }
+    ++tally.votes;
+    tally.prepared.insert(vote.prepared_roster);
+    tally.lost.push(lost_at);
+    if (tally.lost.size() > roster.electors.size() / 2 + 1) {
+      tally.lost.pop();
+    }
   }
 }
 
-/// The newest roster decides once a world of it was handed out to anybody; until then it may be a
-/// plan that a quorum of the roster before never heard of, and that one has to agree too.
+bool Candidacy::gains(std::size_t place) const {
+  return gains_quorum(tallies_[place].votes, known_.rosters()[place]->electors.size());
+}
+
+/// A world of it would have needed a quorum of each roster before that had prepared for it. More
+/// than half of one had not, and will not, for they gave their word for a later term.
+bool Candidacy::is_void(std::size_t place) const {
+  const RosterNumber roster = known_.rosters()[place]->number;
+  for (std::size_t before = place + 1; before < tallies_.size(); ++before) {
+    if (gains(before) && !tallies_[before].prepared.contains(roster)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// One that certainly was in use ends the list: what was before it decides no more.
+std::vector<std::size_t> Candidacy::deciding() const {
+  std::vector<std::size_t> places;
+  for (std::size_t place = 0; place < tallies_.size(); ++place) {
+    if (tallies_[place].in_use) {
+      places.push_back(place);
+      break;
+    }
+    if (!is_void(place)) {
+      places.push_back(place);
+    }
+  }
+  return places;
+}
+
 bool Candidacy::has_quorum() const {
-  if (newest_is_void()) {
-    return true;
-  }
-  const bool before_agrees = in_use_ || known_.roster_before.electors.empty() ||
-                             gains_quorum(before_.votes, known_.roster_before.electors.size());
-  return before_agrees && gains_quorum(newest_.votes, known_.roster.electors.size());
+  const auto places = deciding();
+  return places.size() <= kBeforeMax &&  // it has to name them all to its standbys
+         std::all_of(places.begin(), places.end(), [this](std::size_t one) { return gains(one); });
 }
 
-/// A world of it would have needed a quorum of the roster before that had prepared for it. More
-/// than half had not, and will not, for they gave their word for a later term.
-bool Candidacy::newest_is_void() const {
-  return !in_use_ && !prepared_ &&
-         gains_quorum(before_.votes, known_.roster_before.electors.size());
-}
-
-/// A roster that is void leaves its number to the one before: who has prepared for it knows no more
-/// than others do.
+/// Whatever else was planned up to now came to nothing: more than half of each that decides had not
+/// prepared for it, and will not.
 Succession Candidacy::inheritance() const {
   Succession inherited = known_;
-  if (newest_is_void()) {
-    inherited.roster.electors = known_.roster_before.electors;
-  }
-  if (in_use_) {
-    inherited.roster_before.number = known_.roster.number;
-  }
-  if (in_use_ || newest_is_void()) {
-    inherited.roster_before.electors.clear();
+  inherited.before.clear();
+  inherited.settled = known_.roster.number;
+  const auto rosters = known_.rosters();
+  const auto places = deciding();
+  inherited.roster = *rosters[places.front()];
+  for (auto place = places.begin() + 1; place != places.end(); ++place) {
+    inherited.before.push_back(*rosters[*place]);
   }
   return inherited;
 }
@@ -191,11 +214,9 @@ Instant Candidacy::quiet_from() const {
     return Instant::min();
   }
   Instant quiet = Instant::min();
-  for (const auto& [roster, tally] :
-       {std::pair(&known_.roster, &newest_), std::pair(&known_.roster_before, &before_)}) {
-    if (gains_quorum(tally->votes,
-                     roster->electors.size())) {  // of one out of use it may have none
-      quiet = std::max(quiet, tally->lost.top() + times_.fence);
+  for (std::size_t place = 0; place < tallies_.size(); ++place) {
+    if (gains(place)) {  // of one out of use it may have none
+      quiet = std::max(quiet, tallies_[place].lost.top() + times_.fence);
     }
   }
   return quiet;

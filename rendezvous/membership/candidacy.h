@@ -10,7 +10,10 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string>
+#include <unordered_set>
+#include <vector>
 
 #include "rendezvous/membership/elector.h"
 #include "rendezvous/membership/event.h"
@@ -47,15 +50,15 @@ class Candidacy {
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] VoteRequest request() const { return {term_, self_, known_.horizon()}; }
   [[nodiscard]] bool granted_by(ElectorId elector) const { return votes_.contains(elector); }
-  /// Both rosters' electors, each once. The lost coordinator is one: it may live, and be none any
+  /// All rosters' electors, each once. The lost coordinator is one: it may live, and be none any
   /// more.
   [[nodiscard]] const std::vector<ElectorId>& electorate() const { return electorate_; }
   /// In State::leading: the number for the next attempt. A coordinator may have handed out one more
   /// than anybody here knows (not two: for the second it would have needed a quorum that had left
   /// it), and so may each of those between it and this one: for every term one number is left out.
   [[nodiscard]] AttemptNumber first_attempt() const;
-  /// In State::leading: what it goes on with. Where the newest roster may never have been used, the
-  /// one before stays with it, and decides as well; where it was not, that one decides alone.
+  /// In State::leading: what it goes on with. A roster that may have been used decides, and as long
+  /// as that is not certain those before it decide as well; one that was not is left out.
   [[nodiscard]] Succession inheritance() const;
   /// "2 of 5 nodes were reached, 3 are needed", for the people who wait.
   [[nodiscard]] std::string progress_text() const;
@@ -69,15 +72,19 @@ class Candidacy {
   /// The votes of one roster's electors, counted one by one: there may be ten thousand.
   struct Tally {
     std::size_t votes = 0;
+    bool in_use = false;              ///< somebody was assigned a world of it
+    std::set<RosterNumber> prepared;  ///< the newest that each of them has prepared for
     /// When the first electors that make a quorum had lost the coordinator; the last of them on
     /// top.
     std::priority_queue<Instant> lost;
   };
 
   void forget_votes();
-  void count(const Roster& roster, Tally& tally, ElectorId from, Instant lost_at) const;
+  void count(ElectorId from, const Vote& vote, Instant lost_at);
+  [[nodiscard]] bool gains(std::size_t place) const;
+  [[nodiscard]] bool is_void(std::size_t place) const;
+  [[nodiscard]] std::vector<std::size_t> deciding() const;
   [[nodiscard]] bool has_quorum() const;
-  [[nodiscard]] bool newest_is_void() const;
   [[nodiscard]] Instant quiet_from() const;
   void defer(Instant now);
   void begin_again(Term newest, Instant now);
@@ -87,16 +94,14 @@ class Candidacy {
   std::size_t place_;
   CandidacyTimes times_;
   std::vector<ElectorId> electorate_;
+  std::unordered_set<ElectorId> in_electorate_;
   State state_ = State::waiting;
   Term term_{};
   Term newest_term_{};
   bool has_deferred_ = false;           ///< and nobody who knows more has come
   std::map<ElectorId, Granted> votes_;  ///< of term_, and what follows from them:
-  Tally newest_;                        ///< of the newest roster
-  Tally before_;                        ///< of the one before
+  std::vector<Tally> tallies_;          ///< of all rosters, as Succession::rosters()
   std::size_t saw_close_ = 0;           ///< of others than the lost coordinator
-  bool in_use_ = false;                 ///< somebody was assigned a world of the newest roster
-  bool prepared_ = false;               ///< somebody of the one before has prepared for it
   Instant deadline_{};
 };
 

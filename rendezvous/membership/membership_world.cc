@@ -157,9 +157,7 @@ void Membership::next_step(Reign::Step step) {
         // The same world, and others that vote. A world that is handed out says itself that its
         // roster is in use; here the standbys have to be told.
         reign_.handed_out(*attempt_);
-        Succession in_use = reign_.in_use();
-        in_use.roster_before = {};
-        commands_.push_back(TellStandbys{reign_.standbys(), std::move(in_use), story()});
+        commands_.push_back(TellStandbys{reign_.standbys(), reign_.in_use(), story()});
       }
       break;
   }

@@ -17,8 +17,7 @@ Reign::Reign(Term term, ElectorId self, Succession known, AttemptNumber first)
       next_(first) {
   in_use_.term = in_use_.since = term;
   in_use_.coordinator = self;
-  inherited_before_ = in_use_.roster_before;
-  backing_.use(basis(), inherited_before_);
+  backing_.use(deciders());
 }
 
 // --- Who is here ----------------------------------------------------------------------------
@@ -115,6 +114,13 @@ const Roster& Reign::basis() const {
   return begun() ? in_use_.roster : told_first_;
 }
 
+/// With those that may have been in use instead of what a successor inherited.
+std::vector<const Roster*> Reign::deciders() const {
+  std::vector<const Roster*> all = in_use_.rosters();
+  all.front() = &basis();
+  return all;
+}
+
 bool Reign::decides(const Roster& roster, const Count& count) const {
   const std::size_t all = roster.electors.size();
   return all == 0 || keeps_quorum(count.free, all, holds(roster, self_)) ||
@@ -134,9 +140,16 @@ bool Reign::past_decides(const Count& count) const {
 }
 
 bool Reign::quorum_follows() const {
-  return !enabled() ||
-         (past_decides(past_here_) && decides(basis(), backing_.count(Backing::Which::basis)) &&
-          decides(inherited_before_, backing_.count(Backing::Which::beside)));
+  if (!enabled()) {
+    return true;
+  }
+  const auto all = deciders();
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    if (!decides(*all[place], backing_.count(place))) {
+      return false;
+    }
+  }
+  return past_decides(past_here_);
 }
 
 bool Reign::is_free(NodeId node) const {
@@ -153,18 +166,23 @@ bool Reign::needs_nobody() const {
 }
 
 std::string Reign::quorum_text() const {
-  Count here = backing_.count(Backing::Which::basis);
+  Count here = backing_.count(0);
   std::size_t all = basis().electors.size();
   bool half = holds(basis(), self_);
+  for (std::size_t place = 1; decides(basis(), backing_.count(0)) && place <= in_use_.before.size();
+       ++place) {
+    const Roster& one = in_use_.before[place - 1];
+    if (!decides(one, backing_.count(place))) {
+      here = backing_.count(place);
+      all = one.electors.size();
+      half = holds(one, self_);
+    }
+  }
   if (!past_decides(past_here_)) {
     here = past_here_;
     here.free += past_dead_.size() + (past_->at_endpoint ? 1 : 0);
     all = static_cast<std::size_t>(past_->electors);
     half = past_->at_endpoint;
-  } else if (decides(basis(), here) && !inherited_before_.electors.empty()) {
-    here = backing_.count(Backing::Which::beside);
-    all = inherited_before_.electors.size();
-    half = holds(inherited_before_, self_);
   }
   const std::size_t needed = half && here.bound == 0 ? (all + 1) / 2 : all / 2 + 1;
   return std::to_string(here.free + here.bound) + " of the " + std::to_string(all) +
@@ -228,10 +246,16 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.succession = {planned_term_, in_use_.term, self_, in_use_.attempt, *planned_, basis()};
+  plan.succession = {planned_term_, in_use_.term, self_,           in_use_.attempt,
+                     *planned_,     {},           horizon_.settled};
+  for (const Roster* one : deciders()) {
+    if (!one->electors.empty()) {
+      plan.succession.before.push_back(*one);
+    }
+  }
   if (basis().electors.empty() && !plan.standbys.empty()) {
     told_first_ = *planned_;
-    backing_.use(basis(), inherited_before_);
+    backing_.use(deciders());
   }
   return plan;
 }
@@ -249,9 +273,11 @@ Reign::Step Reign::after_standbys() {
     return Step::wait;
   }
   preparing_ = true;
-  for (const ElectorId one : dead()) {
-    ready_.basis.free += holds(basis(), one) ? 1 : 0;
-    ready_.before.free += holds(inherited_before_, one) ? 1 : 0;
+  for (const Roster* roster : deciders()) {
+    Count& count = ready_.deciders.emplace_back();
+    for (const ElectorId one : dead()) {
+      count.free += holds(*roster, one) ? 1 : 0;
+    }
   }
   return Step::prepare;
 }
@@ -281,8 +307,11 @@ Reign::Step Reign::prepared(NodeId node, RosterNumber roster) {
       ++(found->second.standing == Standing::free ? ready_.past.free : ready_.past.bound);
     }
   }
-  const bool enough = decides(basis(), ready_.basis) && decides(inherited_before_, ready_.before) &&
-                      past_decides(ready_.past) && decides(*planned_, {ready_.planned, 0});
+  bool enough = past_decides(ready_.past) && decides(*planned_, {ready_.planned, 0});
+  const auto all = deciders();
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    enough = enough && decides(*all[place], ready_.deciders[place]);
+  }
   return enough ? Step::hand_out : Step::wait;
 }
 
@@ -291,11 +320,11 @@ void Reign::count_ready(const Here& here) {
   if (here.standing == Standing::beyond) {
     return;
   }
-  for (const auto& [roster, count] :
-       {std::pair(&basis(), &ready_.basis),
-        std::pair(&std::as_const(inherited_before_), &ready_.before)}) {
-    if (holds(*roster, here.elector)) {
-      ++(here.standing == Standing::free ? count->free : count->bound);
+  const auto all = deciders();
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    if (holds(*all[place], here.elector)) {
+      Count& count = ready_.deciders[place];
+      ++(here.standing == Standing::free ? count.free : count.bound);
     }
   }
 }
@@ -318,19 +347,19 @@ void Reign::handed_out(AttemptNumber attempt) {
       }
     }
     in_use_.term = in_use_.since = planned_term_;
-    in_use_.roster_before = basis();
     in_use_.roster = std::move(*planned_);
+    in_use_.settled = in_use_.roster.number;
     told_first_ = {};
     has_planned_ = true;
     horizon_ = {in_use_.roster.number, in_use_.roster.number, {}};
     beyond_.reset();
     drop_plan();
   }
-  inherited_before_ = {};
+  in_use_.before.clear();
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
   forget_past();
-  backing_.use(basis(), inherited_before_);
+  backing_.use(deciders());
   backing_.forget_others();
 }
 

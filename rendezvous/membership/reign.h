@@ -115,20 +115,21 @@ class Reign {
   [[nodiscard]] bool decides(const Roster& roster, const Count& count) const;
   [[nodiscard]] bool past_decides(const Count& count) const;
   [[nodiscard]] const Roster& basis() const;
+  [[nodiscard]] std::vector<const Roster*> deciders() const;
   [[nodiscard]] Term next_term() const;
   [[nodiscard]] Roster roster_of(const std::vector<NodeId>& members,
                                  const std::vector<NodeId>& witnesses) const;
 
   ElectorId self_;
-  Succession in_use_;  ///< its attempt: the newest that was handed out
+  /// Its attempt: the newest that was handed out. Before: what decides besides, until a world is.
+  Succession in_use_;
   RosterNumber newest_roster_{};
   Horizon horizon_;                     ///< besides its own plans
   std::set<Term> own_terms_;            ///< in which it has planned
   std::optional<RosterNumber> beyond_;  ///< that somebody here has prepared for
   AttemptNumber next_{};
   std::map<NodeId, Here> here_;
-  Roster told_first_;        ///< until a world is handed out
-  Roster inherited_before_;  ///< until a world is handed out
+  Roster told_first_;  ///< until a world is handed out
   Backing backing_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that roster
@@ -143,8 +144,7 @@ class Reign {
   std::set<ElectorId> prepared_;
   /// Those who have prepared, or need not, of all that the plan needs a quorum of.
   struct {
-    Count basis;
-    Count before;
+    std::vector<Count> deciders;
     Count past;
     std::size_t planned = 0;
   } ready_;

@@ -63,6 +63,9 @@ struct Roster {
   friend bool operator==(const Roster&, const Roster&) = default;
 };
 
+/// Of a succession.
+inline constexpr std::size_t kBeforeMax = 4;
+
 /// A new roster reaches every standby, then a quorum of the roster before, and only then is a world
 /// of it handed out: so whoever may become the coordinator knows it, and whoever does not is told
 /// so by one of the electors that it needs.
@@ -72,9 +75,20 @@ struct Succession {
   ElectorId coordinator{};
   AttemptNumber attempt{};  ///< the newest when this was sent
   Roster roster;
-  Roster roster_before;  ///< no electors: there was none, or it decides no more
+  /// What may be in use instead, newest first: one, or more where coordinators died one after the
+  /// other before they handed out a world. None for a first world.
+  std::vector<Roster> before;
+  RosterNumber settled{};  ///< all up to this one are dropped, or among these
 
-  [[nodiscard]] Horizon horizon() const { return {roster_before.number, roster.number, since}; }
+  [[nodiscard]] Horizon horizon() const { return {settled, roster.number, since}; }
+  /// All of them, newest first.
+  [[nodiscard]] std::vector<const Roster*> rosters() const {
+    std::vector<const Roster*> all{&roster};
+    for (const Roster& one : before) {
+      all.push_back(&one);
+    }
+    return all;
+  }
   friend bool operator==(const Succession&, const Succession&) = default;
 };
 

@@ -411,7 +411,7 @@ std::vector<ElectorId> ModelCoordinator::absent_electors() const {
   }
   std::vector<ElectorId> absent;
   const Succession& known = membership_.reign().in_use();
-  for (const Roster* roster : {&known.roster, &known.roster_before}) {
+  for (const Roster* roster : known.rosters()) {
     for (const ElectorId one : roster->electors) {
       if (!here.contains(one)) {
         absent.push_back(one);

@@ -81,7 +81,7 @@ void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId sel
   one.self = self;
   one.restarts_used = restarts_used;
   one.roster = any_world() ? roster_ : inherited.roster;
-  one.before = inherited.roster_before;
+  one.before = inherited.before;
   one.newest = inherited.roster;
   one.knows = inherited.horizon();
   one.begins = votes.empty();
@@ -171,8 +171,7 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
   } else if (moved || state != one.state || !commands.empty()) {
     // One that others came after may have to wait for those who know of them.
     const bool able = one.term >= roster_term_ && has_quorum(one, one.roster) &&
-                      has_quorum(one, one.newest) && has_quorum(one, one.before) &&
-                      knows_enough(one) &&
+                      inherited_agree(one) && knows_enough(one) &&
                       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
     if (!able) {
       one.able_since.reset();
@@ -214,7 +213,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     if (one.roster.electors.empty()) {
       one.roster = announced_;  // binds from here on: standbys may go on with it
     }
-    if (one.attempt && told->succession.roster_before.electors.empty()) {
+    if (one.attempt && told->succession.before.empty()) {
       rise(one, told->succession.term);
       use(one, announced_);  // the same world, and other witnesses
     }
@@ -256,6 +255,12 @@ bool Observer::knows_enough(const Watched& one) const {
     return node.second.past == one.past->roster;
   });
   return 2 * (here + (one.past->at_endpoint ? 1 : 0)) > one.past->electors;
+}
+
+bool Observer::inherited_agree(const Watched& one) const {
+  return has_quorum(one, one.newest) &&
+         std::all_of(one.before.begin(), one.before.end(),
+                     [&](const Roster& roster) { return has_quorum(one, roster); });
 }
 
 /// Of what it was told: who is here, and who is dead; and of those who count for it for sure. Half
@@ -329,7 +334,8 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   }
   one.attempt = first.attempt;
   one.first_world = one.begins = false;
-  one.before = one.newest = {};
+  one.before.clear();
+  one.newest = {};
   one.finished.clear();
   one.restarts_used = first.restarts_used;
   one.fault_seen = one.origin_seen = false;
@@ -425,8 +431,8 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
     broken("a failure without a cause, or with budget left");
   }
   if (summary.verdict == Verdict::impossible && one.term >= roster_term_ &&
-      has_quorum(one, one.roster) && has_quorum(one, one.newest) && has_quorum(one, one.before) &&
-      knows_enough(one) && workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
+      has_quorum(one, one.roster) && inherited_agree(one) && knows_enough(one) &&
+      workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
   const auto spent = std::count_if(summary.incidents.begin(), summary.incidents.end(),

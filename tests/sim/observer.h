@@ -87,7 +87,7 @@ class Observer {
     /// Of a successor, until its first world: these decide as well, for it cannot know which of the
     /// two was the last world.
     Roster newest;
-    Roster before;
+    std::vector<Roster> before;
     int restarts_used = 0;
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
@@ -105,6 +105,7 @@ class Observer {
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
+  [[nodiscard]] bool inherited_agree(const Watched& one) const;
   [[nodiscard]] bool knows_enough(const Watched& one) const;
   [[nodiscard]] bool has_quorum(const Watched& one, const Roster& roster,
                                 bool of_any_kind = false) const;

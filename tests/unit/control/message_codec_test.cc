@@ -120,12 +120,10 @@ std::vector<Message> one_of_each() {
                      4,
                      {1, 2},
                      "note"};
-  const Succession succession{Term{2},
-                              Term{1},
-                              ElectorId{5},
-                              AttemptNumber{6},
-                              {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}},
-                              {RosterNumber{7}, {ElectorId{4}}}};
+  const Roster before{RosterNumber{7}, {ElectorId{4}}};
+  Succession succession{Term{2}, Term{1}, ElectorId{5}, AttemptNumber{6}, {}, {}, RosterNumber{6}};
+  succession.roster = {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}};
+  succession.before.push_back(before);
   const WorkerPosition position{3,  true, "training", 16,    "all_reduce", 1,
                                 17, 4096, {16, 17},   500ms, "stopped"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};

@@ -49,9 +49,10 @@ struct Plain {
 
 TEST_CASE("Those that are here or dead are counted, apart from those that are bound to another") {
   Backing backing;
-  backing.use({RosterNumber{1}, {e(1), e(2), e(3), e(4), e(5)}}, {});
-  const auto free = [&] { return backing.count(Backing::Which::basis).free; };
-  const auto bound = [&] { return backing.count(Backing::Which::basis).bound; };
+  const Roster roster{RosterNumber{1}, {e(1), e(2), e(3), e(4), e(5)}};
+  backing.use({&roster});
+  const auto free = [&] { return backing.count(0).free; };
+  const auto bound = [&] { return backing.count(0).bound; };
   backing.came(e(1), Standing::free);
   backing.came(e(2), Standing::free);
   backing.came(e(9), Standing::free);  // of no roster
@@ -70,16 +71,17 @@ TEST_CASE("Those that are here or dead are counted, apart from those that are bo
 
 TEST_CASE("Who is here by two connections counts once, by the worse of them") {
   Backing backing;
-  backing.use({RosterNumber{1}, {e(1), e(2), e(3)}}, {});
+  const Roster roster{RosterNumber{1}, {e(1), e(2), e(3)}};
+  backing.use({&roster});
   backing.came(e(2), Standing::free);
   backing.came(e(2), Standing::bound);
-  CHECK(backing.count(Backing::Which::basis).free == 0);
-  CHECK(backing.count(Backing::Which::basis).bound == 1);
+  CHECK(backing.count(0).free == 0);
+  CHECK(backing.count(0).bound == 1);
   backing.went(e(2), Standing::free);
   backing.died(e(2));  // the process lives: its other connection says so
   CHECK_FALSE(backing.is_dead(e(2)));
   backing.went(e(2), Standing::bound);
-  CHECK(backing.count(Backing::Which::basis).bound == 0);
+  CHECK(backing.count(0).bound == 0);
 }
 
 TEST_CASE("What is counted one change at a time is what a walk over all counts") {
@@ -89,7 +91,7 @@ TEST_CASE("What is counted one change at a time is what a walk over all counts")
     Roster roster{RosterNumber{1}, {e(1), e(2), e(3), e(4)}};
     Roster beside;
     Backing backing;
-    backing.use(roster, beside);
+    backing.use({&roster, &beside});
     Plain plain;
     for (int step = 0; step < 60; ++step) {
       const ElectorId one = e(1 + random() % 6);
@@ -123,7 +125,7 @@ TEST_CASE("What is counted one change at a time is what a walk over all counts")
             }
             beside.electors =
                 random() % 2 == 0 ? std::vector<ElectorId>{} : std::vector{e(3), e(6)};
-            backing.use(roster, beside);
+            backing.use({&roster, &beside});
             if (random() % 2 == 0) {
               backing.forget_others();
               std::erase_if(plain.dead,
@@ -132,10 +134,9 @@ TEST_CASE("What is counted one change at a time is what a walk over all counts")
           }
       }
       INFO("seed " << seed << ", step " << step);
-      for (const auto& [which, of] : {std::pair(Backing::Which::basis, &roster),
-                                      std::pair(Backing::Which::beside, &beside)}) {
-        REQUIRE(backing.count(which).free == plain.free(*of));
-        REQUIRE(backing.count(which).bound == plain.bound(*of));
+      for (const auto& [place, of] : {std::pair(0U, &roster), std::pair(1U, &beside)}) {
+        REQUIRE(backing.count(place).free == plain.free(*of));
+        REQUIRE(backing.count(place).bound == plain.bound(*of));
       }
       REQUIRE(backing.dead() == plain.dead);
     }

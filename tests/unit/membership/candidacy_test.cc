@@ -13,7 +13,7 @@ constexpr ElectorId e(std::uint64_t id) {
 
 /// Electors 1 to `nodes`; the first was the coordinator, the second is the candidate.
 Succession known(std::uint64_t nodes) {
-  Succession known{Term{1}, Term{1}, e(1), AttemptNumber{4}, {RosterNumber{3}, {}}, {}};
+  Succession known{Term{1}, Term{1}, e(1), AttemptNumber{4}, {RosterNumber{3}, {}}, {}, {}};
   for (std::uint64_t id = 1; id <= nodes; ++id) {
     known.roster.electors.push_back(e(id));
   }
@@ -68,7 +68,7 @@ TEST_CASE("A candidate need not wait when all others saw the coordinator close")
 
 TEST_CASE("A roster of which no world was handed out needs a quorum of the one before, too") {
   Succession both = known(3);
-  both.roster_before = {RosterNumber{2}, {e(1), e(2), e(6), e(7), e(8)}};
+  both.before = {{RosterNumber{2}, {e(1), e(2), e(6), e(7), e(8)}}};
   Candidacy candidacy = asking(both);
   CHECK(candidacy.electorate() == std::vector<ElectorId>{e(1), e(2), e(3), e(6), e(7), e(8)});
   Vote before = granted(0ns);

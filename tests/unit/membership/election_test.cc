@@ -39,7 +39,8 @@ Succession planned(std::vector<ElectorId> electors = {e(1), e(2)}) {
           e(1),
           AttemptNumber{4},
           {kPlanned, std::move(electors)},
-          {kBefore, {e(1), e(2), e(3)}}};
+          {{kBefore, {e(1), e(2), e(3)}}},
+          kBefore};
 }
 
 }  // namespace
@@ -145,9 +146,9 @@ TEST_CASE("A planned roster decides alone, beside the one before, or not at all"
     (void)candidacy.time_passed(10s);
     REQUIRE(candidacy.state() == Candidacy::State::leading);
     const Succession inherited = candidacy.inheritance();
-    CHECK(inherited.roster.number == kPlanned);
+    CHECK(inherited.roster.number == (known == Known::void_ ? kBefore : kPlanned));
     CHECK(inherited.roster.electors.back() == (known == Known::void_ ? e(3) : e(4)));
-    CHECK(inherited.roster_before.electors.empty() == (known != Known::prepared));
+    CHECK(inherited.before.empty() == (known != Known::prepared));
     CHECK(inherited.horizon().covers(kPlanned));
   }
 }
@@ -168,4 +169,33 @@ TEST_CASE(
   REQUIRE(candidacy.time_passed(*candidacy.next_deadline()));
   candidacy.on_vote(*due, e(3), ahead);
   CHECK(candidacy.state() == Candidacy::State::asking);
+}
+
+TEST_CASE(
+    "Of several rosters that may be in use all decide that are neither void nor before one in "
+    "use") {
+  // Two coordinators died before they handed out a world: elector 1 led the first, 2 the second.
+  Succession known = planned({e(3), e(4), e(5)});
+  known.before.insert(known.before.begin(), Roster{roster(1, 2), {e(2), e(3), e(4)}});
+  const auto lead = [&](RosterNumber prepared, RosterNumber assigned) {
+    Candidacy candidacy(e(3), known, 0, kTimes, Term{1}, 0s);
+    REQUIRE(candidacy.time_passed(0s));
+    for (const std::uint64_t voter : {1U, 2U, 3U, 4U}) {
+      candidacy.on_vote(0s, e(voter), granted(2, prepared, assigned));
+    }
+    (void)candidacy.time_passed(10s);
+    REQUIRE(candidacy.state() == Candidacy::State::leading);
+    const Succession inherited = candidacy.inheritance();
+    std::vector<RosterNumber> deciding;
+    for (const Roster* one : inherited.rosters()) {
+      deciding.push_back(one->number);
+    }
+    CHECK(inherited.settled == kPlanned);
+    return deciding;
+  };
+  using Rosters = std::vector<RosterNumber>;
+  CHECK(lead(kBefore, kBefore) == Rosters{kBefore});
+  CHECK(lead(roster(1, 2), kBefore) == Rosters{roster(1, 2), kBefore});
+  CHECK(lead(kPlanned, roster(1, 2)) == Rosters{kPlanned, roster(1, 2)});
+  CHECK(lead(kPlanned, kPlanned) == Rosters{kPlanned});
 }

@@ -180,7 +180,7 @@ TEST_CASE("The first plan that standbys were told of binds as a world does") {
   Reign reign = new_job(3);
   const auto plan = reign.plan(nodes(3), {});
   REQUIRE(plan);
-  CHECK(plan->succession.roster_before.electors.empty());
+  CHECK(plan->succession.before.empty());
   reign.left(n(2));
   reign.drop_plan();
   CHECK(reign.quorum_follows());
@@ -189,7 +189,7 @@ TEST_CASE("The first plan that standbys were told of binds as a world does") {
   CHECK(reign.quorum_text() == "1 of the 3 nodes that decide for the job are here, 2 are needed");
   const auto alone = reign.plan({n(1)}, {});
   REQUIRE(alone);
-  CHECK(alone->succession.roster_before == plan->succession.roster);
+  CHECK(alone->succession.before == std::vector<Roster>{plan->succession.roster});
   CHECK(reign.after_standbys() == Reign::Step::prepare);
   CHECK(reign.prepared(n(1), alone->succession.roster.number) == Reign::Step::wait);
 }
@@ -197,7 +197,7 @@ TEST_CASE("The first plan that standbys were told of binds as a world does") {
 TEST_CASE("A successor of a roster that may never have been used needs a quorum of both") {
   Succession known;
   known.roster = {roster(1, 2), {e(1), e(2), e(4)}};
-  known.roster_before = {roster(1, 1), {e(1), e(2), e(3), e(5), e(6)}};
+  known.before = {{roster(1, 1), {e(1), e(2), e(3), e(5), e(6)}}};
   Reign reign(Term{2}, e(2), known, AttemptNumber{6});
   reign.joined(n(1), e(2), {}, std::nullopt);
   reign.joined(n(2), e(4), {}, std::nullopt);
