@@ -164,7 +164,8 @@ class Job:
         return "its last words: " + (lines[-1] if lines else "(none)")
 
     def said(self, node):
-        return self.path(node, "stderr").read_text(errors="replace")
+        path = self.path(node, "stderr")
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def _read_records(self):
         for node, state in enumerate(self.state):
@@ -221,11 +222,18 @@ class Job:
         return verdict.attempt_of(chosen, len(chosen))
 
     def where(self):
-        return "; ".join(
-            f"node{n}: " + (f"attempt {s.begun.attempt}, rank {s.begun.rank} of {s.begun.world}, "
-                            f"{'' if s.stepped else 'not '}stepped, {s.saves} saves"
-                            if s.begun else "no worker yet")
-            for n, s in enumerate(self.state))
+        """What each node's newest worker did, whether it still runs, and what the agent said last."""
+        return "; ".join(f"node{n}: {self._worker_text(s)}, {self.last(n)}"
+                         for n, s in enumerate(self.state))
+
+    @staticmethod
+    def _worker_text(state):
+        if not state.begun:
+            return "no worker yet"
+        gone = nodes_module.state_of(state.begun.pid) in "ZX"
+        return (f"attempt {state.begun.attempt}, rank {state.begun.rank} of {state.begun.world}, "
+                f"{'' if state.stepped else 'not '}stepped, {state.saves} saves"
+                f"{', its worker is gone' if gone else ''}")
 
     def close(self):
         """Ends the agents that still run."""
