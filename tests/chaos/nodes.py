@@ -156,7 +156,13 @@ class Nodes:
 
     def replace_disk(self, node):
         """An empty one. Nothing of the node may run."""
-        subprocess.run(["umount", str(self.disk(node))], check=True, timeout=30)
+        deadline = time.monotonic() + 10
+        # Of a process that was killed the main thread may be gone before those that it had.
+        while (done := subprocess.run(["umount", str(self.disk(node))], capture_output=True,
+                                      text=True, timeout=30)).returncode:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"node{node}: {done.stderr.strip()}")
+            time.sleep(0.002)
         self._mount(node)
 
     def newest_snapshot(self, node):
