@@ -189,11 +189,10 @@ class Job:
         alive = []
         for node, state in enumerate(self.state):
             for pid, attempt in list(state.pids.items()):
-                if nodes_module.state_of(pid) in "ZX":
-                    if attempt < newest:
-                        del state.pids[pid]
-                else:
+                if nodes_module.runs(pid):
                     alive.append((node, pid, attempt))
+                elif attempt < newest:
+                    del state.pids[pid]
         if found := verdict.overlap(alive):
             if not self.tolerate_overlap:
                 raise Broken(found)
@@ -230,7 +229,7 @@ class Job:
     def _worker_text(state):
         if not state.begun:
             return "no worker yet"
-        gone = nodes_module.state_of(state.begun.pid) in "ZX"
+        gone = not nodes_module.runs(state.begun.pid)
         return (f"attempt {state.begun.attempt}, rank {state.begun.rank} of {state.begun.world}, "
                 f"{'' if state.stepped else 'not '}stepped, {state.saves} saves"
                 f"{', its worker is gone' if gone else ''}")
