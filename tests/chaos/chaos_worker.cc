@@ -15,7 +15,7 @@
 //
 // While the file CHAOS_HOLD is there each step takes at least CHAOS_STEP_MS and training goes on;
 // once no rank sees it, training ends with the epoch. CHAOS_EPOCHS ends it in any case.
-// SIGUSR1 makes it exit with 3, SIGUSR2 makes it hang.
+// SIGUSR1 makes it exit with 3, SIGUSR2 makes it hang. With CHAOS_DEAF it ignores SIGTERM.
 #include <ddp/ddp.h>
 #include <ddp/preemption.h>
 #include <ddp/snapshot.h>
@@ -229,6 +229,9 @@ int train(int /*argc*/, char** /*argv*/) {
   record("begun",
          variable("WORLD_SIZE") + " " + std::to_string(::getpid()) + " " + variable("MASTER_ADDR"));
   std::signal(SIGPIPE, SIG_IGN);
+  if (!variable("CHAOS_DEAF").empty()) {
+    std::signal(SIGTERM, SIG_IGN);
+  }
   std::signal(SIGUSR1, [](int) { std::_Exit(3); });
   std::signal(SIGUSR2, [](int) {
     for (;;) {

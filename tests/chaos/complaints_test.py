@@ -112,18 +112,22 @@ class Complaints(scenario.Scenario):
                 last = max(b.ns for b in ranks)
             self.ends_well(job)
 
-    def test_i_11_workers_that_wait_for_a_lost_peer_are_ended_in_time_even_stopped_ones(self):
-        with self.job(elastic=True) as job:
+    def test_i_11_workers_that_wait_for_a_lost_peer_are_ended_in_time_even_stopped_and_deaf_ones(
+            self):
+        with self.job(elastic=True,
+                      environment=lambda node: {"CHAOS_DEAF": "1"} if node == 1 else {}) as job:
             before = self.begin(job)
-            old = job.worker(2)
-            os.kill(old, signal.SIGSTOP)  # deaf to SIGTERM; the others now wait for it for ever
+            deaf, stopped = job.worker(1), job.worker(2)
+            os.kill(deaf, signal.SIGUSR2)  # it waits for ever, and SIGTERM does not end that
+            os.kill(stopped, signal.SIGSTOP)
             job.may_end = {3}
             begin = time.monotonic()
             job.nodes.cut(3)
             self.recovers(job, before, nodes=[0, 1, 2])
             took = time.monotonic() - begin
             self.assertLess(took, job.setup.heartbeat_s + job.setup.shutdown_s + job.setup.slack_s)
-            self.assertFalse(pathlib.Path(f"/proc/{old}").exists())
+            for old in (deaf, stopped):
+                self.assertFalse(pathlib.Path(f"/proc/{old}").exists())
             job.nodes.heal(3)
             self.recovers(job, job.attempt([0, 1, 2]))
             self.ends_well(job)

@@ -2,6 +2,8 @@
 """The pure parts of scripts/chaos: what a seed draws, the bounds, the verdict."""
 import dataclasses
 import pathlib
+import signal
+import subprocess
 import sys
 import unittest
 
@@ -9,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import faults  # noqa: E402
 import inject  # noqa: E402
+import nodes  # noqa: E402
 import verdict  # noqa: E402
 
 FIXED, ELASTIC = faults.Setup(), faults.Setup(elastic=True)
@@ -46,6 +49,17 @@ class Draw(unittest.TestCase):
         for fault in faults.draw(ALL, 500, 3, ELASTIC):
             if fault.kind.loses != "none" and fault.kind.lasts:
                 self.assertGreater(fault.lasts_s, ELASTIC.heartbeat_s)
+
+
+class Processes(unittest.TestCase):
+    def test_a_stopped_process_runs_and_one_that_was_killed_does_not(self):
+        with subprocess.Popen(["sleep", "60"]) as child:
+            self.assertTrue(nodes.runs(child.pid))
+            child.send_signal(signal.SIGSTOP)
+            self.assertTrue(nodes.runs(child.pid))
+            child.kill()  # from here on it is pending, on its way out, or a zombie
+            self.assertFalse(nodes.runs(child.pid))
+        self.assertFalse(nodes.runs(child.pid))
 
 
 class Table(unittest.TestCase):

@@ -164,7 +164,8 @@ class Job:
         return "its last words: " + (lines[-1] if lines else "(none)")
 
     def said(self, node):
-        return self.path(node, "stderr").read_text(errors="replace")
+        path = self.path(node, "stderr")
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def _read_records(self):
         for node, state in enumerate(self.state):
@@ -188,11 +189,10 @@ class Job:
         alive = []
         for node, state in enumerate(self.state):
             for pid, attempt in list(state.pids.items()):
-                if nodes_module.state_of(pid) in "ZX":
-                    if attempt < newest:
-                        del state.pids[pid]
-                else:
+                if nodes_module.runs(pid):
                     alive.append((node, pid, attempt))
+                elif attempt < newest:
+                    del state.pids[pid]
         if found := verdict.overlap(alive):
             if not self.tolerate_overlap:
                 raise Broken(found)
@@ -221,11 +221,18 @@ class Job:
         return verdict.attempt_of(chosen, len(chosen))
 
     def where(self):
-        return "; ".join(
-            f"node{n}: " + (f"attempt {s.begun.attempt}, rank {s.begun.rank} of {s.begun.world}, "
-                            f"{'' if s.stepped else 'not '}stepped, {s.saves} saves"
-                            if s.begun else "no worker yet")
-            for n, s in enumerate(self.state))
+        """What each node's newest worker did, whether it still runs, and what the agent said last."""
+        return "; ".join(f"node{n}: {self._worker_text(s)}, {self.last(n)}"
+                         for n, s in enumerate(self.state))
+
+    @staticmethod
+    def _worker_text(state):
+        if not state.begun:
+            return "no worker yet"
+        gone = not nodes_module.runs(state.begun.pid)
+        return (f"attempt {state.begun.attempt}, rank {state.begun.rank} of {state.begun.world}, "
+                f"{'' if state.stepped else 'not '}stepped, {state.saves} saves"
+                f"{', its worker is gone' if gone else ''}")
 
     def close(self):
         """Ends the agents that still run."""

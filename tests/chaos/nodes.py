@@ -16,6 +16,7 @@ import time
 
 INSIDE = "CHAOS_INSIDE"
 CLONE_NEWUTS, CLONE_NEWNET = 0x04000000, 0x40000000
+PF_EXITING = 0x4  # include/linux/sched.h; in /proc/PID/stat since ever
 NOWHERE = "02:00:00:00:00:99"  # nobody has this link address
 LIBC = ctypes.CDLL(None, use_errno=True)
 # The shell is the first process of the new namespace, and reaps what nobody else does.
@@ -156,7 +157,13 @@ class Nodes:
 
     def replace_disk(self, node):
         """An empty one. Nothing of the node may run."""
-        subprocess.run(["umount", str(self.disk(node))], check=True, timeout=30)
+        deadline = time.monotonic() + 10
+        # Of a process that was killed the main thread may be gone before those that it had.
+        while (done := subprocess.run(["umount", str(self.disk(node))], capture_output=True,
+                                      text=True, timeout=30)).returncode:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"node{node}: {done.stderr.strip()}")
+            time.sleep(0.002)
         self._mount(node)
 
     def newest_snapshot(self, node):
@@ -230,6 +237,21 @@ def state_of(pid):
             return stat.read().rsplit(")", 1)[1].split()[0]
     except (OSError, IndexError):
         return "X"
+
+
+def runs(pid):
+    """Whether any line of its program may still be executed: it is not gone, nor on its way out, nor
+    is SIGKILL pending. On a busy machine a process that was killed takes milliseconds to be gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+            pending = [int(line.split()[1], 16) for line in status
+                       if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except (OSError, IndexError):
+        return False
+    killed = any(mask >> (signal.SIGKILL - 1) & 1 for mask in pending)
+    return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING and not killed
 
 
 def children_of(pid):

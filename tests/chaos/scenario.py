@@ -1,4 +1,5 @@
 """What a test of one scenario needs: a job on nodes of its own, and its logs where it fails."""
+import argparse
 import contextlib
 import pathlib
 import shutil
@@ -15,16 +16,19 @@ ASKED = {}
 
 
 def main():
-    """argv: --build-dir DIR [--slack S] and then unittest's own. 77 where there are no namespaces."""
-    asked = dict(zip(sys.argv[1:5:2], sys.argv[2:5:2]))
+    """argv: --build-dir DIR [--slack S] and unittest's own. 77 where there are no namespaces."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--build-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--slack", type=float, default=faults.Setup.slack_s)
+    asked, for_unittest = parser.parse_known_args()
     if nodes_module.INSIDE not in nodes_module.os.environ:
         if why := nodes_module.unavailable():
             print(f"skipped: {why}")
             sys.exit(77)
         nodes_module.inside()
-    ASKED["programs"] = chaos.find_programs(pathlib.Path(asked["--build-dir"]))
-    ASKED["slack_s"] = float(asked["--slack"])
-    unittest.main(argv=[sys.argv[0], "-v"] + sys.argv[5:])
+    ASKED["programs"] = chaos.find_programs(asked.build_dir)
+    ASKED["slack_s"] = asked.slack
+    unittest.main(argv=[sys.argv[0], "-v"] + for_unittest)
 
 
 class Scenario(unittest.TestCase):
