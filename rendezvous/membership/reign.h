@@ -37,9 +37,9 @@ class Reign {
     Succession succession;
   };
 
-  /// `known` is what a successor took over; empty for a new job. With a roster before, both decide
-  /// until a world is handed out. An elector 0 stands for a job that
-  /// has no succession (one machine, static ranks): nothing is ever asked of anybody then.
+  /// `known` is what a successor took over; empty for a new job. With rosters before, all of them
+  /// decide until a world is handed out. An elector 0 stands for a job that has no succession (one
+  /// machine, static ranks): nothing is ever asked of anybody then.
   /// `first` is the number of the first attempt (Candidacy::first_attempt for a successor).
   Reign(Term term, ElectorId self, Succession known, AttemptNumber first);
 
