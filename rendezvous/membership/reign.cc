@@ -29,7 +29,7 @@ void Reign::joined(NodeId node, ElectorId elector, const Pledge& pledge,
   const Here here{elector, standing_of(pledge, past), is_ours(pledge) ? Term{} : pledge.term};
   here_[node] = here;
   backing_.came(elector, here.standing);
-  if (past && enabled() && !begun() && !own_terms_.contains(term_of(past->roster))) {
+  if (past && enabled() && !begun() && !is_own(past->roster)) {
     note_past(node, here, pledge, *past);
   }
   if (!knows(pledge.roster)) {
@@ -38,7 +38,12 @@ void Reign::joined(NodeId node, ElectorId elector, const Pledge& pledge,
 }
 
 bool Reign::knows(RosterNumber roster) const {
-  return horizon_.covers(roster) || own_terms_.contains(term_of(roster));
+  return horizon_.covers(roster) || is_own(roster);
+}
+
+bool Reign::is_own(RosterNumber roster) const {
+  return own_terms_.contains(term_of(roster)) &&
+         maker_of(roster) == maker_of(make_roster({}, self_, 0));
 }
 
 bool Reign::is_ours(const Pledge& pledge) const {
@@ -232,7 +237,7 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
       roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number) {
     return std::nullopt;
   }
-  newest_roster_ = next_roster(newest_roster_, planned_term_);
+  newest_roster_ = next_roster(newest_roster_, planned_term_, self_);
   roster.number = newest_roster_;
   own_terms_.insert(planned_term_);
   planned_ = std::move(roster);

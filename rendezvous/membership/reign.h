@@ -105,6 +105,7 @@ class Reign {
 
   [[nodiscard]] bool begun() const { return !in_use_.roster.electors.empty(); }
   [[nodiscard]] bool knows(RosterNumber roster) const;
+  [[nodiscard]] bool is_own(RosterNumber roster) const;
   [[nodiscard]] bool is_ours(const Pledge& pledge) const;
   [[nodiscard]] Standing standing_of(const Pledge& pledge, const std::optional<Past>& past) const;
   void forget_past();

@@ -24,20 +24,35 @@ constexpr std::uint64_t number(ElectorId id) {
   return static_cast<std::uint64_t>(id);
 }
 
-/// Rises with every change of who is in the world that is announced, over all terms: the upper half
-/// is the term of its coordinator, so two of them never announce the same. Attempts of an unchanged
+/// Rises with every change of who is in the world that is announced, over all terms: the term, bits
+/// of the coordinator's elector, and a count. So two of them never announce the same, also where
+/// one of them announced it in a term that it never got the votes for. Attempts of an unchanged
 /// world share one.
 enum class RosterNumber : std::uint64_t {};
 constexpr std::uint64_t number(RosterNumber roster) {
   return static_cast<std::uint64_t>(roster);
 }
-constexpr RosterNumber next_roster(RosterNumber newest, Term term) {
-  const std::uint64_t first = std::uint64_t{number(term)} << 32U;
-  return RosterNumber{(number(newest) > first ? number(newest) : first) + 1};
-}
+inline constexpr unsigned kRosterCountBits = 20;
+inline constexpr unsigned kRosterMakerBits = 16;
 
 constexpr Term term_of(RosterNumber roster) {
-  return Term{static_cast<std::uint32_t>(number(roster) >> 32U)};
+  return Term{static_cast<std::uint32_t>(number(roster) >> (kRosterCountBits + kRosterMakerBits))};
+}
+constexpr std::uint64_t maker_of(RosterNumber roster) {
+  return (number(roster) >> kRosterCountBits) & ((1U << kRosterMakerBits) - 1);
+}
+constexpr std::uint64_t count_of(RosterNumber roster) {
+  return number(roster) & ((1U << kRosterCountBits) - 1);
+}
+constexpr RosterNumber make_roster(Term term, ElectorId maker, std::uint64_t count) {
+  const std::uint64_t bits = number(maker) & ((1U << kRosterMakerBits) - 1);
+  return RosterNumber{
+      ((std::uint64_t{number(term)} << kRosterMakerBits | bits) << kRosterCountBits) + count};
+}
+constexpr RosterNumber next_roster(RosterNumber newest, Term term, ElectorId maker) {
+  const RosterNumber first = make_roster(term, maker, 1);
+  const bool goes_on = term_of(newest) == term && maker_of(newest) == maker_of(first);
+  return goes_on ? RosterNumber{number(newest) + 1} : first;
 }
 
 /// Which rosters somebody knows of: all up to the one that was certainly in use, and then those of
@@ -46,11 +61,11 @@ constexpr Term term_of(RosterNumber roster) {
 struct Horizon {
   RosterNumber settled{};
   RosterNumber newest{};
-  Term since{};  ///< of the coordinator's plans; for the newest it may have risen to a later one
+  Term since{};  ///< of that coordinator; for the newest it may have risen to a later one
 
   [[nodiscard]] constexpr bool covers(RosterNumber roster) const {
-    return roster <= settled ||
-           (roster <= newest && (term_of(roster) == since || term_of(roster) == term_of(newest)));
+    return roster <= settled || (roster <= newest && maker_of(roster) == maker_of(newest) &&
+                                 (term_of(roster) == since || term_of(roster) == term_of(newest)));
   }
   friend bool operator==(const Horizon&, const Horizon&) = default;
 };

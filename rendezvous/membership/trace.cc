@@ -11,7 +11,7 @@ namespace {
 
 /// "term.count"
 std::string roster_text(RosterNumber roster) {
-  return std::to_string(number(roster) >> 32U) + "." + std::to_string(number(roster) & 0xffffffffU);
+  return std::to_string(number(term_of(roster))) + "." + std::to_string(count_of(roster));
 }
 
 /// Collects "verb key=value key=value".

@@ -13,7 +13,7 @@ constexpr ElectorId e(std::uint64_t id) {
 }
 /// `count` rises with the plans of a coordinator.
 constexpr RosterNumber roster(std::uint32_t term, std::uint32_t count) {
-  return RosterNumber{(std::uint64_t{term} << 32U) + count};
+  return make_roster(Term{term}, e(1), count);
 }
 /// Of one that knows the first plan alone.
 constexpr VoteRequest request(std::uint32_t term, std::uint64_t candidate) {
@@ -45,11 +45,14 @@ Succession planned(std::vector<ElectorId> electors = {e(1), e(2)}) {
 
 }  // namespace
 
-TEST_CASE("The rosters of different terms never have the same number, and later ones are greater") {
-  CHECK(next_roster(RosterNumber{}, Term{1}) == roster(1, 1));
-  CHECK(next_roster(roster(1, 1), Term{1}) == roster(1, 2));
-  CHECK(next_roster(roster(1, 7), Term{3}) == roster(3, 1));
+TEST_CASE("Rosters of different terms or coordinators never have the same number") {
+  CHECK(next_roster(RosterNumber{}, Term{1}, e(1)) == roster(1, 1));
+  CHECK(next_roster(roster(1, 1), Term{1}, e(1)) == roster(1, 2));
+  CHECK(next_roster(roster(1, 7), Term{3}, e(1)) == roster(3, 1));
+  CHECK(next_roster(roster(3, 7), Term{4}, e(2)) > roster(3, 7));
+  CHECK(next_roster({}, Term{3}, e(2)) != roster(3, 1));  // who rose to a term that another won
   CHECK(term_of(roster(3, 1)) == Term{3});
+  CHECK(count_of(roster(3, 5)) == 5);
 }
 
 TEST_CASE(
@@ -62,6 +65,7 @@ TEST_CASE(
   CHECK_FALSE(risen.covers(roster(3, 1)));  // of a rival, and maybe in use
   CHECK_FALSE(risen.covers(roster(5, 2)));
   CHECK_FALSE(risen.covers(roster(6, 1)));
+  CHECK_FALSE(risen.covers(make_roster(Term{5}, e(0), 1)));  // of who won that term
 }
 
 TEST_CASE("An elector grants one candidate a term, and whom it follows none") {

@@ -17,7 +17,7 @@ constexpr ElectorId e(std::uint64_t id) {
 }
 
 constexpr RosterNumber roster(std::uint32_t term, std::uint32_t count) {
-  return RosterNumber{(std::uint64_t{term} << 32U) + count};
+  return make_roster(Term{term}, e(1), count);
 }
 /// Of one that followed the coordinator of this past, and promised nothing since.
 Pledge followed(const Past& past) {
