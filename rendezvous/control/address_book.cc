@@ -21,11 +21,11 @@ void AddressBook::add(message::ElectorAddress address) {
   known_.insert_or_assign(elector, std::move(address));
 }
 
-std::vector<message::ElectorAddress> AddressBook::of(const Succession& succession,
+std::vector<message::ElectorAddress> AddressBook::of(const std::vector<const Roster*>& rosters,
                                                      const std::set<ElectorId>& without) const {
   std::vector<message::ElectorAddress> found;
   std::set<ElectorId> named = without;
-  for (const Roster* roster : succession.rosters()) {
+  for (const Roster* roster : rosters) {
     for (const ElectorId elector : roster->electors) {
       const auto known = known_.find(elector);
       if (known != known_.end() && named.insert(elector).second) {

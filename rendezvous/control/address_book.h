@@ -16,9 +16,9 @@ class AddressBook {
   void add(message::ElectorAddress address);
   /// Null where it is not known; until the next change.
   [[nodiscard]] const message::ElectorAddress* find(ElectorId elector) const;
-  /// Those of both rosters, each once, as far as they are known, without some.
+  /// Those of the rosters, each once, as far as they are known, without some.
   [[nodiscard]] std::vector<message::ElectorAddress> of(
-      const Succession& succession, const std::set<ElectorId>& without = {}) const;
+      const std::vector<const Roster*>& rosters, const std::set<ElectorId>& without = {}) const;
 
  private:
   std::map<ElectorId, message::ElectorAddress> known_;  ///< of all that ever were here

@@ -472,8 +472,4 @@ std::string peer_address_of(int socket) {
   return address_text(address);
 }
 
-bool is_loopback_text(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 }  // namespace ddprun

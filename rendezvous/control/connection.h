@@ -159,7 +159,5 @@ class Connection : public std::enable_shared_from_this<Connection> {
 /// sockets without such addresses.
 std::string local_address_of(int socket);
 std::string peer_address_of(int socket);
-/// True for 127.0.0.0/8 and ::1.
-bool is_loopback_text(const std::string& address);
 
 }  // namespace ddprun

@@ -24,6 +24,7 @@
 #include "rendezvous/control/coordinator_terms.h"
 #include "rendezvous/control/event_log.h"
 #include "rendezvous/control/greeting_limits.h"
+#include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/control/quorum_watch.h"
@@ -275,7 +276,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(TellStandbys order) {
-    const std::vector<message::ElectorAddress> electors = addresses.of(order.succession);
+    const std::vector<message::ElectorAddress> electors = addresses.of(order.succession.rosters());
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
       send(order.standbys[place], encode_heir({static_cast<int>(place), order.succession, electors,
                                                order.so_far, options.min_nodes, options.max_nodes,
@@ -563,7 +564,7 @@ std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
       here.insert(peer.elector);
     }
   }
-  return impl_->addresses.of(impl_->membership.reign().in_use(), here);
+  return impl_->addresses.of(impl_->membership.reign().acquainted(), here);
 }
 
 Term Coordinator::term() const {

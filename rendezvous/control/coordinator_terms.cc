@@ -10,6 +10,19 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
           options.require_same_env};
 }
 
+CoordinatorOptions successor_options(const CoordinatorOptions& own, const message::Heir& known,
+                                     Term term) {
+  CoordinatorOptions led = own;
+  led.endpoint_note.clear();
+  led.term = term;
+  led.electors = known.electors;
+  led.min_nodes = known.min_nodes;
+  led.max_nodes = known.max_nodes;
+  led.max_restarts = known.max_restarts;
+  led.require_same_env = known.require_same_env;
+  return led;
+}
+
 Chronicle::Job chronicle_job(const CoordinatorOptions& options) {
   Chronicle::Job job{
       options.job_id, {}, options.min_nodes, options.max_nodes, options.max_restarts};

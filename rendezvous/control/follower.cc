@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rendezvous/control/address_book.h"
+#include "rendezvous/control/coordinator_terms.h"
 #include "rendezvous/control/gate.h"
 #include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
@@ -71,8 +72,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
                                   [](const Endpoint& one) { return is_own_address(one.host); });
     const std::uint16_t port = own == options.endpoints.end() ? 0 : own->port;
     const std::string& host = options.endpoints.front().host;
-    const bool loopback = host == "localhost" || is_loopback_text(host);
-    Listening listening = loopback ? listen_at("127.0.0.1", port) : listen_everywhere(port);
+    Listening listening = listen_for(host, port);
     if (!listening.socket) {
       fail(errno_error(listening.errno_value, "cannot listen for the other agents",
                        "port " + std::to_string(port),
@@ -80,18 +80,30 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return false;
     }
     node.elector = new_elector();
-    node.addresses = own_addresses(loopback);
+    node.addresses = own_addresses(means_loopback(host));
     node.port = port_of(listening.socket);
-    guard(std::move(listening.socket));
+    gate = answer_at(std::move(listening.socket));
     return true;
   }
 
-  void guard(Fd listener) {
-    gate = Gate::open(io, std::move(listener),
+  std::shared_ptr<Gate> answer_at(Fd listener) {
+    return Gate::open(io, std::move(listener),
                       [weak = weak_from_this()](const message::Message& question) {
                         const auto self = weak.lock();
                         return self ? self->answer(question) : std::nullopt;
                       });
+  }
+
+  /// The job goes on elsewhere, but people were told of the first endpoint too.
+  void keep_endpoint() {
+    const Endpoint& first = options.endpoints.front();
+    if (door || options.endpoints.size() < 2 || first.port == node.port ||
+        !is_own_address(first.host)) {
+      return;
+    }
+    if (Listening listening = listen_for(first.host, first.port); listening.socket) {
+      door = answer_at(std::move(listening.socket));
+    }
   }
 
   void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
@@ -142,6 +154,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (elector.pledge() != node.pledge) {
       seek();  // it gave its vote since it said what it is bound by: it comes anew
       return;
+    }
+    if (options.succession) {
+      keep_endpoint();
     }
     follow(std::move(client));
   }
@@ -274,7 +289,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     Fd listener = coordinator->resign(why);
     coordinator.reset();
     node.hosts_coordinator = false;
-    guard(std::move(listener));
+    gate = answer_at(std::move(listener));
     state = State::losing;
     contact = now();
     saw_close = false;
@@ -332,6 +347,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
           moved.addresses = {at->host};
           moved.port = at->port;
         }
+      } else if (state == State::leading) {
+        moved.addresses = node.addresses;
+        moved.port = node.port;
       }
       return moved;
     }
@@ -441,21 +459,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void take_over() {
     const message::Heir known = *heir;
-    CoordinatorOptions led = options.coordinator;
-    led.endpoint_note.clear();
-    led.term = candidacy->request().term;
-    led.electors = known.electors;
-    led.min_nodes = known.min_nodes;
-    led.max_nodes = known.max_nodes;
-    led.max_restarts = known.max_restarts;
-    led.require_same_env = known.require_same_env;
-    const auto voters =
-        std::count_if(candidacy->electorate().begin(), candidacy->electorate().end(),
-                      [this](ElectorId one) { return candidacy->granted_by(one); });
+    CoordinatorOptions led =
+        successor_options(options.coordinator, known, candidacy->request().term);
     led.inheritance = Inheritance{candidacy->inheritance(),
                                   candidacy->first_attempt(),
                                   known.so_far,
-                                  static_cast<int>(voters),
+                                  static_cast<int>(candidacy->votes()),
                                   options.heartbeat_timeout,
                                   now() - contact,
                                   lost_clause,
@@ -537,6 +546,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   State state = State::joining;
   JoinHandle joining;
   std::shared_ptr<Gate> gate;
+  std::shared_ptr<Gate> door;  ///< at the first endpoint, where this agent is elsewhere
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
   Elector elector;

@@ -21,6 +21,7 @@
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/frame.h"
+#include "rendezvous/control/join_patience.h"
 #include "rendezvous/control/join_report.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
@@ -34,37 +35,6 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr milliseconds kPauseFirst{50};
-constexpr milliseconds kPauseMax{1'000};
-/// A host that drops packets answers nothing; the next address may.
-constexpr milliseconds kConnectTimeout{3'000};
-/// A coordinator answers a hello at once; its agent may just be starting.
-constexpr milliseconds kAnswerTimeout{5'000};
-/// How long a taken port of this machine may be a job that is just ending, or an agent that is
-/// just starting; and how long a peer may answer in other words than ours before it is final.
-constexpr milliseconds kTakenPatience{5'000};
-constexpr milliseconds kStrangerPatience{15'000};
-/// A name service that does not answer; the next question may.
-constexpr milliseconds kResolveTimeout{5'000};
-/// How long a listener that hung up or said nothing may take to say what it is.
-constexpr milliseconds kProbeTimeout{700};
-/// Shortly before the end only the end is told.
-constexpr milliseconds kLastWords{500};
-/// A Rejected frame with both of its sentences.
-constexpr std::size_t kAnswerBytesMax = 8 * 1024;
-/// What tells who somebody is.
-constexpr std::size_t kProbeAnswerBytes = 64;
-
-Trouble connect_trouble(const error_code& failed) {
-  if (failed == asio::error::connection_refused) {
-    return {Obstacle::refused, "connection refused"};
-  }
-  std::string text = failed.message();
-  std::transform(text.begin(), text.begin() + 1, text.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(c)); });
-  return {Obstacle::unreachable, text};
-}
 
 Trouble was_reset() {
   return {Obstacle::reset, "something accepts the connection and resets it without an answer"};
@@ -174,13 +144,40 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       bind();
     } else if (!request.is_host && own != addresses.end() && turn == 0) {
       std::rotate(addresses.begin(), own, own + 1);
-      bind();
+      elsewhere == Elsewhere::asked || request.more.empty() ? bind() : next_elsewhere();
     } else {
       knock();
     }
   }
 
   // --- As host ------------------------------------------------------------------------------
+
+  /// The job may have begun long ago, and go on under a coordinator at another endpoint: an agent
+  /// that starts anew at the first one must not begin it a second time. Until it knows, its port is
+  /// closed: who seeks a coordinator goes on to the next place at once.
+  void next_elsewhere() {
+    (void)begin_round();
+    if (std::exchange(elsewhere, Elsewhere::asking) != Elsewhere::asking ||
+        Clock::now() >= elsewhere_until) {
+      detour.clear();
+      next_address = 0;
+    }
+    if (!detour.empty() || next_address != 0) {
+      knock();
+      return;
+    }
+    turn = (turn + 1) % (1 + request.more.size());
+    elsewhere = turn == 0 ? Elsewhere::asked : Elsewhere::asking;
+    elsewhere_until = Clock::now() + kElsewhereTimeout;
+    resolve();
+  }
+
+  [[nodiscard]] bool asks_elsewhere() const { return elsewhere == Elsewhere::asking; }
+
+  /// Who sends us to ourselves does not know yet that the coordinator that was here is gone.
+  [[nodiscard]] bool is_own_endpoint(const std::string& text, std::uint16_t port) const {
+    return asks_elsewhere() && port == request.endpoint.port && is_own_address(text);
+  }
 
   void bind() {
     may_host = true;
@@ -193,7 +190,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     if (listening.socket) {
       Endpoint bound{addresses.empty() ? "::" : addresses.front().to_string(),
                      port_of(listening.socket)};
-      succeed(JoinedAsHost{std::move(listening.socket), std::move(bound), host_note()});
+      succeed(JoinedAsHost{std::move(listening.socket), std::move(bound), why_host()});
     } else if (listening.errno_value != EADDRINUSE) {
       fail(errno_error(listening.errno_value, "cannot listen here", where(),
                        "choose another port, or another host for the endpoint"));
@@ -218,24 +215,13 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     next_address = next_address < addresses.size() ? next_address : 0;
   }
 
-  /// Why nobody else may come, for the host that waits alone (field complaint I-3).
-  [[nodiscard]] std::string host_note() const {
-    const std::string& host = endpoint().host;
+  [[nodiscard]] std::string why_host() const {
     if (request.is_host == true) {
-      return "this node hosts the endpoint because it was told to (node rank 0, or is_host); where "
-             "another node was told so too, both wait alone";
+      return host_note(endpoint().host, literal, {});
     }
     const asio::ip::address& own = addresses.front();
-    if (literal && (own.is_loopback() || own.is_unspecified())) {
-      return "the endpoint " + host + " means each machine itself: only agents on this one come " +
-             "here; give an address of this machine that the others reach";
-    }
-    if (own.is_loopback()) {
-      return "the name " + host + " means a loopback address here (" + own.to_string() +
-             "); where it does on another node too, both wait alone";
-    }
-    return "this node hosts the endpoint, for " + own.to_string() +
-           " is its own address; where another node says so too, both wait alone";
+    return host_note(endpoint().host, literal, own.to_string(),
+                     own.is_loopback() || own.is_unspecified());
   }
 
   // --- As client ----------------------------------------------------------------------------
@@ -261,7 +247,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
                            if (failed == asio::error::connection_reset) {
                              self.ask(was_reset());  // so soon that we never saw it connected
                            } else if (failed) {
-                             self.again(connect_trouble(failed));
+                             self.again(connect_trouble(failed == asio::error::connection_refused,
+                                                        failed.message()));
                            } else {
                              self.say_hello();
                            }
@@ -285,7 +272,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   void on_preamble() {
     const PreambleCheck check = check_preamble(answer);
-    if (check.verdict == PreambleVerdict::other_version) {
+    if (check.verdict == PreambleVerdict::other_version && !asks_elsewhere()) {
       fail(Error{versions_clause("the coordinator", check.version, "this agent"), where(),
                  "install the same ddprun on all nodes"});
     } else if (check.verdict != PreambleVerdict::good) {
@@ -325,7 +312,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
                              turn == 0 && !on_detour, asked_at});
     } else if (decoded && std::holds_alternative<message::Moved>(*decoded)) {
       on_moved(std::get<message::Moved>(*decoded));
-    } else if (decoded && std::holds_alternative<message::Rejected>(*decoded)) {
+    } else if (decoded && std::holds_alternative<message::Rejected>(*decoded) &&
+               !asks_elsewhere()) {
       const auto& rejected = std::get<message::Rejected>(*decoded);
       fail(Error{"the coordinator rejected this node: " + rejected.why, where(), rejected.todo});
     } else {
@@ -340,7 +328,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     for (const std::string& text : moved.addresses) {
       error_code failed;
       const auto one = asio::ip::make_address(text, failed);
-      if (!failed && !detoured) {
+      if (!failed && !detoured && !is_own_endpoint(text, moved.port)) {
         detour.emplace_back(one, moved.port);
       }
     }
@@ -381,6 +369,10 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   /// Whoever took the connection and did not answer is asked once, in words of others, what it is:
   /// a connection of its own, which no coordinator is harmed by.
   void ask(Trouble found) {
+    if (asks_elsewhere()) {
+      next_elsewhere();
+      return;
+    }
     if (const auto known = identified.find(address); known != identified.end()) {
       again(known->second.obstacle == Obstacle::none ? std::move(found) : known->second);
       return;
@@ -428,6 +420,10 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   // --- Trying again -------------------------------------------------------------------------
 
   void again(Trouble now) {
+    if (asks_elsewhere()) {
+      next_elsewhere();
+      return;
+    }
     (void)begin_round();  // whatever is still under way is of no interest any more
     const auto at = Clock::now();
     const auto instant = at.time_since_epoch();
@@ -527,8 +523,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   /// nothing new about its address: what is known from the ones before is the verdict then.
   void limit(milliseconds time, void (*late)(State&)) {
     const auto deadline = started + std::max<Clock::duration>(request.join_timeout, kPauseFirst);
-    const auto due = Clock::now() + time;
-    const bool cut = !may_host && deadline < due;
+    const auto due = asks_elsewhere() ? elsewhere_until : Clock::now() + time;
+    const bool cut = !may_host && !asks_elsewhere() && deadline < due;
     timer.expires_at(cut ? Clock::time_point(deadline) : due);
     timer.async_wait(
         in_round(round_number, [late, cut](State& self, error_code failed, std::size_t) {
@@ -559,6 +555,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   asio::ip::address address;  ///< the one tried last
   bool literal = false;       ///< the endpoint's host is an address, or localhost
   bool may_host = false;
+  enum class Elsewhere : std::uint8_t { unasked, asking, asked };
+  Elsewhere elsewhere = Elsewhere::unasked;
+  Clock::time_point elsewhere_until;  ///< of the endpoint that is being asked
   std::uint64_t round_number = 0;
   std::string hello;
   std::string answer;

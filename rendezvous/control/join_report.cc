@@ -1,6 +1,7 @@
 #include "rendezvous/control/join_report.h"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace ddprun {
@@ -13,6 +14,33 @@ std::string seconds_text(nanoseconds duration) {
 }
 
 }  // namespace
+
+Trouble connect_trouble(bool refused, std::string message) {
+  if (refused) {
+    return {Obstacle::refused, "connection refused"};
+  }
+  std::transform(message.begin(), message.begin() + 1, message.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(c)); });
+  return {Obstacle::unreachable, std::move(message)};
+}
+
+std::string host_note(const std::string& host, bool literal, const std::string& own_address,
+                      bool own_is_local) {
+  if (own_address.empty()) {
+    return "this node hosts the endpoint because it was told to (node rank 0, or is_host); where "
+           "another node was told so too, both wait alone";
+  }
+  if (literal && own_is_local) {
+    return "the endpoint " + host + " means each machine itself: only agents on this one come " +
+           "here; give an address of this machine that the others reach";
+  }
+  if (own_is_local) {
+    return "the name " + host + " means a loopback address here (" + own_address +
+           "); where it does on another node too, both wait alone";
+  }
+  return "this node hosts the endpoint, for " + own_address +
+         " is its own address; where another node says so too, both wait alone";
+}
 
 std::string join_advice(Obstacle obstacle) {
   switch (obstacle) {

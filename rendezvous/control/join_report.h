@@ -73,6 +73,14 @@ class JoinReport {
   ReportPace pace_;
 };
 
+/// Of a connection that could not be made; `message` is the system's.
+Trouble connect_trouble(bool refused, std::string message);
+
+/// Why nobody else may come, for the host that waits alone (field complaint I-3). `literal`: the
+/// endpoint's host is an address, or localhost. No own address: this node was told to host.
+std::string host_note(const std::string& host, bool literal, const std::string& own_address,
+                      bool own_is_local = false);
+
 /// What the person at this node can do.
 std::string join_advice(Obstacle obstacle);
 

@@ -122,6 +122,18 @@ Listening listen_everywhere(std::uint16_t port) {
   return listen_on(any_address(AF_INET, port));  // a kernel without IPv6
 }
 
+bool is_loopback_text(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+bool means_loopback(const std::string& host) {
+  return host == "localhost" || is_loopback_text(host);
+}
+
+Listening listen_for(const std::string& host, std::uint16_t port) {
+  return means_loopback(host) ? listen_at("127.0.0.1", port) : listen_everywhere(port);
+}
+
 std::uint16_t port_of(const Fd& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;

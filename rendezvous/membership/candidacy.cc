@@ -87,7 +87,6 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   }
   const Instant lost_at = now - vote.lost_for;
   votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
-  saw_close_ += vote.saw_close && from != known_.coordinator ? 1 : 0;
   count(from, vote, lost_at);
   if (has_quorum()) {
     state_ = State::fencing;
@@ -96,8 +95,10 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
 }
 
 void Candidacy::outvoted(Instant now, Term term) {
-  if (term > term_ && (state_ == State::asking || state_ == State::fencing)) {
+  if (term > term_ && state_ != State::leading && state_ != State::deferring) {
     begin_again(term, now);
+    // Whoever has this vote may have to wait for its fence, and is not to be outvoted meanwhile.
+    deadline_ += times_.fence;
   }
 }
 
@@ -129,7 +130,6 @@ std::string Candidacy::progress_text() const {
 void Candidacy::forget_votes() {
   votes_.clear();
   tallies_.assign(1 + known_.before.size(), {});
-  saw_close_ = 0;
 }
 
 void Candidacy::count(ElectorId from, const Vote& vote, Instant lost_at) {
@@ -142,6 +142,7 @@ void Candidacy::count(ElectorId from, const Vote& vote, Instant lost_at) {
       continue;
     }
     ++tally.votes;
+    tally.saw_close += vote.saw_close && from != known_.coordinator ? 1 : 0;
     tally.prepared.insert(vote.prepared_roster);
     tally.lost.push(lost_at);
     if (tally.lost.size() > roster.electors.size() / 2 + 1) {
@@ -202,15 +203,20 @@ Succession Candidacy::inheritance() const {
   return inherited;
 }
 
+bool Candidacy::all_saw_close(std::size_t place) const {
+  const Roster& roster = *known_.rosters()[place];
+  const std::size_t lost = holds(roster, known_.coordinator) ? 1 : 0;
+  return tallies_[place].saw_close + lost == roster.electors.size();
+}
+
 /// From when on nobody works for the lost coordinator. It lost its quorum when so many electors had
 /// left it that those who had not were less than half; its own fence ends `fence` later. Where all
 /// others saw it close, as the death of its process does, nobody can be with it but its own node,
 /// whose workers died with it.
 Instant Candidacy::quiet_from() const {
-  const auto others = static_cast<std::size_t>(
-      std::count_if(electorate_.begin(), electorate_.end(),
-                    [this](ElectorId one) { return one != known_.coordinator; }));
-  if (saw_close_ == others) {
+  const auto places = deciding();
+  if (std::all_of(places.begin(), places.end(),
+                  [this](std::size_t one) { return all_saw_close(one); })) {
     return Instant::min();
   }
   Instant quiet = Instant::min();

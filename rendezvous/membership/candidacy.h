@@ -43,13 +43,14 @@ class Candidacy {
   [[nodiscard]] bool time_passed(Instant now);
   void on_vote(Instant now, ElectorId from, const Vote& vote);
   /// This node's own elector gave its word to another for this term: the votes of an earlier one
-  /// are not a quorum any more.
+  /// are not a quorum any more, and that one comes first.
   void outvoted(Instant now, Term term);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] VoteRequest request() const { return {term_, self_, known_.horizon()}; }
   [[nodiscard]] bool granted_by(ElectorId elector) const { return votes_.contains(elector); }
+  [[nodiscard]] std::size_t votes() const { return votes_.size(); }
   /// All rosters' electors, each once. The lost coordinator is one: it may live, and be none any
   /// more.
   [[nodiscard]] const std::vector<ElectorId>& electorate() const { return electorate_; }
@@ -72,6 +73,7 @@ class Candidacy {
   /// The votes of one roster's electors, counted one by one: there may be ten thousand.
   struct Tally {
     std::size_t votes = 0;
+    std::size_t saw_close = 0;        ///< of others than the lost coordinator
     bool in_use = false;              ///< somebody was assigned a world of it
     std::set<RosterNumber> prepared;  ///< the newest that each of them has prepared for
     /// When the first electors that make a quorum had lost the coordinator; the last of them on
@@ -85,6 +87,7 @@ class Candidacy {
   [[nodiscard]] bool is_void(std::size_t place) const;
   [[nodiscard]] std::vector<std::size_t> deciding() const;
   [[nodiscard]] bool has_quorum() const;
+  [[nodiscard]] bool all_saw_close(std::size_t place) const;
   [[nodiscard]] Instant quiet_from() const;
   void defer(Instant now);
   void begin_again(Term newest, Instant now);
@@ -101,7 +104,6 @@ class Candidacy {
   bool has_deferred_ = false;           ///< and nobody who knows more has come
   std::map<ElectorId, Granted> votes_;  ///< of term_, and what follows from them:
   std::vector<Tally> tallies_;          ///< of all rosters, as Succession::rosters()
-  std::size_t saw_close_ = 0;           ///< of others than the lost coordinator
   Instant deadline_{};
 };
 

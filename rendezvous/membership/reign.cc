@@ -126,6 +126,12 @@ std::vector<const Roster*> Reign::deciders() const {
   return all;
 }
 
+std::vector<const Roster*> Reign::acquainted() const {
+  std::vector<const Roster*> all = deciders();
+  all.push_back(&replaced_);
+  return all;
+}
+
 bool Reign::decides(const Roster& roster, const Count& count) const {
   const std::size_t all = roster.electors.size();
   return all == 0 || keeps_quorum(count.free, all, holds(roster, self_)) ||
@@ -352,7 +358,7 @@ void Reign::handed_out(AttemptNumber attempt) {
       }
     }
     in_use_.term = in_use_.since = planned_term_;
-    in_use_.roster = std::move(*planned_);
+    replaced_ = std::exchange(in_use_.roster, std::move(*planned_));
     in_use_.settled = in_use_.roster.number;
     told_first_ = {};
     has_planned_ = true;

@@ -93,6 +93,9 @@ class Reign {
   [[nodiscard]] const std::set<ElectorId>& dead() const { return backing_.dead(); }
   [[nodiscard]] Term term() const { return in_use_.term; }
   [[nodiscard]] const Succession& in_use() const { return in_use_; }
+  /// The electors of the rosters that decide, and of the one that was in use before them: who is
+  /// not here of these may be looking for this coordinator.
+  [[nodiscard]] std::vector<const Roster*> acquainted() const;
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
 
  private:
@@ -130,6 +133,7 @@ class Reign {
   std::optional<RosterNumber> beyond_;  ///< that somebody here has prepared for
   AttemptNumber next_{};
   std::map<NodeId, Here> here_;
+  Roster replaced_;    ///< by the one in use
   Roster told_first_;  ///< until a world is handed out
   Backing backing_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing

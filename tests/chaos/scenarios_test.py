@@ -57,6 +57,19 @@ class Losses(scenario.Scenario):
             self.ends_well(job)
 
 
+class Coordinators(scenario.Scenario):
+    def test_the_coordinators_agent_may_die_again_and_again_wherever_it_is(self):
+        with self.job() as job:
+            before = self.begin(job)
+            for _ in range(6):
+                host = job.coordinator()
+                job.may_end = {host}
+                os.kill(job.agent(host), signal.SIGKILL)
+                self.recovers(job, before, "agent_kill")
+                before = job.attempt()
+            self.ends_well(job)
+
+
 class Disks(scenario.Scenario):
     def test_a_full_disk_does_not_end_the_job_is_said_in_a_line_and_is_over_when_there_is_room(self):
         with self.job() as job:

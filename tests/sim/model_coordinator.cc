@@ -410,8 +410,7 @@ std::vector<ElectorId> ModelCoordinator::absent_electors() const {
     }
   }
   std::vector<ElectorId> absent;
-  const Succession& known = membership_.reign().in_use();
-  for (const Roster* roster : known.rosters()) {
+  for (const Roster* roster : membership_.reign().acquainted()) {
     for (const ElectorId one : roster->electors) {
       if (!here.contains(one)) {
         absent.push_back(one);

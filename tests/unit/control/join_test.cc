@@ -4,6 +4,7 @@
 
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/frame.h"
+#include "rendezvous/control/gate.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/store/store_server.h"
@@ -39,6 +40,18 @@ std::unique_ptr<Outcome> join(Loop& loop, Endpoint endpoint, std::optional<bool>
   auto outcome = std::make_unique<Outcome>();
   outcome->handle = join_endpoint(
       loop.io, JoinRequest{std::move(endpoint), std::move(node), is_host, timeout},
+      [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
+  return outcome;
+}
+
+/// At the first of these, and then the others.
+std::unique_ptr<Outcome> join_any(Loop& loop, std::vector<Endpoint> endpoints,
+                                  NodeDescription node = describe("n1")) {
+  auto outcome = std::make_unique<Outcome>();
+  JoinRequest request{endpoints.front(), std::move(node), {}, 60s};
+  request.more.assign(endpoints.begin() + 1, endpoints.end());
+  outcome->handle = join_endpoint(
+      loop.io, std::move(request),
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
 }
@@ -153,6 +166,57 @@ TEST_CASE("Two agents that start at once always end as one host and one client")
     CHECK(a->host() + b->host() == 1);
     CHECK(a->client() + b->client() == 1);
   }
+}
+
+TEST_CASE("An agent at the first endpoint follows the coordinator that it finds at another one") {
+  Loop loop;
+  Listening silent = listen_at("127.0.0.1", 0);  // a stopped agent: it takes the connection
+  Listening listening = listen_at("127.0.0.1", 0);
+  const Endpoint first{"127.0.0.1", free_port()};
+  const Endpoint third{"127.0.0.1", port_of(listening.socket)};
+  const auto coordinator = serve(loop, std::move(listening.socket));
+  const auto anew = join_any(loop, {first, {"127.0.0.1", port_of(silent.socket)}, third});
+  loop.until([&] { return anew->result.has_value(); });
+  REQUIRE(anew->client());
+  const auto& as_client = std::get<JoinedAsClient>(**anew->result);
+  CHECK(as_client.peer == to_text(third));
+  CHECK_FALSE(as_client.at_endpoint);
+}
+
+TEST_CASE("An agent at the first endpoint hosts it when no other one knows of a coordinator") {
+  Loop loop;
+  const Endpoint first{"127.0.0.1", free_port()};
+  std::vector<Endpoint> endpoints{first, {"127.0.0.1", free_port()}};
+  Listening listening = listen_at("127.0.0.1", 0);
+  const Endpoint other{"127.0.0.1", port_of(listening.socket)};
+  std::shared_ptr<Gate> gate;
+  std::unique_ptr<Coordinator> coordinator;
+  auto node = describe("n1");
+  SECTION("nobody is there") {}
+  SECTION("somebody is there who does not answer") {
+    endpoints.push_back(other);
+  }
+  SECTION("an agent that is seeking, too") {
+    endpoints.push_back(other);
+    gate = Gate::open(loop.io, std::move(listening.socket), [](const message::Message&) {
+      return message::Moved{Term{3}, {}, 0};
+    });
+  }
+  SECTION("an agent that does not know yet that the coordinator that was here is gone") {
+    endpoints.push_back(other);
+    gate = Gate::open(loop.io, std::move(listening.socket), [&first](const message::Message&) {
+      return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
+    });
+  }
+  SECTION("another job is there") {
+    endpoints.push_back(other);
+    coordinator = serve(loop, std::move(listening.socket));
+    node.job_id = "other";
+  }
+  const auto anew = join_any(loop, endpoints, node);
+  loop.until([&] { return anew->result.has_value(); });
+  REQUIRE(anew->host());
+  CHECK(std::get<JoinedAsHost>(**anew->result).bound.port == first.port);
 }
 
 TEST_CASE("Port 0 takes any free port") {

@@ -66,6 +66,27 @@ TEST_CASE("A candidate need not wait when all others saw the coordinator close")
   CHECK(candidacy.next_deadline() == 10s);
 }
 
+TEST_CASE("The dead of the roster before do not make a candidate wait once the newest is in use") {
+  Succession both = known(4);
+  both.before = {{RosterNumber{2}, {e(1), e(2), e(3), e(9)}}};
+  Candidacy candidacy = asking(both);
+  for (const std::uint64_t id : {2U, 3U, 4U}) {
+    candidacy.on_vote(10s, e(id), granted(1ms, true));
+  }
+  REQUIRE(candidacy.state() == Candidacy::State::fencing);
+  CHECK(candidacy.next_deadline() == 10s);
+}
+
+TEST_CASE("A standby that voted for another one gives it the time of its fence before it stands") {
+  Candidacy later(e(3), known(5), 1, {100ms, 50ms, 1s}, Term{1}, 0ns);
+  later.outvoted(50ms, Term{2});
+  CHECK_FALSE(later.time_passed(1000ms));
+  CHECK(later.state() == Candidacy::State::waiting);
+  CHECK(later.next_deadline() == 50ms + 1s + 200ms);
+  CHECK(later.time_passed(1250ms));
+  CHECK(later.request().term == Term{3});
+}
+
 TEST_CASE("A roster of which no world was handed out needs a quorum of the one before, too") {
   Succession both = known(3);
   both.before = {{RosterNumber{2}, {e(1), e(2), e(6), e(7), e(8)}}};

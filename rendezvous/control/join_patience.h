@@ -1,0 +1,33 @@
+// JoinPatience: how long each step of a join may take, and how much is read of an answer. Internal
+// to control.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace ddprun {
+
+inline constexpr std::chrono::milliseconds kPauseFirst{50};
+inline constexpr std::chrono::milliseconds kPauseMax{1'000};
+/// A host that drops packets answers nothing; the next address may.
+inline constexpr std::chrono::milliseconds kConnectTimeout{3'000};
+/// A coordinator answers a hello at once; its agent may just be starting.
+inline constexpr std::chrono::milliseconds kAnswerTimeout{5'000};
+/// How long a taken port of this machine may be a job that is just ending, or an agent that is
+/// just starting; and how long a peer may answer in other words than ours before it is final.
+inline constexpr std::chrono::milliseconds kTakenPatience{5'000};
+inline constexpr std::chrono::milliseconds kStrangerPatience{15'000};
+/// A name service that does not answer; the next question may.
+inline constexpr std::chrono::milliseconds kResolveTimeout{5'000};
+/// How long who could host waits for an answer from each of the other endpoints.
+inline constexpr std::chrono::milliseconds kElsewhereTimeout{1'000};
+/// How long a listener that hung up or said nothing may take to say what it is.
+inline constexpr std::chrono::milliseconds kProbeTimeout{700};
+/// Shortly before the end only the end is told.
+inline constexpr std::chrono::milliseconds kLastWords{500};
+/// A Rejected frame with both of its sentences.
+inline constexpr std::size_t kAnswerBytesMax = 8 * 1024;
+/// What tells who somebody is.
+inline constexpr std::size_t kProbeAnswerBytes = 64;
+
+}  // namespace ddprun
