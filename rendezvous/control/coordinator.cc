@@ -291,12 +291,15 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void carry_out(Prepare order) {
-    const std::string bytes = encode(
-        message::PrepareRoster{order.roster, order.term, order.electors, Connection::stamp_now()});
+  void carry_out(const Prepare& order) {
+    message::PrepareRoster told{order.roster.number, order.term, 0, order.attempt,
+                                Connection::stamp_now()};
+    const std::string to_others = encode(told);
+    told.electors = static_cast<int>(order.roster.electors.size());
+    const std::string to_electors = encode(told);
     for (auto& [id, peer] : peers) {
       if (peer.stage == CoordinatorPeer::Stage::member) {
-        peer.connection->send(bytes);
+        peer.connection->send(holds(order.roster, peer.elector) ? to_electors : to_others);
       }
     }
   }

@@ -18,6 +18,7 @@
 #include "rendezvous/control/new_elector.h"
 #include "rendezvous/control/peer_call.h"
 #include "rendezvous/membership/candidacy.h"
+#include "rendezvous/membership/job_memory.h"
 
 namespace ddprun {
 namespace {
@@ -109,6 +110,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
             milliseconds timeout) {
     node.pledge = elector.pledge();
+    node.past = memory.past();
     JoinRequest request{endpoints.front(), node, is_host, timeout, {}};
     request.more.assign(endpoints.begin() + 1, endpoints.end());
     joining = join_endpoint(
@@ -223,12 +225,14 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       heir = told;
       story_at = now();
       const Roster& roster = told.succession.roster;
-      announced(told.succession.term, roster.number, static_cast<int>(roster.electors.size()));
+      memory.announced(told.succession.term, told.succession.attempt, roster.number,
+                       static_cast<int>(roster.electors.size()), at_endpoint);
       log->info("this node is standby {} of the coordinator", told.place + 1);
     };
     orders.story = [this](const message::Story& told) {
       if (heir) {
         heir->succession.attempt = told.attempt;
+        memory.heard_of(told.attempt);
         heir->so_far = told.so_far;
         story_at = now();
       }
@@ -238,7 +242,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         return false;
       }
       followed = order.term;
-      announced(order.term, order.roster, order.electors);
+      if (order.electors > 0) {
+        memory.announced(order.term, order.attempt, order.roster, order.electors, at_endpoint);
+      }
       return true;
     };
     orders.lost = [this](const CoordinatorLost& how) { lose(how); };
@@ -246,19 +252,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
                                        options.heartbeat_timeout, std::move(orders), log, asked_at);
   }
 
-  /// A roster that may be about to be used. Of the first one its electors decide already.
-  void announced(Term term, RosterNumber roster, int electors) {
-    newest_electors = electors;
-    if (!node.past || !node.past->group_rank) {
-      node.past = Past{term, {}, roster, electors, {}, at_endpoint};
-    }
-  }
-
   void on_assigned(const message::Assigned& order) {
     followed = order.term;
     elector.assigned(order.roster, order.world.attempt, order.term);
-    node.past = Past{order.term,      order.world.attempt,    order.roster,
-                     newest_electors, order.world.group_rank, at_endpoint};
+    memory.assigned(order.term, order.world.attempt, order.roster, order.world.group_rank,
+                    at_endpoint);
     if (heir && heir->succession.term < order.term) {
       heir.reset();  // others are the standbys now
     }
@@ -550,13 +548,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
   Elector elector;
+  JobMemory memory;
   Term followed{};       ///< the newest term that this agent really followed
   std::string reigning;  ///< the coordinator, numeric
   bool at_endpoint = false;
   std::optional<message::Heir> heir;
-  int newest_electors = 1;  ///< of the newest roster that was announced
-  Instant story_at{};       ///< when its story came
-  Instant contact{};        ///< of the newest loss, as the next four
+  Instant story_at{};  ///< when its story came
+  Instant contact{};   ///< of the newest loss, as the next four
   bool saw_close = false;
   std::optional<Error> lost_why;
   std::string lost_clause;

@@ -117,7 +117,8 @@ struct Story {
 struct PrepareRoster {
   RosterNumber roster{};
   Term term{};
-  int electors = 1;  ///< of that roster
+  int electors = 0;         ///< of that roster; 0: this node is none of them
+  AttemptNumber attempt{};  ///< the newest that was handed out
   std::int64_t stamp = 0;
 };
 /// The coordinator closes this connection on purpose: it is not dead, and others may come soon.

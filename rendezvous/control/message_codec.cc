@@ -394,7 +394,8 @@ template <class A, class V>
 void fields(Tag<PrepareRoster>, A& a, V& v) {
   id(a, v.roster);
   id(a, v.term);
-  a.integer(v.electors, 1, kElectorsMax);
+  a.integer(v.electors, 0, kElectorsMax);
+  attempt_number(a, v.attempt);
   a.integer(v.stamp);
 }
 

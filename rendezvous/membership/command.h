@@ -45,9 +45,9 @@ struct TellStory {
 
 /// Have every node prepare for this roster, and answer RosterPrepared for each.
 struct Prepare {
-  RosterNumber roster{};
+  Roster roster;
   Term term{};
-  int electors = 0;  ///< of that roster
+  AttemptNumber attempt{};  ///< the newest that was handed out
 };
 
 /// Open the fresh store of the attempt, closing the one before. Assignments of the attempt follow;

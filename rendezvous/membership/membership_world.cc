@@ -147,8 +147,8 @@ void Membership::next_step(Reign::Step step) {
     case Reign::Step::wait:
       break;
     case Reign::Step::prepare:
-      commands_.push_back(Prepare{reign_.planned().number, reign_.planned_term(),
-                                  static_cast<int>(reign_.planned().electors.size())});
+      commands_.push_back(
+          Prepare{reign_.planned(), reign_.planned_term(), reign_.in_use().attempt});
       break;
     case Reign::Step::hand_out:
       if (state_ == JobState::gathering) {

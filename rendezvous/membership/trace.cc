@@ -238,7 +238,7 @@ std::string text_of(const TellStory& c) {
 
 std::string text_of(const Prepare& c) {
   return std::move(Line("prepare")
-                       .add("roster", roster_text(c.roster))
+                       .add("roster", roster_text(c.roster.number))
                        .add_number("term", number(c.term)))
       .text();
 }

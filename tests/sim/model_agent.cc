@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/membership/backing.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
 
@@ -196,6 +197,7 @@ void ModelAgent::knock(int machine) {
   knocked_at_ = machine_.now();
   reigning_ = machine;
   node_.pledge = elector_.pledge();
+  node_.past = memory_.past();
   machine_.cluster().network().send(*knocking_, Side::client, Hello{node_});
 }
 
@@ -255,18 +257,22 @@ void ModelAgent::obey(const Order& order) {
   } else if (const auto* story = std::get_if<TellStory>(&command)) {
     if (heir_) {
       heir_->attempt = story->attempt;
+      memory_.heard_of(story->attempt);
       heir_story_ = story->so_far;
     }
   } else if (const auto* prepare = std::get_if<Prepare>(&command)) {
-    if (!elector_.prepared(prepare->roster, prepare->term)) {
+    if (!elector_.prepared(prepare->roster.number, prepare->term)) {
       return;
     }
     followed_ = prepare->term;
-    announced(prepare->term, prepare->roster, prepare->electors);
+    if (holds(prepare->roster, node_.elector)) {
+      announced(prepare->term, prepare->attempt, prepare->roster);
+    }
     take_stamp(order.stamp, true);
     machine_.cluster().network().send(
         *connection_, Side::client,
-        Report{std::make_shared<const Event>(RosterPrepared{{}, prepare->roster}), order.stamp});
+        Report{std::make_shared<const Event>(RosterPrepared{{}, prepare->roster.number}),
+               order.stamp});
   } else if (std::holds_alternative<FinishJob>(command)) {
     if (workers_.live()) {
       machine_.cluster().observer().broken("the job ends while workers live");
@@ -281,8 +287,7 @@ void ModelAgent::on_heir(const TellStandbys& told, int place) {
   heir_ = told.succession;
   heir_story_ = told.so_far;
   place_ = place;
-  const Roster& roster = told.succession.roster;
-  announced(told.succession.term, roster.number, static_cast<int>(roster.electors.size()));
+  announced(told.succession.term, told.succession.attempt, told.succession.roster);
   say(StandbyKnows{{}, told.succession.roster.number});
 }
 
@@ -291,11 +296,9 @@ bool ModelAgent::at_endpoint() const {
   return !local_ && reigning_ == 0;
 }
 
-void ModelAgent::announced(Term term, RosterNumber roster, int electors) {
-  newest_electors_ = electors;
-  if (!node_.past || !node_.past->group_rank) {
-    node_.past = Past{term, {}, roster, electors, {}, at_endpoint()};
-  }
+void ModelAgent::announced(Term term, AttemptNumber attempt, const Roster& roster) {
+  memory_.announced(term, attempt, roster.number, static_cast<int>(roster.electors.size()),
+                    at_endpoint());
 }
 
 void ModelAgent::on_assigned(const AssignWorld& order) {
@@ -307,8 +310,7 @@ void ModelAgent::on_assigned(const AssignWorld& order) {
   if (machine_.cluster().options().succession) {
     followed_ = order.term;
     elector_.assigned(order.roster, world.attempt, order.term);
-    node_.past = Past{order.term,       world.attempt,    order.roster,
-                      newest_electors_, world.group_rank, at_endpoint()};
+    memory_.assigned(order.term, world.attempt, order.roster, world.group_rank, at_endpoint());
     if (heir_ && heir_->term < order.term) {
       heir_.reset();  // others are the standbys now
     }

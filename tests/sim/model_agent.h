@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/membership/candidacy.h"
+#include "rendezvous/membership/job_memory.h"
 #include "tests/sim/model_coordinator.h"
 #include "tests/sim/model_workers.h"
 #include "tests/sim/network.h"
@@ -68,7 +69,7 @@ class ModelAgent {
   // Following.
   void follow(const Welcome& welcome, Duration stamp);
   [[nodiscard]] bool at_endpoint() const;
-  void announced(Term term, RosterNumber roster, int electors);
+  void announced(Term term, AttemptNumber attempt, const Roster& roster);
   void obey(const Order& order);
   void on_heir(const TellStandbys& told, int place);
   void on_assigned(const AssignWorld& order);
@@ -115,7 +116,7 @@ class ModelAgent {
   std::optional<Succession> heir_;
   JobSummary heir_story_;
   int place_ = 0;
-  int newest_electors_ = 1;  ///< of the newest roster that was announced
+  JobMemory memory_;
   Duration newest_stamp_{};
   Duration stamp_came_at_{};
   Duration heard_at_{};

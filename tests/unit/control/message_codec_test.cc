@@ -145,7 +145,7 @@ std::vector<Message> one_of_each() {
       Heir{
           1, succession, {{ElectorId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3, true},
       Story{AttemptNumber{6}, full_summary()},
-      PrepareRoster{RosterNumber{8}, Term{3}, 6, 4},
+      PrepareRoster{RosterNumber{8}, Term{3}, 6, AttemptNumber{2}, 4},
       Farewell{"why"},
       HeirKnows{RosterNumber{8}},
       RosterReady{RosterNumber{8}, 4},
