@@ -210,6 +210,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
   } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
     announced_ = told->succession.roster;
     one.announced.insert(announced_.number);
+    all_announced_.insert(announced_.number);
     if (one.roster.electors.empty()) {
       one.roster = announced_;  // binds from here on: standbys may go on with it
     }
@@ -291,8 +292,7 @@ bool Observer::has_quorum(const Watched& one, const Roster& roster, bool of_any_
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
-  if (one.begins && !one.past && number(announced_.number) > 0 &&
-      !one.announced.contains(announced_.number)) {
+  if (one.begins && !one.past && one.announced.size() < all_announced_.size()) {
     begun_twice_ = true;
     return;
   }

@@ -54,8 +54,8 @@ class Observer {
   [[nodiscard]] int contests() const { return contests_; }
   /// Worlds that were handed out after the end of the job, by a successor that never heard of it.
   [[nodiscard]] int reruns() const { return reruns_; }
-  /// A process that knows nothing began the job, cut off from those who had been told of its first
-  /// world: it cannot know. Such a story is judged no further.
+  /// A process that knows nothing began the job, for those who had been told of its first world are
+  /// cut off or gone: it cannot know. Such a story is judged no further.
   [[nodiscard]] bool begun_twice() const { return begun_twice_; }
 
  private:
@@ -120,6 +120,7 @@ class Observer {
   Roster roster_;
   Term roster_term_{};
   Roster announced_;
+  std::set<RosterNumber> all_announced_;
   std::map<int, AttemptNumber> live_;
   std::set<int> excused_;
   std::map<std::uint32_t, int> live_nodes_;  ///< by attempt; without those that are excused
