@@ -143,7 +143,7 @@ void Candidacy::count(ElectorId from, const Vote& vote, Instant lost_at) {
     }
     ++tally.votes;
     tally.saw_close += vote.saw_close && from != known_.coordinator ? 1 : 0;
-    tally.prepared.insert(vote.prepared_roster);
+    tally.prepared = std::max(tally.prepared, vote.prepared_roster);
     tally.lost.push(lost_at);
     if (tally.lost.size() > roster.electors.size() / 2 + 1) {
       tally.lost.pop();
@@ -156,11 +156,12 @@ bool Candidacy::gains(std::size_t place) const {
 }
 
 /// A world of it would have needed a quorum of each roster before that had prepared for it. More
-/// than half of one had not, and will not, for they gave their word for a later term.
+/// than half of one had not, and will not, for they gave their word for a later term. (Who has
+/// prepared for a newer one may have done so for this one, too.)
 bool Candidacy::is_void(std::size_t place) const {
   const RosterNumber roster = known_.rosters()[place]->number;
   for (std::size_t before = place + 1; before < tallies_.size(); ++before) {
-    if (gains(before) && !tallies_[before].prepared.contains(roster)) {
+    if (gains(before) && tallies_[before].prepared < roster) {
       return true;
     }
   }

@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <queue>
-#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -73,9 +72,9 @@ class Candidacy {
   /// The votes of one roster's electors, counted one by one: there may be ten thousand.
   struct Tally {
     std::size_t votes = 0;
-    std::size_t saw_close = 0;        ///< of others than the lost coordinator
-    bool in_use = false;              ///< somebody was assigned a world of it
-    std::set<RosterNumber> prepared;  ///< the newest that each of them has prepared for
+    std::size_t saw_close = 0;  ///< of others than the lost coordinator
+    bool in_use = false;        ///< somebody was assigned a world of it
+    RosterNumber prepared{};    ///< the newest that any of them has prepared for
     /// When the first electors that make a quorum had lost the coordinator; the last of them on
     /// top.
     std::priority_queue<Instant> lost;

@@ -202,4 +202,6 @@ TEST_CASE(
   CHECK(lead(roster(1, 2), kBefore) == Rosters{roster(1, 2), kBefore});
   CHECK(lead(kPlanned, roster(1, 2)) == Rosters{kPlanned, roster(1, 2)});
   CHECK(lead(kPlanned, kPlanned) == Rosters{kPlanned});
+  // Who has prepared for the newest may have prepared for the one before it, too.
+  CHECK(lead(kPlanned, kBefore) == Rosters{kPlanned, roster(1, 2), kBefore});
 }
