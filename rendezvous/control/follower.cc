@@ -397,10 +397,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (!heir) {
       return;
     }
-    const auto timeout = options.heartbeat_timeout;
     candidacy.emplace(node.elector, heir->succession, static_cast<std::size_t>(heir->place),
-                      CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector.pledge().term,
-                      now());
+                      CandidacyTimes::of(options.heartbeat_timeout), elector.pledge().term, now());
   }
 
   void pursue() {

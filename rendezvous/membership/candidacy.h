@@ -1,9 +1,10 @@
 // Candidacy: a standby's way to becoming the coordinator, after its own was lost. Pure: votes and
-// time come in, what to do goes out. docs/membership.md says why it is safe.
+// time come in, what to do goes out. docs/failover.md says why it is safe.
 //
 //   waiting --my turn--> asking --a quorum granted--> fencing --the old world is quiet--> leading
-//                        asking --somebody knows a newer roster--> deferring --nobody came-->
-//                        waiting asking --a later term is about--> waiting (a turn later)
+//                        asking --a later term is about--> waiting (a turn later)
+//                        asking --somebody knows a newer roster--> deferring (to who knows it)
+//   deferring --nobody came--> waiting
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,10 @@ struct CandidacyTimes {
   std::chrono::nanoseconds ask_again = std::chrono::milliseconds(100);
   /// By this long after the coordinator lost its quorum none of its workers lives.
   std::chrono::nanoseconds fence{};
+
+  static CandidacyTimes of(std::chrono::nanoseconds heartbeat_timeout) {
+    return {heartbeat_timeout / 10, heartbeat_timeout / 20, heartbeat_timeout};
+  }
 };
 
 class Candidacy {

@@ -23,7 +23,7 @@ bool Elector::prepared(RosterNumber roster, Term term) {
 }
 
 void Elector::assigned(RosterNumber roster, AttemptNumber attempt, Term term) {
-  (void)prepared(roster, term);
+  (void)prepared(roster, term);  // it may have been away when it was to
   assigned_roster_ = std::max(assigned_roster_, roster);
   if (!attempt_ || attempt > *attempt_) {
     attempt_ = attempt;

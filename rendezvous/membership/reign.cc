@@ -42,8 +42,8 @@ bool Reign::knows(RosterNumber roster) const {
 }
 
 bool Reign::is_own(RosterNumber roster) const {
-  return own_terms_.contains(term_of(roster)) &&
-         maker_of(roster) == maker_of(make_roster({}, self_, 0));
+  const RosterNumber own = make_roster(term_of(roster), self_, count_of(roster));
+  return roster == own && own_terms_.contains(term_of(roster));
 }
 
 bool Reign::is_ours(const Pledge& pledge) const {
@@ -177,18 +177,14 @@ bool Reign::needs_nobody() const {
 }
 
 std::string Reign::quorum_text() const {
-  Count here = backing_.count(0);
-  std::size_t all = basis().electors.size();
-  bool half = holds(basis(), self_);
-  for (std::size_t place = 1; decides(basis(), backing_.count(0)) && place <= in_use_.before.size();
-       ++place) {
-    const Roster& one = in_use_.before[place - 1];
-    if (!decides(one, backing_.count(place))) {
-      here = backing_.count(place);
-      all = one.electors.size();
-      half = holds(one, self_);
-    }
+  const auto rosters = deciders();
+  std::size_t place = 0;  // the first that is not enough
+  while (place + 1 < rosters.size() && decides(*rosters[place], backing_.count(place))) {
+    ++place;
   }
+  Count here = backing_.count(place);
+  std::size_t all = rosters[place]->electors.size();
+  bool half = holds(*rosters[place], self_);
   if (!past_decides(past_here_)) {
     here = past_here_;
     here.free += past_dead_.size() + (past_->at_endpoint ? 1 : 0);

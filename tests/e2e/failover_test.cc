@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -170,78 +171,74 @@ TEST_CASE("With a witness, the one of two nodes that is left goes on") {
   CHECK(witness->exit_code() == 0);
 }
 
-/// Three nodes that are endpoints, and whoever comes besides.
-class ThreeEndpoints {
+/// Three nodes that are endpoints, and one more; the agent at the first endpoint was killed, and
+/// the other two go on.
+class WithoutTheFirst {
  public:
-  ThreeEndpoints(int nodes, const std::string& last_call) : network_(nodes), last_call_(last_call) {
+  explicit WithoutTheFirst(const std::string& last_call) : last_call_(last_call) {
     for (int i = 0; i < 3; ++i) {
       endpoints_ += (i > 0 ? "," : "") + network_.address(i) + ":29400";
     }
+    const auto first = start(agent(0));
+    second = start(agent(1));
+    third = start(agent(2));
+    REQUIRE(second->wait_for_out("world=3"));
+    REQUIRE(third->wait_for_out("world=3"));
+    ::kill(first->pid(), SIGKILL);
+    REQUIRE(second->wait_for_out("world=2"));
+    REQUIRE(third->wait_for_out("world=2"));
   }
-  [[nodiscard]] LoneAgent agent(int i, const Endless& endless) const {
+  [[nodiscard]] LoneAgent agent(int i) const {
     return LoneAgent{.endpoint = endpoints_,
                      .options = {"--nnodes", "1:3", "--heartbeat-timeout", "1", "--join-timeout",
                                  "30", "--rdzv-conf", "last_call_timeout=" + last_call_},
-                     .program = endless.program(),
+                     .program = endless_.program(),
                      .network_namespace = network_.name(i),
                      .host_name = "node" + std::to_string(i)};
   }
+  void ends_well(ChildProcess& newcomer) const {
+    endless_.end();
+    INFO(second->report() << third->report() << newcomer.report());
+    CHECK(second->exit_code() == 0);
+    CHECK(third->exit_code() == 0);
+    CHECK(newcomer.exit_code() == 0);
+  }
 
  private:
-  NetNamespaces network_;
+  Endless endless_;
+  NetNamespaces network_{4};
   std::string last_call_;
   std::string endpoints_;
+
+ public:
+  std::unique_ptr<ChildProcess> second;  ///< these end before their network does
+  std::unique_ptr<ChildProcess> third;
 };
 
 TEST_CASE("Who starts anew finds the coordinator at any of the endpoints") {
   if (no_namespaces()) {
     return;
   }
-  const Endless endless;
-  const ThreeEndpoints nodes(4, "20");
-  const auto first = start(nodes.agent(0, endless));
-  const auto second = start(nodes.agent(1, endless));
-  const auto third = start(nodes.agent(2, endless));
-  REQUIRE(second->wait_for_out("world=3"));
-  REQUIRE(third->wait_for_out("world=3"));
-  ::kill(first->pid(), SIGKILL);
-  REQUIRE(second->wait_for_out("world=2"));
-  const auto fourth = start(nodes.agent(3, endless));
-  INFO(second->report() << third->report() << fourth->report());
+  const WithoutTheFirst nodes("20");
+  const auto fourth = start(nodes.agent(3));
   CHECK(fourth->wait_for_out("world=3"));
-  endless.end();
-  CHECK(second->exit_code() == 0);
-  CHECK(third->exit_code() == 0);
-  CHECK(fourth->exit_code() == 0);
+  nodes.ends_well(*fourth);
 }
 
 TEST_CASE("An agent that starts anew at the first endpoint does not begin the job a second time") {
   if (no_namespaces()) {
     return;
   }
-  const Endless endless;
-  const ThreeEndpoints nodes(4, "1");
-  const auto first = start(nodes.agent(0, endless));
-  const auto second = start(nodes.agent(1, endless));
-  const auto third = start(nodes.agent(2, endless));
-  REQUIRE(second->wait_for_out("world=3"));
-  REQUIRE(third->wait_for_out("world=3"));
-  ::kill(first->pid(), SIGKILL);
-  REQUIRE(second->wait_for_out("world=2"));
-  REQUIRE(third->wait_for_out("world=2"));
+  const WithoutTheFirst nodes("1");
   // It would be enough for a job, and the last call is short.
-  const auto anew = start(nodes.agent(0, endless));
+  const auto anew = start(nodes.agent(0));
   CHECK(anew->wait_for_out("world=3"));
   // Who knows of the first endpoint alone is told there where the coordinator is.
-  LoneAgent one_place = nodes.agent(3, endless);
+  LoneAgent one_place = nodes.agent(3);
   one_place.endpoint = one_place.endpoint.substr(0, one_place.endpoint.find(','));
   const auto fourth = start(one_place);
   CHECK(fourth->wait_for_err("this node is a spare"));
-  endless.end();
-  INFO(anew->report() << second->report());
-  CHECK(anew->exit_code() == 0);
-  CHECK(second->exit_code() == 0);
-  CHECK(third->exit_code() == 0);
+  nodes.ends_well(*anew);
   CHECK(anew->out().find("world=1") == std::string::npos);
   CHECK(anew->err().find("this node is no coordinator any more") == std::string::npos);
 }

@@ -444,12 +444,11 @@ void ModelAgent::quiet() {
     return;
   }
   state_ = State::seeking;
-  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
   elector_.lost(contact_, saw_close_);
   if (heir_) {
     candidacy_.emplace(node_.elector, *heir_, static_cast<std::size_t>(place_),
-                       CandidacyTimes{timeout / 10, timeout / 20, timeout}, elector_.pledge().term,
-                       machine_.now());
+                       CandidacyTimes::of(machine_.cluster().options().heartbeat_timeout),
+                       elector_.pledge().term, machine_.now());
   }
   seek_since_ = machine_.now();
   look_again();
