@@ -8,6 +8,7 @@
 #include "agent/failure_evidence.h"
 #include "agent/host.h"
 #include "agent/process_tree.h"
+#include "agent/stop_plan.h"
 #include "agent/thread_states.h"
 #include "agent/worker_activity.h"
 #include "agent/worker_environment.h"
@@ -108,10 +109,15 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
 }
 
 bool Attempt::obeys() const {
-  return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-    const ProgressPage& page = worker->progress->page();
-    return !worker->process->running() || page.obeys.load() != 0;
-  });
+  std::vector<Obedience> running;
+  for (const auto& worker : workers_) {
+    if (worker->process->running()) {
+      const ProgressPage& page = worker->progress->page();
+      const bool leaves = page.left.load() != 0;  // told before us, and about to end by itself
+      running.push_back(leaves ? Obedience::obeys : page.obedience.load());
+    }
+  }
+  return all_obey(running);
 }
 
 bool Attempt::all_catch(int signal) const {

@@ -7,6 +7,13 @@
 
 namespace ddprun {
 
+bool all_obey(const std::vector<Obedience>& running) {
+  const auto count = [&running](Obedience how) {
+    return std::count(running.begin(), running.end(), how);
+  };
+  return count(Obedience::never) == 0 && (running.empty() || count(Obedience::obeys) > 0);
+}
+
 StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
   if (how != StopHow::now && context.obeys) {
     return {true, SIGTERM, context.preempt_grace};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/worker_group.h"
+#include "rendezvous/contract/progress_channel.h"
 #include "rendezvous/membership/stop_order.h"
 #include "rendezvous/membership/world.h"
 
@@ -27,6 +28,10 @@ struct StopContext {
   std::chrono::milliseconds shutdown_timeout{};
   std::chrono::milliseconds preempt_grace{};
 };
+
+/// Whether these workers, all that run, can be ordered to save and leave. Those whose training is
+/// over do not keep the order from one that still saves.
+bool all_obey(const std::vector<Obedience>& running);
 
 /// `signal`: of a preemption, what the agent was sent; 0: nothing. Workers that know of no orders
 /// are given that signal where they handle it, else SIGTERM; and the long grace only where they

@@ -46,7 +46,7 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
 Preemption::Preemption(const Context& context) : progress_(context.progress()) {
   if (auto* channel = ProgressInside::channel(progress_)) {
     page_of_process = &channel->page();
-    channel->page().obeys = 1;
+    channel->page().obedience = ddprun::Obedience::obeys;
   }
   for (const int number : kSignals) {
     replace_handler(number, SIG_DFL, on_signal);
@@ -58,7 +58,7 @@ Preemption::~Preemption() {
     replace_handler(number, on_signal, SIG_DFL);
   }
   if (auto* channel = ProgressInside::channel(progress_)) {
-    channel->page().obeys = 0;
+    channel->page().obedience = ddprun::Obedience::past;
   }
   page_of_process = nullptr;
 }

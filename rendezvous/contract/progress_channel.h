@@ -25,6 +25,13 @@ enum class WorkPhase : std::uint8_t { starting, training, saving, loading, evalu
 /// "training", "saving a snapshot"; a number that this build does not know is "at work".
 std::string_view to_text(WorkPhase phase);
 
+/// How a worker takes the order to save and leave.
+enum class Obedience : std::uint64_t {
+  never,  ///< it knows of no orders
+  obeys,
+  past,  ///< it did, and its training is over
+};
+
 /// What a worker waits for with others. Numbers are never reused.
 enum class CollectiveKind : std::uint8_t {
   none,
@@ -59,8 +66,8 @@ struct ProgressPage {
   std::atomic<std::int64_t> first_step_ns;    ///< CLOCK_MONOTONIC of the first step; 0 = none
   std::atomic<double> loss;                   ///< last loss; valid when has_loss is set
   std::atomic<std::uint64_t> has_loss;
-  // Orders of the agent, and what became of them. Each is 0 or 1.
-  std::atomic<std::uint64_t> obeys;  ///< by the worker: it saves and leaves when it is ordered to
+  // Orders of the agent, and what became of them. Each but the first is 0 or 1.
+  std::atomic<Obedience> obedience;     ///< by the worker
   std::atomic<std::uint64_t> save_now;  ///< by the agent: save at the next step and leave
   std::atomic<std::uint64_t> left;      ///< by the worker: it has saved, and its end is no failure
   std::atomic<std::uint64_t> being_ended;  ///< by the agent, before it sends SIGTERM

@@ -142,8 +142,10 @@ struct Chronicle::Lines {
 
 Chronicle::Chronicle(Job job, const Membership& membership)
     : job_(std::move(job)), saved_(membership.record().ledger().saved().epoch) {
-  // The coordinator before has told of its own; its loss is the first that this one tells of.
-  incidents_told_ = membership.record().incidents_count() - (job_.succeeds ? 1 : 0);
+  // The coordinator before has told of its own; its loss is the first that this one tells of, and
+  // none where it had decided the end.
+  const bool lost = job_.succeeds && membership.state() != JobState::ending;
+  incidents_told_ = membership.record().incidents_count() - (lost ? 1 : 0);
   incidents_closed_ = incidents_told_;
 }
 

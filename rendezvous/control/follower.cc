@@ -6,17 +6,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <map>
 #include <utility>
 
 #include "rendezvous/control/address_book.h"
+#include "rendezvous/control/ballot.h"
 #include "rendezvous/control/coordinator_terms.h"
 #include "rendezvous/control/gate.h"
 #include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/new_elector.h"
-#include "rendezvous/control/peer_call.h"
 #include "rendezvous/membership/candidacy.h"
 #include "rendezvous/membership/job_memory.h"
 
@@ -191,7 +190,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   /// until a world of a later term is handed out.
   void settle() {
     candidacy.reset();
-    asked.clear();
+    ballot.reset();
     pursue_timer.cancel();
     called.reset();
     lost_why.reset();
@@ -399,6 +398,20 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     candidacy.emplace(node.elector, heir->succession, static_cast<std::size_t>(heir->place),
                       CandidacyTimes::of(options.heartbeat_timeout), elector.pledge().term, now());
+    const auto with_candidacy = [weak = weak_from_this()](const auto& action) {
+      if (const auto self = weak.lock(); self && self->candidacy && self->state == State::seeking) {
+        action(*self->candidacy);
+        self->pursue();
+      }
+    };
+    ballot =
+        Ballot::open(io, node.job_id, options.heartbeat_timeout / 4,
+                     {[with_candidacy](ElectorId from, const Vote& vote) {
+                        with_candidacy([&](Candidacy& mine) { mine.on_vote(now(), from, vote); });
+                      },
+                      [with_candidacy](ElectorId from) {
+                        with_candidacy([&](Candidacy& mine) { mine.on_gone(now(), from); });
+                      }});
   }
 
   void pursue() {
@@ -426,28 +439,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         candidacy->on_vote(now(), one, elector.answer(now(), request));
       }
       const message::ElectorAddress* place = book.find(one);
-      if (place == nullptr || one == node.elector || asked.contains(one) ||
-          candidacy->granted_by(one)) {
-        continue;
+      if (place != nullptr && one != node.elector && !candidacy->granted_by(one)) {
+        ballot->ask(*place, request);
       }
-      asked[one] =
-          call_peer(io, place->addresses, place->port, message::AskVote{node.job_id, one, request},
-                    options.heartbeat_timeout / 4,
-                    [weak = weak_from_this(), one](const std::optional<message::Message>& said) {
-                      if (const auto self = weak.lock()) {
-                        self->on_vote(one, said);
-                      }
-                    });
-    }
-  }
-
-  void on_vote(ElectorId from, const std::optional<message::Message>& said) {
-    asio::post(io, [call = std::move(asked[from])] {});
-    asked.erase(from);
-    const auto* vote = said ? std::get_if<message::VoteAnswer>(&*said) : nullptr;
-    if (vote != nullptr && candidacy && state == State::seeking) {
-      candidacy->on_vote(now(), from, vote->vote);
-      pursue();
     }
   }
 
@@ -521,7 +515,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     joining.reset();
     candidacy.reset();
-    asked.clear();
+    ballot.reset();
     herald.reset();
     pursue_timer.cancel();
   }
@@ -559,7 +553,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   std::optional<message::Follow> called;
   Clock::time_point seek_since = Clock::now();
   std::optional<Candidacy> candidacy;
-  std::map<ElectorId, std::shared_ptr<void>> asked;  ///< under way
+  std::shared_ptr<Ballot> ballot;  ///< of the candidacy
   std::shared_ptr<Herald> herald;
   asio::steady_timer pursue_timer;
 };

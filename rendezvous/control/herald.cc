@@ -34,13 +34,12 @@ void Herald::tell_all() {
     if (calls_.contains(one.elector)) {
       continue;
     }
-    calls_[one.elector] =
-        call_peer(io_, one.addresses, one.port, news, patience_,
-                  [weak = weak_from_this(), one](const std::optional<message::Message>& said) {
-                    if (const auto self = weak.lock()) {
-                      self->on_answer(one, said);
-                    }
-                  });
+    calls_[one.elector] = call_peer(io_, one.addresses, one.port, news, patience_,
+                                    [weak = weak_from_this(), one](const PeerAnswer& answer) {
+                                      if (const auto self = weak.lock()) {
+                                        self->on_answer(one, answer.said);
+                                      }
+                                    });
   }
   timer_.expires_after(interval_);
   interval_ = std::min(2 * interval_, kIntervalMax);

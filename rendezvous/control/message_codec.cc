@@ -369,6 +369,7 @@ void fields(Tag<Succession>, A& a, V& v) {
   fields(Tag<Roster>{}, a, v.roster);
   a.list(v.before, kBeforeMax, [](auto& ar, auto& one) { fields(Tag<Roster>{}, ar, one); });
   id(a, v.settled);
+  a.boolean(v.ends);
 }
 
 template <class A, class V>

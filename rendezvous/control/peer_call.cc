@@ -19,7 +19,7 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
  public:
   PeerCall(asio::io_context& io, std::vector<std::string> addresses, std::uint16_t port,
            std::string question, std::chrono::milliseconds patience,
-           std::function<void(std::optional<message::Message>)> done)
+           std::function<void(const PeerAnswer&)> done)
       : io_(io),
         addresses_(std::move(addresses)),
         port_(port),
@@ -34,7 +34,7 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
     socket_.close(ignored);
     drop_connection();
     if (at_ == addresses_.size()) {
-      finish(std::nullopt);
+      finish({std::nullopt, refused_ > 0 && refused_ == addresses_.size()});
       return;
     }
     error_code failed;
@@ -54,6 +54,7 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
       if (self->round_ != round || !self->done_) {
         return;
       }
+      self->refused_ += error == asio::error::connection_refused ? 1 : 0;
       error ? self->go_on() : self->ask();
     });
   }
@@ -89,7 +90,9 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
     };
     connection_ = Connection::create(
         io_, Fd(fd), ConnectionOptions{},
-        {[with](const message::Message& said) { with([&](PeerCall& self) { self.finish(said); }); },
+        {[with](const message::Message& said) {
+           with([&](PeerCall& self) { self.finish({said, false}); });
+         },
          [with](const PreambleCheck&, const std::string&) {
            with([](PeerCall& self) { self.go_on(); });
          },
@@ -98,12 +101,12 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
     connection_->send(question_);
   }
 
-  void finish(std::optional<message::Message> answer) {
+  void finish(const PeerAnswer& answer) {
     const auto alive = shared_from_this();
     auto done = std::exchange(done_, nullptr);
     cancel();
     if (done) {
-      done(std::move(answer));
+      done(answer);
     }
   }
 
@@ -118,11 +121,12 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
   std::uint16_t port_;
   std::string question_;
   std::chrono::milliseconds patience_;
-  std::function<void(std::optional<message::Message>)> done_;
+  std::function<void(const PeerAnswer&)> done_;
   asio::ip::tcp::socket socket_;
   asio::steady_timer timer_;
   std::shared_ptr<Connection> connection_;
   std::size_t at_ = 0;
+  std::size_t refused_ = 0;  ///< of the addresses
   std::uint64_t round_ = 0;
 };
 
@@ -131,7 +135,7 @@ class PeerCall : public std::enable_shared_from_this<PeerCall> {
 std::shared_ptr<void> call_peer(asio::io_context& io, std::vector<std::string> addresses,
                                 std::uint16_t port, const message::Message& question,
                                 std::chrono::milliseconds patience,
-                                std::function<void(std::optional<message::Message>)> done) {
+                                std::function<void(const PeerAnswer&)> done) {
   auto call = std::make_shared<PeerCall>(io, std::move(addresses), port,
                                          preamble() + encode(question), patience, std::move(done));
   asio::post(io, [call] { call->next(); });

@@ -16,11 +16,17 @@
 
 namespace ddprun {
 
+struct PeerAnswer {
+  std::optional<message::Message> said;
+  /// Nothing listens at any of its addresses, and the machines there say so: its process is gone.
+  bool refused = false;
+};
+
 /// Calls `done` once, with the answer or with none, within about `patience` for each address.
 /// Destroying the returned handle cancels it: `done` is not called.
 std::shared_ptr<void> call_peer(boost::asio::io_context& io, std::vector<std::string> addresses,
                                 std::uint16_t port, const message::Message& question,
                                 std::chrono::milliseconds patience,
-                                std::function<void(std::optional<message::Message>)> done);
+                                std::function<void(const PeerAnswer&)> done);
 
 }  // namespace ddprun

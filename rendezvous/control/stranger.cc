@@ -30,7 +30,8 @@ std::string stranger_kind(std::string_view first_bytes) {
   if (begins(first_bytes, "SSH-"sv)) {
     return "an SSH server";
   }
-  if (begins(first_bytes, "HTTP/"sv) || begins(first_bytes, "<!doctype"sv) ||
+  // As many bytes as a preamble has are all that may be there.
+  if (begins(first_bytes, "HTTP/"sv) || begins(first_bytes, "<!doctyp"sv) ||
       begins(first_bytes, "<html"sv)) {
     return "a web server";
   }

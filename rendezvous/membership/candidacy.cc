@@ -87,8 +87,22 @@ void Candidacy::on_vote(Instant now, ElectorId from, const Vote& vote) {
   }
   const Instant lost_at = now - vote.lost_for;
   votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
+  gone_.erase(from);
   count(from, vote, lost_at);
-  if (has_quorum()) {
+  fence_if_granted(now);
+}
+
+void Candidacy::on_gone(Instant now, ElectorId from) {
+  if (in_electorate_.contains(from) && !granted_by(from)) {
+    gone_.insert(from);
+  }
+  if (state_ == State::asking) {
+    fence_if_granted(now);
+  }
+}
+
+void Candidacy::fence_if_granted(Instant now) {
+  if (has_quorum() || others_are_gone()) {
     state_ = State::fencing;
     deadline_ = std::max(now, quiet_from());
   }
@@ -122,6 +136,10 @@ AttemptNumber Candidacy::first_attempt() const {
 
 std::string Candidacy::progress_text() const {
   const std::size_t all = known_.roster.electors.size();
+  if (others_are_gone()) {
+    return std::to_string(votes_.size()) + " of " + std::to_string(electorate_.size()) +
+           " nodes are left, and the job is over";
+  }
   return std::to_string(tallies_.empty() ? 0 : tallies_.front().votes) + " of " +
          std::to_string(all) + " nodes were reached, " + std::to_string(all / 2 + 1) +
          " are needed";
@@ -189,12 +207,28 @@ bool Candidacy::has_quorum() const {
          std::all_of(places.begin(), places.end(), [this](std::size_t one) { return gains(one); });
 }
 
+/// None of them can go on with anything, and whoever is left gave its word for this term. One of
+/// these has prepared for the end: a coordinator that was left by the others may have told it, too,
+/// but nobody prepares for that.
+bool Candidacy::others_are_gone() const {
+  const bool is_over =
+      known_.ends && !tallies_.empty() && tallies_.front().prepared == known_.roster.number;
+  return is_over && votes_.size() + gone_.size() == electorate_.size();
+}
+
 /// Whatever else was planned up to now came to nothing: more than half of each that decides had not
 /// prepared for it, and will not.
 Succession Candidacy::inheritance() const {
   Succession inherited = known_;
   inherited.before.clear();
   inherited.settled = known_.roster.number;
+  if (others_are_gone()) {
+    inherited.roster.electors.clear();  // those who are left decide
+    for (const auto& [elector, granted] : votes_) {
+      inherited.roster.electors.push_back(elector);
+    }
+    return inherited;
+  }
   const auto rosters = known_.rosters();
   const auto places = deciding();
   inherited.roster = *rosters[places.front()];
@@ -215,6 +249,9 @@ bool Candidacy::all_saw_close(std::size_t place) const {
 /// others saw it close, as the death of its process does, nobody can be with it but its own node,
 /// whose workers died with it.
 Instant Candidacy::quiet_from() const {
+  if (known_.ends) {
+    return Instant::min();  // no world follows
+  }
   const auto places = deciding();
   if (std::all_of(places.begin(), places.end(),
                   [this](std::size_t one) { return all_saw_close(one); })) {

@@ -5,12 +5,17 @@
 //                        asking --a later term is about--> waiting (a turn later)
 //                        asking --somebody knows a newer roster--> deferring (to who knows it)
 //   deferring --nobody came--> waiting
+//
+// Where the job is over, no quorum is needed any more once everybody whose process is still there
+// has granted, and one of these has prepared for the end: who was told of it may be gone already,
+// and the others wait to hear of it.
 #pragma once
 
 #include <cstddef>
 #include <map>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -46,6 +51,8 @@ class Candidacy {
   /// for request(), except those that granted it.
   [[nodiscard]] bool time_passed(Instant now);
   void on_vote(Instant now, ElectorId from, const Vote& vote);
+  /// The process of this elector is no more, for certain.
+  void on_gone(Instant now, ElectorId from);
   /// This node's own elector gave its word to another for this term: the votes of an earlier one
   /// are not a quorum any more, and that one comes first.
   void outvoted(Instant now, Term term);
@@ -65,7 +72,8 @@ class Candidacy {
   /// In State::leading: what it goes on with. A roster that may have been used decides, and as long
   /// as that is not certain those before it decide as well; one that was not is left out.
   [[nodiscard]] Succession inheritance() const;
-  /// "2 of 5 nodes were reached, 3 are needed", for the people who wait.
+  /// "2 of 5 nodes were reached, 3 are needed", for the people who wait; or "2 of 5 nodes are left,
+  /// and the job is over".
   [[nodiscard]] std::string progress_text() const;
 
  private:
@@ -91,6 +99,8 @@ class Candidacy {
   [[nodiscard]] bool is_void(std::size_t place) const;
   [[nodiscard]] std::vector<std::size_t> deciding() const;
   [[nodiscard]] bool has_quorum() const;
+  [[nodiscard]] bool others_are_gone() const;
+  void fence_if_granted(Instant now);
   [[nodiscard]] bool all_saw_close(std::size_t place) const;
   [[nodiscard]] Instant quiet_from() const;
   void defer(Instant now);
@@ -108,6 +118,7 @@ class Candidacy {
   bool has_deferred_ = false;           ///< and nobody who knows more has come
   std::map<ElectorId, Granted> votes_;  ///< of term_, and what follows from them:
   std::vector<Tally> tallies_;          ///< of all rosters, as Succession::rosters()
+  std::set<ElectorId> gone_;            ///< of the electorate, and have not granted
   Instant deadline_{};
 };
 

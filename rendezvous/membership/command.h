@@ -33,7 +33,7 @@ struct Reject {
 struct TellStandbys {
   std::vector<NodeId> standbys;
   Succession succession;
-  JobSummary so_far;  ///< no verdict yet
+  JobSummary so_far;  ///< with the verdict where the succession ends; else none yet
 };
 
 /// Tell the standbys of TellStandbys what has happened since; nobody answers.

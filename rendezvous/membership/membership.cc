@@ -61,10 +61,10 @@ std::vector<Command> Membership::apply(Instant now, Event event) {
 }
 
 std::optional<Instant> Membership::next_deadline() const {
-  if (state_ != JobState::gathering) {
+  if (!waits()) {
     return std::nullopt;
   }
-  if (!held_back_) {
+  if (state_ == JobState::gathering && !held_back_) {
     return gathering_.next_deadline();
   }
   Instant due = gathering_.next_report();
@@ -114,6 +114,12 @@ void Membership::on(NodeJoined event) {
       joined_while_running(id, node);
       break;
     case JobState::stopping:  // it is taken in with the next attempt
+      break;
+    case JobState::ending:
+      if (upset) {
+        put_off_plan();
+      }
+      try_end();
       break;
     case JobState::over:
       DDP_CHECK(false, "a job that is over lets nobody in");
@@ -178,6 +184,8 @@ void Membership::lost_from(const Node& node, const std::string& why, Instant los
     case Phase::idle:
       if (state_ == JobState::gathering) {
         try_start();  // takes back a last call
+      } else if (state_ == JobState::ending) {
+        try_end();
       }
       break;
     case Phase::working:
@@ -324,11 +332,12 @@ void Membership::on(const RosterPrepared& event) {
 }
 
 void Membership::on(TimePassed) {
-  if (state_ != JobState::gathering) {
-    return;
+  if (state_ == JobState::gathering) {
+    try_start();
+  } else if (state_ == JobState::ending) {
+    try_end();
   }
-  try_start();
-  if (state_ == JobState::gathering && gathering_.report_due(now_)) {
+  if (waits() && gathering_.report_due(now_)) {
     tell_waiting();
   }
 }
@@ -561,38 +570,6 @@ void Membership::close_incident() {
     }
   }
   record_.ended(std::move(closed), when);
-}
-
-void Membership::end_job(Ending ending) {
-  if (state_ == JobState::over) {
-    return;
-  }
-  ending_ = std::move(ending);
-  if (state_ == JobState::running) {
-    begin_stop(ending_->reason);
-  } else if (state_ == JobState::gathering) {
-    finish(*ending_);
-  } else {
-    hurry(ending_->reason);
-  }
-}
-
-void Membership::finish(Ending ending) {
-  DDP_CHECK(state_ != JobState::over, "a job ends once");
-  record_.closed(now_, ending.verdict);
-  JobSummary summary = record_.summary(ending.verdict, ending.reason, now_);
-  summary.stop_signal = ending.stop_signal;
-  summary.restarts_used = policy_.budget().used();
-  summary.max_restarts = policy_.budget().max();
-  ending_ = std::move(ending);
-  state_ = JobState::over;
-  working_ = stopping_ = unstarted_ = 0;
-  contenders_.clear();  // they are sent the summary as all others are
-  reign_.drop_plan();
-  for (auto& [id, node] : nodes_) {
-    node.phase = Phase::idle;
-  }
-  commands_.push_back(FinishJob{std::move(summary)});
 }
 
 }  // namespace ddprun

@@ -6,7 +6,8 @@
 //   running   --> stopping           a worker failed, a member was lost, a node joined below max,
 //                                    somebody asked to end the job
 //   stopping  --> running|gathering  all members said that their workers are gone, or were lost
-//   any       --> over               succeeded, failed, stopped or impossible
+//   any       --> ending             succeeded, failed, stopped or impossible
+//   ending    --> over               enough nodes know it that no successor can go on (reign.h)
 //
 // Who comes with the --node-rank of a node that is here contends for it: the old one may be dead
 // without being known to be. It waits until the old one is lost, and takes its place, or is heard,
@@ -61,7 +62,7 @@ struct MembershipOptions {
   bool require_same_env = false;  ///< see agreement.h
 };
 
-enum class JobState : std::uint8_t { gathering, running, stopping, over };
+enum class JobState : std::uint8_t { gathering, running, stopping, ending, over };
 
 class Membership {
  public:
@@ -181,6 +182,11 @@ class Membership {
   [[nodiscard]] std::vector<NodeId> members() const;
   void assign();
   void finish(Ending ending);
+  void inherit_end(const JobSummary& told);
+  void try_end();
+  void end_without_quorum();
+  void tell_end();
+  [[nodiscard]] bool waits() const;
   void tell_waiting();
   void tell_turn(NodeId id, std::string note);
   WaitingTable waiting_table() const;
@@ -228,7 +234,7 @@ class Membership {
   bool left_unasked_ = false;   ///< in a running attempt, workers left because they were signalled
   std::string last_lost_;       ///< host name, for the text about who is missing
   std::optional<IncidentBuilder> incident_;
-  std::optional<Ending> ending_;  ///< decided while stopping, carried out when all have stopped
+  std::optional<Ending> ending_;  ///< decided while stopping, or before everybody may be told
   std::vector<Command> commands_;
 };
 

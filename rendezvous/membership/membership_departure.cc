@@ -33,6 +33,14 @@ void Membership::on(StopRequested event) {
     return;
   }
   const std::string why = clause_of(event, found->second.host_name);
+  if (state_ == JobState::ending) {
+    if (!reign_.quorum_follows()) {  // else it is about to be told
+      const bool ends = event.wish == StopWish::end;
+      ending_ = Ending{ends ? Verdict::stopped : Verdict::preempted, why, event.signal};
+      tell_end();  // for those who are here: whoever comes may have been told another end
+    }
+    return;
+  }
   switch (event.wish) {
     case StopWish::end:
       // A stop wins over whatever else ends the job: a scheduler that signals all its processes at

@@ -75,10 +75,13 @@ WaitingTable Membership::waiting_table() const {
   table.names_here = fold_names(std::move(names));
   waiting_room_.fill(table, now_);
   table.missing_ranks = missing_ranks();
-  if (!reign_.quorum_follows()) {
-    table.note = reign_.quorum_text();
+  if (state_ == JobState::ending) {
+    table.note = "the job is over, and this is being made known";
   }
-  if (host_is_alone() && table.waits_for == WaitingTable::For::nodes) {
+  if (!reign_.quorum_follows()) {
+    table.note += (table.note.empty() ? "" : ": ") + reign_.quorum_text();
+  }
+  if (table.note.empty() && host_is_alone() && table.waits_for == WaitingTable::For::nodes) {
     table.note = options_.endpoint_note;
   }
   return table;
@@ -156,6 +159,7 @@ void Membership::check_invariants() const {
       DDP_CHECK(working_ == 0, "all were told to stop");
       DDP_CHECK(incident_ || ending_, "an attempt is stopped for a reason");
       break;
+    case JobState::ending:
     case JobState::over:
       DDP_CHECK(ending_.has_value(), "a job ends with a verdict");
       DDP_CHECK(working_ == 0 && stopping_ == 0, "nothing lives after the end");

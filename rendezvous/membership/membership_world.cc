@@ -15,14 +15,20 @@ constexpr Instant kPlanPauseMax = std::chrono::milliseconds(640);
 
 }  // namespace
 
-/// The loss of the coordinator before is an incident as the loss of any other node is.
+/// The loss of the coordinator before is an incident as the loss of any other node is, unless it
+/// had decided the end of the job: then nothing is lost.
 void Membership::take_over() {
   Inheritance& inherited = *options_.inheritance;
   const Instant lost_at = now_ - inherited.lost_for;
-  IncidentBuilder lost(inherited.known.attempt, lost_at, 1);
-  lost.coordinator_lost(inherited.why);
+  if (inherited.known.ends) {
+    inherit_end(inherited.so_far);
+  }
   record_.inherit(std::move(inherited.so_far), std::min(now_ - inherited.told_ago, lost_at));
-  record_.ended(lost.build(), {lost_at, now_, now_});  // all workers were gone before this began
+  if (!ending_) {
+    IncidentBuilder lost(inherited.known.attempt, lost_at, 1);
+    lost.coordinator_lost(inherited.why);
+    record_.ended(lost.build(), {lost_at, now_, now_});  // all workers were gone before this began
+  }
   expects_until_ = now_ + inherited.patience;
   gathering_.begin(now_, false);
 }
@@ -92,12 +98,19 @@ std::vector<RankedNode> Membership::ranked() const {
   return assign_ranks(std::move(candidates), options_.max_nodes);
 }
 
+/// No attempt lives, and something is waited for.
+bool Membership::waits() const {
+  return state_ == JobState::gathering || state_ == JobState::ending;
+}
+
 /// The next world, or while an attempt lives the world that it has.
 std::vector<NodeId> Membership::members() const {
   std::vector<NodeId> members;
-  if (state_ == JobState::gathering) {
-    for (const RankedNode& one : ranked()) {
-      members.push_back(one.node);
+  if (waits()) {
+    if (workers_here() > 0) {  // else witnesses alone are here, for the end of the job
+      for (const RankedNode& one : ranked()) {
+        members.push_back(one.node);
+      }
     }
     return members;
   }
@@ -130,7 +143,8 @@ void Membership::plan() {
         witnesses.push_back(id);
       }
     }
-    planned = reign_.plan(members(), witnesses);
+    planned = state_ == JobState::ending ? reign_.plan_end(members(), witnesses)
+                                         : reign_.plan(members(), witnesses);
   }
   if (!planned) {
     next_step(Reign::Step::hand_out);
@@ -153,6 +167,8 @@ void Membership::next_step(Reign::Step step) {
     case Reign::Step::hand_out:
       if (state_ == JobState::gathering) {
         assign();
+      } else if (state_ == JobState::ending) {
+        tell_end();
       } else if (attempt_ && state_ != JobState::over) {
         // The same world, and others that vote. A world that is handed out says itself that its
         // roster is in use; here the standbys have to be told.
@@ -165,7 +181,7 @@ void Membership::next_step(Reign::Step step) {
 
 /// Carries out what the agreement asks for (agreement.h).
 void Membership::agree() {
-  if (state_ == JobState::over) {
+  if (state_ == JobState::ending || state_ == JobState::over) {
     return;
   }
   Agreement::Step step = agreement_.next();
@@ -232,6 +248,11 @@ void Membership::tell_story() {
 /// For a successor.
 JobSummary Membership::story() const {
   JobSummary so_far = record_.so_far(now_);
+  if (state_ == JobState::ending) {
+    so_far.verdict = ending_->verdict;
+    so_far.reason = ending_->reason;
+    so_far.stop_signal = ending_->stop_signal;
+  }
   so_far.restarts_used = policy_.budget().used();
   so_far.max_restarts = policy_.budget().max();
   return so_far;

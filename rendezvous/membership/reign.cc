@@ -239,6 +239,24 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
       roster.electors == in_use_.roster.electors && newest_roster_ == in_use_.roster.number) {
     return std::nullopt;
   }
+  return announce(std::move(roster), members, witnesses);
+}
+
+std::optional<Reign::Plan> Reign::plan_end(const std::vector<NodeId>& members,
+                                           const std::vector<NodeId>& witnesses) {
+  drop_plan();
+  if (!enabled() || (basis().electors.empty() && !past_)) {
+    return std::nullopt;
+  }
+  planned_term_ = next_term();
+  Plan plan = announce(roster_of(members, witnesses), members, witnesses);
+  plan.succession.ends = true;
+  return plan;
+}
+
+/// In planned_term_.
+Reign::Plan Reign::announce(Roster roster, const std::vector<NodeId>& members,
+                            const std::vector<NodeId>& witnesses) {
   newest_roster_ = next_roster(newest_roster_, planned_term_, self_);
   roster.number = newest_roster_;
   own_terms_.insert(planned_term_);
@@ -253,8 +271,8 @@ std::optional<Reign::Plan> Reign::plan(const std::vector<NodeId>& members,
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.succession = {planned_term_, in_use_.term, self_,           in_use_.attempt,
-                     *planned_,     {},           horizon_.settled};
+  plan.succession = {planned_term_,    in_use_.term, self_, in_use_.attempt, *planned_, {},
+                     horizon_.settled, false};
   for (const Roster* one : deciders()) {
     if (!one->electors.empty()) {
       plan.succession.before.push_back(*one);

@@ -69,6 +69,10 @@ class Reign {
   /// becomes that of this reign when the world is handed out.
   std::optional<Plan> plan(const std::vector<NodeId>& members,
                            const std::vector<NodeId>& witnesses);
+  /// The end of the job, as a plan of those who are here: once it may be handed out, no successor
+  /// can hand out a world any more. None: the end may be told as it is, for nobody could go on.
+  std::optional<Plan> plan_end(const std::vector<NodeId>& members,
+                               const std::vector<NodeId>& witnesses);
   [[nodiscard]] bool planning() const { return planned_.has_value(); }
   void drop_plan();
 
@@ -123,6 +127,8 @@ class Reign {
   [[nodiscard]] Term next_term() const;
   [[nodiscard]] Roster roster_of(const std::vector<NodeId>& members,
                                  const std::vector<NodeId>& witnesses) const;
+  Plan announce(Roster roster, const std::vector<NodeId>& members,
+                const std::vector<NodeId>& witnesses);
 
   ElectorId self_;
   /// Its attempt: the newest that was handed out. Before: what decides besides, until a world is.

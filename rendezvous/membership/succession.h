@@ -94,6 +94,9 @@ struct Succession {
   /// other before they handed out a world. None for a first world.
   std::vector<Roster> before;
   RosterNumber settled{};  ///< all up to this one are dropped, or among these
+  /// The job is over, and this roster announces nothing but that: whoever knows of it hands out no
+  /// world any more.
+  bool ends = false;
 
   [[nodiscard]] Horizon horizon() const { return {settled, roster.number, since}; }
   /// All of them, newest first.

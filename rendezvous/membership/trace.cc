@@ -227,7 +227,8 @@ std::string text_of(const TellStandbys& c) {
   return std::move(Line("tell-standbys")
                        .add_number("standbys", c.standbys.size())
                        .add("roster", roster_text(c.succession.roster.number))
-                       .add_number("electors", c.succession.roster.electors.size()))
+                       .add_number("electors", c.succession.roster.electors.size())
+                       .add("ends", c.succession.ends ? "yes" : "no"))
       .text();
 }
 

@@ -71,7 +71,7 @@ def host(ddprun, nodes, port, max_restarts, heartbeat_timeout):
             guardian.wait()
 
 
-def load(ddprun, agents_load, agents, restarts, heartbeat_timeout=3):
+def load(ddprun, agents_load, agents, restarts, heartbeat_timeout):
     """agents_load's report of a job of one real agent and so many simulated ones, and from it:
     bytes of the coordinator's memory for each of them."""
     nodes, port = agents + 1, measure.free_port()
@@ -94,12 +94,12 @@ def median_of(runs, *path):
     return statistics.median(value(run) for run in runs)
 
 
-def meetings(ddprun, agents_load, counts, runs):
+def meetings(ddprun, agents_load, counts, runs, heartbeat_timeout):
     """{agents: medians} of so many runs each; they take turns."""
     found = {count: [] for count in counts}
     for _ in range(runs):
         for count in counts:
-            found[count].append(load(ddprun, agents_load, count, 0))
+            found[count].append(load(ddprun, agents_load, count, 0, heartbeat_timeout))
     return {count: {"wall_s": median_of(reports, "meeting", "wall_s"),
                     "coordinator_cpu_s": median_of(reports, "meeting", "coordinator_cpu_s"),
                     "bytes_per_agent": median_of(reports, "bytes_per_agent"),
@@ -118,10 +118,10 @@ def exponent(points):
             / sum((x - mean_x) ** 2 for x in xs))
 
 
-def restarts(ddprun, agents_load, agents, count):
+def restarts(ddprun, agents_load, agents, count, heartbeat_timeout):
     """Medians over so many restarts of an unchanged world: from one agent's report of a failed worker
     to the last of the assignments."""
-    runs = load(ddprun, agents_load, agents, count)["restarts"]
+    runs = load(ddprun, agents_load, agents, count, heartbeat_timeout)["restarts"]
     return {key: median_of(runs, key) for key in runs[0]} | {"worst_s": max(r["wall_s"] for r in runs)}
 
 

@@ -9,6 +9,7 @@ each sample once, no process is left over, and the job recovered from each fault
   --only KIND,...  only these kinds
   --per-job N      faults per job (default 10)
   --slack S        seconds that the bounds grant to the machine (default 2)
+  --timeouts N     the job's heartbeat and hang timeouts, in seconds and two seconds (default 1)
   --build-dir DIR  what is built there; otherwise builds the release preset first
   --list           the table of faults, and which this ddprun cannot stand yet
   --keep           keep the logs of a run that passes, too
@@ -41,6 +42,7 @@ def options():
     parser.add_argument("--only", default="")
     parser.add_argument("--per-job", type=int, default=10)
     parser.add_argument("--slack", type=float, default=faults.Setup.slack_s)
+    parser.add_argument("--timeouts", type=int, default=1)
     parser.add_argument("--build-dir", type=pathlib.Path, required=True)
     for flag in ("--elastic", "--list", "--keep", "--skip-code"):
         parser.add_argument(flag, action="store_true")
@@ -158,12 +160,13 @@ def main():
         if "--seed" not in sys.argv:
             sys.argv += ["--seed", str(asked.seed)]
         nodes_module.inside()
-    setup = faults.Setup(elastic=asked.elastic, slack_s=asked.slack)
+    setup = faults.Setup.of(asked.timeouts, elastic=asked.elastic, slack_s=asked.slack)
     name = "elastic, 2 to 4 nodes" if asked.elastic else "4 nodes"
     again = f"scripts/chaos --faults {asked.faults} --seed {asked.seed}" + (
         " --elastic" if asked.elastic else "") + (
         f" --only {','.join(asked.only)}" if asked.only else "") + (
-        f" --per-job {asked.per_job}" if asked.per_job != 10 else "")
+        f" --per-job {asked.per_job}" if asked.per_job != 10 else "") + (
+        f" --timeouts {asked.timeouts}" if asked.timeouts != 1 else "")
     say(f"chaos: {asked.faults} faults, seed {asked.seed}, {name}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-chaos-"))
     begin = time.monotonic()

@@ -22,6 +22,12 @@ class Setup:
     hang_s: int = 2
     slack_s: float = 2.0
 
+    @classmethod
+    def of(cls, times, **more):
+        """With timeouts so many times as long: a machine that stands still for longer than one of
+        them loses a node, as it should."""
+        return cls(heartbeat_s=times * cls.heartbeat_s, hang_s=times * cls.hang_s, **more)
+
 
 @dataclasses.dataclass(frozen=True)
 class Kind:

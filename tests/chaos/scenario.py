@@ -16,10 +16,12 @@ ASKED = {}
 
 
 def main():
-    """argv: --build-dir DIR [--slack S] and unittest's own. 77 where there are no namespaces."""
+    """argv: --build-dir DIR [--slack S] [--timeouts N], as chaos has them, and unittest's own. 77
+    where there are no namespaces."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--build-dir", type=pathlib.Path, required=True)
     parser.add_argument("--slack", type=float, default=faults.Setup.slack_s)
+    parser.add_argument("--timeouts", type=int, default=1)
     asked, for_unittest = parser.parse_known_args()
     if nodes_module.INSIDE not in nodes_module.os.environ:
         if why := nodes_module.unavailable():
@@ -28,6 +30,7 @@ def main():
         nodes_module.inside()
     ASKED["programs"] = chaos.find_programs(asked.build_dir)
     ASKED["slack_s"] = asked.slack
+    ASKED["timeouts"] = asked.timeouts
     unittest.main(argv=[sys.argv[0], "-v"] + for_unittest)
 
 
@@ -35,8 +38,8 @@ class Scenario(unittest.TestCase):
     @contextlib.contextmanager
     def job(self, elastic=False, nodes=4, nodes_min=2, **more):
         """A started job; `more` as Job's. Its logs stay when the test fails."""
-        setup = faults.Setup(nodes=nodes, nodes_min=nodes_min, elastic=elastic,
-                             slack_s=ASKED["slack_s"])
+        setup = faults.Setup.of(ASKED["timeouts"], nodes=nodes, nodes_min=nodes_min,
+                                elastic=elastic, slack_s=ASKED["slack_s"])
         folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-scenario-"))
         computers = nodes_module.Nodes(nodes, folder)
         job = None

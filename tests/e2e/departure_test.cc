@@ -61,7 +61,7 @@ std::string weights(const std::string& out) {
 
 TEST_CASE("I-18: a warning that reaches one node makes all save at the same step and go on later") {
   const TempDir dir;
-  const std::string epochs = "300";
+  const std::string epochs = "150";
   Cluster calm({.program = training(epochs, dir.file("calm"))});
   calm.start_all();
   REQUIRE(calm.exit_codes() == std::vector<int>{0, 0});

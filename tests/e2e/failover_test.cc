@@ -24,9 +24,12 @@ class Endless {
  public:
   [[nodiscard]] std::vector<std::string> program() const {
     return shell("echo rank=$RANK world=$WORLD_SIZE store=$MASTER_ADDR; while [ ! -e " +
-                 dir_.file("end") + " ]; do sleep 0.02; done");
+                 dir_.file("end") + " ] && [ ! -e " + dir_.file("end") +
+                 "$RANK ]; do sleep 0.02; done");
   }
   void end() const { std::ofstream(dir_.file("end")) << "now"; }
+  /// One of them alone.
+  void end(int rank) const { std::ofstream(dir_.file("end" + std::to_string(rank))) << "now"; }
 
  private:
   TempDir dir_;
@@ -36,7 +39,7 @@ ClusterRequest five_nodes(const Endless& endless, const std::string& nnodes,
                           const std::vector<std::string>& more = {}) {
   ClusterRequest request{.nodes = 5,
                          .workers_per_node = 1,
-                         .options = {"--nnodes", nnodes, "--heartbeat-timeout", "1", "--rdzv-conf",
+                         .options = {"--nnodes", nnodes, "--heartbeat-timeout", "3", "--rdzv-conf",
                                      "last_call_timeout=1", "--join-timeout", "30"},
                          .program = endless.program(),
                          .namespaces = true};
@@ -121,7 +124,7 @@ TEST_CASE("Of two nodes the one that is left waits, and goes on when the coordin
   const Endless endless;
   Cluster cluster({.nodes = 2,
                    .workers_per_node = 1,
-                   .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--join-timeout",
+                   .options = {"--nnodes", "1:2", "--heartbeat-timeout", "3", "--join-timeout",
                                "60", "--rdzv-conf", "last_call_timeout=60"},
                    .program = endless.program(),
                    .namespaces = true});
@@ -147,14 +150,14 @@ TEST_CASE("With a witness, the one of two nodes that is left goes on") {
   const std::string endpoint = network.address(0) + ":29400";
   const auto node = [&](int i) {
     return LoneAgent{.endpoint = endpoint,
-                     .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--join-timeout",
+                     .options = {"--nnodes", "1:2", "--heartbeat-timeout", "3", "--join-timeout",
                                  "30", "--rdzv-conf", "last_call_timeout=20"},
                      .program = endless.program(),
                      .network_namespace = network.name(i),
                      .host_name = "node" + std::to_string(i)};
   };
   LoneAgent third = node(2);
-  third.options = {"--witness", "--heartbeat-timeout", "1"};
+  third.options = {"--witness", "--heartbeat-timeout", "3"};
   third.program = {};
   third.environment = {{"LOGLEVEL", "INFO"}};
   const auto first = start(node(0));
@@ -190,7 +193,7 @@ class WithoutTheFirst {
   }
   [[nodiscard]] LoneAgent agent(int i) const {
     return LoneAgent{.endpoint = endpoints_,
-                     .options = {"--nnodes", "1:3", "--heartbeat-timeout", "1", "--join-timeout",
+                     .options = {"--nnodes", "1:3", "--heartbeat-timeout", "3", "--join-timeout",
                                  "30", "--rdzv-conf", "last_call_timeout=" + last_call_},
                      .program = endless_.program(),
                      .network_namespace = network_.name(i),
@@ -241,6 +244,86 @@ TEST_CASE("An agent that starts anew at the first endpoint does not begin the jo
   nodes.ends_well(*anew);
   CHECK(anew->out().find("world=1") == std::string::npos);
   CHECK(anew->err().find("this node is no coordinator any more") == std::string::npos);
+}
+
+TEST_CASE("A coordinator that dies while it tells the end of the job leaves no work to do again") {
+  if (no_namespaces()) {
+    return;
+  }
+  const Endless endless;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "20"},
+                   .program = endless.program(),
+                   .environment = {{"LOGLEVEL", "DEBUG"}},
+                   .namespaces = true});
+  cluster.start_all();
+  REQUIRE(all_say(cluster, {0, 1, 2}, "world=3"));
+  // The end cannot be told before the third agent knows of it, and that one reads nothing now.
+  endless.end(2);
+  REQUIRE(cluster.node(0).wait_for_err("finished node="));
+  const pid_t stopped = cluster.agent(2);
+  REQUIRE(stopped != 0);
+  ::kill(stopped, SIGSTOP);
+  endless.end();
+  // Told of the first world, and of the end.
+  REQUIRE(cluster.node(1).wait_for_err("this node is standby", 2));
+  REQUIRE(cluster.agent(0) != 0);
+  ::kill(cluster.agent(0), SIGKILL);
+  ::kill(stopped, SIGCONT);
+  const int second_ended = cluster.node(1).exit_code();
+  const int third_ended = cluster.node(2).exit_code();
+  INFO(cluster.report());
+  CHECK(second_ended == 0);
+  CHECK(third_ended == 0);
+  CHECK(count_of(cluster.node(1).out() + cluster.node(2).out(), "world=") == 2);
+  const std::string said = cluster.node(1).err() + cluster.node(2).err();
+  CHECK(count_of(said, "this node is the coordinator from here on") == 1);
+}
+
+TEST_CASE("Who has prepared for the end, and is all that is left, ends as the others did") {
+  const Endless endless;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "20"},
+                   .program = endless.program(),
+                   .environment = {{"LOGLEVEL", "DEBUG"}}});
+  for (int node = 0; node < 3; ++node) {  // so that ranks are nodes
+    cluster.start(node);
+    REQUIRE(cluster.node(0).wait_for_err("welcome node=", static_cast<std::size_t>(node) + 1));
+  }
+  REQUIRE(all_say(cluster, {0, 1, 2}, "world=3"));
+  const pid_t first = cluster.agent(0);
+  const pid_t second = cluster.agent(1);
+  const pid_t third = cluster.agent(2);
+  REQUIRE((first != 0 && second != 0 && third != 0));
+  endless.end(2);
+  REQUIRE(cluster.node(0).wait_for_err("finished node="));
+  ::kill(third, SIGSTOP);
+  endless.end();
+  // The second knows of the end, and the coordinator knows that it does.
+  REQUIRE(cluster.node(0).wait_for_err("ends=yes"));
+  REQUIRE(cluster.node(0).wait_for_err("standby-knows node=", 3));
+  ::kill(second, SIGSTOP);
+  // The third knows of it, and says so to nobody who listens.
+  ::kill(first, SIGSTOP);
+  ::kill(third, SIGCONT);
+  REQUIRE(cluster.node(2).wait_for_err("this node is standby", 2));
+  REQUIRE(wait_until([&] { return process_waits(third); }));
+  ::kill(third, SIGSTOP);
+  // So both are asked to prepare, and nobody does but the coordinator.
+  ::kill(first, SIGCONT);
+  REQUIRE(cluster.node(0).wait_for_err("prepare roster=", 2));
+  REQUIRE(wait_until([&] { return process_waits(first); }));
+  ::kill(first, SIGKILL);
+  ::kill(second, SIGKILL);
+  CHECK(cluster.node(0).exit_code() == 128 + SIGKILL);
+  CHECK(cluster.node(1).exit_code() == 128 + SIGKILL);
+  ::kill(third, SIGCONT);
+  const int code = cluster.node(2).exit_code();
+  INFO(cluster.report());
+  CHECK(code == 0);
+  CHECK(cluster.said("1 of 3 nodes are left, and the job is over"));
 }
 
 }  // namespace ddprun::test

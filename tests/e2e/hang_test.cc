@@ -181,7 +181,7 @@ TEST_CASE("Workers without the runtime hang when none uses the processor or writ
 TEST_CASE("A worker that writes now and then does not hang, however little it computes") {
   const std::string script = "for i in 1 2 3 4 5 6; do echo $i >&2; sleep 0.5; done";
   const Finished job =
-      run({.argv = {"ddprun", "--standalone", "--hang-timeout", "1", "sh", "-c", script}});
+      run({.argv = {"ddprun", "--standalone", "--hang-timeout", "2", "sh", "-c", script}});
   INFO(job.err);
   CHECK(job.exit_code == 0);
 }

@@ -159,7 +159,7 @@ TEST_CASE("After a failover the successor goes on with the event log and the acc
   const std::string log = dir.file("events.jsonl");
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
-                   .options = {"--nnodes", "2:3", "--heartbeat-timeout", "1", "--rdzv-conf",
+                   .options = {"--nnodes", "2:3", "--heartbeat-timeout", "3", "--rdzv-conf",
                                "last_call_timeout=1", "--event-log", log},
                    .program = shell("echo world=$WORLD_SIZE; while [ ! -e " + dir.file("end") +
                                     " ]; do sleep 0.02; done"),

@@ -81,7 +81,6 @@ void add(Tally& tally, const Cluster& story) {
   tally.incidents += static_cast<std::uint64_t>(seen.incidents());
   tally.contests += static_cast<std::uint64_t>(seen.contests());
   tally.takeovers += static_cast<std::uint64_t>(story.takeovers());
-  tally.reruns += static_cast<std::uint64_t>(seen.reruns());
   if (seen.begun_twice()) {
     ++tally.begun_twice;
     return;
@@ -112,9 +111,9 @@ void add(Tally& tally, const Cluster& story) {
 }
 
 constexpr std::uint64_t Tally::*kCounts[] = {
-    &Tally::stories,   &Tally::events,     &Tally::attempts,    &Tally::incidents, &Tally::contests,
-    &Tally::takeovers, &Tally::reruns,     &Tally::begun_twice, &Tally::succeeded, &Tally::failed,
-    &Tally::stopped,   &Tally::impossible, &Tally::unended};
+    &Tally::stories,  &Tally::events,    &Tally::attempts,    &Tally::incidents,
+    &Tally::contests, &Tally::takeovers, &Tally::begun_twice, &Tally::succeeded,
+    &Tally::failed,   &Tally::stopped,   &Tally::impossible,  &Tally::unended};
 
 void silence_stderr() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -132,8 +131,7 @@ std::string to_text(const Tally& t) {
        << t.takeovers << " takeovers, " << t.contests << " contests for a rank, " << t.incidents
        << " incidents; succeeded " << t.succeeded << ", failed " << t.failed << ", stopped "
        << t.stopped << ", impossible " << t.impossible << ", no quorum left " << t.unended
-       << ", begun twice while cut off " << t.begun_twice
-       << "; worlds after an end nobody left had heard of: " << t.reruns;
+       << ", begun anew by who could not know " << t.begun_twice;
   return text.str();
 }
 

@@ -16,10 +16,9 @@ struct Tally {
   std::uint64_t events = 0;
   std::uint64_t attempts = 0;
   std::uint64_t incidents = 0;
-  std::uint64_t contests = 0;   ///< for a node rank
-  std::uint64_t takeovers = 0;  ///< coordinators that came after others
-  std::uint64_t reruns = 0;     ///< see Observer, as the next
-  std::uint64_t begun_twice = 0;
+  std::uint64_t contests = 0;     ///< for a node rank
+  std::uint64_t takeovers = 0;    ///< coordinators that came after others
+  std::uint64_t begun_twice = 0;  ///< see Observer
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
   std::uint64_t stopped = 0;

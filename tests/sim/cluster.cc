@@ -72,6 +72,29 @@ void Cluster::ask(int from, int to, std::function<void(ModelAgent&)> question) {
   });
 }
 
+void Cluster::ask_elector(int from, ElectorId elector,
+                          const std::function<void(ModelAgent&)>& question,
+                          const std::function<void(ModelAgent&)>& gone) {
+  const int to = machine_of(elector);
+  const auto lives = [this, to, elector] {
+    const ModelAgent* agent = agent_of(to);
+    return agent != nullptr && agent->elector_id() == elector;
+  };
+  network_.call(from, to, [=, this] {
+    if (!lives()) {
+      if (machine(to).powered() && machine(to).awake()) {
+        ask(to, from, gone);
+      }
+      return;
+    }
+    machine(to).when_it_runs([=, this] {
+      if (lives() && !agent_of(to)->is_over()) {
+        question(*agent_of(to));
+      }
+    });
+  });
+}
+
 // --- Faults ---------------------------------------------------------------------------------
 
 int Cluster::coordinator() const {
@@ -108,6 +131,9 @@ void Cluster::strike(const Fault& fault) {
       return;
     case FaultKind::stranger:
       knock_as_stranger(target);
+      return;
+    case FaultKind::end_vanishing:
+      end_is_fatal_ = true;
       return;
     default:
       strike_machine(fault, machine(target));
@@ -204,6 +230,11 @@ void Cluster::peers_notice(int place) {
       other->workers().notice_peer(attempt);
     }
   }
+}
+
+void Cluster::vanish_with_end(Machine& machine) {
+  end_is_fatal_ = false;
+  at(now(), [&machine] { machine.vanish(); });
 }
 
 void Cluster::excuse_all(Duration lasts) {

@@ -50,6 +50,10 @@ class Cluster : private NetworkEnds {
   /// A question to another machine's process; not answered where none runs. One that is stopped
   /// answers late.
   void ask(int from, int to, std::function<void(ModelAgent&)> question);
+  /// The same to the process of an elector. Where it is no more, the kernel there says so: `gone`
+  /// is for who asked.
+  void ask_elector(int from, ElectorId elector, const std::function<void(ModelAgent&)>& question,
+                   const std::function<void(ModelAgent&)>& gone);
   /// Where an elector's agent is.
   void register_elector(ElectorId elector, int machine) { electors_[elector] = machine; }
   [[nodiscard]] int machine_of(ElectorId elector) const { return electors_.at(elector); }
@@ -59,6 +63,9 @@ class Cluster : private NetworkEnds {
   /// Its workers fail: those of other nodes in the same attempt may, for that.
   void peers_notice(int machine);
   void excuse_all(Duration lasts);
+  /// The machine of a coordinator vanishes while it tells the end. Once.
+  [[nodiscard]] bool end_is_fatal() const { return end_is_fatal_; }
+  void vanish_with_end(Machine& machine);
   /// Who keeps count of what workers do; null: nobody. It outlives this object.
   void watch_training(Training* training) { training_ = training; }
   [[nodiscard]] Training* training() const { return training_; }
@@ -88,6 +95,7 @@ class Cluster : private NetworkEnds {
   std::uint32_t reigns_ = 0;
   std::size_t events_ = 0;
   int takeovers_ = 0;
+  bool end_is_fatal_ = false;
   Training* training_ = nullptr;
   bool tracing_;
   std::string trace_;

@@ -41,6 +41,9 @@ class Draw {
         faults_.push_back({at + random_.up_to(seconds(20)), FaultKind::start, target});
       }
     });
+    if (o_.succession && random_.chance(o_.fatal_ends)) {
+      faults_.push_back({Duration(0), FaultKind::end_vanishing});
+    }
     std::stable_sort(faults_.begin(), faults_.end(),
                      [](const Fault& a, const Fault& b) { return a.at < b.at; });
     return std::move(faults_);
@@ -134,6 +137,7 @@ constexpr std::array<const char*, kFaultKinds> kNames{
     "coordinator-stop",
     "preemption",
     "leave",
+    "end-vanishing",
 };
 
 std::string seconds_of(Duration duration) {

@@ -30,8 +30,9 @@ enum class FaultKind : std::uint8_t {
   coordinator_stop,       ///< SIGSTOP of all processes of its node for a while
   preemption,             ///< SIGUSR1 to the agent: the job is to save and end
   leave,                  ///< SIGUSR2 to the agent: its node is to leave in order
+  end_vanishing,  ///< from here on: of the machine of a coordinator, while it says that all is over
 };
-inline constexpr int kFaultKinds = 18;
+inline constexpr int kFaultKinds = 19;
 const char* to_text(FaultKind kind);
 
 struct Fault {

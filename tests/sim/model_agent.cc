@@ -49,6 +49,7 @@ void ModelAgent::start() {
 }
 
 void ModelAgent::end(bool kernel_lives) {
+  machine_.cluster().observer().elector_gone(node_.elector);
   state_ = State::over;
   if (coordinator_) {
     coordinator_->end(kernel_lives);

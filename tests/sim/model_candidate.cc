@@ -42,11 +42,20 @@ void ModelAgent::ask_all() {
       candidacy_->on_vote(machine_.now(), one, elector_.answer(machine_.now(), request));
       continue;
     }
-    const int place = cluster.machine_of(one);
-    cluster.ask(self, place, [&cluster, self, place, one, request](ModelAgent& other) {
-      if (other.node_.elector != one || other.coordinator_) {
+    const auto with_candidacy = [candidate = request.candidate](const auto& action) {
+      return [candidate, action](ModelAgent& asker) {
+        if (asker.node_.elector == candidate && asker.candidacy_ &&
+            asker.state_ == State::seeking) {
+          action(*asker.candidacy_, asker.machine_.now());
+          asker.pursue();
+        }
+      };
+    };
+    const auto question = [&cluster, self, one, request, with_candidacy](ModelAgent& other) {
+      if (other.coordinator_) {
         return;
       }
+      const int place = other.machine_.index();
       const Vote vote = other.elector_.answer(other.machine_.now(), request);
       if (other.candidacy_ && vote.verdict == VoteVerdict::granted) {
         other.candidacy_->outvoted(other.machine_.now(), request.term);
@@ -56,14 +65,13 @@ void ModelAgent::ask_all() {
                                std::to_string(number(request.term)) + ": " +
                                std::to_string(static_cast<int>(vote.verdict)));
       }
-      cluster.ask(place, self, [one, vote, candidate = request.candidate](ModelAgent& asker) {
-        if (asker.node_.elector == candidate && asker.candidacy_ &&
-            asker.state_ == State::seeking) {
-          asker.candidacy_->on_vote(asker.machine_.now(), one, vote);
-          asker.pursue();
-        }
-      });
-    });
+      cluster.ask(place, self, with_candidacy([one, vote](Candidacy& mine, Instant now) {
+                    mine.on_vote(now, one, vote);
+                  }));
+    };
+    cluster.ask_elector(self, one, question, with_candidacy([one](Candidacy& mine, Instant now) {
+                          mine.on_gone(now, one);
+                        }));
   }
 }
 

@@ -14,6 +14,10 @@ namespace {
 constexpr int kLooks = 20;  ///< at the quorum, in a heartbeat timeout
 /// How long agents may take to read that the job is over.
 constexpr Duration kDrainGrace = seconds(2);
+/// Chances of a coordinator whose machine vanishes as it tells the end: that it does so before the
+/// last step, and that what it says then does not reach a node.
+constexpr double kDiesBefore = 0.2;
+constexpr double kSwallowed = 0.7;
 
 template <class Kind>
 bool holds(const std::vector<Command>& commands) {
@@ -251,7 +255,21 @@ void ModelCoordinator::arm() {
   }
 }
 
+/// The machine may lose its power at any of the steps in which the end is told.
+bool ModelCoordinator::dies_with(const Command& command) {
+  const bool last = std::holds_alternative<FinishJob>(command);
+  const bool before =
+      std::holds_alternative<TellStandbys>(command) || std::holds_alternative<Prepare>(command);
+  return machine_.cluster().end_is_fatal() &&
+         (last || (before && membership_.state() == JobState::ending &&
+                   machine_.random().chance(kDiesBefore)));
+}
+
 void ModelCoordinator::carry_out(Command command) {
+  if (dies_with(command)) {
+    dying_ = true;
+    machine_.cluster().vanish_with_end(machine_);
+  }
   const auto shared = std::make_shared<const Command>(std::move(command));
   if (const auto* told = std::get_if<TellStandbys>(shared.get())) {
     for (std::size_t place = 0; place < told->standbys.size(); ++place) {
@@ -290,7 +308,8 @@ void ModelCoordinator::carry_out(Command command) {
 void ModelCoordinator::send_order(NodeId id, const std::shared_ptr<const Command>& command,
                                   int place) {
   const Peer& peer = peers_.at(id);
-  if (!peer.gone) {
+  const bool swallowed = dying_ && machine_.random().chance(kSwallowed);
+  if (!peer.gone && !swallowed) {
     machine_.cluster().network().send(peer.connection, Side::server,
                                       Order{command, machine_.now(), place});
   }

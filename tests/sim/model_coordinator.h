@@ -67,6 +67,7 @@ class ModelCoordinator {
   void watch_silence(NodeId id);
   void feed(Event event);
   void arm();
+  [[nodiscard]] bool dies_with(const Command& command);
   void carry_out(Command command);
   void send_order(NodeId id, const std::shared_ptr<const Command>& command, int place = 0);
   void dismiss(NodeId id);
@@ -87,6 +88,7 @@ class ModelCoordinator {
   Membership membership_;
   std::function<void()> deposed_;
   bool deposing_ = false;
+  bool dying_ = false;            ///< its machine loses its power as it speaks
   std::map<NodeId, Peer> peers_;  ///< also those that are gone: what they said may come late
   std::map<ConnectionId, NodeId> nodes_;
   std::uint64_t last_id_ = 0;

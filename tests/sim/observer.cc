@@ -11,6 +11,16 @@ bool failed_by_itself(const FailureRecord& record) {
   return !record.after_stop && !record.exit.success();
 }
 
+std::size_t count_of(const std::set<ElectorId>& some, const std::vector<ElectorId>& all) {
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [&](ElectorId id) { return some.contains(id); }));
+}
+
+/// More than half.
+bool is_most(const std::set<ElectorId>& some, const std::vector<ElectorId>& all) {
+  return 2 * count_of(some, all) > all.size();
+}
+
 }  // namespace
 
 void Observer::broken(const std::string& what) {
@@ -82,28 +92,50 @@ void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId sel
   one.restarts_used = restarts_used;
   one.roster = any_world() ? roster_ : inherited.roster;
   one.before = inherited.before;
+  one.ends = inherited.ends;
   one.newest = inherited.roster;
   one.knows = inherited.horizon();
   one.begins = votes.empty();
-  if (any_world() && !terms_.insert(number(term)).second) {
+  const bool by_the_rest = one.ends && is_made_by_the_rest(one, votes);
+  if (any_world() && !by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
   if (!votes.empty()) {
-    const auto granted = std::count_if(roster_.electors.begin(), roster_.electors.end(),
-                                       [&](ElectorId id) { return votes.contains(id); });
-    if (any_world() && term > roster_term_ &&
-        2 * static_cast<std::size_t>(granted) <= roster_.electors.size()) {
-      broken("a minority makes a coordinator: " + std::to_string(granted) + " of the " +
-             std::to_string(roster_.electors.size()) + " electors of the newest world");
+    if (any_world() && term > roster_term_ && !by_the_rest && !is_most(votes, roster_.electors)) {
+      broken(
+          "a minority makes a coordinator: " + std::to_string(count_of(votes, roster_.electors)) +
+          " of the " + std::to_string(roster_.electors.size()) + " electors of the newest world");
     }
     // What the coordinator before decided last may have reached the standby, or not; a witness is
     // waited for by nobody, and may be behind by some more.
     const int behind = 1 + 3 * sim_.witnesses;
-    if (restarts_used > restarts_used_ + 1 || restarts_used < restarts_used_ - behind) {
+    const bool comes_too_late = roster_term_ > term;  // it will hand out nothing
+    if (!comes_too_late &&
+        (restarts_used > restarts_used_ + 1 || restarts_used < restarts_used_ - behind)) {
       broken("a successor begins with " + std::to_string(restarts_used) + " restarts used, not " +
              std::to_string(restarts_used_));
     }
   }
+}
+
+/// Where the job is over, all that is left of the newest world may tell each other so, though it is
+/// a minority; and so may a majority of these after them. A term of theirs may be one in which
+/// another has told the end, and is gone.
+bool Observer::is_made_by_the_rest(Watched& one, const std::set<ElectorId>& votes) {
+  const std::vector<ElectorId>& all = roster_.electors;
+  const std::vector<ElectorId>& named = one.newest.electors;
+  if (std::set(named.begin(), named.end()) == votes &&
+      std::all_of(all.begin(), all.end(),
+                  [&](ElectorId id) { return votes.contains(id) || gone_.contains(id); })) {
+    rests_.push_back(named);
+  }
+  const auto rest = std::find_if(rests_.rbegin(), rests_.rend(),
+                                 [&](const auto& some) { return is_most(votes, some); });
+  if (rest == rests_.rend()) {
+    return false;
+  }
+  one.roster.electors = *rest;
+  return !is_most(votes, all);
 }
 
 void Observer::reign_ends(ReignId reign) {
@@ -169,10 +201,8 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
   if (state == JobState::running || state == JobState::over) {
     one.able_since.reset();
   } else if (moved || state != one.state || !commands.empty()) {
-    // One that others came after may have to wait for those who know of them.
-    const bool able = one.term >= roster_term_ && has_quorum(one, one.roster) &&
-                      inherited_agree(one) && knows_enough(one) &&
-                      workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
+    const bool enough = workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
+    const bool able = decides_now(one) && (enough || state == JobState::ending);
     if (!able) {
       one.able_since.reset();
     } else if (!one.able_since || moved) {
@@ -209,6 +239,9 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     return;
   } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
     announced_ = told->succession.roster;
+    if (told->succession.ends && told->so_far.verdict == Verdict::succeeded) {
+      success_is_known_ = success_is_known_ || has_finished(one);
+    }
     one.announced.insert(announced_.number);
     all_announced_.insert(announced_.number);
     if (one.roster.electors.empty()) {
@@ -258,6 +291,12 @@ bool Observer::knows_enough(const Watched& one) const {
   return 2 * (here + (one.past->at_endpoint ? 1 : 0)) > one.past->electors;
 }
 
+/// One that others came after may have to wait for those who know of them.
+bool Observer::decides_now(const Watched& one) const {
+  return one.term >= roster_term_ && has_quorum(one, one.roster) && inherited_agree(one) &&
+         knows_enough(one);
+}
+
 bool Observer::inherited_agree(const Watched& one) const {
   return has_quorum(one, one.newest) &&
          std::all_of(one.before.begin(), one.before.end(),
@@ -297,8 +336,13 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
     return;
   }
   rise(one, assigned.front().term);
-  if (summary_) {
-    ++reruns_;
+  if (over_ && one.begins) {
+    begun_twice_ = true;  // all who knew of the end are gone, as they should be
+    return;
+  }
+  // A machine that was suspended does not know how long ago its quorum agreed.
+  if (over_ && !excused_.contains(one.machine)) {
+    broken("a world is handed out after the end of the job");
   }
   if (one.attempt ? attempt != number(*one.attempt) + 1
                   : !attempts_.empty() && attempt <= *attempts_.rbegin()) {
@@ -328,6 +372,9 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
     }
   }
   std::sort(roster.electors.begin(), roster.electors.end());
+  // A witness may be here twice, before its old connection is known to be gone: it votes once.
+  roster.electors.erase(std::unique(roster.electors.begin(), roster.electors.end()),
+                        roster.electors.end());
   use(one, roster);
   if (one.term == roster_term_) {
     restarts_used_ = first.restarts_used;
@@ -418,7 +465,7 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   one.over = true;
   incidents_ += static_cast<int>(summary.incidents.size());
   if (summary.verdict == Verdict::succeeded) {
-    if (one.finished != one.members || one.members.empty()) {
+    if (!has_finished(one) && !(one.ends && success_is_known_)) {
       broken("success though not all nodes finished");
     }
   } else if (summary.reason.empty()) {
@@ -430,8 +477,7 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
        summary.restarts_used != options_.max_restarts)) {
     broken("a failure without a cause, or with budget left");
   }
-  if (summary.verdict == Verdict::impossible && one.term >= roster_term_ &&
-      has_quorum(one, one.roster) && inherited_agree(one) && knows_enough(one) &&
+  if (summary.verdict == Verdict::impossible && decides_now(one) &&
       workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
@@ -443,6 +489,20 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   if (!summary_) {
     summary_ = summary;
   }
+  const bool decides = decides_now(one);
+  if (summary.verdict == Verdict::succeeded && !decides) {
+    broken("a minority declares that the job succeeded");
+  }
+  if (over_ && decides && summary.verdict != *over_) {
+    broken("the job ends in two ways");
+  }
+  if (!over_ && decides) {
+    over_ = summary.verdict;
+  }
+}
+
+bool Observer::has_finished(const Watched& one) const {
+  return one.finished == one.members && !one.members.empty();
 }
 
 /// A world is on its way when all is here for so long; the longest on its way to it: a silent node,

@@ -31,6 +31,9 @@ class Observer {
   /// It is no coordinator any more: dead, or deposed.
   void reign_ends(ReignId reign);
 
+  /// The process of this elector is no more.
+  void elector_gone(ElectorId elector) { gone_.insert(elector); }
+
   /// Workers of an attempt began to live or ceased to, on one machine.
   void workers_live(int machine, AttemptNumber attempt);
   void workers_gone(int machine);
@@ -52,10 +55,8 @@ class Observer {
   [[nodiscard]] int attempts() const { return static_cast<int>(attempts_.size()); }
   [[nodiscard]] int incidents() const { return incidents_; }
   [[nodiscard]] int contests() const { return contests_; }
-  /// Worlds that were handed out after the end of the job, by a successor that never heard of it.
-  [[nodiscard]] int reruns() const { return reruns_; }
   /// A process that knows nothing began the job, for those who had been told of its first world are
-  /// cut off or gone: it cannot know. Such a story is judged no further.
+  /// cut off or gone, or the job is over: it cannot know. Such a story is judged no further.
   [[nodiscard]] bool begun_twice() const { return begun_twice_; }
 
  private:
@@ -92,6 +93,7 @@ class Observer {
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
     bool over = false;
+    bool ends = false;  ///< it came after one that had decided the end
     JobState state = JobState::gathering;
     std::optional<Duration> able_since;  ///< since when all that it needs is here
   };
@@ -105,8 +107,11 @@ class Observer {
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
+  bool is_made_by_the_rest(Watched& one, const std::set<ElectorId>& votes);
   [[nodiscard]] bool inherited_agree(const Watched& one) const;
   [[nodiscard]] bool knows_enough(const Watched& one) const;
+  [[nodiscard]] bool decides_now(const Watched& one) const;
+  [[nodiscard]] bool has_finished(const Watched& one) const;
   [[nodiscard]] bool has_quorum(const Watched& one, const Roster& roster,
                                 bool of_any_kind = false) const;
   [[nodiscard]] std::size_t workers_here(const Watched& one) const;
@@ -115,6 +120,8 @@ class Observer {
   MembershipOptions options_;
   std::string violation_;
   std::map<ReignId, Watched> reigns_;
+  std::set<ElectorId> gone_;
+  std::vector<std::vector<ElectorId>> rests_;  ///< is_made_by_the_rest()
   std::set<std::uint32_t> terms_;
   std::set<std::uint32_t> attempts_;
   Roster roster_;
@@ -128,7 +135,8 @@ class Observer {
   int restarts_used_ = 0;  ///< by the newest world
   int incidents_ = 0;
   int contests_ = 0;
-  int reruns_ = 0;
+  bool success_is_known_ = false;  ///< was told to standbys
+  std::optional<Verdict> over_;    ///< for good: a quorum says so
   bool begun_twice_ = false;
 };
 

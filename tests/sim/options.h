@@ -61,6 +61,7 @@ struct SimOptions {
   Duration last_call = seconds(3);
   Duration faults_until = seconds(40);
   Rates rates;
+  double fatal_ends = 0.1;     ///< stories whose coordinator dies while it tells the end
   double return_chance = 0.8;  ///< that a node which was lost comes back
   double victims = 0.5;        ///< that a failure or a loss makes workers of others fail, too
   bool ranked = false;         ///< every node but the first has a --node-rank

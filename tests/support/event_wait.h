@@ -15,7 +15,7 @@ namespace ddprun::test {
 
 /// Long enough for a loaded two-core machine under the address sanitizer. A test that passes does
 /// not wait for it.
-inline constexpr std::chrono::seconds kPatience{30};
+inline constexpr std::chrono::seconds kPatience{60};
 
 /// True as soon as `condition()` is; false when it was not within `timeout`.
 template <class Condition>

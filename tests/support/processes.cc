@@ -66,6 +66,10 @@ std::vector<pid_t> descendants_of(pid_t root) {
   return found;
 }
 
+bool process_waits(pid_t pid) {
+  return stat_of(pid).state == 'S';
+}
+
 bool process_runs(pid_t pid) {
   const char state = stat_of(pid).state;
   return state != '?' && state != 'Z' && state != 'X';

@@ -24,6 +24,16 @@ TEST_CASE("workers that obey are ordered to save, and have the long grace for it
   CHECK_FALSE(plan_stop(StopHow::now, 0, context(true, false, true)).order_save);
 }
 
+TEST_CASE("workers whose training is over do not keep an order from one that still saves") {
+  using enum Obedience;
+  CHECK(all_obey({}));
+  CHECK(all_obey({obeys, obeys}));
+  CHECK(all_obey({obeys, past}));
+  CHECK_FALSE(all_obey({past, past}));  // their training is over: no order reaches them
+  CHECK_FALSE(all_obey({obeys, never}));
+  CHECK_FALSE(all_obey({never}));
+}
+
 TEST_CASE("a restart is quick, whatever the workers handle") {
   for (const StopHow how : {StopHow::now, StopHow::save}) {
     const StopPlan plan = plan_stop(how, 0, context(false, true, true));

@@ -41,7 +41,7 @@ class Told {
     keep(chronicle_->observe(wall(), now_, event, commands, membership_));
     people_ += chronicle_->for_people();
   }
-  NodeId join(const std::string& host, int workers = 1, bool witness = false) {
+  NodeDescription description(const std::string& host, int workers = 1) const {
     NodeDescription d;
     d.host_name = host;
     d.local_world_size = workers;
@@ -51,6 +51,10 @@ class Told {
     d.max_nodes = options_.max_nodes;
     d.max_restarts = options_.max_restarts;
     d.program = "train";
+    return d;
+  }
+  NodeId join(const std::string& host, int workers = 1, bool witness = false) {
+    NodeDescription d = description(host, workers);
     d.witness = witness;
     return join(d);
   }
@@ -320,6 +324,31 @@ TEST_CASE("A successor tells of the loss that made it one, and goes on counting"
   CHECK(told.only("coordinator_resigned")["why"] == "it was cut off");
   told.tell_ledger();
   CHECK(told.only("ledger")["incidents"] == 2);
+}
+
+TEST_CASE("A successor of one that had decided the end tells of that end, and of no incident") {
+  MembershipOptions options{"job", 1, 2, 3, 600s, 30s};
+  options.self = ElectorId{7};
+  options.term = Term{2};
+  Inheritance inherited;
+  inherited.known.ends = true;
+  inherited.known.roster = {make_roster(Term{1}, ElectorId{6}, 1), {ElectorId{7}}};
+  inherited.why = "its connection closed";
+  inherited.so_far.attempts = 1;
+  options.inheritance = inherited;
+  Told told(options);
+  CHECK(told.only("coordinator_changed")["why"] == "its connection closed");
+  NodeDescription own = told.description("n1");
+  own.elector = ElectorId{7};
+  own.hosts_coordinator = true;
+  const NodeId node = told.join(own);
+  told.apply(RosterPrepared{node, told.job().reign().planned().number});
+  const json over = told.only("job_over");
+  CHECK(over["verdict"] == "succeeded");
+  CHECK(over["incidents"] == 0);
+  for (const json& line : told.take()) {
+    CHECK(line["event"] != "incident");
+  }
 }
 
 TEST_CASE("Every event that docs/events.md names is told by somebody") {

@@ -9,6 +9,7 @@ TEST_CASE("Common listeners are told by their first bytes (I-1)") {
   CHECK(stranger_kind("SSH-2.0-OpenSSH_9.2\r\n") == "an SSH server");
   CHECK(stranger_kind("HTTP/1.1 400 Bad Request") == "a web server");
   CHECK(stranger_kind("<!DOCTYPE HTML>") == "a web server");
+  CHECK(stranger_kind("<!DOCTYP") == "a web server");  // in place of a preamble, cut to its size
   CHECK(stranger_kind("\x15\x03\x01\x00\x02"sv) == "a TLS server");
   CHECK(stranger_kind("220 mail.example ESMTP") == "a mail or FTP server");
   CHECK(stranger_kind("-ERR unknown command") == "a Redis server");

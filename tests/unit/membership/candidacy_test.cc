@@ -116,6 +116,46 @@ TEST_CASE("Votes of a round that was given up do not count in the next") {
   CHECK(candidacy.progress_text() == "0 of 5 nodes were reached, 3 are needed");
 }
 
+TEST_CASE("Once the job is over, those who are left need no quorum, and decide") {
+  Succession over = known(5);
+  over.before = {{RosterNumber{2}, {e(1), e(2), e(6)}}};
+  over.ends = true;
+  Vote vote = granted(1ms);
+  vote.assigned_roster = RosterNumber{2};
+  const auto asking_alone = [&] {
+    Candidacy candidacy = asking(over);
+    for (const std::uint64_t id : {1U, 4U, 5U, 6U, 9U}) {
+      candidacy.on_gone(10s, e(id));
+      candidacy.on_gone(10s, e(id));
+    }
+    vote.prepared_roster = RosterNumber{2};
+    candidacy.on_vote(10s, e(2), vote);
+    CHECK(candidacy.state() == Candidacy::State::asking);  // the third may follow somebody
+    return candidacy;
+  };
+  Candidacy unsure = asking_alone();
+  unsure.on_vote(10s, e(3), vote);  // nobody has prepared for what one coordinator said
+  CHECK(unsure.state() == Candidacy::State::asking);
+
+  Candidacy candidacy = asking_alone();
+  vote.prepared_roster = RosterNumber{3};
+  candidacy.on_vote(10s, e(3), vote);
+  REQUIRE(candidacy.state() == Candidacy::State::fencing);
+  CHECK(candidacy.next_deadline() == 10s);
+  CHECK(candidacy.progress_text() == "2 of 6 nodes are left, and the job is over");
+  CHECK(candidacy.inheritance().roster == Roster{RosterNumber{3}, {e(2), e(3)}});
+  CHECK(candidacy.inheritance().before.empty());
+}
+
+TEST_CASE("As long as the job goes on, who is gone is not counted") {
+  Candidacy candidacy = asking(known(3));
+  candidacy.on_vote(10s, e(2), granted(1ms));
+  candidacy.on_gone(10s, e(1));
+  candidacy.on_gone(10s, e(3));
+  CHECK(candidacy.state() == Candidacy::State::asking);
+  CHECK(candidacy.progress_text() == "1 of 3 nodes were reached, 2 are needed");
+}
+
 TEST_CASE("Ten thousand votes take a time that is linear in their number") {
   // A walk over all for each vote would be 10^8 steps and more, again and again: minutes.
   constexpr std::uint64_t kNodes = 10'000;

@@ -209,7 +209,7 @@ TEST_CASE("A successor of a roster that may never have been used needs a quorum 
   CHECK(reign.quorum_follows());
 }
 
-TEST_CASE("A job that ends while a world is prepared orders nothing more") {
+TEST_CASE("A job that ends while a world is prepared orders nothing of that world any more") {
   MembershipOptions options{"job", 2, 2, 0, std::chrono::seconds(60), std::chrono::seconds(1)};
   options.self = e(1);
   Membership job(options, Instant(0));
@@ -222,9 +222,15 @@ TEST_CASE("A job that ends while a world is prepared orders nothing more") {
     node.hosts_coordinator = id == 1;
     (void)job.apply(Instant(0), NodeJoined{n(id), node});
   }
+  const RosterNumber planned = job.reign().planned().number;
   const auto ended = job.apply(Instant(1), StopRequested{n(2), 15});
-  REQUIRE(std::holds_alternative<FinishJob>(ended.back()));
-  CHECK(job.apply(Instant(2), StandbyKnows{n(2), RosterNumber{1}}).empty());
+  REQUIRE(std::holds_alternative<TellStandbys>(ended.back()));  // they may know of that world
+  const RosterNumber end = job.reign().planned().number;
+  CHECK(job.apply(Instant(2), StandbyKnows{n(2), planned}).empty());
+  (void)job.apply(Instant(2), StandbyKnows{n(2), end});
+  const auto told = job.apply(Instant(3), RosterPrepared{n(1), end});
+  REQUIRE(told.size() == 1);
+  CHECK(std::holds_alternative<FinishJob>(told.front()));
 }
 
 TEST_CASE("Ten thousand nodes prepare in a time that is linear in their number") {

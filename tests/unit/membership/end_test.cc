@@ -1,0 +1,224 @@
+// The end of a job that has a succession: decided, made known to a quorum, and only then told.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/membership/story.h"
+
+using namespace ddprun;
+using namespace ddprun::story;
+
+namespace {
+
+MembershipOptions with_succession(MembershipOptions options) {
+  options.self = ElectorId{1};
+  return options;
+}
+
+/// Three nodes that run; that of options.self hosts the coordinator.
+struct Three {
+  explicit Three(MembershipOptions options = with_succession(elastic(1, 3)))
+      : self(options.self), s(std::move(options)) {}
+
+  NodeId join(std::uint64_t elector) {
+    NodeDescription node = s.description("n" + std::to_string(elector));
+    node.elector = ElectorId{elector};
+    node.hosts_coordinator = node.elector == self;
+    return s.join(std::move(node));
+  }
+  /// Who is a standby says so, and then all of these prepare.
+  void all_prepare(const std::vector<NodeId>& nodes) {
+    const auto told = s.all<TellStandbys>();
+    for (const NodeId standby : told.empty() ? std::vector<NodeId>() : told.front().standbys) {
+      s.apply(StandbyKnows{standby, told.front().succession.roster.number});
+    }
+    const RosterNumber planned = s.only<Prepare>().roster.number;
+    for (const NodeId node : nodes) {
+      s.apply(RosterPrepared{node, planned});
+    }
+  }
+  void run() {
+    a = join(1);
+    b = join(2);
+    c = join(3);
+    all_prepare({a, b});
+    REQUIRE(s.state() == JobState::running);
+    s.apply(RosterPrepared{c, s.job().reign().in_use().roster.number});
+  }
+  void finish_all() {
+    s.finished(a);
+    s.finished(b);
+    s.finished(c);
+  }
+
+  ElectorId self;
+  Story s;
+  NodeId a{}, b{}, c{};
+};
+
+/// A successor on node 2 of one that ran three nodes and had decided this.
+Inheritance ended(Verdict verdict, const std::string& reason) {
+  Inheritance inherited;
+  const ElectorId lost{1};
+  inherited.known = {Term{1},
+                     Term{1},
+                     lost,
+                     AttemptNumber{4},
+                     {make_roster(Term{1}, lost, 2), {ElectorId{1}, ElectorId{2}, ElectorId{3}}},
+                     {},
+                     make_roster(Term{1}, lost, 2),
+                     true};
+  inherited.first_attempt = AttemptNumber{6};
+  inherited.so_far.verdict = verdict;
+  inherited.so_far.reason = reason;
+  inherited.so_far.attempts = 5;
+  inherited.expected = 2;
+  inherited.patience = 3s;
+  inherited.why = "its connection closed";
+  return inherited;
+}
+
+}  // namespace
+
+TEST_CASE("The end goes to the standbys, then to a quorum, and only then to all") {
+  Three t;
+  t.run();
+  t.finish_all();
+  CHECK(t.s.state() == JobState::ending);
+  const auto told = t.s.only<TellStandbys>();
+  CHECK(told.standbys == std::vector<NodeId>{t.b, t.c});
+  CHECK(told.succession.ends);
+  CHECK(told.so_far.verdict == Verdict::succeeded);
+  const RosterNumber end = told.succession.roster.number;
+  CHECK(end > t.s.job().reign().in_use().roster.number);
+  t.s.apply(StandbyKnows{t.b, end});
+  CHECK(t.s.commands.empty());
+  t.s.apply(StandbyKnows{t.c, end});
+  CHECK(t.s.only<Prepare>().roster.number == end);
+  t.s.apply(RosterPrepared{t.a, end});
+  CHECK(t.s.commands.empty());
+  t.s.apply(RosterPrepared{t.c, end});
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(t.s.state() == JobState::over);
+}
+
+TEST_CASE("A node that is lost while the end is made known begins that anew, after a pause") {
+  Three t;
+  t.run();
+  t.finish_all();
+  const RosterNumber first = t.s.only<TellStandbys>().succession.roster.number;
+  t.s.lose(t.c);
+  CHECK(t.s.commands.empty());
+  t.s.apply(StandbyKnows{t.b, first});
+  CHECK(t.s.commands.empty());
+  REQUIRE(t.s.job().next_deadline());
+  t.s.wait(*t.s.job().next_deadline() - t.s.now());
+  t.s.time_passed();
+  CHECK(t.s.only<TellStandbys>().succession.roster.number > first);
+  t.all_prepare({t.a, t.b});
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(t.s.only<FinishJob>().summary.incidents.empty());
+}
+
+TEST_CASE("An end that no quorum can be told waits for one, and says so") {
+  Three t;
+  t.run();
+  t.s.finished(t.b);
+  t.s.finished(t.c);
+  t.s.lose(t.b, 3s);
+  t.s.lose(t.c, 3s);
+  t.s.finished(t.a);
+  CHECK(t.s.state() == JobState::ending);
+  CHECK(t.s.commands.empty());
+
+  SECTION("until it is back") {
+    const NodeId back = t.join(3);
+    CHECK(t.s.only<TellStandbys>().standbys == std::vector<NodeId>{back});
+    t.all_prepare({t.a, back});
+    CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  }
+  SECTION("until somebody asks the agent to end") {
+    t.s.apply(StopRequested{t.a, 15, StopWish::end});
+    CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+    CHECK(t.s.only<FinishJob>().summary.stop_signal == 15);
+  }
+  SECTION("up to the join timeout") {
+    t.s.wait(*t.s.job().next_deadline() - t.s.now());
+    t.s.time_passed();
+    CHECK(t.s.only<TellWaiting>().table.note ==
+          "the job is over, and this is being made known: 1 of the 3 nodes that decide for the "
+          "job are here, 2 are needed");
+    t.s.wait(600s);
+    t.s.time_passed();
+    const JobSummary summary = t.s.only<FinishJob>().summary;
+    CHECK(summary.verdict == Verdict::impossible);
+    CHECK(summary.reason.starts_with("all workers exited with 0; but "));
+  }
+}
+
+TEST_CASE("Who is asked to end while all are told that the job succeeded changes nothing") {
+  Three t;
+  t.run();
+  t.finish_all();
+  const RosterNumber end = t.s.only<TellStandbys>().succession.roster.number;
+  t.s.apply(StopRequested{t.b, 15, StopWish::end});
+  CHECK(t.s.commands.empty());
+  t.s.apply(StandbyKnows{t.b, end});
+  t.s.apply(StandbyKnows{t.c, end});
+  t.s.apply(RosterPrepared{t.b, end});
+  t.s.apply(RosterPrepared{t.c, end});
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+}
+
+TEST_CASE("Who is asked to end waits for no quorum: the job may go on elsewhere") {
+  Three t;
+  t.run();
+  SECTION("while it gathers") {
+    t.s.lose(t.b, 3s);
+    t.s.lose(t.c, 3s);
+    t.s.stopped(t.a);
+    REQUIRE(t.s.state() == JobState::gathering);
+    t.s.apply(StopRequested{t.a, 2, StopWish::end});
+  }
+  SECTION("while its workers stop") {
+    t.s.apply(StopRequested{t.a, 2, StopWish::end});
+    t.s.lose(t.b, 3s);
+    t.s.lose(t.c, 3s);
+    t.s.stopped(t.a);
+  }
+  SECTION("while the end is made known") {
+    t.s.apply(StopRequested{t.a, 2, StopWish::end});
+    t.s.stopped(t.a);
+    t.s.stopped(t.b);
+    t.s.stopped(t.c);
+    REQUIRE(t.s.state() == JobState::ending);
+    t.s.lose(t.b, 3s);
+    t.s.lose(t.c, 3s);
+  }
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+}
+
+TEST_CASE("A first gathering that is stopped, of which nobody else knows, ends at once") {
+  Three t(with_succession(fixed(4)));
+  t.a = t.join(1);
+  t.b = t.join(2);
+  t.s.apply(StopRequested{t.b, 15, StopWish::end});
+  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+}
+
+TEST_CASE("A successor tells the end that was decided before it, and hands out no world") {
+  MembershipOptions options = with_succession(elastic(1, 3));
+  options.self = ElectorId{2};
+  options.term = Term{2};
+  const auto verdict = GENERATE(Verdict::failed, Verdict::stopped);
+  options.inheritance = ended(verdict, "rank 1 on n2 exited with 3");
+  Three t(options);
+  const NodeId own = t.join(2);
+  CHECK(t.s.only<Welcome>().node == own);  // and nothing else: those that voted are on their way
+  const NodeId other = t.join(3);
+  CHECK(t.s.only<TellStandbys>().succession.ends);
+  t.all_prepare({own, other});
+  const JobSummary summary = t.s.only<FinishJob>().summary;
+  CHECK(summary.verdict == verdict);
+  CHECK(summary.reason == "rank 1 on n2 exited with 3");
+  CHECK(summary.attempts == 5);
+  CHECK(summary.incidents.empty());  // the job lost nothing with its coordinator
+}
