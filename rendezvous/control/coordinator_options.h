@@ -38,6 +38,7 @@ struct CoordinatorOptions {
   std::vector<message::ElectorAddress> electors = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see membership/agreement.h
+  bool at_endpoint = true;        ///< see JobTerms
   /// Where to write what happens (event_log.h); null: nowhere.
   std::shared_ptr<EventLogFile> event_log = {};
 };

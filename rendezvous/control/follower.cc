@@ -16,6 +16,7 @@
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/new_elector.h"
+#include "rendezvous/membership/admission.h"
 #include "rendezvous/membership/candidacy.h"
 #include "rendezvous/membership/job_memory.h"
 
@@ -70,27 +71,28 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   bool open_gate() {
     const auto own = std::find_if(options.endpoints.begin() + 1, options.endpoints.end(),
                                   [](const Endpoint& one) { return is_own_address(one.host); });
-    const std::uint16_t port = own == options.endpoints.end() ? 0 : own->port;
+    at_named_port = own != options.endpoints.end();
     const std::string& host = options.endpoints.front().host;
-    Listening listening = listen_for(host, port);
+    Listening listening =
+        at_named_port ? listen_for(host, own->port) : listen_beside(host, options.endpoints);
     if (!listening.socket) {
       fail(errno_error(listening.errno_value, "cannot listen for the other agents",
-                       "port " + std::to_string(port),
+                       "port " + std::to_string(at_named_port ? own->port : 0),
                        "name another port for this machine in --rdzv-endpoint"));
       return false;
     }
     node.elector = new_elector();
     node.addresses = own_addresses(means_loopback(host));
     node.port = port_of(listening.socket);
-    gate = answer_at(std::move(listening.socket));
+    gate = answer_at(std::move(listening.socket), at_named_port);
     return true;
   }
 
-  std::shared_ptr<Gate> answer_at(Fd listener) {
+  std::shared_ptr<Gate> answer_at(Fd listener, bool named) {
     return Gate::open(io, std::move(listener),
-                      [weak = weak_from_this()](const message::Message& question) {
+                      [weak = weak_from_this(), named](const message::Message& question) {
                         const auto self = weak.lock();
-                        return self ? self->answer(question) : std::nullopt;
+                        return self ? self->answer(question, named) : std::nullopt;
                       });
   }
 
@@ -102,15 +104,16 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return;
     }
     if (Listening listening = listen_for(first.host, first.port); listening.socket) {
-      door = answer_at(std::move(listening.socket));
+      door = answer_at(std::move(listening.socket), true);
     }
   }
 
+  /// `by_endpoint`: these are the user's words, not an agent's.
   void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
-            milliseconds timeout) {
+            milliseconds timeout, bool by_endpoint = true) {
     node.pledge = elector.pledge();
     node.past = memory.past();
-    JoinRequest request{endpoints.front(), node, is_host, timeout, {}};
+    JoinRequest request{endpoints.front(), node, is_host, timeout, {}, by_endpoint};
     request.more.assign(endpoints.begin() + 1, endpoints.end());
     joining = join_endpoint(
         io, std::move(request),
@@ -136,6 +139,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
       node.port = host->bound.port;
+      at_named_port = true;
       if (gate) {
         (void)gate->close();
         gate.reset();
@@ -286,7 +290,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     Fd listener = coordinator->resign(why);
     coordinator.reset();
     node.hosts_coordinator = false;
-    gate = answer_at(std::move(listener));
+    gate = answer_at(std::move(listener), at_named_port);
     state = State::losing;
     contact = now();
     saw_close = false;
@@ -326,7 +330,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
         places.push_back({address, called->port});
       }
       if (!places.empty()) {
-        join(places, false, options.heartbeat_timeout);
+        join(places, false, options.heartbeat_timeout, false);
         return;
       }
       called.reset();
@@ -336,8 +340,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     join(options.endpoints, false, std::max(left, milliseconds(1)));
   }
 
-  std::optional<message::Message> answer(const message::Message& question) {
-    if (std::holds_alternative<message::Hello>(question)) {
+  std::optional<message::Message> answer(const message::Message& question, bool named) {
+    if (const auto* hello = std::get_if<message::Hello>(&question)) {
+      if (const auto astray = stray(named, hello->node)) {
+        return message::Rejected{astray->why, astray->todo};
+      }
       message::Moved moved{followed, {}, 0};
       if (state == State::following) {
         if (const auto at = parse_endpoint(reigning, 0)) {
@@ -480,6 +487,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void lead(Fd listener, CoordinatorOptions led) {
     led.self = node.elector;
+    led.at_endpoint = at_named_port;
     node.pledge = elector.pledge();
     CoordinatorHooks joints = hooks.coordinator;
     if (options.succession) {
@@ -536,6 +544,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   State state = State::joining;
   JoinHandle joining;
   std::shared_ptr<Gate> gate;
+  bool at_named_port = false;  ///< where it listens, as gate or as coordinator
   std::shared_ptr<Gate> door;  ///< at the first endpoint, where this agent is elsewhere
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;

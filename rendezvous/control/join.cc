@@ -264,6 +264,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
                 "ddprun's protocol, or it is stopped"});
     });
     asked_at = Clock::now();
+    request.node.by_endpoint = request.by_endpoint && !on_detour;
     hello = preamble() + encode(message::Hello{request.node});
     write(hello);
     // Exactly the answer and no byte more: what follows belongs to the client that takes over.

@@ -28,6 +28,8 @@ struct JoinRequest {
   std::chrono::milliseconds join_timeout{600'000};
   /// Other places where a coordinator may be, or somebody who knows where one is; tried by turns.
   std::vector<Endpoint> more = {};
+  /// Whether these places are a user's words; otherwise an agent's.
+  bool by_endpoint = true;
 };
 
 /// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).

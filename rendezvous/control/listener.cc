@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "rendezvous/base/check.h"
 
@@ -132,6 +133,19 @@ bool means_loopback(const std::string& host) {
 
 Listening listen_for(const std::string& host, std::uint16_t port) {
   return means_loopback(host) ? listen_at("127.0.0.1", port) : listen_everywhere(port);
+}
+
+Listening listen_beside(const std::string& host, const std::vector<Endpoint>& endpoints) {
+  const auto is_named = [&](std::uint16_t port) {
+    return std::any_of(endpoints.begin(), endpoints.end(),
+                       [port](const Endpoint& one) { return one.port == port; });
+  };
+  Listening listening = listen_for(host, 0);
+  std::vector<Listening> avoided;  // held, so that no port comes twice
+  while (listening.socket && is_named(port_of(listening.socket))) {
+    avoided.push_back(std::exchange(listening, listen_for(host, 0)));
+  }
+  return listening;
 }
 
 std::uint16_t port_of(const Fd& socket) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/fd.h"
 
 namespace ddprun {
@@ -27,6 +28,8 @@ bool is_loopback_text(const std::string& address);
 bool means_loopback(const std::string& host);
 /// At an endpoint of this machine: on loopback alone where its host means that, else everywhere.
 Listening listen_for(const std::string& host, std::uint16_t port);
+/// The same, at a port that the system chooses, but none that one of these endpoints has.
+Listening listen_beside(const std::string& host, const std::vector<Endpoint>& endpoints);
 /// The port that a listening socket got.
 std::uint16_t port_of(const Fd& socket);
 

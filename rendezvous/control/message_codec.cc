@@ -42,6 +42,7 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   a.optional(v.node_rank, kCount);
   a.optional(v.order_hint, kCount);
   a.boolean(v.hosts_coordinator);
+  a.boolean(v.by_endpoint);
   a.text(v.job_id, kJobIdBytesMax);
   a.integer(v.min_nodes, 1, kIntMax);
   a.integer(v.max_nodes, 1, kIntMax);

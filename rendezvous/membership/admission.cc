@@ -18,10 +18,22 @@ Refusal differs(const std::string& field, const std::string& here, const std::st
 
 }  // namespace
 
+std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node) {
+  if (at_endpoint || !node.by_endpoint) {
+    return std::nullopt;
+  }
+  return Refusal{"the agent at this port was given it by the system, and its job meets elsewhere",
+                 "name the endpoint of the job; where this is it, choose another port, below those "
+                 "that the system gives out (sysctl net.ipv4.ip_local_port_range)"};
+}
+
 std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node) {
   if (node.job_id != terms.job_id) {
     return Refusal{"this endpoint serves the job '" + terms.job_id + "', not '" + node.job_id + "'",
                    "give each job an endpoint of its own, and all its nodes the same --rdzv-id"};
+  }
+  if (auto astray = stray(terms.at_endpoint, node)) {
+    return astray;
   }
   if (node.witness) {
     return std::nullopt;  // it runs nothing

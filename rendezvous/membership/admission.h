@@ -17,12 +17,19 @@ struct JobTerms {
   /// Of the first node that was let in; empty before.
   std::string program;
   bool require_same_env = false;
+  /// Where the coordinator listens is an endpoint that people name. Otherwise the system chose the
+  /// port.
+  bool at_endpoint = true;
 };
 
 struct Refusal {
   std::string why;
   std::string todo;
 };
+
+/// A node that came by the endpoint that its user named, to a port that the system chose
+/// (`at_endpoint` false), means another job: the ports are the same by chance.
+std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node);
 
 /// The first disagreement found, naming the field and both values; none when the node may join.
 /// An empty program in `terms` agrees with any.

@@ -60,6 +60,7 @@ struct MembershipOptions {
   std::optional<Inheritance> inheritance = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see agreement.h
+  bool at_endpoint = true;        ///< see JobTerms
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, ending, over };

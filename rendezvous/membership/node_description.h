@@ -23,6 +23,8 @@ struct NodeDescription {
   /// What the scheduler says of this node's place. A wish for the order: several may have the same.
   std::optional<int> order_hint;
   bool hosts_coordinator = false;
+  /// It came to an endpoint that its user named, not to one that an agent told it.
+  bool by_endpoint = false;
 
   std::string job_id;
   int min_nodes = 1;

@@ -4,11 +4,14 @@ import contextlib
 import os
 import pathlib
 import signal
-import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from free_port import free_port  # noqa: E402
 
 DEV_NULL = (os.POSIX_SPAWN_OPEN, os.devnull, os.O_RDWR, 0)
 
@@ -37,12 +40,6 @@ def launch(launchers, runs):
         for name, command in launchers.items():
             times[name] += [wall_time(command) for _ in range(runs[name] // rounds)]
     return {name: statistics.median(found) for name, found in times.items()}
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class NotBegun(RuntimeError):

@@ -14,6 +14,7 @@
 #include "tests/support/event_wait.h"
 #include "tests/support/free_port.h"
 #include "tests/support/net_namespaces.h"
+#include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
 using namespace ddprun::test;
@@ -64,6 +65,16 @@ void check_ran(ChildProcess& agent) {
 }
 
 const std::vector<std::string> kTwo{"--nnodes", "2"};
+
+/// Where this agent listens; its workers do not.
+std::vector<int> ports_of(const ChildProcess& agent) {
+  std::vector<int> ports = listening_ports_of(agent.pid());
+  for (const pid_t pid : descendants_of(agent.pid())) {
+    const std::vector<int> more = listening_ports_of(pid);
+    ports.insert(ports.end(), more.begin(), more.end());
+  }
+  return ports;
+}
 
 }  // namespace
 
@@ -276,4 +287,36 @@ TEST_CASE("I-5: jobs that share a machine and choose no port never collide") {
   for (const auto& job : jobs) {
     check_ran(*job);
   }
+}
+
+TEST_CASE("I-5: a node does not stray into a job whose agent was given its port by the system") {
+  const int port = free_port();
+  LoneAgent node{.endpoint = "127.0.0.1:" + std::to_string(port),
+                 .options = {"--nnodes", "2:3"},
+                 .program = shell("echo ready; exec sleep 1000")};
+  std::vector<std::unique_ptr<ChildProcess>> job;
+  job.push_back(start(node));
+  REQUIRE(listens("127.0.0.1", port));
+  job.push_back(start(node));
+  job.push_back(start(node));
+  const auto check_all_ports = [&](std::size_t first, int times) {
+    for (std::size_t place = first; place < job.size(); ++place) {
+      REQUIRE(job[place]->wait_for_out("ready", times));
+    }
+    int refusals = 0;
+    for (std::size_t place = 1; place < job.size(); ++place) {
+      for (const int one : ports_of(*job[place])) {
+        node.endpoint = "127.0.0.1:" + std::to_string(one);
+        const auto stray = start(node);
+        CHECK(stray->exit_code() == 1);
+        INFO(stray->report());
+        CHECK(stray->out().empty());
+        refusals += count_of(stray->err(), "its job meets elsewhere");
+      }
+    }
+    return refusals;
+  };
+  CHECK(check_all_ports(0, 1) == 2);  // at both gates
+  job[0].reset();
+  CHECK(check_all_ports(1, 2) == 2);  // one of them is the coordinator's now
 }

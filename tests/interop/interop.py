@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,9 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from free_port import free_port  # noqa: E402
+
 VENV = pathlib.Path(os.environ.get("DDPRUN_TEST_VENV", ROOT / ".venv"))
 PYTHON = VENV / "bin" / "python"
 TORCHRUN = VENV / "bin" / "torchrun"
@@ -57,12 +59,6 @@ def environment(**more):
     kept["PYTHON_EXEC"] = str(PYTHON)
     kept.update({name: str(value) for name, value in more.items() if value is not None})
     return {name: value for name, value in kept.items() if more.get(name, "") is not None}
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def wait_until(condition, what, seconds=PATIENCE):

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "tests/support/temp_dir.h"
 
@@ -121,6 +124,33 @@ std::vector<std::string> descriptors_of(pid_t pid) {
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+std::vector<int> listening_ports_of(pid_t pid) {
+  constexpr char kListening[] = "0A";
+  std::set<std::string> own;
+  for (const std::string& descriptor : descriptors_of(pid)) {
+    const std::string mark = "socket:[";
+    if (const auto at = descriptor.find(mark); at != std::string::npos) {
+      own.insert(descriptor.substr(at + mark.size(), descriptor.size() - at - mark.size() - 1));
+    }
+  }
+  std::vector<int> ports;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::ifstream lines(proc(pid) / "net" / table);
+    std::string line;
+    std::getline(lines, line);  // the heading
+    while (std::getline(lines, line)) {
+      std::istringstream words(line);
+      std::string number, local, remote, state, queues, timer, retransmits, user, probes, inode;
+      words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >>
+          probes >> inode;
+      if (state == kListening && own.contains(inode)) {
+        ports.push_back(std::stoi(local.substr(local.find(':') + 1), nullptr, 16));
+      }
+    }
+  }
+  return ports;
 }
 
 }  // namespace ddprun::test

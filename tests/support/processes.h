@@ -36,4 +36,7 @@ pid_t worker_of(pid_t root, int rank);
 /// Open file descriptors: "fd -> target" for each.
 std::vector<std::string> descriptors_of(pid_t pid);
 
+/// The TCP ports that it listens at.
+std::vector<int> listening_ports_of(pid_t pid);
+
 }  // namespace ddprun::test

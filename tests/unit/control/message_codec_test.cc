@@ -89,6 +89,7 @@ NodeDescription full_node() {
           5,
           6,
           true,
+          true,
           "job",
           2,
           4,

@@ -542,6 +542,20 @@ TEST_CASE("Rejections name the field and both values") {
   CHECK(s.job().nodes() == before);
 }
 
+TEST_CASE("At a port that the system chose, who comes by an endpoint is not let in") {
+  MembershipOptions options = elastic(1, 2);
+  options.at_endpoint = false;
+  Story s(options);
+  auto d = s.description("n1");
+  s.join(d);
+  CHECK(s.job().nodes() == 1);
+  d.by_endpoint = true;
+  s.join(d);
+  CHECK(s.only<Reject>().why ==
+        "the agent at this port was given it by the system, and its job meets elsewhere");
+  CHECK(s.job().nodes() == 1);
+}
+
 TEST_CASE("A job that is over lets nobody in and says why") {
   Story s(fixed(1));
   const NodeId a = s.join("n1");
