@@ -11,12 +11,11 @@
 #include "rendezvous/control/address_book.h"
 #include "rendezvous/control/ballot.h"
 #include "rendezvous/control/coordinator_terms.h"
-#include "rendezvous/control/gate.h"
 #include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/new_elector.h"
-#include "rendezvous/membership/admission.h"
+#include "rendezvous/control/reception.h"
 #include "rendezvous/membership/candidacy.h"
 #include "rendezvous/membership/job_memory.h"
 
@@ -61,51 +60,30 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   // --- Joining ------------------------------------------------------------------------------
 
   void start() {
-    if (options.succession && !open_gate()) {
+    if (!options.succession) {
+      join(options.endpoints, options.is_host, options.join_timeout);
       return;
     }
-    join(options.endpoints, options.is_host, options.join_timeout);
+    const std::weak_ptr<Impl> weak = weak_from_this();
+    reception = Reception::create(
+        io, options.endpoints,
+        [weak](const message::Message& question) {
+          const auto self = weak.lock();
+          return self ? self->answer(question) : std::nullopt;
+        },
+        log);
+    reception->open([weak](const Result<void>& opened) {
+      if (const auto self = weak.lock(); self && self->state != State::over) {
+        opened ? self->begin() : self->fail(opened.error());
+      }
+    });
   }
 
-  /// At its own port among the endpoints, where it has one, so that others find it there.
-  bool open_gate() {
-    const auto own = std::find_if(options.endpoints.begin() + 1, options.endpoints.end(),
-                                  [](const Endpoint& one) { return is_own_address(one.host); });
-    at_named_port = own != options.endpoints.end();
-    const std::string& host = options.endpoints.front().host;
-    Listening listening =
-        at_named_port ? listen_for(host, own->port) : listen_beside(host, options.endpoints);
-    if (!listening.socket) {
-      fail(errno_error(listening.errno_value, "cannot listen for the other agents",
-                       "port " + std::to_string(at_named_port ? own->port : 0),
-                       "name another port for this machine in --rdzv-endpoint"));
-      return false;
-    }
+  void begin() {
     node.elector = new_elector();
-    node.addresses = own_addresses(means_loopback(host));
-    node.port = port_of(listening.socket);
-    gate = answer_at(std::move(listening.socket), at_named_port);
-    return true;
-  }
-
-  std::shared_ptr<Gate> answer_at(Fd listener, bool named) {
-    return Gate::open(io, std::move(listener),
-                      [weak = weak_from_this(), named](const message::Message& question) {
-                        const auto self = weak.lock();
-                        return self ? self->answer(question, named) : std::nullopt;
-                      });
-  }
-
-  /// The job goes on elsewhere, but people were told of the first endpoint too.
-  void keep_endpoint() {
-    const Endpoint& first = options.endpoints.front();
-    if (door || options.endpoints.size() < 2 || first.port == node.port ||
-        !is_own_address(first.host)) {
-      return;
-    }
-    if (Listening listening = listen_for(first.host, first.port); listening.socket) {
-      door = answer_at(std::move(listening.socket), true);
-    }
+    node.addresses = own_addresses(means_loopback(options.endpoints.front().host));
+    node.port = reception->port();
+    join(options.endpoints, options.is_host, options.join_timeout);
   }
 
   /// `by_endpoint`: these are the user's words, not an agent's.
@@ -113,10 +91,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
             milliseconds timeout, bool by_endpoint = true) {
     node.pledge = elector.pledge();
     node.past = memory.past();
-    JoinRequest request{endpoints.front(), node, is_host, timeout, {}, by_endpoint};
-    request.more.assign(endpoints.begin() + 1, endpoints.end());
     joining = join_endpoint(
-        io, std::move(request),
+        io, JoinRequest{endpoints, node, is_host, timeout, by_endpoint},
         [weak = weak_from_this()](Result<Joined> joined) {
           if (const auto self = weak.lock(); self && self->state != State::over) {
             self->on_joined(std::move(joined));
@@ -139,10 +115,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
       node.port = host->bound.port;
-      at_named_port = true;
-      if (gate) {
-        (void)gate->close();
-        gate.reset();
+      if (reception) {
+        reception->give_way_to(host->bound.port);
       }
       options.coordinator.endpoint_note = host->note;
       settle();
@@ -161,7 +135,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return;
     }
     if (options.succession) {
-      keep_endpoint();
+      reception->keep_first_endpoint();
     }
     follow(std::move(client));
   }
@@ -290,7 +264,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     Fd listener = coordinator->resign(why);
     coordinator.reset();
     node.hosts_coordinator = false;
-    gate = answer_at(std::move(listener), at_named_port);
+    reception->reopen(std::move(listener));
     state = State::losing;
     contact = now();
     saw_close = false;
@@ -340,11 +314,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     join(options.endpoints, false, std::max(left, milliseconds(1)));
   }
 
-  std::optional<message::Message> answer(const message::Message& question, bool named) {
-    if (const auto* hello = std::get_if<message::Hello>(&question)) {
-      if (const auto astray = stray(named, hello->node)) {
-        return message::Rejected{astray->why, astray->todo};
-      }
+  std::optional<message::Message> answer(const message::Message& question) {
+    if (std::holds_alternative<message::Hello>(question)) {
       message::Moved moved{followed, {}, 0};
       if (state == State::following) {
         if (const auto at = parse_endpoint(reigning, 0)) {
@@ -469,7 +440,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
               candidacy->progress_text());
     settle();
-    Fd listener = std::exchange(gate, nullptr)->close();
+    Fd listener = reception->give_way();
     lead(std::move(listener), std::move(led));
     if (coordinator) {
       herald = Herald::send(
@@ -487,7 +458,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void lead(Fd listener, CoordinatorOptions led) {
     led.self = node.elector;
-    led.at_endpoint = at_named_port;
+    led.at_endpoint = !reception || reception->at_endpoint();
     node.pledge = elector.pledge();
     CoordinatorHooks joints = hooks.coordinator;
     if (options.succession) {
@@ -543,9 +514,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   NodeDescription node;
   State state = State::joining;
   JoinHandle joining;
-  std::shared_ptr<Gate> gate;
-  bool at_named_port = false;  ///< where it listens, as gate or as coordinator
-  std::shared_ptr<Gate> door;  ///< at the first endpoint, where this agent is elsewhere
+  std::shared_ptr<Reception> reception;  ///< null in a job without succession
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
   Elector elector;

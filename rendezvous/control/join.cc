@@ -61,7 +61,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
         socket(the_io),
         timer(the_io),
         started(Clock::now()),
-        report(request.endpoint, request.join_timeout, started.time_since_epoch()) {}
+        report(request.endpoints, request.join_timeout, started.time_since_epoch()) {}
 
   /// Handlers of earlier rounds find that they are late, and do nothing.
   template <class Handler>
@@ -73,9 +73,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     };
   }
 
-  [[nodiscard]] const Endpoint& endpoint() const {
-    return turn == 0 ? request.endpoint : request.more[turn - 1];
-  }
+  [[nodiscard]] const Endpoint& endpoint() const { return request.endpoints[turn]; }
 
   // --- Where --------------------------------------------------------------------------------
 
@@ -112,7 +110,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   }
 
   void unresolved(const std::string& why) {
-    report.resolved({});
+    report.resolved(turn, {});
     addresses.clear();
     again({Obstacle::unresolved, "the name cannot be resolved (" + why + ")"});
   }
@@ -136,7 +134,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     for (const auto& one : addresses) {
       texts.push_back(one.to_string());
     }
-    report.resolved(texts);
+    report.resolved(turn, texts);
     const auto own = std::find_if(addresses.begin(), addresses.end(), [](const auto& address) {
       return is_own_address(address.to_string());
     });
@@ -144,7 +142,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       bind();
     } else if (!request.is_host && own != addresses.end() && turn == 0) {
       std::rotate(addresses.begin(), own, own + 1);
-      elsewhere == Elsewhere::asked || request.more.empty() ? bind() : next_elsewhere();
+      elsewhere == Elsewhere::asked || request.endpoints.size() == 1 ? bind() : next_elsewhere();
     } else {
       knock();
     }
@@ -166,7 +164,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       knock();
       return;
     }
-    turn = (turn + 1) % (1 + request.more.size());
+    turn = (turn + 1) % request.endpoints.size();
     elsewhere = turn == 0 ? Elsewhere::asked : Elsewhere::asking;
     elsewhere_until = Clock::now() + kElsewhereTimeout;
     resolve();
@@ -176,7 +174,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   /// Who sends us to ourselves does not know yet that the coordinator that was here is gone.
   [[nodiscard]] bool is_own_endpoint(const std::string& text, std::uint16_t port) const {
-    return asks_elsewhere() && port == request.endpoint.port && is_own_address(text);
+    return asks_elsewhere() && port == request.endpoints.front().port && is_own_address(text);
   }
 
   void bind() {
@@ -429,7 +427,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     const auto at = Clock::now();
     const auto instant = at.time_since_epoch();
     trouble = now;
-    report.tried(now.obstacle == Obstacle::unresolved || addresses.empty() ? std::string()
+    report.tried(turn,
+                 now.obstacle == Obstacle::unresolved || addresses.empty() ? std::string()
                                                                            : address.to_string(),
                  std::move(now), instant);
     const auto tried = at - started;
@@ -452,7 +451,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       if (!self.detour.empty()) {
         self.knock();
       } else if (self.next_address == 0) {
-        self.turn = (self.turn + 1) % (1 + self.request.more.size());
+        self.turn = (self.turn + 1) % self.request.endpoints.size();
         self.resolve();  // all were tried; a name may mean another address by now
       } else {
         self.knock();
@@ -463,7 +462,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   /// On this machine a taken port is either ours or not, and a few seconds tell. Elsewhere a peer
   /// may come up at any time, also behind a proxy that accepts and closes.
   bool is_final(Clock::time_point at) {
-    if (may_host) {
+    if (may_host && turn == 0) {
       if (!taken_since) {
         taken_since = at;
       }
@@ -471,16 +470,16 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
              at - *taken_since >= kTakenPatience;
     }
     return at - started >= request.join_timeout ||
-           (report.worst().obstacle == Obstacle::stranger &&
+           (request.endpoints.size() == 1 && report.worst().obstacle == Obstacle::stranger &&
             report.worst_for(at.time_since_epoch()) >= kStrangerPatience);
   }
 
   [[nodiscard]] Error verdict(Clock::time_point at) const {
-    if (may_host) {
+    if (may_host && turn == 0) {
       const auto tried = std::chrono::round<seconds>(at - started).count();
       // Of several addresses, the one that was tried last need not be the one that is taken.
       return Error{"port " + std::to_string(endpoint().port) + " is taken by another program (" +
-                       report.worst().what + ", tried for " + std::to_string(tried) + " s)",
+                       report.worst_at(turn).what + ", tried for " + std::to_string(tried) + " s)",
                    where(), "choose another port, or 0 for any free one"};
     }
     return report.verdict(at.time_since_epoch());

@@ -19,16 +19,16 @@
 namespace ddprun {
 
 struct JoinRequest {
-  Endpoint endpoint;
+  /// One or more. The first is where a new job begins; at the others a coordinator may be, or
+  /// somebody who knows where one is. They are tried by turns.
+  std::vector<Endpoint> endpoints;
   NodeDescription node;
   /// rdzv-conf is_host, or node rank 0 of the static backend; none: decide by the addresses of
   /// this machine and by trying to bind, never by comparing names.
   std::optional<bool> is_host;
   /// How long a client keeps trying while nobody answers.
   std::chrono::milliseconds join_timeout{600'000};
-  /// Other places where a coordinator may be, or somebody who knows where one is; tried by turns.
-  std::vector<Endpoint> more = {};
-  /// Whether these places are a user's words; otherwise an agent's.
+  /// Whether the endpoints are a user's words; otherwise an agent's.
   bool by_endpoint = true;
 };
 

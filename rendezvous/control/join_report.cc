@@ -9,6 +9,13 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+/// "n1 (10.0.0.1) port 29400"
+std::string place_text(const Endpoint& endpoint, const std::string& address) {
+  const bool told = address.empty() || address == endpoint.host;
+  return endpoint.host + (told ? "" : " (" + address + ")") + " port " +
+         std::to_string(endpoint.port);
+}
+
 std::string seconds_text(nanoseconds duration) {
   return std::to_string(std::chrono::round<std::chrono::seconds>(duration).count()) + " s";
 }
@@ -62,24 +69,26 @@ std::string join_advice(Obstacle obstacle) {
   return {};
 }
 
-JoinReport::JoinReport(Endpoint endpoint, Time join_timeout, Time started)
-    : endpoint_(std::move(endpoint)), join_timeout_(join_timeout), started_(started) {
+JoinReport::JoinReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started)
+    : endpoints_(std::move(endpoints)), join_timeout_(join_timeout), started_(started) {
   pace_.begin(started);
 }
 
-void JoinReport::resolved(const std::vector<std::string>& addresses) {
+void JoinReport::resolved(std::size_t place, const std::vector<std::string>& addresses) {
   std::erase_if(rows_, [&](const Row& row) {
-    return std::find(addresses.begin(), addresses.end(), row.address) == addresses.end();
+    return row.place == place &&
+           std::find(addresses.begin(), addresses.end(), row.address) == addresses.end();
   });
 }
 
-void JoinReport::tried(const std::string& address, Trouble trouble, Time now) {
-  const auto row = std::find_if(rows_.begin(), rows_.end(),
-                                [&](const Row& one) { return one.address == address; });
+void JoinReport::tried(std::size_t place, const std::string& address, Trouble trouble, Time now) {
+  const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& one) {
+    return one.place == place && one.address == address;
+  });
   if (row == rows_.end()) {
     if (rows_.size() < kAddressesMax) {
       // What is found at once has been so from the beginning, as far as anybody knows.
-      rows_.push_back({address, std::move(trouble), rows_.empty() ? started_ : now});
+      rows_.push_back({place, address, std::move(trouble), rows_.empty() ? started_ : now});
       pace_.changed(now);
     }
     return;
@@ -92,21 +101,38 @@ void JoinReport::tried(const std::string& address, Trouble trouble, Time now) {
 }
 
 std::string JoinReport::where() const {
-  const std::string address = rows_.size() == 1 ? rows_.front().address : std::string();
-  const bool told = address.empty() || address == endpoint_.host;
-  return endpoint_.host + (told ? "" : " (" + address + ")") + " port " +
-         std::to_string(endpoint_.port);
+  const std::size_t others = endpoints_.size() - 1;
+  const bool one = rows_.size() == 1 && others == 0;
+  std::string text = place_text(endpoints_.front(), one ? rows_.front().address : std::string());
+  if (others > 0) {
+    text +=
+        " and " + std::to_string(others) + (others == 1 ? " other endpoint" : " other endpoints");
+  }
+  return text;
 }
 
-const JoinReport::Row* JoinReport::furthest() const {
-  const auto row = std::max_element(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-    return a.trouble.obstacle < b.trouble.obstacle;
-  });
-  return row == rows_.end() ? nullptr : &*row;
+std::string JoinReport::label(const Row& row) const {
+  return endpoints_.size() == 1 ? row.address : place_text(endpoints_[row.place], row.address);
+}
+
+const JoinReport::Row* JoinReport::furthest(std::optional<std::size_t> place) const {
+  const Row* found = nullptr;
+  for (const Row& row : rows_) {
+    const bool counts = !place || row.place == *place;
+    if (counts && (found == nullptr || found->trouble.obstacle < row.trouble.obstacle)) {
+      found = &row;
+    }
+  }
+  return found;
 }
 
 Trouble JoinReport::worst() const {
   const Row* row = furthest();
+  return row == nullptr ? Trouble{} : row->trouble;
+}
+
+Trouble JoinReport::worst_at(std::size_t place) const {
+  const Row* row = furthest(place);
   return row == nullptr ? Trouble{} : row->trouble;
 }
 
@@ -120,21 +146,23 @@ std::vector<std::string> JoinReport::lines(Time now) const {
                             seconds_text(std::max(join_timeout_ - (now - started_), Time(0))) +
                             " more";
   const std::string head = "waiting for the coordinator at " + where() + ": ";
-  if (rows_.size() == 1) {
+  if (rows_.size() == 1 && endpoints_.size() == 1) {
     const Row& row = rows_.front();
     const bool always = row.since == started_;
     return {head + row.trouble.what +
             (always ? "" : " (for " + seconds_text(now - row.since) + ")") + ", " + times + "; " +
             join_advice(row.trouble.obstacle)};
   }
-  std::vector<std::string> lines{head + std::to_string(rows_.size()) + " addresses, " + times};
+  std::vector<std::string> lines{head + std::to_string(rows_.size()) +
+                                 (rows_.size() == 1 ? " address, " : " addresses, ") + times};
   std::size_t width = 0;
   for (const Row& row : rows_) {
-    width = std::max(width, row.address.size());
+    width = std::max(width, label(row).size());
   }
   for (const Row& row : rows_) {
-    lines.push_back("  " + row.address + std::string(width - row.address.size() + 2, ' ') +
-                    row.trouble.what + ", for " + seconds_text(now - row.since));
+    const std::string name = label(row);
+    lines.push_back("  " + name + std::string(width - name.size() + 2, ' ') + row.trouble.what +
+                    ", for " + seconds_text(now - row.since));
   }
   return lines;
 }
@@ -143,7 +171,8 @@ Error JoinReport::verdict(Time now) const {
   std::string what;
   for (const Row& row : rows_) {
     what += (what.empty() ? "" : ", ") +
-            (rows_.size() == 1 ? row.trouble.what : row.address + ": " + row.trouble.what);
+            (rows_.size() == 1 && endpoints_.size() == 1 ? "" : label(row) + ": ") +
+            row.trouble.what;
   }
   return Error{
       "cannot reach the coordinator: " + what + ", tried for " + seconds_text(now - started_),

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +41,14 @@ class JoinReport {
   /// Addresses that are told; a name with more is a load balancer's.
   static constexpr std::size_t kAddressesMax = 8;
 
-  JoinReport(Endpoint endpoint, Time join_timeout, Time started);
+  /// `endpoints`: one or more, tried by turns; below each is told by its place.
+  JoinReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started);
 
-  /// The name's addresses, numeric: what was said of others is forgotten. Empty: it has none now.
-  void resolved(const std::vector<std::string>& addresses);
+  /// The name's addresses, numeric: what was said of others of this endpoint is forgotten. Empty:
+  /// it has none now.
+  void resolved(std::size_t place, const std::vector<std::string>& addresses);
   /// A try has failed; an empty address stands for the name itself.
-  void tried(const std::string& address, Trouble trouble, Time now);
+  void tried(std::size_t place, const std::string& address, Trouble trouble, Time now);
 
   /// True when people are to be told lines().
   bool due(Time now) { return pace_.due(now); }
@@ -52,21 +56,25 @@ class JoinReport {
   [[nodiscard]] std::vector<std::string> lines(Time now) const;
   /// Why it is given up.
   [[nodiscard]] Error verdict(Time now) const;
-  /// "n1 (10.0.0.1) port 29400", "n1 port 29400" when there is not one address.
+  /// "n1 (10.0.0.1) port 29400"; "n1 port 29400" when there is not one address; "n1 port 29400 and
+  /// 2 other endpoints".
   [[nodiscard]] std::string where() const;
   /// The furthest that any address came, and how long it has been there.
   [[nodiscard]] Trouble worst() const;
+  [[nodiscard]] Trouble worst_at(std::size_t place) const;
   [[nodiscard]] Time worst_for(Time now) const;
 
  private:
   struct Row {
+    std::size_t place = 0;
     std::string address;
     Trouble trouble;
     Time since{};
   };
-  [[nodiscard]] const Row* furthest() const;
+  [[nodiscard]] const Row* furthest(std::optional<std::size_t> place = {}) const;
+  [[nodiscard]] std::string label(const Row& row) const;
 
-  Endpoint endpoint_;
+  std::vector<Endpoint> endpoints_;
   Time join_timeout_;
   Time started_;
   std::vector<Row> rows_;

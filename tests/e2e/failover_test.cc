@@ -174,14 +174,19 @@ TEST_CASE("With a witness, the one of two nodes that is left goes on") {
   CHECK(witness->exit_code() == 0);
 }
 
-/// Three nodes that are endpoints, and one more; the agent at the first endpoint was killed, and
-/// the other two go on.
+/// Three nodes that are endpoints, by their names or by their addresses, and one more; the agent at
+/// the first endpoint was killed, and the other two go on.
 class WithoutTheFirst {
  public:
-  explicit WithoutTheFirst(const std::string& last_call) : last_call_(last_call) {
+  WithoutTheFirst(const std::string& last_call, bool by_name) : last_call_(last_call) {
+    std::ofstream hosts(hosts_);
+    hosts << "127.0.0.1 localhost\n";
     for (int i = 0; i < 3; ++i) {
-      endpoints_ += (i > 0 ? "," : "") + network_.address(i) + ":29400";
+      const std::string name = "node" + std::to_string(i) + ".cluster";
+      hosts << network_.address(i) << " " << name << "\n";
+      endpoints_ += (i > 0 ? "," : "") + (by_name ? name : network_.address(i)) + ":29400";
     }
+    hosts.close();
     const auto first = start(agent(0));
     second = start(agent(1));
     third = start(agent(2));
@@ -197,7 +202,8 @@ class WithoutTheFirst {
                                  "30", "--rdzv-conf", "last_call_timeout=" + last_call_},
                      .program = endless_.program(),
                      .network_namespace = network_.name(i),
-                     .host_name = "node" + std::to_string(i)};
+                     .host_name = "node" + std::to_string(i),
+                     .hosts_file = hosts_};
   }
   void ends_well(ChildProcess& newcomer) const {
     endless_.end();
@@ -210,6 +216,8 @@ class WithoutTheFirst {
  private:
   Endless endless_;
   NetNamespaces network_{4};
+  TempDir folder_;
+  std::string hosts_ = folder_.file("hosts");
   std::string last_call_;
   std::string endpoints_;
 
@@ -222,7 +230,7 @@ TEST_CASE("Who starts anew finds the coordinator at any of the endpoints") {
   if (no_namespaces()) {
     return;
   }
-  const WithoutTheFirst nodes("20");
+  const WithoutTheFirst nodes("20", GENERATE(false, true));
   const auto fourth = start(nodes.agent(3));
   CHECK(fourth->wait_for_out("world=3"));
   nodes.ends_well(*fourth);
@@ -232,7 +240,7 @@ TEST_CASE("An agent that starts anew at the first endpoint does not begin the jo
   if (no_namespaces()) {
     return;
   }
-  const WithoutTheFirst nodes("1");
+  const WithoutTheFirst nodes("1", GENERATE(false, true));
   // It would be enough for a job, and the last call is short.
   const auto anew = start(nodes.agent(0));
   CHECK(anew->wait_for_out("world=3"));

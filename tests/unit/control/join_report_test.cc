@@ -14,9 +14,9 @@ const Trouble kUnresolved{Obstacle::unresolved, "the name cannot be resolved"};
 }  // namespace
 
 TEST_CASE("One address is one line: what happens, how long tried, how long it goes on (I-1)") {
-  JoinReport report({"head", 29400}, 600s, 100s);
-  report.resolved({"10.0.0.1"});
-  report.tried("10.0.0.1", kRefused, 100s);
+  JoinReport report({{"head", 29400}}, 600s, 100s);
+  report.resolved(0, {"10.0.0.1"});
+  report.tried(0, "10.0.0.1", kRefused, 100s);
   CHECK_FALSE(report.due(101s));
   CHECK(report.due(102s));
   CHECK(report.lines(102s) ==
@@ -27,11 +27,11 @@ TEST_CASE("One address is one line: what happens, how long tried, how long it go
 }
 
 TEST_CASE("Each address has a row of its own, with what happens there and since when") {
-  JoinReport report({"head", 29400}, 600s, 0s);
-  report.resolved({"10.0.0.1", "fd00::1"});
-  report.tried("10.0.0.1", kFiltered, 3s);
-  report.tried("fd00::1", kRefused, 4s);
-  report.tried("10.0.0.1", kFiltered, 7s);
+  JoinReport report({{"head", 29400}}, 600s, 0s);
+  report.resolved(0, {"10.0.0.1", "fd00::1"});
+  report.tried(0, "10.0.0.1", kFiltered, 3s);
+  report.tried(0, "fd00::1", kRefused, 4s);
+  report.tried(0, "10.0.0.1", kFiltered, 7s);
   CHECK(report.lines(8s) ==
         std::vector<std::string>{"waiting for the coordinator at head port 29400: 2 addresses, "
                                  "tried for 8 s, for up to 592 s more",
@@ -44,17 +44,17 @@ TEST_CASE("Each address has a row of its own, with what happens there and since 
 }
 
 TEST_CASE("A changed reason is told soon, with its own age, the same one at growing intervals") {
-  JoinReport report({"head", 29400}, 600s, 0s);
-  report.tried("", kUnresolved, 0s);
+  JoinReport report({{"head", 29400}}, 600s, 0s);
+  report.tried(0, "", kUnresolved, 0s);
   REQUIRE(report.due(2s));
   CHECK(report.lines(2s).front().find("head port 29400: the name cannot be resolved, tried for") !=
         std::string::npos);
   CHECK_FALSE(report.due(5s));
-  report.resolved({"10.0.0.1"});
-  report.tried("10.0.0.1", kRefused, 5s);
+  report.resolved(0, {"10.0.0.1"});
+  report.tried(0, "10.0.0.1", kRefused, 5s);
   CHECK(report.due(5500ms));
   CHECK(report.lines(6s).size() == 1);
-  report.tried("10.0.0.1", kFiltered, 10s);
+  report.tried(0, "10.0.0.1", kFiltered, 10s);
   CHECK(report.lines(14s).front().find("no answer (for 4 s), tried for 14 s") != std::string::npos);
   int told = 0;
   for (JoinReport::Time now = 15s; now < 600s; now += 1s) {
@@ -65,21 +65,42 @@ TEST_CASE("A changed reason is told soon, with its own age, the same one at grow
 }
 
 TEST_CASE("Addresses that a name does not have any more are forgotten") {
-  JoinReport report({"head", 29400}, 600s, 0s);
-  report.resolved({"10.0.0.1"});
-  report.tried("10.0.0.1", kRefused, 0s);
-  report.resolved({"10.0.0.2"});
-  report.tried("10.0.0.2", kFiltered, 5s);
+  JoinReport report({{"head", 29400}}, 600s, 0s);
+  report.resolved(0, {"10.0.0.1"});
+  report.tried(0, "10.0.0.1", kRefused, 0s);
+  report.resolved(0, {"10.0.0.2"});
+  report.tried(0, "10.0.0.2", kFiltered, 5s);
   CHECK(report.where() == "head (10.0.0.2) port 29400");
   CHECK(report.worst().obstacle == Obstacle::filtered);
-  report.resolved({});
+  report.resolved(0, {});
   CHECK(report.worst().obstacle == Obstacle::none);
 }
 
 TEST_CASE("No more addresses are told than people read") {
-  JoinReport report({"head", 29400}, 600s, 0s);
+  JoinReport report({{"head", 29400}}, 600s, 0s);
   for (int i = 0; i < 100; ++i) {
-    report.tried("10.0.0." + std::to_string(i), kRefused, 0s);
+    report.tried(0, "10.0.0." + std::to_string(i), kRefused, 0s);
   }
   CHECK(report.lines(1s).size() == 1 + JoinReport::kAddressesMax);
+}
+
+TEST_CASE("Of several endpoints each address is told with its own name and port") {
+  JoinReport report({{"n1", 29400}, {"n2", 29401}, {"10.0.0.3", 29400}}, 600s, 0s);
+  report.resolved(0, {"10.0.0.1"});
+  report.tried(0, "10.0.0.1", kFiltered, 3s);
+  report.tried(1, "", kUnresolved, 3s);
+  report.resolved(2, {"10.0.0.3"});  // of the others nothing is forgotten
+  report.tried(2, "10.0.0.3", kRefused, 4s);
+  CHECK(report.lines(8s) ==
+        std::vector<std::string>{"waiting for the coordinator at n1 port 29400 and 2 other "
+                                 "endpoints: 3 addresses, tried for 8 s, for up to 592 s more",
+                                 "  n1 (10.0.0.1) port 29400  no answer, for 8 s",
+                                 "  n2 port 29401             the name cannot be resolved, for 5 s",
+                                 "  10.0.0.3 port 29400       connection refused, for 4 s"});
+  CHECK(
+      report.verdict(600s).sentence() ==
+      "n1 port 29400 and 2 other endpoints: cannot reach the coordinator: n1 (10.0.0.1) port "
+      "29400: no answer, n2 port 29401: the name cannot be resolved, 10.0.0.3 port 29400: "
+      "connection refused, tried for 600 s; start the agent on that host, or check the endpoint's "
+      "host and port");
 }

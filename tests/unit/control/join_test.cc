@@ -8,9 +8,11 @@
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/store/store_server.h"
+#include "tests/support/free_port.h"
 #include "tests/unit/control/loop.h"
 
 using namespace ddprun;
+using ddprun::test::free_port;
 
 namespace {
 
@@ -39,7 +41,7 @@ std::unique_ptr<Outcome> join(Loop& loop, Endpoint endpoint, std::optional<bool>
                               NodeDescription node = describe("n1")) {
   auto outcome = std::make_unique<Outcome>();
   outcome->handle = join_endpoint(
-      loop.io, JoinRequest{std::move(endpoint), std::move(node), is_host, timeout},
+      loop.io, JoinRequest{{std::move(endpoint)}, std::move(node), is_host, timeout},
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
 }
@@ -48,16 +50,10 @@ std::unique_ptr<Outcome> join(Loop& loop, Endpoint endpoint, std::optional<bool>
 std::unique_ptr<Outcome> join_any(Loop& loop, std::vector<Endpoint> endpoints,
                                   NodeDescription node = describe("n1")) {
   auto outcome = std::make_unique<Outcome>();
-  JoinRequest request{endpoints.front(), std::move(node), {}, 60s};
-  request.more.assign(endpoints.begin() + 1, endpoints.end());
   outcome->handle = join_endpoint(
-      loop.io, std::move(request),
+      loop.io, JoinRequest{std::move(endpoints), std::move(node), {}, 60s},
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
-}
-
-std::uint16_t free_port() {
-  return port_of(listen_at("127.0.0.1", 0).socket);
 }
 
 std::unique_ptr<Coordinator> serve(Loop& loop, Fd listener) {
@@ -344,7 +340,7 @@ TEST_CASE("A join that is dropped never calls back") {
   Loop loop;
   bool called = false;
   auto handle = join_endpoint(
-      loop.io, JoinRequest{{"127.0.0.1", free_port()}, describe("n1"), false, 60s},
+      loop.io, JoinRequest{{{"127.0.0.1", free_port()}}, describe("n1"), false, 60s},
       [&](Result<Joined>) { called = true; }, loop.log);
   loop.run_for(100ms);
   handle.reset();

@@ -1,0 +1,119 @@
+#include "rendezvous/control/reception.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/own_endpoints.h"
+#include "rendezvous/membership/admission.h"
+
+namespace ddprun {
+namespace {
+
+/// A machine knows its own name at once; the others' may not be known yet.
+constexpr std::chrono::milliseconds kNamesPatience{2'000};
+
+}  // namespace
+
+std::shared_ptr<Reception> Reception::create(boost::asio::io_context& io,
+                                             std::vector<Endpoint> endpoints, Gate::Answer answer,
+                                             std::shared_ptr<spdlog::logger> log) {
+  return std::shared_ptr<Reception>(
+      new Reception(io, std::move(endpoints), std::move(answer), std::move(log)));
+}
+
+Reception::Reception(boost::asio::io_context& io, std::vector<Endpoint> endpoints,
+                     Gate::Answer answer, std::shared_ptr<spdlog::logger> log)
+    : io_(io),
+      endpoints_(std::move(endpoints)),
+      answer_(std::move(answer)),
+      log_(std::move(log)),
+      own_(endpoints_.size()) {}
+
+void Reception::open(std::function<void(const Result<void>&)> opened) {
+  if (endpoints_.size() < 2) {
+    opened(open_gate());
+    return;
+  }
+  find_own_endpoints(
+      io_, endpoints_, kNamesPatience,
+      [weak = weak_from_this(), opened = std::move(opened)](const std::vector<bool>& own) {
+        if (const auto self = weak.lock()) {
+          self->own_ = own;
+          opened(self->open_gate());
+        }
+      });
+}
+
+Result<void> Reception::open_gate() {
+  const std::string& host = endpoints_.front().host;
+  Listening listening;
+  // The first one's port is for the coordinator that begins the job.
+  for (std::size_t i = 1; i < endpoints_.size() && !listening.socket; ++i) {
+    if (own_[i]) {
+      listening = listen_for(host, endpoints_[i].port);
+      if (!listening.socket) {
+        log_->warn(
+            "cannot listen at {}, which is this machine: {}; who looks for the job there does "
+            "not find this agent",
+            to_text(endpoints_[i]), std::generic_category().message(listening.errno_value));
+      }
+    }
+  }
+  at_endpoint_ = static_cast<bool>(listening.socket);
+  if (!at_endpoint_) {
+    listening = listen_beside(host, endpoints_);
+  }
+  if (!listening.socket) {
+    return errno_error(listening.errno_value, "cannot listen for the other agents", host,
+                       "look at the limits of this machine: descriptors, and ports");
+  }
+  port_ = port_of(listening.socket);
+  gate_ = answer_at(std::move(listening.socket), at_endpoint_);
+  return {};
+}
+
+std::shared_ptr<Gate> Reception::answer_at(Fd listener, bool at_endpoint) {
+  return Gate::open(io_, std::move(listener),
+                    [answer = answer_, at_endpoint](
+                        const message::Message& question) -> std::optional<message::Message> {
+                      if (const auto* hello = std::get_if<message::Hello>(&question)) {
+                        if (auto astray = stray(at_endpoint, hello->node)) {
+                          return message::Rejected{std::move(astray->why), std::move(astray->todo)};
+                        }
+                      }
+                      return answer(question);
+                    });
+}
+
+Fd Reception::give_way() {
+  return std::exchange(gate_, nullptr)->close();
+}
+
+void Reception::give_way_to(std::uint16_t endpoint_port) {
+  (void)give_way();
+  port_ = endpoint_port;
+  at_endpoint_ = true;
+}
+
+void Reception::reopen(Fd listener) {
+  gate_ = answer_at(std::move(listener), at_endpoint_);
+}
+
+void Reception::keep_first_endpoint() {
+  const Endpoint& first = endpoints_.front();
+  if (door_ || endpoints_.size() < 2 || first.port == port_ || !own_.front()) {
+    return;
+  }
+  if (Listening listening = listen_for(first.host, first.port); listening.socket) {
+    door_ = answer_at(std::move(listening.socket), true);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,64 @@
+// Reception: where other agents reach this one while it is no coordinator. Its gate is at its own
+// port among the endpoints, where it has one, so that who starts anew finds it there; else at a
+// port that the system chose. A door at the first endpoint is beside it where the job went on
+// elsewhere. Internal to control.
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "rendezvous/base/endpoint.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/control/gate.h"
+#include "rendezvous/control/message.h"
+
+namespace ddprun {
+
+class Reception : public std::enable_shared_from_this<Reception> {
+ public:
+  /// `answer` is not asked by who has come to the wrong job (admission.h, stray).
+  static std::shared_ptr<Reception> create(boost::asio::io_context& io,
+                                           std::vector<Endpoint> endpoints, Gate::Answer answer,
+                                           std::shared_ptr<spdlog::logger> log);
+
+  /// Opens the gate; what it calls may come after a look at a name service.
+  void open(std::function<void(const Result<void>&)> opened);
+  /// Of the gate, or of the coordinator that is in its place.
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  /// Whether that port is an endpoint's; otherwise the system chose it.
+  [[nodiscard]] bool at_endpoint() const { return at_endpoint_; }
+
+  /// A coordinator in this agent takes the place of the gate, at its socket.
+  Fd give_way();
+  /// The same, at the endpoint that the coordinator has bound.
+  void give_way_to(std::uint16_t endpoint_port);
+  /// It has resigned, and hands its socket back.
+  void reopen(Fd listener);
+  /// The job goes on elsewhere, but people were told of the first endpoint too.
+  void keep_first_endpoint();
+
+ private:
+  Reception(boost::asio::io_context& io, std::vector<Endpoint> endpoints, Gate::Answer answer,
+            std::shared_ptr<spdlog::logger> log);
+  Result<void> open_gate();
+  [[nodiscard]] std::shared_ptr<Gate> answer_at(Fd listener, bool at_endpoint);
+
+  boost::asio::io_context& io_;
+  std::vector<Endpoint> endpoints_;
+  Gate::Answer answer_;
+  std::shared_ptr<spdlog::logger> log_;
+  std::vector<bool> own_;  ///< which of the endpoints are this machine's
+  std::shared_ptr<Gate> gate_;
+  std::shared_ptr<Gate> door_;
+  std::uint16_t port_ = 0;
+  bool at_endpoint_ = false;
+};
+
+}  // namespace ddprun
