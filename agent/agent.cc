@@ -51,6 +51,10 @@ constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 /// From SIGKILL until a worker that is still there is given up, and its node with it (I-16).
 constexpr std::chrono::milliseconds kUnkillableBound{5'000};
 
+/// A signal that comes again within this time is the same wish: a scheduler signals every process
+/// of its step, and so this one and its guardian, which forwards it.
+constexpr std::chrono::milliseconds kOneWish{500};
+
 class Agent {
  public:
   Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<EventLogFile> event_log,
@@ -89,6 +93,7 @@ class Agent {
     }
     follower_.start();
     io_.run();
+    hold_back(signals_for(spec_));
     DDP_CHECK(outcome_.has_value(), "the loop ended before the job did");
     return *outcome_;
   }
@@ -240,6 +245,12 @@ class Agent {
   }
 
   void on_signal(int number) {
+    const auto now = std::chrono::steady_clock::now();
+    if (number == last_signal_ && now - last_signal_at_ < kOneWish) {
+      return;
+    }
+    last_signal_ = number;
+    last_signal_at_ = now;
     log_->info("got {}", signal_name(number));
     if (number == SIGUSR2) {
       if (follower_.client() != nullptr) {
@@ -540,6 +551,8 @@ class Agent {
   bool deserts_ = false;     ///< it ends by itself: the others are to take it for lost, as it is
   bool leaving_ = false;     ///< the workers of this attempt were ordered to save and leave
   bool preempting_ = false;  ///< or signalled to, since the job ends
+  int last_signal_ = 0;
+  std::chrono::steady_clock::time_point last_signal_at_;
   bool stop_asked_ = false;
   Verdict asked_for_ = Verdict::stopped;  ///< valid when asked
   int asked_by_ = 0;

@@ -186,9 +186,7 @@ int run_under_guardian(const std::function<int()>& agent_main) {
   char none = 0;
   while (::read(ready_read.get(), &none, 1) == -1 && errno == EINTR) {
   }
-  const int code = guard(agent, blocked);
-  ::pthread_sigmask(SIG_SETMASK, &original, nullptr);
-  return code;
+  return guard(agent, blocked);
 }
 
 int guardian_fd() {

@@ -10,8 +10,9 @@ namespace ddprun {
 
 /// Forks. The calling process becomes the guardian: it forwards signals to the agent, waits, cleans
 /// up, and returns the exit code for main to return (128 + signal when the agent was killed, after
-/// a sentence on stderr). The child becomes the agent: it runs `agent_main` and exits with its
-/// result. Call before any thread, io_context or logger thread exists.
+/// a sentence on stderr), with all signals blocked: the agent's code is the last word. The child
+/// becomes the agent: it runs `agent_main` and exits with its result. Call before any thread,
+/// io_context or logger thread exists.
 int run_under_guardian(const std::function<int()>& agent_main);
 
 /// In the agent: a descriptor that becomes readable when the guardian is gone; -1 when there is no

@@ -71,6 +71,16 @@ SignalSource::SignalSource(boost::asio::io_context& io, const std::vector<int>& 
 
 SignalSource::~SignalSource() = default;
 
+void hold_back(const std::vector<int>& numbers) {
+  // Not by ignoring them: a SignalSource that ends gives each of its signals the default back.
+  sigset_t held;
+  ::sigemptyset(&held);
+  for (const int number : numbers) {
+    ::sigaddset(&held, number);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &held, nullptr);
+}
+
 int signal_number(const char* name) {
   const std::string_view asked = name;
   for (const Name& known : kNames) {

@@ -27,6 +27,10 @@ class SignalSource {
   std::shared_ptr<Impl> impl_;
 };
 
+/// For the rest of this thread's life none of them is delivered: what was decided is written and
+/// told, whatever comes in between. SIGKILL ends it all the same.
+void hold_back(const std::vector<int>& numbers);
+
 /// "SIGTERM" -> 15, also without the SIG; 0 when this system has no such signal.
 int signal_number(const char* name);
 /// 15 -> "SIGTERM"; "signal 77" when it has no name.

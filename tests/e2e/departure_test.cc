@@ -8,6 +8,8 @@
 
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/lone_agent.h"
+#include "tests/support/free_port.h"
+#include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
 using namespace ddprun::test;
@@ -118,6 +120,35 @@ TEST_CASE("I-17: a preempted script has the long grace to save, a restart the sh
     CHECK(agent->exit_code() == 0);
     CHECK(agent->out().find("saved") == std::string::npos);
   }
+}
+
+TEST_CASE("A scheduler that signals every process of a step has asked once") {
+  auto agent = start({.options = {"--standalone"},
+                      .program = shell("trap 'sleep 0.2; echo saved; exit 0' TERM; echo ready; "
+                                       "while :; do sleep 0.02; done")});
+  REQUIRE(agent->wait_for_out("ready"));
+  const pid_t behind_the_guardian = descendants_of(agent->pid()).front();
+  agent->signal(SIGTERM);
+  ::kill(behind_the_guardian, SIGTERM);
+  CHECK(agent->exit_code() == kResume);
+  INFO(agent->report());
+  CHECK(agent->out().find("saved") != std::string::npos);
+}
+
+TEST_CASE("Signals that still come at the end change nothing of it") {
+  const TempDir dir;
+  auto agent = start({.endpoint = "127.0.0.1:" + std::to_string(free_port()),
+                      .options = {"--nnodes", "2"},
+                      .environment = {{"TORCHELASTIC_ERROR_FILE", dir.file("error.json")}}});
+  REQUIRE(agent->wait_for_err("1 of 2 nodes here"));
+  const pid_t behind_the_guardian = descendants_of(agent->pid()).front();
+  while (agent->running()) {  // it has half a second for this
+    agent->signal(SIGTERM);
+    ::kill(behind_the_guardian, SIGTERM);
+  }
+  INFO(agent->report());
+  CHECK(agent->exit_code() == kResume);
+  CHECK(agent->err().find("job preempted") != std::string::npos);
 }
 
 TEST_CASE("SIGUSR1 reaches the scripts of all nodes that handle it, and all agents end with 75") {
