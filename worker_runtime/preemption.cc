@@ -54,10 +54,14 @@ Preemption::Preemption(const Context& context) : progress_(context.progress()) {
 }
 
 Preemption::~Preemption() {
+  auto* channel = ProgressInside::channel(progress_);
+  // Ranks leave within a step of the first one that was signalled: for the others the scheduler's
+  // signal may still be on its way, and must not make a failure of a process that has left.
+  const bool has_left = channel != nullptr && channel->page().left.load() != 0;
   for (const int number : kSignals) {
-    replace_handler(number, on_signal, SIG_DFL);
+    replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);
   }
-  if (auto* channel = ProgressInside::channel(progress_)) {
+  if (channel != nullptr) {
     channel->page().obedience = ddprun::Obedience::past;
   }
   page_of_process = nullptr;

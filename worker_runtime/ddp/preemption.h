@@ -23,7 +23,8 @@ namespace ddp {
 /// One per process, made before training begins: from here on the launcher orders instead of ending
 /// the worker, and SIGTERM and SIGUSR1 that others than the launcher send to this process (a
 /// scheduler that signals every process of a job) are taken as the same order, where the program
-/// has not set what they do. A second such signal has its default action.
+/// has not set what they do. A second such signal has its default action; once this process has
+/// left and the object is gone, none has any.
 class DDP_EXPORT Preemption {
  public:
   explicit Preemption(const Context& context);
