@@ -56,7 +56,8 @@ Preemption::Preemption(const Context& context) : progress_(context.progress()) {
 Preemption::~Preemption() {
   auto* channel = ProgressInside::channel(progress_);
   // Ranks leave within a step of the first one that was signalled: for the others the scheduler's
-  // signal may still be on its way, and must not make a failure of a process that has left.
+  // signal may still be on its way, and must not make a failure of a process that has left. One
+  // that hangs in its exit is ended all the same: after its grace the agent sends SIGKILL.
   const bool has_left = channel != nullptr && channel->page().left.load() != 0;
   for (const int number : kSignals) {
     replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);

@@ -61,7 +61,9 @@ Result<void> Reception::open_gate() {
       if (!listening.socket) {
         log_->warn(
             "cannot listen at {}, which is this machine: {}; who looks for the job there does "
-            "not find this agent",
+            "not find this agent; name a port in --rdzv-endpoint that is free here, and one for "
+            "each "
+            "agent of this machine",
             to_text(endpoints_[i]), std::generic_category().message(listening.errno_value));
       }
     }
