@@ -30,6 +30,7 @@
 #include "agent/progress_report.h"
 #include "agent/signals.h"
 #include "agent/stop_plan.h"
+#include "agent/unable.h"
 #include "agent/waiting_board.h"
 #include "agent/warm_pool.h"
 #include "agent/worker_environment.h"
@@ -179,17 +180,17 @@ class Agent {
           own != nullptr ? own->common_address() : follower_.client()->local_address()));
     }
     const auto started = attempt_->start([this](int local_rank, ExitStatus exit) {
-      apply(group_.handle(group::WorkerExited{local_rank, exit}));
+      apply(group_.handle(
+          group::WorkerExited{local_rank, exit, attempt_->ended_unasked(local_rank)}));
     });
     if (!started) {
       attempt_.reset();
       (void)kill_descendants({}, kDescendantsBound);
-      if (world.attempt > AttemptNumber{0} && follower_.coordinator() == nullptr) {
-        // What failed lies with this node (its disk is full, say), for the job has run: it leaves,
-        // and the others go on or wait for another (I-27).
+      follower_.client()->give_up(started.error());
+      if (follower_.coordinator() == nullptr) {
+        // What failed lies with this node (its disk is full, say): the others go on, wait for
+        // another, or end where they are too few (I-27).
         end(started.error());
-      } else {
-        follower_.client()->give_up(started.error());
       }
       return;
     }
@@ -572,6 +573,7 @@ Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger
   }
   auto layout = LogLayout::create(spec.logs, spec.job_id);
   if (!layout) {
+    tell_unable(spec, layout.error(), log);
     return layout.error();
   }
   std::shared_ptr<EventLogFile> event_log;

@@ -147,6 +147,11 @@ void Attempt::signal_all(int number) {
   }
 }
 
+bool Attempt::ended_unasked(int local_rank) const {
+  const auto& process = workers_.at(static_cast<std::size_t>(local_rank))->process;
+  return process && process->ended_unasked();
+}
+
 std::vector<WorkerSigns> Attempt::signs() const {
   std::vector<WorkerSigns> all;
   for (const auto& worker : workers_) {

@@ -56,6 +56,8 @@ class Attempt {
   /// SIGABRT gets that one: it is Python with its fault handler on, and tells its stack by it.
   /// SIGTERM is marked as ours on the progress channel first.
   void signal_all(int number);
+  /// Dead before its first signal, though the order for that may have been there before the news.
+  [[nodiscard]] bool ended_unasked(int local_rank) const;
   /// Of the workers that still run: all follow orders to save and leave (ddp::Preemption).
   [[nodiscard]] bool obeys() const;
   /// All have a handler for the signal.

@@ -218,7 +218,7 @@ Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& pa
     }
     filtered->fd = std::move(*opened);
   }
-  if (!folds()) {
+  if (!folds(form)) {
     return follower_->follow(path, filtered_sink(LogFilter(prefix_of({local_rank}), filters),
                                                  console_of(form), filtered));
   }
@@ -228,15 +228,22 @@ Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& pa
 }
 
 OutputSink AttemptOutput::sink_for(int local_rank, Form form) {
-  if (folds()) {
+  if (folds(form)) {
     return folded(form).sink(local_rank);
   }
   Console& console = console_of(form);
   return {[&console](std::string_view bytes) { console.write(bytes); }, nullptr, &console};
 }
 
-bool AttemptOutput::folds() const {
-  return spec_.logs.fold && spec_.local_world_size > 1;
+/// Each stream for itself: stderr may be a terminal where stdout goes to a program that reads
+/// prefixes. A template of the user's is made for programs.
+bool AttemptOutput::folds(Form form) const {
+  if (spec_.local_world_size == 1 || spec_.logs.line_prefix_template) {
+    return false;
+  }
+  const int fd = &console_of(form) == &consoles_.out ? STDOUT_FILENO : STDERR_FILENO;
+  return spec_.logs.fold == Folding::always ||
+         (spec_.logs.fold == Folding::on_terminals && ::isatty(fd) == 1);
 }
 
 FoldedConsole& AttemptOutput::folded(Form form) {

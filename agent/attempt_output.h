@@ -71,7 +71,7 @@ class AttemptOutput {
   [[nodiscard]] Console& console_of(Form form) const;
   [[nodiscard]] std::string global_list(std::vector<int> local_ranks) const;
   [[nodiscard]] std::string prefix_of(const std::vector<int>& local_ranks) const;
-  [[nodiscard]] bool folds() const;
+  [[nodiscard]] bool folds(Form form) const;
   void follow_window_size();
 
   boost::asio::io_context& io_;

@@ -40,6 +40,11 @@ std::uint64_t hash(std::string_view bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+std::string hidden(std::string_view secret) {
+  constexpr int kSecretDigits = 8;
+  return "<hidden " + hex(hash(secret), kSecretDigits) + ">";
+}
+
 }  // namespace
 
 bool is_compared_variable(std::string_view name) {
@@ -80,6 +85,26 @@ bool is_named_by(std::string_view name, const std::vector<std::string>& patterns
   });
 }
 
+std::string compared_arguments(const std::vector<std::string>& words) {
+  std::string text;
+  bool secret_next = false;
+  for (const std::string_view word : words) {
+    const std::size_t equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    const bool is_option = word.starts_with('-');
+    text += text.empty() ? "" : " ";
+    if (secret_next && !is_option) {
+      text += hidden(word);
+    } else if (equals != word.npos && may_be_secret(name)) {
+      text += std::string(name) + "=" + hidden(word.substr(equals + 1));
+    } else {
+      text += word;
+    }
+    secret_next = is_option && equals == word.npos && may_be_secret(name);
+  }
+  return text.empty() ? "<none>" : text;
+}
+
 std::string bounded_value(const std::string& text) {
   if (text.size() <= kFactValueBytesMax) {
     return text;
@@ -103,8 +128,7 @@ NodeEnvironment compared_variables(const std::vector<std::string>& variables,
     const std::string value = one.substr(equals + 1);
     found.push_back({std::move(name), bounded_value(value)});
     if (may_be_secret(found.back().name)) {
-      constexpr int kSecretDigits = 8;
-      found.back().value = "<hidden " + hex(hash(value), kSecretDigits) + ">";
+      found.back().value = hidden(value);
     }
   }
   const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };

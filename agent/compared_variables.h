@@ -1,5 +1,5 @@
-// Compared variables: which of this node's variables should be equal on all nodes of a job, as
-// facts of its environment. Pure. docs/environment-agreement.md
+// Compared variables: which of this node's variables, and what of its program's arguments, should
+// be equal on all nodes of a job, as facts of its environment. Pure. docs/environment-agreement.md
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace ddprun {
 
 /// Facts that are no variables, in the order in which they are told.
-inline constexpr std::string_view kMachineFacts[] = {"ddprun", "program", "python", "torch",
-                                                     "driver", "cuda",    "nccl",   "gpu"};
+inline constexpr std::string_view kMachineFacts[] = {
+    "ddprun", "program", "arguments", "python", "torch", "driver", "cuda", "nccl", "gpu"};
 
 /// What the libraries below a worker read, and what decides which of them it loads. Not what
 /// differs from node to node by nature: CUDA_VISIBLE_DEVICES, NCCL_HOSTID, a scheduler's variables.
@@ -30,6 +30,10 @@ bool is_named_by(std::string_view name, const std::vector<std::string>& patterns
 /// node_environment.h is still compared, as hashes.
 NodeEnvironment compared_variables(const std::vector<std::string>& variables,
                                    const std::vector<std::string>& ignored);
+
+/// The words, joined by blanks; "<none>" without any. The value of an option that may be a secret,
+/// by its name, is a hash as a variable's is.
+std::string compared_arguments(const std::vector<std::string>& words);
 
 /// `text` within kFactValueBytesMax: of a longer one the beginning and a hash.
 std::string bounded_value(const std::string& text);

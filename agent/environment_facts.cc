@@ -157,7 +157,9 @@ NodeEnvironment environment_facts(const Program& program, const std::vector<std:
   const auto python = PythonPlace::of(program, value_of(variables, "PYTHONPATH"));
   const auto torch = python ? python->torch() : std::nullopt;
   add("ddprun", DDPRUN_VERSION " " + content_id(places.own_program, kBuildBytesMax));
-  add("program", named_content(python ? python->target() : program.path));
+  const std::string content = named_content(python ? python->target() : program.path);
+  add("program", content.empty() && python ? python->module() : content);
+  add("arguments", compared_arguments(python ? python->arguments() : program.arguments));
   std::string cuda;
   std::string nccl;
   if (python) {

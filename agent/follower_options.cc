@@ -13,18 +13,6 @@
 #include "agent/worker_environment.h"
 
 namespace ddprun {
-namespace {
-
-/// The program as nodes compare it: paths may differ from node to node.
-std::string program_text(const Program& program) {
-  std::string text = program.path.substr(program.path.rfind('/') + 1);
-  for (const auto& argument : program.arguments) {
-    text += " " + argument;
-  }
-  return text;
-}
-
-}  // namespace
 
 NodeEnvironment compared_facts(const JobSpec& spec) {
   return spec.max_nodes > 1 && !spec.witness
@@ -44,7 +32,7 @@ NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment
   node.min_nodes = spec.min_nodes;
   node.max_nodes = spec.max_nodes;
   node.max_restarts = spec.max_restarts;
-  node.program = program_text(spec.program);
+  node.program = spec.program.display_name;
   node.witness = spec.witness;
   node.environment = digest_of(environment);
   node.require_same_env = spec.require_same_env;

@@ -38,6 +38,10 @@ struct StreamMap {
   }
 };
 
+/// Where a line that several local ranks write at about the same time is shown once, with the
+/// ranks.
+enum class Folding : std::uint8_t { never, on_terminals, always };
+
 struct LogSpec {
   /// --log-dir. Empty: a new directory under the temporary directory. "/dev/null": no files.
   std::string dir;
@@ -49,8 +53,8 @@ struct LogSpec {
   std::vector<std::string> stderr_filters;
   /// TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE; none means "[<role><local_rank>]:".
   std::optional<std::string> line_prefix_template;
-  /// A line that several local ranks write at about the same time is shown once, with the ranks.
-  bool fold = true;
+  /// Not where a template is given: programs read those prefixes.
+  Folding fold = Folding::on_terminals;
 };
 
 /// What to execute: an absolute path, and the arguments after it. ${local_rank} and $local_rank in

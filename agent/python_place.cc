@@ -65,6 +65,7 @@ std::optional<std::string> python_string(const std::string& text, const std::str
 struct Target {
   std::string script;
   std::string module;
+  std::size_t words = 0;  ///< up to it
 };
 
 Target target_of(const std::vector<std::string>& arguments) {
@@ -72,17 +73,17 @@ Target target_of(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[i];
     const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
     if (word == "-m") {
-      return {{}, next};
+      return {{}, next, std::min(i + 2, arguments.size())};
     }
     if (word == "-W" || word == "-X") {
       ++i;
     } else if (word == "-c" || word == "-") {
-      return {};
+      return {{}, {}, i};
     } else if (!word.starts_with('-')) {
-      return {word, {}};
+      return {word, {}, i + 1};
     }
   }
-  return {};
+  return {{}, {}, arguments.size()};
 }
 
 /// The interpreter's own folders of packages, of its prefix and of the system's.
@@ -116,6 +117,8 @@ std::optional<PythonPlace> PythonPlace::of(const Program& program, const std::st
   Target target = target_of(program.arguments);
   place.script_ = std::move(target.script);
   place.module_ = std::move(target.module);
+  place.arguments_.assign(program.arguments.begin() + static_cast<std::ptrdiff_t>(target.words),
+                          program.arguments.end());
   std::error_code error;
   const fs::path real = fs::canonical(program.path, error);
   place.interpreter_ = error ? program.path : real.string();

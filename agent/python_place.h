@@ -28,6 +28,10 @@ class PythonPlace {
   [[nodiscard]] const std::string& version() const { return version_; }
   /// The file of the script or module; empty when it is not found: frozen, zipped, a namespace.
   [[nodiscard]] std::string target() const;
+  /// The name behind -m; empty: it was given none.
+  [[nodiscard]] const std::string& module() const { return module_; }
+  /// The words behind the script or module.
+  [[nodiscard]] const std::vector<std::string>& arguments() const { return arguments_; }
   [[nodiscard]] std::optional<PyTorch> torch() const;
 
  private:
@@ -35,6 +39,7 @@ class PythonPlace {
   std::string version_;
   std::string script_;
   std::string module_;
+  std::vector<std::string> arguments_;
   std::vector<std::string> folders_;  ///< of packages, in the order of sys.path
 };
 

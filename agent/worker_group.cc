@@ -39,6 +39,7 @@ WorkerGroup::Commands WorkerGroup::on(const Started& event) {
   DDP_CHECK(event.workers > 0, "an attempt has at least one worker per node");
   state_ = State::running;
   attempt_ = event.attempt;
+  killing_ = false;
   workers_.assign(static_cast<std::size_t>(event.workers), Worker{});
   return {ReportStarted{}};
 }
@@ -52,7 +53,11 @@ WorkerGroup::Commands WorkerGroup::on(const WorkerExited& event) {
   DDP_CHECK(worker.running, "a worker exits once");
   worker.running = false;
   worker.exit = event.exit;
-  worker.after_stop = state_ == State::stopping;
+  // A SIGKILL that is not ours came from outside, even where the worker was still dying of it when
+  // the order to stop came.
+  const bool killed_by_another =
+      event.exit == ExitStatus{ExitStatus::Kind::signalled, SIGKILL} && !killing_;
+  worker.after_stop = state_ == State::stopping && !event.unasked && !killed_by_another;
 
   if (state_ == State::stopping) {
     return running_workers() == 0 ? end_stopping() : Commands{};
@@ -86,10 +91,15 @@ WorkerGroup::Commands WorkerGroup::on(const StopOrdered& event) {
 
 WorkerGroup::Commands WorkerGroup::on(const DeadlinePassed&) {
   // The last worker may have gone in the same turn of the loop: then there is nobody to kill.
-  return state_ == State::stopping ? Commands{SignalWorkers{SIGKILL}} : Commands{};
+  if (state_ != State::stopping) {
+    return {};
+  }
+  killing_ = true;
+  return {SignalWorkers{SIGKILL}};
 }
 
 WorkerGroup::Commands WorkerGroup::on(const KillOrdered&) {
+  killing_ = true;
   switch (state_) {
     case State::running:
       state_ = State::stopping;
@@ -116,6 +126,7 @@ WorkerGroup::Commands WorkerGroup::on(const GaveUp&) {
 
 WorkerGroup::Commands WorkerGroup::begin_stopping(int signal) {
   state_ = State::stopping;
+  killing_ = signal == SIGKILL;
   if (running_workers() == 0) {
     return end_stopping();
   }

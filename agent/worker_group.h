@@ -29,6 +29,7 @@ struct Started {  ///< all workers of the attempt were spawned
 struct WorkerExited {
   int local_rank = 0;
   ExitStatus exit;
+  bool unasked = false;  ///< before it got a signal, though after the group was told to stop
 };
 struct StopOrdered {  ///< by the coordinator, a signal, or the loss of the coordinator
   int signal = 0;     ///< the first signal to send, SIGTERM as a rule
@@ -61,7 +62,7 @@ std::string_view to_text(State state);
 struct Worker {
   bool running = true;
   ExitStatus exit;          ///< valid when not running
-  bool after_stop = false;  ///< it ended after the group was told to stop
+  bool after_stop = false;  ///< it ended after it was told to stop
 };
 
 class WorkerGroup {
@@ -90,6 +91,7 @@ class WorkerGroup {
   State state_ = State::idle;
   AttemptNumber attempt_{};
   std::vector<Worker> workers_;
+  bool killing_ = false;  ///< SIGKILL was ordered
 };
 
 }  // namespace ddprun::group

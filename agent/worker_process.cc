@@ -66,9 +66,13 @@ ExitStatus to_exit_status(int wait_status) {
 }
 
 /// A dead process keeps its pid, and with it the name of its group, until it is reaped.
-bool is_unreaped(pid_t pid) {
+enum class Life { runs, dead, reaped };
+Life life_of(pid_t pid) {
   siginfo_t info{};
-  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    return Life::reaped;
+  }
+  return info.si_pid == 0 ? Life::runs : Life::dead;
 }
 
 /// systemd does the same: a stopped process would otherwise sleep through its notice to end.
@@ -84,6 +88,8 @@ struct WorkerProcess::Impl {
   Handle handle;
   std::function<void(ExitStatus)> on_exit;
   bool running = true;
+  bool signalled = false;
+  bool ended_unasked = false;
 
   void ended(const boost::system::error_code& error, int wait_status) {
     if (error == boost::asio::error::operation_aborted) {
@@ -133,14 +139,21 @@ bool WorkerProcess::running() const {
   return impl_->running;
 }
 
+bool WorkerProcess::ended_unasked() const {
+  return impl_->ended_unasked;
+}
+
 void WorkerProcess::tell_exit_to(std::function<void(ExitStatus)> on_exit) {
   impl_->on_exit = std::move(on_exit);
 }
 
 void WorkerProcess::signal(int number) {
-  if (!impl_->running || !is_unreaped(pid())) {
+  const Life life = impl_->running ? life_of(pid()) : Life::reaped;
+  if (life == Life::reaped) {
     return;
   }
+  impl_->ended_unasked = impl_->ended_unasked || (life == Life::dead && !impl_->signalled);
+  impl_->signalled = true;
   ::killpg(pid(), number);
   if (asks_to_end(number)) {
     ::killpg(pid(), SIGCONT);

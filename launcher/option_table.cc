@@ -227,8 +227,15 @@ constexpr OptionRow kRows[] = {
      .field = &O::no_fold,
      .group = G::output,
      .ours = true,
-     .help = "Show a line that several workers write at about the same time once for each of them, "
-             "and not once for all with their ranks: [0-7]."},
+     .help =
+         "On a terminal, too, show a line that several workers write at about the same time once "
+         "for each of them, and not once for all with their ranks: [0-7]. Wins over --fold."},
+    {.name = "fold",
+     .field = &O::fold,
+     .group = G::output,
+     .ours = true,
+     .help = "Show such a line once also where stdout or stderr is no terminal; never with "
+             "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE."},
 
     {.name = "event-log",
      .field = &O::event_log,

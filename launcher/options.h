@@ -66,6 +66,7 @@ struct Options {
   std::string duplicate_stdout_filters;
   std::string duplicate_stderr_filters;
   bool no_fold = false;
+  bool fold = false;
   std::string event_log;
 
   // Ending.

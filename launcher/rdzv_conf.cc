@@ -12,16 +12,27 @@ namespace {
 
 using Entries = std::map<std::string, std::string, std::less<>>;
 
+/// The text without blanks and without a pair of quotes around it. Job scripts that start programs
+/// without a shell (subprocess lists, YAML) often have quotes for one: --rdzv-conf='timeout=5'.
+std::string_view unquoted(std::string_view text) {
+  text = trimmed(text);
+  while (text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
+         text.find(text.front(), 1) == text.size() - 1) {
+    text = trimmed(text.substr(1, text.size() - 2));
+  }
+  return text;
+}
+
 Result<Entries> split(std::string_view text, const std::string& where) {
   Entries entries;
-  text = trimmed(text);
+  text = unquoted(text);
   while (!text.empty()) {
     const auto comma = text.find(',');
-    const std::string_view entry = text.substr(0, comma);
+    const std::string_view entry = unquoted(text.substr(0, comma));
     const auto equals = entry.find('=');
-    const std::string_view key = trimmed(entry.substr(0, equals));
+    const std::string_view key = unquoted(entry.substr(0, equals));
     const std::string_view value =
-        equals == std::string_view::npos ? "" : trimmed(entry.substr(equals + 1));
+        equals == std::string_view::npos ? "" : unquoted(entry.substr(equals + 1));
     // A comma at the very end is followed by an empty entry, as in Python.
     const bool dangling = comma != std::string_view::npos && comma + 1 == text.size();
     if (key.empty() || dangling) {

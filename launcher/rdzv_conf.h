@@ -1,6 +1,7 @@
 // RdzvConf: the text of --rdzv-conf ("KEY=VALUE,..."), read as torchrun reads it, with the values
 // that mean something to us. Unknown keys are ignored, as torchrun does; a known key with a bad
-// value is an error, whichever backend would have looked at it.
+// value is an error, whichever backend would have looked at it. Pairs of quotes that a shell would
+// have removed are removed; torchrun takes them for parts of the names, and so ignores the keys.
 #pragma once
 
 #include <chrono>

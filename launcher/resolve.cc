@@ -244,7 +244,9 @@ class Resolver {
     logs.redirects = *redirects;
     logs.tee = *tee;
     logs.local_ranks_filter = *ranks;
-    logs.fold = !options_.no_fold;
+    logs.fold = options_.no_fold ? Folding::never
+                : options_.fold  ? Folding::always
+                                 : Folding::on_terminals;
     logs.stdout_filters = split_filters(options_.duplicate_stdout_filters);
     logs.stderr_filters = split_filters(options_.duplicate_stderr_filters);
     if (const char* prefix = environment_(env::kLogLinePrefixTemplate)) {

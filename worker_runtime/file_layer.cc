@@ -36,6 +36,13 @@ Result<void> sync_fd(const Fd& fd, const Path& path) {
   return {};
 }
 
+Result<bool> made_or(const std::error_code& problem, bool made, const Path& path) {
+  if (problem) {
+    return errno_error(problem.value(), "cannot make the directory", path.string());
+  }
+  return made;
+}
+
 class RealOutputFile : public OutputFile {
  public:
   RealOutputFile(Fd fd, Path path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -73,11 +80,14 @@ class RealFiles : public FileLayer {
  public:
   Result<bool> make_directory(const Path& path) override {
     std::error_code problem;
+    const bool made = std::filesystem::create_directory(path, problem);
+    return made_or(problem, made, path);
+  }
+
+  Result<bool> make_directories(const Path& path) override {
+    std::error_code problem;
     const bool made = std::filesystem::create_directories(path, problem);
-    if (problem) {
-      return errno_error(problem.value(), "cannot make the directory", path.string());
-    }
-    return made;
+    return made_or(problem, made, path);
   }
 
   Result<std::vector<std::string>> list(const Path& path) override {

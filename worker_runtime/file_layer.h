@@ -32,9 +32,11 @@ class FileLayer {
   using Path = std::filesystem::path;
 
   virtual ~FileLayer() = default;
-  /// With its parents. True when it was made, false when it was there already; a file in its place
-  /// is an Error.
+  /// True when it was made, false when it was there already. An Error when its parent is not there,
+  /// or a file is in its place.
   virtual ddprun::Result<bool> make_directory(const Path& path) = 0;
+  /// The same, with its parents.
+  virtual ddprun::Result<bool> make_directories(const Path& path) = 0;
   /// Names in the directory, in ascending order; none when there is no such directory. An Error
   /// when it is not a directory or cannot be read.
   virtual ddprun::Result<std::vector<std::string>> list(const Path& path) = 0;

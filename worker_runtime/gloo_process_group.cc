@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// How long a broken connection waits for the watch to say whose death it was.
-constexpr milliseconds kNamePatience{250};
+constexpr milliseconds kNamePatience{750};
 /// How long bytes of a lost rank may still be on their way.
 constexpr milliseconds kLastBytesPatience{200};
 

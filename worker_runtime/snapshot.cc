@@ -77,7 +77,34 @@ struct Snapshot::Impl {
   }
 
   [[nodiscard]] bool writes() const {
-    return shared ? context->rank() == 0 : context->local_rank() == 0;
+    return !options.read_only && (shared ? context->rank() == 0 : context->local_rank() == 0);
+  }
+
+  /// One more than any rank finds, so that the first attempt of a new job comes after all before.
+  std::uint64_t next_attempt() {
+    std::uint64_t highest = 0;
+    const auto mine = std::to_string(directory.highest_attempt());
+    for (const auto& found : context->group().all_gather_bytes(mine)) {
+      highest = std::max<std::uint64_t>(highest, std::stoull(found));
+    }
+    return highest + 1;
+  }
+
+  /// What the writers find, once nobody of an earlier attempt can add to it.
+  RankReport claim_and_scan() {
+    std::string superseded;
+    if (writes()) {
+      const auto claimed = directory.claim(attempt);
+      if (!claimed && directory.superseded()) {
+        superseded = claimed.error().sentence();
+      }  // any other failure is said by each save
+    }
+    auto report = directory.scan();
+    report.disk = shared ? 0 : context->node_rank();
+    if (!superseded.empty()) {
+      report.problem = superseded;
+    }
+    return report;
   }
 
   /// The reports of all ranks, in rank order.
@@ -124,6 +151,7 @@ struct Snapshot::Impl {
   SnapshotOptions options;
   SnapshotDirectory directory;
   bool shared = false;
+  std::uint64_t attempt = 0;  // as SnapshotDirectory counts them; 0: not agreed on yet
   std::uint64_t next_number = 1;
 };
 
@@ -133,8 +161,10 @@ Snapshot::Snapshot(const Context& context, SnapshotOptions options) {
                           ", at least 1 is needed");
   }
   impl_ = std::make_unique<Impl>(context, std::move(options));
-  // Where it cannot be made, saving will say so each time; there may still be others' to load.
-  static_cast<void>(impl_->directory.prepare());
+  if (!impl_->options.read_only) {
+    // Where it cannot be made, saving will say so each time; there may still be others' to load.
+    static_cast<void>(impl_->directory.prepare());
+  }
   impl_->shared =
       context.world_size() == 1 || is_shared_directory(context, impl_->directory.path());
 }
@@ -147,8 +177,8 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
                                             std::span<const NamedTensor> tensors) {
   check_names(tensors);
   const InPhase loading(impl_->context->progress(), Phase::loading);
-  auto mine = impl_->directory.scan();
-  mine.disk = impl_->shared ? 0 : impl_->context->node_rank();
+  impl_->attempt = impl_->next_attempt();
+  const auto mine = impl_->claim_and_scan();
   const auto reports = impl_->exchange(mine);
   const auto choice = choose(reports);
   const auto instead = choice.chosen
@@ -186,21 +216,31 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
 
 SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tensors) {
   check_names(tensors);
+  if (impl_->options.read_only) {
+    throw InvalidArgument("snapshot: " + path().string() + " was opened with read_only");
+  }
   // Counted on every rank, written or not, so that the disks of all nodes agree on numbers.
   const auto number = impl_->next_number++;
   if (!impl_->writes()) {
     return SaveResult::not_mine;
   }
   const InPhase saving(impl_->context->progress(), Phase::saving);
-  state.attempt = impl_->context->restart_count();
+  if (impl_->attempt == 0) {
+    impl_->attempt = impl_->directory.highest_attempt() + 1;
+  }
+  state.attempt = static_cast<std::int64_t>(impl_->attempt);
   std::vector<Tensor> on_host;
   HostTensors parts;
   for (const auto& [name, tensor] : tensors) {
     on_host.push_back(tensor.device().is_cpu() ? tensor : tensor.to(Device::cpu()));
     parts.emplace_back(static_cast<const std::byte*>(on_host.back().raw()), tensor.size_bytes());
   }
-  const auto written = impl_->directory.write(number, state.attempt, encode_state(state),
+  const auto written = impl_->directory.write(number, impl_->attempt, encode_state(state),
                                               encode_tensor_header(tensors), parts);
+  if (!written && impl_->directory.superseded()) {
+    throw Error(written.error().sentence() + "; snapshot " + snapshot_name(number) +
+                " was not saved");
+  }
   if (!written) {
     impl_->options.say(written.error().sentence() + "; snapshot " + snapshot_name(number) +
                        " was not saved, training goes on");

@@ -82,6 +82,7 @@ std::string encode_report(const RankReport& report) {
   put(bytes, report.highest_number);
   put(bytes, std::uint64_t{report.verified.size()});
   for (const auto& candidate : report.verified) {
+    put(bytes, candidate.attempt);
     put(bytes, candidate.number);
     put(bytes, candidate.digest);
   }
@@ -99,8 +100,11 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
   report.disk = static_cast<std::int64_t>(reader.number());
   report.highest_number = reader.number();
   for (auto left = reader.count(); left > 0; --left) {
-    const auto number = reader.number();
-    report.verified.push_back({number, reader.number()});
+    Candidate candidate;
+    candidate.attempt = reader.number();
+    candidate.number = reader.number();
+    candidate.digest = reader.number();
+    report.verified.push_back(candidate);
   }
   for (auto left = reader.count(); left > 0; --left) {
     report.complaints.push_back(reader.text());
@@ -130,7 +134,7 @@ Choice choose(const std::vector<RankReport>& reports) {
   if (all.empty()) {
     return choice;
   }
-  // Newest first; equal numbers by digest, so that every rank decides alike.
+  // Newest first; equals by digest, so that every rank decides alike.
   const auto common = std::find_if(all.rbegin(), all.rend(), [&](const Candidate& candidate) {
     return std::all_of(reports.begin(), reports.end(), [&](const RankReport& report) {
       return report.verified.empty() || has(report, candidate);

@@ -2,6 +2,7 @@
 // given the same reports and comes to the same answer, so nobody has to be asked.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,16 +13,15 @@
 
 namespace ddp {
 
-/// One snapshot as ranks compare it: its number, and the checksum of its manifest (which covers
-/// all of its bytes), so that two disks that hold different states under one number are told apart.
+/// One snapshot as ranks compare it: the attempt that wrote it, its number, and the checksum of its
+/// manifest (which covers all of its bytes), so that two disks that hold different states under one
+/// number are told apart. Older before newer: an attempt does not know which numbers an earlier one
+/// used on the disk of a node that is lost, so the attempt comes first.
 struct Candidate {
+  std::uint64_t attempt = 0;
   std::uint64_t number = 0;
   std::uint64_t digest = 0;
-  friend bool operator==(const Candidate&, const Candidate&) = default;
-  /// Older before newer.
-  friend bool operator<(const Candidate& a, const Candidate& b) {
-    return a.number != b.number ? a.number < b.number : a.digest < b.digest;
-  }
+  friend auto operator<=>(const Candidate&, const Candidate&) = default;
 };
 
 /// What one rank found at the snapshot path.
@@ -30,7 +30,7 @@ struct RankReport {
   std::int64_t disk = 0;
   /// Every snapshot that the rank could read and verify; any order.
   std::vector<Candidate> verified;
-  /// The highest number it saw, damaged and unfinished ones included; 0 = none.
+  /// The highest number it saw, damaged ones included; 0 = none.
   std::uint64_t highest_number = 0;
   /// One line for each thing that was wrong, beginning with the file concerned.
   std::vector<std::string> complaints;

@@ -13,6 +13,8 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+constexpr char kOneJob[] = "let one job at a time use a snapshot path";
+
 /// The last sentence of a damaged snapshot is the same for all kinds of damage.
 std::string complaint(const FileLayer::Path& path, std::uint64_t number,
                       const ddprun::Error& error) {
@@ -30,7 +32,7 @@ SnapshotDirectory::SnapshotDirectory(std::shared_ptr<FileLayer> files, Path path
 }
 
 Result<void> SnapshotDirectory::prepare() {
-  const auto made = files_->make_directory(path_);
+  const auto made = files_->make_directories(path_);
   if (!made) {
     return made.error();
   }
@@ -44,6 +46,106 @@ Result<void> SnapshotDirectory::prepare() {
   return {};
 }
 
+std::uint64_t SnapshotDirectory::highest_attempt() {
+  std::uint64_t highest = 0;
+  const auto names = files_->list(path_);
+  for (const auto& name : names ? *names : std::vector<std::string>()) {
+    if (const auto marked = parse_mark_name(name)) {
+      highest = std::max(highest, *marked);
+    } else if (const auto number = parse_snapshot_name(name)) {
+      // Marks do not always come along with snapshots that somebody copied here.
+      const auto manifest = read_manifest(*number, nullptr);
+      highest = std::max(highest, manifest ? manifest->attempt : 0);
+    }
+  }
+  return highest;
+}
+
+Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
+  if (const auto prepared = prepare(); !prepared) {
+    return prepared.error();
+  }
+  const auto made = files_->make_directory(path_ / mark_name(attempt));
+  if (!made) {
+    return made.error();
+  }
+  if (!*made && attempt != attempt_) {
+    return ddprun::Error{"another process saves as attempt " + std::to_string(attempt),
+                         path_.string(), kOneJob};
+  }
+  attempt_ = attempt;
+  // In this order: the own mark is made, then others are looked for. Of two that do so at the same
+  // time at least one sees the other, so an earlier attempt cannot make its mark anew unseen.
+  const auto names = names_unless_superseded();
+  if (!names) {
+    return names.error();
+  }
+  std::vector<std::string> earlier;
+  for (const auto& name : *names) {
+    const auto marked = parse_mark_name(name);
+    if (is_left_over(name) || (marked && *marked < attempt)) {
+      earlier.push_back(name);
+    }
+  }
+  if (const auto moved = move_into_mark(earlier); !moved) {
+    return moved.error();
+  }
+  if (*made || !earlier.empty()) {
+    if (const auto synced = files_->sync_directory(path_); !synced) {
+      return synced.error();
+    }
+    // What stays is in nobody's way, and prune() tries again.
+    static_cast<void>(empty_mark());
+  }
+  return {};
+}
+
+/// All names here, or an Error that says which later attempt writes here now.
+Result<std::vector<std::string>> SnapshotDirectory::names_unless_superseded() {
+  auto names = files_->list(path_);
+  for (const auto& name : names ? *names : std::vector<std::string>()) {
+    const auto marked = parse_mark_name(name);
+    later_attempt_ = std::max(later_attempt_, marked && *marked > attempt_ ? *marked : 0);
+  }
+  if (superseded()) {
+    return ddprun::Error{"attempt " + std::to_string(later_attempt_) +
+                             " saves here now; this worker belongs to attempt " +
+                             std::to_string(attempt_) + " and may not any more",
+                         path_.string(), kOneJob};
+  }
+  return names;
+}
+
+/// The error, or what is behind it.
+ddprun::Error SnapshotDirectory::explained(const ddprun::Error& error) {
+  const auto names = names_unless_superseded();
+  return superseded() ? names.error() : error;
+}
+
+Result<void> SnapshotDirectory::move_into_mark(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    if (const auto moved = files_->rename(path_ / name, mark() / name); !moved) {
+      return explained(moved.error());
+    }
+  }
+  return {};
+}
+
+/// Between two writes nothing in the mark is wanted.
+Result<void> SnapshotDirectory::empty_mark() {
+  const auto names = files_->list(mark());
+  if (!names) {
+    return names.error();
+  }
+  Result<void> outcome;
+  for (const auto& name : *names) {
+    if (auto removed = files_->remove_all(mark() / name); !removed) {
+      outcome = std::move(removed);
+    }
+  }
+  return outcome;
+}
+
 RankReport SnapshotDirectory::scan() {
   RankReport report;
   newest_.reset();
@@ -55,13 +157,9 @@ RankReport SnapshotDirectory::scan() {
   }
   std::vector<std::uint64_t> numbers;
   for (const auto& name : *names) {
-    // An unfinished one has used up its number too, or its remains could be taken for the new one.
-    const auto digits = is_left_over(name) ? name.substr(name.find('-') + 1) : name;
-    if (const auto number = parse_snapshot_name(digits)) {
+    if (const auto number = parse_snapshot_name(name)) {
       report.highest_number = std::max(report.highest_number, *number);
-      if (!is_left_over(name)) {
-        numbers.push_back(*number);
-      }
+      numbers.push_back(*number);
     }
   }
   std::sort(numbers.rbegin(), numbers.rend());
@@ -88,27 +186,40 @@ Result<LoadedSnapshot> SnapshotDirectory::take(const Candidate& id) {
   auto loaded = read(id.number);
   if (loaded && loaded->id != id) {
     return ddprun::Error{"it changed while it was read",
-                         (path_ / snapshot_name(id.number)).string(),
-                         "let no other job use this snapshot path"};
+                         (path_ / snapshot_name(id.number)).string(), kOneJob};
   }
   return loaded;
 }
 
+Result<Manifest> SnapshotDirectory::read_manifest(std::uint64_t number, std::uint64_t* digest) {
+  const auto bytes =
+      files_->read(path_ / snapshot_name(number) / kManifestFile, kSmallFileBytesMax);
+  if (!bytes) {
+    return bytes.error();
+  }
+  auto manifest = decode_manifest(text_of(*bytes));
+  if (manifest && manifest->number != number) {
+    return ddprun::Error{"it belongs to another snapshot", kManifestFile, ""};
+  }
+  if (digest != nullptr) {
+    *digest = checksum(*bytes);
+  }
+  return manifest;
+}
+
 Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   const auto directory = path_ / snapshot_name(number);
-  const auto manifest_bytes = files_->read(directory / kManifestFile, kSmallFileBytesMax);
-  if (!manifest_bytes) {
-    return manifest_bytes.error();
-  }
-  const auto manifest = decode_manifest(text_of(*manifest_bytes));
+  LoadedSnapshot loaded;
+  const auto manifest = read_manifest(number, &loaded.id.digest);
   if (!manifest) {
     return manifest.error();
   }
-  if (manifest->number != number || manifest->files.size() != 2 ||
-      manifest->files[0].name != kStateFile || manifest->files[1].name != kTensorsFile) {
+  if (manifest->files.size() != 2 || manifest->files[0].name != kStateFile ||
+      manifest->files[1].name != kTensorsFile) {
     return ddprun::Error{"it belongs to another snapshot", kManifestFile, ""};
   }
-  LoadedSnapshot loaded{{number, checksum(*manifest_bytes)}, {}, {}};
+  loaded.id.attempt = manifest->attempt;
+  loaded.id.number = number;
   auto state = files_->read(directory / kStateFile, kSmallFileBytesMax);
   if (!state) {
     return state.error();
@@ -135,28 +246,29 @@ Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   return loaded;
 }
 
-Result<void> SnapshotDirectory::write(std::uint64_t number, std::int64_t attempt,
+Result<void> SnapshotDirectory::write(std::uint64_t number, std::uint64_t attempt,
                                       const std::string& state_json,
                                       const std::string& tensor_header,
                                       const HostTensors& tensors) {
-  if (const auto prepared = prepare(); !prepared) {
-    return prepared.error();
+  // Again each time: the directory may have been removed, or the disk was full at the start.
+  if (const auto claimed = claim(attempt); !claimed) {
+    return claimed.error();
   }
-  const auto aside = path_ / writing_name(number);
-  auto result = write_aside(aside, number, attempt, state_json, tensor_header, tensors);
+  const auto aside = mark() / snapshot_name(number);
+  auto result = write_aside(aside, number, state_json, tensor_header, tensors);
   if (result) {
     result = files_->rename(aside, path_ / snapshot_name(number));
   }
   if (!result) {
     // The space is wanted back at once: the disk may be full. A failure here is prune()'s to mend.
     static_cast<void>(files_->remove_all(aside));
-    return result;
+    return explained(result.error());
   }
   return files_->sync_directory(path_);
 }
 
 Result<void> SnapshotDirectory::write_aside(const Path& aside, std::uint64_t number,
-                                            std::int64_t attempt, const std::string& state_json,
+                                            const std::string& state_json,
                                             const std::string& tensor_header,
                                             const HostTensors& tensors) {
   if (const auto removed = files_->remove_all(aside); !removed) {
@@ -175,7 +287,7 @@ Result<void> SnapshotDirectory::write_aside(const Path& aside, std::uint64_t num
   if (!data) {
     return data.error();
   }
-  const auto manifest = encode_manifest({number, attempt, {*state, *data}});
+  const auto manifest = encode_manifest({number, attempt_, {*state, *data}});
   if (const auto written = write_file(aside, kManifestFile, {bytes_of(manifest)}); !written) {
     return written.error();
   }
@@ -215,36 +327,23 @@ Result<void> SnapshotDirectory::prune() {
   std::vector<std::string> unwanted;
   std::vector<std::uint64_t> good;
   for (const auto& name : *names) {
-    const auto number = parse_snapshot_name(name);
-    if (is_left_over(name) || (number && damaged_.contains(*number))) {
-      unwanted.push_back(name);
-    } else if (number) {
-      good.push_back(*number);
+    if (const auto number = parse_snapshot_name(name)) {
+      if (damaged_.contains(*number)) {
+        unwanted.push_back(name);
+      } else {
+        good.push_back(*number);
+      }
     }
   }
   std::sort(good.rbegin(), good.rend());
   for (std::size_t i = keep_; i < good.size(); ++i) {
     unwanted.push_back(snapshot_name(good[i]));
   }
-  Result<void> outcome;
-  for (const auto& name : unwanted) {
-    if (auto removed = remove(name); !removed) {
-      outcome = std::move(removed);
-    }
+  // Half removed one would look damaged, so it loses its place first.
+  if (const auto moved = move_into_mark(unwanted); !moved) {
+    return moved.error();
   }
-  return outcome;
-}
-
-Result<void> SnapshotDirectory::remove(const std::string& name) {
-  auto doomed = name;
-  if (const auto number = parse_snapshot_name(name)) {
-    // Half removed it would look damaged to whoever comes next, so it loses its name first.
-    doomed = removing_name(*number);
-    if (const auto renamed = files_->rename(path_ / name, path_ / doomed); !renamed) {
-      return renamed.error();
-    }
-  }
-  return files_->remove_all(path_ / doomed);
+  return empty_mark();
 }
 
 }  // namespace ddp

@@ -19,6 +19,7 @@ using Failure = ddprun::Error;
 
 constexpr char kFormatName[] = "ddprun-snapshot";
 constexpr int kFormatVersion = 1;
+constexpr std::string_view kMarkPrefix = ".attempt-";
 
 Failure damaged(std::string what, const char* file) {
   return Failure{std::move(what), file, ""};
@@ -162,7 +163,7 @@ Result<Manifest> decode_manifest(std::string_view text) {
                      kManifestFile);
     }
     Manifest manifest{
-        json.at("number").get<std::uint64_t>(), json.at("attempt").get<std::int64_t>(), {}};
+        json.at("number").get<std::uint64_t>(), json.at("attempt").get<std::uint64_t>(), {}};
     for (const auto& file : json.at("files")) {
       const auto hash = parse_hex(file.at("xxh3_64").get<std::string>());
       if (!hash) {
@@ -238,11 +239,13 @@ std::optional<std::uint64_t> parse_snapshot_name(std::string_view name) {
   return number;
 }
 
-std::string writing_name(std::uint64_t number) {
-  return ".writing-" + snapshot_name(number);
+std::string mark_name(std::uint64_t attempt) {
+  return std::string(kMarkPrefix) + snapshot_name(attempt);
 }
-std::string removing_name(std::uint64_t number) {
-  return ".removing-" + snapshot_name(number);
+
+std::optional<std::uint64_t> parse_mark_name(std::string_view name) {
+  return name.starts_with(kMarkPrefix) ? parse_snapshot_name(name.substr(kMarkPrefix.size()))
+                                       : std::nullopt;
 }
 
 bool is_left_over(std::string_view name) {

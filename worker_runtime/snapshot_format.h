@@ -6,8 +6,9 @@
 //       tensors.safetensors        every tensor, readable by the safetensors libraries
 //       state.json                 SnapshotState
 //       manifest.json              number, attempt, and name, size and checksum of the other two
-//     .writing-00000008/           being written; renamed when it is complete and synced
-//     .removing-00000006/          no longer needed; renamed before it is taken apart
+//     .attempt-00000003/           the mark of the attempt that may write here
+//       00000008/                  being written; moved out when it is complete and synced
+//       00000006/                  no longer needed; moved in before it is taken apart
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,7 @@ struct ManifestEntry {
 
 struct Manifest {
   std::uint64_t number = 0;
-  std::int64_t attempt = 0;
+  std::uint64_t attempt = 0;
   std::vector<ManifestEntry> files;
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
@@ -83,9 +84,11 @@ Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace
 std::string snapshot_name(std::uint64_t number);
 /// Nothing unless it is a snapshot's name.
 std::optional<std::uint64_t> parse_snapshot_name(std::string_view name);
-std::string writing_name(std::uint64_t number);
-std::string removing_name(std::uint64_t number);
-/// True for what an interrupted save or removal left.
+/// ".attempt-00000003".
+std::string mark_name(std::uint64_t attempt);
+/// Nothing unless it is an attempt's mark.
+std::optional<std::uint64_t> parse_mark_name(std::string_view name);
+/// True for what an interrupted save or removal of an earlier version of this library left.
 bool is_left_over(std::string_view name);
 
 }  // namespace ddp

@@ -207,6 +207,7 @@ void Chronicle::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
             {{"node", node.host_name},
              {"address", or_null(event.address)},
              {"workers", node.witness ? 0 : node.local_world_size},
+             {"program", or_null(node.witness ? "" : node.program)},
              {"witness", node.witness}});
   if (lines.membership.state() == JobState::running && find<OpenStore>(commands) == nullptr &&
       !node.witness && !contends) {

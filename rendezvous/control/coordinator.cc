@@ -285,10 +285,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void carry_out(TellStory order) {
-    const std::string bytes = encode_story({order.attempt, std::move(order.so_far)});
-    for (const NodeId node : order.standbys) {
-      send(node, bytes);
-    }
+    send(order.standbys, encode_story({order.attempt, std::move(order.so_far)}));
   }
 
   void carry_out(const Prepare& order) {
@@ -361,12 +358,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void carry_out(Release order) { send(order.node, encode_summary(std::move(order.so_far))); }
 
-  void carry_out(TellWaiting order) {
-    const std::string bytes = encode(message::Waiting{std::move(order.table)});
-    for (const NodeId node : order.nodes) {
-      send(node, bytes);
-    }
-  }
+  void carry_out(const TellWaiting& o) { send(o.nodes, encode(message::Waiting{o.table})); }
+
+  void carry_out(const TellIncident& o) { send(o.nodes, encode(message::TellIncident{o.text})); }
 
   void carry_out(AskEnvironment ask) { send(ask.node, encode(message::AskEnvironment{})); }
 
@@ -402,6 +396,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void send(NodeId id, std::string_view bytes) {
     if (const auto found = peers.find(id); found != peers.end()) {
       found->second.connection->send(bytes);
+    }
+  }
+
+  void send(const std::vector<NodeId>& nodes, std::string_view bytes) {
+    for (const NodeId node : nodes) {
+      send(node, bytes);
     }
   }
 
@@ -468,12 +468,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (follow == nullptr && !std::holds_alternative<message::AskVote>(said)) {
       return false;
     }
-    const Term term = membership.reign().term();
+    const bool ours = follow == nullptr || follow->job_id == options.job_id;
+    const Term term = ours ? membership.reign().term() : Term{};
     send(id, preamble());
-    dismiss(id,
-            message::Moved{term, {}, 0});  // to a vote, too: who reigns gives its word to nobody
-    if (follow != nullptr && follow->term > term && follow->job_id == options.job_id &&
-        hooks.deposed) {
+    dismiss(id, message::Moved{term, {}, 0});  // to a vote, too: a leader grants none
+    const bool begins = !options.inheritance && !membership.attempt();
+    if (follow != nullptr && hooks.deposed && outranks(options, term, begins, *follow)) {
       depose("a coordinator of a later term took over", *follow);
     }
     return true;
@@ -570,10 +570,6 @@ std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
   return impl_->addresses.of(impl_->membership.reign().acquainted(), here);
 }
 
-Term Coordinator::term() const {
-  return impl_->membership.reign().term();
-}
-
 Result<Fd> Coordinator::connect_local() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -581,6 +577,10 @@ Result<Fd> Coordinator::connect_local() {
   }
   impl_->add_peer(Fd(ends[0]), true);
   return Fd(ends[1]);
+}
+
+const Membership& Coordinator::membership() const {
+  return impl_->membership;
 }
 
 std::string Coordinator::common_address() const {

@@ -28,6 +28,8 @@ class logger;
 
 namespace ddprun {
 
+class Membership;
+
 struct CoordinatorHooks {
   /// Opens the fresh store of an attempt, closing the one before, and returns its port. Control
   /// and store do not know each other: the agent, which owns both, joins them here.
@@ -60,7 +62,7 @@ class Coordinator {
   Fd resign(const std::string& why);
   /// Electors of this job that are not connected: to be told who reigns.
   [[nodiscard]] std::vector<message::ElectorAddress> absent_electors() const;
-  [[nodiscard]] Term term() const;
+  [[nodiscard]] const Membership& membership() const;
 
   /// The address of this machine by which most other nodes came, as of the newest attempt; a
   /// loopback one when none came from elsewhere.

@@ -117,6 +117,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::Waiting& order) { orders.waiting(order.table); }
 
+  void obey(const message::TellIncident& order) { log->warn("{}", order.text); }
+
   template <class Other>
   void obey(const Other&) {
     lose("it broke the protocol: it said what only an agent says");

@@ -11,13 +11,14 @@
 #include "rendezvous/control/address_book.h"
 #include "rendezvous/control/ballot.h"
 #include "rendezvous/control/coordinator_terms.h"
-#include "rendezvous/control/herald.h"
 #include "rendezvous/control/join.h"
+#include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/new_elector.h"
 #include "rendezvous/control/reception.h"
 #include "rendezvous/membership/candidacy.h"
 #include "rendezvous/membership/job_memory.h"
+#include "rendezvous/membership/membership.h"
 
 namespace ddprun {
 namespace {
@@ -103,9 +104,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void on_joined(Result<Joined> joined) {
     if (!joined) {
-      if (called) {
+      if (called && !was_rejected(joining)) {
         called.reset();  // who called is gone again
-        seek();
+        begin_again();
         return;
       }
       fail(lost_why ? Error{lost_why->what + "; no other was found: " + joined.error().what,
@@ -115,6 +116,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
       node.port = host->bound.port;
+      began_here = true;
       if (reception) {
         reception->give_way_to(host->bound.port);
       }
@@ -259,7 +261,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return;
     }
     log->warn("this node is no coordinator any more: {}", why);
-    herald.reset();
+    calls = {};
     client.reset();
     Fd listener = coordinator->resign(why);
     coordinator.reset();
@@ -309,9 +311,26 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       }
       called.reset();
     }
-    const auto left =
-        options.join_timeout - std::chrono::duration_cast<milliseconds>(Clock::now() - seek_since);
-    join(options.endpoints, false, std::max(left, milliseconds(1)));
+    join(options.endpoints, false, time_left());
+  }
+
+  milliseconds time_left() const {
+    const auto sought = std::chrono::duration_cast<milliseconds>(Clock::now() - seek_since);
+    return std::max(options.join_timeout - sought, milliseconds(1));
+  }
+
+  /// A node that has no world does what it did before it was called: it may be the one that the
+  /// others of the job look for.
+  void begin_again() {
+    if (!memory.past() && began_here) {
+      settle();
+      lead(reception->give_way(), options.coordinator);
+    } else if (number(followed) == 0) {
+      state = State::joining;
+      join(options.endpoints, options.is_host, time_left());
+    } else {
+      seek();
+    }
   }
 
   std::optional<message::Message> answer(const message::Message& question) {
@@ -352,6 +371,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void on_call(const message::Follow& call) {
+    // One to the endpoint is for who has no world yet; the voters of a world are called themselves.
+    if (!is_called(options.coordinator, !memory.past(), call)) {
+      return;
+    }
     if (state == State::following && call.term > followed) {
       client->leave();
       called = call;
@@ -360,7 +383,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       saw_close = false;
       lost_why = Error{"a coordinator of a later term took over", {}, {}};
       hooks.lost(*lost_why);
-    } else if (state == State::seeking && !called) {
+    } else if ((state == State::seeking || state == State::joining) && !called) {
+      log->info("the coordinator of term {} calls this node", number(call.term));
       called = call;
       seek();
     } else if (state == State::losing) {
@@ -440,18 +464,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
               candidacy->progress_text());
     settle();
+    const message::JobOptions told = job_options(led);
     Fd listener = reception->give_way();
     lead(std::move(listener), std::move(led));
     if (coordinator) {
-      herald = Herald::send(
-          io,
-          {[this] {
-             return message::Follow{node.job_id, coordinator->term(), node.addresses, node.port};
-           },
-           [this] { return coordinator->absent_electors(); },
-           [this](const message::Follow& by) {
-             depose("a coordinator of a later term reigns", by);
-           }},
+      calls = LeaderCalls::begin(
+          io, *coordinator, node, told, reception->other_endpoints(),
+          [this](const message::Follow& by) { depose("a coordinator of a later term reigns", by); },
           options.heartbeat_timeout / 4);
     }
   }
@@ -482,7 +501,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     state = State::leading;
     node.hosts_coordinator = true;
-    followed = coordinator->term();
+    followed = coordinator->membership().reign().term();
     connect(std::move(*local), std::nullopt);
   }
 
@@ -495,7 +514,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     joining.reset();
     candidacy.reset();
     ballot.reset();
-    herald.reset();
+    calls = {};
     pursue_timer.cancel();
   }
 
@@ -522,6 +541,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   Term followed{};       ///< the newest term that this agent really followed
   std::string reigning;  ///< the coordinator, numeric
   bool at_endpoint = false;
+  bool began_here = false;  ///< it has bound the job's first endpoint
   std::optional<message::Heir> heir;
   Instant story_at{};  ///< when its story came
   Instant contact{};   ///< of the newest loss, as the next four
@@ -532,7 +552,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   Clock::time_point seek_since = Clock::now();
   std::optional<Candidacy> candidacy;
   std::shared_ptr<Ballot> ballot;  ///< of the candidacy
-  std::shared_ptr<Herald> herald;
+  LeaderCalls calls;
   asio::steady_timer pursue_timer;
 };
 

@@ -3,8 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -12,7 +10,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -314,6 +311,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     } else if (decoded && std::holds_alternative<message::Rejected>(*decoded) &&
                !asks_elsewhere()) {
       const auto& rejected = std::get<message::Rejected>(*decoded);
+      was_rejected = true;
       fail(Error{"the coordinator rejected this node: " + rejected.why, where(), rejected.todo});
     } else {
       again(speaks_otherwise());
@@ -567,6 +565,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   Trouble unidentified;  ///< of a listener that is being asked what it is
   /// What those said that were asked; nothing of a kind that is known: no obstacle.
   std::map<asio::ip::address, Trouble> identified;
+  bool was_rejected = false;
   std::optional<Clock::time_point> taken_since;
   milliseconds pause = kPauseFirst;
 };
@@ -577,6 +576,10 @@ void JoinAttemptDeleter::operator()(JoinAttempt* attempt) const {
     attempt->state->cancel_all();
   }
   delete attempt;  // allowed: the deleter of JoinHandle, its one owner
+}
+
+bool was_rejected(const JoinHandle& attempt) {
+  return attempt && attempt->state->was_rejected;
 }
 
 JoinHandle join_endpoint(asio::io_context& io, JoinRequest request,

@@ -58,6 +58,10 @@ struct JoinAttemptDeleter {
 };
 using JoinHandle = std::unique_ptr<JoinAttempt, JoinAttemptDeleter>;
 
+/// Once `done` was called with an Error: whether it is a coordinator's, which another try would not
+/// change.
+[[nodiscard]] bool was_rejected(const JoinHandle& attempt);
+
 JoinHandle join_endpoint(boost::asio::io_context& io, JoinRequest request,
                          std::function<void(Result<Joined>)> done,
                          std::shared_ptr<spdlog::logger> log);

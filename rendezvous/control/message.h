@@ -150,6 +150,13 @@ struct Hung {
   std::string why;  ///< a clause
 };
 
+// From the coordinator.
+
+/// For people at this node: a failure, when it happens, and what follows.
+struct TellIncident {
+  std::string text;  ///< one line
+};
+
 // Between agents, each on a connection of its own.
 
 /// A standby asks for a vote; VoteAnswer comes back.
@@ -161,12 +168,23 @@ struct AskVote {
 struct VoteAnswer {
   Vote vote;
 };
-/// A coordinator of this term reigns, and is to be followed.
+/// What all nodes of a job are given alike: tells apart jobs that have one id.
+struct JobOptions {
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int max_restarts = 0;
+  bool require_same_env = false;
+
+  friend bool operator==(const JobOptions&, const JobOptions&) = default;
+};
+/// A coordinator of this term leads, and is to be followed.
 struct Follow {
   std::string job_id;
   Term term{};
   std::vector<std::string> addresses;
   std::uint16_t port = 0;
+  /// Sent to an endpoint of the job, for an agent that has no world yet. None: sent to a voter.
+  std::optional<JobOptions> to_endpoint = {};
 };
 /// Answer of an agent that is no coordinator to a Hello: who is.
 struct Moved {
@@ -200,6 +218,6 @@ using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
                  Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
                  HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving, Progress,
-                 AskEnvironment, TellEnvironment, Hung>;
+                 AskEnvironment, TellEnvironment, Hung, TellIncident>;
 
 }  // namespace ddprun::message

@@ -59,6 +59,7 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   a.bits(v.environment.high);
   a.bits(v.environment.low);
   a.boolean(v.require_same_env);
+  a.text(v.unable, kSentenceBytesMax);
 }
 
 template <class A, class V>
@@ -413,6 +414,11 @@ template <class A, class V>
 void fields(Tag<AskEnvironment>, A&, V&) {}
 
 template <class A, class V>
+void fields(Tag<TellIncident>, A& a, V& v) {
+  a.text(v.text, kSentenceBytesMax);
+}
+
+template <class A, class V>
 void fields(Tag<TellEnvironment>, A& a, V& v) {
   a.list(v.environment, kFactsMax, [](auto& ar, auto& fact) {
     ar.text(fact.name, kFactNameBytesMax);
@@ -460,6 +466,12 @@ void fields(Tag<Follow>, A& a, V& v) {
   id(a, v.term);
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
+  a.optional(v.to_endpoint, [](auto& ar, auto& job) {
+    ar.integer(job.min_nodes, 1, kIntMax);
+    ar.integer(job.max_nodes, 1, kIntMax);
+    ar.integer(job.max_restarts, 0, kIntMax);
+    ar.boolean(job.require_same_env);
+  });
 }
 
 template <class A, class V>

@@ -14,7 +14,7 @@ namespace ddprun {
 /// Longest texts on the wire. A longer one is cut by the encoder, and refused by the decoder.
 inline constexpr std::size_t kNameBytesMax = 256;       // host name, role, addresses
 inline constexpr std::size_t kJobIdBytesMax = 1024;     // --rdzv-id
-inline constexpr std::size_t kProgramBytesMax = 4096;   // program and arguments
+inline constexpr std::size_t kProgramBytesMax = 4096;   // program's name
 inline constexpr std::size_t kSentenceBytesMax = 2048;  // reasons, messages
 inline constexpr std::size_t kPathBytesMax = 4096;
 inline constexpr int kLocalWorldSizeMax = 65'536;

@@ -58,6 +58,7 @@ Result<void> Reception::open_gate() {
   for (std::size_t i = 1; i < endpoints_.size() && !listening.socket; ++i) {
     if (own_[i]) {
       listening = listen_for(host, endpoints_[i].port);
+      place_ = i;
       if (!listening.socket) {
         log_->warn(
             "cannot listen at {}, which is this machine: {}; who looks for the job there does "
@@ -68,8 +69,8 @@ Result<void> Reception::open_gate() {
       }
     }
   }
-  at_endpoint_ = static_cast<bool>(listening.socket);
-  if (!at_endpoint_) {
+  if (!listening.socket) {
+    place_.reset();
     listening = listen_beside(host, endpoints_);
   }
   if (!listening.socket) {
@@ -77,7 +78,7 @@ Result<void> Reception::open_gate() {
                        "look at the limits of this machine: descriptors, and ports");
   }
   port_ = port_of(listening.socket);
-  gate_ = answer_at(std::move(listening.socket), at_endpoint_);
+  gate_ = answer_at(std::move(listening.socket), at_endpoint());
   return {};
 }
 
@@ -101,11 +102,21 @@ Fd Reception::give_way() {
 void Reception::give_way_to(std::uint16_t endpoint_port) {
   (void)give_way();
   port_ = endpoint_port;
-  at_endpoint_ = true;
+  place_ = 0;
 }
 
 void Reception::reopen(Fd listener) {
-  gate_ = answer_at(std::move(listener), at_endpoint_);
+  gate_ = answer_at(std::move(listener), at_endpoint());
+}
+
+std::vector<Endpoint> Reception::other_endpoints() const {
+  std::vector<Endpoint> others;
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    if (place_ != i && !(i == 0 && door_)) {
+      others.push_back(endpoints_[i]);
+    }
+  }
+  return others;
 }
 
 void Reception::keep_first_endpoint() {

@@ -7,6 +7,7 @@
 #include <spdlog/logger.h>
 
 #include <boost/asio/io_context.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,7 +34,9 @@ class Reception : public std::enable_shared_from_this<Reception> {
   /// Of the gate, or of the coordinator that is in its place.
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Whether that port is an endpoint's; otherwise the system chose it.
-  [[nodiscard]] bool at_endpoint() const { return at_endpoint_; }
+  [[nodiscard]] bool at_endpoint() const { return place_.has_value(); }
+  /// The endpoints at which this agent does not listen.
+  [[nodiscard]] std::vector<Endpoint> other_endpoints() const;
 
   /// A coordinator in this agent takes the place of the gate, at its socket.
   Fd give_way();
@@ -58,7 +61,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   std::shared_ptr<Gate> gate_;
   std::shared_ptr<Gate> door_;
   std::uint16_t port_ = 0;
-  bool at_endpoint_ = false;
+  std::optional<std::size_t> place_;  ///< of that port, among the endpoints
 };
 
 }  // namespace ddprun

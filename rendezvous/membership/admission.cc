@@ -13,7 +13,7 @@ std::string range(int min_nodes, int max_nodes) {
 Refusal differs(const std::string& field, const std::string& here, const std::string& job) {
   DDP_CHECK(here != job, "a disagreement names two values");
   return {field + " is '" + here + "' on this node but '" + job + "' in the job",
-          "start every node with the same " + field};
+          "start every node with the same " + field, true};
 }
 
 }  // namespace
@@ -38,6 +38,9 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
   if (node.witness) {
     return std::nullopt;  // it runs nothing
   }
+  if (!node.unable.empty()) {
+    return Refusal{"it cannot run workers: " + node.unable, {}, true};
+  }
   if (node.min_nodes != terms.min_nodes || node.max_nodes != terms.max_nodes) {
     return differs("--nnodes", range(node.min_nodes, node.max_nodes),
                    range(terms.min_nodes, terms.max_nodes));
@@ -50,9 +53,6 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
     const auto given = [](bool yes) { return yes ? "given" : "not given"; };
     return differs("--require-same-env", given(node.require_same_env),
                    given(terms.require_same_env));
-  }
-  if (!terms.program.empty() && node.program != terms.program) {
-    return differs("program", node.program, terms.program);
   }
   return std::nullopt;
 }

@@ -14,8 +14,6 @@ struct JobTerms {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
-  /// Of the first node that was let in; empty before.
-  std::string program;
   bool require_same_env = false;
   /// Where the coordinator listens is an endpoint that people name. Otherwise the system chose the
   /// port.
@@ -25,6 +23,8 @@ struct JobTerms {
 struct Refusal {
   std::string why;
   std::string todo;
+  /// A node of this very job, which would be refused another time as well.
+  bool final = false;
 };
 
 /// A node that came by the endpoint that its user named, to a port that the system chose
@@ -32,7 +32,7 @@ struct Refusal {
 std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node);
 
 /// The first disagreement found, naming the field and both values; none when the node may join.
-/// An empty program in `terms` agrees with any.
+/// Programs may differ: a parameter server beside trainers (agreement.h tells people of it).
 std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node);
 
 }  // namespace ddprun

@@ -101,6 +101,12 @@ struct TellEnvironments {
   std::string text;  ///< several lines
 };
 
+/// For the people at these nodes: a failure, and what follows (incident_line.h).
+struct TellIncident {
+  std::vector<NodeId> nodes;
+  std::string text;  ///< one line
+};
+
 /// The job is over: every connected node is sent the summary. Comes once.
 struct FinishJob {
   JobSummary summary;
@@ -108,6 +114,6 @@ struct FinishJob {
 
 using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
                              OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
-                             AskEnvironment, TellEnvironments>;
+                             AskEnvironment, TellEnvironments, TellIncident>;
 
 }  // namespace ddprun

@@ -23,15 +23,16 @@ void Gathering::begin(Instant now, bool first) {
   }
 }
 
-Gathering::Decision Gathering::decide(Instant now, std::size_t nodes) {
+Gathering::Decision Gathering::decide(Instant now, std::size_t nodes, std::size_t will_not_come) {
   DDP_CHECK(now >= since_, "time does not go back");
   const bool enough = nodes >= rules_.min_nodes;
-  if (nodes >= rules_.max_nodes || (enough && !first_)) {
+  if (enough && (!first_ || nodes + will_not_come >= rules_.max_nodes)) {
     return Decision::start;
   }
   if (!enough) {
     last_call_ends_.reset();
-    return now >= join_deadline() ? Decision::give_up : Decision::wait;
+    return is_hopeless(will_not_come) || now >= join_deadline() ? Decision::give_up
+                                                                : Decision::wait;
   }
   if (!last_call_ends_) {
     last_call_ends_ = now + rules_.last_call_timeout;

@@ -4,8 +4,11 @@
 //                     connected then, so there is nobody to wait for (complaint I-26)
 //   last call         first gathering only: min nodes are here, more may come for a while
 //   join timeout      fewer than min nodes: nobody waits longer than this
+// Nodes that were refused for good are not waited for: the rest of max is enough at once, and where
+// it is fewer than min, the job is given up at once.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -34,8 +37,13 @@ class Gathering {
 
   /// Begins to wait. `first`: no attempt has run yet, so the last call applies.
   void begin(Instant now, bool first);
-  /// To be asked whenever the number of nodes or the time has changed.
-  Decision decide(Instant now, std::size_t nodes);
+  /// To be asked whenever the number of nodes or the time has changed. `will_not_come`: so many of
+  /// max nodes were refused for good.
+  Decision decide(Instant now, std::size_t nodes, std::size_t will_not_come = 0);
+  /// Without so many of max nodes fewer than min can ever be here.
+  [[nodiscard]] bool is_hopeless(std::size_t will_not_come) const {
+    return rules_.max_nodes - std::min(will_not_come, rules_.max_nodes) < rules_.min_nodes;
+  }
   /// Somebody came, went or was refused: the next report is due sooner.
   void changed(Instant now) { pace_.changed(now); }
   /// True when a report about the nodes waited for is due; it is then not due again for a while.

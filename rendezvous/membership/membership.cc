@@ -28,13 +28,8 @@ RestartRules restart_rules(const MembershipOptions& options) {
 
 Membership::Membership(MembershipOptions options, Instant now)
     : options_(std::move(options)),
-      terms_{options_.job_id,
-             options_.min_nodes,
-             options_.max_nodes,
-             options_.max_restarts,
-             {},
-             options_.require_same_env,
-             options_.at_endpoint},
+      terms_{options_.job_id,       options_.min_nodes,        options_.max_nodes,
+             options_.max_restarts, options_.require_same_env, options_.at_endpoint},
       gathering_(gathering_rules(options_)),
       policy_(restart_rules(options_),
               options_.inheritance ? options_.inheritance->so_far.restarts_used : 0),
@@ -87,14 +82,11 @@ void Membership::on(NodeJoined event) {
     reject(event.node, event.description, event.address, std::move(*refused));
     return;
   }
-  if (terms_.program.empty() && !event.description.witness) {
-    terms_.program = event.description.program;
-  }
   const NodeId id = event.node;
   const bool upset = reign_.planning();
   const std::size_t welcome = commands_.size();
   commands_.push_back(Welcome{id, {}, options_.self});
-  if (!agreement_.lets_in(id, event.description)) {
+  if (!lets_in(event)) {
     return;
   }
   if (event.description.node_rank && node_ranks_.contains(*event.description.node_rank)) {
@@ -151,6 +143,7 @@ void Membership::on(const NodeHeard& event) {
 
 void Membership::on(const NodeLost& event) {
   contenders_.erase(event.node);
+  kept_out_.erase(event.node);
   agreement_.left(event.node);
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) {
@@ -311,10 +304,19 @@ void Membership::on(const NodeGaveUp& event) {
     return;
   }
   // A node that no attempt needs does not end the job (complaint I-27); it will leave by itself.
-  if (found->second.phase == Phase::idle && state_ != JobState::gathering) {
+  Node& node = found->second;
+  if (node.leaving || node.phase == Phase::finished ||
+      (node.phase == Phase::idle && state_ != JobState::gathering)) {
     return;
   }
-  end_job({Verdict::impossible, "node " + found->second.host_name + ": " + event.why, 0});
+  const auto others = static_cast<int>(workers_here()) - (node.witness ? 0 : 1);
+  // Later on another node may come in its place, as for any that is lost.
+  const bool replaceable = attempt_ && number(*attempt_) > 0 && !node.hosts_coordinator;
+  if (others >= options_.min_nodes || replaceable) {
+    go_on_without(event.node, node, event.why);
+  } else {
+    end_job({Verdict::impossible, "node " + node.host_name + ": " + event.why, 0});
+  }
 }
 
 void Membership::on(const StoreFailed& event) {
@@ -389,7 +391,11 @@ void Membership::reject(NodeId id, const NodeDescription& node, const std::strin
     waiting_room_.refused(node.host_name, address, refused.why, now_);
     gathering_.changed(now_);
   }
+  Refused kept{refused, Verdict::impossible};
   commands_.push_back(Reject{id, std::move(refused.why), std::move(refused.todo)});
+  if (kept.refusal.final) {
+    will_not_come({node.host_name, address}, std::move(kept));
+  }
 }
 
 Membership::Node& Membership::admit(NodeJoined event) {
@@ -414,6 +420,7 @@ Membership::Node& Membership::admit(NodeJoined event) {
     node_ranks_[*node.node_rank] = event.node;
   }
   waiting_room_.came(node.host_name, node.address);
+  refused_.erase({node.host_name, node.address});
   return node;
 }
 
@@ -446,7 +453,7 @@ std::optional<NodeId> Membership::heir_of(const Node& lost) {
     return std::nullopt;
   }
   NodeJoined event = std::move(contenders_.extract(*heir).mapped());
-  if (!agreement_.lets_in(*heir, event.description)) {
+  if (!lets_in(event)) {
     return std::nullopt;
   }
   admit(std::move(event));
@@ -553,24 +560,6 @@ void Membership::hear_progress(Node& node, TrainingProgress told) {
     told.first_step_after.reset();  // told before
   }
   record_.progress(told, node.last_group_rank == 0, now_);
-}
-
-/// Whether a restart is spent is decided here and not at the first report, for only now it is
-/// known whether the workers that failed were victims of a lost node.
-void Membership::close_incident() {
-  const bool by_worker = incident_->spends_restart();
-  const IncidentInstants when{incident_->happened_at(), incident_->detected_at(), now_};
-  Incident closed = incident_->build();
-  incident_.reset();
-  if (!ending_) {
-    RestartPolicy::Decision decision = policy_.decide(closed, by_worker, story_, now_);
-    closed.spent_restart = decision.spent;
-    not_before_ = now_ + decision.pause;
-    if (decision.end) {
-      ending_ = Ending{Verdict::failed, closed.reason + "; " + *decision.end, 0};
-    }
-  }
-  record_.ended(std::move(closed), when);
 }
 
 }  // namespace ddprun

@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/membership/admission.h"
@@ -83,6 +84,8 @@ class Membership {
   /// The attempt that runs, is being stopped, or was the last one.
   [[nodiscard]] std::optional<AttemptNumber> attempt() const { return attempt_; }
   [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
+  /// Of them, those that can run workers.
+  [[nodiscard]] std::size_t workers_here() const;
   [[nodiscard]] int restarts_used() const { return policy_.budget().used(); }
   /// Who decides for the job (reign.h).
   [[nodiscard]] const Reign& reign() const { return reign_; }
@@ -120,6 +123,13 @@ class Membership {
     int base_rank = 0;  ///< of the current attempt
   };
 
+  /// A node of this job that was refused for good while the job gathers.
+  struct Refused {
+    Refusal refusal;
+    Verdict verdict;  ///< of the job, where it cannot do without that node
+  };
+  using HostAndAddress = std::pair<std::string, std::string>;
+
   struct Ending {
     Verdict verdict;
     std::string reason;
@@ -136,6 +146,7 @@ class Membership {
   void on(WorkersStopped event);
   void on(StopRequested event);
   void on(const NodeGaveUp& event);
+  void go_on_without(NodeId id, Node& node, const std::string& why);
   void on(const StoreFailed& event);
   void on(const StandbyKnows& event);
   void on(const RosterPrepared& event);
@@ -147,6 +158,10 @@ class Membership {
   Node* member(NodeId id, AttemptNumber attempt);
   std::optional<Refusal> refusal(const NodeDescription& node) const;
   void reject(NodeId id, const NodeDescription& node, const std::string& address, Refusal refused);
+  void will_not_come(HostAndAddress who, Refused refused);
+  [[nodiscard]] std::size_t count_refused() const;
+  [[nodiscard]] Ending refused_ending() const;
+  bool lets_in(const NodeJoined& event);
   Node& admit(NodeJoined event);
   void contend(NodeJoined event);
   std::optional<NodeId> contender_for(std::optional<int> node_rank) const;
@@ -168,13 +183,13 @@ class Membership {
   void hear_progress(Node& node, TrainingProgress told);
   void tell_story();
   void close_incident();
+  void tell_incident(const Incident& closed, const RestartPolicy::Decision& decision);
   void end_job(Ending ending);
   void gather();
   void try_start();
   void take_over();
   void agree();
   [[nodiscard]] bool waits_for_followers() const;
-  [[nodiscard]] std::size_t workers_here() const;
   void plan();
   void put_off_plan();
   [[nodiscard]] JobSummary story() const;
@@ -218,6 +233,8 @@ class Membership {
   std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
   std::map<NodeId, NodeJoined> contenders_;     ///< welcomed, no nodes of the job yet
   WaitingRoom waiting_room_;
+  std::map<HostAndAddress, Refused> refused_;  ///< in this gathering; at most max nodes
+  std::map<NodeId, HostAndAddress> kept_out_;  ///< agreement_ is about to refuse them
   std::optional<AttemptNumber> attempt_;
   int world_nodes_ = 0;  ///< of the current attempt, when it was assigned
   int world_size_ = 0;

@@ -105,6 +105,48 @@ void Membership::let_go(NodeId id, Node& node, int signal) {
   }
 }
 
+/// The node cannot run workers, and says why. Its agent ends by itself; but that of the coordinator
+/// goes on for the others, without workers.
+void Membership::go_on_without(NodeId id, Node& node, const std::string& why) {
+  const std::string gave_up = "it gave up: " + why;
+  if (node.hosts_coordinator) {
+    node.witness = true;
+    ++witnesses_;
+    tell_turn(id, "this node runs no workers (" + why +
+                      "), and goes on as the coordinator of the others");
+  } else {
+    node.leaving = node.released = true;
+    ++leaving_;
+  }
+  switch (std::exchange(node.phase, Phase::idle)) {
+    case Phase::working:
+      --working_;
+      unstarted_ -= node.started ? 0 : 1;
+      incident().node_lost(node.host_name, gave_up, now_);
+      begin_stop(incident().reason());
+      break;
+    case Phase::stopping:
+      if (incident_) {
+        incident_->node_lost(node.host_name, gave_up, now_);
+      }
+      all_in_order_ = all_complete_ = false;
+      if (--stopping_ == 0) {
+        all_stopped();
+      } else {
+        hurry("not all can save any more");
+      }
+      break;
+    case Phase::idle:
+      gathering_.changed(now_);
+      reign_.drop_plan();  // of a world with this node
+      try_start();
+      break;
+    case Phase::finished:
+    case Phase::stopped:  // it owes nothing any more
+      break;
+  }
+}
+
 /// Those that no world needs any more, nor its quorum.
 void Membership::release_leaving() {
   for (auto& [id, node] : nodes_) {

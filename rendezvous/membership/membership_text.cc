@@ -2,12 +2,16 @@
 // these read without interruption.
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/membership.h"
 
 namespace ddprun {
 namespace {
+
+/// In a reason that is addressed to the node that was refused.
+constexpr std::string_view kThisNode = "this node";
 
 std::string seconds_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
@@ -135,6 +139,22 @@ std::string Membership::missing_text() const {
     text += "; " + options_.endpoint_note;
   }
   return text;
+}
+
+/// The job cannot have its nodes, because some were refused.
+Membership::Ending Membership::refused_ending() const {
+  const auto& [who, refused] = *refused_.begin();
+  const std::size_t others = refused_.size() - 1;
+  std::string text = "node " + who.first + (who.second.empty() ? "" : " (" + who.second + ")") +
+                     " was rejected: " + refused.refusal.why;
+  for (std::size_t at = text.find(kThisNode); at != std::string::npos; at = text.find(kThisNode)) {
+    text.replace(at, kThisNode.size(), "that node");
+  }
+  text += (refused.refusal.todo.empty() ? "" : "; " + refused.refusal.todo) +
+          (others == 0 ? "" : "; " + std::to_string(others) + " more were rejected") +
+          "; without it the job cannot have the " + std::to_string(options_.min_nodes) +
+          " nodes that it needs: start all of them again when that is mended";
+  return {refused.verdict, std::move(text), 0};
 }
 
 /// Constant time, after every event; the simulator checks what needs a walk over all nodes.

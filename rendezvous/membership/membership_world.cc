@@ -44,6 +44,7 @@ void Membership::gather() {
   state_ = JobState::gathering;
   reign_.drop_plan();
   plan_pause_ = {};
+  refused_.clear();  // of nodes that came while nobody was waited for
   gathering_.begin(now_, false);
   try_start();
   if (state_ == JobState::gathering && !held_back_) {
@@ -53,7 +54,7 @@ void Membership::gather() {
 
 void Membership::try_start() {
   DDP_CHECK(state_ == JobState::gathering, "nothing starts while an attempt lives");
-  const Gathering::Decision decision = gathering_.decide(now_, workers_here());
+  const Gathering::Decision decision = gathering_.decide(now_, workers_here(), count_refused());
   held_back_ = decision == Gathering::Decision::start;
   switch (decision) {
     case Gathering::Decision::wait:
@@ -74,12 +75,13 @@ void Membership::try_start() {
       }
       break;
     case Gathering::Decision::give_up:
-      finish({Verdict::impossible, missing_text(), 0});
+      finish(gathering_.is_hopeless(count_refused())
+                 ? refused_ending()
+                 : Ending{Verdict::impossible, missing_text(), 0});
       break;
   }
 }
 
-/// Nodes that can run workers.
 std::size_t Membership::workers_here() const {
   return nodes_.size() - static_cast<std::size_t>(witnesses_ + leaving_);
 }
@@ -192,11 +194,40 @@ void Membership::agree() {
     commands_.push_back(TellEnvironments{std::move(step.table)});
   }
   for (auto& [id, refused] : step.refused) {
-    commands_.push_back(Reject{id, std::move(refused.why), std::move(refused.todo)});
+    commands_.push_back(Reject{id, refused.why, refused.todo});
+    if (auto who = kept_out_.extract(id)) {
+      will_not_come(std::move(who.mapped()), {std::move(refused), Verdict::disagreed});
+    }
   }
   if (step.ending) {
     end_job({Verdict::disagreed, std::move(*step.ending), 0});
   }
+}
+
+bool Membership::lets_in(const NodeJoined& event) {
+  if (agreement_.lets_in(event.node, event.description)) {
+    return true;
+  }
+  kept_out_[event.node] = {event.description.host_name, event.address};
+  return false;
+}
+
+/// It is not waited for any more; one that its supervisor starts again counts once.
+void Membership::will_not_come(HostAndAddress who, Refused refused) {
+  if (state_ != JobState::gathering ||
+      refused_.size() >= static_cast<std::size_t>(options_.max_nodes)) {
+    return;
+  }
+  const bool is_new = refused_.insert_or_assign(std::move(who), std::move(refused)).second;
+  if (is_new && workers_here() + refused_.size() >= static_cast<std::size_t>(options_.max_nodes)) {
+    tell_waiting();  // why nobody is waited for any more
+  }
+  try_start();
+}
+
+/// While those that voted for this coordinator are on their way, nobody knows who else may come.
+std::size_t Membership::count_refused() const {
+  return waits_for_followers() ? 0 : refused_.size();
 }
 
 void Membership::on(EnvironmentTold event) {
@@ -218,6 +249,7 @@ void Membership::assign() {
   story_ = {};
   left_unasked_ = false;
   waiting_room_.clear();
+  refused_.clear();
   record_.assigned(now_, *attempt_, world_nodes_);
   commands_.push_back(OpenStore{*attempt_});
   for (const RankedNode& one : ranked) {

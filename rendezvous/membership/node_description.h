@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-/// What a node says of itself in its hello. What follows job_id, up to the program, must be equal
+/// What a node says of itself in its hello. What follows job_id, up to max_restarts, must be equal
 /// on all nodes: a node that disagrees is rejected with a reason that names the field and both
 /// values.
 struct NodeDescription {
@@ -30,8 +30,7 @@ struct NodeDescription {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
-  /// Program and arguments as the user wrote them, joined by blanks (paths may differ by node, so
-  /// the program is its file name).
+  /// Its name, as the user wrote it, for people. Nodes may run different ones.
   std::string program;
 
   // Of its part in elections (succession.h).
@@ -51,6 +50,9 @@ struct NodeDescription {
   EnvironmentDigest environment = {};
   /// Equal on all nodes, as the terms above.
   bool require_same_env = false;
+  /// Why this node cannot run workers, a sentence: it comes to say so, and is refused. Empty: it
+  /// can.
+  std::string unable = {};
 
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };

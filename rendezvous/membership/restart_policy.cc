@@ -88,33 +88,33 @@ RestartPolicy::Decision RestartPolicy::decide(const Incident& incident, bool by_
     return decision;
   }
   const bool costs = rule != nullptr ? rule->action == FaultAction::restart : by_worker;
-  if (costs && !spend(now, decision)) {
-    return decision;
+  if (costs) {
+    decision.end = why_spent(now);
   }
-  if (by_worker) {
+  if (by_worker && !decision.end) {
     judge_progress(story, decision);
+  }
+  if (costs && !decision.end) {  // a job that ends restarts nothing
+    decision.spent = budget_.spend();
+    spent_at_.push_back(now);
   }
   return decision;
 }
 
-bool RestartPolicy::spend(Instant now, Decision& decision) {
+std::optional<std::string> RestartPolicy::why_spent(Instant now) {
   if (rules_.window) {
     while (!spent_at_.empty() && now - spent_at_.front() >= rules_.window->span) {
       spent_at_.pop_front();
     }
     if (spent_at_.size() >= static_cast<std::size_t>(rules_.window->restarts)) {
-      decision.end = count_text(rules_.window->restarts, "restart") + " within " +
-                     span_text(rules_.window->span) + " are spent (--restart-window)";
-      return false;
+      return count_text(rules_.window->restarts, "restart") + " within " +
+             span_text(rules_.window->span) + " are spent (--restart-window)";
     }
   }
-  if (!budget_.spend()) {
-    decision.end = spent_text(budget_.max());
-    return false;
+  if (budget_.used() == budget_.max()) {
+    return spent_text(budget_.max());
   }
-  spent_at_.push_back(now);
-  decision.spent = true;
-  return true;
+  return std::nullopt;
 }
 
 /// Only of attempts whose workers tell: of others nobody knows.

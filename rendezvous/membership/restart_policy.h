@@ -88,7 +88,8 @@ class RestartPolicy {
   [[nodiscard]] const FaultRule* rule_for(const FailureRecord& cause,
                                           const AttemptStory& story) const;
   [[nodiscard]] const FaultRule* rule_for_lost_node() const;
-  bool spend(Instant now, Decision& decision);
+  /// Why there is no restart left; nothing while there is one.
+  std::optional<std::string> why_spent(Instant now);
   void judge_progress(const AttemptStory& story, Decision& decision);
 
   RestartRules rules_;

@@ -297,6 +297,11 @@ std::string text_of(const TellEnvironments& c) {
   return std::move(Line("tell-environments").add_number("bytes", c.text.size())).text();
 }
 
+std::string text_of(const TellIncident& c) {
+  return std::move(Line("tell-incident").add_number("nodes", c.nodes.size()).add("text", c.text))
+      .text();
+}
+
 std::string text_of(const FinishJob& c) {
   constexpr std::string_view kVerdicts[] = {"succeeded", "failed", "stopped",  "impossible",
                                             "preempted", "left",   "disagreed"};

@@ -1,12 +1,16 @@
 #include "rendezvous/store/store_server.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <unordered_map>
@@ -25,6 +29,8 @@ namespace {
 /// An output buffer that has been sent goes back to the heap beyond this size: an idle connection
 /// costs less than 2 KiB.
 constexpr std::size_t kKeptBytes = 512;
+/// The most connections that are served before the rest of the agent has its turn.
+constexpr int kEventsPerTurn = 64;
 /// After an accept that failed for want of descriptors: they come back when others close.
 constexpr std::chrono::milliseconds kAcceptPause{50};
 
@@ -32,21 +38,19 @@ constexpr std::chrono::milliseconds kAcceptPause{50};
 
 struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
   struct Connection {
-    Connection(Impl& server, tcp::socket s, ConnectionId number)
+    Connection(Impl& server, Fd s, ConnectionId number)
         : socket(std::move(s)), id(number), session(server.keys, number) {}
-    tcp::socket socket;
+    Fd socket;
     ConnectionId id;
     StoreSession session;
-    std::string output;                 // empty once the socket has taken all of it
-    std::size_t sent = 0;               // of these, so many are gone
-    std::array<char, 256> first_bytes;  // where a read begins
-    bool reading = false;               // one is under way
-    bool writing = false;
-    bool ending = false;  // closes as soon as the output is gone
+    std::string output;             // empty once the socket has taken all of it
+    std::size_t sent = 0;           // of these, so many are gone
+    std::uint32_t watched_for = 0;  // as the kernel has been told
+    bool ending = false;            // closes as soon as the output is gone
   };
-  using ConnectionPtr = std::shared_ptr<Connection>;
 
-  explicit Impl(asio::io_context& context) : io(context), acceptor(context), pause(context) {}
+  explicit Impl(asio::io_context& context)
+      : io(context), acceptor(context), pause(context), ready(context) {}
 
   // ---- accepting ----------------------------------------------------------------------------
 
@@ -64,162 +68,179 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
         });
         return;
       }
-      self->serve(std::move(socket), {});
+      self->serve(Fd(socket.release()), {});
       self->accept();
     });
   }
 
-  void serve(tcp::socket socket, std::string_view first_bytes) {
-    error_code ignored;
+  void serve(Fd socket, std::string_view first_bytes) {
     // Asio accepts without it. No worker is started between the two: both happen on this thread.
-    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
-    socket.non_blocking(true, ignored);
-    socket.set_option(tcp::no_delay(true), ignored);
+    ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!ready.is_open() && !begin_turns()) {
+      return;
+    }
     const ConnectionId id{next_id++};
-    auto connection = std::make_shared<Connection>(*this, std::move(socket), id);
-    connections.emplace(id, connection);
+    epoll_event event{EPOLLIN, {.u64 = static_cast<std::uint64_t>(id)}};
+    if (::epoll_ctl(ready.native_handle(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
+      return;  // not a socket that can be waited for: the descriptor closes here
+    }
+    Connection& connection =
+        *connections.emplace(id, std::make_unique<Connection>(*this, std::move(socket), id))
+             .first->second;
+    connection.watched_for = EPOLLIN;
     if (!first_bytes.empty()) {
       take(connection, first_bytes);
     }
-    read(connection);
   }
 
-  // ---- one connection -----------------------------------------------------------------------
+  // ---- turns --------------------------------------------------------------------------------
 
-  /// Reads into a small buffer of the connection's own: usual requests fit, an idle connection
-  /// costs little, and Asio needs no call to the kernel to wait again (as it does to wait for
-  /// readiness alone). What is longer goes on in a large buffer that all share.
-  void read(const ConnectionPtr& connection) {
-    if (connection->reading || connection->ending || !connection->socket.is_open() ||
-        connection->session.paused()) {
-      return;
+  // All connections are in one epoll set, and Asio waits for that set alone. So a turn costs the
+  // loop one handler however many clients have asked something, and a request costs the kernel one
+  // read and one write.
+
+  bool begin_turns() {
+    Fd set(::epoll_create1(EPOLL_CLOEXEC));
+    error_code error;
+    if (set.get() >= 0) {
+      ready.assign(set.get(), error);
     }
-    connection->reading = true;
-    connection->socket.async_receive(
-        asio::buffer(connection->first_bytes),
-        [self = shared_from_this(), connection](error_code error, std::size_t size) {
-          connection->reading = false;
-          if (self->closed || !connection->socket.is_open()) {
-            return;
-          }
-          if (error == asio::error::eof) {
-            self->finish(connection);
-          } else if (error) {
-            self->close(connection);
-          } else {
-            self->on_received(connection, size);
-          }
-        });
-  }
-
-  void on_received(const ConnectionPtr& connection, std::size_t size) {
-    take(connection, std::string_view(connection->first_bytes.data(), size));
-    if (size == connection->first_bytes.size() && !connection->ending &&
-        connection->socket.is_open() && !connection->session.paused()) {
-      read_more(connection);
+    if (set.get() < 0 || error) {
+      return false;
     }
-    read(connection);
+    (void)set.release();
+    wait_for_turn();
+    return true;
   }
 
-  void read_more(const ConnectionPtr& connection) {
+  void wait_for_turn() {
+    ready.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](error_code error) {
+                       if (!error && !self->closed) {
+                         self->turn();
+                         self->wait_for_turn();
+                       }
+                     });
+  }
+
+  /// Each connection that is ready is served once; then the rest of the agent has its turn.
+  void turn() {
+    std::array<epoll_event, kEventsPerTurn> events;
+    const int count = ::epoll_wait(ready.native_handle(), events.data(), kEventsPerTurn, 0);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      // By number: an earlier one of this turn may have ended it.
+      const auto found = connections.find(ConnectionId{event.data.u64});
+      if (found != connections.end()) {
+        on_event(*found->second, event.events);
+      }
+    }
+  }
+
+  void on_event(Connection& connection, std::uint32_t events) {
+    if ((connection.watched_for & EPOLLIN) != 0) {
+      if ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) {
+        // Also when the peer is gone: what it said before comes first.
+        read(connection);
+      } else {
+        write(connection);
+      }
+    } else if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+      close(connection);
+    } else if (connection.output.empty() && connection.session.paused()) {
+      woken.clear();
+      answer(connection, connection.session.resume(connection.output, woken));
+    } else {
+      write(connection);
+    }
+  }
+
+  /// What the connection waits for now. It is not read from while it has much to take.
+  void watch(Connection& connection) {
+    const bool paused = connection.session.paused();
+    const bool reads = !connection.ending && !paused;
+    const bool writes = paused || !connection.output.empty();
+    const std::uint32_t wanted = (reads ? EPOLLIN : 0U) | (writes ? EPOLLOUT : 0U);
+    if (wanted != connection.watched_for) {
+      epoll_event event{wanted, {.u64 = static_cast<std::uint64_t>(connection.id)}};
+      ::epoll_ctl(ready.native_handle(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+      connection.watched_for = wanted;
+    }
+  }
+
+  // ---- one connection: each of these may be the end of it -----------------------------------
+
+  void read(Connection& connection) {
     const ssize_t size =
-        ::recv(connection->socket.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (size == 0) {
-      finish(connection);
-    } else if (size > 0) {
+        ::recv(connection.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (size > 0) {
       take(connection, std::string_view(buffer.data(), static_cast<std::size_t>(size)));
+    } else if (size == 0) {
+      finish(connection);
     } else if (errno != EAGAIN && errno != EINTR) {
       close(connection);
     }
   }
 
-  void take(const ConnectionPtr& connection, std::string_view bytes) {
+  void take(Connection& connection, std::string_view bytes) {
     woken.clear();
-    answer(connection, connection->session.receive(bytes, connection->output, woken));
+    answer(connection, connection.session.receive(bytes, connection.output, woken));
   }
 
   /// Sends what a turn of the session has brought, to its own peer and to those it woke.
-  void answer(const ConnectionPtr& connection, bool fine) {
-    connection->ending = !fine;
-    // A copy: closing a connection below may not change what is walked over.
-    const KeySpace::Woken others = woken;
+  void answer(Connection& connection, bool fine) {
+    connection.ending = !fine;
     write(connection);
-    for (const ConnectionId id : others) {
+    for (const ConnectionId id : woken) {
       if (const auto found = connections.find(id); found != connections.end()) {
-        const ConnectionPtr other = found->second;
-        other->output.push_back(store_protocol::kStopWaiting);
-        write(other);
+        found->second->output.push_back(store_protocol::kStopWaiting);
+        write(*found->second);
       }
     }
   }
 
   /// The peer sends no more, but may still read what it asked for. Its wait ends here.
-  void finish(const ConnectionPtr& connection) {
-    keys.cancel_wait(connection->id);
-    connection->ending = true;
-    if (connection->output.empty()) {
-      close(connection);
-    }
+  void finish(Connection& connection) {
+    keys.cancel_wait(connection.id);
+    connection.ending = true;
+    write(connection);
   }
 
   /// Sends what the socket takes now; the rest when it is ready again.
-  void write(const ConnectionPtr& connection) {
-    std::string& output = connection->output;
-    if (connection->writing || !connection->socket.is_open()) {
-      return;
-    }
-    while (connection->sent < output.size()) {
-      const ssize_t size =
-          ::send(connection->socket.native_handle(), output.data() + connection->sent,
-                 output.size() - connection->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+  void write(Connection& connection) {
+    std::string& output = connection.output;
+    while (connection.sent < output.size()) {
+      const ssize_t size = ::send(connection.socket.get(), output.data() + connection.sent,
+                                  output.size() - connection.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
       if (size >= 0) {
-        connection->sent += static_cast<std::size_t>(size);
+        connection.sent += static_cast<std::size_t>(size);
       } else if (errno == EAGAIN) {
-        write_later(connection);
+        watch(connection);
         return;
       } else if (errno != EINTR) {
         close(connection);
         return;
       }
     }
-    connection->sent = 0;
+    connection.sent = 0;
     output.clear();
     if (output.capacity() > kKeptBytes) {
       std::string().swap(output);
     }
-    if (connection->ending) {
+    if (connection.ending) {
       close(connection);
-    } else if (connection->session.paused()) {
-      write_later(connection);  // on with its requests, but the others have their turn first
-    }
-  }
-
-  void on_writable(const ConnectionPtr& connection) {
-    if (connection->output.empty() && connection->session.paused()) {
-      woken.clear();
-      answer(connection, connection->session.resume(connection->output, woken));
     } else {
-      write(connection);
+      watch(connection);  // one that is paused goes on next turn: the others have theirs first
     }
-    read(connection);
   }
 
-  void write_later(const ConnectionPtr& connection) {
-    connection->writing = true;
-    connection->socket.async_wait(tcp::socket::wait_write,
-                                  [self = shared_from_this(), connection](error_code error) {
-                                    connection->writing = false;
-                                    if (!error && !self->closed) {
-                                      self->on_writable(connection);
-                                    }
-                                  });
-  }
-
-  void close(const ConnectionPtr& connection) {
-    error_code ignored;
-    connection->socket.close(ignored);
-    keys.cancel_wait(connection->id);
-    connections.erase(connection->id);
+  void close(Connection& connection) {
+    // Not left to the closing: a worker that is being started may hold a copy for a moment.
+    ::epoll_ctl(ready.native_handle(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    const ConnectionId id = connection.id;
+    connections.erase(id);  // its session cancels its wait
   }
 
   void close_all() {
@@ -227,17 +248,16 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
     error_code ignored;
     acceptor.close(ignored);
     pause.cancel();
-    for (auto& [id, connection] : connections) {
-      connection->socket.close(ignored);
-    }
+    ready.close(ignored);
     connections.clear();
   }
 
   asio::io_context& io;
   tcp::acceptor acceptor;
   asio::steady_timer pause;
-  KeySpace keys;  // before the connections: their sessions point to it
-  std::unordered_map<ConnectionId, ConnectionPtr> connections;
+  asio::posix::stream_descriptor ready;  // the epoll set; open from the first connection on
+  KeySpace keys;                         // before the connections: their sessions point to it
+  std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections;
   std::uint64_t next_id = 1;
   std::uint16_t port = 0;
   bool closed = false;
@@ -306,19 +326,7 @@ std::uint16_t StoreServer::port() const {
 }
 
 void StoreServer::adopt(Fd connection, std::string_view first_bytes) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  const bool v6 =
-      ::getsockname(connection.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-      address.ss_family == AF_INET6;
-  tcp::socket socket(impl_->io);
-  error_code error;
-  socket.assign(v6 ? tcp::v6() : tcp::v4(), connection.get(), error);
-  if (error) {
-    return;  // not a socket that can be waited for: the descriptor closes here
-  }
-  (void)connection.release();
-  impl_->serve(std::move(socket), first_bytes);
+  impl_->serve(std::move(connection), first_bytes);
 }
 
 }  // namespace ddprun

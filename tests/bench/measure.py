@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,30 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from free_port import free_port  # noqa: E402
 
 DEV_NULL = (os.POSIX_SPAWN_OPEN, os.devnull, os.O_RDWR, 0)
+BEGIN = time.monotonic()
+NOTE_EVERY_S = 10
+
+
+def note(text):
+    """Progress, on stderr, with the time since the bench began."""
+    minutes, seconds = divmod(int(time.monotonic() - BEGIN), 60)
+    print(f"bench: [{minutes}:{seconds:02}] {text}", file=sys.stderr, flush=True)
+
+
+def by_turns(runs, measure_one, into):
+    """`runs`: how many values of each name. measure_one(name) gives one; they are added to the lists
+    in `into`. The names take turns as evenly as the numbers allow, so that whatever slows the
+    machine down slows all of them. What was measured before a failure stays in `into`."""
+    rounds, told = min(runs.values()), time.monotonic()
+    for name in runs:
+        into.setdefault(name, [])
+    for turn in range(rounds):
+        if time.monotonic() - told > NOTE_EVERY_S:
+            told = time.monotonic()
+            note(f"  turn {turn + 1} of {rounds}")
+        for name, count in runs.items():
+            for _ in range((turn + 1) * count // rounds - turn * count // rounds):
+                into[name].append(measure_one(name))
 
 
 def wall_time(launcher):
@@ -29,21 +52,22 @@ def wall_time(launcher):
     return seconds
 
 
-def launch(launchers, runs):
-    """The median wall time of each launcher (a dict by name) over its number of runs; they take
-    turns, so that whatever slows the machine down slows all of them."""
-    times = {name: [] for name in launchers}
-    rounds = min(runs[name] for name in launchers)
+def launch(launchers, runs, into):
     for command in launchers.values():
         wall_time(command)  # warms the caches
-    for _ in range(rounds):
-        for name, command in launchers.items():
-            times[name] += [wall_time(command) for _ in range(runs[name] // rounds)]
-    return {name: statistics.median(found) for name, found in times.items()}
+    by_turns(runs, lambda name: wall_time(launchers[name]), into)
 
 
 class NotBegun(RuntimeError):
     """Not all workers began in time, or before an agent ended."""
+
+
+def read_stamps(path):
+    """(ns, rank, pid) of every worker that began so far."""
+    if not path.exists():
+        return []
+    return [(int(ns), int(rank), int(pid)) for ns, rank, _, pid
+            in map(str.split, path.read_text().splitlines())]
 
 
 class Job:
@@ -65,13 +89,9 @@ class Job:
         return self.agents[-1]
 
     def stamps(self):
-        """(ns, rank, pid) of every worker that began so far."""
-        if not self._stamps.exists():
-            return []
-        return [(int(ns), int(rank), int(pid)) for ns, rank, _, pid
-                in map(str.split, self._stamps.read_text().splitlines())]
+        return read_stamps(self._stamps)
 
-    def wait_for_workers(self, count, seconds=60):
+    def wait_for_workers(self, count, seconds=180):
         """Until `count` workers have begun, since the job did."""
         deadline = time.monotonic() + seconds
         while len(self.stamps()) < count:
@@ -118,10 +138,11 @@ def agent_processes(root):
     """`root` and its descendants without the workers: what the launcher itself runs."""
     found = [root]
     for pid in found:
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            for child in map(int, (task / "children").read_text().split()):
-                if not is_worker(child):
-                    found.append(child)
+        with contextlib.suppress(OSError):  # it may end while we look
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                for child in map(int, (task / "children").read_text().split()):
+                    if not is_worker(child):
+                        found.append(child)
     return found
 
 
@@ -139,43 +160,63 @@ def cpu_ns(pid):
                for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
-def footprint(launchers, stamp_worker, workers, seconds):
+def two_nodes(command, *options):
+    """The command line of each agent of a job of two nodes on this machine."""
+    return [command + ["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-id", "bench",
+                       "--rdzv-endpoint", f"127.0.0.1:{free_port()}", *options]] * 2
+
+
+def footprint(launchers, stamp_worker, workers, runs, seconds, into):
     """Memory of an agent with running workers, and its processor time over `seconds` in which
-    nothing happens, scaled to a minute. All launchers wait side by side."""
+    nothing happens, scaled to a minute: of a job on one node, and of the busier agent of a job on
+    two. All jobs of a run wait side by side."""
+    each = ["--nproc-per-node", str(workers)]
+    for turn in range(runs):
+        note(f"  turn {turn + 1} of {runs}")
+        with contextlib.ExitStack() as stack:
+            agents = {}
+            for name, command in launchers.items():
+                for nodes, commands in (("one_node", [command + ["--standalone", *each]]),
+                                        ("two_nodes", two_nodes(command, *each))):
+                    running = stack.enter_context(job(commands, stamp_worker))
+                    running.wait_for_workers(workers * len(commands))
+                    agents[nodes, name] = [agent_processes(a.pid) for a in running.agents]
+            time.sleep(2)  # what follows a start is not idleness
+            spent = lambda: {key: [sum(map(cpu_ns, pids)) for pids in found]
+                             for key, found in agents.items()}
+            before, begin = spent(), time.monotonic()
+            time.sleep(seconds)
+            after, minutes = spent(), (time.monotonic() - begin) / 60
+            for (nodes, name), found in agents.items():
+                into.setdefault(nodes, {}).setdefault(name, []).append({
+                    "rss_mib": max(sum(memory_kib(p, "Rss") for p in pids) for pids in found) / 1024,
+                    "pss_mib": max(sum(memory_kib(p, "Pss") for p in pids) for pids in found) / 1024,
+                    "idle_cpu_ms_per_minute": max(
+                        b - a for a, b in zip(before[nodes, name], after[nodes, name]))
+                    / 1e6 / minutes if seconds else None})
+
+
+class Recovery:
+    """A job of two nodes with a worker each. kill() gives the seconds from SIGKILL of one worker to
+    the first instruction of the last new one; the victims alternate."""
+
+    def __init__(self, running):
+        self._job, self._kills = running, 0
+        self._stamps = running.wait_for_workers(2)
+
+    def kill(self):
+        time.sleep(0.2)  # both agents know of this attempt, and wait
+        pid = {rank: pid for _, rank, pid in self._stamps}[self._kills % 2]
+        self._kills += 1
+        begin = time.monotonic_ns()
+        os.kill(pid, signal.SIGKILL)
+        self._stamps = self._job.wait_for_workers(2 * (self._kills + 1))
+        return (max(ns for ns, _, _ in self._stamps[-2:]) - begin) / 1e9
+
+
+def recovery(launchers, stamp_worker, runs, into):
     with contextlib.ExitStack() as stack:
-        pids = {}
-        for name, command in launchers.items():
-            running = stack.enter_context(job(
-                [command + ["--standalone", "--nproc-per-node", str(workers)]], stamp_worker))
-            running.wait_for_workers(workers)
-            pids[name] = agent_processes(running.agents[0].pid)
-        time.sleep(2)  # what follows a start is not idleness
-        before = {name: sum(map(cpu_ns, found)) for name, found in pids.items()}
-        begin = time.monotonic()
-        time.sleep(seconds)
-        minutes = (time.monotonic() - begin) / 60
-        return {name: {
-            "processes": len(found),
-            "rss_mib": sum(memory_kib(pid, "Rss") for pid in found) / 1024,
-            "pss_mib": sum(memory_kib(pid, "Pss") for pid in found) / 1024,
-            "idle_cpu_ms_per_minute": (sum(map(cpu_ns, found)) - before[name]) / 1e6 / minutes,
-        } for name, found in pids.items()}
-
-
-def recovery(command, stamp_worker, kills):
-    """Median and worst seconds from SIGKILL of one worker to the first instruction of the last new
-    one, two nodes with a worker each; the victims alternate."""
-    node = command + ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d",
-                      "--rdzv-id", "bench", "--rdzv-endpoint", f"127.0.0.1:{free_port()}",
-                      "--max-restarts", str(kills)]
-    times = []
-    with job([node, node], stamp_worker) as running:
-        stamps = running.wait_for_workers(2)
-        for kill in range(kills):
-            time.sleep(0.2)  # both agents know of this attempt, and wait
-            pid = {rank: pid for _, rank, pid in stamps}[kill % 2]
-            begin = time.monotonic_ns()
-            os.kill(pid, signal.SIGKILL)
-            stamps = running.wait_for_workers(2 * (kill + 2))
-            times.append((max(ns for ns, _, _ in stamps[-2:]) - begin) / 1e9)
-    return {"median_s": statistics.median(times), "worst_s": max(times), "kills": kills}
+        jobs = {name: Recovery(stack.enter_context(job(two_nodes(
+            command, "--nproc-per-node", "1", "--max-restarts", str(runs[name])), stamp_worker)))
+            for name, command in launchers.items()}
+        by_turns(runs, lambda name: jobs[name].kill(), into)

@@ -6,10 +6,11 @@ import os
 import pathlib
 import re
 import signal
-import statistics
 import subprocess
 import tempfile
 import time
+
+import measure
 
 FIRST_LINE = "import os, time; os.write(1, b'%d' % time.monotonic_ns())\n"
 
@@ -39,6 +40,7 @@ for step in range(10**6):
 # What the program above imports, directly and by its first DistributedDataParallel.
 IMPORTS = "import time, torch, torch._dynamo; print(time.monotonic_ns())"
 WORKERS = 2
+SPARE = "ddp-warm-worker"  # what a warm worker that waits is called
 # Torchrun's workers share one store in all attempts unless told otherwise. Without this one of its
 # restarts was seen to make no step in two minutes, which would have been its figure.
 FRESH_STORE = ["/usr/bin/env", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"]
@@ -52,27 +54,22 @@ def seconds_to_output(command, env):
     """From the start of `command` to the moment its worker wrote down first of all."""
     begin = time.monotonic_ns()
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, check=True, timeout=60)
+                          stderr=subprocess.DEVNULL, check=True, timeout=180)
     return (int(done.stdout) - begin) / 1e9
 
 
-def first_line(launchers, python, runs):
-    """Medians: of each launcher, and of the interpreter without any, all by turns."""
+def first_line(launchers, python, runs, into):
+    """Of each launcher, and of the interpreter without any ("python"; as often as ddprun)."""
     with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
         script = pathlib.Path(folder, "first.py")
         script.write_text(FIRST_LINE)
         commands = {"python": [str(python), "-u", str(script)]}
         for name, command in launchers.items():
             commands[name] = command + ["--standalone", "--nproc-per-node", "1", str(script)]
-        times = {name: [] for name in commands}
-        rounds = min(runs.get(name, max(runs.values())) for name in commands)
-        for _ in range(rounds + 1):
-            for name, command in commands.items():
-                for _ in range(runs.get(name, max(runs.values())) // rounds):
-                    times[name].append(seconds_to_output(command, environment(python)))
-        # The first round warmed the caches.
-        return {name: statistics.median(found[len(found) // (rounds + 1):])
-                for name, found in times.items()}
+        once = lambda name: seconds_to_output(commands[name], environment(python))
+        for name in commands:
+            once(name)  # warms the caches
+        measure.by_turns({"python": runs["ddprun"], **runs}, once, into)
 
 
 class Training:
@@ -108,9 +105,19 @@ class Training:
     def warm(self, count):
         """Until so many warm workers became ready, since the job began."""
         self.wait(lambda: len(re.findall("warm worker is ready", self._log.read_text())) >= count,
-                  f"{count} warm workers")
+                  f"{count} warm workers", 240)  # they import when nothing else wants a processor
 
-    def end(self):
+    def spares(self):
+        """Memory of each warm worker that waits: resident, and not shared with another process."""
+        found = []
+        for pid in measure.agent_processes(self._process.pid):
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == SPARE:
+                found.append({"rss_mib": measure.memory_kib(pid, "Rss") / 1024,
+                              "private_mib": (measure.memory_kib(pid, "Private_Clean")
+                                              + measure.memory_kib(pid, "Private_Dirty")) / 1024})
+        return found
+
+    def close(self):
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(40)
@@ -120,24 +127,23 @@ class Training:
         self._folder.cleanup()
 
 
-def restart(command, python, kills, warm=False):
-    """Seconds, for each kill, from SIGKILL of a rank (they take turns) to the moment when every rank
-    has completed the first step of the next attempt."""
+def restart(command, python, kills, warm, times, spares):
+    """Adds for each kill to `times` the seconds from SIGKILL of a rank (they take turns) to the moment
+    when every rank has completed the first step of the next attempt; with warm workers, to `spares`
+    what each of these holds."""
     options = ["--standalone", "--nproc-per-node", str(WORKERS), "--max-restarts", str(kills)]
     job = Training(command + options + (["--warm-workers"] if warm else []), python)
-    times = []
-    with contextlib.closing(contextlib.ExitStack()) as stack:
-        stack.callback(job.end)
+    with contextlib.closing(job):
         stamps = job.stamps(WORKERS)
         for kill in range(kills):
             if warm:
                 job.warm(WORKERS * (kill + 1))
+                spares += job.spares()
             time.sleep(0.3)  # it trains, and nothing else goes on
             begin = time.monotonic_ns()
             os.kill({rank: pid for _, rank, pid in stamps}[kill % WORKERS], signal.SIGKILL)
             stamps = job.stamps(WORKERS * (kill + 2))
             times.append((max(ns for ns, _, _ in stamps) - begin) / 1e9)
-    return times
 
 
 def imports(python):
@@ -149,40 +155,18 @@ def imports(python):
     return (max(int(process.communicate(timeout=120)[0]) for process in processes) - begin) / 1e9
 
 
-def restarts(launchers, python, quick):
-    """Medians by launcher, of ddprun with warm workers ("warm") and of the imports alone; all of
-    them by turns."""
-    jobs = {name: (FRESH_STORE + command if name == "torchrun" else command, False)
-            for name, command in launchers.items()}
-    if "ddprun" in launchers:
-        jobs["warm"] = (launchers["ddprun"], True)
-    times = {name: [] for name in [*jobs, "imports"]}
-    for _ in range(1 if quick else 3):
+def restarts(jobs, python, rounds, kills, into):
+    """Of `jobs`, by turns: {name: (command, warm)}. Between them the imports alone ("imports")."""
+    for turn in range(rounds):
         for name, (command, warm) in jobs.items():
-            times[name] += restart(command, python, 1 if quick else 3, warm)
-            times["imports"].append(imports(python))
-    return {name: statistics.median(found) for name, found in times.items()}
+            measure.note(f"  turn {turn + 1} of {rounds}: {name}")
+            restart(command, python, kills, warm, into.setdefault(name, []),
+                    into.setdefault("spares", []))
+            into.setdefault("imports", []).append(imports(python))
 
 
-def measure(launchers, python, quick):
-    """All figures of this file; None without a Python that has PyTorch."""
-    if not list(python.parent.parent.glob("lib/python*/site-packages/torch/version.py")):
-        return None
-    return {"first_line_s": first_line(launchers, python, {"ddprun": 4 if quick else 60,
-                                                           "torchrun": 2 if quick else 10}),
-            "restart_s": restarts(launchers, python, quick)}
-
-
-def rows(found):
-    """(what, {launcher: seconds}) for scripts/bench's table."""
-    first, again = dict(found["first_line_s"]), dict(found["restart_s"])
-    python, warm = first.pop("python"), again.pop("warm", None)
-    import_s = again.pop("imports")
-    told = [("start of a job to the first line of its Python worker", first),
-            (f"the same without Python's own start ({python * 1e3:.0f} ms)",
-             {name: value - python for name, value in first.items()}),
-            ("SIGKILL of a PyTorch worker to the next completed step "
-             f"(imports: {import_s * 1e3:,.0f} ms)", again)]
-    if warm is not None:
-        told.append(("the same with `--warm-workers`", dict(again, ddprun=warm)))
-    return told
+def jobs(launchers, cold=True):
+    """For restarts(): each launcher in the plain way, and ddprun with warm workers ("warm")."""
+    found = {name: (FRESH_STORE + command if name == "torchrun" else command, False)
+             for name, command in launchers.items() if cold or name != "ddprun"}
+    return found | {"warm": (launchers["ddprun"], True)}

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,8 @@ import time
 
 import measure
 
-START_BOUND_S = 300  # how long agents that are ready have for starting their workers
+START_BOUND_S = 120  # how long agents that are ready have for starting their workers
+IMPORT_BOUND_S = 180
 # Imports all that torchrun imports, says so, waits for the end of its input, and becomes torchrun:
 # what follows is the rendezvous and the start of the worker, without the import of PyTorch.
 GATED_TORCHRUN = """
@@ -86,43 +86,17 @@ def load(ddprun, agents_load, agents, restarts, heartbeat_timeout):
     return report
 
 
-def median_of(runs, *path):
-    def value(run):
-        for key in path:
-            run = run[key]
-        return run
-    return statistics.median(value(run) for run in runs)
+def meetings(ddprun, agents_load, counts, runs, heartbeat_timeout, into):
+    """agents_load's reports by the number of agents, which take turns."""
+    measure.by_turns({str(count): runs for count in counts},
+                     lambda count: load(ddprun, agents_load, int(count), 0, heartbeat_timeout), into)
 
 
-def meetings(ddprun, agents_load, counts, runs, heartbeat_timeout):
-    """{agents: medians} of so many runs each; they take turns."""
-    found = {count: [] for count in counts}
-    for _ in range(runs):
-        for count in counts:
-            found[count].append(load(ddprun, agents_load, count, 0, heartbeat_timeout))
-    return {count: {"wall_s": median_of(reports, "meeting", "wall_s"),
-                    "coordinator_cpu_s": median_of(reports, "meeting", "coordinator_cpu_s"),
-                    "bytes_per_agent": median_of(reports, "bytes_per_agent"),
-                    "told_bytes": median_of(reports, "median_bytes_in"),
-                    "told_bytes_all": median_of(reports, "bytes_in"),
-                    "told_bytes_most": median_of(reports, "most_bytes_in")}
-            for count, reports in found.items()}
-
-
-def exponent(points):
-    """Of the power of n that fits best, in logarithms, to (n, time): 1 is linear."""
-    import math
-    xs, ys = [math.log(n) for n, _ in points], [math.log(t) for _, t in points]
-    mean_x, mean_y = statistics.mean(xs), statistics.mean(ys)
-    return (sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys))
-            / sum((x - mean_x) ** 2 for x in xs))
-
-
-def restarts(ddprun, agents_load, agents, count, heartbeat_timeout):
-    """Medians over so many restarts of an unchanged world: from one agent's report of a failed worker
-    to the last of the assignments."""
-    runs = load(ddprun, agents_load, agents, count, heartbeat_timeout)["restarts"]
-    return {key: median_of(runs, key) for key in runs[0]} | {"worst_s": max(r["wall_s"] for r in runs)}
+def restarts(ddprun, agents_load, agents, count, heartbeat_timeout, into):
+    """So many restarts of an unchanged world: from one agent's report of a failed worker to the last
+    of the assignments."""
+    into["agents"] = agents
+    into["runs"] = load(ddprun, agents_load, agents, count, heartbeat_timeout)["restarts"]
 
 
 # ---- real agents -------------------------------------------------------------------------------
@@ -137,7 +111,7 @@ def start(command, agents, stamp_worker):
     """Seconds from before the first agent's start to the first instruction of the last worker."""
     begin = time.monotonic_ns()
     with measure.job([_agent(command, agents, measure.free_port())] * agents, stamp_worker) as job:
-        return (max(ns for ns, _, _ in job.wait_for_workers(agents, 120)) - begin) / 1e9
+        return (max(ns for ns, _, _ in job.wait_for_workers(agents, START_BOUND_S)) - begin) / 1e9
 
 
 def start_torchrun(python, agents, stamp_worker):
@@ -151,10 +125,11 @@ def start_torchrun(python, agents, stamp_worker):
                              measure.free_port())
             begin = time.monotonic_ns()
             with measure.job([command] * agents, stamp_worker, stdin=gate) as job:
-                deadline = time.monotonic() + 300
+                deadline = time.monotonic() + IMPORT_BOUND_S
                 while ready.stat().st_size < agents:  # a matter of the machine, not of torchrun
                     if time.monotonic() > deadline:
-                        raise RuntimeError(f"{agents} torchruns do not import PyTorch in 300 s")
+                        raise RuntimeError(f"{agents} torchruns do not import PyTorch "
+                                           f"in {IMPORT_BOUND_S} s")
                     time.sleep(0.01)
                 opened = time.monotonic_ns()
                 os.close(opener)
@@ -167,18 +142,18 @@ def start_torchrun(python, agents, stamp_worker):
                 os.close(opener)
 
 
-def starts(launchers, python, stamp_worker, counts, runs):
-    """{agents: {launcher: {"total_s", "ready_s"}}}, medians; None where not all workers began. ddprun
-    has nothing to import: both are its total."""
-    found = {}
+def starts(launchers, python, stamp_worker, counts, runs, into):
+    """{agents: {launcher: [{"total_s", "ready_s"}]}}. ddprun has nothing to import: both are its
+    total. A start that does not end within the bound is a dash."""
+    def one(count, name):
+        try:
+            if name == "torchrun":
+                return start_torchrun(python, count, stamp_worker)
+            seconds = start(launchers[name], count, stamp_worker)
+            return {"total_s": seconds, "ready_s": seconds}
+        except measure.NotBegun as why:
+            measure.note(str(why))
+            return {"total_s": None, "ready_s": None}
     for count in counts:
-        ours = [start(launchers["ddprun"], count, stamp_worker) for _ in range(3 * runs)]
-        found[count] = {"ddprun": {key: statistics.median(ours) for key in ("total_s", "ready_s")}}
-        if "torchrun" in launchers:
-            try:
-                theirs = [start_torchrun(python, count, stamp_worker) for _ in range(runs)]
-                found[count]["torchrun"] = {key: median_of(theirs, key)
-                                            for key in ("total_s", "ready_s")}
-            except measure.NotBegun as why:
-                found[count]["torchrun"] = {"total_s": None, "ready_s": None, "why": str(why)}
-    return found
+        measure.by_turns({name: runs[name] for name in launchers},
+                         lambda name: one(count, name), into.setdefault(str(count), {}))

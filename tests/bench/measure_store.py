@@ -2,14 +2,15 @@
 program at both by turns, and how soon PyTorch's workers have met through either."""
 import contextlib
 import json
-import statistics
+import os
+import pathlib
 import subprocess
 import tempfile
 
 PYTORCH_SERVER = """
-import sys, torch.distributed as dist
-store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-print("127.0.0.1", store.port, flush=True)
+import os, sys, torch.distributed as dist
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=True)
+print("127.0.0.1", store.port, os.getpid(), flush=True)
 sys.stdin.read()
 """
 # Ready when all ranks have imported: what is timed is the meeting.
@@ -31,7 +32,7 @@ os._exit(0)
 
 @contextlib.contextmanager
 def server(command):
-    """Host and port of a server that says them on its first line and ends with its stdin."""
+    """Host, port and process of a server that says them on its first line and ends with its stdin."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                stderr=subprocess.DEVNULL)
     try:
@@ -43,29 +44,46 @@ def server(command):
         process.stdout.close()
 
 
-def load(ddprun, python, store_load, clients, rounds, runs):
-    """Medians of {"ops_per_s", "p99_ms", "first_round_s"} for each server; `python` None: only ours."""
+def server_commands(ddprun, python):
+    """What starts each server; `python` None: only ours. Our agent is its worker's parent."""
     commands = {"ddprun": [ddprun, "--standalone", "--no-python", "sh", "-c",
-                           "echo $MASTER_ADDR $MASTER_PORT; exec sleep 1000"]}
+                           "echo $MASTER_ADDR $MASTER_PORT $PPID; exec sleep 1000"]}
     if python:
         commands["torchrun"] = [python, "-c", PYTORCH_SERVER]
+    return commands
+
+
+def by_turns(commands, client, runs):
+    """By server, what each of `runs` of `client(place)` prints as JSON; a first one is left out."""
     found = {name: [] for name in commands}
     with contextlib.ExitStack() as stack:
         places = {name: stack.enter_context(server(command)) for name, command in commands.items()}
         for turn in range(runs + 1):
             for name, place in places.items():
-                done = subprocess.run([store_load, *place, str(clients), str(rounds)], check=True,
-                                      capture_output=True, text=True, timeout=120)
+                done = subprocess.run(client(place), check=True, capture_output=True, text=True,
+                                      timeout=300)
                 if turn > 0:  # the first one warms up
                     found[name].append(json.loads(done.stdout))
-    return {name: {key: statistics.median(run[key] for run in runs)
-                   for key in ("ops_per_s", "p99_ms", "first_round_s")} for name, runs in found.items()}
+    return found
+
+
+def load(ddprun, python, store_load, clients, rounds, runs):
+    """Runs of {"ops_per_s", "p99_ms", "first_round_s"} by server, with our own client program; `python`
+    None: only ours."""
+    return by_turns(server_commands(ddprun, python),
+                    lambda place: [store_load, *place[:2], str(clients), str(rounds)], runs)
+
+
+def pytorch_load(ddprun, python, clients, rounds, runs):
+    """Runs of {"ops_per_s", "p99_ms", "server_us_per_op", "clients_us_per_op"} by server, with PyTorch's
+    own client in `clients` processes (store_clients.py)."""
+    program = pathlib.Path(__file__).with_name("store_clients.py")
+    return by_turns(server_commands(ddprun, python),
+                    lambda place: [python, "-B", program, *place, str(clients), str(rounds)], runs)
 
 
 def meeting(launchers, python, workers, runs):
-    """Median seconds of the slowest rank from before init_process_group to after a barrier."""
-    import os
-    import pathlib
+    """Seconds, by launcher, of the slowest rank from before init_process_group to after a barrier."""
     found = {name: [] for name in launchers}
     for _ in range(runs):
         for name, command in launchers.items():
@@ -78,4 +96,4 @@ def meeting(launchers, python, workers, runs):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 found[name].append(max(float(p.read_text())
                                        for p in pathlib.Path(folder).glob("took-*")))
-    return {name: statistics.median(times) for name, times in found.items()}
+    return found

@@ -1,6 +1,7 @@
-// Set+get round trips per second of one StoreClient against our StoreServer on loopback, beside a
-// bare echo server over the same socket code (wait for readiness, recv, send): what the protocol
-// and the key space cost on top of the sockets. Prints one line of JSON; scripts/bench reads it.
+// store_bench [ROUNDS OPERATIONS]: set+get round trips per second of one StoreClient against our
+// StoreServer on loopback, beside a bare echo server over the same socket code (wait for readiness,
+// recv, send): what the protocol and the key space cost on top of the sockets. Prints one line of
+// JSON; scripts/bench reads it.
 //
 // A set is one write without an answer; a get of a key that exists is one round trip. The echo
 // client writes and reads the same numbers of bytes in the same steps.
@@ -38,8 +39,6 @@ using asio::ip::tcp;
 using namespace ddprun;
 namespace proto = ddprun::store_protocol;
 
-constexpr int kRounds = 11;
-constexpr int kOperations = 4000;
 constexpr char kKey[] = "epoch_17/rank_3";
 const std::string kValue(64, 'v');
 
@@ -131,13 +130,13 @@ Fd connect_to(std::uint16_t port) {
   return fd;
 }
 
-double per_second(const std::function<void()>& operation) {
+double per_second(int operations, const std::function<void()>& operation) {
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < kOperations; ++i) {
+  for (int i = 0; i < operations; ++i) {
     operation();
   }
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return kOperations / time.count();
+  return operations / time.count();
 }
 
 double median(std::vector<double> values) {
@@ -150,6 +149,8 @@ struct Bench {
   StoreClient client;
   Fd raw;
   std::vector<Echo::Step> steps;
+  int rounds;
+  int operations;
   std::string bytes = std::string(4096, 'e');
   std::array<char, 4096> answer{};
 
@@ -176,9 +177,9 @@ struct Bench {
     std::vector<double> ours;
     std::vector<double> bare;
     std::vector<double> ratios;
-    for (int round = 0; round < kRounds; ++round) {
-      ours.push_back(per_second([this] { store_operation(); }));
-      bare.push_back(per_second([this] { echo_operation(); }));
+    for (int round = 0; round < rounds; ++round) {
+      ours.push_back(per_second(operations, [this] { store_operation(); }));
+      bare.push_back(per_second(operations, [this] { echo_operation(); }));
       ratios.push_back(ours.back() / bare.back());
     }
     std::printf("{\"store_ops_per_s\": %.0f, \"echo_ops_per_s\": %.0f, \"ratio\": %.3f}\n",
@@ -188,7 +189,12 @@ struct Bench {
 
 }  // namespace
 
-int main() {
+int main(int count, char** words) {
+  const int rounds = count == 3 ? std::atoi(words[1]) : 11;
+  const int operations = count == 3 ? std::atoi(words[2]) : 4'000;
+  if ((count != 1 && count != 3) || rounds < 1 || operations < 1) {
+    fail("[ROUNDS OPERATIONS], two numbers above 0");
+  }
   std::uint16_t store_port = 0;
   std::unique_ptr<StoreServer> server;
   const pid_t store = fork_server(
@@ -225,7 +231,7 @@ int main() {
   if (!client) {
     fail(client.error().sentence());
   }
-  Bench bench{std::move(*client), connect_to(echo_port), steps};
+  Bench bench{std::move(*client), connect_to(echo_port), steps, rounds, operations};
   bench.report();
   for (const pid_t pid : {store, echo}) {
     ::kill(pid, SIGKILL);

@@ -1,163 +1,281 @@
-"""The tables of scripts/bench, made from what it found. Times are kept in seconds, memory in MiB or
-bytes; a ratio says how many times less ddprun needs."""
-import measure_loss
-import measure_python
-import measure_rendezvous
+"""The table of scripts/bench, made from its raw values: {"about", "asked", "found", "failed",
+"left_out"}. Times are kept in seconds. A row whose values are missing has dashes."""
+import dataclasses
+
+import steps
+from series import DASH, UNITS, Series, exponent, number, ratio
+
+BEGIN = "<!-- The figures: scripts/bench --readme writes all between these two lines. -->"
+END = "<!-- End of the figures. -->"
 
 
-def _less(ours, theirs):
-    return f"{theirs / ours:,.0f}" if ours and theirs else "-"
+@dataclasses.dataclass
+class Target:
+    """`met` of a row: None when the row has no such value."""
+    text: str
+    met: callable
+
+    def told(self, row):
+        met = self.met(row)
+        return self.text + ("" if met else ": **missed**" if met is False else ": not measured")
 
 
-def _ms(seconds):
-    return f"{seconds * 1e3:,.0f} ms" if seconds >= 0.01 else f"{seconds * 1e3:,.1f} ms"
+def times(least, more=False):
+    text = f">= {least:g}x" + (" as many" if more else "")
+    return Target(text, lambda row: None if row.ratio is None else row.ratio >= least)
 
 
-def plain(found, workers):
-    """One row per figure, of those that were measured."""
-    rows = []
-    if "launch_s" in found:
-        rows.append(("start and end of a job of two `/bin/true`", found["launch_s"], 1e3, "ms"))
-    if "recovery" in found:
-        rows.append(("SIGKILL of a worker to the first instruction of all new ones, two nodes",
-                     {name: value["median_s"] for name, value in found["recovery"].items()}, 1e3,
-                     "ms"))
-    for what, key, unit in ((f"resident memory of the agent, {workers} workers", "rss_mib", "MiB"),
-                            ("the same, shared pages counted once", "pss_mib", "MiB"),
-                            ("processor time of the idle agent, per minute",
-                             "idle_cpu_ms_per_minute", "ms")):
-        if "footprint" in found:
-            rows.append((what, {name: value[key] for name, value in found["footprint"].items()}, 1,
-                         unit))
-    if found.get("python"):
-        rows += [(what, values, 1e3, "ms") for what, values in measure_python.rows(found["python"])]
-    lines = ["| | ddprun | torchrun 2.13 | times less |", "|---|---:|---:|---:|"]
-    for what, values, scale, unit in rows:
-        cells = [f"{values[n] * scale:,.1f} {unit}" if n in values else "-"
-                 for n in ("ddprun", "torchrun")]
-        lines.append(f"| {what} | {cells[0]} | {cells[1]} | "
-                     f"{_less(values.get('ddprun'), values.get('torchrun'))} |")
-    lines += _stores(found, workers)
-    return "\n".join(lines) if len(lines) > 2 else ""
+def at_most(bound, unit):
+    return Target(f"<= {_bound(bound, unit)}",
+                  lambda row: row.ours.median <= bound if row.ours else None)
 
 
-def _stores(found, workers):
-    lines = []
-    if "meeting_s" in found:
-        values = found["meeting_s"]
-        lines.append(f"| `init_process_group` and a barrier, {workers} workers | "
-                     + " | ".join(f"{values[n] * 1e3:,.0f} ms" for n in ("ddprun", "torchrun"))
-                     + f" | {values['torchrun'] / values['ddprun']:,.1f} |")
-    for clients, values in found.get("store_load", {}).items():
-        cells = [f"{values[n]['ops_per_s']:,.0f}, p99 {values[n]['p99_ms']:,.1f} ms"
-                 if n in values else "-" for n in ("ddprun", "torchrun")]
-        ratio = (f"{values['ddprun']['ops_per_s'] / values['torchrun']['ops_per_s']:,.1f} (more)"
-                 if "torchrun" in values else "-")
-        first = [f"{values[n]['first_round_s'] * 1e3:,.0f} ms" if n in values else "-"
-                 for n in ("ddprun", "torchrun")]
-        lines.append(f"| {clients} clients have their first answer | {' | '.join(first)} | - |")
-        lines.append(f"| set or get per second, {clients} clients | {' | '.join(cells)} | {ratio} |")
-    if found.get("store"):
-        lines.append(f"| set+get round trips of one store client, per second | "
-                     f"{found['store']['store_ops_per_s']:,.0f} ({found['store']['ratio']:.0%} of "
-                     f"a bare echo server) | - | - |")
-    return lines
+def at_least(bound, unit):
+    return Target(f">= {_bound(bound, unit)}",
+                  lambda row: row.ours.median >= bound if row.ours else None)
 
 
-# ---- figures with a target -----------------------------------------------------------------------
+def _bound(value, unit):
+    factor, behind = UNITS[unit]
+    return f"{value * factor:,.10g}{behind}"
 
 
-def _row(what, target, ours, theirs="-", ratio="-"):
-    return f"| {what} | {target} | {ours} | {theirs} | {ratio} |"
+@dataclasses.dataclass
+class Row:
+    what: str
+    ours: Series
+    theirs: Series
+    unit: str
+    targets: tuple = ()
+    more: bool = False  # more is better
+    theirs_text: str = ""  # where there is no number
+    floor: Target = None  # what scripts/bench --check holds
+
+    @property
+    def ratio(self):
+        ours, theirs = self.ours.median, self.theirs.median
+        return ratio(ours, theirs) if self.more else ratio(theirs, ours)
+
+    def line(self):
+        times_text = DASH
+        if self.ratio is not None:
+            digits = 1 if self.ratio < 10 else 0
+            times_text = f"{self.ratio:,.{digits}f}x" + (" as many" if self.more else "")
+        targets = "; ".join(target.told(self) for target in self.targets) or DASH
+        return (f"| {self.what} | {self.ours.text(self.unit)} | "
+                f"{self.theirs_text or self.theirs.text(self.unit)} | {times_text} | {targets} |")
 
 
-def _rendezvous(found):
-    meetings, most = found["rendezvous"], max(found["rendezvous"])
-    for agents, values in meetings.items():
-        yield _row(f"{agents:,} simulated agents, from the first connect until all are assigned",
-                   "2 s" if agents == 10_000 else "-",
-                   f"{_ms(values['wall_s'])} ({values['coordinator_cpu_s'] / agents * 1e6:.0f} us of "
-                   "the coordinator each)")
-    if len(meetings) > 1:
-        powers = [measure_rendezvous.exponent([(n, v[key]) for n, v in meetings.items()])
-                  for key in ("wall_s", "coordinator_cpu_s")]
-        yield _row("the power of the number of agents with which that grows", "1",
-                   f"{powers[0]:.2f} (processor time: {powers[1]:.2f})")
-    values = meetings[most]
-    yield _row(f"memory of the coordinator for each of {most:,} agents", "8 KiB",
-               f"{values['bytes_per_agent'] / 1024:.1f} KiB")
-    yield _row(f"bytes told to each of {most:,} agents until it is assigned", "-",
-               f"{values['told_bytes']:.0f} (a standby {values['told_bytes_most'] / 1e6:.1f} MB)")
+def pair(found, take=lambda value: value):
+    """Of both launchers, what `take` finds in each of their runs."""
+    return [Series([None if run is None else take(run) for run in found.get(name, [])])
+            for name in ("ddprun", "torchrun")]
 
 
-def _restart(found):
-    values = found["restart"]
-    yield _row(f"restart of an unchanged world of {values['agents']:,} simulated agents, from the "
-               "report of a failed worker to the last assignment", "100 ms",
-               f"{_ms(values['wall_s'])} (processor time: coordinator "
-               f"{_ms(values['coordinator_cpu_s'])}, agents {_ms(values['agents_cpu_s'])})")
+def field(name):
+    return lambda run: run.get(name)
 
 
-def _start_text(seconds):
-    return _ms(seconds) if seconds else f"not in {measure_rendezvous.START_BOUND_S} s"
+# ---- the rows of each step -----------------------------------------------------------------------
 
 
-def _starts(found):
-    for agents, values in found["starts"].items():
-        ours, theirs = values["ddprun"], values.get("torchrun")
-        yield _row(f"{agents} real agents, from the first one's start to the last worker's first "
-                   "instruction", "-", _ms(ours["total_s"]),
-                   _start_text(theirs["total_s"]) if theirs else "-",
-                   _less(ours["total_s"], theirs["total_s"]) if theirs else "-")
-        if theirs:
-            yield _row("the same, counted for torchrun from where all agents have imported PyTorch",
-                       "-", _ms(ours["ready_s"]), _start_text(theirs["ready_s"]),
-                       _less(ours["ready_s"], theirs["ready_s"]))
+def launch(found):
+    yield Row("start and end of a job of two `/bin/true`", *pair(found), "s", (times(150),),
+              floor=times(150))
 
 
-def _or_never(seconds):
-    return _ms(seconds) if seconds else f"not in {measure_loss.BOUND_S} s"
+def first_line(found):
+    yield Row("start of a job to the first line of its Python worker", *pair(found), "s",
+              (times(10),), floor=times(10))
+    python = Series(found.get("python", [])).median
+    own = "" if python is None else f" ({python * 1e3:.0f} ms)"
+    yield Row(f"the same without Python's own start{own}",
+              *pair(found, lambda value: None if python is None else value - python), "s",
+              (times(100),))
 
 
-def _kill(found):
-    ours, theirs = found["kill"]["ddprun"], found["kill"].get("torchrun", {})
-    yield _row("kill -9 of an agent in `--nnodes 1:2` to the survivor's new worker", "50 ms",
-               f"{_ms(ours['median_s'])} (worst of {ours['runs']}: {_ms(ours['worst_s'])})",
-               _or_never(theirs["alone_s"]) if theirs else "-",
-               _less(ours["median_s"], theirs["alone_s"]) if theirs else "-")
-    if theirs:
-        yield _row("the same, with torchrun's surviving worker killed, too", "50 ms",
-                   _ms(ours["median_s"]), _or_never(theirs["worker_fails_s"]),
-                   _less(ours["median_s"], theirs["worker_fails_s"]))
+def recovery(found):
+    yield Row("SIGKILL of a worker to the first instruction of all new ones, two nodes",
+              *pair(found), "s", (at_most(0.015, "s"), times(50)), floor=times(50))
 
 
-def _silent(found, what, text, target):
-    theirs = found[what].get("torchrun")
-    for timeout, ours in found[what]["ddprun"].items():
-        cells = ["-", "-"]
-        if theirs:
-            cells = [_or_never(theirs["went_on_s"]), _less(ours["median_s"], theirs["went_on_s"])]
-            if not theirs["went_on_s"]:
-                cells[0] = (f"not in {theirs['waited_s']:.0f} s, {theirs['agents_ended']} of "
-                            f"{theirs['of']} agents ended")
-        yield _row(text.format(timeout), target(float(timeout)),
-                   f"{_ms(ours['median_s'])} (worst of {ours['runs']}: {_ms(ours['worst_s'])})",
-                   *cells)
+def pytorch_restart(found):
+    imports = Series(found.get("imports", [])).median
+    told = "" if imports is None else f" (imports alone: {imports * 1e3:,.0f} ms)"
+    yield Row(f"SIGKILL of a PyTorch worker to the next completed step{told}", *pair(found), "s")
+    yield Row("the same with `--warm-workers`, once the spares are ready",
+              Series(found.get("warm", [])), pair(found)[1], "s", (times(10),), floor=times(10))
+    yield Row("memory of a spare that waits, resident and not shared",
+              Series([spare["private_mib"] for spare in found.get("spares", [])]), Series(), "MiB")
 
 
-def with_targets(found):
-    """Figures that have a bound, and what belongs to them."""
-    rows = []
-    for name, make in (("rendezvous", _rendezvous), ("restart", _restart), ("starts", _starts),
-                       ("kill", _kill)):
-        if name in found:
-            rows += make(found)
-    if "cut" in found:
-        rows += _silent(found, "cut", "cut cable in `--nnodes 1:2` to the survivor's new worker, "
-                        "heartbeat timeout {} s", lambda t: f"{t + 0.1:.1f} s")
-    if "host" in found:
-        rows += _silent(found, "host", "power loss of the coordinator's node, five nodes, to the "
-                        "last new worker of the other four, heartbeat timeout {} s",
-                        lambda t: f"{2 * t:.1f} s")
-    head = ["| | target | ddprun | torchrun 2.13 | times less |", "|---|---:|---:|---:|---:|"]
-    return "\n".join(head + rows) if rows else ""
+def meeting(found):
+    yield Row(f"`init_process_group` and a barrier, {steps.WORKERS} workers", *pair(found), "s",
+              (times(1),))
+
+
+def footprint(found):
+    one, two = found.get("one_node", {}), found.get("two_nodes", {})
+    yield Row(f"resident memory of the agent, {steps.WORKERS} workers",
+              *pair(one, field("rss_mib")), "MiB", (at_most(10, "MiB"),),
+              floor=at_most(10, "MiB"))
+    yield Row("the same, each shared page by its share", *pair(one, field("pss_mib")), "MiB")
+    idle = field("idle_cpu_ms_per_minute")
+    yield Row("processor time of an idle agent, one node, per minute", *pair(one, idle), "ms",
+              (at_most(5, "ms"),))
+    yield Row("the same with two nodes, of the busier agent", *pair(two, idle), "ms",
+              (at_most(5, "ms"),))
+
+
+def store_load(found):
+    for clients in sorted(found, key=int) or ["256"]:
+        values = found.get(clients, {})
+        yield Row(f"set or get per second at the store, {clients} clients",
+                  *pair(values, field("ops_per_s")), "", more=True)
+        yield Row(f"the slowest hundredth of them, {clients} clients",
+                  *pair(values, field("p99_ms")), "ms")
+
+
+def pytorch_store(found):
+    yield Row("set or get per second at the store, 256 PyTorch clients",
+              *pair(found, field("ops_per_s")), "", (times(1.5, True),), more=True)
+    yield Row("the slowest hundredth of them, 256 PyTorch clients", *pair(found, field("p99_ms")),
+              "ms", (times(1),))
+    yield Row("processor time of the store's process for each of them",
+              *pair(found, lambda run: run["server_us_per_op"] / 1e3), "ms")
+
+
+def one_client(found):
+    yield Row("set+get of one store client, of a bare echo server's rate",
+              *pair(found, field("ratio")), "%", (at_least(0.8, "%"),))
+
+
+def rendezvous(found):
+    counts = sorted(found, key=int)
+    for agents in counts:
+        yield Row(f"{int(agents):,} simulated agents, from the first connect until all are assigned",
+                  Series([run["meeting"]["wall_s"] for run in found[agents]]), Series(), "s",
+                  (at_most(2, "s"),) * (agents == "10000"))
+    for what, key in (("time", "wall_s"), ("the coordinator's processor time", "coordinator_cpu_s")):
+        # Of each turn, which had a run of every number of agents.
+        turns = zip(*([(int(agents), run["meeting"][key]) for run in found[agents]]
+                      for agents in counts))
+        yield Row(f"power of the number of agents with which {what} grows (1: linear)",
+                  Series([exponent(points) for points in turns]), Series(), "")
+    most = counts[-1] if counts else "10000"
+    yield Row(f"memory of the coordinator for each of {int(most):,}",
+              Series([run["bytes_per_agent"] for run in found.get(most, [])]), Series(), "KiB",
+              (at_most(8192, "KiB"),))
+
+
+def restart(found):
+    yield Row(f"restart of an unchanged world of {found.get('agents', steps.RESTARTED_AGENTS):,} "
+              "simulated agents", Series([run["wall_s"] for run in found.get("runs", [])]),
+              Series(), "s", (at_most(0.1, "s"),))
+
+
+def starts(found):
+    for agents in sorted(found, key=int) or ["4"]:
+        values = found.get(agents, {})
+        yield Row(f"{agents} agents on this machine, to the last worker's first instruction",
+                  *pair(values, field("total_s")), "s")
+        yield Row("the same, of torchrun once all its agents have imported PyTorch",
+                  *pair(values, field("ready_s")), "s")
+
+
+def _how_it_ended(runs):
+    """Of torchrun's runs in which it did not go on; nothing when it always did."""
+    standing = [run for run in runs if run and run["went_on_s"] is None]
+    if not standing:
+        return ""
+    after = Series([run["waited_s"] for run in standing if run["ended"] == run["of"]])
+    waited = Series([run["waited_s"] for run in standing if run["ended"] != run["of"]])
+    told = [f"{Series([run['went_on_s'] for run in runs]).text('s')}"] \
+        if len(standing) < len(runs) else []
+    if after:
+        told.append(f"the job ends, after {after.text('s')}")
+    if waited:
+        told.append(f"it stands still, for at least {number(min(waited.values))} s "
+                    f"(n={waited.runs})")
+    return "; ".join(told)
+
+
+def _loss(what, found, target, theirs="torchrun"):
+    runs = {"ddprun": found.get("ddprun", []), "torchrun": found.get(theirs, [])}
+    return Row(what, *pair(runs, field("went_on_s")), "s", (at_most(target, "s"),),
+               theirs_text=_how_it_ended(runs["torchrun"]))
+
+
+def kill(found):
+    yield _loss("`kill -9` of an agent in `--nnodes 1:2` to the survivor's new worker", found, 0.05)
+    yield _loss("the same, where torchrun's surviving worker is ended, too", found, 0.05,
+                "worker_fails")
+
+
+def cut(found):
+    yield _loss("cut cable in `--nnodes 1:2` to the survivor's new worker", found, 1.1)
+
+
+def host(found):
+    yield _loss("power loss of the coordinator's node, one of five, to all new workers", found, 2)
+
+
+ROWS = {"launch": launch, "first_line": first_line, "recovery": recovery,
+        "pytorch_restart": pytorch_restart, "meeting": meeting, "footprint": footprint,
+        "store_load": store_load, "pytorch_store": pytorch_store, "one_client": one_client, "rendezvous": rendezvous,
+        "restart": restart, "starts": starts, "kill": kill, "cut": cut, "host": host}
+
+
+def rows(report):
+    """Of all steps that were asked for, in the order of ROWS."""
+    for step, make in ROWS.items():
+        if step in report["asked"]:
+            yield from make(report["found"].get(step, {}))
+
+
+def table(report):
+    about = report["about"]
+    lines = [f"| | {about['ddprun']} | {about['torchrun'] or 'torchrun'} | ratio | target |",
+             "|---|---:|---:|---:|---:|"]
+    return "\n".join(lines + [row.line() for row in rows(report)])
+
+
+def block(report):
+    """What README.md has between BEGIN and END."""
+    about = report["about"]
+    told = [f"{about['date']}: {about['machine']}; Python {about['python']}. Measured by "
+            f"`{about['command']}` ({about['minutes']:.0f} min)"
+            + (f", with a load average of {about['load']:.1f} at its begin"
+               if about["load"] >= 0.5 else "") + ".",
+            "Each figure: the median (n=number of runs, range of the middle half of them)."]
+    told += ["", table(report)]
+    for what, text in (("left_out", "Left out"), ("failed", "Failed")):
+        if report[what]:
+            told += ["", f"{text}: " + "; ".join(
+                f"{step} ({why[:200]})" for step, why in report[what].items()) + "."]
+    return "\n".join(told)
+
+
+def replace_block(text, report):
+    """README's text with the block of this report. ValueError without the two lines."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
+        raise ValueError(f"there must be one line {BEGIN} and after it one line {END}")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    return f"{before}{BEGIN}\n{block(report)}\n{END}{after}"
+
+
+# ---- floors --------------------------------------------------------------------------------------
+
+
+def check(report):
+    """What scripts/bench --check prints, and whether every floor is held."""
+    lines, held = [], True
+    for row in rows(report):
+        if row.floor:
+            met = row.floor.met(row)
+            held = held and met is True
+            value = row.line().split(" | ")[1:4]
+            verdict = {True: "held", False: "BROKEN", None: "NOT MEASURED"}[met]
+            lines.append(f"{verdict}: {row.what}: {value[0]} beside {value[1]}, {value[2]}; "
+                         f"floor {row.floor.text}")
+    return "\n".join(lines), held

@@ -8,10 +8,11 @@ each sample once, no process is left over, and the job recovered from each fault
                    account of samples does not
   --only KIND,...  only these kinds
   --per-job N      faults per job (default 10)
-  --slack S        seconds that the bounds grant to the machine (default 2)
+  --slack S        seconds that each bound grants to the machine (default 1.5)
+  --factor F       how many times as slow as a release build the programs are (default 1)
   --timeouts N     the job's heartbeat and hang timeouts, in seconds and two seconds (default 1)
   --build-dir DIR  what is built there; otherwise builds the release preset first
-  --list           the table of faults, and which this ddprun cannot stand yet
+  --list           the table of faults
   --keep           keep the logs of a run that passes, too
 """
 import argparse
@@ -19,34 +20,38 @@ import pathlib
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import faults  # noqa: E402
 import inject  # noqa: E402
 import job as job_module  # noqa: E402
-import nodes as nodes_module  # noqa: E402
+import namespaces  # noqa: E402
+import skip  # noqa: E402
 import verdict  # noqa: E402
 
 
-SKIPPED = 77  # for ctest
+def add_common(parser):
+    """What stories with names (scenario.py) take, too."""
+    parser.add_argument("--build-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--slack", type=float, default=faults.Setup.slack_s)
+    parser.add_argument("--factor", type=float, default=faults.Setup.factor)
+    parser.add_argument("--timeouts", type=int, default=1)
 
 
-def options():
+def options(argv=None):
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--faults", type=int, default=30)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--only", default="")
     parser.add_argument("--per-job", type=int, default=10)
-    parser.add_argument("--slack", type=float, default=faults.Setup.slack_s)
-    parser.add_argument("--timeouts", type=int, default=1)
-    parser.add_argument("--build-dir", type=pathlib.Path, required=True)
-    for flag in ("--elastic", "--list", "--keep", "--skip-code"):
+    add_common(parser)
+    for flag in ("--elastic", "--list", "--keep"):
         parser.add_argument(flag, action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_args(argv)
     asked.only = tuple(name for name in asked.only.split(",") if name)
     for name in asked.only:
         if name not in faults.BY_NAME:
@@ -69,23 +74,21 @@ def find_programs(build_dir):
     for path in programs.values():
         if not path.exists():
             sys.exit(f"chaos: {path} is not built; run scripts/build")
-    programs = {name: str(path) for name, path in programs.items()}
-    programs["help"] = subprocess.run([programs["ddprun"], "--help"], check=True, text=True,
-                                      capture_output=True, timeout=60).stdout
-    return programs
+    return {name: str(path) for name, path in programs.items()}
 
 
 def one_job(setup, programs, schedule, folder):
     """Runs it through its faults. Returns (epochs, nodes' records, [(kind, what was measured)])."""
     folder.mkdir()
-    only_host = "--witness" not in programs["help"]
-    nodes = nodes_module.Nodes(setup.nodes, folder)
+    nodes = namespaces.Nodes(setup.nodes, folder)
     measured = []
     fault = None
     try:
-        job = job_module.Job(setup, nodes, programs, folder, only_host)
+        job = job_module.Job(setup, nodes, programs, folder)
         job.start_all()
-        job.until(lambda: job.attempt() is not None, 4 * setup.slack_s, "the job begins")
+        took = job.until(lambda: job.attempt() is not None, setup.bound_s(faults.BEGINS),
+                         "the job begins")
+        measured.append(("a job", {"begins": (took, faults.BEGINS)}))
         for fault in schedule:
             job.pause(fault.after_s)
             found = inject.run(job, fault)
@@ -93,8 +96,10 @@ def one_job(setup, programs, schedule, folder):
             say(f"  {fault.text()}: " + ", ".join(
                 f"{what} in {took:.2f} s" for what, (took, _) in found.items()))
         fault = None
-        if wrong := job.finish(4 * setup.slack_s):
+        begin = time.monotonic()
+        if wrong := job.finish(setup.bound_s(faults.ENDS)):
             raise job_module.Broken(wrong)
+        measured.append(("a job", {"ends": (time.monotonic() - begin, faults.ENDS)}))
         return job.state[0].ended, job.state, measured
     except job_module.Broken as broken:
         during = f"during {fault.text()}" if fault else (
@@ -105,13 +110,8 @@ def one_job(setup, programs, schedule, folder):
 
 
 def run(asked, programs, setup, folder):
-    kinds, left_out = faults.split(programs["help"], asked.only)
-    for kind, why in left_out:
-        say(f"  not drawn: {kind.name} ({kind.does}): {why}")
-    if not kinds:
-        raise job_module.Broken("no kind is left to draw from")
-    schedule = faults.draw(kinds, asked.faults, asked.seed, setup,
-                           "--witness" not in programs["help"])
+    kinds = [kind for kind in faults.KINDS if not asked.only or kind.name in asked.only]
+    schedule = faults.draw(kinds, asked.faults, asked.seed, setup)
     done, measured = [], []
     for first in range(0, len(schedule), asked.per_job):
         epochs, state, found = one_job(setup, programs,
@@ -129,54 +129,58 @@ def run(asked, programs, setup, folder):
     return done, measured
 
 
-def report(done, measured):
-    worst = {}
+def report(done, measured, setup):
+    times = {}
     for kind, found in measured:
-        for what, (took, bound) in found.items():
-            worst.setdefault((kind, what), []).append((took, bound))
+        for what, (took, usual) in found.items():
+            times.setdefault((kind, what, usual), []).append(took)
     say(f"{'fault':<20} {'':<10} times   median    worst    bound (s)")
-    for (kind, what), all_times in sorted(worst.items()):
-        times = [took for took, _ in all_times]
-        say(f"{kind:<20} {what:<10} {len(times):5} {statistics.median(times):8.2f} "
-            f"{max(times):8.2f} {all_times[0][1]:8.2f}")
+    for (kind, what, usual), took in sorted(times.items()):
+        say(f"{kind:<20} {what:<10} {len(took):5} {statistics.median(took):8.2f} "
+            f"{max(took):8.2f} {setup.bound_s(usual):8.2f}")
     epochs = sum(len(node.epochs) for _, state in done for node in state)
     say(f"{len(done)} jobs, {sum(end for end, _ in done)} epochs, checked {epochs} times")
 
 
+def again(asked):
+    """The command that does the same faults once more."""
+    words = ["scripts/chaos", f"--faults {asked.faults}", f"--seed {asked.seed}"]
+    words += ["--elastic"] * asked.elastic
+    words += [f"--only {','.join(asked.only)}"] if asked.only else []
+    for name, usual in (("per_job", 10), ("timeouts", 1), ("slack", faults.Setup.slack_s),
+                        ("factor", faults.Setup.factor)):
+        if getattr(asked, name) != usual:
+            words.append(f"--{name.replace('_', '-')} {getattr(asked, name):g}")
+    return " ".join(words)
+
+
 def main():
     asked = options()
-    programs = find_programs(asked.build_dir)
+    setup = faults.Setup.of(asked.timeouts, elastic=asked.elastic, slack_s=asked.slack,
+                            factor=asked.factor)
     if asked.list:
         for kind in faults.KINDS:
             say(f"{kind.name:<20} {kind.does}; healed by: {kind.heals}; "
-                f"bound {faults.bound_s(kind, faults.Setup()):.1f} s")
-        for kind, why in faults.split(programs["help"])[1]:
-            say(f"not drawn: {kind.name}: {why}")
+                f"bound {setup.bound_s(kind.usual):.1f} s")
         return 0
-    if nodes_module.INSIDE not in nodes_module.os.environ:
-        if why := nodes_module.unavailable():
-            say(f"chaos: skipped: {why}")
-            return SKIPPED if asked.skip_code else 1
-        if "--seed" not in sys.argv:
-            sys.argv += ["--seed", str(asked.seed)]
-        nodes_module.inside()
-    setup = faults.Setup.of(asked.timeouts, elastic=asked.elastic, slack_s=asked.slack)
-    name = "elastic, 2 to 4 nodes" if asked.elastic else "4 nodes"
-    again = f"scripts/chaos --faults {asked.faults} --seed {asked.seed}" + (
-        " --elastic" if asked.elastic else "") + (
-        f" --only {','.join(asked.only)}" if asked.only else "") + (
-        f" --per-job {asked.per_job}" if asked.per_job != 10 else "") + (
-        f" --timeouts {asked.timeouts}" if asked.timeouts != 1 else "")
-    say(f"chaos: {asked.faults} faults, seed {asked.seed}, {name}")
+    if missing := namespaces.missing():
+        say("skipped: needs {}: {}".format(*missing))
+        return skip.SKIPPED
+    if "--seed" not in sys.argv:
+        sys.argv += ["--seed", str(asked.seed)]
+    namespaces.inside()
+    programs = find_programs(asked.build_dir)
+    say(f"chaos: {asked.faults} faults, seed {asked.seed}, "
+        f"{'elastic, 2 to 4 nodes' if asked.elastic else '4 nodes'}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-chaos-"))
     begin = time.monotonic()
     try:
         done, measured = run(asked, programs, setup, folder)
     except job_module.Broken as broken:
         say(f"chaos: FAILED after {time.monotonic() - begin:.0f} s: {broken}")
-        say(f"chaos: again: {again}")
+        say(f"chaos: again: {again(asked)}")
         return 1
-    report(done, measured)
+    report(done, measured, setup)
     say(f"chaos: {asked.faults} faults passed in {time.monotonic() - begin:.0f} s")
     if asked.keep:
         say(f"chaos: logs: {folder}")

@@ -6,19 +6,15 @@ import pathlib
 import signal
 import sys
 import time
-import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import faults  # noqa: E402
 import scenario  # noqa: E402
 
 
 class Coordinator(scenario.Scenario):
-    def setUp(self):
-        if "--witness" not in scenario.ASKED["programs"]["help"]:
-            raise unittest.SkipTest("this ddprun has no --witness, so no failover")
-
     def test_i_6_the_death_of_the_node_that_hosts_the_meeting_point_ends_nobody_else(self):
         with self.job(elastic=True) as job:
             before = self.begin(job)
@@ -68,9 +64,9 @@ class Complaints(scenario.Scenario):
                     os.kill(job.agent(3), signal.SIGKILL)
                 else:
                     job.nodes.cut(3)
-                    self.recovers(job, before, nodes=[0, 1, 2])
+                    self.recovers(job, before, "node_cut", [0, 1, 2])
                     job.nodes.heal(3)
-                self.recovers(job, before)
+                self.recovers(job, before, "agent_kill" if what == "agent" else "node_cut")
             # Two worker failures, a killed agent, a cut-off: the next worker failure is the last.
             job.may_end = {0, 1, 2, 3}
             ended = len(job.codes)
@@ -87,16 +83,17 @@ class Complaints(scenario.Scenario):
     def test_i_10_every_rank_of_an_attempt_has_its_number_also_on_nodes_that_came_back(self):
         with self.job(elastic=True) as job:
             self.begin(job)
-            for disturb in ("agent", "worker", "cut", "agent"):
+            for disturb in ("agent_kill", "worker_kill", "node_cut", "agent_kill"):
                 before = job.attempt()
                 job.may_end = {1}
-                if disturb == "cut":
+                if disturb == "node_cut":
                     job.nodes.cut(1)
-                    self.recovers(job, before, nodes=[0, 2, 3])
+                    self.recovers(job, before, disturb, [0, 2, 3])
                     job.nodes.heal(1)
                 else:
-                    os.kill(job.agent(1) if disturb == "agent" else job.worker(0), signal.SIGKILL)
-                self.recovers(job, before)
+                    os.kill(job.agent(1) if disturb == "agent_kill" else job.worker(0),
+                            signal.SIGKILL)
+                self.recovers(job, before, disturb)
             attempts = {}
             for begun in job.began():
                 attempts.setdefault(begun.attempt, []).append(begun)
@@ -121,15 +118,14 @@ class Complaints(scenario.Scenario):
             os.kill(deaf, signal.SIGUSR2)  # it waits for ever, and SIGTERM does not end that
             os.kill(stopped, signal.SIGSTOP)
             job.may_end = {3}
-            begin = time.monotonic()
             job.nodes.cut(3)
-            self.recovers(job, before, nodes=[0, 1, 2])
-            took = time.monotonic() - begin
+            took = job.until(lambda: (job.attempt([0, 1, 2]) or 0) > before, 60,
+                             "the others go on without node3")
             self.assertLess(took, job.setup.heartbeat_s + job.setup.shutdown_s + job.setup.slack_s)
             for old in (deaf, stopped):
                 self.assertFalse(pathlib.Path(f"/proc/{old}").exists())
             job.nodes.heal(3)
-            self.recovers(job, job.attempt([0, 1, 2]))
+            self.recovers(job, job.attempt([0, 1, 2]), "node_cut")
             self.ends_well(job)
 
     def test_i_25_nodes_wait_for_a_late_one_and_line_up_again_however_apart_they_fail(self):
@@ -139,37 +135,34 @@ class Complaints(scenario.Scenario):
                 job.pause(0.3)
             self.assertEqual([s.begun for s in job.state], [None] * 4)
             job.start(2)
-            job.until(lambda: job.attempt() is not None, 4 * job.setup.slack_s, "the job begins")
+            self.begins(job)
             before = job.attempt()
             job.may_end = {1, 2, 3}
             for node in (1, 2, 3):  # each while the job gathers for the one before
                 os.kill(job.agent(node), signal.SIGKILL)
                 job.pause(0.15)
-            self.recovers(job, before)
+            self.recovers(job, before, "agent_kill")
             self.ends_well(job)
 
     def test_i_26_a_smaller_world_starts_at_once_and_waits_for_no_last_call(self):
         with self.job(elastic=True, options=["--rdzv-conf", "last_call_timeout=60"]) as job:
             before = self.begin(job)
             job.may_end = {3}
-            begin = time.monotonic()
             job.power_off(3)
-            self.recovers(job, before, nodes=[0, 1, 2])
-            self.assertLess(time.monotonic() - begin, faults.survivors_bound_s(job.setup))
+            self.recovers(job, before, "node_kill", [0, 1, 2])
             job.power_on(3)
-            self.recovers(job, job.attempt([0, 1, 2]))
+            self.recovers(job, job.attempt([0, 1, 2]), "node_kill")
             self.ends_well(job)
 
     def test_i_27_a_surplus_node_is_told_that_it_is_a_spare_and_takes_the_place_of_a_lost_one(self):
         with self.job(nodes=5, options=["--nnodes", "4"]) as job:
             for node in range(4):
                 job.start(node)
-            job.until(lambda: job.attempt([0, 1, 2, 3]) is not None, 4 * job.setup.slack_s,
-                      "the job begins")
+            self.begins(job, [0, 1, 2, 3])
             before = job.attempt([0, 1, 2, 3])
             job.start(4)
-            job.until(lambda: "this node is a spare" in job.said(4), job.setup.slack_s,
-                      "the fifth node is told")
+            job.until(lambda: "this node is a spare" in job.said(4),
+                      job.setup.bound_s(faults.BEGINS), "the fifth node is told")
             self.assertEqual(job.attempt([0, 1, 2, 3]), before)
             job.power_off(2)
             self.recovers(job, before, "node_kill", [0, 1, 3, 4])
@@ -177,7 +170,7 @@ class Complaints(scenario.Scenario):
             job.power_on(2)
             told = job.said(2).count("this node is a spare")
             job.until(lambda: job.said(2).count("this node is a spare") > told,
-                      faults.bound_s(faults.BY_NAME["node_kill"], job.setup),
+                      job.setup.bound_s(faults.BY_NAME["node_kill"].usual),
                       "the node that came back is told")
             # A spare that dies is nobody's loss.
             job.may_end = {2}

@@ -1,26 +1,32 @@
 """The faults that a cluster has, as a table, and which of them a seed draws. Pure: no file, no clock.
 
-Of each fault: what it needs of ddprun, whether the attempt must end or must not, whose agents may
-end by it, how long it lasts before the driver makes it good, and its bound: how long, from then on,
-until every node trains in one attempt and has a snapshot of it."""
+Of each fault: whether the attempt must end or must not, whose agents may end by it, how long it lasts
+before the driver makes it good, and how long it then usually takes until every node trains in one
+attempt and has a snapshot of it. A fault's bound is twice that, and `slack_s` for the machine."""
+import collections
 import dataclasses
 import random
 
 RESTART_PAUSE_S = 0.1  # between the end of an agent and its next start, as by systemd or Slurm
-CONNECT_TIMEOUT_S, CONNECT_PAUSE_S = 3.0, 1.0  # rendezvous/control/join.cc: the longest of each
+NOTICE_BEATS = 1.5  # after so many heartbeat timeouts it is known who was lost
+
+# What something usually takes: seconds, and heartbeat timeouts besides. Medians of runs with a
+# heartbeat timeout of 1 s and of 3 s, on two busy cores.
+Usual = collections.namedtuple("Usual", "seconds beats", defaults=(0.0,))
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """A job's sizes and timeouts. `slack_s` is for the machine: the time that four agents and four
-    workers need on a busy one."""
+    """A job's sizes and timeouts. `slack_s`: what every bound grants a machine that does other things
+    besides. `factor`: how many times as slow as a release build the programs are."""
     nodes: int = 4
     elastic: bool = False
     nodes_min: int = 2
     heartbeat_s: float = 1.0
     shutdown_s: int = 2
     hang_s: int = 2
-    slack_s: float = 2.0
+    slack_s: float = 1.5
+    factor: float = 1.0
 
     @classmethod
     def of(cls, times, **more):
@@ -28,75 +34,83 @@ class Setup:
         them loses a node, as it should."""
         return cls(heartbeat_s=times * cls.heartbeat_s, hang_s=times * cls.hang_s, **more)
 
+    def bound_s(self, usual):
+        return 2 * (self.factor * usual.seconds + self.heartbeat_s * usual.beats) + self.slack_s
+
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """`ends`: "yes": the attempt ends; "no": it must not; "maybe". `loses`: "none", "victims" or
-    "coordinator": the nodes that the others must do without. `lasts`: seconds as multiples of the
-    heartbeat timeout, from and to; None: over at once. `needs`: a word in `ddprun --help`."""
+    """`ends`: "yes": the attempt ends; "no": it must not; "dice": its Fault knows. `usual`: from when
+    it is made good until all is well; `went_on`: until the job goes on in spite of it. `loses`: "none",
+    "victims" or "coordinator": the nodes that the others must do without. `lasts`: seconds as
+    multiples of the heartbeat timeout, from and to; None: over at once."""
     name: str
     does: str
     heals: str
     ends: str
-    bound: str
+    usual: Usual
     loses: str = "none"
     victims: int = 1
     lasts: tuple = None
-    needs: str = ""
+    went_on: Usual = None
 
 
-STOP, HANG, BACK, REJOIN = "stop", "hang+stop", "stop+back", "silence+stop+rejoin"
+AT_ONCE, RESTART, HANG = Usual(0.15), Usual(0.25), Usual(0.3, 2.0)
+AGENT_BACK, LINK_BACK = Usual(0.45), Usual(0.7)
+NOTICED = Usual(0.12, 1.0)  # a silent loss
 
 KINDS = (
-    Kind("worker_kill", "SIGKILL to a worker", "restart", "yes", STOP),
-    Kind("worker_segv", "SIGSEGV to a worker", "restart", "yes", STOP),
-    Kind("worker_exit", "a worker exits with 3", "restart", "yes", STOP),
-    Kind("worker_hang", "a worker waits for ever", "the agents find it, restart", "yes", HANG,
-         needs="--hang-timeout"),
-    Kind("worker_stop", "SIGSTOP to a worker", "the agents find it, restart", "yes", HANG,
-         needs="--hang-timeout"),
-    Kind("worker_pause", "SIGSTOP to a worker, SIGCONT soon after", "SIGCONT", "no", STOP,
+    Kind("worker_kill", "SIGKILL to a worker", "restart", "yes", RESTART),
+    Kind("worker_segv", "SIGSEGV to a worker", "restart", "yes", RESTART),
+    Kind("worker_exit", "a worker exits with 3", "restart", "yes", RESTART),
+    Kind("worker_hang", "a worker waits for ever", "the agents find it, restart", "yes", HANG),
+    Kind("worker_stop", "SIGSTOP to a worker", "the agents find it, restart", "yes",
+         Usual(3.2, 1.65)),
+    Kind("worker_pause", "SIGSTOP to a worker, SIGCONT soon after", "SIGCONT", "no", AT_ONCE,
          lasts=(0.1, 0.5)),
-    Kind("agent_kill", "SIGKILL to an agent", "the agent is started again", "yes", BACK,
+    Kind("agent_kill", "SIGKILL to an agent", "the agent is started again", "yes", AGENT_BACK,
          loses="victims"),
     Kind("agent_stop", "SIGSTOP to an agent for longer than the heartbeat timeout",
-         "SIGCONT; the agent, which was given up, is started again", "yes", REJOIN,
-         loses="victims", lasts=(1.5, 2.5)),
+         "SIGCONT; the agent, which was given up, is started again", "yes", RESTART,
+         loses="victims", lasts=(1.5, 2.5), went_on=NOTICED),
     Kind("node_kill", "power off: link down and all its processes killed",
-         "the node comes back with its disk", "yes", BACK, loses="victims", lasts=(1.3, 2.0)),
+         "the node comes back with its disk", "yes", AGENT_BACK, loses="victims", lasts=(1.3, 2.0),
+         went_on=NOTICED),
     Kind("node_replace", "power off, and its disk is lost", "another comes with an empty disk",
-         "yes", BACK, loses="victims", lasts=(1.3, 2.0)),
+         "yes", AGENT_BACK, loses="victims", lasts=(1.3, 2.0), went_on=NOTICED),
     Kind("two_nodes", "SIGKILL to an agent, and power off for another while the job restarts",
-         "both come back", "yes", BACK, loses="victims", victims=2, lasts=(1.3, 2.0)),
-    Kind("node_cut", "no packet from or to the node", "the link is whole again", "yes", REJOIN,
-         loses="victims", lasts=(1.5, 2.5)),
+         "both come back", "yes", AGENT_BACK, loses="victims", victims=2, lasts=(1.3, 2.0)),
+    Kind("node_cut", "no packet from or to the node", "the link is whole again", "yes", LINK_BACK,
+         loses="victims", lasts=(1.5, 2.5), went_on=NOTICED),
     Kind("node_mute", "the node's packets are lost, it hears the others", "they go through again",
-         "yes", REJOIN, loses="victims", lasts=(1.5, 2.5)),
+         "yes", LINK_BACK, loses="victims", lasts=(1.5, 2.5), went_on=NOTICED),
     Kind("node_deaf", "packets to the node are lost, the others hear it", "they go through again",
-         "yes", REJOIN, loses="victims", lasts=(1.5, 2.5)),
-    Kind("node_flap", "the node's link goes down and up five times", "it stays up", "maybe",
-         REJOIN),
-    Kind("storm", "eight faults to workers, agents, nodes and links in quick succession",
-         "all is made good at once", "maybe", REJOIN, loses="victims", victims=3),
+         "yes", LINK_BACK, loses="victims", lasts=(1.5, 2.5), went_on=NOTICED),
+    Kind("node_flap", "the node's link goes down and up five times", "it stays up", "dice",
+         Usual(0.1, NOTICE_BEATS)),
+    Kind("storm", "every node is hit twice, in turns: its worker, agent, power or link",
+         "all is made good at once", "yes", Usual(0.1, NOTICE_BEATS)),
     Kind("coordinator_kill", "power off of the node that hosts the coordinator",
-         "another takes over; the node comes back", "yes", BACK, loses="coordinator",
-         lasts=(1.5, 2.5), needs="--witness"),
+         "another takes over; the node comes back", "yes", AGENT_BACK, loses="coordinator",
+         lasts=(1.5, 2.5), went_on=NOTICED),
     Kind("coordinator_cut", "the coordinator's node is cut off both ways",
-         "another takes over; the link is whole again", "yes", REJOIN, loses="coordinator",
-         lasts=(1.5, 2.5), needs="--witness"),
+         "another takes over; the link is whole again", "yes", LINK_BACK, loses="coordinator",
+         lasts=(1.5, 2.5), went_on=NOTICED),
     Kind("disk_full", "a node's disk is full while snapshots are saved", "room is made", "no",
-         STOP),
+         AT_ONCE),
     Kind("disk_full_kill", "a node's disk is full and a worker gets SIGKILL",
-         "restart from an older snapshot, or from another node's; room is made", "yes", STOP),
+         "restart from an older snapshot, or from another node's; room is made", "yes", AT_ONCE,
+         went_on=RESTART),
     Kind("snapshot_truncated", "the newest snapshot of a node is cut short and a worker gets "
-         "SIGKILL", "restart from the snapshot before", "yes", STOP),
-    Kind("clock_back", "a node's wall clock is set back by up to a day", "nothing", "no", STOP),
+         "SIGKILL", "restart from the snapshot before", "yes", RESTART),
+    Kind("clock_back", "a node's wall clock is set back by up to a day", "nothing", "no", AT_ONCE),
     Kind("silent_connections", "1,000 connections to the endpoint that say nothing", "they close",
-         "no", STOP),
+         "no", AT_ONCE),
     Kind("stranger", "an agent of another job comes to the endpoint", "it is turned away", "no",
-         STOP),
+         AT_ONCE),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
+BEGINS, ENDS = Usual(0.5), Usual(0.15)  # of a job: until it trains; from when it may end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,56 +126,75 @@ class Fault:
     dice: float
 
     def text(self):
-        where = " and ".join(f"node{v}" for v in self.victims) or "the coordinator's node"
+        where = " and ".join(f"node{v}" for v in self.victims) or (
+            "the coordinator's node" if self.kind.loses == "coordinator" else "all nodes")
         lasts = f" for {self.lasts_s:.2f} s" if self.lasts_s else ""
         return f"fault {self.number}: {self.kind.name} on {where}{lasts}"
 
 
-def split(help_text, only=()):
-    """(kinds to draw from, [(kind, why it is not drawn)]): what this ddprun cannot stand by its
-    own help is left out, and named."""
-    drawn, left_out = [], []
-    for kind in KINDS:
-        if only and kind.name not in only:
-            continue
-        if kind.needs and kind.needs not in help_text:
-            left_out.append((kind, f"this ddprun has no {kind.needs}"))
-        else:
-            drawn.append(kind)
-    return drawn, left_out
-
-
-def draw(kinds, count, seed, setup, fixed_host=True):
+def draw(kinds, count, seed, setup):
     """The schedule of this seed. Every kind comes once before any comes again, in an order of the
-    seed's own. With `fixed_host` node 0 hosts the coordinator for ever, and is spared by whatever
-    takes a node away."""
+    seed's own."""
     dice = random.Random(seed)
     bag, schedule = [], []
     for number in range(count):
         if not bag:
             bag = dice.sample(kinds, len(kinds))
         kind = bag.pop()
-        takes_away = kind.loses == "victims" or kind.name == "node_flap"
-        nodes = range(1 if takes_away and fixed_host else 0, setup.nodes)
-        victims = () if kind.loses == "coordinator" else tuple(dice.sample(nodes, kind.victims))
+        whole = kind.loses == "coordinator" or kind.name == "storm"
+        victims = () if whole else tuple(dice.sample(range(setup.nodes), kind.victims))
         lasts = dice.uniform(*kind.lasts) * setup.heartbeat_s if kind.lasts else 0.0
         schedule.append(Fault(number, kind, victims, lasts, dice.uniform(0.0, 0.2),
                               dice.random()))
     return schedule
 
 
-def bound_s(kind, setup):
-    """From when the fault is made good until all nodes train again and have saved."""
-    seconds = setup.slack_s + setup.shutdown_s
-    if kind.bound == HANG:
-        seconds += setup.hang_s
-    if kind.bound in (BACK, REJOIN):
-        seconds += RESTART_PAUSE_S + CONNECT_TIMEOUT_S + CONNECT_PAUSE_S
-    if kind.bound == REJOIN:
-        seconds += setup.heartbeat_s
-    return seconds
+FLAP_PAUSE_S = 0.1  # for which a flapping link is up
 
 
-def survivors_bound_s(setup):
-    """Elastic: from the loss of a node until the others train without it."""
-    return setup.heartbeat_s + setup.shutdown_s + setup.slack_s
+def flaps(fault, setup):
+    """(how long a node_flap takes the link down each time, whether that ends the attempt: "no" where
+    all of it together is no silence of a heartbeat timeout, "yes" where one of them is, else
+    "maybe")."""
+    dice = random.Random(fault.dice)
+    ends = dice.choice(("no", "maybe", "yes"))
+    most = 0.6 * setup.heartbeat_s
+    if ends == "no":
+        return [max(0.0, most / 5 - FLAP_PAUSE_S) * dice.random() for _ in range(5)], ends
+    down = [most * dice.random() for _ in range(5)]
+    if ends == "yes":
+        down[dice.randrange(5)] = NOTICE_BEATS * setup.heartbeat_s
+    return down, ends
+
+
+Blow = collections.namedtuple("Blow", "what node pause_s")
+STORMY = {
+    "worker": [("worker", "worker")],
+    "agent": [("agent", "agent"), ("agent", "worker"), ("worker", "agent")],
+    "power": [("off", "on"), ("worker", "off")],
+    "link": [("cut", "heal"), ("cut", "worker"), ("worker", "cut")],
+}
+
+
+def storm(fault, coordinator, setup):
+    """Its blows: two to each node, in turns, without waiting for the recovery from any. A job survives
+    what leaves it a quorum of the agents that it had before: a successor needs more than half of them,
+    the coordinator that stays half, itself and agents whose death it was told of among them. So either
+    the coordinator is lost and no second agent dies, or it stays and the others may all be lost, but
+    one of them at most in silence."""
+    dice = random.Random(fault.dice)
+    others = dice.sample([node for node in range(setup.nodes) if node != coordinator],
+                         setup.nodes - 1)
+    if dice.random() < 0.5:
+        first = dice.choice(("agent", "power", "link"))
+        second = dice.choice(("agent", "power")) if first == "link" else "link"
+        parts = [first, second, "link", "worker"]
+    else:
+        parts = ["worker", "agent", "power", "link"]
+    turns = {node: dice.choice(STORMY[part]) for node, part in zip([coordinator, *others], parts)}
+    blows = []
+    for turn in range(2):
+        for node in dice.sample(sorted(turns), setup.nodes):
+            pause_s = dice.choice((0.0, 0.05, 0.2, 0.6)) * setup.heartbeat_s
+            blows.append(Blow(turns[node][turn], node, pause_s))
+    return blows

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """The pure parts of scripts/chaos: what a seed draws, the bounds, the verdict."""
 import dataclasses
+import os
 import pathlib
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+import chaos  # noqa: E402
 import faults  # noqa: E402
 import inject  # noqa: E402
-import nodes  # noqa: E402
+import namespaces  # noqa: E402
 import verdict  # noqa: E402
 
 FIXED, ELASTIC = faults.Setup(), faults.Setup(elastic=True)
@@ -33,12 +37,8 @@ class Draw(unittest.TestCase):
             part = kinds[turn * len(ALL):(turn + 1) * len(ALL)]
             self.assertEqual(len(set(part)), len(ALL))
 
-    def test_the_only_host_of_the_coordinator_is_never_taken_away(self):
-        for fault in faults.draw(ALL, 500, 3, FIXED, fixed_host=True):
-            if fault.kind.loses == "victims" or fault.kind.name == "node_flap":
-                self.assertNotIn(0, fault.victims, fault.text())
-        hit = {v for f in faults.draw(ALL, 500, 3, FIXED, fixed_host=False)
-               if f.kind.loses == "victims" for v in f.victims}
+    def test_every_node_gets_its_turn(self):
+        hit = {v for fault in faults.draw(ALL, 500, 3, FIXED) for v in fault.victims}
         self.assertEqual(hit, {0, 1, 2, 3})
 
     def test_two_nodes_are_two(self):
@@ -51,15 +51,84 @@ class Draw(unittest.TestCase):
                 self.assertGreater(fault.lasts_s, ELASTIC.heartbeat_s)
 
 
+class Storm(unittest.TestCase):
+    def storms(self):
+        for fault in faults.draw([faults.BY_NAME["storm"]], 500, 5, FIXED):
+            coordinator = fault.number % FIXED.nodes
+            yield coordinator, faults.storm(fault, coordinator, FIXED)
+
+    @staticmethod
+    def hit(blows, *what):
+        return {blow.node for blow in blows if blow.what in what}
+
+    def test_it_hits_every_node_twice_and_workers_agents_nodes_and_links(self):
+        for _, blows in self.storms():
+            self.assertEqual(sorted(b.node for b in blows), [0, 0, 1, 1, 2, 2, 3, 3], blows)
+            self.assertTrue(self.hit(blows, "cut"), blows)
+            self.assertTrue(self.hit(blows, "worker", "agent", "off"), blows)
+        seen = {what for _, blows in self.storms() for what in {b.what for b in blows}}
+        self.assertEqual(seen, {"worker", "agent", "off", "on", "cut", "heal"})
+
+    def test_it_leaves_the_quorum_that_the_job_needs(self):
+        lost = {"nobody": 0, "the coordinator": 0}
+        for coordinator, blows in self.storms():
+            dead = self.hit(blows, "agent", "off")
+            if coordinator in dead | self.hit(blows, "cut"):
+                self.assertEqual(len(dead), 1, blows)
+                lost["the coordinator"] += 1
+            else:
+                self.assertLessEqual(len(self.hit(blows, "off")), 1, blows)
+                self.assertFalse(self.hit(blows, "cut") & dead, blows)
+                lost["nobody"] += 1
+        self.assertGreater(min(lost.values()), 150, lost)
+
+    def test_what_was_taken_away_comes_back_in_the_storm_or_at_its_end_only(self):
+        for _, blows in self.storms():
+            away = set()
+            for blow in blows:
+                if blow.what in ("off", "cut"):
+                    self.assertNotIn(blow.node, away)
+                    away.add(blow.node)
+                elif blow.what in ("on", "heal"):
+                    away.remove(blow.node)
+
+
+class Flap(unittest.TestCase):
+    def test_a_link_is_down_for_as_long_as_its_end_asks(self):
+        seen = set()
+        for fault in faults.draw([faults.BY_NAME["node_flap"]], 200, 5, FIXED):
+            down, ends = faults.flaps(fault, FIXED)
+            self.assertEqual(len(down), 5)
+            seen.add(ends)
+            silent = max(down), sum(down) + 5 * faults.FLAP_PAUSE_S
+            if ends == "yes":
+                self.assertGreater(silent[0], FIXED.heartbeat_s)
+            else:
+                self.assertLess(silent[0 if ends == "maybe" else 1], FIXED.heartbeat_s)
+        self.assertEqual(seen, {"yes", "no", "maybe"})
+
+
 class Processes(unittest.TestCase):
     def test_a_stopped_process_runs_and_one_that_was_killed_does_not(self):
         with subprocess.Popen(["sleep", "60"]) as child:
-            self.assertTrue(nodes.runs(child.pid))
+            self.assertTrue(namespaces.runs(child.pid))
             child.send_signal(signal.SIGSTOP)
-            self.assertTrue(nodes.runs(child.pid))
+            self.assertTrue(namespaces.runs(child.pid))
             child.kill()  # from here on it is pending, on its way out, or a zombie
-            self.assertFalse(nodes.runs(child.pid))
-        self.assertFalse(nodes.runs(child.pid))
+            self.assertFalse(namespaces.runs(child.pid))
+        self.assertFalse(namespaces.runs(child.pid))
+
+    def test_a_process_that_has_to_share_its_processor_has_waited_for_it(self):
+        processors = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(processors)})
+        self.addCleanup(os.sched_setaffinity, 0, processors)
+        begin, waited = time.monotonic(), namespaces.waited_s()
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            try:
+                while namespaces.waited_s() - waited < 0.05:
+                    self.assertLess(time.monotonic() - begin, 30)
+            finally:
+                other.kill()
 
 
 class Table(unittest.TestCase):
@@ -67,29 +136,20 @@ class Table(unittest.TestCase):
         self.assertEqual(set(inject.DO), set(faults.BY_NAME))
         self.assertEqual(len(faults.BY_NAME), len(faults.KINDS))
 
-    def test_what_ddprun_cannot_stand_is_named_and_not_drawn(self):
-        drawn, left_out = faults.split("  --hang-timeout SECONDS  ...")
-        names = {kind.name for kind in drawn}
-        self.assertIn("worker_hang", names)
-        self.assertEqual({kind.name for kind, _ in left_out},
-                         {"coordinator_kill", "coordinator_cut"})
-        self.assertTrue(all("--witness" in why for _, why in left_out))
-        self.assertEqual(len(drawn) + len(left_out), len(faults.KINDS))
-        self.assertEqual(faults.split("--hang-timeout --witness")[1], [])
+    def test_a_bound_is_twice_what_is_usual_and_what_the_machine_is_granted(self):
+        setup = faults.Setup.of(3, slack_s=1.0)
+        self.assertAlmostEqual(setup.bound_s(faults.Usual(0.2, 2.0)), 2 * (0.2 + 2 * 3.0) + 1.0)
+        slow = dataclasses.replace(setup, factor=4)
+        self.assertAlmostEqual(slow.bound_s(faults.Usual(0.2, 2.0)), 2 * (0.8 + 2 * 3.0) + 1.0)
 
-    def test_only_some_kinds(self):
-        drawn, left_out = faults.split("", ("worker_kill", "worker_hang"))
-        self.assertEqual([kind.name for kind in drawn], ["worker_kill"])
-        self.assertEqual([kind.name for kind, _ in left_out], ["worker_hang"])
 
-    def test_the_bounds_grow_with_what_they_are_made_of(self):
-        for kind in faults.KINDS:
-            self.assertGreaterEqual(faults.bound_s(kind, FIXED), FIXED.slack_s + FIXED.shutdown_s)
-        for name, part in (("worker_kill", "shutdown_s"), ("worker_hang", "hang_s"),
-                           ("node_cut", "heartbeat_s"), ("agent_kill", "slack_s")):
-            more = dataclasses.replace(FIXED, **{part: getattr(FIXED, part) + 1})
-            kind = faults.BY_NAME[name]
-            self.assertAlmostEqual(faults.bound_s(kind, more), faults.bound_s(kind, FIXED) + 1)
+class Again(unittest.TestCase):
+    def test_the_command_that_repeats_a_run_has_all_that_it_depends_on(self):
+        for words in (["--faults", "8", "--seed", "7"],
+                      ["--faults", "8", "--seed", "7", "--elastic", "--only", "storm,node_cut",
+                       "--per-job", "3", "--timeouts", "3", "--slack", "2.5", "--factor", "4"]):
+            command = chaos.again(chaos.options(["--build-dir", "build", *words])).split()
+            self.assertEqual(command, ["scripts/chaos", *words])
 
 
 def node_of(*lines):
@@ -147,7 +207,6 @@ class Verdict(unittest.TestCase):
         self.assertIn("None", verdict.wrong_end([node_of(*end), node_of(end[0])]))
         other = node_of("epoch 1 0 0 1 1 ab", "ended 1 0 0 1")
         self.assertIn("different", verdict.wrong_end([node_of(*end), other]))
-
 
 
 

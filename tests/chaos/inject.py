@@ -24,36 +24,36 @@ time.sleep(600)
 
 
 def run(job, fault):
-    """Does it, and sees the job through it. Returns what it measured: {what: (seconds, bound)}."""
+    """Does it, and sees the job through it. Returns what it measured: {what: (seconds, usual)}."""
     setup, kind = job.setup, fault.kind
     before = job.attempt()
     if before is None:
         raise Broken(f"the job does not train; {job.where()}")
-    job.may_end = set(fault.victims) if kind.loses == "victims" or kind.ends == "maybe" else set()
+    ends = faults.flaps(fault, setup)[1] if kind.ends == "dice" else kind.ends
+    job.may_end = set(fault.victims) if kind.loses == "victims" or ends == "maybe" else set()
     if kind.loses == "coordinator":
         job.may_end = {job.coordinator()}
     job.tolerate_overlap = kind.name == "agent_stop"  # a stopped agent cannot stop its workers
-    job.dead = before if kind.ends == "yes" else -1
+    job.dead = before if ends == "yes" else -1
     measured = {}
     healed = DO[kind.name](job, fault, before, measured) or time.monotonic()
     saves = [node.saves for node in job.state]
 
     def well():
         now = job.attempt()
-        if now == before and kind.ends != "yes":  # it goes on, which old records do not tell
+        if now == before and ends != "yes":  # it goes on, which old records do not tell
             return now > job.dead and all(
                 node.saves >= had + 2 for node, had in zip(job.state, saves))
-        return now is not None and now > max(before, job.dead) and kind.ends != "no"
+        return now is not None and now > max(before, job.dead) and ends != "no"
 
     def disturbed():
-        return kind.ends == "no" and any(n.begun.attempt != before for n in job.state)
+        return ends == "no" and any(n.begun.attempt != before for n in job.state)
 
-    bound = faults.bound_s(kind, setup)
-    job.until(lambda: well() or disturbed(), bound,
+    job.until(lambda: well() or disturbed(), setup.bound_s(kind.usual),
               f"all nodes train after {fault.text()} is made good")
     if disturbed():
         raise Broken(f"attempt {before} ended, though it had no reason to; {job.where()}")
-    measured["recovered"] = (time.monotonic() - healed, bound)
+    measured["recovered"] = (time.monotonic() - healed, kind.usual)
     job.may_end, job.tolerate_overlap = set(), False
     return measured
 
@@ -63,10 +63,10 @@ def survivors_go_on(job, fault, before, measured, lost):
     begin = time.monotonic()
     if job.setup.elastic and len(lost) == 1:
         others = [n for n in range(job.nodes.count) if n not in lost]
-        bound = faults.survivors_bound_s(job.setup)
-        took = job.until(lambda: (job.attempt(others) or 0) > before, bound,
+        usual = fault.kind.went_on
+        took = job.until(lambda: (job.attempt(others) or 0) > before, job.setup.bound_s(usual),
                          f"the others train without node{lost[0]}")
-        measured["went on"] = (took, bound)
+        measured["went on"] = (took, usual)
     job.pause(max(0.0, fault.lasts_s - (time.monotonic() - begin)))
 
 
@@ -108,7 +108,7 @@ def node_replace(job, fault, before, measured):
 
 
 def two_nodes(job, fault, before, measured):
-    # Two of four, one of them the coordinator's, leave no majority: another takes its place.
+    # A successor needs more than half of four, and is not promised without: the coordinator stays.
     host = job.coordinator()
     spared = [node for node in range(job.nodes.count) if node not in (host, *fault.victims)]
     first, second = (spared[0] if node == host else node for node in fault.victims)
@@ -122,49 +122,43 @@ def two_nodes(job, fault, before, measured):
 
 
 def storm(job, fault, _before, _measured):
-    """None of them waits for the recovery from the one before. Spares the coordinator's node. Where
-    a majority of agents must live for the job to go on (failover), it takes but one away."""
-    dice = random.Random(fault.dice)
-    host = job.coordinator()
-    others = [node for node in range(job.nodes.count) if node != host]
-    others = others if job.only_host else others[:1]
-    job.may_end = set(others)
+    blows = faults.storm(fault, job.coordinator(), job.setup)
+    job.may_end = {blow.node for blow in blows if blow.what != "worker"}
     off, cut = set(), set()
-    for _ in range(8):
-        node = dice.choice(others)
-        if node in off:
-            job.power_on(node)
-            off.discard(node)
-        elif node in cut:
-            job.nodes.heal(node)
-            cut.discard(node)
-        else:
-            hurt_somehow(job, node, dice, off, cut)
-        job.pause(dice.choice((0.0, 0.05, 0.2, 0.6)) * job.setup.heartbeat_s)
+    for blow in blows:
+        with contextlib.suppress(ProcessLookupError, Broken):  # its process may be gone already
+            strike(job, blow, off, cut)
+        job.pause(blow.pause_s)
     for node in off:
         job.power_on(node)
     for node in cut:
         job.nodes.heal(node)
     healed = time.monotonic()
-    job.pause(1.5 * job.setup.heartbeat_s)  # by then it is known who was lost
+    job.pause(faults.NOTICE_BEATS * job.setup.heartbeat_s)
     return healed
 
 
-def hurt_somehow(job, node, dice, off, cut):
-    what = dice.choice(("worker", "agent", "power", "link"))
-    with contextlib.suppress(ProcessLookupError, Broken):  # it may be gone already
-        if what != "link":
-            job.doom(node)
-        if what == "worker":
-            os.kill(job.worker(node), signal.SIGKILL)
-        elif what == "agent":
-            os.kill(job.agent(node), signal.SIGKILL)
-        elif what == "power":
-            job.power_off(node)
-            off.add(node)
-        else:
-            job.nodes.cut(node)
-            cut.add(node)
+def strike(job, blow, off, cut):
+    """`off` and `cut`: the nodes to make good at the end."""
+    what, node = blow.what, blow.node
+    if what in ("worker", "agent", "off"):
+        job.doom(node)
+    if what == "worker":
+        os.kill(job.worker(node), signal.SIGKILL)
+    elif what == "agent":
+        os.kill(job.agent(node), signal.SIGKILL)
+    elif what == "off":
+        job.power_off(node)
+        off.add(node)
+    elif what == "on":
+        job.power_on(node)
+        off.discard(node)
+    elif what == "cut":
+        job.nodes.cut(node)
+        cut.add(node)
+    else:
+        job.nodes.heal(node)
+        cut.discard(node)
 
 
 def lose_link(cut, heal):
@@ -178,13 +172,15 @@ def lose_link(cut, heal):
 
 def node_flap(job, fault, _before, _measured):
     node = fault.victims[0]
-    for _ in range(5):
+    down, ends = faults.flaps(fault, job.setup)
+    job.may_end = set() if ends == "no" else {node}
+    for seconds in down:
         job.nodes.cut(node)
-        job.pause(fault.dice * 0.5 * job.setup.heartbeat_s)
+        job.pause(seconds)
         job.nodes.heal(node)
-        job.pause(0.1)
+        job.pause(faults.FLAP_PAUSE_S)
     healed = time.monotonic()
-    job.pause(1.5 * job.setup.heartbeat_s)  # by then it is known whether the node was lost
+    job.pause(faults.NOTICE_BEATS * job.setup.heartbeat_s)
     return healed
 
 
@@ -209,7 +205,7 @@ def fill_until_said(job, node):
     had, failed = complaints(), job.state[node].failed_saves
     job.nodes.fill_disk(node)
     job.until(lambda: job.state[node].failed_saves > failed and complaints() > had,
-              job.setup.slack_s, f"a snapshot of node{node} fails for the full disk, and it is said")
+              job.setup.bound_s(faults.AT_ONCE), f"a snapshot of node{node} fails for the full disk, and it is said")
 
 
 def disk_full(job, fault, _before, _measured):
@@ -221,11 +217,11 @@ def disk_full_kill(job, fault, before, measured):
     node = fault.victims[0]
     fill_until_said(job, node)
     os.kill(job.worker(int(fault.dice * job.nodes.count)), signal.SIGKILL)
-    bound = faults.bound_s(fault.kind, job.setup)
+    usual = fault.kind.went_on
     took = job.until(
-        lambda: all(s.begun.attempt > before and s.stepped for s in job.state), bound,
-        "all nodes train while the disk is full")
-    measured["went on"] = (took, bound)
+        lambda: all(s.begun.attempt > before and s.stepped for s in job.state),
+        job.setup.bound_s(usual), "all nodes train while the disk is full")
+    measured["went on"] = (took, usual)
     job.nodes.free_disk(node)
 
 
@@ -269,7 +265,7 @@ def silent_connections(job, fault, before, _measured):
         saves = [s.saves for s in job.state]
         job.until(lambda: job.attempt() == before and
                   all(s.saves >= had + 2 for s, had in zip(job.state, saves)),
-                  job.setup.slack_s, "the job goes on under silent connections")
+                  job.setup.bound_s(faults.AT_ONCE), "the job goes on under silent connections")
     finally:
         silent.kill()
         silent.wait(10)
@@ -285,7 +281,8 @@ def stranger(job, fault, _before, _measured):
     with open(path, "wb") as out:
         agent = job.nodes.start(node, command + ["true"], {}, out, out)
     try:
-        job.until(lambda: agent.poll() is not None, job.setup.slack_s, "the stranger ends")
+        job.until(lambda: agent.poll() is not None, job.setup.bound_s(faults.AT_ONCE),
+                  "the stranger ends")
         if agent.returncode != 1 or b"somebody-else" not in path.read_bytes():
             raise Broken(f"the stranger ended with {agent.returncode}; see {path}")
     finally:

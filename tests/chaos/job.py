@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import faults
-import nodes as nodes_module
+import namespaces
 import verdict
 
 POLL_S = 0.01
@@ -21,14 +21,12 @@ class Broken(Exception):
 
 
 class Job:
-    def __init__(self, setup, nodes, programs, folder, only_host=True, options=(), program=(),
-                 environment=None):
+    def __init__(self, setup, nodes, programs, folder, options=(), program=(), environment=None):
         """`programs`: paths of ddprun, chaos_worker and wall_clock. `options`, `program` and
         `environment` (a function of the node) add to, or replace, what is usual. start_all()
         starts it."""
         self.setup, self.nodes, self.programs = setup, nodes, programs
         self.folder = pathlib.Path(folder)
-        self.only_host = only_host
         self.options, self.program = list(options), list(program) or [programs["chaos_worker"]]
         self.more_environment = environment or (lambda node: {})
         self.state = [verdict.Node() for _ in range(nodes.count)]
@@ -56,7 +54,7 @@ class Job:
 
     def hosts(self):
         """The nodes whose addresses are endpoints."""
-        return [0] if self.only_host else list(range(min(3, self.nodes.count)))
+        return list(range(min(3, self.nodes.count)))
 
     def endpoint(self):
         return ",".join(f"{self.nodes.address(host)}:{PORT}" for host in self.hosts())
@@ -73,10 +71,9 @@ class Job:
                    "--rdzv-endpoint", self.endpoint(), "--rdzv-id", "chaos",
                    "--max-restarts", str(MANY_RESTARTS), "--join-timeout", "120",
                    "--heartbeat-timeout", str(setup.heartbeat_s),
+                   "--hang-timeout", str(setup.hang_s),
                    "--shutdown-timeout", str(setup.shutdown_s),
                    "--rdzv-conf", "last_call_timeout=2"]
-        if "--hang-timeout" in self.programs["help"]:
-            command += ["--hang-timeout", str(setup.hang_s)]
         return command + self.options + self.program
 
     def environment(self, node):
@@ -98,7 +95,7 @@ class Job:
 
     def agent(self, node):
         """Its pid: the child of what a shell sees."""
-        children = nodes_module.children_of(self.guardian(node)) if self.agents[node] else []
+        children = namespaces.children_of(self.guardian(node)) if self.agents[node] else []
         if not children:
             raise Broken(f"node{node} has no agent to hurt")
         return children[0]
@@ -189,7 +186,7 @@ class Job:
         alive = []
         for node, state in enumerate(self.state):
             for pid, attempt in list(state.pids.items()):
-                if nodes_module.runs(pid):
+                if namespaces.runs(pid):
                     alive.append((node, pid, attempt))
                 elif attempt < newest:
                     del state.pids[pid]
@@ -198,13 +195,14 @@ class Job:
                 raise Broken(found)
 
     def until(self, condition, seconds, what):
-        """Keeps the job going until the condition holds; returns how long that took."""
-        begin = time.monotonic()
+        """Keeps the job going until the condition holds; returns how long that took. While this very
+        process waits for a processor the machine is busy with others, and the bound stands still."""
+        begin, waited = time.monotonic(), namespaces.waited_s()
         while True:
             self.pump()
             if condition():
                 return time.monotonic() - begin
-            if time.monotonic() - begin > seconds:
+            if time.monotonic() - begin - (namespaces.waited_s() - waited) > seconds:
                 raise Broken(f"not within {seconds:.1f} s: {what}; {self.where()}")
             time.sleep(POLL_S)
 
@@ -229,7 +227,7 @@ class Job:
     def _worker_text(state):
         if not state.begun:
             return "no worker yet"
-        gone = not nodes_module.runs(state.begun.pid)
+        gone = not namespaces.runs(state.begun.pid)
         return (f"attempt {state.begun.attempt}, rank {state.begun.rank} of {state.begun.world}, "
                 f"{'' if state.stepped else 'not '}stepped, {state.saves} saves"
                 f"{', its worker is gone' if gone else ''}")

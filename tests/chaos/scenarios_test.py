@@ -5,10 +5,10 @@ import os
 import pathlib
 import signal
 import sys
-import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import faults  # noqa: E402
 import inject  # noqa: E402
 import scenario  # noqa: E402
@@ -30,15 +30,14 @@ class Losses(scenario.Scenario):
                 job.agents[1] = None
                 job.power_off(2)
                 if elastic:
-                    took = self.recovers(job, before, nodes=[0, 3])
-                    self.assertLess(took, faults.survivors_bound_s(job.setup))
+                    self.recovers(job, before, "node_kill", [0, 3])
                 else:
                     job.pause(1.5)
                     self.assertIsNone(job.attempt([0, 3]))
                     self.assertEqual({s.begun.attempt for s in job.state}, {before})
                 job.start(1)
                 job.power_on(2)
-                self.recovers(job, before)
+                self.recovers(job, before, "two_nodes")
                 self.ends_well(job)
 
     def test_a_replacement_with_an_empty_disk_gets_the_state_from_a_node_that_has_it(self):
@@ -49,7 +48,10 @@ class Losses(scenario.Scenario):
             self.assertIsNone(job.nodes.newest_snapshot(3))
             seen = len(job.state[3].epochs)
             had = job.state[0].epochs[-1][0]
-            self.recovers(job, before)
+            # The new node comes before the loss of the old one is noticed: its turn is then.
+            job.until(lambda: (job.attempt() or 0) > before,
+                      job.setup.bound_s(faults.NOTICED) + job.setup.bound_s(faults.AGENT_BACK),
+                      "all nodes train again")
             job.until(lambda: len(job.state[3].epochs) > seen, 10, "the new node's first epoch")
             self.assertEqual(job.state[3].epochs[seen][0], had + 1)
             # Its numbers go on where the others' are: it is one of them from now on.
@@ -76,13 +78,13 @@ class Disks(scenario.Scenario):
             before = self.begin(job)
             inject.fill_until_said(job, 2)
             said = [l for l in job.said(2).splitlines() if "No space left on device" in l]
-            self.assertRegex(said[0], r"snapshot/\.writing-\d+/.*: cannot write: No space left on "
+            self.assertRegex(said[0], r"snapshot/\.attempt-\d+/\d+/.*: cannot write: No space left on "
                                       r"device; snapshot \d+ was not saved, training goes on")
             newest = job.nodes.newest_snapshot(2).name
             job.nodes.free_disk(2)
             job.until(lambda: job.nodes.newest_snapshot(2).name > newest, 10, "it saves again")
             self.assertEqual(job.attempt(), before)
-            self.assertEqual(list((job.nodes.disk(2) / "snapshot").glob(".*")), [])
+            self.assertEqual(list((job.nodes.disk(2) / "snapshot").glob(".*/*")), [])
             self.ends_well(job)
 
     def test_i_27_a_node_that_cannot_start_an_attempt_leaves_and_the_others_go_on(self):
@@ -97,11 +99,11 @@ class Disks(scenario.Scenario):
             job.restart_at[2] = None
             self.assertEqual(job.codes[-1], (2, 1))
             self.assertIn("No space left on device", job.said(2))
-            self.recovers(job, before, nodes=[0, 1, 3])
+            self.recovers(job, before, "node_kill", [0, 1, 3])
             job.nodes.free_disk(2)
             before = job.attempt([0, 1, 3])
             job.start(2)
-            self.recovers(job, before)
+            self.recovers(job, before, "agent_kill")
             self.ends_well(job)
 
     def test_a_truncated_snapshot_is_named_and_the_one_before_is_used(self):
@@ -113,7 +115,7 @@ class Disks(scenario.Scenario):
             for node in range(4):
                 newest = inject.truncate_newest(job.nodes, node)
             os.kill(job.worker(1), signal.SIGKILL)
-            self.recovers(job, before)
+            self.recovers(job, before, "worker_stop")
             self.assertRegex(job.said(3), rf"{newest.name}/tensors.safetensors: damaged snapshot "
                                           r"passed over: it has \d+ bytes of \d+; snapshot \d+ is "
                                           "used")
@@ -157,10 +159,8 @@ class Strangers(scenario.Scenario):
             job.until(lambda: b"held" in path.read_bytes(), 30, "all connections are made")
             self.assertEqual(job.attempt(), before)
             job.may_end = {1}
-            begin = time.monotonic()
             os.kill(job.agent(1), signal.SIGKILL)
             self.recovers(job, before, "agent_kill")
-            self.assertLess(time.monotonic() - begin, job.setup.slack_s)
             silent.kill()
             silent.wait(10)
             self.ends_well(job)

@@ -11,49 +11,26 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "tests/support/child_process.h"
-#include "tests/support/event_wait.h"
-#include "tests/support/free_port.h"
-#include "tests/support/processes.h"
+#include "rendezvous/base/fd.h"
+#include "tests/e2e/lone_agent.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-
+namespace ddprun::test {
 namespace {
 
-std::string local_endpoint() {
-  return "127.0.0.1:" + std::to_string(free_port());
-}
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 std::unique_ptr<ChildProcess> agent(const std::string& endpoint, std::vector<std::string> options,
                                     std::vector<std::string> program = {"sleep", "1000"}) {
-  std::vector<std::string> argv{"ddprun", "--rdzv-endpoint", endpoint};
-  argv.insert(argv.end(), options.begin(), options.end());
-  argv.insert(argv.end(), program.begin(), program.end());
-  return std::make_unique<ChildProcess>(ChildRequest{.argv = argv});
+  return start(
+      {.endpoint = endpoint, .options = std::move(options), .program = std::move(program)});
 }
 
 bool hosts(const std::unique_ptr<ChildProcess>& agent, const std::string& endpoint) {
-  return wait_until([&] {
-    const int port = std::stoi(endpoint.substr(endpoint.find(':') + 1));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const ddprun::Fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    return agent->running() &&
-           ::connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-  });
-}
-
-/// One sentence: one line that begins with our name.
-void check_one_sentence(const std::string& err) {
-  INFO(err);
-  CHECK(count_of(err, "\n") == 1);
-  CHECK(err.find("ddprun: ") == 0);
+  return listens("127.0.0.1", port_of(endpoint)) && agent->running();
 }
 
 }  // namespace
@@ -72,33 +49,31 @@ TEST_CASE("a second job on one endpoint is rejected by its job id, and the first
   CHECK(second->exit_code(10s) == 0);
 }
 
-TEST_CASE("nodes that disagree are told about what, and the job goes on without them") {
+TEST_CASE("a node that disagrees is told about what, and a job that needs it ends with that") {
   struct Case {
     std::vector<std::string> options;
-    std::vector<std::string> program;
     std::string names;
   };
-  const std::vector<Case> cases{
-      {{"--nnodes", "3"}, {"echo", "ran"}, "--nnodes"},
-      {{"--nnodes", "2", "--max-restarts", "5"}, {"echo", "ran"}, "--max-restarts"},
-      {{"--nnodes", "2"}, {"printf", "other"}, "program"}};
-  const std::string endpoint = local_endpoint();
-  auto first = agent(endpoint, {"--nnodes", "2"}, {"echo", "ran"});
-  REQUIRE(hosts(first, endpoint));
+  const std::vector<Case> cases{{{"--nnodes", "3"}, "--nnodes"},
+                                {{"--nnodes", "2", "--max-restarts", "5"}, "--max-restarts"},
+                                {{"--nnodes", "2", "--require-same-env"}, "--require-same-env"}};
   for (const auto& wrong : cases) {
-    auto other = agent(endpoint, wrong.options, wrong.program);
-    CHECK(other->exit_code(10s) == 1);
+    const std::string endpoint = local_endpoint();
+    auto first = agent(endpoint, {"--nnodes", "2"}, {"echo", "ran"});
+    REQUIRE(hosts(first, endpoint));
+    auto other = agent(endpoint, wrong.options, {"echo", "ran"});
+    CHECK(other->exit_code() == 1);
     check_one_sentence(other->err());
     INFO(other->err());
     CHECK(other->err().find(wrong.names) != std::string::npos);
+    CHECK(first->exit_code() == 1);
+    INFO(first->err());
+    CHECK(first->err().find("was rejected: " + wrong.names) != std::string::npos);
   }
-  auto second = agent(endpoint, {"--nnodes", "2"}, {"echo", "ran"});
-  CHECK(second->exit_code(10s) == 0);
-  CHECK(first->exit_code(10s) == 0);
 }
 
 TEST_CASE("a port that another program has taken is said to be taken") {
-  const ddprun::Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -144,13 +119,12 @@ TEST_CASE("a log directory that is a file, or cannot be made, ends the job with 
   const std::string file = dir.file("plain");
   std::ofstream(file) << "text";
   for (const std::string& path : {file, file + "/below", std::string("/proc/nowhere")}) {
-    ChildProcess job(ChildRequest{
-        .argv = {"ddprun", "--standalone", "--log-dir", path, "-r", "3", "echo", "ran"}});
-    CHECK(job.exit_code(10s) == 1);
-    check_one_sentence(job.err());
-    INFO(job.err());
-    CHECK(job.err().find(path) != std::string::npos);
-    CHECK(job.out().empty());
+    const Finished job =
+        run({.argv = {"ddprun", "--standalone", "--log-dir", path, "-r", "3", "echo", "ran"}});
+    CHECK(job.exit_code == 1);
+    check_one_sentence(job.err);
+    CHECK_THAT(job.err, Catch::Contains(path));
+    CHECK(job.out.empty());
   }
 }
 
@@ -159,7 +133,59 @@ TEST_CASE("a wrong log directory on one node ends the job on the other with that
   auto good = agent(endpoint, {"--nnodes", "2"});
   REQUIRE(hosts(good, endpoint));
   auto bad = agent(endpoint, {"--nnodes", "2", "--log-dir", "/proc/nowhere", "-r", "3"});
-  CHECK(bad->exit_code(10s) == 1);
-  good->signal(SIGINT);  // where the bad one never joined, the good one waits for another
-  CHECK(good->exit_code(10s) == 1);
+  CHECK(bad->exit_code() == 1);
+  check_one_sentence(bad->err());
+  CHECK(good->exit_code() == 1);
+  INFO(good->err());
+  CHECK(good->err().find("was rejected: it cannot run workers: log directory '/proc/nowhere'") !=
+        std::string::npos);
+  CHECK(good->err().find("cannot have the 2 nodes that it needs") != std::string::npos);
 }
+
+TEST_CASE("a wrong log directory on one node leaves the others at work where they are enough") {
+  const std::string endpoint = local_endpoint();
+  // Nobody else is expected: the last call is not waited for.
+  auto good = agent(endpoint, {"--nnodes", "1:2", "--rdzv-conf", "last_call_timeout=600"},
+                    {"bash", "-c", "echo world=$WORLD_SIZE"});
+  REQUIRE(hosts(good, endpoint));
+  auto bad = agent(endpoint, {"--nnodes", "1:2", "--log-dir", "/proc/nowhere", "-r", "3"},
+                   {"bash", "-c", "echo world=$WORLD_SIZE"});
+  CHECK(bad->exit_code() == 1);
+  check_one_sentence(bad->err());
+  CHECK(good->exit_code() == 0);
+  INFO(good->err());
+  CHECK(good->out().find("world=1") != std::string::npos);
+  CHECK(good->err().find("it cannot run workers: log directory '/proc/nowhere'") !=
+        std::string::npos);
+}
+
+TEST_CASE(
+    "a node whose log directory is gone when the first attempt begins leaves with its reason") {
+  const bool enough = GENERATE(true, false);
+  const TempDir dir;
+  const std::string nnodes = enough ? "2:3" : "3";
+  const std::string endpoint = local_endpoint();
+  const auto start = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--nnodes", nnodes, "--rdzv-conf", "last_call_timeout=600"});
+    return agent(endpoint, more,
+                 {"bash", "-c", "echo world=$WORLD_SIZE; [ $WORLD_SIZE = 2 ] || sleep 1000"});
+  };
+  auto first = start({});
+  REQUIRE(hosts(first, endpoint));
+  const std::string logs = dir.file("logs");
+  auto bad = start({"--log-dir", logs, "-r", "3"});
+  REQUIRE(first->wait_for_err("2 of "));
+  std::filesystem::remove_all(logs);
+  std::ofstream(logs) << "a file";
+  auto third = start({});
+  CHECK(bad->exit_code() == 1);
+  CHECK(first->exit_code() == (enough ? 0 : 1));
+  CHECK(third->exit_code() == (enough ? 0 : 1));
+  for (ChildProcess* const one : {bad.get(), first.get(), third.get()}) {
+    INFO(one->err());
+    CHECK(one->err().find(logs) != std::string::npos);
+  }
+  CHECK((first->out().find("world=2") != std::string::npos) == enough);
+}
+
+}  // namespace ddprun::test

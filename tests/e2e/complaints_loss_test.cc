@@ -9,26 +9,10 @@
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;  // allowed: literals alone, within tests
-
+namespace ddprun::test {
 namespace {
 
-/// Says its attempt and world, and runs until the file is there.
-std::vector<std::string> until(const std::string& file) {
-  return shell("echo attempt=$TORCHELASTIC_RESTART_COUNT world=$WORLD_SIZE; while [ ! -e " + file +
-               " ]; do sleep 0.02; done");
-}
-
-/// The first node hosts the endpoint; the others come when it does.
-void start_in_order(Cluster& cluster, int nodes) {
-  cluster.start(0);
-  const std::string& endpoint = cluster.endpoint();
-  REQUIRE(listens("127.0.0.1", std::stoi(endpoint.substr(endpoint.find(':') + 1))));
-  for (int node = 1; node < nodes; ++node) {
-    cluster.start(node);
-  }
-}
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 void touch(const TempDir& dir, const std::string& name) {
   (void)dir.write(name, "");
@@ -41,8 +25,8 @@ TEST_CASE("I-9: nodes that leave and come back spend no restart, whatever --max-
   Cluster cluster({.nodes = 2,
                    .workers_per_node = 1,
                    .options = {"--max-restarts", "0"},
-                   .program = until(dir.file("end"))});
-  start_in_order(cluster, 2);
+                   .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order(2));
   for (int i = 0; i < 3; ++i) {
     if (!cluster.node(1).wait_for_out("world=2")) {
       FAIL(cluster.report());
@@ -88,8 +72,8 @@ TEST_CASE("I-26: a smaller world starts as soon as all that are left are there")
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=600"},
-                   .program = until(dir.file("end"))});
-  start_in_order(cluster, 3);
+                   .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.node(0).wait_for_out("world=3"));
   ::kill(cluster.node(2).pid(), SIGKILL);
   CHECK(cluster.node(0).wait_for_out("world=2"));
@@ -104,8 +88,8 @@ TEST_CASE("I-27: a node too many is a spare, and neither it nor its end disturbs
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "2"},
-                   .program = until(dir.file("end"))});
-  start_in_order(cluster, 2);
+                   .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order(2));
   REQUIRE(cluster.node(1).wait_for_out("world=2"));
   cluster.start(2);
   REQUIRE(cluster.node(2).wait_for_err("this node is a spare"));
@@ -120,3 +104,5 @@ TEST_CASE("I-27: a node too many is a spare, and neither it nor its end disturbs
   CHECK(cluster.node(2).exit_code() == 0);
   CHECK(cluster.node(0).err().find("job succeeded after 2 attempts") != std::string::npos);
 }
+
+}  // namespace ddprun::test

@@ -13,14 +13,15 @@
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/free_port.h"
+#include "tests/support/needs.h"
 #include "tests/support/net_namespaces.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 /// Says where its store is, and that it can be reached.
 const std::string kReach =
@@ -46,17 +47,6 @@ Said said(const ChildProcess& agent) {
   return {values["rank"], values["store"], values["port"], values["gloo"]};
 }
 
-class Nodes {
- public:
-  explicit Nodes(int nodes) : network(nodes) {}
-  std::unique_ptr<ChildProcess> start_at(int node, LoneAgent agent) {
-    agent.network_namespace = network.name(node);
-    agent.host_name = "node" + std::to_string(node);
-    return start(agent);
-  }
-  NetNamespaces network;
-};
-
 void check_ran(ChildProcess& agent) {
   const int code = agent.exit_code();
   INFO(agent.report());
@@ -80,12 +70,10 @@ std::vector<int> ports_of(const ChildProcess& agent) {
 
 TEST_CASE(
     "I-3: the endpoint's host knows itself by an alias, another interface, a further address") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(2);
-  nodes.network.connect_directly(0, 1);
-  nodes.network.add_address(0, "10.77.0.101/24", "eth0");
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(2);
+  nodes.connect_directly(0, 1);
+  nodes.add_address(0, "10.77.0.101/24", "eth0");
   const TempDir folder;
   const std::string hosts = folder.file("hosts");
   std::ofstream(hosts) << "127.0.0.1 localhost\n10.77.0.1 train-master.example train-master\n";
@@ -101,8 +89,8 @@ TEST_CASE(
     INFO(one.endpoint);
     const LoneAgent agent{
         .endpoint = one.endpoint, .options = kTwo, .program = kReachStore, .hosts_file = hosts};
-    const auto other = nodes.start_at(1, agent);  // comes first, and waits for the host
-    const auto host = nodes.start_at(0, agent);
+    const auto other = start(on_node(nodes, 1, agent));  // comes first, and waits for the host
+    const auto host = start(on_node(nodes, 0, agent));
     check_ran(*host);
     check_ran(*other);
     CHECK(said(*host).rank == "0");
@@ -114,14 +102,12 @@ TEST_CASE(
 }
 
 TEST_CASE("I-3: a host that calls itself 0.0.0.0 is found at its address") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(2);
-  const auto host =
-      nodes.start_at(0, {.endpoint = "0.0.0.0:29400", .options = kTwo, .program = kReachStore});
-  const auto other =
-      nodes.start_at(1, {.endpoint = "10.77.0.1:29400", .options = kTwo, .program = kReachStore});
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(2);
+  const auto host = start(
+      on_node(nodes, 0, {.endpoint = "0.0.0.0:29400", .options = kTwo, .program = kReachStore}));
+  const auto other = start(
+      on_node(nodes, 1, {.endpoint = "10.77.0.1:29400", .options = kTwo, .program = kReachStore}));
   check_ran(*host);
   check_ran(*other);
   CHECK(said(*host).store == "10.77.0.1");
@@ -129,19 +115,18 @@ TEST_CASE("I-3: a host that calls itself 0.0.0.0 is found at its address") {
 }
 
 TEST_CASE("I-3: two agents on one machine meet though they call it by different names") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(1);
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(1);
   for (const std::string first : {"localhost:29400", "10.77.0.1:29400"}) {
     INFO(first);
     const auto one =
-        nodes.start_at(0, {.endpoint = first, .options = kTwo, .program = kReachStore});
-    REQUIRE(listens(first.substr(0, first.find(':')), 29400, nodes.network.name(0)));
+        start(on_node(nodes, 0, {.endpoint = first, .options = kTwo, .program = kReachStore}));
+    REQUIRE(listens(first.substr(0, first.find(':')), 29400, nodes.name(0)));
     const auto other =
-        nodes.start_at(0, {.endpoint = first[0] == 'l' ? "10.77.0.1:29400" : "127.0.0.1:29400",
-                           .options = kTwo,
-                           .program = kReachStore});
+        start(on_node(nodes, 0,
+                      {.endpoint = first[0] == 'l' ? "10.77.0.1:29400" : "127.0.0.1:29400",
+                       .options = kTwo,
+                       .program = kReachStore}));
     check_ran(*one);
     check_ran(*other);
     CHECK(said(*one).store == said(*other).store);
@@ -149,10 +134,8 @@ TEST_CASE("I-3: two agents on one machine meet though they call it by different 
 }
 
 TEST_CASE("I-3: two nodes that both host, because the endpoint means each of them, are told so") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(2);
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(2);
   const TempDir folder;
   const std::string hosts = folder.file("hosts");
   std::ofstream(hosts) << "127.0.0.1 localhost\n127.0.1.1 head\n";
@@ -171,8 +154,8 @@ TEST_CASE("I-3: two nodes that both host, because the endpoint means each of the
     std::vector<std::string> options{"--nnodes", "2", "--join-timeout", "3"};
     options.insert(options.end(), one.more.begin(), one.more.end());
     for (const int node : {0, 1}) {
-      agents.push_back(nodes.start_at(
-          node, {.endpoint = one.endpoint, .options = options, .hosts_file = hosts}));
+      agents.push_back(start(on_node(
+          nodes, node, {.endpoint = one.endpoint, .options = options, .hosts_file = hosts})));
     }
   }
   for (std::size_t i = 0; i < agents.size(); ++i) {
@@ -185,15 +168,13 @@ TEST_CASE("I-3: two nodes that both host, because the endpoint means each of the
 }
 
 TEST_CASE("I-4: no node can resolve any host name, and all get one numeric address they reach") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(3);
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(3);
   const LoneAgent agent{
       .endpoint = "10.77.0.1:29400", .options = {"--nnodes", "3"}, .program = kReachStore};
   std::vector<std::unique_ptr<ChildProcess>> agents;
   for (const int node : {2, 1, 0}) {
-    agents.push_back(nodes.start_at(node, agent));
+    agents.push_back(start(on_node(nodes, node, agent)));
   }
   for (const auto& one : agents) {
     check_ran(*one);
@@ -204,19 +185,17 @@ TEST_CASE("I-4: no node can resolve any host name, and all get one numeric addre
 }
 
 TEST_CASE("I-4: nodes on two networks each get the store's address on their own") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(3);
-  nodes.network.connect_directly(0, 2);
-  nodes.network.cut(2);  // it has the second network alone
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(3);
+  nodes.connect_directly(0, 2);
+  nodes.cut(2);  // it has the second network alone
   const std::vector<std::string> options{"--nnodes", "3"};
-  const auto host = nodes.start_at(
-      0, {.endpoint = "10.77.0.1:29400", .options = options, .program = kReachStore});
-  const auto near = nodes.start_at(
-      1, {.endpoint = "10.77.0.1:29400", .options = options, .program = kReachStore});
-  const auto far = nodes.start_at(
-      2, {.endpoint = "10.78.0.1:29400", .options = options, .program = kReachStore});
+  const auto host = start(on_node(
+      nodes, 0, {.endpoint = "10.77.0.1:29400", .options = options, .program = kReachStore}));
+  const auto near = start(on_node(
+      nodes, 1, {.endpoint = "10.77.0.1:29400", .options = options, .program = kReachStore}));
+  const auto far = start(on_node(
+      nodes, 2, {.endpoint = "10.78.0.1:29400", .options = options, .program = kReachStore}));
   for (ChildProcess* const one : {host.get(), near.get(), far.get()}) {
     check_ran(*one);
   }
@@ -240,16 +219,14 @@ TEST_CASE("I-4: an IPv6 loopback endpoint gives all nodes the same MASTER_ADDR")
 }
 
 TEST_CASE("I-4: an interface that the user chose for Gloo stays chosen") {
-  if (no_namespaces()) {
-    return;
-  }
-  Nodes nodes(2);
+  NEEDS_NAMESPACES();
+  NetNamespaces nodes(2);
   const LoneAgent agent{.endpoint = "10.77.0.1:29400",
                         .options = kTwo,
                         .program = kReachStore,
                         .environment = {{"GLOO_SOCKET_IFNAME", "mine"}}};
-  const auto one = nodes.start_at(0, agent);
-  const auto other = nodes.start_at(1, agent);
+  const auto one = start(on_node(nodes, 0, agent));
+  const auto other = start(on_node(nodes, 1, agent));
   check_ran(*one);
   check_ran(*other);
   CHECK(said(*one).gloo == "mine");
@@ -261,7 +238,7 @@ TEST_CASE("I-5: jobs that share a machine and choose no port never collide") {
   const std::string go = folder.file("go");
   const std::vector<std::string> program =
       shell(kReach + "until [ -e " + go + " ]; do sleep 0.05; done");
-  const std::string other_endpoint = "127.0.0.1:" + std::to_string(free_port());
+  const std::string other_endpoint = local_endpoint();
   const std::vector<LoneAgent> agents{
       {.options = {"--standalone"}, .program = program},
       {.options = {"--standalone"}, .program = program},
@@ -269,9 +246,7 @@ TEST_CASE("I-5: jobs that share a machine and choose no port never collide") {
       {.options = {"--nproc-per-node", "1"}, .program = program},
       {.options = {"--rdzv-backend", "c10d"}, .program = program},
       {.options = {"--rdzv-backend", "c10d"}, .program = program},
-      {.endpoint = "127.0.0.1:" + std::to_string(free_port()),
-       .options = {"--rdzv-id", "same"},
-       .program = program},
+      {.endpoint = local_endpoint(), .options = {"--rdzv-id", "same"}, .program = program},
       {.endpoint = other_endpoint, .options = {"--rdzv-id", "same"}, .program = program}};
   std::vector<std::unique_ptr<ChildProcess>> jobs;
   for (const LoneAgent& agent : agents) {
@@ -320,3 +295,5 @@ TEST_CASE("I-5: a node does not stray into a job whose agent was given its port 
   job[0].reset();
   CHECK(check_all_ports(1, 2) == 2);  // one of them is the coordinator's now
 }
+
+}  // namespace ddprun::test

@@ -14,21 +14,14 @@
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/free_port.h"
+#include "tests/support/needs.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-
+namespace ddprun::test {
 namespace {
 
-std::string local_endpoint() {
-  return "127.0.0.1:" + std::to_string(free_port());
-}
-
-int port_of(const std::string& endpoint) {
-  return std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
-}
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 /// Every worker of the first attempt fails once all three have said where they are.
 const std::vector<std::string> kSayRankTwice = shell(
@@ -131,7 +124,7 @@ TEST_CASE("While nodes are missing every node shows who is here, who was refused
   const auto third = start(agent);
   REQUIRE(host->wait_for_err("3 of 4 nodes here"));
   LoneAgent wrong = agent;
-  wrong.options = {"--nnodes", "3"};
+  wrong.options.insert(wrong.options.end(), {"--rdzv-id", "other"});
   CHECK(start(wrong)->exit_code() == 1);
   REQUIRE(host->wait_for_err("[ddprun]   refused  "));
   third->signal(SIGKILL);
@@ -142,7 +135,7 @@ TEST_CASE("While nodes are missing every node shows who is here, who was refused
     INFO(err);
     CHECK(err.find("of 4 nodes here, waiting for ") != std::string::npos);
     CHECK(err.find("hosts the endpoint") != std::string::npos);
-    CHECK(err.find("--nnodes is '3' on this node but '4' in the job") != std::string::npos);
+    CHECK(err.find("this endpoint serves the job 'none', not 'other'") != std::string::npos);
     CHECK(err.find("its connection closed") != std::string::npos);
     CHECK(count_of(err, "nodes here") <= 4);
   }
@@ -152,9 +145,7 @@ TEST_CASE("While nodes are missing every node shows who is here, who was refused
 }
 
 TEST_CASE("A replacement with the rank of a node that has just fallen silent is let in") {
-  if (no_namespaces()) {
-    return;
-  }
+  NEEDS_NAMESPACES();
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "2", "--join-timeout", "8"},
@@ -162,11 +153,11 @@ TEST_CASE("A replacement with the rank of a node that has just fallen silent is 
                                     "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000"),
                    .namespaces = true});
   cluster.start(0);
-  cluster.start(1, {"--node-rank", "1"});
+  cluster.start(1, {.options = {"--node-rank", "1"}});
   REQUIRE(cluster.worker(1) != 0);
-  cluster.cut(1);
+  cluster.network().cut(1);
   // At once: nobody knows yet that node 1 is gone.
-  ChildProcess& replacement = cluster.start(2, {"--node-rank", "1"});
+  ChildProcess& replacement = cluster.start(2, {.options = {"--node-rank", "1"}});
   INFO(cluster.report());
   CHECK(replacement.wait_for_err("node rank 1 is taken by node node1; this node takes its place"));
   CHECK(replacement.exit_code() == 0);
@@ -196,34 +187,33 @@ TEST_CASE("A node with the rank of one that lives is turned away as soon as that
 }
 
 TEST_CASE("A wedged agent that owes its stop is lost after the heartbeat timeout, and replaced") {
-  const std::string endpoint = local_endpoint();
-  const LoneAgent agent{.endpoint = endpoint,
-                        .options = {"--nnodes", "2", "--max-restarts", "1", "--heartbeat-timeout",
-                                    "1", "--join-timeout", "8"},
-                        .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
-                                         "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")};
-  const auto host = start(agent);
-  REQUIRE(listens("127.0.0.1", port_of(endpoint)));
-  const auto wedged = start(agent);
-  REQUIRE(host->wait_for_out("attempt=0"));
-  REQUIRE(wedged->wait_for_out("attempt=0"));
-  pid_t wedged_agent = 0;
-  for (const pid_t pid : descendants_of(wedged->pid())) {
-    if (wedged_agent == 0 && environment_of(pid, "RANK").empty()) {
-      wedged_agent = pid;
-    }
-  }
-  REQUIRE(wedged_agent != 0);
-  ::kill(wedged_agent, SIGSTOP);
-  ::kill(worker_of(host->pid(), 0), SIGKILL);
+  Cluster cluster(
+      {.nodes = 2,
+       .workers_per_node = 1,
+       .options = {"--max-restarts", "1", "--heartbeat-timeout", "3", "--join-timeout", "30"},
+       .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
+                        "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1}, "attempt=0"));
+  const pid_t wedged = cluster.agent(1);
+  REQUIRE(wedged != 0);
+  ::kill(wedged, SIGSTOP);
+  cluster.signal_worker(0, SIGKILL);
   // The job stands in "stopping" until the wedged node is lost; then it says whom it waits for.
-  REQUIRE(host->wait_for_err("[ddprun]   lost  "));
-  INFO(host->report());
-  CHECK(host->err().find("1 of 2 nodes here, waiting for 1 more") != std::string::npos);
-  CHECK(host->err().find("it was silent for ") != std::string::npos);
-  const auto replacement = start(agent);
-  CHECK(host->exit_code() == 0);
+  ChildProcess& host = cluster.node(0);
+  REQUIRE(host.wait_for_err("[ddprun]   lost  "));
+  INFO(cluster.report());
+  CHECK(contains(host.err(), "1 of 2 nodes here, waiting for 1 more"));
+  CHECK(contains(host.err(), "it was silent for "));
+  const auto replacement =
+      start({.endpoint = cluster.endpoint(),
+             .options = {"--nnodes", "2", "--max-restarts", "1", "--heartbeat-timeout", "3"},
+             .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
+                              "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")});
+  CHECK(host.exit_code() == 0);
   CHECK(replacement->exit_code() == 0);
-  ::kill(wedged_agent, SIGCONT);
-  CHECK(wedged->exit_code() == 1);
+  ::kill(wedged, SIGCONT);
+  CHECK(cluster.node(1).exit_code() == 1);
 }
+
+}  // namespace ddprun::test

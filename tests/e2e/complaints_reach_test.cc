@@ -10,13 +10,14 @@
 
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/event_wait.h"
+#include "tests/support/needs.h"
 #include "tests/support/net_namespaces.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 /// Listeners that are no ddprun, on ports 9001 ...: says "ready" once all listen.
 constexpr char kStrangers[] = R"(
@@ -52,29 +53,15 @@ print("ready", flush=True)
 threading.Event().wait()
 )";
 
-/// Two nodes: the endpoint's, and ours.
-class Reach {
- public:
-  Reach() : network_(2) {}
+constexpr char kHead[] = "10.77.0.1";
 
-  NetNamespaces& network() { return network_; }
-  ChildProcess& on_endpoint(const std::vector<std::string>& argv) {
-    others_.push_back(std::make_unique<ChildProcess>(
-        ChildRequest{.argv = argv, .network_namespace = network_.name(0)}));
-    return *others_.back();
-  }
-  std::unique_ptr<ChildProcess> join(const std::string& host, int port,
-                                     const std::string& join_timeout = "4") {
-    return start({.endpoint = host + ":" + std::to_string(port),
-                  .options = {"--nnodes", "2", "--join-timeout", join_timeout},
-                  .network_namespace = network_.name(1)});
-  }
-  [[nodiscard]] std::string address() const { return network_.address(0); }
-
- private:
-  NetNamespaces network_;
-  std::vector<std::unique_ptr<ChildProcess>> others_;
-};
+/// Two nodes: 0 is the endpoint's, 1 is ours.
+std::unique_ptr<ChildProcess> join(const NetNamespaces& network, const std::string& host, int port,
+                                   const std::string& join_timeout = "4") {
+  return start({.endpoint = host + ":" + std::to_string(port),
+                .options = {"--nnodes", "2", "--join-timeout", join_timeout},
+                .network_namespace = network.name(1)});
+}
 
 /// It said so while it tried, with how long it goes on, and at the end in one sentence.
 void check_told(ChildProcess& agent, const std::string& what, const std::string& todo) {
@@ -96,15 +83,13 @@ void check_told(ChildProcess& agent, const std::string& what, const std::string&
 }  // namespace
 
 TEST_CASE("I-1: an endpoint that cannot be reached says why: name, closed port, dropped packets") {
-  if (no_namespaces()) {
-    return;
-  }
-  Reach reach;
-  reach.network().drop_packets(1, "10.77.0.77");
-  const auto unresolved = reach.join("no-such-host.invalid", 29400);
-  const auto refused = reach.join(reach.address(), 29400);
-  const auto filtered = reach.join("10.77.0.77", 29400);
-  const auto no_route = reach.join("192.0.2.1", 29400);
+  NEEDS_NAMESPACES();
+  NetNamespaces network(2);
+  network.drop_packets(1, "10.77.0.77");
+  const auto unresolved = join(network, "no-such-host.invalid", 29400);
+  const auto refused = join(network, kHead, 29400);
+  const auto filtered = join(network, "10.77.0.77", 29400);
+  const auto no_route = join(network, "192.0.2.1", 29400);
   check_told(*unresolved, "the name cannot be resolved", "check the host name");
   check_told(*refused, "connection refused", "start the agent on that host");
   check_told(*filtered, "no answer (the host is down, or a firewall drops packets)",
@@ -113,21 +98,22 @@ TEST_CASE("I-1: an endpoint that cannot be reached says why: name, closed port, 
 }
 
 TEST_CASE("I-1: another program at the endpoint is told by its kind") {
-  if (no_namespaces()) {
-    return;
-  }
-  Reach reach;
-  ChildProcess& strangers = reach.on_endpoint({"python3", "-c", kStrangers});
+  NEEDS_NAMESPACES();
+  NetNamespaces network(2);
+  ChildProcess strangers(
+      {.argv = {"python3", "-c", kStrangers}, .network_namespace = network.name(0)});
   REQUIRE(strangers.wait_for_out("ready"));
   // ddprun's store for its workers speaks PyTorch's protocol, and answers as PyTorch's does.
-  ChildProcess& job = reach.on_endpoint(
-      {find_program("ddprun"), "--standalone", "bash", "-c", "echo port=$MASTER_PORT; sleep 1000"});
+  const auto host = start({.options = {"--standalone"},
+                           .program = shell("echo port=$MASTER_PORT; sleep 1000"),
+                           .network_namespace = network.name(0)});
+  ChildProcess& job = *host;
   REQUIRE(job.wait_for_out("port="));
   const int store_port = std::stoi(line_after(job.out(), "port="));
-  const auto web = reach.join(reach.address(), 9001, "8");
-  const auto ssh = reach.join(reach.address(), 9002);
-  const auto store = reach.join(reach.address(), store_port);
-  const auto mute = reach.join(reach.address(), 9005, "8");
+  const auto web = join(network, kHead, 9001, "8");
+  const auto ssh = join(network, kHead, 9002);
+  const auto store = join(network, kHead, store_port);
+  const auto mute = join(network, kHead, 9005, "8");
   check_told(*ssh, "an SSH server listens there, and it does not speak ddprun's protocol",
              "choose a port that no other program uses");
   check_told(*store, "a PyTorch store (of a job under torchrun, or of a script that hosts its own)",
@@ -145,13 +131,12 @@ TEST_CASE("I-1: another program at the endpoint is told by its kind") {
 }
 
 TEST_CASE("I-1: nodes of different versions name both versions, on both sides") {
-  if (no_namespaces()) {
-    return;
-  }
-  Reach reach;
-  ChildProcess& strangers = reach.on_endpoint({"python3", "-c", kStrangers});
+  NEEDS_NAMESPACES();
+  NetNamespaces network(2);
+  ChildProcess strangers(
+      {.argv = {"python3", "-c", kStrangers}, .network_namespace = network.name(0)});
   REQUIRE(strangers.wait_for_out("ready"));
-  const auto ours = reach.join(reach.address(), 9006);
+  const auto ours = join(network, kHead, 9006);
   CHECK(ours->exit_code() == 1);
   INFO(ours->report());
   CHECK(
@@ -160,13 +145,13 @@ TEST_CASE("I-1: nodes of different versions name both versions, on both sides") 
   CHECK(ours->err().find("install the same ddprun on all nodes") != std::string::npos);
   CHECK(count_of(ours->err(), "\n") == 1);
 
-  const auto host = start({.endpoint = reach.address() + ":29400",
+  const auto host = start({.endpoint = std::string(kHead) + ":29400",
                            .options = {"--nnodes", "2", "--join-timeout", "60"},
-                           .network_namespace = reach.network().name(0)});
-  REQUIRE(listens(reach.address(), 29400, reach.network().name(0)));
+                           .network_namespace = network.name(0)});
+  REQUIRE(listens(std::string(kHead), 29400, network.name(0)));
   const Finished other = run(
       {.argv = shell("exec 3<>/dev/tcp/10.77.0.1/29400; printf 'DDPRUN\\x63\\x00' >&3; cat <&3"),
-       .network_namespace = reach.network().name(1)});
+       .network_namespace = network.name(1)});
   CHECK(other.out.find("it speaks version 99 of the control protocol") != std::string::npos);
   REQUIRE(host->wait_for_err("refused  -"));
   INFO(host->report());
@@ -176,14 +161,13 @@ TEST_CASE("I-1: nodes of different versions name both versions, on both sides") 
 }
 
 TEST_CASE("I-2: a port that accepts and then resets, or closes, is said to do so") {
-  if (no_namespaces()) {
-    return;
-  }
-  Reach reach;
-  ChildProcess& strangers = reach.on_endpoint({"python3", "-c", kStrangers});
+  NEEDS_NAMESPACES();
+  NetNamespaces network(2);
+  ChildProcess strangers(
+      {.argv = {"python3", "-c", kStrangers}, .network_namespace = network.name(0)});
   REQUIRE(strangers.wait_for_out("ready"));
-  const auto resets = reach.join(reach.address(), 9003);
-  const auto closes = reach.join(reach.address(), 9004);
+  const auto resets = join(network, kHead, 9003);
+  const auto closes = join(network, kHead, 9004);
   check_told(*resets, "something accepts the connection and resets it without an answer",
              "choose a port that no other program uses");
   check_told(*closes, "something listens there but closes the connection without an answer",
@@ -191,24 +175,24 @@ TEST_CASE("I-2: a port that accepts and then resets, or closes, is said to do so
 }
 
 TEST_CASE("I-1: each address of a name is told by itself, and the one that works is used") {
-  if (no_namespaces()) {
-    return;
-  }
-  Reach reach;
-  reach.network().drop_packets(1, "10.77.0.77");
+  NEEDS_NAMESPACES();
+  NetNamespaces network(2);
+  network.drop_packets(1, "10.77.0.77");
   const TempDir folder;
   const std::string hosts = folder.file("hosts");
   std::ofstream(hosts) << "127.0.0.1 localhost\n10.77.0.77 head\n10.77.0.1 head\n";
   const auto agent = start({.endpoint = "head:29400",
                             .options = {"--nnodes", "2", "--join-timeout", "60"},
-                            .network_namespace = reach.network().name(1),
+                            .network_namespace = network.name(1),
                             .hosts_file = hosts});
   REQUIRE(agent->wait_for_err("waiting for the coordinator at head port 29400: 2 addresses"));
   REQUIRE(agent->wait_for_err("  10.77.0.1   connection refused, for "));
   CHECK(agent->wait_for_err("  10.77.0.77  no answer (the host is down"));
   const auto host = start({.endpoint = "10.77.0.1:29400",
                            .options = {"--nnodes", "2"},
-                           .network_namespace = reach.network().name(0)});
+                           .network_namespace = network.name(0)});
   CHECK(host->exit_code() == 0);
   CHECK(agent->exit_code() == 0);
 }
+
+}  // namespace ddprun::test

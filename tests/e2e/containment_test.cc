@@ -4,15 +4,15 @@
 #include <csignal>
 #include <string>
 
-#include "tests/support/child_process.h"
+#include "tests/e2e/cluster.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 /// Each worker has a child, a child in a session of its own, and a daemon (double fork).
 constexpr char kFamily[] =
@@ -20,62 +20,56 @@ constexpr char kFamily[] =
     "&) "
     "; echo ready; while :; do sleep 1003; done";
 
-struct Family {
-  explicit Family(const std::string& name)
-      : mark(name + std::to_string(::getpid())),
-        agent(ChildRequest{.argv = {"ddprun", "--standalone", "--nproc-per-node", "2",
-                                    "--shutdown-timeout", "1", "sh", "-c", kFamily},
-                           .environment = {{"DDPRUN_TEST_MARK", mark}}}) {}
-  [[nodiscard]] std::size_t left() const { return processes_with("DDPRUN_TEST_MARK", mark).size(); }
+struct Family : Cluster {
+  Family()
+      : Cluster({.nodes = 1,
+                 .options = {"--shutdown-timeout", "1"},
+                 .program = {"sh", "-c", kFamily}}) {
+    start(0);
+  }
   /// Two workers with four processes each, the agent and its guardian.
   [[nodiscard]] bool complete() {
-    return agent.wait_for_out("ready", 2) && wait_until([&] { return left() >= 10; });
+    return node(0).wait_for_out("ready", 2) &&
+           wait_until([&] { return left_behind().size() >= 10; });
   }
-  std::string mark;
-  ChildProcess agent;
+  [[nodiscard]] bool gone_within(std::chrono::milliseconds timeout) const {
+    return wait_until([&] { return left_behind().empty(); }, timeout);
+  }
 };
-
-pid_t agent_below(pid_t guardian) {
-  for (const pid_t pid : descendants_of(guardian)) {
-    if (environment_of(pid, "RANK").empty()) {
-      return pid;
-    }
-  }
-  return 0;
-}
 
 }  // namespace
 
 TEST_CASE("kill -9 of the process that the user started leaves nothing within a second") {
-  Family family("guardian");
+  Family family;
   REQUIRE(family.complete());
-  ::kill(family.agent.pid(), SIGKILL);
-  CHECK(wait_until([&] { return family.left() == 0; }, 1s));
+  ::kill(family.node(0).pid(), SIGKILL);
+  CHECK(family.gone_within(1s));
 }
 
 TEST_CASE("kill -9 of the agent below it leaves nothing within a second") {
-  Family family("agent");
+  Family family;
   REQUIRE(family.complete());
-  const pid_t agent = agent_below(family.agent.pid());
+  const pid_t agent = family.agent(0);
   REQUIRE(agent != 0);
   ::kill(agent, SIGKILL);
-  CHECK(wait_until([&] { return family.left() == 0; }, 1s));
-  CHECK(family.agent.exit_code() == 128 + SIGKILL);
-  CHECK(family.agent.err().find("SIGKILL") != std::string::npos);
+  CHECK(family.gone_within(1s));
+  CHECK(family.node(0).exit_code() == 128 + SIGKILL);
+  CHECK(family.node(0).err().find("SIGKILL") != std::string::npos);
 }
 
 TEST_CASE("a stop request ends workers that ignore it, and all below them, after the timeout") {
-  Family family("stop");
+  Family family;
   REQUIRE(family.complete());
-  family.agent.signal(SIGTERM);
-  CHECK(family.agent.exit_code(10s) == 1);
-  CHECK(family.left() == 0);
+  family.node(0).signal(SIGTERM);
+  CHECK(family.node(0).exit_code(10s) == 1);
+  CHECK(family.left_behind().empty());
 }
 
 TEST_CASE("a second signal does not wait for the shutdown timeout") {
-  ChildProcess agent(
-      ChildRequest{.argv = {"ddprun", "--standalone", "--shutdown-timeout", "600", "sh", "-c",
-                            "trap 'echo asked' INT; echo ready; while :; do sleep 0.05; done"}});
+  const auto started =
+      start({.options = {"--standalone", "--shutdown-timeout", "600"},
+             .program = shell("trap 'echo asked' INT; echo ready; while :; do sleep 0.05; done")});
+  ChildProcess& agent = *started;
   REQUIRE(agent.wait_for_out("ready"));
   agent.signal(SIGINT);
   REQUIRE(agent.wait_for_out("asked"));
@@ -102,3 +96,5 @@ TEST_CASE("a worker inherits no descriptor beyond its standard streams") {
   agent.signal(SIGTERM);
   CHECK(agent.exit_code() == 1);
 }
+
+}  // namespace ddprun::test

@@ -8,29 +8,19 @@
 
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/lone_agent.h"
-#include "tests/support/free_port.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;  // allowed: literals alone, within tests
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 constexpr int kResume = 75;
 
 std::vector<std::string> training(const std::string& epochs, const std::string& snapshot) {
   // No snapshot but those that are ordered.
-  return {"train", "linear", epochs, "1000000", "--batch-size", "4", "--snapshot-path", snapshot};
-}
-
-void start_in_order(Cluster& cluster, int nodes) {
-  cluster.start(0);
-  const std::string& endpoint = cluster.endpoint();
-  REQUIRE(listens("127.0.0.1", std::stoi(endpoint.substr(endpoint.find(':') + 1))));
-  for (int node = 1; node < nodes; ++node) {
-    cluster.start(node);
-  }
+  return {"train", "linear", epochs, "1000000", "--batch-size", "16", "--snapshot-path", snapshot};
 }
 
 /// How far a run says to have saved, as in "Epoch 11 | 1008 samples done".
@@ -54,22 +44,17 @@ std::string where_resumed(const std::string& out) {
   return "Epoch " + epoch + " | " + (samples < 20 ? rest.substr(0, samples) : "0");
 }
 
-std::string weights(const std::string& out) {
-  const auto at = out.find("weights ");
-  return at == std::string::npos ? "" : out.substr(at, 24);
-}
-
 }  // namespace
 
 TEST_CASE("I-18: a warning that reaches one node makes all save at the same step and go on later") {
   const TempDir dir;
-  const std::string epochs = "150";
+  const std::string epochs = "60";
   Cluster calm({.program = training(epochs, dir.file("calm"))});
   calm.start_all();
   REQUIRE(calm.exit_codes() == std::vector<int>{0, 0});
 
   Cluster warned({.program = training(epochs, dir.file("warned"))});
-  start_in_order(warned, 2);
+  REQUIRE(warned.start_in_order());
   if (!warned.wait_for("Epoch 3 ")) {
     FAIL(warned.report());
   }
@@ -83,12 +68,12 @@ TEST_CASE("I-18: a warning that reaches one node makes all save at the same step
   REQUIRE(!left.empty());
 
   Cluster again({.program = training(epochs, dir.file("warned"))});
-  start_in_order(again, 2);
+  REQUIRE(again.start_in_order());
   CHECK(again.exit_codes() == std::vector<int>{0, 0});
   CHECK(where_resumed(again.node(0).out()) == left);
-  const std::string calm_weights = weights(calm.node(0).out() + calm.node(1).out());
+  const std::string calm_weights = weights_in(calm.out());
   REQUIRE(!calm_weights.empty());
-  CHECK(weights(again.node(0).out() + again.node(1).out()) == calm_weights);
+  CHECK(weights_in(again.out()) == calm_weights);
 }
 
 TEST_CASE("I-17: a preempted script has the long grace to save, a restart the short one") {
@@ -137,7 +122,7 @@ TEST_CASE("A scheduler that signals every process of a step has asked once") {
 
 TEST_CASE("Signals that still come at the end change nothing of it") {
   const TempDir dir;
-  auto agent = start({.endpoint = "127.0.0.1:" + std::to_string(free_port()),
+  auto agent = start({.endpoint = local_endpoint(),
                       .options = {"--nnodes", "2"},
                       .environment = {{"TORCHELASTIC_ERROR_FILE", dir.file("error.json")}}});
   REQUIRE(agent->wait_for_err("1 of 2 nodes here"));
@@ -171,23 +156,12 @@ TEST_CASE("a signal to a worker of the runtime preempts the job as one to its ag
   Cluster cluster({.program = training("100000", dir.file("snapshot"))});
   cluster.start_all();
   REQUIRE(cluster.wait_for("Epoch 1 "));
-  ::kill(cluster.worker(2), SIGTERM);
+  cluster.signal_worker(2, SIGTERM);
   const auto codes = cluster.exit_codes();
   INFO(cluster.report());
   CHECK(codes == std::vector<int>{kResume, kResume});
   CHECK(cluster.said("job preempted after 1 attempt: its workers were signalled to save and end"));
   CHECK(cluster.said("samples done | Training snapshot saved"));
-}
-
-TEST_CASE("a job whose deadline comes saves and ends with 75") {
-  const TempDir dir;
-  auto agent = start({.options = {"--standalone", "--deadline", "1s"},
-                      .program = training("10000000", dir.file("snapshot"))});
-  CHECK(agent->exit_code() == kResume);
-  INFO(agent->report());
-  CHECK(agent->err().find("job preempted after 1 attempt: the deadline of node") !=
-        std::string::npos);
-  CHECK(agent->out().find("samples done | Training snapshot saved") != std::string::npos);
 }
 
 TEST_CASE("a node leaves in order and comes back, no step is done twice and nothing is spent") {
@@ -196,7 +170,7 @@ TEST_CASE("a node leaves in order and comes back, no step is done twice and noth
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:3"},
                    .program = training("1000", dir.file("snapshot"))});
-  start_in_order(cluster, 3);
+  REQUIRE(cluster.start_in_order());
   if (!cluster.node(0).wait_for_out("Epoch 1 ")) {
     FAIL(cluster.report());
   }
@@ -232,9 +206,8 @@ TEST_CASE(
       {.nodes = 3,
        .workers_per_node = 1,
        .options = {"--nnodes", "1:3", "--scale-up", "never", "--rdzv-conf", "last_call_timeout=1"},
-       .program = shell("echo world=$WORLD_SIZE; while [ ! -e " + dir.file("end") +
-                        " ]; do sleep 0.02; done")});
-  start_in_order(cluster, 2);
+       .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order(2));
   REQUIRE(cluster.node(1).wait_for_out("world=2"));
   cluster.start(2);
   CHECK(cluster.node(2).wait_for_err("--scale-up never keeps it as it is"));
@@ -244,3 +217,45 @@ TEST_CASE(
   CHECK(cluster.node(0).exit_code() == 0);
   CHECK(cluster.node(2).exit_code() == 0);
 }
+
+TEST_CASE("with --scale-up now a node that comes later is taken in at once, without a save") {
+  const TempDir dir;
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:2", "--scale-up", "now", "--max-restarts", "0",
+                               "--rdzv-conf", "last_call_timeout=1"},
+                   .program = training("100000", dir.file("snapshot"))});
+  REQUIRE(cluster.start_in_order(1));
+  REQUIRE(cluster.node(0).wait_for_out("Epoch 3 "));
+  cluster.start(1);
+  REQUIRE(cluster.node(1).wait_for_out("Epoch 2 "));
+  cluster.node(0).signal(SIGINT);
+  CHECK(cluster.exit_codes() == std::vector{1, 1});
+  INFO(cluster.report());
+  CHECK(cluster.said("job stopped by SIGINT after 2 attempts"));
+  CHECK(cluster.said("restarts used: 0 of 0"));
+  // No save was ordered: the larger world goes on from the one snapshot that there is.
+  CHECK(count_of(cluster.out(), "Training snapshot saved") == 1);
+  CHECK(where_resumed(cluster.node(0).out()) == "Epoch 1 | 0");
+}
+
+TEST_CASE("the coordinator's node that leaves in order runs no more workers, but stays") {
+  const TempDir dir;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:3"},
+                   .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  cluster.node(0).signal(SIGUSR2);
+  REQUIRE(cluster.all_say({1, 2}, "world=2"));
+  CHECK(cluster.node(0).running());
+  CHECK(cluster.workers_of(0).empty());
+  (void)dir.write("end", "");
+  CHECK(cluster.exit_codes() == std::vector{0, 0, 0});
+  INFO(cluster.report());
+  CHECK_FALSE(contains(cluster.node(0).out(), "world=2"));
+  CHECK_FALSE(cluster.said("the coordinator was lost"));
+}
+
+}  // namespace ddprun::test

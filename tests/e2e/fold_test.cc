@@ -1,5 +1,6 @@
 // Lines that several workers write are shown once on the console (field I-24), through the built
-// program, whose output is a file or a pipe here; terminals: tests/interop/terminal_test.py.
+// program, whose output is a file or a pipe here, where only --fold folds; terminals:
+// tests/interop/terminal_test.py.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -18,12 +19,11 @@
 #include "tests/support/event_wait.h"
 #include "tests/support/temp_dir.h"
 
-using ddprun::Fd;
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+namespace fs = std::filesystem;
 
 /// Workers that write at the same time as the agent sees it: it is stopped until all have written.
 /// How far apart processes run on a loaded machine does not matter then.
@@ -91,7 +91,7 @@ constexpr char kSameThenMine[] = "printf 'same\\nmine %s\\n' $RANK >&2";
 }  // namespace
 
 TEST_CASE("I-24: what eight workers write to stderr is shown once, with their ranks") {
-  InStep eight({}, 8, kSameThenMine);
+  InStep eight({"--fold"}, 8, kSameThenMine);
   CHECK(eight.run() == 0);
   const std::string err = eight.job().err();
   INFO(err);
@@ -102,19 +102,40 @@ TEST_CASE("I-24: what eight workers write to stderr is shown once, with their ra
   }
 }
 
-TEST_CASE("folding is off with --no-fold and with PET_NO_FOLD") {
-  InStep by_option({"--no-fold"}, 4, kSameThenMine);
-  CHECK(by_option.run() == 0);
-  CHECK(count_of(by_option.job().err(), "same\n") == 4);
-  CHECK(count_of(by_option.job().err(), "[") == 0);
-  const auto by_variable =
-      run({.argv = {"ddprun", "--nproc-per-node", "4", "sh", "-c", "echo same >&2"},
-           .environment = {{"PET_NO_FOLD", "1"}}});
-  CHECK(by_variable.err == "same\nsame\nsame\nsame\n");
+TEST_CASE(
+    "where no terminal is, nothing is folded unless --fold says so, and --no-fold wins over it") {
+  using Words = std::vector<std::string>;
+  for (const Words& options : {Words{}, Words{"--no-fold"}, Words{"--fold", "--no-fold"}}) {
+    InStep job(options, 4, kSameThenMine);
+    CHECK(job.run() == 0);
+    CHECK(count_of(job.job().err(), "same\n") == 4);
+    CHECK(count_of(job.job().err(), "[") == 0);
+  }
+  InStep by_variable({}, 4, kSameThenMine, {{"PET_FOLD", "1"}});
+  CHECK(by_variable.run() == 0);
+  CHECK(by_variable.job().err().starts_with("[0-3] same\n"));
+  InStep both({"--fold"}, 4, kSameThenMine, {{"PET_NO_FOLD", "1"}});
+  CHECK(both.run() == 0);
+  CHECK(count_of(both.job().err(), "same\n") == 4);
+}
+
+TEST_CASE("a tool that reads prefixes finds each rank's own, also with a filter of ranks") {
+  InStep teed({"-t", "3"}, 4, "echo out; echo err >&2");
+  CHECK(teed.run() == 0);
+  InStep filtered({"-t", "3", "--local-ranks-filter", "1,2"}, 4, "echo out; echo err >&2");
+  CHECK(filtered.run() == 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string prefix = "[default" + std::to_string(rank) + "]:";
+    CHECK(count_of(teed.job().out(), prefix + "out\n") == 1);
+    CHECK(count_of(teed.job().err(), prefix + "err\n") == 1);
+    const int shown = rank == 1 || rank == 2 ? 1 : 0;
+    CHECK(count_of(filtered.job().out(), prefix + "out\n") == shown);
+    CHECK(count_of(filtered.job().err(), prefix + "err\n") == shown);
+  }
 }
 
 TEST_CASE("teed lines are folded with the prefix, and each worker's file keeps its own") {
-  InStep four({"-t", "3", "--role", "trainer", "--duplicate-stdout-filters", "same"}, 4,
+  InStep four({"--fold", "-t", "3", "--role", "trainer", "--duplicate-stdout-filters", "same"}, 4,
               "printf 'same\\nmine %s\\n' $RANK; echo oops >&2");
   CHECK(four.run() == 0);
   const std::string out = four.job().out();
@@ -130,23 +151,26 @@ TEST_CASE("teed lines are folded with the prefix, and each worker's file keeps i
   }
 }
 
-TEST_CASE("a prefix template gets the lists of ranks") {
-  InStep two({"-t", "1"}, 2, "echo same",
+TEST_CASE("with a prefix template nothing is folded: programs read those prefixes") {
+  InStep two({"--fold", "-t", "1"}, 2, "echo same; echo same >&2",
              {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${role_name} ${rank} ${local_rank}> "}});
   CHECK(two.run() == 0);
-  CHECK(two.job().out() == "<default 0,1 0,1> same\n");
+  CHECK(count_of(two.job().out(), "<default 0 0> same\n") == 1);
+  CHECK(count_of(two.job().out(), "<default 1 1> same\n") == 1);
+  CHECK(two.job().err() == "same\nsame\n");
 }
 
 TEST_CASE("stdout that is a pipe or a file is data: every line is there, and no other") {
   const auto piped =
-      run({.argv = {"sh", "-c", find_program("ddprun") + " --nproc-per-node 8 echo data | wc -l"}});
+      run({.argv = {"sh", "-c",
+                    find_program("ddprun") + " --fold --nproc-per-node 8 echo data | wc -l"}});
   CHECK(piped.out == "8\n");
   const auto file = run({.argv = {"ddprun", "--nproc-per-node", "3", "echo", "data"}});
   CHECK(file.out == "data\ndata\ndata\n");
 }
 
-TEST_CASE("stderr through a pipe is folded as well") {
-  InStep two({}, 2, "echo same >&2", {},
+TEST_CASE("stderr through a pipe is folded with --fold as well") {
+  InStep two({"--fold"}, 2, "echo same >&2", {},
              {"sh", "-c", "\"$0\" \"$@\" 2>&1 | cat", find_program("ddprun")});
   CHECK(two.run() == 0);
   CHECK(two.job().out() == "[0,1] same\n");
@@ -156,26 +180,28 @@ TEST_CASE("lines of two attempts are never one, however close") {
   const std::string script =
       "[ $RANK = $TORCHELASTIC_RESTART_COUNT ] && echo same >&2; "
       "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0; [ $RANK = 0 ] && exit 3; exec sleep 1000";
-  const auto job =
-      run({.argv = {"ddprun", "--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c", script}});
+  const auto job = run({.argv = {"ddprun", "--fold", "--nproc-per-node", "2", "--max-restarts", "1",
+                                 "sh", "-c", script}});
   INFO(job.err);
   CHECK(job.exit_code == 0);
-  CHECK(job.err.starts_with("same\nsame\n"));
+  CHECK(count_of(job.err, "same\n") == 2);
+  CHECK(count_of(job.err, "] same") == 0);
 }
 
 TEST_CASE("ranks that are not shown are not waited for, and one rank is not folded") {
-  InStep two({"--local-ranks-filter", "1,2"}, 4, kSameThenMine);
+  InStep two({"--fold", "--local-ranks-filter", "1,2"}, 4, kSameThenMine);
   CHECK(two.run() == 0);
   CHECK(two.job().err().starts_with("[1,2] same\n"));
   CHECK(count_of(two.job().err(), "\n") == 3);
-  const auto alone = run({.argv = {"ddprun", "--nproc-per-node", "4", "--local-ranks-filter", "0",
-                                   "sh", "-c", "echo same >&2"}});
+  const auto alone = run({.argv = {"ddprun", "--fold", "--nproc-per-node", "4",
+                                   "--local-ranks-filter", "0", "sh", "-c", "echo same >&2"}});
   CHECK(alone.err == "same\n");
 }
 
 TEST_CASE("a line of one worker is shown while the job goes on") {
   const std::string script = "[ $RANK = 2 ] && printf 'mine\\nprompt? ' >&2; exec sleep 1000";
-  ChildProcess job(ChildRequest{.argv = {"ddprun", "--nproc-per-node", "4", "sh", "-c", script}});
+  ChildProcess job(
+      ChildRequest{.argv = {"ddprun", "--fold", "--nproc-per-node", "4", "sh", "-c", script}});
   CHECK(job.wait_for_err("mine\nprompt? "));
   job.signal(SIGTERM);
   CHECK(job.exit_code() == 1);
@@ -187,9 +213,11 @@ TEST_CASE("a worker that floods stderr does not hold up the report of another's 
       "[ $RANK = 0 ] && exec yes flooding >&2; sleep 0.5; echo the reason >&2; exit 7";
   const auto job =
       run({.argv = {"sh", "-c", "\"$0\" \"$@\" 2>&1 | tail -c 20000", find_program("ddprun"),
-                    "--nproc-per-node", "2", "sh", "-c", script}});
+                    "--fold", "--nproc-per-node", "2", "sh", "-c", script}});
   INFO(job.out);
   CHECK(job.out.find("flooding\n") < 100);
   CHECK(count_of(job.out, "Root Cause") == 1);
   CHECK(count_of(job.out, "; last line of stderr: the reason") >= 1);
 }
+
+}  // namespace ddprun::test

@@ -1,7 +1,5 @@
 // Jobs that stand still: found, explained, and brought to go on. The tests bear the names of the
 // complaints that they answer.
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -13,62 +11,21 @@
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/child_process.h"
+#include "tests/support/control_group.h"
 #include "tests/support/event_wait.h"
+#include "tests/support/needs.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;  // allowed: literals alone, within tests
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> stands_still(const std::string& mode, int rank) {
   return {HANG_WORKER, "20", mode, std::to_string(rank), "17"};
-}
-
-bool contains(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
-}
-
-/// A version 1 freezer, whose frozen processes not even SIGKILL ends: they wait in the kernel
-/// (state D) as for a dead disk.
-class Freezer {
- public:
-  Freezer() : dir_("/sys/fs/cgroup/freezer/ddprun-test-" + std::to_string(::getpid())) {
-    std::error_code error;
-    usable_ = std::filesystem::create_directory(dir_, error) && !error &&
-              std::filesystem::exists(dir_ / "freezer.state");
-  }
-  ~Freezer() {
-    if (usable_) {
-      write("freezer.state", "THAWED");
-      // A group goes away once the last process in it has.
-      (void)wait_until([&] { return ::rmdir(dir_.c_str()) == 0; }, 5s);
-    }
-  }
-  Freezer(const Freezer&) = delete;
-  Freezer& operator=(const Freezer&) = delete;
-
-  [[nodiscard]] bool usable() const { return usable_; }
-  void freeze(pid_t pid) {
-    write("cgroup.procs", std::to_string(pid));
-    write("freezer.state", "FROZEN");
-  }
-
- private:
-  void write(const char* file, const std::string& text) { std::ofstream(dir_ / file) << text; }
-  std::filesystem::path dir_;
-  bool usable_ = false;
-};
-
-/// Node 0 hosts the endpoint, and so has the first rank.
-void start_in_order(Cluster& cluster) {
-  cluster.start(0);
-  const std::string& endpoint = cluster.endpoint();
-  REQUIRE(listens("127.0.0.1", std::stoi(endpoint.substr(endpoint.find(':') + 1))));
-  cluster.start(1);
 }
 
 }  // namespace
@@ -80,7 +37,7 @@ TEST_CASE("I-12: of four ranks on two nodes the one that does not come is named,
                    .options = {"--hang-timeout", "2", "--max-restarts", "1", "--shutdown-timeout",
                                "1", "--log-dir", logs.path().string()},
                    .program = stands_still("deaf", 3)});
-  start_in_order(cluster);
+  REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.wait_for("stepped 3 17"));
   const auto still_since = Clock::now();
   REQUIRE(cluster.wait_for("made no progress for 2"));
@@ -139,20 +96,21 @@ TEST_CASE("I-16: a worker that is stopped is found, named as such, and gone with
 
 TEST_CASE(
     "I-16: a node whose worker SIGKILL does not end says so and leaves, and the job goes on") {
-  Freezer freezer;
-  if (!freezer.usable()) {
-    WARN(
-        "skipped: this machine lets nobody make a frozen group (no cgroup v1 freezer, or no root)");
-    return;
+  const auto freezer = ControlGroup::freezer();
+  if (!freezer.why_not().empty()) {
+    SKIP_TEST("cgroup", freezer.why_not());
   }
   Cluster cluster({.nodes = 2,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:2", "--hang-timeout", "1", "--max-restarts", "1",
                                "--shutdown-timeout", "1"},
                    .program = stands_still("sleep", 1)});
-  start_in_order(cluster);
+  REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.wait_for("stepped 1 17"));
-  freezer.freeze(cluster.worker(1));
+  const pid_t still = cluster.worker(1);
+  REQUIRE(still != 0);
+  freezer.add(still);
+  freezer.freeze();
   const auto frozen = Clock::now();
   // It waits for the hang's detection, the stacks, SIGTERM's and SIGKILL's times, and what is left.
   CHECK(cluster.node(1).exit_code(60s) == 1);
@@ -187,9 +145,26 @@ TEST_CASE("A worker that writes now and then does not hang, however little it co
 }
 
 TEST_CASE("Without the option nothing is watched") {
-  const Finished job =
-      run({.argv = {"ddprun", "--standalone", "sh", "-c", "sleep 1.5; echo $PYTHONFAULTHANDLER"},
-           .environment = {{"PYTHONFAULTHANDLER", ""}}});
-  CHECK(job.exit_code == 0);
-  CHECK(job.out == "\n");
+  // Two like jobs that stand still side by side. Once the one that is watched was found and ended,
+  // the other stands still as long, and nobody minds.
+  const auto standing_still = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {"--standalone", "--nproc-per-node", "2"});
+    return start({.options = options,
+                  .program = {HANG_WORKER, "20", "sleep", "1", "5"},
+                  .environment = {{"LOGLEVEL", "INFO"}, {"PYTHONFAULTHANDLER", ""}}});
+  };
+  const auto free = standing_still({});
+  REQUIRE(free->wait_for_out("stepped 1 5"));
+  const auto watched = standing_still({"--hang-timeout", "1", "--on", "hang=fail"});
+  REQUIRE(watched->exit_code() == 1);
+  CHECK(contains(watched->err(), "made no progress for 1"));
+  INFO(free->report());
+  CHECK(free->running());
+  CHECK_FALSE(contains(free->err(), "progress"));
+  const pid_t worker = worker_of(free->pid(), 1);
+  REQUIRE(worker != 0);
+  CHECK(environment_of(worker, "PYTHONFAULTHANDLER").empty());
+  CHECK_FALSE(environment_of(worker_of(free->pid(), 0), "RANK").empty());
 }
+
+}  // namespace ddprun::test

@@ -2,19 +2,22 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
 
+#include "tests/e2e/cluster.h"
 #include "tests/support/child_process.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
-using namespace ddprun::test;
-using namespace std::chrono_literals;
-namespace fs = std::filesystem;
-
+namespace ddprun::test {
 namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+namespace fs = std::filesystem;
 
 /// The one run directory below a log directory.
 fs::path run_dir(const std::string& log_dir) {
@@ -107,3 +110,38 @@ TEST_CASE("an existing attempt of another run is left alone") {
   }
   CHECK(runs == 2);
 }
+
+TEST_CASE("what a worker wrote is in its file, though guardian and agent were killed") {
+  const TempDir dir;
+  // Each line is counted after it was written.
+  Cluster cluster({.nodes = 1,
+                   .workers_per_node = 1,
+                   .options = {"--log-dir", dir.file("logs"), "-r", "1", "-t", "2"},
+                   .program = shell("i=0; while :; do i=$((i+1)); echo out $i; echo err $i >&2; "
+                                    "echo $i > " +
+                                    dir.file("count") + "; done")});
+  cluster.start_all();
+  REQUIRE(wait_until([&] { return read_file(dir.file("count")).size() > 4; }));
+  const pid_t agent = cluster.agent(0);
+  const pid_t worker = cluster.worker(0);
+  REQUIRE(agent != 0);
+  ::kill(agent, SIGSTOP);  // so that it hands on nothing of what comes now
+  const int before = std::stoi("0" + read_file(dir.file("count")));
+  REQUIRE(
+      wait_until([&] { return std::atoi(read_file(dir.file("count")).c_str()) > before + 1'000; }));
+  ::kill(cluster.node(0).pid(), SIGKILL);
+  ::kill(agent, SIGKILL);
+  REQUIRE(wait_until([&] { return !process_runs(worker); }));
+  const int written = std::atoi(read_file(dir.file("count")).c_str());
+  const fs::path logs = run_dir(dir.file("logs")) / "attempt_0" / "0";
+  for (const std::string stream : {"out", "err"}) {
+    std::istringstream lines(read_file(logs / ("std" + stream + ".log")));
+    int expected = 0;
+    for (std::string line; std::getline(lines, line) && expected < written;) {
+      REQUIRE(line == stream + " " + std::to_string(++expected));
+    }
+    CHECK(expected == written);
+  }
+}
+
+}  // namespace ddprun::test

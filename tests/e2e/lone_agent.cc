@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/support/event_wait.h"
-#include "tests/support/net_namespaces.h"
+#include "tests/support/free_port.h"
 
 namespace ddprun::test {
 
@@ -26,16 +26,28 @@ std::unique_ptr<ChildProcess> start(const LoneAgent& agent) {
                                                      .host_name = agent.host_name});
 }
 
-bool no_namespaces() {
-  const std::string why = NetNamespaces::unavailable();
-  if (!why.empty()) {
-    WARN(why);
-  }
-  return !why.empty();
+LoneAgent on_node(const NetNamespaces& network, int node, LoneAgent agent) {
+  agent.network_namespace = network.name(node);
+  agent.host_name = "node" + std::to_string(node);
+  return agent;
+}
+
+std::string local_endpoint() {
+  return "127.0.0.1:" + std::to_string(free_port());
+}
+
+int port_of(const std::string& endpoint) {
+  return std::stoi(endpoint.substr(endpoint.rfind(':') + 1));
 }
 
 std::vector<std::string> shell(const std::string& text) {
   return {"bash", "-c", text};
+}
+
+std::vector<std::string> runs_until(const std::string& file) {
+  return shell(
+      "echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK world=$WORLD_SIZE; while [ ! -e " +
+      file + " ]; do sleep 0.02; done");
 }
 
 bool listens(const std::string& address, int port, const std::string& network_namespace) {
@@ -54,6 +66,23 @@ std::string line_after(const std::string& text, const std::string& prefix) {
     }
   }
   return found;
+}
+
+bool contains(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+std::string weights_in(const std::string& out) {
+  const std::string mark = ", weights ";
+  const auto at = out.find(mark);
+  return at == std::string::npos ? "" : out.substr(at + mark.size(), 16);
+}
+
+void check_one_sentence(const std::string& err) {
+  INFO(err);
+  CHECK(count_of(err, "\n") == 1);
+  CHECK(err.starts_with("ddprun: "));
+  CHECK(err.ends_with('\n'));
 }
 
 }  // namespace ddprun::test

@@ -1,7 +1,9 @@
 // stepping_worker DIR STEPS_PER_EPOCH EPOCHS FAIL_AT: makes steps of 5 ms and saves after each
 // epoch, telling the agent as a trainer does. In the first attempt all ranks stop at step FAIL_AT,
-// and 300 ms later rank 1 kills itself: it is known exactly what was done and what is lost.
-// Each rank writes down when (CLOCK_MONOTONIC, ms) it did what: DIR/stamps.<restarts>.<rank>.
+// and 300 ms later rank 1 kills itself: it is known exactly what was done and what is lost. 300 ms
+// pass before the first step of each attempt.
+// Each rank writes down when (CLOCK_MONOTONIC, ms) it did what, before and after each thing that it
+// tells: DIR/stamps.<restarts>.<rank>.
 #include <poll.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -77,6 +79,7 @@ int main(int argc, char** argv) {
   const std::string rank = variable("RANK");
   const std::string restarts = variable("TORCHELASTIC_RESTART_COUNT");
   Stamps stamps(dir + "/stamps." + restarts + "." + rank);
+  stamps.write("begin");
   auto progress = ddp::Progress::attach(std::getenv("DDPRUN_PROGRESS_CHANNEL"));
   const std::string snapshot = dir + "/snapshot." + rank;
   int epoch = 0;
@@ -84,11 +87,15 @@ int main(int argc, char** argv) {
     progress.resumed(static_cast<std::uint64_t>(epoch - 1));
   }
   int done = 0;
+  pass(300);
   for (; epoch < epochs; ++epoch) {
     for (int step = 0; step < steps_per_epoch; ++step) {
       pass(5);
-      progress.step(0.5);
       if (++done == 1) {
+        stamps.write("before_first_step");
+      }
+      progress.step(0.5);
+      if (done == 1) {
         stamps.write("first_step");
       }
       if (restarts == "0" && done == fail_at) {
@@ -97,6 +104,7 @@ int main(int argc, char** argv) {
     }
     progress.epoch_done(static_cast<std::uint64_t>(epoch));
     std::ofstream(snapshot) << epoch + 1;
+    stamps.write("before_saved");
     progress.saved(static_cast<std::uint64_t>(epoch));
     stamps.write("saved");
   }

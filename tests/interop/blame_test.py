@@ -1,11 +1,14 @@
 """Who is to blame (complaint I-20) and what is known of it without any decorator (I-19), for what
 really happens to PyTorch jobs. Two nodes; each must name the same rank."""
 import os
-import pathlib
 import re
 import signal
+import sys
 
 import interop
+import skip
+from memory_group import MemoryGroup
+from program import is_alive, parent_of
 
 # Every rank all-reduces for ever; what else it does is in DO, by rank.
 LOOP = r"""
@@ -13,6 +16,12 @@ import datetime, os, signal, sys, time
 import torch, torch.distributed as dist
 rank = int(os.environ["RANK"])
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=float(os.environ["LIMIT"])))
+show = sys.excepthook
+def end_at_once(*error):  # Python's own end of a process with PyTorch takes long
+    show(*error)
+    sys.stderr.flush()
+    os._exit(1)
+sys.excepthook = end_at_once
 open(os.path.join(os.environ["PIDS"], f"{rank}-{os.getpid()}"), "w").close()
 for step in range(1_000_000):
     dist.all_reduce(torch.ones(4))
@@ -28,14 +37,18 @@ def cause_of(node):
 
 
 class Blame(interop.JobTest):
-    def run_loop(self, limit=30, after_start=None, **actions):
+    def run_loop(self, limit=30, workers=(2, 2), after_start=None, **actions):
+        """A node per number of workers, in the order of the ranks; each ends with 1."""
         script = self.write("loop.py", LOOP)
         pids = self.folder / "pids"
         pids.mkdir()
         env = interop.environment(PIDS=pids, LIMIT=limit, **actions)
-        nodes = self.start_nodes(["--nproc-per-node", 2, "--shutdown-timeout", 1], [script], env=env)
+        nodes = self.start_nodes(
+            ["--shutdown-timeout", 1, "--heartbeat-timeout", 120], [script], nodes=len(workers),
+            env=env, each=lambda i: ["--nproc-per-node", workers[i], "--node-rank", i, "--rdzv-conf",
+                                     f"is_host={int(i == 0)}"])
         if after_start:
-            interop.wait_until(lambda: len(list(pids.iterdir())) == 4, "all ranks train")
+            interop.wait_until(lambda: len(list(pids.iterdir())) == sum(workers), "all ranks train")
             after_start({int(p.name.split("-")[0]): int(p.name.split("-")[1])
                          for p in pids.iterdir()})
         for node in nodes:
@@ -52,14 +65,43 @@ class Blame(interop.JobTest):
         for node in nodes:
             self.assertIn("Signal 9 (SIGKILL)", cause_of(node)[1])
 
-    def test_I_20_the_rank_that_threw_is_the_cause_though_others_threw_as_well(self):
-        nodes = self.run_loop(DO2="raise ValueError('my own fault')")
+    def test_I_20_the_rank_that_threw_is_the_cause_its_peers_are_victims_and_the_rest_was_stopped(self):
+        go = self.folder / "go"
+
+        def fail_unseen(pids):
+            # Rank 2 throws, ranks 1 and 3 lose it, rank 0 notices nothing. The coordinator, on the
+            # node of rank 0, cannot order a stop before the other agents have seen all that.
+            coordinator = parent_of(pids[0])
+            agents = [parent_of(pids[rank]) for rank in (1, 2, 3)]
+            failing = [pids[rank] for rank in (1, 2, 3)]
+            for agent in [coordinator, *agents]:
+                os.kill(agent, signal.SIGSTOP)
+            try:
+                go.touch()
+                interop.wait_until(lambda: not any(map(is_alive, failing)), "three have failed")
+            finally:
+                for agent in agents:
+                    os.kill(agent, signal.SIGCONT)
+            interop.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in failing),
+                               "their agents have seen it")
+            os.kill(coordinator, signal.SIGCONT)
+        nodes = self.run_loop(workers=(1, 1, 1, 1), after_start=fail_unseen, GO=go,
+                              DO0="time.sleep(1000)",
+                              DO2="while not os.path.exists(os.environ['GO']): time.sleep(0.01)\n"
+                                  "raise ValueError('my own fault')")
         self.assertCause(nodes, 2)
         for node in nodes:
             self.assertIn("ValueError: my own fault", cause_of(node)[1])
+            self.assertIn("blame     : cause\n", cause_of(node)[1])
+            others = node.err[node.err.index("\nFailures:"):node.err.index("Root Cause (first")]
+            victims = re.findall(r"rank      : (\d) .*\n.*\n  blame     : victim", others)
+            self.assertEqual(sorted(victims), ["1", "3"], str(node))
+            self.assertEqual(others.count("blame"), 2, others)
+            self.assertRegex(others, "(?i)connection (closed|reset) by peer")
+            self.assertIn("  Stopped by ddprun after that: rank 0 on ", others)
 
     def test_I_20_the_rank_that_left_early_without_an_error_is_named(self):
-        nodes = self.run_loop(DO1="dist.destroy_process_group(); os._exit(0)")
+        nodes = self.run_loop(DO1="os._exit(0)")
         text = "".join(node.err for node in nodes)
         self.assertRegex(text, r"rank 1 had ended with code 0 \d+\.\d s before", str(nodes[0]))
 
@@ -75,8 +117,7 @@ class Blame(interop.JobTest):
                             "raise KeyError('no such column')\n")
         for options in ([], ["--redirects", 3], ["--tee", 3], ["--redirects", "0:3"]):
             with self.subTest(options=options):
-                node = self.run_job("--standalone", *options, script)
-                self.assertEnded(node, 1)
+                node = self.run_job("--standalone", *options, script, code=1)
                 _, block = cause_of(node)
                 self.assertIn("KeyError: 'no such column'", block)
                 self.assertIn("on the way", block)
@@ -84,36 +125,18 @@ class Blame(interop.JobTest):
 
 
 class OutOfMemory(interop.JobTest):
-    """In a real control group with a real limit, which takes root and a memory controller."""
-    ROOT = pathlib.Path("/sys/fs/cgroup/memory")
-
-    def setUp(self):
-        super().setUp()
-        self.group = self.ROOT / f"ddprun-test-{os.getpid()}"
-        try:
-            self.group.mkdir()
-            (self.group / "memory.limit_in_bytes").write_text(str(512 * 1024 * 1024))
-        except OSError as error:
-            self.skipTest(f"no control group with a memory limit can be made here: {error}")
-        self.addCleanup(self.remove_group)
-
-    def remove_group(self):
-        def removed():
-            try:
-                self.group.rmdir()
-                return True
-            except OSError:
-                return False
-        interop.wait_until(removed, "the control group is empty", seconds=10)
+    needs_torch = False
 
     def run_in_group(self, source, *options):
+        group = MemoryGroup(512 << 20)
+        skip.need(skip.CGROUP, not group.why_not, group.why_not)
+        self.addCleanup(group.remove)
         # Before anything else of the group: a sanitized ddprun is large too.
         script = self.write("worker.py",
                             "open('/proc/self/oom_score_adj', 'w').write('900')\n" + source)
-        node = self.start("-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', self.group,
-                          interop.DDPRUN, "--standalone", *options, script, launcher="/bin/sh")
-        self.assertEnded(node, 1)
-        return node
+        shell, *words = group.command(interop.DDPRUN, "--standalone", *options, script)
+        return self.run_job(*words, launcher=shell, code=1,
+                            env=interop.environment(PYTHON_EXEC=sys.executable))
 
     def test_a_worker_beyond_the_limit_is_told_to_have_run_out_of_memory(self):
         node = self.run_in_group("data = []\nwhile True:\n    data.append(bytearray(8 << 20))\n")

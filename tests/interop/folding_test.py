@@ -23,6 +23,8 @@ WORKERS = 8
 
 
 class I24NCopiesOfEachWarning(interop.JobTest):
+    needs_torch = False
+
     def setUp(self):
         super().setUp()
         self.script = self.write("train.py", WARNS)
@@ -58,14 +60,14 @@ class I24NCopiesOfEachWarning(interop.JobTest):
         return job
 
     def test_the_same_warning_of_all_ranks_is_shown_once_and_the_omp_banner_once(self):
-        job = self.run_in_step()
+        job = self.run_in_step("--fold")
         self.assertEqual(len(re.findall("UserWarning", job.err)), 1, str(job))
         self.assertRegex(job.err, r"(?m)^\[0-7\] .*train\.py:\d+: UserWarning: lr_scheduler")
         self.assertRegex(job.err, r"(?m)^\[0-7\]   warnings\.warn\(")  # the second line of it
         self.assertEqual(len(re.findall("OMP_NUM_THREADS", job.err)), 1, str(job))
 
     def test_the_full_logs_stay_in_the_files(self):
-        job = self.run_in_step("--tee", 2, "--log-dir", self.folder / "logs")
+        job = self.run_in_step("--fold", "--tee", 2, "--log-dir", self.folder / "logs")
         self.assertEqual(len(re.findall("UserWarning", job.err)), 1, str(job))
         self.assertRegex(job.err, r"(?m)^\[default0-7\]:.*UserWarning")
         files = list((self.folder / "logs").glob("*/attempt_0/*/stderr.log"))
@@ -73,34 +75,35 @@ class I24NCopiesOfEachWarning(interop.JobTest):
         for file in files:
             self.assertEqual(file.read_text().count("UserWarning"), 1)
 
-    def test_no_fold_shows_every_copy(self):
-        job = self.run_in_step("--no-fold")
-        self.assertEqual(len(re.findall("UserWarning", job.err)), WORKERS, str(job))
+    def test_where_no_terminal_is_every_copy_is_shown_with_its_own_prefix(self):
+        job = self.run_in_step("--tee", 2)
+        for rank in range(WORKERS):
+            self.assertEqual(len(re.findall(rf"(?m)^\[default{rank}\]:.*UserWarning", job.err)), 1,
+                             str(job))
 
     def test_stragglers_are_collected_and_every_rank_is_told_of_once(self):
         self.open_gate("gate")
         self.open_gate("end")
-        job = self.start_job()
+        job = self.start_job("--fold")
         self.assertEnded(job)
         labels = re.findall(r"(?m)^(?:\[([0-9,-]+)\] )?/.*UserWarning", job.err)
         ranks = [rank for label in labels for rank in interop.ranks_in(label or "alone")]
         self.assertEqual(len(ranks), WORKERS, str(job))
         self.assertLess(len(labels), WORKERS, str(job))
 
-    def test_ranks_are_those_of_the_job_on_its_second_node_too(self):
+    def test_a_template_is_for_one_rank_each_with_those_of_the_job_on_its_second_node_too(self):
         template = "${rank}/${local_rank}> "
         nodes = self.start_nodes(
-            ["--nproc-per-node", 2, "--tee", 1], ["sh", "-c", "echo same"],
+            ["--fold", "--nproc-per-node", 2, "--tee", 1], ["sh", "-c", "echo same"],
             env=interop.environment(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=template))
         seen = []
         for node in nodes:
             self.assertEnded(node)
-            for label in re.findall(r"(?m)^(\S+)> same$", node.out):
-                ranks, local_ranks = (interop.ranks_in(part) for part in label.split("/"))
-                self.assertEqual([rank % 2 for rank in ranks], local_ranks, str(node))
-                seen += ranks
+            for rank, local_rank in re.findall(r"(?m)^(\d+)/(\d+)> same$", node.out):
+                self.assertEqual(int(rank) % 2, int(local_rank), str(node))
+                seen.append(int(rank))
         self.assertEqual(sorted(seen), [0, 1, 2, 3])
 
 
 if __name__ == "__main__":
-    interop.main(needs_torch=False)
+    interop.main()

@@ -1,9 +1,10 @@
 """Meeting, with PyTorch as the judge: I-1 (a real TCPStore on the port), I-4 (Gloo across nodes
 that cannot resolve each other's names, nor their own), I-5 (two jobs with process groups at once)."""
-import os
-import subprocess
-
 import interop
+import namespaces
+import skip
+
+MISSING = namespaces.missing()
 
 REDUCE = """
 import os, socket, sys, torch, torch.distributed as dist
@@ -15,80 +16,32 @@ print(f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname
 dist.destroy_process_group()
 """
 
-STORES = """
-import time, torch.distributed as dist
-stores = [dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=libuv)
-          for libuv in (True, False)]
-print("ports", *[store.port for store in stores], flush=True)
-time.sleep(1000)
-"""
-
-
-def ip(*words):
-    return subprocess.run(["ip", *map(str, words)], capture_output=True, text=True)
-
-
-class Namespaces:
-    """Nodes with addresses 10.79.0.1 ... on one bridge, in a hub namespace of their own."""
-
-    def __init__(self, nodes):
-        self.names = [f"ddpmeet{os.getpid()}n{i}" for i in range(nodes)]
-        self.hub = f"ddpmeet{os.getpid()}hub"
-        commands = [("netns", "add", self.hub),
-                    ("-n", self.hub, "link", "add", "bridge0", "type", "bridge"),
-                    ("-n", self.hub, "link", "set", "bridge0", "up")]
-        for i, name in enumerate(self.names):
-            commands += [("netns", "add", name),
-                         ("-n", self.hub, "link", "add", f"p{i}", "type", "veth", "peer", "name",
-                          "eth0", "netns", name),
-                         ("-n", self.hub, "link", "set", f"p{i}", "master", "bridge0", "up"),
-                         ("-n", name, "addr", "add", f"10.79.0.{i + 1}/24", "dev", "eth0"),
-                         ("-n", name, "link", "set", "eth0", "up"),
-                         ("-n", name, "link", "set", "lo", "up")]
-        self.why_not = ""
-        for command in commands:
-            done = ip(*command)
-            if done.returncode != 0:
-                self.why_not = f"no network namespaces here: {done.stderr.strip()}"
-                return
-
-    def remove(self):
-        for name in [*self.names, self.hub]:
-            ip("netns", "del", name)
-
 
 class Meeting(interop.JobTest):
-    def namespaces(self, nodes):
-        if os.geteuid() != 0:
-            self.skipTest("network namespaces need root")
-        network = Namespaces(nodes)
-        self.addCleanup(network.remove)
-        if network.why_not:
-            self.skipTest(network.why_not)
-        return network
-
-    def start_on(self, network, node, *words):
+    def start_on(self, node, *words):
         """With a host name of its own that nobody can resolve."""
-        return self.start("netns", "exec", network.names[node], "unshare", "-u", "sh", "-c",
+        return self.start("netns", "exec", f"node{node}", "unshare", "-u", "sh", "-c",
                           'hostname "$0" && exec "$@"', f"nowhere{node}", interop.DDPRUN, *words,
                           launcher="ip")
 
     def test_i4_gloo_meets_across_nodes_that_resolve_no_name_not_even_their_own(self):
-        network = self.namespaces(2)
+        if MISSING:
+            skip.need(MISSING[0], False, MISSING[1])
+        network = namespaces.Nodes(2, self.folder)
+        self.addCleanup(network.close)
         script = self.write("reduce.py", REDUCE)
-        nodes = [self.start_on(network, node, "--nnodes", 2, "--rdzv-endpoint", "10.79.0.1:29400",
-                               script) for node in (1, 0)]
+        nodes = [self.start_on(node, "--nnodes", 2, "--rdzv-endpoint",
+                               f"{network.address(0)}:29400", script) for node in (1, 0)]
         for node in nodes:
             self.assertEnded(node)
         said = sorted(line for node in nodes for line in node.out.splitlines())
-        self.assertEqual(said, ["rank 0 of 2 on nowhere0 has 3 by 10.79.0.1",
-                                "rank 1 of 2 on nowhere1 has 3 by 10.79.0.1"])
+        self.assertEqual(said, ["rank 0 of 2 on nowhere0 has 3 by 10.77.0.1",
+                                "rank 1 of 2 on nowhere1 has 3 by 10.77.0.1"])
 
     def test_i1_a_pytorch_store_on_the_port_is_called_one(self):
-        stores = self.start(self.write("stores.py", STORES), launcher=interop.PYTHON)
-        line = interop.wait_until(lambda: "ports" in stores.out and stores.out, "two stores")
+        ports = self.host_stores()
         jobs = [self.start("--nnodes", 2, "--rdzv-endpoint", f"127.0.0.1:{port}", *more, "true")
-                for port in line.split()[1:]
+                for port in ports
                 for more in ([], ["--rdzv-conf", "is_host=0", "--join-timeout", 7])]
         for job in jobs:
             self.assertEnded(job, 1)
@@ -106,4 +59,6 @@ class Meeting(interop.JobTest):
 
 
 if __name__ == "__main__":
+    if not MISSING:
+        namespaces.inside()
     interop.main()

@@ -12,6 +12,7 @@ sys.stdout.write("runs in " + sys.prefix + "\n")
 
 
 class SameEnvironment(interop.JobTest):
+    needs_torch = False
 
     def venv(self, name, torch):
         """An environment around the interpreter of this test, with a PyTorch that is a version."""
@@ -59,4 +60,4 @@ class SameEnvironment(interop.JobTest):
 
 
 if __name__ == "__main__":
-    interop.main(needs_torch=False)
+    interop.main()

@@ -16,11 +16,8 @@ dist.destroy_process_group()
 class Smoke(interop.JobTest):
     def test_ranks_of_two_nodes_with_different_numbers_of_workers_reduce_together(self):
         script = self.write("reduce.py", ALL_REDUCE)
-        nodes = self.start_nodes([], [script], each=lambda i: ["--nproc-per-node", 1 + 2 * i])
-        for node in nodes:
-            self.assertEnded(node)
-        said = sorted(line for node in nodes for line in node.out.splitlines())
-        self.assertEqual(said, [f"rank {rank} of 4 has 10" for rank in range(4)])
+        nodes = self.run_nodes([], [script], each=lambda i: ["--nproc-per-node", 1 + 2 * i])
+        self.assertEqual(interop.lines_of(nodes), [f"rank {rank} of 4 has 10" for rank in range(4)])
 
 
 if __name__ == "__main__":

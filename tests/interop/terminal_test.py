@@ -16,11 +16,14 @@ rank = int(os.environ["RANK"])
 
 
 class InATerminal(interop.JobTest):
-    def open(self, *words, shell=None, **size):
+    needs_torch = False
+
+    def open(self, *words, shell=None, variables=None, **size):
         command = [str(word) for word in [interop.DDPRUN, *words]]
         if shell:
             command = ["/bin/sh", "-c", shell, *command]
-        env = interop.environment(PYTHON_EXEC=sys.executable, TERM="xterm-256color")
+        env = interop.environment(PYTHON_EXEC=sys.executable, TERM="xterm-256color",
+                                  **(variables or {}))
         terminal = Terminal(command, env, self.folder, **size)
         self.addCleanup(terminal.end)
         return terminal
@@ -78,6 +81,37 @@ say(2, "\\x1b[33mthe same warning\\x1b[0m\\n")
         self.assertEqual(len(ranks), 8, str(terminal))
         self.assertLess(len(shown), 8, str(terminal))
         self.assertNotIn("\r\r", str(terminal))
+
+    def fold_on_a_terminal(self, shell=None, **env):
+        """Eight workers write the same to both, at the same time; what the terminal has shown."""
+        os.mkfifo(self.folder / "gate")
+        script = self.script("""
+note = open(f"ready{rank}", "w"); note.close()
+open("gate").close()
+say(1, "same out\\n"); say(2, "same err\\n")
+""")
+        terminal = self.open("--nproc-per-node", 8, "--tee", 3, script, shell=shell, **env)
+        interop.wait_until(lambda: len(list(self.folder.glob("ready*"))) == 8, "8 workers")
+        self.addCleanup(os.close, os.open(self.folder / "gate", os.O_RDWR))
+        self.assertEqual(terminal.wait(), 0, str(terminal))
+        return str(terminal)
+
+    def test_each_stream_folds_for_itself_where_only_stderr_is_a_terminal(self):
+        screen = self.fold_on_a_terminal(shell='"$0" "$@" > out')
+        out = (self.folder / "out").read_text()
+        self.assertEqual(sorted(out.split("\n")),
+                         [""] + [f"[default{rank}]:same out" for rank in range(8)])
+        shown = re.findall(r"\[default([0-9,-]+)\]:same err\r\n", screen)
+        self.assertEqual(sorted(rank for one in shown for rank in interop.ranks_in(one)),
+                         list(range(8)), screen)
+        self.assertLess(len(shown), 8, screen)
+
+    def test_a_template_of_the_users_is_never_folded(self):
+        screen = self.fold_on_a_terminal(
+            variables={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "<${rank}> "})
+        for rank in range(8):
+            self.assertEqual(screen.count(f"<{rank}> same out\r\n"), 1, screen)
+            self.assertEqual(screen.count(f"<{rank}> same err\r\n"), 1, screen)
 
     def test_stdout_and_stderr_of_a_worker_keep_their_order(self):
         script = self.script("""
@@ -178,4 +212,4 @@ say(2, f"{os.isatty(1)} {os.isatty(2)} {rank}\\n")
 
 
 if __name__ == "__main__":
-    interop.main(needs_torch=False)
+    interop.main()

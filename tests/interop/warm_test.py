@@ -1,6 +1,6 @@
 """Warm workers (docs/warm-workers.md): a restart that goes on in a process which has imported ahead
 is, for the program, like any other. All jobs of this file start at once: most of their time is the
-wait until a warm worker is ready."""
+wait until a warm worker is ready. Those that no chosen test uses are left out."""
 import json
 import os
 import pathlib
@@ -9,9 +9,9 @@ import shutil
 import signal
 import tempfile
 import textwrap
-import unittest
 
 import interop
+from program import is_alive, parent_of
 
 # Every program here: in attempt 0 it waits for the file `go`, and fails; in attempt 1 it goes on.
 FIRST_ATTEMPT = """
@@ -140,7 +140,7 @@ class Job:
         self.out = self.folder / "out"
         variables = interop.environment(GO=self.folder / "go", OUT=self.out, LOGLEVEL="INFO",
                                         TORCHELASTIC_RUN_ID=None, **(env or {}))
-        self.node = interop.Node(self.folder, "node",
+        self.node = interop.Program(self.folder, "node",
                                  [interop.DDPRUN, *options, *(before or ["main.py"]), *words],
                                  env=variables, cwd=self.folder)
 
@@ -150,7 +150,7 @@ class Job:
     def ready(self, count=1):
         found = interop.wait_until(
             lambda: (pids := self.said(r"warm worker is ready \(process (\d+)"))
-            and len(pids) >= count and pids, f"{count} ready; {self.node}")
+            and len(pids) >= count and pids, lambda: f"{count} ready; {self.node}")
         return [int(pid) for pid in found]
 
     def go(self):
@@ -164,46 +164,63 @@ class Job:
         return json.loads(self.out.read_text())
 
 
-def is_alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+HIDES = {"pickle.py": "from _pickle import *\n"}
+MINE = {"mine_at_import.py": "import os, sys\nargv = list(sys.argv)\n"
+                             "restart = os.environ['TORCHELASTIC_RESTART_COUNT']\n"}
+JOBS = {
+    "file": (PORTRAIT, dict(words=["a", "", "--b=${local_rank}"], env=dict(PYTHONPATH="x"))),
+    "module": (PORTRAIT, dict(before=["-m", "pkg.mod"], words=["c"])),
+    "logged": (PORTRAIT, dict(options=[*WARM, "--redirects", 3, "--log-dir", "logs"])),
+    "forks": (FORKS, {}),
+    "visible": (SETS_BEFORE.replace("{more}", ""), {}),
+    "threads": (SETS_BEFORE.replace("{more}", 'os.environ["OMP_NUM_THREADS"] = "2"'), {}),
+    "imports": (AT_IMPORT, dict(words=["w"], **MINE)),
+    "raises": (CRASHES.replace("{ending}", "inner()"), {}),
+    "exits": (CRASHES.replace("{ending}", "sys.exit('bye')"), {}),
+    "interrupted": (CRASHES.replace("{ending}", "raise KeyboardInterrupt"), {}),
+    "killed": (CRASHES.replace("{ending}", "pass"), {}),
+    "orphaned": (CRASHES.replace("{ending}", "pass"), {}),
+    "hidden": ("import numpy\n", HIDES),
+    "wrapped": ("import numpy\n", {}),
+}
+BESIDE_A_COLD_ONE = ("file", "module", "logged", "raises", "exits", "interrupted")
 
 
-class Warm(unittest.TestCase):
+def uses(*jobs):
+    """Those of JOBS that the test needs."""
+    def mark(test):
+        test.uses = jobs
+        return test
+    return mark
+
+
+class Warm(interop.JobTest):
+    wanted = set()  # of the tests that were chosen
+
+    def __init__(self, test):
+        super().__init__(test)
+        self.wanted.update(getattr(self, test).uses)
+
     @classmethod
     def setUpClass(cls):
+        super().setUpClass()
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-warm-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         cls.jobs = {}
-        hidden = {"pickle.py": "from _pickle import *\n"}
-        mine = {"mine_at_import.py": "import os, sys\nargv = list(sys.argv)\n"
-                                     "restart = os.environ['TORCHELASTIC_RESTART_COUNT']\n"}
-        for name, program, how in (
-                ("file", PORTRAIT, dict(words=["a", "", "--b=${local_rank}"], env=dict(PYTHONPATH="x"))),
-                ("module", PORTRAIT, dict(before=["-m", "pkg.mod"], words=["c"])),
-                ("logged", PORTRAIT, dict(options=[*WARM, "--redirects", 3, "--log-dir", "logs"])),
-                ("forks", FORKS, {}),
-                ("visible", SETS_BEFORE.replace("{more}", ""), {}),
-                ("threads", SETS_BEFORE.replace("{more}", 'os.environ["OMP_NUM_THREADS"] = "2"'), {}),
-                ("imports", AT_IMPORT, dict(words=["w"], **mine)),
-                ("raises", CRASHES.replace("{ending}", "inner()"), {}),
-                ("exits", CRASHES.replace("{ending}", "sys.exit('bye')"), {}),
-                ("interrupted", CRASHES.replace("{ending}", "raise KeyboardInterrupt"), {}),
-                ("killed", CRASHES.replace("{ending}", "pass"), {}),
-                ("orphaned", CRASHES.replace("{ending}", "pass"), {}),
-                ("hidden", "import numpy\n", hidden),
-                ("wrapped", "import numpy\n", {})):
+        for name in sorted(cls.wanted):
+            program, how = JOBS[name]
             if name == "wrapped":
                 wrapper = cls.folder / "python-without-path"
                 wrapper.write_text(f'#!/bin/sh\nexec env -u PYTHONPATH "{interop.PYTHON}" "$@"\n')
                 wrapper.chmod(0o755)
                 how = dict(env=dict(PYTHON_EXEC=wrapper))
             cls.add(name, program, **how)
-            if name in ("file", "module", "logged", "raises", "exits", "interrupted"):
+            if name in BESIDE_A_COLD_ONE:
                 plain = dict(how, options=[*COLD, *how.get("options", WARM)[len(WARM):]])
                 cls.add(name + " cold", program, **plain).go()
+
+    def setUp(self):
+        pass  # the folder is the class's
 
     @classmethod
     def add(cls, name, program, **how):
@@ -226,6 +243,7 @@ class Warm(unittest.TestCase):
         job, _ = self.finish(name)
         cold = self.jobs[name + " cold"]
         self.assertEqual(cold.node.wait(), 0, str(cold.node))
+        self.assertNotIn("warm worker", cold.node.err)  # there are none unless one asks for them
         swap = lambda text: json.loads(text.replace(str(cold.folder), str(job.folder)))
         expected, seen = swap(cold.out.read_text()), job.answer()
         self.assertEqual(seen.keys(), expected.keys())
@@ -233,43 +251,51 @@ class Warm(unittest.TestCase):
             self.assertEqual(seen[key], expected[key], key)
         return job
 
+    @uses("file")
     def test_a_script_sees_what_it_would_see_in_a_plain_start(self):
         job = self.assertSameAsCold("file")
         self.assertEqual(job.answer()["argv"], ["main.py", "a", "", "--b=0"])
         self.assertEqual(job.node.out, "out\n")
         self.assertEqual(job.node.err.count("err\n"), 1, str(job.node))
 
+    @uses("module")
     def test_a_module_sees_what_it_would_see_in_a_plain_start(self):
         self.assertSameAsCold("module")
 
+    @uses("logged")
     def test_output_goes_to_the_files_of_the_attempt_that_it_became_part_of(self):
         job = self.assertSameAsCold("logged")
         for stream in ("out", "err"):
             files = list(job.folder.glob(f"logs/*/attempt_1/0/std{stream}.log"))
             self.assertEqual([f.read_text() for f in files], [stream + "\n"])
 
+    @uses("forks")
     def test_children_by_fork_spawn_and_forkserver_know_the_programs_classes(self):
         job, pid = self.finish("forks")
         children = [42, True, "0", 3]
         self.assertEqual(job.answer(), [pid, {"fork": children, "spawn": children,
                                               "forkserver": children, "os.fork": 7}])
 
+    @uses("visible")
     def test_variables_that_no_import_reads_may_be_set_before_it(self):
         job, pid = self.finish("visible")
         self.assertEqual(job.answer()[:2], [pid, "3"])
         begins = pathlib.Path(f"{job.out}.begins").read_text().split()
         self.assertEqual(begins, [str(pid)])
 
+    @uses("threads")
     def test_a_program_that_sets_what_the_import_reads_starts_again_in_the_plain_way(self):
         job, pid = self.finish("threads")
         self.assertEqual(job.answer(), [pid, "3", "2"])
         begins = pathlib.Path(f"{job.out}.begins").read_text().split()
         self.assertEqual(begins, [str(pid)] * 2)
 
+    @uses("imports")
     def test_modules_of_the_program_itself_are_imported_with_the_final_environment(self):
         job, pid = self.finish("imports")
         self.assertEqual(job.answer(), [pid, ["main.py", "w"], "1"])
 
+    @uses("raises", "exits", "interrupted")
     def test_an_end_in_an_exception_looks_as_always(self):
         for name in ("raises", "exits", "interrupted"):
             job, pid = self.finish(name, code=1)
@@ -286,33 +312,38 @@ class Warm(unittest.TestCase):
             self.assertIn({"raises": "ValueError: from", "exits": "bye",
                            "interrupted": "KeyboardInterrupt"}[name], told[0])
 
+    @uses("killed")
     def test_a_warm_worker_that_was_killed_is_not_missed(self):
         job = self.jobs["killed"]
         [pid] = job.ready()
         os.kill(pid, signal.SIGKILL)
         interop.wait_until(lambda: job.said("the warm worker is lost: it was ended by signal 9"),
-                           f"the loss is told; {job.node}")
+                           lambda: f"the loss is told; {job.node}")
         self.assertEqual(job.go().node.wait(), 0, str(job.node))
         self.assertNotEqual(job.out.read_text(), str(pid))
 
+    @uses("orphaned")
     def test_a_warm_worker_dies_with_its_agent(self):
         job = self.jobs["orphaned"]
         [pid] = job.ready()
-        agent = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        agent = parent_of(pid)
         os.kill(agent, signal.SIGKILL)
         interop.wait_until(lambda: not is_alive(pid), "the warm worker is gone", 5)
         job.node.wait()
 
+    @uses("hidden")
     def test_a_file_of_the_program_that_hides_a_module_means_a_plain_start(self):
         job = self.jobs["hidden"]
         interop.wait_until(lambda: job.said(r"no warm workers: \S*/pickle.py hides a module"),
-                           f"it is told; {job.node}")
+                           lambda: f"it is told; {job.node}")
         job.go().node.wait()
         self.assertEqual(job.taken(), [])
 
+    @uses("wrapped")
     def test_an_interpreter_that_cannot_be_made_to_wait_means_a_plain_start(self):
         job = self.jobs["wrapped"]
-        interop.wait_until(lambda: job.said("did not look at PYTHONPATH"), f"told; {job.node}")
+        interop.wait_until(lambda: job.said("did not look at PYTHONPATH"),
+                           lambda: f"it is told; {job.node}")
         self.assertEqual(job.go().node.wait(), 0, str(job.node))
         self.assertEqual(job.taken(), [])
 

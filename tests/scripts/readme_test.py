@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OTHERS = {"--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch"}
+OTHERS = {"--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch",
+          "--readme", "--check", "--quick", "--all", "--full", "--seeds", "--new-seeds"}
 
 
 def main():

@@ -23,7 +23,8 @@ struct Tally {
   std::uint64_t failed = 0;
   std::uint64_t stopped = 0;
   std::uint64_t impossible = 0;
-  std::uint64_t unended = 0;  ///< nobody was left who could
+  std::uint64_t unended = 0;    ///< nobody was left who could
+  std::uint64_t after_end = 0;  ///< kKnownDefect, where it is counted
 };
 std::string to_text(const Tally& tally);
 
@@ -32,8 +33,12 @@ struct Campaign {
   std::optional<std::uint64_t> failed_seed;  ///< one of the first
 };
 
-/// Seeds first .. first+count-1, until one goes wrong.
-Campaign run_seeds(std::uint64_t first, std::uint64_t count, int processes);
+/// A defect of the protocol that is not mended yet (docs/simulation.md).
+inline constexpr const char* kKnownDefect = "a world is handed out after the end of the job";
+
+/// Seeds first .. first+count-1, until one goes wrong. With `count_known` a story with the known
+/// defect is counted instead.
+Campaign run_seeds(std::uint64_t first, std::uint64_t count, int processes, bool count_known);
 
 /// What is wrong with one story, in a process of its own; empty: nothing.
 std::string verdict_of(const SimOptions& options, const std::vector<Fault>& schedule);

@@ -1,10 +1,13 @@
 // simulate: stories of clusters under faults. docs/simulation.md describes it.
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 
@@ -17,19 +20,24 @@ using namespace ddprun::sim;
 
 constexpr const char* kUsage =
     "usage: simulate [--seeds COUNT] [--first SEED] [--processes N]   many stories\n"
+    "                [--new-seeds]            begins at a seed drawn anew\n"
     "                [--must-fail FAULTS]     ends well if one goes wrong, by so few faults\n"
-    "                [--must-be-varied]       fails if the stories are all alike\n"
+    "                [--must-be-varied]       fails if the stories are all alike, or too many of\n"
+    "                                         them are judged only in part\n"
     "       simulate --seed SEED [--trace]                            one; minimised if it goes "
     "wrong\n"
     "       simulate --replay FILE [--trace]                          a story that was printed\n";
+
+const std::set<std::string> kAlone{"--trace", "--must-be-varied", "--new-seeds"};
+const std::set<std::string> kValued{"--seeds", "--first",  "--processes",
+                                    "--seed",  "--replay", "--must-fail"};
 
 /// Options without a value are "".
 std::map<std::string, std::string> parse(int argc, char** argv) {
   std::map<std::string, std::string> given;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    const bool alone = name == "--trace" || name == "--must-be-varied";
-    given[name] = !alone && i + 1 < argc ? argv[++i] : "";
+    given[name] = !kAlone.contains(name) && i + 1 < argc ? argv[++i] : "";
   }
   return given;
 }
@@ -74,31 +82,68 @@ bool is_varied(const Tally& t) {
          t.takeovers > t.stories / 10 && t.incidents > t.stories / 2 && t.contests > few;
 }
 
+/// Shares of the stories that are judged only up to a point. Measured: 0.4 % and 27 %. What a share
+/// of 2,000 stories varies by is in the bounds.
+constexpr double kBegunTwiceMax = 0.01;
+constexpr double kUnendedMax = 0.33;
+/// The known defect, of new seeds. Seen once in 112,095 stories.
+constexpr std::uint64_t kStoriesOfOneDefect = 20'000;
+
+double share(std::uint64_t part, const Tally& tally) {
+  return static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(tally.stories, 1));
+}
+
+/// What is wrong with the stories as a whole; empty: nothing.
+std::string complaint(const Tally& tally) {
+  if (!is_varied(tally)) {
+    return "the stories are too much alike";
+  }
+  if (share(tally.begun_twice, tally) > kBegunTwiceMax) {
+    return "too many stories are judged no further, for a job that was begun anew";
+  }
+  if (share(tally.unended, tally) > kUnendedMax) {
+    return "too many stories have no end, for want of a quorum";
+  }
+  if (tally.after_end > 1 + tally.stories / kStoriesOfOneDefect) {
+    return "too many stories hand out a world after the end of the job";
+  }
+  return {};
+}
+
+std::uint64_t first_seed(const std::map<std::string, std::string>& given) {
+  std::random_device dice;
+  return given.contains("--new-seeds") ? std::uint64_t{dice()} << 16U
+                                       : number_of(given, "--first", 0);
+}
+
 int tell_many(const std::map<std::string, std::string>& given) {
+  const std::uint64_t first = first_seed(given);
+  const std::uint64_t count = number_of(given, "--seeds", 20'000);
+  const std::uint64_t processes = number_of(given, "--processes", 1);
+  std::cout << "simulate --first " << first << " --seeds " << count << std::endl;
   const Campaign campaign =
-      run_seeds(number_of(given, "--first", 0), number_of(given, "--seeds", 20'000),
-                static_cast<int>(number_of(given, "--processes", 1)));
+      run_seeds(first, count, static_cast<int>(processes), given.contains("--new-seeds"));
   std::cout << to_text(campaign.tally) << "\n";
+  std::printf(
+      "judged in part: %.2f %% begun anew (at most %.1f), %.2f %% without a quorum (%.1f)\n",
+      100 * share(campaign.tally.begun_twice, campaign.tally), 100 * kBegunTwiceMax,
+      100 * share(campaign.tally.unended, campaign.tally), 100 * kUnendedMax);
   const bool must_fail = given.contains("--must-fail");
   if (!campaign.failed_seed) {
-    if (given.contains("--must-be-varied") && !is_varied(campaign.tally)) {
-      std::cout << "wrong: the stories are too much alike\n";
-      return 1;
+    const std::string wrong =
+        given.contains("--must-be-varied") ? complaint(campaign.tally) : std::string();
+    if (!wrong.empty()) {
+      std::cout << "wrong: " << wrong << "\n";
     }
-    return must_fail ? 1 : 0;
+    return must_fail || !wrong.empty() ? 1 : 0;
   }
   const Explanation why = explain(*campaign.failed_seed);
-  std::cout << why.text;
+  std::cout << why.text << "again: simulate --seed " << *campaign.failed_seed << "\n";
   return must_fail && why.faults.size() <= number_of(given, "--must-fail", 0) ? 0 : 1;
 }
 
 bool is_known(const std::string& name, const std::string& value) {
-  if (name == "--trace" || name == "--must-be-varied") {
-    return true;
-  }
-  const std::set<std::string> valued{"--seeds", "--first",  "--processes",
-                                     "--seed",  "--replay", "--must-fail"};
-  return valued.contains(name) && !value.empty();
+  return kAlone.contains(name) || (kValued.contains(name) && !value.empty());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/support/bin_dir.h"
 #include "tests/support/processes.h"
 
 namespace ddprun::test {
@@ -91,7 +92,7 @@ std::string find_program(const std::string& name) {
     return name;
   }
   const char* const path = std::getenv("PATH");
-  std::istringstream folders(std::string(DDPRUN_BIN_DIR) + ":" + (path == nullptr ? "" : path));
+  std::istringstream folders(bin_dir() + ":" + (path == nullptr ? "" : path));
   for (std::string folder; std::getline(folders, folder, ':');) {
     std::string candidate = folder + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0 && !std::filesystem::is_directory(candidate)) {

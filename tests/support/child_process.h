@@ -19,7 +19,7 @@ namespace ddprun::test {
 
 struct ChildRequest {
   /// The first word: a path when it has a slash; otherwise looked for beside the built programs
-  /// (DDPRUN_BIN_DIR), then on PATH.
+  /// (bin_dir.h), then on PATH.
   std::vector<std::string> argv = {};
   /// Added to this process's environment; an empty value removes the variable.
   std::map<std::string, std::string> environment = {};

@@ -56,8 +56,17 @@ LossyFiles::LossyFiles() : root_(std::make_shared<Node>()) {
 }
 
 bool LossyFiles::next_call_fails() {
+  if (hooked_call_ == calls_) {
+    hooked_call_.reset();
+    hook_();
+  }
   const auto call = calls_++;
   return call == failing_call_ || (dead_from_call_ && call >= *dead_from_call_);
+}
+
+void LossyFiles::run_before_call(std::size_t number, std::function<void()> what) {
+  hooked_call_ = calls_ + number;
+  hook_ = std::move(what);
 }
 
 std::size_t LossyFiles::size_of_tree(const Node& node) {
@@ -112,9 +121,21 @@ std::vector<std::byte>& LossyFiles::bytes(const Path& path) {
 }
 
 Result<bool> LossyFiles::make_directory(const Path& path) {
+  const bool fails = next_call_fails();
+  if (fails || find(path.parent_path()) == nullptr) {
+    return errno_error(fails ? EIO : ENOENT, "cannot make the directory", path.string());
+  }
+  return make(path);
+}
+
+Result<bool> LossyFiles::make_directories(const Path& path) {
   if (next_call_fails()) {
     return errno_error(EIO, "cannot make the directory", path.string());
   }
+  return make(path);
+}
+
+Result<bool> LossyFiles::make(const Path& path) {
   bool made = false;
   auto node = root_;
   for (const auto& part : path.relative_path()) {
@@ -150,10 +171,10 @@ Result<std::vector<std::string>> LossyFiles::list(const Path& path) {
 }
 
 Result<std::vector<std::byte>> LossyFiles::read(const Path& path, std::size_t bytes_max) {
-  const auto node = find(path);
   if (next_call_fails()) {
     return errno_error(EIO, "cannot be read", path.string());
   }
+  const auto node = find(path);
   if (node == nullptr || node->is_directory || node->content.size() > bytes_max) {
     return errno_error(node == nullptr ? ENOENT : EINVAL, "cannot be read", path.string());
   }
@@ -161,9 +182,10 @@ Result<std::vector<std::byte>> LossyFiles::read(const Path& path, std::size_t by
 }
 
 Result<std::unique_ptr<OutputFile>> LossyFiles::create(const Path& path) {
+  const bool fails = next_call_fails();
   const auto parent = find(path.parent_path());
-  if (next_call_fails() || parent == nullptr) {
-    return errno_error(parent == nullptr ? ENOENT : EIO, "cannot be created", path.string());
+  if (fails || parent == nullptr) {
+    return errno_error(fails ? EIO : ENOENT, "cannot be created", path.string());
   }
   auto& node = parent->names[path.filename().string()];
   if (node == nullptr) {
@@ -174,20 +196,24 @@ Result<std::unique_ptr<OutputFile>> LossyFiles::create(const Path& path) {
 }
 
 Result<void> LossyFiles::sync_directory(const Path& path) {
+  const bool fails = next_call_fails();
   const auto node = find(path);
-  if (next_call_fails() || node == nullptr) {
-    return errno_error(node == nullptr ? ENOENT : EIO, "cannot bring it to the disk",
-                       path.string());
+  if (fails || node == nullptr) {
+    return errno_error(fails ? EIO : ENOENT, "cannot bring it to the disk", path.string());
   }
   node->durable_names = node->names;
   return {};
 }
 
 Result<void> LossyFiles::rename(const Path& from, const Path& to) {
+  const bool fails = next_call_fails();
   const auto node = find(from);
   const auto target = find(to);
-  if (next_call_fails() || node == nullptr || (target != nullptr && !target->names.empty())) {
-    return errno_error(node == nullptr ? ENOENT : EIO, "cannot be renamed", from.string());
+  if (node == nullptr || find(to.parent_path()) == nullptr) {
+    return errno_error(ENOENT, "cannot be renamed", from.string());
+  }
+  if (fails || (target != nullptr && !target->names.empty())) {
+    return errno_error(fails ? EIO : ENOTEMPTY, "cannot be renamed", from.string());
   }
   find(from.parent_path())->names.erase(from.filename().string());
   find(to.parent_path())->names[to.filename().string()] = node;

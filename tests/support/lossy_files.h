@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -28,6 +29,9 @@ class LossyFiles : public FileLayer {
   void fail_call(std::size_t number) { failing_call_ = calls_ + number; }
   /// That call and every one after it fail: the process was killed there.
   void die_at_call(std::size_t number) { dead_from_call_ = calls_ + number; }
+  /// `what` runs before the call of this number from now on, once: what others do to the disk while
+  /// this process is stopped there.
+  void run_before_call(std::size_t number, std::function<void()> what);
   /// Bytes that all files together may hold; appends beyond fail after filling it up.
   void set_capacity(std::size_t bytes) { capacity_bytes_ = bytes; }
   /// Calls so far, of files and directories.
@@ -43,6 +47,7 @@ class LossyFiles : public FileLayer {
   std::vector<std::byte>& bytes(const Path& path);
 
   ddprun::Result<bool> make_directory(const Path& path) override;
+  ddprun::Result<bool> make_directories(const Path& path) override;
   ddprun::Result<std::vector<std::string>> list(const Path& path) override;
   ddprun::Result<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override;
   ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) override;
@@ -65,6 +70,7 @@ class LossyFiles : public FileLayer {
 
   /// True when this very call must fail.
   bool next_call_fails();
+  ddprun::Result<bool> make(const Path& path);
   std::shared_ptr<Node> find(const Path& path) const;
   static void lose(Node& node);
   static std::size_t size_of_tree(const Node& node);
@@ -72,6 +78,8 @@ class LossyFiles : public FileLayer {
   std::shared_ptr<Node> root_;
   std::size_t calls_ = 0;
   std::size_t capacity_bytes_ = std::numeric_limits<std::size_t>::max();
+  std::optional<std::size_t> hooked_call_;
+  std::function<void()> hook_;
   std::optional<std::size_t> failing_call_;
   std::optional<std::size_t> dead_from_call_;
 };

@@ -69,7 +69,7 @@ std::string NetNamespaces::unavailable() {
   return failure.empty() ? "" : "no network namespaces here: " + failure;
 }
 
-NetNamespaces::NetNamespaces(int nodes) : nodes_(nodes) {
+NetNamespaces::NetNamespaces(int nodes, Family family) : nodes_(nodes), family_(family) {
   static std::atomic<int> count{0};
   prefix_ = kPrefix + std::to_string(::getpid()) + "n" + std::to_string(count++) + "x";
   remove_stale();
@@ -95,7 +95,12 @@ std::string NetNamespaces::name(int node) const {
 }
 
 std::string NetNamespaces::address(int node) const {
-  return "10.77.0." + std::to_string(node + 1);
+  return (family_ == Family::ipv6 ? "fd77::" : "10.77.0.") + std::to_string(node + 1);
+}
+
+std::string NetNamespaces::endpoint(int node, int port) const {
+  const std::string host = family_ == Family::ipv6 ? "[" + address(node) + "]" : address(node);
+  return host + ":" + std::to_string(port);
 }
 
 void NetNamespaces::cut(int node) {
@@ -133,7 +138,9 @@ void NetNamespaces::add_node(int node) {
   ip("netns add " + name(node));
   ip("-n " + hub() + " link add " + port + " type veth peer name eth0 netns " + name(node));
   ip("-n " + hub() + " link set " + port + " master " + kBridge + " up");
-  ip("-n " + name(node) + " addr add " + address(node) + "/24 dev eth0");
+  // Without the check for duplicates, which keeps an IPv6 address from being used for a second.
+  ip("-n " + name(node) + " addr add " + address(node) +
+     (family_ == Family::ipv6 ? "/64 dev eth0 nodad" : "/24 dev eth0"));
   ip("-n " + name(node) + " link set eth0 up");
   ip("-n " + name(node) + " link set lo up");
 }

@@ -12,17 +12,23 @@ class NetNamespaces {
   /// Why there can be none here ("network namespaces need root"); empty when they work.
   static std::string unavailable();
 
+  /// Which addresses the nodes have: of one kind alone.
+  enum class Family { ipv4, ipv6 };
+
   /// Makes `nodes` of them (1..200), numbered from 0. Throws when it cannot. Also removes those
   /// that a killed test program left behind.
-  explicit NetNamespaces(int nodes);
+  explicit NetNamespaces(int nodes, Family family = Family::ipv4);
   ~NetNamespaces();
   NetNamespaces(const NetNamespaces&) = delete;
   NetNamespaces& operator=(const NetNamespaces&) = delete;
 
   /// For ChildRequest::network_namespace.
   [[nodiscard]] std::string name(int node) const;
-  /// 10.77.0.<node + 1>. Every instance has the same addresses: they cannot reach each other.
+  /// 10.77.0.<node + 1>, or fd77::<node + 1>. Every instance has the same addresses: they cannot
+  /// reach each other.
   [[nodiscard]] std::string address(int node) const;
+  /// The address and this port, as in "[fd77::1]:29400".
+  [[nodiscard]] std::string endpoint(int node, int port) const;
 
   /// Takes the node off the bridge: its packets are lost in both directions, while its own link
   /// looks well. Connections stay silent; none is reset.
@@ -47,6 +53,7 @@ class NetNamespaces {
 
   std::string prefix_;
   int nodes_ = 0;
+  Family family_;
 };
 
 }  // namespace ddprun::test

@@ -6,6 +6,7 @@
 
 #include "tests/support/child_process.h"
 #include "tests/support/free_port.h"
+#include "tests/support/needs.h"
 #include "tests/support/net_namespaces.h"
 #include "tests/support/processes.h"
 
@@ -80,10 +81,7 @@ TEST_CASE("free ports differ", "[support]") {
 
 TEST_CASE("nodes reach each other unless one is cut off, and again when it is healed",
           "[support]") {
-  if (const std::string reason = NetNamespaces::unavailable(); !reason.empty()) {
-    WARN("skipped: " << reason);
-    return;
-  }
+  NEEDS_NAMESPACES();
   NetNamespaces nodes(2);
   // A listener on node 1 that answers each connection with one line.
   ChildRequest listener;

@@ -44,7 +44,8 @@ struct SnapshotState {
   /// Samples of that epoch that the job has seen (DistributedSampler::samples_done); 0 at its
   /// start.
   std::int64_t samples_done = 0;
-  /// Restarts before the attempt that saved it; set by save().
+  /// The attempt that saved it, counted at the snapshot path over all jobs that used it; set by
+  /// save().
   std::int64_t attempt = 0;
   /// Scalars of the optimizer, losses and the like. Restored bit for bit, infinities too; of a NaN
   /// only that it is one.
@@ -61,6 +62,9 @@ struct SnapshotOptions {
   /// Snapshots kept, the newest ones; at least 1. Two, so that there is one to fall back on when
   /// the newest turns out damaged.
   int keep = 2;
+  /// For an evaluation of what another job saves: load() leaves the path to that job, which could
+  /// not save any more otherwise, and save() throws InvalidArgument.
+  bool read_only = false;
   /// Takes one line, without a newline at its end, for each thing that a person should know but
   /// that does not stop training. Left empty: stderr.
   std::function<void(std::string_view)> say;
@@ -85,6 +89,9 @@ class DDP_EXPORT Snapshot {
   /// Fills the memory of `tensors` (from any device) and returns the rest; nullopt, and `tensors`
   /// as they were, when no rank has a snapshot. Collective.
   ///
+  /// From now on this attempt alone saves at the path: a worker of an earlier one, which may have
+  /// been stopped in the middle of a save, can no longer commit it.
+  ///
   /// Chosen is the newest snapshot that every rank which has any could read and verify; when they
   /// have none in common, the newest of all. Ranks that lack it are sent it by one that has it. A
   /// damaged snapshot is passed over in favour of the one before, with one line that names file and
@@ -98,7 +105,8 @@ class DDP_EXPORT Snapshot {
   /// directory is shared, else local rank 0 of each node. Call it on every rank, at the same place
   /// of the training; it does not wait for the others. A full disk or any other failure is said in
   /// one line, not thrown. Call load() once before the first save(), so that all ranks agree on
-  /// numbers. Throws InvalidArgument on a tensor name that is empty or given twice.
+  /// numbers. Throws ddp::Error when a later attempt saves at the path by now: this
+  /// worker's is over. Throws InvalidArgument on a tensor name that is empty or given twice.
   SaveResult save(SnapshotState state, std::span<const NamedTensor> tensors);
 
   [[nodiscard]] const std::filesystem::path& path() const;

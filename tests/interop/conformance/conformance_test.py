@@ -4,10 +4,7 @@ run shows any more."""
 import os
 import pathlib
 import re
-import shutil
 import sys
-import tempfile
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -18,7 +15,8 @@ import observe  # noqa: E402
 import rules  # noqa: E402
 import scenarios  # noqa: E402
 
-AT_ONCE = 2
+AT_ONCE = 6  # they wait most of the time
+DIFFERENCES = (HERE.parent / "differences.md").read_text()
 
 
 def compare(scenario, theirs, ours, used):
@@ -29,73 +27,91 @@ def compare(scenario, theirs, ours, used):
             if any(code <= 0 for code in seen["exit"]) or seen["argv"]:
                 wrong.append(f"{name} did not refuse it: {seen['exit']} {sorted(seen['argv'])}")
     rules.apply(theirs, ours, used)
-    for aspect in theirs:
-        if theirs[aspect] == ours[aspect]:
-            continue
-        reason = scenario.get("differs", {}).get(aspect)
-        if reason:
-            used.add(reason)
-        else:
-            wrong.append(f"{aspect}:\n  torchrun {theirs[aspect]}\n  ddprun   {ours[aspect]}")
-    for aspect, reason in scenario.get("differs", {}).items():
-        if theirs.get(aspect) == ours.get(aspect):
-            wrong.append(f"{aspect} does not differ any more: take {reason} out of the table")
+    theirs, ours = rules.by_variable(theirs), rules.by_variable(ours)
+    differs = scenario.get("differs", {})
+    for aspect in sorted(differs if scenario.get("only") else {*theirs, *ours, *differs}):
+        if aspect == "takes" and aspect not in differs:
+            continue  # also a matter of the machine
+        same = theirs.get(aspect) == ours.get(aspect)
+        shown = f"\n  torchrun {theirs.get(aspect)}\n  ddprun   {ours.get(aspect)}"
+        if aspect in differs and same:
+            wrong.append(f"{aspect} differs no more: take {differs[aspect]} out of the table{shown}")
+        elif aspect in differs:
+            used.add(differs[aspect])
+        elif not same:
+            wrong.append(aspect + shown)
     return wrong
 
 
-class Conformance(unittest.TestCase):
+class Conformance(interop.JobTest):
     maxDiff = None
 
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-conformance-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+    def zygote(self):
+        zygote = observe.Zygote()
+        self.addCleanup(zygote.close)
+        return lambda *how: observe.Torchrun(zygote, *how)
 
-    def both(self, name, scenario, zygote, number):
-        theirs = observe.run(observe.Torchrun(zygote), scenario, self.folder / f"{number}t")
-        ours = observe.run(observe.Program("ddprun", interop.DDPRUN), scenario,
-                           self.folder / f"{number}d")
-        return name, scenario, theirs, ours
+    @staticmethod
+    def program(path):
+        return lambda *how: observe.Program(path, *how)
 
     def test_every_scenario_is_the_same_but_for_what_differs_on_purpose(self):
         chosen = {name: found for name, found in scenarios.table().items()
                   if re.search(os.environ.get("DDPRUN_CONFORMANCE", ""), name)}
-        zygotes = [observe.Zygote() for _ in range(AT_ONCE)]
-        used = set()
-        items = list(enumerate(chosen.items()))
+        torchrun, ddprun = self.zygote(), self.program(interop.DDPRUN)
 
-        def share(part):
-            return [self.both(name, scenario, zygotes[part], number)
-                    for number, (name, scenario) in items[part::AT_ONCE]]
+        def both(name):
+            folder = self.folder / str(list(chosen).index(name))
+            folder.mkdir()
+            return (observe.run("torchrun", torchrun, chosen[name], folder / "torchrun"),
+                    observe.run("ddprun", ddprun, chosen[name], folder / "ddprun"))
+        used = set()
+        names = sorted(chosen, key=lambda name: "slow" not in chosen[name])
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            results = [one for part in pool.map(share, range(AT_ONCE)) for one in part]
-        for zygote in zygotes:
-            zygote.close()
-        for name, scenario, theirs, ours in results:
+            seen = dict(zip(names, pool.map(both, names)))
+        for name, (theirs, ours) in seen.items():
             with self.subTest(scenario=name):
-                wrong = compare(scenario, theirs, ours, used)
+                wrong = compare(chosen[name], theirs, ours, used)
                 if wrong:
-                    self.fail(f"{' '.join(scenario['words'])}\n" + "\n".join(wrong))
-        print(f"{len(results)} scenarios, {len(used)} differences on purpose")
+                    self.fail(f"{' '.join(chosen[name]['words'])}\n" + "\n".join(wrong))
+        print(f"{len(seen)} scenarios, {len(used)} differences on purpose")
         if "DDPRUN_CONFORMANCE" not in os.environ:
-            text = (HERE.parent / "differences.md").read_text()
-            listed = set(re.findall(r"^### .*\(`([A-Z-]+)`\)$", text, re.M))
+            listed = set(re.findall(r"^### .*\(`([A-Z0-9-]+)`\)$", DIFFERENCES, re.M))
             self.assertEqual(used - listed, set(), "not in differences.md")
             self.assertEqual(listed - used, set(), "in differences.md, and seen nowhere")
 
     def test_torchrun_in_the_zygote_is_torchrun_itself(self):
-        names = ["option --nproc-per-node 2", "a worker that exits with 3", "letters -t 0:1",
-                 "refused usage: --no-such-option", "refused: --nnodes 3:2"]
-        zygote = observe.Zygote()
-        self.addCleanup(zygote.close)
-        for number, name in enumerate(names):
-            with self.subTest(scenario=name):
-                scenario = scenarios.table()[name]
-                inside = observe.run(observe.Torchrun(zygote), scenario,
-                                     self.folder / f"{number}z")
-                real = observe.run(observe.Program("torchrun", interop.TORCHRUN), scenario,
-                                   self.folder / f"{number}r")
-                self.assertEqual(inside, real)
+        names = ["option --nproc-per-node 2", "letters -t 0:1",
+                 "refused: --nnodes 3:2", "two nodes, static: a worker of node 1 is killed"]
+        zygote, real = self.zygote(), self.program(interop.TORCHRUN)
+
+        def both(name):
+            scenario = scenarios.table()[name]
+            return [observe.run("torchrun", start, scenario, self.folder / f"{names.index(name)}{kind}")
+                    for kind, start in (("zygote", zygote), ("real", real))]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for name, (inside, itself) in zip(names, pool.map(both, names)):
+                with self.subTest(scenario=name):
+                    for seen in (inside, itself):
+                        del seen["takes"]  # also a matter of the machine
+                    self.assertEqual(inside, itself)
+
+
+class Differences(interop.JobTest):
+    needs_torch = False
+
+    def test_what_the_table_does_not_show_is_shown_by_a_test_that_its_entry_names(self):
+        entries = re.findall(r"(?ms)^- (.*?)(?=^- |\Z)", DIFFERENCES)
+        self.assertGreater(len(entries), 3)
+        for entry in entries:
+            with self.subTest(entry=entry):
+                named = re.search(r"\(`([\w/.]+)`\)\s*\Z", entry)
+                self.assertTrue(named, "the test that shows it stands in brackets at its end")
+                self.assertTrue((interop.ROOT / named[1]).exists())
+
+    def test_it_tells_how_many_command_lines_the_table_has(self):
+        told = re.search(r"over some (\d+) command\s+lines", DIFFERENCES)[1]
+        self.assertEqual(int(told), round(len(scenarios.table()), -1))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
 """What can be seen of one scenario under one launcher, with everything taken out that differs from run
 to run (ports, pids, times, random names)."""
+import functools
 import json
 import os
 import pathlib
 import re
+import select
+import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -14,126 +19,139 @@ import interop  # noqa: E402
 
 # Of the shell that the worker is.
 SHELL = {"PWD", "OLDPWD", "SHLVL", "_"}
-PATIENCE = 40
+PATIENCE = 120
+LONG = 20  # seconds that no stop takes unless a grace is waited for
 
 
 class Zygote:
     """torchrun, imported once (zygote.py)."""
 
     def __init__(self):
+        self.lock = threading.Lock()
         self.process = subprocess.Popen([interop.PYTHON, HERE / "zygote.py"], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=interop.environment())
 
     def ask(self, **request):
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        with self.lock:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
 
     def close(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
 
 
 class Torchrun:
-    name = "torchrun"
+    """A child of the zygote; as a Program is to the tests."""
 
-    def __init__(self, zygote):
-        self.zygote = zygote
+    def __init__(self, zygote, folder, name, words, env):
+        self.zygote, self.files = zygote, [folder / f"{name}.out", folder / f"{name}.err"]
+        for file in self.files:
+            file.touch()
+        out, err = map(str, self.files)
+        self.pid = zygote.ask(argv=words, env=env, cwd=str(folder), out=out, err=err)["pid"]
 
-    def start(self, argv, env, cwd, out, err):
-        return self.zygote.ask(argv=argv, env=env, cwd=str(cwd), out=str(out), err=str(err))["pid"]
+    def wait(self):
+        pidfd = os.pidfd_open(self.pid)  # the zygote alone may reap it, and is not to wait
+        try:
+            if not select.select([pidfd], [], [], PATIENCE)[0]:
+                os.kill(self.pid, signal.SIGKILL)
+        finally:
+            os.close(pidfd)
+        return self.zygote.ask(wait=self.pid)["code"]
 
-    def wait(self, pid):
-        return self.zygote.ask(wait=pid)["code"]
+    out = property(lambda self: self.files[0].read_text(errors="replace"))
+    err = property(lambda self: self.files[1].read_text(errors="replace"))
 
 
-class Program:
+class Program(interop.Program):
     """A launcher as it is."""
 
-    def __init__(self, name, path):
-        self.name, self.path, self.running = name, str(path), {}
-
-    def start(self, argv, env, cwd, out, err):
-        with open(out, "wb") as o, open(err, "wb") as e:
-            process = subprocess.Popen([self.path, *argv], env=env, cwd=cwd, stdout=o, stderr=e,
-                                       stdin=subprocess.DEVNULL)
-        self.running[process.pid] = process
-        return process.pid
-
-    def wait(self, pid):
-        return self.running.pop(pid).wait(PATIENCE)
+    def __init__(self, path, folder, name, words, env):
+        super().__init__(folder, name, [path, *words], env, folder)
 
 
-def words_of(scenario, node, places):
-    words = list(scenario["words"]) + node.split()
+def words_of(scenario, node, places, launcher):
+    words = list(scenario["words"]) + scenario.get(launcher, "").split() + node.split()
     program = scenario.get("program")
     if program is None:
         words += ["--no-python", "sh", "WORKER", *scenario["does"]]
     else:
         words += program
-    def placed(word):
-        for name, value in places.items():
-            word = word.replace(name, value)
-        return word
-    return [placed(word) for word in words]
+    return [placed(word, places) for word in words]
 
 
-def run(launcher, scenario, folder):
-    """Starts the nodes, sends the signal if there is one, waits; returns what was seen."""
+def placed(word, places):
+    for name, value in places.items():
+        word = word.replace(name, value)
+    return word
+
+
+def run(launcher, start, scenario, folder):
+    """Starts the nodes, each by start(folder, name, words, env); sends the signal if there is one, and
+    waits; returns what was seen."""
     folder.mkdir()
     dump = folder / "dump"
     dump.mkdir()
-    places = {"WORKER": str(HERE / "worker.sh"), "RECORD": str(HERE / "record.py"),
-              "LOGS": str(folder / "logs"), "PORT": str(interop.free_port()),
-              "ERROR": str(folder / "error.json")}
-    more = {"DUMP": dump, "OMP_NUM_THREADS": "2", "TMPDIR": folder}
-    for name, value in scenario.get("env", {}).items():
-        if value is not None:
-            for mark in ("LOGS", "ERROR"):
-                value = value.replace(mark, places[mark]) if value == mark else value
-        more[name] = value
-    env = interop.environment(**more)
-    pids = []
-    asked = []
+    port = str(interop.free_port())
+    begun = time.monotonic()
+    nodes, asked = [], []
     for i, node in enumerate(scenario.get("nodes", [""])):
-        out, err = folder / f"out{i}", folder / f"err{i}"
-        out.touch()
-        err.touch()
-        asked.append(words_of(scenario, node, places))
-        pids.append(launcher.start(asked[-1], env, folder, out, err))
+        places = {"WORKER": str(HERE / "worker.sh"), "RECORD": str(HERE / "record.py"),
+                  "STORE_KEY": str(HERE / "store_key.py"), "TIMER": str(HERE / "timer.py"),
+                  "LOGS": str(folder / f"logs{i}"), "PORT": port,
+                  "ERROR": str(folder / f"error{i}.json")}
+        env = {"DUMP": dump, "OMP_NUM_THREADS": "2", "TMPDIR": folder}
+        for given in (scenario.get("env", {}), scenario.get("node_env", {}).get(i, {})):
+            env.update({name: places.get(value, value) for name, value in given.items()})
+        words = words_of(scenario, node, places, launcher)
+        nodes.append(start(folder, f"node{i}", words, interop.environment(**env)))
+        asked += words
     if "signal" in scenario:
-        import signal
-        interop.wait_until(lambda: len(list(dump.glob("*.ready"))) == 2, "both workers hold")
-        os.kill(pids[0], getattr(signal, scenario["signal"]))
-    codes = [launcher.wait(pid) for pid in pids]
-    if not any(places["PORT"] in word for words in asked for word in words):
-        places["PORT"] = "no port was asked for"  # one that was drawn since may be the same
-    return seen(codes, folder, dump, places)
+        interop.wait_until(lambda: len(list(dump.glob("*.ready"))) == 2, "both workers hold", PATIENCE)
+        for node in nodes:
+            os.kill(node.pid, getattr(signal, scenario["signal"]))
+    codes = [node.wait() for node in nodes]
+    took = time.monotonic() - begun
+    (dump / "over").touch()
+    if not any(port in word for word in asked):
+        port = "no port was asked for"  # one that was drawn since may be the same
+    found = seen(nodes, folder, lambda text: normal(text, folder, port))
+    return {"exit": codes, "takes": "long" if took > LONG else "not long", **found}
 
 
-def seen(codes, folder, dump, places):
-    texts = {kind: [path.read_text(errors="replace") for path in sorted(folder.glob(f"{kind}?"))]
-             for kind in ("out", "err")}
-    tidy = lambda text: normal(text, folder, places)
-    return {
-        "exit": codes,
-        "argv": {p.name: tidy(p.read_text()) for p in sorted(dump.glob("*.argv"))},
-        "env": {p.name: environment(p.read_text(), tidy) for p in sorted(dump.glob("*.env"))},
-        "state": {p.name: tidy(p.read_text()) for p in sorted(dump.glob("*.state"))},
-        "out": sorted(line for text in texts["out"] for line in text.splitlines()
-                      if re.search(r"\bout \d", line)),
-        "err": sorted(line for text in texts["err"] for line in text.splitlines()
-                      if re.search(r"\berr \d", line)),
-        **log_files(folder, tidy),
-        "error_file": error_file(folder / "error.json"),
-        "summary": summary("".join(texts["err"])),
-    }
+def seen(nodes, folder, tidy):
+    """By aspect: what was seen."""
+    dump = folder / "dump"
+    written = lambda kind: {p.name: p.read_text() for p in sorted(dump.glob(f"*.{kind}"))}
+    found = {
+        "argv": {name: tidy(text) for name, text in written("argv").items()},
+        "env": {name: environment(text, tidy) for name, text in written("env").items()},
+        "state": {name: tidy(text) for name, text in written("state").items()},
+        "out": by_rank("out", "".join(node.out for node in nodes)),
+        "err": by_rank("err", "".join(node.err for node in nodes)),
+        **log_files(folder, tidy)}
+    for i, node in enumerate(nodes):
+        found[f"error_file {i}"] = error_file(folder / f"error{i}.json", tidy)
+        found[f"summary {i}"] = summary(node.err)
+    return found
 
 
-def normal(text, folder, places):
-    text = text.replace(places["PORT"], "PORT").replace(str(folder), "FOLDER")
+def by_rank(stream, text):
+    """The lines of each rank, in their order; not what ddprun quotes of them."""
+    found = {}
+    for line in text.splitlines():
+        match = re.search(rf"\b{stream} (\d)", line)
+        if match and not line.startswith("[ddprun] "):
+            found.setdefault(match[1], []).append(line)
+    return found
+
+
+def normal(text, folder, port):
+    text = text.replace(port, "PORT").replace(str(folder), "FOLDER")
     text = re.sub(r"torchelastic_\w+", "torchelastic_RANDOM", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
     # The directory of a run: job id, underscore, eight random letters.
@@ -148,7 +166,8 @@ def environment(text, tidy):
 
 
 def log_files(folder, tidy):
-    names, logs = [], {}
+    """Names of all files below the log directories; of logs and error files what they say."""
+    names, logs, errors = [], {}, {}
     for path in sorted(folder.rglob("*")):
         relative = str(path.relative_to(folder))
         if path.is_file() and "attempt_" in relative:
@@ -156,16 +175,22 @@ def log_files(folder, tidy):
             names.append(name)
             if path.suffix == ".log":
                 logs[name] = path.read_text(errors="replace")
-    return {"tree": names, "logs": logs}
+            if path.name == "error.json":
+                errors[name] = error_file(path, tidy)
+    return {"tree": names, "logs": logs, "errors": errors}
 
 
-def error_file(path):
-    if not path.exists():
-        return None
-    message = json.loads(path.read_text())["message"]
-    stack = message["extraInfo"]["py_callstack"]
-    return {"message": message["message"], "errorCode": message.get("errorCode"),
-            "stack ends with": stack.strip().split("\n")[-1]}
+def error_file(path, tidy):
+    """All of it, but for times, and of stacks the last line alone."""
+    def without_what_varies(value, key=""):
+        if isinstance(value, dict):
+            return {name: without_what_varies(one, name) for name, one in value.items()}
+        if key == "timestamp":
+            return type(value).__name__ if str(value).isdigit() else value
+        if key == "py_callstack":
+            return value.strip().split("\n")[-1]
+        return tidy(value) if isinstance(value, str) else value
+    return without_what_varies(json.loads(path.read_text())) if path.exists() else None
 
 
 def summary(text):
@@ -180,5 +205,18 @@ def summary(text):
             "host is named": bool(fields.get("host"))}
 
 
+@functools.cache  # a name service that is not there takes seconds to say so
 def host_names():
     return {socket.gethostname(), socket.getfqdn(), "localhost"}
+
+
+def is_own_address(text):
+    """Numeric, and of this machine."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in text else socket.AF_INET) as one:
+            if re.fullmatch(r"[0-9a-f.:]+", text):
+                one.bind((text, 0))
+                return True
+    except OSError:
+        pass
+    return False

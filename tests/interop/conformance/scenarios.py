@@ -2,18 +2,20 @@
 
 A scenario is a dict:
   words       the launcher's words before the program
-  program     the program's words; default: worker.sh through --no-python sh
+  program     the program's words; default: worker.sh through --no-python sh, with the words of `does`
   env         variables on top of a clean environment (None removes one)
-  nodes       two nodes: a list of the words that only each of them gets
-  signal      sent to the launcher once every worker holds
+  nodes       several nodes: a list of the words that only each of them gets
+  node_env    {node: variables that only this one gets}
+  ddprun      words that only ddprun gets
+  signal      sent to every launcher once both workers hold
   refused     True: both must refuse it before any worker runs
   differs     {aspect: id in differences.md} where ddprun is another on purpose
-Aspects that are compared: exit, argv, env, state, out, err (of workers), tree (names of log files),
-logs (their content), error_file (the agent's), summary (of a failure).
+  only        True: nothing but those aspects is compared
+  slow        True: is begun first
+Aspects that are compared: exit, takes (long or not; where `differs` names it), argv, env NAME, state, out, err (of workers, by
+rank), tree (names of log files), logs (their content), errors (workers' error files), error_file N
+and summary N (of the agent of node N).
 """
-
-WORKER = ["--no-python", "sh", "WORKER"]
-
 
 def scenario(words="", does="", **more):
     return {"words": words.split(), "does": does.split(), **more}
@@ -28,12 +30,70 @@ def both_spellings(option, value=None):
         [f"{under} {value}"] if under != option else [])
 
 
+C10D = "--nnodes 2 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:PORT --rdzv-id two"
+TWO_NODES = {"c10d": (C10D, ["--rdzv-conf is_host=1", "--rdzv-conf is_host=0"]),
+             "static": ("--nnodes 2 --master-addr 127.0.0.1 --master-port PORT",
+                        ["--node-rank 0", "--node-rank 1"])}
+
+
+def two_nodes(add):
+    """Nodes that fail together. Those whose peer fails do so too, as those in a collective would."""
+    for backend, (words, nodes) in TWO_NODES.items():
+        def both(name, options, does, error_files=None, **differs):
+            files = {f"error_file {node}": error_files for node in (0, 1)} if error_files else {}
+            add(f"two nodes, {backend}: {name}", f"{words} {options} --log-dir LOGS -r 3", does,
+                nodes=nodes, env={"TORCHELASTIC_ERROR_FILE": "ERROR"}, differs={**files, **differs},
+                **({"signal": name.split()[0]} if does == "hold" else {}))
+        for node in (0, 1):
+            other = {f"summary {1 - node}": "ONE-CAUSE"}
+            both(f"a worker of node {node} fails", "", f"fails {node} 0 4 loses 0",
+                 "AGENT-ERROR-FILE", **other)
+            both(f"a worker of node {node} is killed", "", f"fails {node} 0 KILL loses 0",
+                 "AGENT-ERROR-FILE", **other)
+            both(f"a restart after a failure on node {node}", "--max-restarts 1",
+                 f"fails {node} 0 5 loses 0 say done")
+        both("restarts that are spent", "--max-restarts 1", "fails 0 0 5 loses 0 fails 1 1 7 loses 1",
+             "AGENT-ERROR-FILE", **{"summary 0": "ONE-CAUSE"})
+        for name in ("SIGTERM", "SIGINT"):
+            both(f"{name} to both agents", "", "hold", "AGENT-ERROR-FILE")
+
+
+def on_purpose(add):
+    """Each shows an entry of differences.md that nothing above shows."""
+    words, nodes = TWO_NODES["c10d"]
+    add("a failure on each node in turn", f"{words} --max-restarts 1",
+        "fails 0 0 5 stays 0 fails 1 1 5 stays 1", nodes=nodes, only=True,
+        differs={"exit": "ONE-BUDGET", "env TORCHELASTIC_RESTART_COUNT": "ONE-BUDGET"})
+    add("a worker that saves on SIGTERM", "--standalone --nproc-per-node 2", "save",
+        signal="SIGTERM", differs={"exit": "PREEMPTED"})
+    add("SIGUSR1 to the agent", "--standalone --nproc-per-node 2", "save", signal="SIGUSR1",
+        differs={"exit": "SIGUSR1"})
+    add("nodes that differ", C10D, nodes=["", ""], node_env={1: {"NCCL_DEBUG": "INFO"}})
+    add("nodes that differ and must not", C10D, nodes=["", ""], node_env={1: {"NCCL_DEBUG": "INFO"}},
+        ddprun="--require-same-env", only=True, differs={"exit": "SAME-ENV"})
+    add("an endpoint without a backend", "--nnodes 1 --rdzv-endpoint 127.0.0.1:PORT",
+        differs={"env MASTER_PORT": "ENDPOINT-MEANS-C10D"})
+    add("node ranks under c10d", C10D.replace("2", "3", 1), only=True,
+        nodes=["--rdzv-conf is_host=1 --role host", "--rdzv-conf is_host=0 --node-rank 2 --role two",
+               "--rdzv-conf is_host=0 --node-rank 1 --role one"],
+        differs={"env ROLE_NAME": "STABLE-RANKS"})
+    add("a key of the attempt before", "--standalone --max-restarts 1", program=["STORE_KEY"],
+        differs={"out": "FRESH-STORE"})
+    add("a worker that is deaf when its peer fails",
+        "--standalone --nproc-per-node 2 --shutdown-timeout 1", "deaf fails 0 0 4 stays 0", slow=True,
+        differs={"takes": "SHUTDOWN-TIMEOUT"})
+    add("a timer that expires", "--standalone", program=["TIMER"],
+        env={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}, only=True, differs={"exit": "FILE-TIMER"})
+
+
 def table():
     found = {}
 
     def add(name, *args, **more):
         assert name not in found, name
         found[name] = scenario(*args, **more)
+    two_nodes(add)
+    on_purpose(add)
 
     # Every option that changes what a worker is given, in all its spellings.
     alone = {"--nnodes": "1", "--nproc-per-node": "2", "--rdzv-id": "job7", "--max-restarts": "3",
@@ -56,6 +116,9 @@ def table():
     add("the last of two values", "--standalone --max-restarts 2 --max-restarts 4")
     add("two dashes before the program", "--standalone --no-python --", program=["sh", "WORKER"])
     add("options after the program are its own", "--standalone", "say --nnodes say -r")
+    for quote in "'", '"':
+        add(f"--rdzv-conf in {quote} that reach the program",
+            f"--standalone --rdzv-conf={quote}join_timeout=5,timeout=5{quote}")
     add("standalone wins over an endpoint", "--standalone --rdzv-endpoint nowhere.invalid:1")
 
     # Variables in place of options.
@@ -114,16 +177,16 @@ def table():
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"):
         add(f"{name} to the agent", "--standalone --nproc-per-node 2", "hold", signal=name)
     add("a missing script", "--standalone", program=["nowhere.py"], refused=True,
-        differs={"summary": "MISSING-SCRIPT"})
+        differs={"summary 0": "MISSING-SCRIPT"})
     add("a missing program", "--standalone --no-python", program=["nowhere"], refused=True)
     add("an agent's error file of a plain failure", "--standalone", "exit 3",
-        env={"TORCHELASTIC_ERROR_FILE": "ERROR"}, differs={"error_file": "AGENT-ERROR-FILE"})
+        env={"TORCHELASTIC_ERROR_FILE": "ERROR"}, differs={"error_file 0": "AGENT-ERROR-FILE"})
     for what in ("raise", "nested", "exit0", "exit3"):
         add(f"a recorded {what}", "--standalone --log-dir LOGS", program=["RECORD", what],
             env={"TORCHELASTIC_ERROR_FILE": "ERROR"},
-            differs={"error_file": "AGENT-ERROR-FILE"} if what == "exit3" else {})
+            differs={"error_file 0": "AGENT-ERROR-FILE"} if what == "exit3" else {})
     add("a program that is no Python file", "--standalone", program=["/bin/true"],
-        differs={"exit": "PROGRAM-KIND", "summary": "PROGRAM-KIND"})
+        differs={"exit": "PROGRAM-KIND", "summary 0": "PROGRAM-KIND"})
 
     # Output.
     add("tee of all", "--standalone --nproc-per-node 2 -t 3 --log-dir LOGS", "say hello")

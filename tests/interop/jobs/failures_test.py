@@ -3,12 +3,14 @@ left."""
 import json
 import os
 import pathlib
-import re
 import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import interop  # noqa: E402
+import skip  # noqa: E402
+from memory_group import MemoryGroup  # noqa: E402
+from program import children_of, is_alive  # noqa: E402
 
 RECORDED = r"""
 import ctypes, os, sys
@@ -29,20 +31,12 @@ main()
 """
 
 
-def alive(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 class Failures(interop.JobTest):
     def run_recorded(self, how):
         script = self.write("recorded.py", RECORDED)
         error_file = self.folder / f"{how}.json"
         node = self.run_job("--standalone", "--nproc-per-node", 2, script, how,
-                            env=interop.environment(TORCHELASTIC_ERROR_FILE=error_file))
-        self.assertEnded(node, 1)
+                            env=interop.environment(TORCHELASTIC_ERROR_FILE=error_file), code=1)
         self.assertIn("rank      : 1 (local_rank: 1)", node.err)
         return node, json.loads(error_file.read_text())["message"]
 
@@ -108,13 +102,9 @@ main()
         self.assertEqual(sorted(said), ["rank 0 has alpaca\n", "rank 1 has alpaca\n"])
 
     def test_a_worker_that_the_kernel_kills_for_memory_is_the_cause_and_is_started_again(self):
-        group = pathlib.Path(f"/sys/fs/cgroup/memory/ddprun-interop-{os.getpid()}")
-        try:
-            group.mkdir()
-            (group / "memory.limit_in_bytes").write_text("800M")
-        except OSError as error:
-            self.skipTest(f"no memory cgroup can be made here: {error}")
-        self.addCleanup(group.rmdir)
+        group = MemoryGroup(800 << 20)
+        skip.need(skip.CGROUP, not group.why_not, group.why_not)
+        self.addCleanup(group.remove)
         script = self.write("hungry.py", r"""
 import os, sys, time
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -129,23 +119,18 @@ def main():
     time.sleep(60)  # ended by the launcher
 main()
 """)
-        into_group = self.write("into_group", f"#!/bin/sh\necho $$ > {group}/cgroup.procs\n"
-                                              f'exec "$@"\n')
-        into_group.chmod(0o755)
         for recovers, code in ((1, 0), (2, 1)):
             with self.subTest(recovers_in_attempt=recovers):
-                node = self.run_job(interop.DDPRUN, "--standalone", "--nproc-per-node", 2,
-                                    "--max-restarts", 1, script, recovers, launcher=into_group)
-                self.assertEnded(node, code)
+                shell, *words = group.command(interop.DDPRUN, "--standalone", "--nproc-per-node", 2,
+                                              "--max-restarts", 1, script, recovers)
+                node = self.run_job(*words, launcher=shell, code=code)
                 self.assertIn("SIGKILL", node.err)
                 if code == 0:
-                    self.assertEqual(sorted(node.out.splitlines()),
-                                     ["rank 0 done", "rank 1 done"])
+                    self.assertEqual(interop.lines_of([node]), ["rank 0 done", "rank 1 done"])
                 else:
                     self.assertIn("rank      : 1 (local_rank: 1)", node.err)
                     self.assertIn("exitcode  : -9 ", node.err)
-        kills = re.search("oom_kill ([0-9]+)", (group / "memory.oom_control").read_text())
-        self.assertEqual(kills.group(1), "3")
+        self.assertEqual(group.kills(), 3)
 
     def test_a_worker_that_misses_its_own_file_timer_is_killed_and_started_again(self):
         script = self.write("timer.py", r"""
@@ -161,7 +146,6 @@ sys.stdout.write("done\n")
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 1, "--max-restarts", 1, script,
                             env=interop.environment(TORCHELASTIC_ENABLE_FILE_TIMER=1))
-        self.assertEnded(node)
         self.assertEqual(node.out, "done\n")
         self.assertIn("its own timer 'the step that hangs' expired", node.err)
         self.assertIn("SIGKILL", node.err)
@@ -177,8 +161,7 @@ with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
 time.sleep(60)  # ended by the timer
 """)
         node = self.run_job("--standalone", script, env=interop.environment(
-            TORCHELASTIC_ENABLE_FILE_TIMER=1, TORCHELASTIC_TIMER_FILE=path))
-        self.assertEnded(node, 1)
+            TORCHELASTIC_ENABLE_FILE_TIMER=1, TORCHELASTIC_TIMER_FILE=path), code=1)
         self.assertIn("Signal 15 (SIGTERM) received by PID", node.err)
         self.assertIn("its own timer 'data' expired", node.err)
         self.assertFalse(path.exists())
@@ -212,11 +195,10 @@ if __name__ == "__main__":
                 if victim == "worker":
                     target = mains[0]
                 else:
-                    children = pathlib.Path(f"/proc/{node.pid}/task/{node.pid}/children")
-                    target = int(children.read_text().split()[0])
+                    target = children_of(node.pid)[0]
                 os.kill(target, signal.SIGKILL)
                 self.assertNotEqual(node.wait(), 0)
-                interop.wait_until(lambda: not any(map(alive, mains + loaders)),
+                interop.wait_until(lambda: not any(map(is_alive, mains + loaders)),
                                    "nothing is left", seconds=2)
 
 

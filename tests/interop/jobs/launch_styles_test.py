@@ -2,10 +2,13 @@
 ddprun with one node or two."""
 import os
 import pathlib
+import re
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import interop  # noqa: E402
+from program import family_of  # noqa: E402
 
 # A line is one write: the workers share a pipe. And every script that has a group leaves it with
 # nothing of it in use: else Gloo's thread may be left with Python objects of the last operation
@@ -65,8 +68,7 @@ dist.destroy_process_group()
 """
 
 
-def lines(nodes):
-    return sorted(line for node in nodes for line in node.out.splitlines() if line)
+TRAIN = interop.DDPRUN.parent / "train"
 
 
 class LaunchStyles(interop.JobTest):
@@ -74,24 +76,20 @@ class LaunchStyles(interop.JobTest):
         script = self.write("ddp.py", DDP)
         reference = self.run_job("--standalone", "--nproc-per-node", 2, script,
                                  launcher=interop.TORCHRUN)
-        self.assertEnded(reference)
         alone = self.run_job("--standalone", "--nproc-per-node", 2, script)
-        self.assertEnded(alone)
         two = self.start_nodes(["--nproc-per-node", 1], [script])
         for node in two:
             self.assertEnded(node)
-        self.assertEqual(lines([alone]), lines([reference]))
-        self.assertEqual(lines(two), lines([reference]))
+        self.assertEqual(interop.lines_of([alone]), interop.lines_of([reference]))
+        self.assertEqual(interop.lines_of(two), interop.lines_of([reference]))
 
     def test_tcp_init_at_the_masters_address_meets_in_the_agents_store(self):
         script = self.write("ddp.py", DDP.replace(
             'os.environ.get("INIT")',
             'f"tcp://{os.environ[\'MASTER_ADDR\']}:{os.environ[\'MASTER_PORT\']}", '
             'rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"])'))
-        nodes = self.start_nodes(["--nproc-per-node", 1], [script])
-        for node in nodes:
-            self.assertEnded(node)
-        self.assertEqual(len(lines(nodes)), 1)
+        nodes = self.run_nodes(["--nproc-per-node", 1], [script])
+        self.assertEqual(len(interop.lines_of(nodes)), 1)
 
     def test_rank_0_may_host_a_store_of_its_own_on_the_masters_port(self):
         # Where the agent has one there, PyTorch's server gives way to it; where the store is not
@@ -115,15 +113,14 @@ while rank == 0 and store.add("done", 0) < 2:
                     env=interop.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=unshared))
                 for node in nodes:
                     self.assertEnded(node)
-                self.assertEqual(lines(nodes), [f"rank {rank} sees here, agent's {agents}"
+                self.assertEqual(interop.lines_of(nodes), [f"rank {rank} sees here, agent's {agents}"
                                                 for rank in (0, 1)])
 
     def test_env_init_without_the_shared_store_hosts_it_in_rank_0(self):
         script = self.write("ddp.py", DDP)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script,
                             env=interop.environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1))
-        self.assertEnded(node)
-        self.assertEqual(len(lines([node])), 1)
+        self.assertEqual(len(interop.lines_of([node])), 1)
 
     def test_scripts_of_before_LOCAL_RANK_get_it_as_an_argument_in_their_own_spelling(self):
         for spelling in ("--local_rank", "--local-rank"):
@@ -135,8 +132,27 @@ while rank == 0 and store.add("done", 0) < 2:
                      for i in range(2)]
             for node in nodes:
                 self.assertEnded(node)
-            self.assertEqual(lines(nodes), ["rank 0 sent data to rank 1",
+            self.assertEqual(interop.lines_of(nodes), ["rank 0 sent data to rank 1",
                                             "rank 1 has received data from rank 0"])
+
+    def test_the_native_trainer_ends_under_torchrun_as_it_ends_under_ddprun_also_after_a_kill(self):
+        def train(name, launcher, *options):
+            return self.start("--standalone", "--no-python", "--nproc-per-node", 2, *options, TRAIN,
+                              "linear", 2000, 100, "--batch-size", 256, "--snapshot-path",
+                              self.folder / name, launcher=launcher)
+        killed = train("killed", interop.TORCHRUN, "--max-restarts", 1)
+        ended = [train("torchrun", interop.TORCHRUN), train("ddprun", interop.DDPRUN)]
+        interop.wait_until(lambda: "snapshot saved" in killed.out, lambda: f"it trains: {killed}")
+        workers = [pid for pid in family_of(killed.pid)
+                   if pathlib.Path(f"/proc/{pid}/comm").read_text() == "train\n"]
+        os.kill(workers[-1], signal.SIGKILL)
+        finished = []
+        for node in (*ended, killed):
+            self.assertEnded(node)
+            finished += re.findall("Training finished: (.*)", node.out)
+        self.assertRegex(finished[0], r"^2000 epochs, loss 0\.\d+, weights [0-9a-f]{16}$")
+        self.assertEqual(finished, [finished[0]] * 3)
+        self.assertIn("Resuming training from snapshot at Epoch ", killed.out)
 
     def test_a_module_runs_by_its_name(self):
         package = self.folder / "pkg"
@@ -146,8 +162,7 @@ while rank == 0 and store.add("done", 0) < 2:
 say(f"{__name__} {__package__} {sys.argv[1:]} {os.environ['RANK']}")
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, "-m", "pkg.train", "--lr", "0.1")
-        self.assertEnded(node)
-        self.assertEqual(lines([node]), [f"__main__ pkg ['--lr', '0.1'] {rank}" for rank in (0, 1)])
+        self.assertEqual(interop.lines_of([node]), [f"__main__ pkg ['--lr', '0.1'] {rank}" for rank in (0, 1)])
 
     def test_a_script_that_executes_itself_again_keeps_its_place(self):
         script = self.write("again.py", SAY + r"""
@@ -162,8 +177,7 @@ dist.barrier()
 dist.destroy_process_group()
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script)
-        self.assertEnded(node)
-        self.assertEqual(lines([node]), ["rank 0 of 2, again", "rank 1 of 2, again"])
+        self.assertEqual(interop.lines_of([node]), ["rank 0 of 2, again", "rank 1 of 2, again"])
 
     def test_three_variables_are_enough_for_a_script_that_brings_its_own_meeting(self):
         script = self.write("three.py", SAY + r"""
@@ -177,8 +191,7 @@ dist.destroy_process_group()
 """)
         node = self.run_job("--standalone", "--nproc-per-node", 2, script,
                             env=interop.environment(MEET=self.folder / "meet"))
-        self.assertEnded(node)
-        self.assertEqual(lines([node]), ["0 0 2", "1 1 2"])
+        self.assertEqual(interop.lines_of([node]), ["0 0 2", "1 1 2"])
 
     def test_monitored_barrier_names_the_rank_that_does_not_come(self):
         script = self.write("barrier.py", SAY + r"""
@@ -190,8 +203,8 @@ if dist.get_rank() == 1:
     time.sleep(60)  # ended by the launcher
 dist.monitored_barrier(timeout=datetime.timedelta(seconds=1))
 """)
-        node = self.run_job("--standalone", "--nproc-per-node", 2, "--shutdown-timeout", 5, script)
-        self.assertEnded(node, 1)
+        node = self.run_job("--standalone", "--nproc-per-node", 2, "--shutdown-timeout", 5, script,
+                            code=1)
         self.assertIn("Rank 1 failed to pass monitoredBarrier", node.err)
         self.assertIn("Root Cause (first observed failure):", node.err)
         self.assertIn("rank      : 0 (local_rank: 0)", node.err)

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import interop  # noqa: E402
 
-# Eight workers, each now and then throws; a state file is all that they remember.
+# Four workers, each now and then throws; a state file is all that they remember.
 TOY = r"""
 import json, os, random, sys
 from torch.distributed.elastic.multiprocessing.errors import record
@@ -20,7 +20,7 @@ def main():
             state = json.load(file)
     generator = random.Random(100 * attempt + rank)
     while state["num_steps"] < 30:
-        if attempt < 3 and generator.random() < 0.02:
+        if attempt < 2 and generator.random() < 0.02:
             raise ValueError(f"rank {rank} had bad luck")
         state["num_steps"] += 1
         if rank == 0:
@@ -28,7 +28,7 @@ def main():
                 json.dump(state, file)
             os.replace("toy-state.json.new", "toy-state.json")
     sys.stdout.write(f"rank {rank} done in attempt {attempt}\n")
-    if attempt < 3 and rank == 5:
+    if attempt < 2 and rank == 2:
         raise ValueError("not yet")
 main()
 """
@@ -127,23 +127,47 @@ dist.barrier()
 dist.destroy_process_group()
 """
 
+# Rank 0 leaves a key in attempt 0's store, and rank 1 looks for it in attempt 1's. Who needs no
+# store does not import PyTorch.
+KEY = r"""
+import os, sys, time
+rank, attempt = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+def store():
+    import torch.distributed as dist
+    return dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]),
+                         is_master=False, wait_for_workers=False)
+if attempt == "0" and rank == "0":
+    found = store()
+    sys.stdout.write(f"begins with {found.num_keys()} keys\n")
+    found.set("left behind", "here")
+    sys.stdout.write(f"it is there: {found.check(['left behind'])}\n")
+    open("left", "w").close()
+while not os.path.exists("left"):
+    time.sleep(0.01)
+if attempt == "0":
+    sys.exit(3) if rank == "1" else time.sleep(1000)  # stopped by the launcher
+if rank == "1":
+    found = store()
+    sys.stdout.write(f"begins with {found.num_keys()} keys\n")
+    sys.stdout.write(f"it is there: {found.check(['left behind'])}\n")
+"""
+
 
 class Restarts(interop.JobTest):
-    def test_the_toy_of_eight_workers_ends_after_three_restarts_with_all_logs_kept(self):
+    def test_the_toy_ends_after_two_restarts_with_all_logs_kept(self):
         script = self.write("toy.py", TOY)
         logs = self.folder / "logs"
-        node = self.run_job("--standalone", "--nproc-per-node", 8, "--max-restarts", 3,
-                            "--redirects", 3, "--log-dir", logs, script, seconds=110)
-        self.assertEnded(node)
+        node = self.run_job("--standalone", "--nproc-per-node", 4, "--max-restarts", 2,
+                            "--redirects", 3, "--log-dir", logs, script)
         state = json.loads((self.folder / "toy-state.json").read_text())
         self.assertEqual(state, {"num_steps": 30})
         attempts = sorted(path.name for path in next(logs.iterdir()).iterdir())
-        self.assertEqual(attempts, [f"attempt_{n}" for n in range(4)])
-        last = next(logs.iterdir()) / "attempt_3"
-        for rank in range(8):
+        self.assertEqual(attempts, [f"attempt_{n}" for n in range(3)])
+        last = next(logs.iterdir()) / "attempt_2"
+        for rank in range(4):
             self.assertEqual((last / str(rank) / "stdout.log").read_text(),
-                             f"rank {rank} done in attempt 3\n")
-        for attempt in range(3):
+                             f"rank {rank} done in attempt 2\n")
+        for attempt in range(2):
             errors = list(next(logs.iterdir()).glob(f"attempt_{attempt}/*/error.json"))
             self.assertGreaterEqual(len(errors), 1)
 
@@ -167,11 +191,29 @@ class Restarts(interop.JobTest):
                 self.assertEqual(sorted(re.findall("rank . resumes at epoch .", out)),
                                  ["rank 0 resumes at epoch 4", "rank 1 resumes at epoch 4"])
 
-    def test_a_distributed_checkpoint_is_where_a_restarted_job_goes_on(self):
-        script = self.write("dcp.py", DCP)
-        nodes = self.start_nodes(["--nproc-per-node", 1, "--max-restarts", 1], [script])
+    def assertEmptyStore(self, nodes):
+        self.assertEqual(nodes[0].out.splitlines()[1:], ["it is there: True"])
+        self.assertEqual(nodes[1].out.splitlines(),
+                         [nodes[0].out.splitlines()[0], "it is there: False"])
+
+    def test_each_attempt_begins_with_an_empty_store(self):
+        script = self.write("key.py", KEY)
+        self.assertEmptyStore(self.run_nodes(
+            ["--max-restarts", 1], [script],
+            each=lambda i: ["--rdzv-conf", f"is_host={int(i == 0)}"]))
+
+    def test_each_attempt_begins_with_an_empty_store_where_a_static_job_keeps_its_port(self):
+        script = self.write("key.py", KEY)
+        port = interop.free_port()
+        nodes = [self.start("--nnodes", 2, "--node-rank", rank, "--master-addr", "127.0.0.1",
+                            "--master-port", port, "--max-restarts", 1, script) for rank in (0, 1)]
         for node in nodes:
             self.assertEnded(node)
+        self.assertEmptyStore(nodes)
+
+    def test_a_distributed_checkpoint_is_where_a_restarted_job_goes_on(self):
+        script = self.write("dcp.py", DCP)
+        nodes = self.run_nodes(["--nproc-per-node", 1, "--max-restarts", 1], [script])
         said = sorted(line for node in nodes for line in node.out.splitlines())
         expected = sum(step + step + 1 for step in range(6))
         self.assertEqual(said, [f"rank {rank} {what}" for rank in (0, 1)

@@ -56,6 +56,14 @@ int main(int count, char** words) {
   tell("wait", store.wait({"k", "n"}, 5s));
   tell("wait, too long", store.wait({"none"}, 100ms));
   tell("goes on", store.get("k"));
+  tell("delete_key", store.delete_key("c"));
+  tell("delete_key again", store.delete_key("c"));
+  tell("num_keys", store.num_keys());
+  tell("barrier of one", store.barrier("b", 1, 5s));
+  tell("barrier, too long", store.barrier("b2", 2, 100ms));
+  tell("goes on after it", store.get("k"));
+  tell("8 MiB", (store.set("big", std::string(8UL << 20, 'x')), store.get("big")));
+  // PyTorch's poll-based server knows nothing of the rest, and closes the connection at the first.
   tell("get, too long", store.get("none", 100ms));
   tell("goes on again", store.get("k"));
   tell("append", store.append("a", "one"));
@@ -67,12 +75,5 @@ int main(int count, char** words) {
   tell("queue_len", store.queue_len("q"));
   tell("queue_pop", store.queue_pop("q"));
   tell("queue_len of none", store.queue_len("q"));
-  tell("delete_key", store.delete_key("m1"));
-  tell("delete_key again", store.delete_key("m1"));
-  tell("num_keys", store.num_keys());
-  tell("barrier of one", store.barrier("b", 1, 5s));
-  tell("barrier, too long", store.barrier("b2", 2, 100ms));
-  tell("goes on after it", store.get("k"));
-  tell("8 MiB", (store.set("big", std::string(8UL << 20, 'x')), store.get("big")));
   return 0;
 }

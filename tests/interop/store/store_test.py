@@ -10,12 +10,6 @@ sys.path.insert(0, str(HERE.parent))
 import interop  # noqa: E402
 
 CLIENT = interop.DDPRUN.parents[1] / "tests" / "client_story"
-HOST = """
-import sys, torch.distributed as dist
-store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-print(store.port, flush=True)
-sys.stdin.read()
-"""
 
 
 class Store(interop.JobTest):
@@ -47,24 +41,23 @@ class Store(interop.JobTest):
                     if kind == "libuv" or mine[1] != "NotImplementedError":
                         self.assertEqual(mine, other)
 
-    def test_sixty_four_clients_at_once_lose_nothing_though_a_third_dies_in_a_request(self):
+    def test_sixty_four_clients_at_once_lose_nothing_though_a_third_is_killed_in_a_request(self):
         said = self.python("crowd.py", *self.our_server(), 64)
-        self.assertEqual(said, "0 failed, sum is right: True\n")
+        self.assertEqual(said, "64 clients, 21 killed, 0 failed, sum is right: True\n")
 
-    def test_our_client_gets_from_pytorchs_server_what_it_gets_from_ours(self):
-        host = subprocess.Popen([interop.PYTHON, "-c", HOST], stdin=subprocess.PIPE, text=True,
-                                stdout=subprocess.PIPE, env=interop.environment())
-        self.addCleanup(host.wait, 10)
-        self.addCleanup(host.stdin.close)
-        self.addCleanup(host.stdout.close)
-        port = host.stdout.readline().strip()
-        ask = lambda *where: subprocess.run([CLIENT, *where], capture_output=True, text=True,
-                                            timeout=interop.PATIENCE)
-        theirs, ours = ask("127.0.0.1", port), ask(*self.our_server())
-        self.assertEqual(theirs.returncode, 0, theirs.stderr)
-        self.assertEqual(ours.returncode, 0, ours.stderr)
-        self.assertEqual(ours.stdout.splitlines(), theirs.stdout.splitlines())
-        self.assertEqual(ours.stdout.count("\n"), 31)
+    def ask(self, host, port):
+        return self.run_job(host, port, launcher=CLIENT).out.splitlines()
+
+    def test_our_client_gets_from_pytorchs_servers_what_it_gets_from_ours(self):
+        ours = self.ask(*self.our_server())
+        self.assertEqual(len(ours), 31)
+        libuv, poll = (self.ask("127.0.0.1", port) for port in self.host_stores())
+        self.assertEqual(ours, libuv)
+        # A get of a missing key, and what came after it in PyTorch's versions, is for libuv's alone.
+        known = ours.index("get, too long: refused")
+        self.assertEqual(known, 20)
+        self.assertEqual(poll[:known + 1], ours[:known + 1])
+        self.assertEqual({line.partition(": ")[2] for line in poll[known:]}, {"refused"})
 
 
 if __name__ == "__main__":

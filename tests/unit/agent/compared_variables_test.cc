@@ -55,6 +55,20 @@ TEST_CASE("What may be a secret leaves the machine as 32 bits of a hash") {
   }
 }
 
+TEST_CASE("Of arguments the values of options that may be secret leave the machine as hashes") {
+  const std::string text =
+      compared_arguments({"--lr", "0.1", "--api-key=hunter2", "--token", "hunter2",
+                          "db.password=hunter2", "--key", "--epochs", "5"});
+  CHECK(text.find("hunter2") == std::string::npos);
+  CHECK(text.starts_with("--lr 0.1 --api-key=<hidden "));
+  CHECK(text.find(" --token <hidden ") != std::string::npos);
+  CHECK(text.find(" db.password=<hidden ") != std::string::npos);
+  CHECK(text.ends_with(" --key --epochs 5"));
+  CHECK(text.find(compared_arguments({"--token", "hunter3"})) == std::string::npos);
+  CHECK(text.find(compared_arguments({"--token", "hunter2"})) != std::string::npos);
+  CHECK(compared_arguments({}) == "<none>");
+}
+
 TEST_CASE("Names and beginnings that are ignored are not compared") {
   const std::vector<std::string> all = {"NCCL_DEBUG=1", "NCCL_IB_HCA=2", "NCCL_IB_GID=3"};
   CHECK(names(compared_variables(all, {"NCCL_DEBUG"})) ==

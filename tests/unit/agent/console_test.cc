@@ -13,6 +13,7 @@
 #include <string>
 
 #include "rendezvous/base/fd.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using ddprun::Console;
@@ -113,8 +114,7 @@ TEST_CASE("a slow reader of a socket loses nothing and blocks nobody", "[agent]"
 
 TEST_CASE("a pipe that belongs to another user is written to without blocking", "[agent]") {
   if (::geteuid() != 0) {
-    WARN("skipped: only root can become another user");
-    return;
+    SKIP_TEST("root", "only root can become another user");
   }
   const Ends ends = make_pipe();
   constexpr uid_t kNobody = 65534;

@@ -211,6 +211,22 @@ TEST_CASE("A script's file counts, and the interpreter and the PyTorch that it w
   CHECK(fact(two, "program") == fact(one, "program"));
 }
 
+TEST_CASE("The words behind the program are compared, wherever the program lies") {
+  const Machine machine;
+  machine.venv("one", "2.13.0+cpu", "None");
+  const auto of_python = [&](const std::vector<std::string>& words) {
+    return fact(machine.facts(python(machine, "one", words)), "arguments");
+  };
+  CHECK(of_python({"-u", "/here/train.py", "--lr", "0.1"}) == "--lr 0.1");
+  CHECK(of_python({"-u", "-m", "pkg.train", "--lr", "0.1"}) == "--lr 0.1");
+  CHECK(of_python({"-u", "-m", "pkg.train"}) == "<none>");
+  CHECK(of_python({"-X", "dev", "-c", "pass", "x"}) == "-c pass x");
+  CHECK(of_python({"-u"}) == "<none>");
+  CHECK(fact(machine.facts({"/bin/sh", {"-c", "true"}, {}}), "arguments") == "-c true");
+  CHECK(fact(machine.facts({"/bin/sh", {"-c"}, {}}, {}, {"arguments"}), "arguments") ==
+        "(no such fact)");
+}
+
 TEST_CASE("PYTHONPATH comes before the interpreter's own packages") {
   const Machine machine;
   machine.venv("one", "2.13.0+cpu", "None");
@@ -235,7 +251,7 @@ TEST_CASE("A module is found by its file where the interpreter's folders have it
   CHECK(target({"-u", "-m", "nowhere"}).empty());
   CHECK(target({"-c", "pass", "x.py"}).empty());
   CHECK(fact(machine.facts(python(machine, "one", {"-u", "-m", "nowhere"})), "program") ==
-        "(no such fact)");
+        "nowhere");
 }
 
 TEST_CASE("What is no version file of PyTorch's is none") {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
+
+#include "tests/support/temp_dir.h"
 
 namespace ddprun {
 namespace {
@@ -14,30 +14,18 @@ namespace fs = std::filesystem;
 /// Empty places, so that the machine's own GPUs do not matter.
 class Machine {
  public:
-  Machine() {
-    char name[] = "/tmp/ddprun-gpus-XXXXXX";
-    root_ = ::mkdtemp(name);
-    places_ = {root_ / "libnvidia-ml.so.1", root_ / "gpus", root_ / "dev"};
-  }
-  ~Machine() { fs::remove_all(root_); }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
-
   void with_nvml(const char* gpus) {
     ::setenv("FAKE_NVML", gpus, 1);
     places_.nvml = FAKE_NVML;
   }
-  void write(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
+  void write(const std::string& path, const std::string& text) { dir_.write(path, text); }
   [[nodiscard]] GpuCount count(const char* visible = nullptr) const {
     return count_gpus(visible, places_);
   }
 
  private:
-  fs::path root_;
-  GpuPlaces places_;
+  test::TempDir dir_;
+  GpuPlaces places_{dir_.path() / "libnvidia-ml.so.1", dir_.path() / "gpus", dir_.path() / "dev"};
 };
 
 TEST_CASE("a machine without a GPU says where it looked", "[agent]") {

@@ -7,11 +7,11 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "agent/session_launcher.h"
+#include "tests/support/control_group.h"
+#include "tests/support/skip.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -202,22 +202,18 @@ TEST_CASE("a process that is another one all the time is caught", "[agent]") {
 }
 
 TEST_CASE("what cannot be killed is named after the bound, and not waited for", "[agent]") {
-  // A group frozen by cgroup v1 is the one uninterruptible sleep that a test can have.
-  namespace fs = std::filesystem;
-  const fs::path group = "/sys/fs/cgroup/freezer/ddprun-test-" + std::to_string(::getpid());
-  std::error_code error;
-  if (!fs::create_directory(group, error)) {
-    WARN("skipped: no cgroup v1 freezer may be made here (" << error.message() << ")");
-    return;
+  const auto freezer = test::ControlGroup::freezer();
+  if (!freezer.why_not().empty()) {
+    SKIP_TEST("cgroup", freezer.why_not());
   }
   Forked agent([&] {
     const pid_t child = start("exec sleep 1000");
-    std::ofstream(group / "cgroup.procs") << child;
-    std::ofstream(group / "freezer.state") << "FROZEN";
+    freezer.add(child);
+    freezer.freeze();
     const auto start_time = std::chrono::steady_clock::now();
     const auto killed = kill_descendants({}, std::chrono::milliseconds(100));
     const auto took = std::chrono::steady_clock::now() - start_time;
-    std::ofstream(group / "freezer.state") << "THAWED";
+    freezer.thaw();
     say(killed ? "killed" : killed.error().sentence());
     ::waitpid(child, nullptr, 0);
     const bool in_time = took >= std::chrono::milliseconds(100) && took < std::chrono::seconds(2);
@@ -226,7 +222,6 @@ TEST_CASE("what cannot be killed is named after the bound, and not waited for", 
   CHECK(agent.all_gone_within(Forked::kPatience));
   CHECK_THAT(agent.text(), Catch::Contains("(sleep, state D)") && Catch::Contains("SIGKILL"));
   CHECK(agent.end().success());
-  fs::remove(group, error);
 }
 
 }  // namespace

@@ -56,6 +56,27 @@ TEST_CASE("workers that all exit 0 finish the group, whatever the order") {
   CHECK(group.state() == State::finished);
 }
 
+TEST_CASE("a worker that was dead before it was signalled was not stopped") {
+  auto group = running(2);
+  CHECK(text(group.handle(StopOrdered{SIGTERM})) == "signal:15 arm");
+  CHECK(text(group.handle(WorkerExited{1, kFailed, true})).empty());
+  CHECK(text(group.handle(WorkerExited{0, kTerminated})) ==
+        "disarm kill-descendants report-stopped");
+  CHECK_FALSE(group.workers()[1].after_stop);
+  CHECK(group.workers()[0].after_stop);
+}
+
+TEST_CASE("a worker that dies of a SIGKILL that is not ours was not stopped") {
+  constexpr ExitStatus kKilled{ExitStatus::Kind::signalled, SIGKILL};
+  auto group = running(3);
+  CHECK(text(group.handle(StopOrdered{SIGTERM})) == "signal:15 arm");
+  CHECK(text(group.handle(WorkerExited{1, kKilled})).empty());
+  CHECK_FALSE(group.workers()[1].after_stop);
+  CHECK(text(group.handle(DeadlinePassed{})) == "signal:9");
+  CHECK(text(group.handle(WorkerExited{0, kKilled})).empty());
+  CHECK(group.workers()[0].after_stop);
+}
+
 TEST_CASE("a failed worker is reported and its siblings are stopped without an order") {
   auto group = running(3);
   CHECK(text(group.handle(WorkerExited{1, kFailed})) == "report-failure:1 signal:15 arm");

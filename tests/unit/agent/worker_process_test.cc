@@ -9,43 +9,22 @@
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "agent/descriptor_limit.h"
 #include "agent/orphans.h"
 #include "rendezvous/base/fd.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
 namespace {
 
-namespace fs = std::filesystem;
 using test::Forked;
+using test::read_file;
+using test::TempDir;
 using Kind = ExitStatus::Kind;
-
-class WorkDir {
- public:
-  WorkDir() {
-    char name[] = "/tmp/ddprun-worker-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~WorkDir() { fs::remove_all(path_); }
-  WorkDir(const WorkDir&) = delete;
-  WorkDir& operator=(const WorkDir&) = delete;
-  [[nodiscard]] std::string operator/(const char* name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
-std::string content(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 void write_file(const std::string& path, const std::string& text, mode_t mode) {
   std::ofstream(path) << text;
@@ -88,19 +67,19 @@ TEST_CASE("an exit code and a signal of the same number are told apart", "[agent
 }
 
 TEST_CASE("a program that cannot be executed is an error that says why", "[agent]") {
-  const WorkDir dir;
+  const TempDir dir;
   using Catch::Contains;
-  CHECK_THAT(spawn_error({dir / "none", {"none"}, {}, "", ""}),
-             Contains(dir / "none") && Contains("there is no such program"));
+  CHECK_THAT(spawn_error({dir.file("none"), {"none"}, {}, "", ""}),
+             Contains(dir.file("none")) && Contains("there is no such program"));
   CHECK_THAT(spawn_error({"/tmp", {"tmp"}, {}, "", ""}), Contains("this is a directory"));
-  write_file(dir / "plain", "#!/bin/sh\n", 0644);
-  CHECK_THAT(spawn_error({dir / "plain", {"plain"}, {}, "", ""}), Contains("chmod +x"));
-  write_file(dir / "garbage", "\x01\x02\x03 garbage", 0755);
-  CHECK_THAT(spawn_error({dir / "garbage", {"garbage"}, {}, "", ""}),
+  write_file(dir.file("plain"), "#!/bin/sh\n", 0644);
+  CHECK_THAT(spawn_error({dir.file("plain"), {"plain"}, {}, "", ""}), Contains("chmod +x"));
+  write_file(dir.file("garbage"), "\x01\x02\x03 garbage", 0755);
+  CHECK_THAT(spawn_error({dir.file("garbage"), {"garbage"}, {}, "", ""}),
              Contains("neither a program for this machine nor a script"));
-  write_file(dir / "lost", "#!/nonexistent/python\n", 0755);
-  CHECK_THAT(spawn_error({dir / "lost", {"lost"}, {}, "", ""}), Contains("interpreter"));
-  CHECK_THAT(spawn_error({dir / "plain/below", {"below"}, {}, "", ""}),
+  write_file(dir.file("lost"), "#!/nonexistent/python\n", 0755);
+  CHECK_THAT(spawn_error({dir.file("lost"), {"lost"}, {}, "", ""}), Contains("interpreter"));
+  CHECK_THAT(spawn_error({dir.file("plain/below"), {"below"}, {}, "", ""}),
              Contains("Not a directory"));
   const std::string huge(4 << 20, 'x');
   CHECK_THAT(spawn_error({"/bin/true", {"true", huge}, {}, "", ""}), Contains("larger than"));
@@ -128,68 +107,68 @@ TEST_CASE("a failed exec prints nothing of the parent's twice", "[agent]") {
 }
 
 TEST_CASE("a worker gets its arguments and its environment as they are, and no others", "[agent]") {
-  const WorkDir dir;
-  SpawnRequest request{"/usr/bin/env", {"env"}, {"B=two words", "A=", "A="}, dir / "out", ""};
+  const TempDir dir;
+  SpawnRequest request{"/usr/bin/env", {"env"}, {"B=two words", "A=", "A="}, dir.file("out"), ""};
   CHECK(run(request)->success());
-  CHECK(content(dir / "out") == "B=two words\nA=\nA=\n");
+  CHECK(read_file(dir.file("out")) == "B=two words\nA=\nA=\n");
   request = {"/bin/sh",
              {"sh", "-c", "printf '<%s>' \"$0\" \"$@\"", "a b", "", "*"},
              {},
-             dir / "arguments",
+             dir.file("arguments"),
              ""};
   CHECK(run(request)->success());
-  CHECK(content(dir / "arguments") == "<a b><><*>");
+  CHECK(read_file(dir.file("arguments")) == "<a b><><*>");
 }
 
 TEST_CASE("a worker writes its own files, after what they hold already", "[agent]") {
-  const WorkDir dir;
-  write_file(dir / "out", "before\n", 0644);
+  const TempDir dir;
+  write_file(dir.file("out"), "before\n", 0644);
   auto request = shell("echo to-out; echo to-err >&2");
-  request.stdout_path = dir / "out";
-  request.stderr_path = dir / "err";
+  request.stdout_path = dir.file("out");
+  request.stderr_path = dir.file("err");
   CHECK(run(request)->success());
-  CHECK(content(dir / "out") == "before\nto-out\n");
-  CHECK(content(dir / "err") == "to-err\n");
-  request.stdout_path = request.stderr_path = dir / "both";
+  CHECK(read_file(dir.file("out")) == "before\nto-out\n");
+  CHECK(read_file(dir.file("err")) == "to-err\n");
+  request.stdout_path = request.stderr_path = dir.file("both");
   CHECK(run(request)->success());
-  CHECK(content(dir / "both") == "to-out\nto-err\n");
+  CHECK(read_file(dir.file("both")) == "to-out\nto-err\n");
 }
 
 TEST_CASE("nothing but the three standard streams reaches a worker", "[agent]") {
-  const WorkDir dir;
+  const TempDir dir;
   // Without O_CLOEXEC, as a careless library opens them; one of them far up.
   const Fd low(::open("/dev/null", O_RDWR));
   const Fd high(::fcntl(low.get(), F_DUPFD, 700));
   REQUIRE(high.get() >= 700);
-  SpawnRequest request{"/bin/ls", {"ls", "/proc/self/fd"}, {}, dir / "out", dir / "out"};
+  SpawnRequest request{"/bin/ls", {"ls", "/proc/self/fd"}, {}, dir.file("out"), dir.file("out")};
   CHECK(run(request)->success());
   // 3 is the directory that ls is reading.
-  CHECK(content(dir / "out") == "0\n1\n2\n3\n");
+  CHECK(read_file(dir.file("out")) == "0\n1\n2\n3\n");
 }
 
 TEST_CASE("descriptors that are passed on become 3, 4 and so on, and no other is left", "[agent]") {
-  const WorkDir dir;
-  write_file(dir / "a", "first\n", 0644);
-  write_file(dir / "b", "second\n", 0644);
+  const TempDir dir;
+  write_file(dir.file("a"), "first\n", 0644);
+  write_file(dir.file("b"), "second\n", 0644);
   // In our process the two may well have the other's number: 4 becomes 3, and 3 becomes 4.
-  Fd low(::open((dir / "b").c_str(), O_RDONLY | O_CLOEXEC));
-  Fd high(::open((dir / "a").c_str(), O_RDONLY | O_CLOEXEC));
+  Fd low(::open((dir.file("b")).c_str(), O_RDONLY | O_CLOEXEC));
+  Fd high(::open((dir.file("a")).c_str(), O_RDONLY | O_CLOEXEC));
   SpawnRequest request = shell("cat <&3; cat <&4; ls /proc/$$/fd | tr '\\n' ' '");
-  request.stdout_path = dir / "out";
+  request.stdout_path = dir.file("out");
   request.descriptors = {high.get(), low.get()};
   REQUIRE(run(request)->success());
-  CHECK(content(dir / "out").starts_with("first\nsecond\n0 1 2 3 4 "));
+  CHECK(read_file(dir.file("out")).starts_with("first\nsecond\n0 1 2 3 4 "));
 }
 
 TEST_CASE("a worker gets the limit of descriptors that the agent was started with", "[agent]") {
-  const WorkDir dir;
+  const TempDir dir;
   rlimit start{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &start) == 0);
   REQUIRE(start.rlim_max >= 1024);
   Forked agent([&] {
     const rlimit of_login{1000, start.rlim_max};
     SpawnRequest request = shell("ulimit -Sn; ulimit -Hn");
-    request.stdout_path = dir / "out";
+    request.stdout_path = dir.file("out");
     return ::setrlimit(RLIMIT_NOFILE, &of_login) == 0 &&
                    (request.descriptor_limit = raise_descriptor_limit()) == 1000 &&
                    ::sysconf(_SC_OPEN_MAX) == static_cast<long>(start.rlim_max) &&
@@ -198,16 +177,16 @@ TEST_CASE("a worker gets the limit of descriptors that the agent was started wit
                : 1;
   });
   REQUIRE(agent.end().success());
-  CHECK(content(dir / "out") == "1000\n" + std::to_string(start.rlim_max) + "\n");
+  CHECK(read_file(dir.file("out")) == "1000\n" + std::to_string(start.rlim_max) + "\n");
 }
 
 TEST_CASE("a standard stream that the agent has not is /dev/null to the worker", "[agent]") {
-  const WorkDir dir;
+  const TempDir dir;
   Forked agent([&] {
     ::close(STDIN_FILENO);
     ::close(STDERR_FILENO);
     auto request = shell("readlink /proc/self/fd/0 /proc/$$/fd/2");
-    request.stdout_path = dir / "out";
+    request.stdout_path = dir.file("out");
     boost::asio::io_context io;
     int code = 1;
     const auto worker =
@@ -216,11 +195,11 @@ TEST_CASE("a standard stream that the agent has not is /dev/null to the worker",
     return code;
   });
   CHECK(agent.end().success());
-  CHECK(content(dir / "out") == "/dev/null\n/dev/null\n");
+  CHECK(read_file(dir.file("out")) == "/dev/null\n/dev/null\n");
 }
 
 TEST_CASE("a worker has no signal blocked or ignored, whatever its agent has", "[agent]") {
-  const WorkDir dir;
+  const TempDir dir;
   Forked agent([&] {
     sigset_t some;
     ::sigemptyset(&some);
@@ -233,7 +212,7 @@ TEST_CASE("a worker has no signal blocked or ignored, whatever its agent has", "
     boost::asio::io_context io;
     int code = 1;
     const auto worker = WorkerProcess::spawn(
-        io, {"/bin/grep", {"grep", "^Sig[BI]", "/proc/self/status"}, {}, dir / "out", ""},
+        io, {"/bin/grep", {"grep", "^Sig[BI]", "/proc/self/status"}, {}, dir.file("out"), ""},
         [&](ExitStatus status) { code = status.value; });
     io.run_for(Forked::kPatience);
     sigset_t after;
@@ -244,7 +223,7 @@ TEST_CASE("a worker has no signal blocked or ignored, whatever its agent has", "
     return unchanged ? code : 2;
   });
   CHECK(agent.end() == ExitStatus{Kind::exited, 0});
-  CHECK(content(dir / "out") == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+  CHECK(read_file(dir.file("out")) == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
 TEST_CASE("a worker leads a session and a process group of its own", "[agent]") {

@@ -43,7 +43,7 @@ TEST_CASE("All nodes are told one MASTER_ADDR where one serves all, also by IPv6
 }
 
 TEST_CASE("People are shown who is here, from where, and who was turned away (I-1)") {
-  Job job(3, 3);
+  Job job(3, 4);
   job.open();
   const auto a = job.local("n1");
   const auto b = job.remote("n2");

@@ -102,7 +102,8 @@ NodeDescription full_node() {
           Pledge{Term{3}, ElectorId{5}, RosterNumber{7}},
           Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true},
           {0xfedcba9876543210, 0x8000000000000001},
-          true};
+          true,
+          "no disk"};
 }
 
 std::vector<Message> one_of_each() {
@@ -155,13 +156,14 @@ std::vector<Message> one_of_each() {
               {Term{4}, ElectorId{9}, {RosterNumber{7}, RosterNumber{8}, Term{1}}}},
       VoteAnswer{{VoteVerdict::ahead, Term{4}, RosterNumber{8}, RosterNumber{7}, AttemptNumber{3},
                   Term{2}, 5ms, true}},
-      Follow{"job", Term{4}, {"10.0.0.2"}, 4712},
+      Follow{"job", Term{4}, {"10.0.0.2"}, 4712, JobOptions{2, 4, 3, true}},
       Moved{Term{4}, {"10.0.0.2"}, 4712},
       Leaving{},
       Progress{AttemptNumber{2}, full_progress()},
       AskEnvironment{},
       TellEnvironment{{{"gpu", "NVIDIA H200"}, {"NCCL_DEBUG", ""}}},
-      Hung{AttemptNumber{1}, {position, WorkerPosition{}}, "why"}};
+      Hung{AttemptNumber{1}, {position, WorkerPosition{}}, "why"},
+      TellIncident{"rank 1 on n2 exited with code 1"}};
 }
 
 struct Parts {

@@ -92,6 +92,60 @@ Options good(const std::string& line, const Variables& variables = {}) {
 
 }  // namespace
 
+TEST_CASE("the table has every option of torchrun, with its letter, form and default",
+          "[launcher]") {
+  // As the parser of PyTorch 2.13's torchrun lists them. "": no default that shows.
+  struct TorchrunOption {
+    const char* name;
+    char letter;
+    bool flag;
+    const char* default_text;
+  };
+  const TorchrunOption options[] = {
+      {"help", 'h', true, "0"},
+      {"nnodes", 0, false, "1:1"},
+      {"nproc-per-node", 0, false, "1"},
+      {"rdzv-backend", 0, false, ""},
+      {"rdzv-endpoint", 0, false, ""},
+      {"rdzv-id", 0, false, "none"},
+      {"rdzv-conf", 0, false, ""},
+      {"standalone", 0, true, "0"},
+      {"max-restarts", 0, false, "0"},
+      {"monitor-interval", 0, false, "0.1"},
+      {"start-method", 0, false, "spawn"},
+      {"event-log-handler", 0, false, "null"},
+      {"role", 0, false, "default"},
+      {"module", 'm', true, "0"},
+      {"no-python", 0, true, "0"},
+      {"run-path", 0, true, "0"},
+      {"log-dir", 0, false, ""},
+      {"redirects", 'r', false, "0"},
+      {"tee", 't', false, "0"},
+      {"local-ranks-filter", 0, false, ""},
+      {"duplicate-stdout-filters", 0, false, ""},
+      {"duplicate-stderr-filters", 0, false, ""},
+      {"node-rank", 0, false, ""},
+      {"master-addr", 0, false, "127.0.0.1"},
+      {"master-port", 0, false, ""},
+      {"local-addr", 0, false, ""},
+      {"logs-specs", 0, false, ""},
+      {"numa-binding", 0, false, ""},
+      {"signals-to-handle", 0, false, "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"shutdown-timeout", 0, false, ""},
+      {"virtual-local-rank", 0, true, "0"},
+  };
+  for (const TorchrunOption& option : options) {
+    INFO(option.name);
+    const auto& rows = option_rows();
+    const auto row = std::find_if(std::begin(rows), std::end(rows),
+                                  [&](const OptionRow& one) { return one.name == option.name; });
+    REQUIRE(row != std::end(rows));
+    CHECK(row->letter == option.letter);
+    CHECK(is_flag(*row) == option.flag);
+    CHECK(value_text(Options{}, *row) == option.default_text);
+  }
+}
+
 TEST_CASE("every option is read in both spellings and in both forms of giving a value",
           "[launcher]") {
   for (const OptionRow& row : option_rows()) {

@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "tests/support/temp_dir.h"
 
 using namespace ddprun;
 
@@ -16,23 +17,17 @@ namespace {
 class Tree {
  public:
   Tree() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "program_test_XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    root_ = pattern;
     for (const char* directory : {"path1", "path2", "beside", "here"}) {
-      std::filesystem::create_directory(root_ + "/" + directory);
+      std::filesystem::create_directory(at(directory));
     }
   }
-  ~Tree() { std::filesystem::remove_all(root_); }
-  Tree(const Tree&) = delete;
-  Tree& operator=(const Tree&) = delete;
 
   std::string add(const std::string& path, bool executable = true) {
-    std::ofstream(root_ + "/" + path) << "#!/bin/sh\n";
-    REQUIRE(::chmod((root_ + "/" + path).c_str(), executable ? 0755 : 0644) == 0);
-    return root_ + "/" + path;
+    std::string file = dir_.write(path, "#!/bin/sh\n");
+    REQUIRE(::chmod(file.c_str(), executable ? 0755 : 0644) == 0);
+    return file;
   }
-  [[nodiscard]] std::string at(const std::string& path) const { return root_ + "/" + path; }
+  [[nodiscard]] std::string at(const std::string& path) const { return dir_.file(path); }
 
   [[nodiscard]] ProgramRequest request(const std::string& name,
                                        ProgramKind kind = ProgramKind::executable) const {
@@ -47,7 +42,7 @@ class Tree {
   }
 
  private:
-  std::string root_;
+  ddprun::test::TempDir dir_;
 };
 
 using Words = std::vector<std::string>;

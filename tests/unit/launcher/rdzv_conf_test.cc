@@ -30,6 +30,21 @@ TEST_CASE("keys of --rdzv-conf that mean something here are read", "[launcher]")
   CHECK(conf->is_host == true);
 }
 
+TEST_CASE("quotes that reach --rdzv-conf are removed, as a shell would have", "[launcher]") {
+  for (const char* text :
+       {"'join_timeout=5,timeout=7'", "\"join_timeout=5,timeout=7\"",
+        " ' join_timeout=5, timeout=7 ' ", "'\"join_timeout=5,timeout=7\"'",
+        "join_timeout='5',timeout=\"7\"", "join_timeout = ' 5 ' , timeout = \" 7 \"",
+        "'join_timeout=5','timeout=7'", "'join_timeout'='5','timeout'='7'"}) {
+    INFO(text);
+    const auto conf = parse_rdzv_conf(text, "x");
+    REQUIRE(conf.has_value());
+    CHECK(conf->join_timeout == seconds(5));
+    CHECK(conf->timeout == seconds(7));
+  }
+  CHECK(parse_rdzv_conf("''", "x").has_value());
+}
+
 TEST_CASE("is_host takes every word that torchrun takes", "[launcher]") {
   for (const char* yes : {"1", "true", "T", "yes", "Y", "True"}) {
     CHECK(parse_rdzv_conf(std::string("is_host=") + yes, "x")->is_host == true);
@@ -59,7 +74,10 @@ TEST_CASE("a bad entry of --rdzv-conf is refused by its name", "[launcher]") {
                       {"keep_alive_interval=0", "keep_alive_interval='0'"},
                       {"keep_alive_max_attempt=0", "keep_alive_max_attempt='0'"},
                       {"is_host=maybe", "is_host='maybe'"},
-                      {"store_type=file", "store_type='file'"}};
+                      {"store_type=file", "store_type='file'"},
+                      {"'timeout=x'", "timeout='x'"},
+                      {"timeout=''", "'timeout' has no value"},
+                      {"timeout=5'", "timeout='5''"}};
   for (const Row& row : rows) {
     INFO(row.text);
     const auto conf = parse_rdzv_conf(row.text, "PET_RDZV_CONF");

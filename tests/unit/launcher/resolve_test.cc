@@ -137,10 +137,24 @@ TEST_CASE("a node with more processors than workers may be is cut, not refused",
   CHECK(good("--nproc-per-node cpu p", {}, machine).job.local_world_size == kLocalWorldSizeMax);
 }
 
-TEST_CASE("options without an effect are accepted", "[launcher]") {
-  good(
-      "--monitor-interval 5 --start-method forkserver --event-log-handler console "
-      "--logs-specs default p");
+TEST_CASE("options without an effect are accepted, and have none", "[launcher]") {
+  // What a job is made of, as far as an option could touch it.
+  const auto made = [](const std::string& options) {
+    const Launch launch = good(options + "--standalone p x");
+    const JobSpec& job = launch.job;
+    return std::tuple(launch.log_level, launch.notices.size(), job.min_nodes, job.max_nodes,
+                      job.max_restarts, job.backend, job.endpoint.host, job.endpoint.port,
+                      job.join_timeout, job.last_call_timeout, job.heartbeat_timeout,
+                      job.local_world_size, job.program.path, job.program.arguments, job.role,
+                      job.shutdown_timeout, job.signals_to_handle, job.event_log, job.logs.dir,
+                      job.logs.redirects.of(0), job.logs.tee.of(0), job.warm_workers);
+  };
+  for (const std::string option : {"--monitor-interval 5 ", "--start-method forkserver ",
+                                   "--event-log-handler console ", "--logs-specs default "}) {
+    INFO(option);
+    CHECK((made(option) == made("")));
+  }
+  CHECK_FALSE((made("--max-restarts 1 ") == made("")));
 }
 
 TEST_CASE("output options and variables reach the log spec", "[launcher]") {
@@ -160,11 +174,13 @@ TEST_CASE("output options and variables reach the log spec", "[launcher]") {
   CHECK(logs.line_prefix_template == "${rank}: ");
   CHECK(launch.job.error_file == "/tmp/err.json");
   CHECK_FALSE(good("p").job.logs.line_prefix_template);
-  CHECK(good("p").job.logs.fold);
-  CHECK_FALSE(good("--no-fold p").job.logs.fold);
+  CHECK(good("p").job.logs.fold == Folding::on_terminals);
+  CHECK(good("--fold p").job.logs.fold == Folding::always);
+  CHECK(good("--no-fold p").job.logs.fold == Folding::never);
+  CHECK(good("--no-fold --fold p").job.logs.fold == Folding::never);
   CHECK(good("p").job.event_log.empty());
   CHECK(good("--event-log /a/b.jsonl p").job.event_log == "/a/b.jsonl");
-  CHECK_FALSE(good("p", {{"PET_NO_FOLD", "1"}}).job.logs.fold);
+  CHECK(good("p", {{"PET_NO_FOLD", "1"}}).job.logs.fold == Folding::never);
 }
 
 TEST_CASE("signals are taken by name, once each, and unknown names are only warned about",

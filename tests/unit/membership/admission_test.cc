@@ -23,15 +23,21 @@ TEST_CASE("Rejections name the field and both values") {
     d.max_restarts = 9;
     expected = "--max-restarts is '9' on this node but '3' in the job";
   }
-  SECTION("program") {
-    d.program = "eval";
-    expected = "program is 'eval' on this node but 'train' in the job";
-  }
   const std::size_t before = s.job().nodes();
   s.join(d);
   CHECK(s.only<Reject>().why == expected);
   CHECK(s.all<Welcome>().empty());
   CHECK(s.job().nodes() == before);
+}
+
+TEST_CASE("Nodes may run different programs") {
+  Story s(fixed(2));
+  auto d = s.description("n1");
+  s.join("n0");
+  d.program = "parameter_server";
+  s.join(d);
+  CHECK(s.all<Reject>().empty());
+  CHECK(s.state() == JobState::running);
 }
 
 TEST_CASE("At a port that the system chose, who comes by an endpoint is not let in") {

@@ -129,6 +129,7 @@ TEST_CASE("Three attempts in a row without progress end the job") {
   const auto reason = end(told(0, 3));
   REQUIRE(reason);
   CHECK(reason->find("3 attempts in a row made no progress") == 0);
+  CHECK(policy.budget().used() == 9);  // the end restarts nothing
 }
 
 TEST_CASE("Lost nodes are no lack of progress") {

@@ -73,7 +73,7 @@ TEST_CASE("While nodes are missing all are told who is here, since when and from
 }
 
 TEST_CASE("Who was refused or lost is told with the reason, once however often it comes") {
-  Story s(fixed(3));
+  Story s(elastic(3, 5));
   s.join("n1");
   for (int i = 0; i < 20; ++i) {
     NodeDescription other = s.description("n9");
@@ -151,7 +151,7 @@ TEST_CASE("A last call says when the job starts") {
 }
 
 TEST_CASE("The table of a thousand nodes is a few lines") {
-  Story s(fixed(1001));
+  Story s(elastic(1001, 1002));
   for (int i = 1; i <= 1000; ++i) {
     s.join("n" + std::to_string(i), 8);
   }
@@ -190,13 +190,93 @@ TEST_CASE("The host that waits alone is told why nobody else may come (I-3)") {
 TEST_CASE("A job that was given up names who was refused last") {
   Story s(fixed(2));
   s.join("n1");
-  NodeDescription other = s.description("n2");
-  other.program = "other";
-  s.apply(NodeJoined{NodeId{50}, other, "10.0.0.2"});
+  s.apply(StrangerTurnedAway{"10.0.0.2", "it speaks version 9"});
   s.wait(600s);
   s.time_passed();
-  CHECK(s.only<FinishJob>().summary.reason.find(
-            "; refused: n2 at 10.0.0.2, program is 'other' on this node") != std::string::npos);
+  CHECK(s.only<FinishJob>().summary.reason.find("; refused: at 10.0.0.2, it speaks version 9") !=
+        std::string::npos);
+}
+
+TEST_CASE("A job that cannot have its nodes, because one was refused for good, ends at once") {
+  Story s(fixed(3));
+  s.join("n1");
+  NodeDescription other = s.description("n2");
+  std::string why =
+      "--max-restarts is '7' on that node but '3' in the job; start every node with "
+      "the same --max-restarts";
+  SECTION("it disagrees") {
+    other.max_restarts = 7;
+  }
+  SECTION("it can run nothing") {
+    other.unable = "log directory '/x': cannot make it";
+    why = "it cannot run workers: " + other.unable;
+  }
+  s.apply(NodeJoined{NodeId{50}, other, "10.0.0.2"});
+  CHECK(s.only<Reject>().node == NodeId{50});
+  const JobSummary summary = s.only<FinishJob>().summary;
+  CHECK(summary.verdict == Verdict::impossible);
+  CHECK(summary.reason == "node n2 (10.0.0.2) was rejected: " + why +
+                              "; without it the job cannot have the 3 nodes that it needs: start "
+                              "all of them again when that is mended");
+}
+
+TEST_CASE("A node of another job, or one whose rank is taken, ends nobody's waiting") {
+  Story s(fixed(2));
+  s.join(ranked(s, "n1", 0));
+  NodeDescription other = s.description("n2");
+  other.job_id = "another";
+  s.join(other);
+  CHECK(s.all<Reject>().size() == 1);
+  s.join(ranked(s, "n3", 0));
+  s.apply(NodeHeard{NodeId{1}});
+  CHECK(s.all<Reject>().size() == 1);
+  CHECK(s.state() == JobState::gathering);
+}
+
+TEST_CASE("Who was refused for good is not waited for where enough are here") {
+  Story s(elastic(1, 3));
+  s.join("n1");
+  NodeDescription other = s.description("n2");
+  other.unable = "no disk";
+  s.apply(NodeJoined{NodeId{50}, other, "10.0.0.2"});
+  CHECK(s.state() == JobState::gathering);  // one more may come
+  s.apply(NodeJoined{NodeId{51}, other, "10.0.0.2"});
+  CHECK(s.state() == JobState::gathering);  // the same one again
+  SECTION("the last one comes") {
+    s.join("n3");
+  }
+  SECTION("so is the last one") {
+    other.host_name = "n3";
+    s.apply(NodeJoined{NodeId{52}, other, "10.0.0.3"});
+    CHECK(s.only<TellWaiting>().table.refused.size() == 2);
+  }
+  CHECK(s.state() == JobState::running);
+}
+
+TEST_CASE("Who was refused, and comes again as it should, counts as here") {
+  Story s(elastic(2, 3));
+  s.join("n1");
+  NodeDescription other = s.description("n2");
+  other.max_restarts = 7;
+  s.join(other);
+  s.join("n2");
+  CHECK(s.state() == JobState::gathering);  // the last call: a third may come
+  s.join("n3");
+  CHECK(s.state() == JobState::running);
+}
+
+TEST_CASE("Who was refused while the job ran does not end it when it loses a node") {
+  Story s(fixed(2));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  NodeDescription other = s.description("n3");
+  other.max_restarts = 7;
+  s.join(other);
+  s.lose(b);
+  s.stopped(a);
+  CHECK(s.state() == JobState::gathering);
+  s.join("n2");
+  CHECK(s.state() == JobState::running);
 }
 
 TEST_CASE("The rank of a node that may be lost is waited for, and taken when it is lost") {

@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "ddp/tensor.h"
+#include "tests/support/skip.h"
 #include "worker_runtime/alone_process_group.h"
 
 using namespace ddp;
-
-namespace {
-
-/// Null, after a clear line, where the machine has no GPU.
-Gpu* gpu_or_skip() {
-  std::string why_not;
-  Gpu* gpu = find_gpu(&why_not);
-  if (gpu == nullptr) {
-    WARN("skipped: no GPU here: " << why_not);
-  }
-  return gpu;
-}
-
-}  // namespace
 
 TEST_CASE("the GPU library loads without a driver and says why there is no GPU", "[gpu]") {
   void* library = ::dlopen(DDPRUN_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -38,9 +25,10 @@ TEST_CASE("the GPU library loads without a driver and says why there is no GPU",
 }
 
 TEST_CASE("tensors on a GPU are filled, divided and copied", "[gpu]") {
-  Gpu* gpu = gpu_or_skip();
+  std::string why_not;
+  Gpu* gpu = find_gpu(&why_not);
   if (gpu == nullptr) {
-    return;
+    SKIP_TEST("gpu", why_not);
   }
   const Tensor values = Tensor::empty({1000}, DType::f32, Device::cuda(0));
   values.fill(6.0);
@@ -58,9 +46,10 @@ TEST_CASE("tensors on a GPU are filled, divided and copied", "[gpu]") {
 }
 
 TEST_CASE("NCCL with one rank reduces to the same values", "[gpu]") {
-  Gpu* gpu = gpu_or_skip();
+  std::string why_not;
+  Gpu* gpu = find_gpu(&why_not);
   if (gpu == nullptr) {
-    return;
+    SKIP_TEST("gpu", why_not);
   }
   auto group = gpu->connect_nccl({.device = 0,
                                   .timeout = std::chrono::seconds(60),

@@ -9,6 +9,7 @@
 
 #include "ddp/ddp.h"
 #include "ranks.h"
+#include "tests/support/temp_dir.h"
 
 using ddp::Context;
 using ddp::DType;
@@ -254,9 +255,8 @@ TEST_CASE("rank 0 goes first, and nobody returns before all are done", "[worker_
 
 TEST_CASE("a directory is shared when all ranks see it, and nothing is left in it",
           "[worker_runtime]") {
-  char name[] = "/tmp/ddprun-test-shared-XXXXXX";
-  REQUIRE(::mkdtemp(name) != nullptr);
-  const std::filesystem::path folder = name;
+  const ddprun::test::TempDir dir;
+  const std::filesystem::path& folder = dir.path();
   require_on_all_ranks(2, "ok", [&folder](int rank) -> std::string {
     const Context context = ddp::init(kOptions);
     expect(ddp::is_shared_directory(context, folder), "one folder");
@@ -267,5 +267,4 @@ TEST_CASE("a directory is shared when all ranks see it, and nothing is left in i
     expect(std::filesystem::is_empty(own), "nothing is left");
     return "ok";
   });
-  std::filesystem::remove_all(folder);
 }

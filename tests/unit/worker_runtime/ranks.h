@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
+
 namespace ddp_test {
 
 struct Outcome {
@@ -33,7 +35,7 @@ class Ranks {
 
   /// In a body: tells the test that it has come so far.
   static void event();
-  /// Waits until that rank has called event() once more. False after ten seconds.
+  /// Waits until that rank has called event() once more. False after a minute.
   bool await_event(int rank);
   void signal(int rank, int signal);
   /// What has come from that rank, without its end. For ranks that never end by themselves.
@@ -41,7 +43,7 @@ class Ranks {
   /// Reads more of what comes, for up to a tenth of a second.
   void read_more();
   /// Waits for all to end; kills those that have not after `limit`.
-  std::vector<Outcome> finish(std::chrono::seconds limit = std::chrono::seconds(20));
+  std::vector<Outcome> finish(std::chrono::seconds limit = std::chrono::seconds(50));
 
  private:
   struct Process {
@@ -54,7 +56,7 @@ class Ranks {
   /// Reads what has come from any of them. False when the deadline passed.
   bool read_some(std::chrono::steady_clock::time_point deadline);
 
-  std::string folder_;
+  ddprun::test::TempDir folder_;
   std::vector<Process> processes_;
 };
 

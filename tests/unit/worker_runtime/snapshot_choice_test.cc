@@ -12,9 +12,9 @@ RankReport found(std::vector<Candidate> verified, std::uint64_t highest = 0,
   return {disk, std::move(verified), highest, std::move(complaints), ""};
 }
 
-constexpr Candidate k10{10, 0xA};
-constexpr Candidate k11{11, 0xB};
-constexpr Candidate k12{12, 0xC};
+constexpr Candidate k10{1, 10, 0xA};
+constexpr Candidate k11{1, 11, 0xB};
+constexpr Candidate k12{1, 12, 0xC};
 
 }  // namespace
 
@@ -57,7 +57,7 @@ TEST_CASE("when nodes have none in common the newest of all is sent", "[snapshot
 }
 
 TEST_CASE("equal numbers with other contents are not the same snapshot", "[snapshot]") {
-  const Candidate other{12, 0xCC};
+  const Candidate other{1, 12, 0xCC};
   const auto choice = choose({found({k12, k11}), found({other, k11})});
   CHECK(choice.chosen == k11);
   const auto apart = choose({found({k12}), found({other})});
@@ -66,7 +66,18 @@ TEST_CASE("equal numbers with other contents are not the same snapshot", "[snaps
   CHECK(apart.send);
 }
 
-TEST_CASE("numbers of damaged and unfinished snapshots are not used again", "[snapshot]") {
+TEST_CASE("what a later attempt saved is newer, whatever its number", "[snapshot]") {
+  // The node of the second disk was lost as it saved 12; the others went on from 11 without it.
+  const Candidate again{2, 12, 0x1};
+  const Candidate fewer{3, 5, 0x2};
+  const auto choice = choose({found({again}), found({k12, k11})});
+  CHECK(choice.chosen == again);
+  CHECK(choice.source == 0);
+  CHECK(choice.next_number == 13);
+  CHECK(choose({found({k12}), found({fewer})}).chosen == fewer);
+}
+
+TEST_CASE("numbers of damaged snapshots are not used again", "[snapshot]") {
   CHECK(choose({found({}, 7), found({})}).next_number == 8);
   CHECK(choose({found({k10}, 10), found({k10}, 40)}).next_number == 41);
 }

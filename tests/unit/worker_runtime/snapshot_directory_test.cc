@@ -1,75 +1,25 @@
 #include "worker_runtime/snapshot_directory.h"
 
-#include <unistd.h>
-
-#include <catch2/catch.hpp>
-#include <cstdlib>
-#include <cstring>
-
-#include "tests/support/lossy_files.h"
-#include "tests/support/result_text.h"
+#include "snapshot_disk.h"
+#include "tests/support/temp_dir.h"
 
 namespace ddp {
 namespace {
 
 using Catch::Matchers::Contains;
-using Numbers = std::vector<std::uint64_t>;
-using Names = std::vector<std::string>;
+using ddp_test::disk_with_two;
+using ddp_test::kPath;
+using ddp_test::Names;
+using ddp_test::Numbers;
+using ddp_test::scan;
 
-const FileLayer::Path kPath = "/jobs/snapshot.ddp";
-
-Tensor weights_of(std::int64_t epoch) {
-  return Tensor::from<float>({static_cast<float>(epoch), 2, 3, 4});
-}
-
+/// By the attempt after the one of disk_with_two().
 Result<void> write(SnapshotDirectory& directory, std::uint64_t number) {
-  SnapshotState state;
-  state.model = "linear";
-  state.epochs_run = static_cast<std::int64_t>(number);
-  const std::vector<NamedTensor> tensors = {{"weight", weights_of(state.epochs_run)}};
-  const auto* bytes = static_cast<const std::byte*>(tensors[0].tensor.raw());
-  return directory.write(number, 0, encode_state(state), encode_tensor_header(tensors),
-                         {{bytes, tensors[0].tensor.size_bytes()}});
-}
-
-/// The numbers of all that is verified, newest first, and the whole report.
-struct Found {
-  Numbers numbers;
-  RankReport report;
-};
-
-/// Scans, and reads back each snapshot that is found.
-Found scan(const std::shared_ptr<FileLayer>& files, const FileLayer::Path& path = kPath) {
-  SnapshotDirectory directory(files, path, 2);
-  Found found{{}, directory.scan()};
-  for (const auto& candidate : found.report.verified) {
-    found.numbers.push_back(candidate.number);
-    const auto loaded = directory.take(candidate);
-    REQUIRE(loaded);
-    const auto number = static_cast<std::int64_t>(candidate.number);
-    CHECK(decode_state(loaded->state_json)->epochs_run == number);
-    const auto places = *decode_tensor_header(loaded->tensors);
-    REQUIRE(places.size() == 1);
-    const auto weights = weights_of(number);
-    CHECK(std::memcmp(loaded->tensors.data() + places[0].first_byte, weights.raw(),
-                      weights.size_bytes()) == 0);
-  }
-  return found;
+  return ddp_test::write(directory, number, 2);
 }
 
 Names names_in(LossyFiles& files) {
   return *files.list(kPath);
-}
-
-/// A disk with snapshots 1 and 2.
-std::shared_ptr<LossyFiles> disk_with_two() {
-  auto files = std::make_shared<LossyFiles>();
-  REQUIRE(files->make_directory("/jobs"));
-  REQUIRE(files->sync_directory("/"));
-  SnapshotDirectory directory(files, kPath, 2);
-  REQUIRE(write(directory, 1));
-  REQUIRE(write(directory, 2));
-  return files;
 }
 
 }  // namespace
@@ -89,27 +39,24 @@ TEST_CASE("a path where nothing is yet has no snapshots", "[snapshot]") {
 
 TEST_CASE("only the newest are kept, and what killed workers left is removed", "[snapshot]") {
   auto files = disk_with_two();
-  REQUIRE(files->make_directory(kPath / writing_name(1)));
-  REQUIRE(files->make_directory(kPath / removing_name(1)));
+  REQUIRE(files->make_directories(kPath / mark_name(1) / "00000003"));
+  REQUIRE(files->make_directory(kPath / ".writing-00000001"));  // an earlier version's
+  REQUIRE(files->make_directory(kPath / ".removing-00000001"));
   SnapshotDirectory directory(files, kPath, 2);
   REQUIRE(write(directory, 3));
   REQUIRE(directory.prune());
-  CHECK(names_in(*files) == Names{"00000002", "00000003"});
+  CHECK(names_in(*files) == Names{mark_name(2), "00000002", "00000003"});
+  CHECK(files->list(kPath / mark_name(2))->empty());
 }
 
 TEST_CASE("things at the snapshot path that are not ours are left alone", "[snapshot]") {
   auto files = disk_with_two();
   REQUIRE(files->make_directory(kPath / "notes"));
   SnapshotDirectory directory(files, kPath, 1);
+  REQUIRE(directory.claim(2));
   CHECK(directory.scan().complaints.empty());
   REQUIRE(directory.prune());
-  CHECK(names_in(*files) == Names{"00000002", "notes"});
-}
-
-TEST_CASE("numbers of unfinished snapshots count as seen", "[snapshot]") {
-  auto files = disk_with_two();
-  REQUIRE(files->make_directory(kPath / writing_name(9)));
-  CHECK(scan(files).report.highest_number == 9);
+  CHECK(names_in(*files) == Names{mark_name(2), "00000002", "notes"});
 }
 
 TEST_CASE("a damaged snapshot does not count as one of those that are kept", "[snapshot]") {
@@ -119,7 +66,7 @@ TEST_CASE("a damaged snapshot does not count as one of those that are kept", "[s
   REQUIRE(directory.scan().verified.size() == 1);
   REQUIRE(write(directory, 3));
   REQUIRE(directory.prune());
-  CHECK(names_in(*files) == Names{"00000001", "00000003"});
+  CHECK(names_in(*files) == Names{mark_name(2), "00000001", "00000003"});
 }
 
 TEST_CASE("a snapshot with any bit flipped is passed over, naming file and reason", "[snapshot]") {
@@ -197,6 +144,7 @@ TEST_CASE("whichever call fails, the snapshots that were there stay and no half 
     const auto pruned = written ? directory.prune() : Result<void>();
     const bool reached = files->calls() - before > call;
     files->heal();
+    const bool tidy = files->list(kPath / mark_name(2))->empty() && names_in(*files).size() == 3;
     INFO("call " << call << (written ? " written" : ": " + written.error().sentence()));
     const auto found = scan(files);
     CHECK(found.report.complaints.empty());
@@ -207,14 +155,15 @@ TEST_CASE("whichever call fails, the snapshots that were there stay and no half 
     REQUIRE(write(directory, 4));
     REQUIRE(directory.prune());
     CHECK(scan(files).numbers[0] == 4);
-    CHECK(names_in(*files).size() == 2);
+    CHECK(names_in(*files).size() == 3);  // and the mark
+    CHECK(files->list(kPath / mark_name(2))->empty());
     if (!reached) {
       CHECK(written);
       CHECK(pruned);
       CHECK(call > 15);  // the loop has gone through the whole of a save
       break;
     }
-    CHECK((!written || !pruned));
+    CHECK((!written || !pruned || tidy));  // told, or mended by itself
   }
 }
 
@@ -312,9 +261,8 @@ TEST_CASE("a file in the place of the directory is a problem that names it", "[s
 }
 
 TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") {
-  char name[] = "/tmp/ddprun-snapshot-XXXXXX";
-  REQUIRE(::mkdtemp(name) != nullptr);
-  const FileLayer::Path top = name;
+  const ddprun::test::TempDir dir;
+  const auto top = dir.path() / "top";
   const auto files = real_files();
   const auto path = top / "deep" / "snapshot.ddp";
   SnapshotDirectory directory(files, path, 2);
@@ -325,6 +273,7 @@ TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") 
   }
   CHECK(scan(files, path).numbers == Numbers{4, 3});
   CHECK_FALSE(*files->make_directory(path));
+  CHECK_FALSE(files->make_directory(top / "none" / "below"));
   CHECK_FALSE(files->rename(path / "00000003", path / "00000004"));
   CHECK(files->remove_all(path / "00000009"));
   CHECK_FALSE(files->read(path, 100));

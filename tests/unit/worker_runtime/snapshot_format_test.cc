@@ -150,12 +150,19 @@ TEST_CASE("only the names that we give are taken for snapshots", "[snapshot]") {
   CHECK(parse_snapshot_name("00000007") == 7U);
   CHECK(parse_snapshot_name("1234567890") == 1234567890U);
   for (const auto* name : {"", "7", "0000007", "000000007", "00000007x", "+0000007",
-                           ".writing-00000007", "99999999999999999999", "18446744073709551615"}) {
+                           ".attempt-00000007", "99999999999999999999", "18446744073709551615"}) {
     INFO(name);
     CHECK_FALSE(parse_snapshot_name(name));
   }
-  CHECK(is_left_over(writing_name(3)));
-  CHECK(is_left_over(removing_name(3)));
+  CHECK(mark_name(3) == ".attempt-00000003");
+  CHECK(parse_mark_name(mark_name(1234567890)) == 1234567890U);
+  for (const auto* name : {"", ".attempt-", ".attempt-3", "attempt-00000003", "00000003"}) {
+    INFO(name);
+    CHECK_FALSE(parse_mark_name(name));
+  }
+  CHECK(is_left_over(".writing-00000003"));
+  CHECK(is_left_over(".removing-00000003"));
+  CHECK_FALSE(is_left_over(mark_name(3)));
   CHECK_FALSE(is_left_over("00000003"));
 }
 

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 
-INSIDE = "CHAOS_INSIDE"
+import skip
+
+INSIDE = "DDPRUN_TEST_INSIDE"
 CLONE_NEWUTS, CLONE_NEWNET = 0x04000000, 0x40000000
 PF_EXITING = 0x4  # include/linux/sched.h; in /proc/PID/stat since ever
 NOWHERE = "02:00:00:00:00:99"  # nobody has this link address
@@ -24,13 +26,20 @@ UNSHARE = ["unshare", "--mount", "--net", "--pid", "--uts", "--fork", "--kill-ch
            "--mount-proc", "sh", "-c", '"$@"; exit $?', "sh"]
 
 
-def unavailable():
-    """Why there can be no such nodes here; empty when there can."""
+def missing():
+    """What such nodes need and do not have here: (need, reason) as skip.need() takes them, or None."""
+    if INSIDE in os.environ:
+        return None
     if os.geteuid() != 0:
-        return "network namespaces need root"
-    probe = subprocess.run(UNSHARE + ["ip", "link", "add", "name", "bridge0", "type", "bridge"],
-                           capture_output=True, text=True, timeout=30)
-    return f"no network namespaces here: {probe.stderr.strip()}" if probe.returncode else ""
+        return skip.ROOT, "network namespaces are made by root"
+    try:
+        probe = subprocess.run(UNSHARE + ["ip", "link", "add", "name", "bridge0", "type", "bridge"],
+                               capture_output=True, text=True, timeout=30)
+    except FileNotFoundError as unknown:
+        return skip.NAMESPACES, f"no program {unknown.filename}"
+    if probe.returncode:
+        return skip.NAMESPACES, probe.stderr.strip() or f"ip ended with {probe.returncode}"
+    return None
 
 
 def inside():
@@ -38,6 +47,7 @@ def inside():
     if INSIDE not in os.environ:
         os.environ[INSIDE] = "1"
         os.execvp(UNSHARE[0], UNSHARE + [sys.executable, "-B"] + sys.argv)
+    ip("link set lo up")
 
 
 def ip(*commands):
@@ -62,7 +72,7 @@ class Nodes:
         self.count, self.folder, self.disk_bytes = count, pathlib.Path(folder), disk_bytes
         subprocess.run(["mount", "-t", "tmpfs", "none", "/run/netns"], check=True) \
             if os.path.isdir("/run/netns") else self._make_netns_folder()
-        ip("link set lo up", "link add name bridge0 type bridge", "link set bridge0 up")
+        ip("link add name bridge0 type bridge", "link set bridge0 up")
         for node in range(count):
             self._connect(node)
             self.disk(node).mkdir(parents=True)
@@ -252,6 +262,12 @@ def runs(pid):
         return False
     killed = any(mask >> (signal.SIGKILL - 1) & 1 for mask in pending)
     return fields[0] not in "ZX" and not int(fields[6]) & PF_EXITING and not killed
+
+
+def waited_s():
+    """For how long this process was ready to run so far, and had no processor."""
+    with open("/proc/self/schedstat", encoding="ascii") as stat:
+        return int(stat.read().split()[1]) / 1e9
 
 
 def children_of(pid):

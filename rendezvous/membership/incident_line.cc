@@ -1,0 +1,97 @@
+#include "rendezvous/membership/incident_line.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+/// Of what the worker itself said.
+constexpr std::size_t kDetailBytesMax = 300;
+
+/// Shortened between two characters of UTF-8.
+std::string cut(std::string text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) {
+    return text;
+  }
+  constexpr std::string_view kDots = "...";
+  std::size_t size = bytes_max - kDots.size();
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) {
+    --size;
+  }
+  text.resize(size);
+  return text.append(kDots);
+}
+
+std::string last_line(std::string_view text) {
+  const auto end = text.find_last_not_of(" \t\r\n");
+  if (end == text.npos) {
+    return {};
+  }
+  text = text.substr(0, end + 1);
+  return std::string(text.substr(text.find_last_of('\n') + 1));
+}
+
+/// What the worker, or its agent, says beyond how it ended. An error file's message comes first;
+/// else the last line of stderr, but of a worker that was killed from outside: that line says
+/// nothing of it.
+std::string detail_of(const FailureRecord& cause) {
+  if (cause.hung) {
+    return {};  // the reason has all
+  }
+  const bool exited = cause.exit.kind == ExitStatus::Kind::exited;
+  const std::string generic = exited ? "exited with code " : "Signal ";
+  if (!cause.error_file_path.empty() && !cause.message.starts_with(generic)) {
+    return cause.message;
+  }
+  const bool by_itself = exited || cause.exit.value == SIGABRT;
+  std::string detail = by_itself ? last_line(cause.stderr_tail) : std::string();
+  if (!cause.note.empty()) {
+    detail += (detail.empty() ? "" : "; ") + cause.note;
+  }
+  return detail;
+}
+
+std::string seconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", std::chrono::duration<double>(time).count());
+  return text;
+}
+
+std::string next_text(const Aftermath& after) {
+  std::string text = "attempt " + std::to_string(number(after.next)) + " begins";
+  if (after.missing > 0) {
+    text += " when " + std::to_string(after.missing) +
+            (after.missing == 1 ? " more node is here" : " more nodes are here");
+  } else if (after.pause.count() > 0) {
+    text += " in " + seconds(after.pause);
+  }
+  text += after.restart ? " (restart " + std::to_string(*after.restart) + " of at most " +
+                              std::to_string(after.max_restarts) + ")"
+                        : " (costs no restart)";
+  return text + (after.epoch ? ", from epoch " + std::to_string(*after.epoch) : "");
+}
+
+}  // namespace
+
+std::string incident_line(const Incident& incident, const Aftermath& after) {
+  std::string text = incident.reason;
+  if (!incident.records.empty() && incident.records.front().blame == Blame::cause) {
+    const std::string detail = cut(detail_of(incident.records.front()), kDetailBytesMax);
+    text += (detail.empty() ? "" : ": ") + detail;
+  }
+  constexpr std::string_view kEnds = "the job ends";
+  const std::string next = !after.end ? next_text(after)
+                           : after.end->find("ends the job") != std::string::npos
+                               ? *after.end
+                               : *after.end + "; " + std::string(kEnds);
+  text = cut(std::move(text), kIncidentLineBytesMax - 2 - std::min<std::size_t>(next.size(), 500));
+  text = cut(text + "; " + next, kIncidentLineBytesMax);
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
+}
+
+}  // namespace ddprun

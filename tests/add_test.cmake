@@ -1,0 +1,49 @@
+# How tests are registered: one ctest for each TEST_CASE and each Python test method, so that each is
+# passed, failed or skipped by itself. Exit code 77 is ctest's SKIP_RETURN_CODE everywhere.
+
+# ddprun_add_test(NAME SOURCES... LIBS...): one Catch2 program; each TEST_CASE becomes a ctest of its own.
+function(ddprun_add_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS;DEPENDS;PROPERTIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ddprun_test_main ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE ${DDPRUN_TEST_OPTIONS})
+  target_precompile_headers(${name} REUSE_FROM ddprun_test_headers)
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threads_tests ${name})
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 180) # a test that waits in vain ends before, and tells what for
+  endif()
+  if(DDPRUN_SANITIZE AND ARG_TIMEOUT LESS 600)
+    set(ARG_TIMEOUT 600) # instrumented code is up to ten times as slow
+  endif()
+  catch_discover_tests(${name} TEST_PREFIX "${name}: "
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
+endfunction()
+
+# ddprun_add_python_tests(PREFIX FILE ...): each test method of a unittest file (which ends with
+# skip.main()) becomes a ctest of its own, so that each is passed, failed or skipped by itself.
+# OPTIONS come before the method's name.
+function(ddprun_add_python_tests prefix file)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "OPTIONS;LABELS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(STRINGS ${file} lines REGEX "^class |^    def test_")
+  foreach(line ${lines})
+    if(line MATCHES "^class ([A-Za-z0-9_]+)")
+      set(class ${CMAKE_MATCH_1})
+    elseif(line MATCHES "def (test_[A-Za-z0-9_]+)")
+      set(method ${CMAKE_MATCH_1})
+      string(REGEX REPLACE "^test_" "" words ${method})
+      string(REPLACE "_" " " words ${words})
+      set(name "${prefix}: ${words}")
+      add_test(NAME ${name}
+        COMMAND ${Python3_EXECUTABLE} -B ${file} ${ARG_OPTIONS} ${class}.${method})
+      set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${ARG_TIMEOUT}
+        LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENVIRONMENT}" ${ARG_PROPERTIES})
+    endif()
+  endforeach()
+endfunction()

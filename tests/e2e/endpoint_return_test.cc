@@ -1,0 +1,73 @@
+// The agent at the job's first endpoint is restarted while it cannot know that the job goes on
+// elsewhere: both find each other. Nodes are network namespaces.
+#include <sys/types.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/lone_agent.h"
+#include "tests/support/child_process.h"
+#include "tests/support/event_wait.h"
+#include "tests/support/needs.h"
+#include "tests/support/net_namespaces.h"
+#include "tests/support/processes.h"
+
+namespace ddprun::test {
+
+TEST_CASE("An agent that begins at the first endpoint is called by the leader of its job") {
+  NEEDS_NAMESPACES();
+  NetNamespaces network(3);
+  const std::string endpoints = network.address(0) + ":29400," + network.address(1) + ":29400";
+  const auto agent = [&](int node) {
+    return start({.endpoint = endpoints,
+                  .options = {"--nnodes", "3", "--heartbeat-timeout", "3"},
+                  .program = shell("echo world=$WORLD_SIZE; sleep 1000"),
+                  .environment = {{"LOGLEVEL", "INFO"}},
+                  .network_namespace = network.name(node),
+                  .host_name = "node" + std::to_string(node)});
+  };
+  auto first = agent(0);
+  REQUIRE(listens(network.address(0), 29400, network.name(0)));
+  const auto second = agent(1);
+  const auto third = agent(2);
+  const auto all_run = [&](int worlds) {
+    const bool run = second->wait_for_out("world=3", worlds) &&
+                     third->wait_for_out("world=3", worlds) && first->wait_for_out("world=3");
+    INFO(first->report() << second->report() << third->report());
+    REQUIRE(run);
+  };
+  all_run(1);
+  // Its next lives follow another coordinator, at ports that none after them has. The leader calls
+  // the voters of two worlds: the first life, which had the endpoint's port, is of none of these.
+  first = nullptr;
+  REQUIRE(wait_until(
+      [&] {
+        const std::string leads = "this node is the coordinator from here on";
+        return (second->err() + third->err()).find(leads) != std::string::npos;
+      },
+      kPatience));
+  first = agent(0);
+  all_run(2);
+  first = nullptr;
+  first = agent(0);
+  all_run(3);
+  // It starts cut off: so it finds nobody, and gathers as for a new job.
+  first = nullptr;
+  network.cut(0);
+  first = agent(0);
+  REQUIRE(first->wait_for_err("1 of 3 nodes here"));
+  network.heal(0);
+  all_run(4);
+  CHECK(first->err().find("a coordinator of a later term took over") != std::string::npos);
+  for (ChildProcess* const one : {first.get(), second.get(), third.get()}) {
+    one->signal(SIGTERM);
+  }
+  for (ChildProcess* const one : {first.get(), second.get(), third.get()}) {
+    CHECK(one->wait());
+  }
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,120 @@
+// The times of a preemption: how long workers may save, a second signal, deadlines
+// (docs/preemption.md; what is saved and resumed: departure_test.cc).
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/cluster.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun::test {
+namespace {
+
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTryAgain = 75;
+
+/// A script that never ends its saving.
+const std::vector<std::string> kSavesForEver = shell(
+    "trap 'echo saving; while :; do sleep 0.02; done' TERM; echo ready; "
+    "while :; do sleep 0.02; done");
+
+const std::vector<std::string> kPatientOptions{"--standalone", "--shutdown-timeout", "600",
+                                               "--preempt-grace", "600"};
+
+}  // namespace
+
+TEST_CASE("A script that is deaf in its save is ended when --preempt-grace is over") {
+  const auto agent =
+      start({.options = {"--standalone", "--shutdown-timeout", "600", "--preempt-grace", "1s"},
+             .program = kSavesForEver});
+  REQUIRE(agent->wait_for_out("ready"));
+  const auto asked = Clock::now();
+  agent->signal(SIGTERM);
+  const int code = agent->exit_code();
+  INFO(agent->report());
+  CHECK(Clock::now() - asked >= 1s);
+  CHECK(agent->out() == "ready\nsaving\n");
+  CHECK(code == 1);  // it did not save
+}
+
+TEST_CASE("A trainer of which one rank does not come to save is ended after both graces, with 75") {
+  const TempDir dir;
+  Cluster cluster(
+      {.nodes = 2,
+       .workers_per_node = 1,
+       .options = {"--preempt-grace", "1s", "--shutdown-timeout", "1"},
+       .program = {"train", "linear", "10000000", "5", "--snapshot-path", dir.file("snapshot")}});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.wait_for("Training snapshot saved"));
+  cluster.signal_worker(1, SIGSTOP);
+  const auto asked = Clock::now();
+  cluster.node(0).signal(SIGTERM);
+  const auto codes = cluster.exit_codes();
+  INFO(cluster.report());
+  CHECK(Clock::now() - asked >= 1s);
+  CHECK(codes == std::vector{kTryAgain, kTryAgain});
+  CHECK(cluster.said("workers have not left 1 s after they were ordered to save: ending them"));
+  CHECK_FALSE(cluster.said("samples done | Training snapshot saved"));
+  CHECK(cluster.left_behind().empty());
+}
+
+TEST_CASE("A second signal during a preemption means now, but not within half a second") {
+  const auto agent = start({.options = kPatientOptions, .program = kSavesForEver});
+  REQUIRE(agent->wait_for_out("ready"));
+  agent->signal(SIGTERM);
+  REQUIRE(agent->wait_for_out("saving"));
+  agent->signal(SIGTERM);  // as a scheduler that signals every process of a step
+  const auto asked = Clock::now();
+  CHECK_FALSE(wait_until([&] { return !agent->running(); }, 100ms));
+  REQUIRE(wait_until([&] { return Clock::now() - asked > 600ms; }));
+  agent->signal(SIGTERM);
+  const int code = agent->exit_code(10s);
+  INFO(agent->report());
+  CHECK(code == 1);
+}
+
+TEST_CASE("Another signal during a preemption means now, however soon") {
+  const auto agent = start({.options = kPatientOptions, .program = kSavesForEver});
+  REQUIRE(agent->wait_for_out("ready"));
+  agent->signal(SIGTERM);
+  REQUIRE(agent->wait_for_out("saving"));
+  agent->signal(SIGINT);
+  const int code = agent->exit_code(10s);
+  INFO(agent->report());
+  CHECK(code == 1);
+}
+
+TEST_CASE("A --deadline is a time from now or an instant, and the job saves when it comes") {
+  const TempDir dir;
+  const bool absolute = GENERATE(false, true);
+  const std::time_t begun = std::time(nullptr);
+  const std::string deadline = absolute ? "@" + std::to_string(begun + 6) : "6s";
+  const auto began = Clock::now();
+  const auto agent = start({.options = {"--standalone", "--deadline", deadline},
+                            .program = {"train", "linear", "10000000", "1000000", "--snapshot-path",
+                                        dir.file("snapshot")}});
+  CHECK(agent->exit_code() == kTryAgain);
+  INFO(deadline << "\n" << agent->report());
+  CHECK((absolute ? std::time(nullptr) >= begun + 6 : Clock::now() - began >= 6s));
+  CHECK(contains(agent->err(), "job preempted after 1 attempt: the deadline of node"));
+  CHECK(contains(agent->out(), "samples done | Training snapshot saved"));
+}
+
+TEST_CASE("A deadline that is over, or is no time, is refused before anything starts") {
+  for (const std::string wrong : {"@1", "@soon", "soon"}) {
+    const Finished job =
+        run({.argv = {"ddprun", "--standalone", "--deadline", wrong, "echo", "ran"}});
+    CHECK(job.exit_code == 1);
+    CHECK(job.out.empty());
+    check_one_sentence(job.err);
+    CHECK_THAT(job.err, Catch::StartsWith("ddprun: --deadline: ") && Catch::Contains("'"));
+  }
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,43 @@
+// ControlGroup: a group of processes that the kernel limits or freezes, for one test. Needs root
+// and a kernel that lets it have one: a test asks why_not() first, and is skipped for that.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace ddprun::test {
+
+class ControlGroup {
+ public:
+  /// A version 1 freezer, whose frozen processes not even SIGKILL ends: they wait in the kernel
+  /// (state D) as for a dead disk. Version 2 has no such thing: what it froze can be killed.
+  static ControlGroup freezer();
+  /// Beyond so many bytes, swapped out or not, the kernel kills a process of the group.
+  static ControlGroup memory(std::uint64_t bytes_max);
+
+  ControlGroup(ControlGroup&& other) noexcept;
+  ControlGroup& operator=(ControlGroup&&) = delete;
+  /// Thaws it; it goes away with the last process in it.
+  ~ControlGroup();
+
+  /// Empty when there is one.
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
+  void add(pid_t pid) const;
+  void freeze() const;
+  void thaw() const;
+  /// Where a shell writes its own number: "echo $$ > FILE".
+  [[nodiscard]] std::string members_file() const { return folder_ / "cgroup.procs"; }
+
+ private:
+  explicit ControlGroup(const std::filesystem::path& parent);
+  /// False, with the reason kept, when the kernel does not take it.
+  bool set(const std::string& file, const std::string& value);
+
+  std::filesystem::path folder_;
+  std::string why_not_;
+};
+
+}  // namespace ddprun::test

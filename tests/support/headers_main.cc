@@ -1,0 +1,2 @@
+// Owns the precompiled header of the tests; no test.
+int main() {}

@@ -1,0 +1,73 @@
+// A node that cannot run workers leaves; the job goes on where enough are left.
+#include "rendezvous/membership/membership.h"
+
+#include "tests/unit/membership/story.h"
+
+using namespace ddprun;
+using namespace ddprun::story;
+
+TEST_CASE("A member that gives up does not end a job that has enough nodes without it") {
+  Story s(elastic(2, 3));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  const NodeId c = s.join("n3");
+  s.apply(NodeGaveUp{c, "./train: no such file"});
+  CHECK(s.ordered_to_stop() == std::vector{a, b});
+  const std::string why = "node n3 was lost (it gave up: ./train: no such file)";
+  CHECK(s.all<StopWorkers>().front().reason == why);
+  s.stopped(a);
+  bool last = false;
+  SECTION("and ends before the others have stopped") {
+    s.lose(c);
+    s.stopped(b);
+  }
+  SECTION("and ends after that") {
+    s.stopped(b);
+    last = true;
+  }
+  CHECK(s.world_of(a).group_world_size == 2);
+  CHECK(s.world_of(b).group_world_size == 2);
+  if (last) {
+    s.lose(c);
+    CHECK(s.commands.empty());
+  }
+  s.finished(a);
+  s.finished(b);
+  const JobSummary summary = s.only<FinishJob>().summary;
+  CHECK(summary.verdict == Verdict::succeeded);
+  REQUIRE(summary.incidents.size() == 1);
+  CHECK(summary.incidents[0].reason == why);
+  CHECK_FALSE(summary.incidents[0].spent_restart);
+}
+
+TEST_CASE("The coordinator's node that gives up goes on as the coordinator, without workers") {
+  Story s(elastic(1, 2));
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  const NodeId b = s.join("n2");
+  s.apply(NodeGaveUp{a, "no disk"});
+  CHECK(s.only<TellWaiting>().nodes == std::vector{a});
+  CHECK(s.only<TellWaiting>().table.note.find("(no disk)") != std::string::npos);
+  CHECK(s.ordered_to_stop() == std::vector{b});
+  s.stopped(b);
+  CHECK(s.world_of(b).group_world_size == 1);
+  s.finished(b);
+  CHECK(s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+}
+
+TEST_CASE("A member that gives up later is waited for as one that is lost") {
+  Story s(fixed(2));
+  const NodeId a = s.join("n1");
+  const NodeId b = s.join("n2");
+  s.failed(a, killed(0));
+  s.stopped(a, {killed(0)});
+  s.stopped(b);
+  REQUIRE(s.attempt() == AttemptNumber{1});
+  s.apply(NodeGaveUp{b, "no disk"});
+  s.stopped(a);
+  CHECK(s.state() == JobState::gathering);
+  s.lose(b);
+  s.join("n2");
+  CHECK(s.world_of(a).group_world_size == 2);
+}
