@@ -397,6 +397,9 @@ class Agent {
   void obey(const group::ReportStopped&) {
     progress_.end();
     std::vector<FailureRecord> records = attempt_->leavers();
+    for (FailureRecord& one : records) {
+      one.after_stop = group_.workers()[static_cast<std::size_t>(one.local_rank)].after_stop;
+    }
     for (std::size_t i = 0; i < group_.workers().size(); ++i) {
       if (!group_.workers()[i].exit.success()) {
         records.push_back(record_of(static_cast<int>(i)));

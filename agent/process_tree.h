@@ -20,6 +20,7 @@ struct ProcStat {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
+  bool exiting = false;  ///< its main thread has begun to exit (PF_EXITING): no signal changes that
 };
 
 /// None when the text is no stat line. The name may hold spaces, brackets and line ends.

@@ -15,6 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/process/v2/process.hpp>
 
+#include "agent/process_tree.h"
 #include "agent/session_launcher.h"
 
 namespace ddprun {
@@ -65,14 +66,20 @@ ExitStatus to_exit_status(int wait_status) {
   return {ExitStatus::Kind::exited, WEXITSTATUS(wait_status)};
 }
 
-/// A dead process keeps its pid, and with it the name of its group, until it is reaped.
+/// A dead process keeps its pid, and with it the name of its group, until it is reaped. One that
+/// exits counts as dead: its sockets may be closed already, and no signal changes its exit code.
 enum class Life { runs, dead, reaped };
 Life life_of(pid_t pid) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     return Life::reaped;
   }
-  return info.si_pid == 0 ? Life::runs : Life::dead;
+  if (info.si_pid != 0) {
+    return Life::dead;
+  }
+  // A main thread that is a zombie has left the others running.
+  const auto stat = read_proc_stat(pid);
+  return stat && stat->exiting && stat->state != 'Z' ? Life::dead : Life::runs;
 }
 
 /// systemd does the same: a stopped process would otherwise sleep through its notice to end.

@@ -83,6 +83,9 @@ void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
   }
   const Instant failed_at = arrived_at - std::max(record.age, std::chrono::nanoseconds(0));
   if (record.exit.success()) {
+    if (record.after_stop) {
+      return;  // it ended because it was told to
+    }
     leavers_.push_back({record.rank, failed_at});
     std::sort(leavers_.begin(), leavers_.end(), [](const Leaver& a, const Leaver& b) {
       return std::tuple(a.at, a.rank) < std::tuple(b.at, b.rank);
@@ -259,16 +262,19 @@ std::string IncidentBuilder::reason() const {
   return "the workers of a node ended without a report";
 }
 
-/// Ranks that ended well before that time, as text; empty: none.
-std::string IncidentBuilder::left_before(Instant failed_at) const {
+/// Ranks that ended with code 0 of themselves, as text; empty: none. A rank whose end is noticed only
+/// after that failure counts too: its peers see its sockets close before its agent sees it end.
+std::string IncidentBuilder::left_early(Instant failed_at) const {
   std::string text;
   for (const Leaver& one : leavers_) {
+    text += (text.empty() ? "rank " : ", rank ") + std::to_string(one.rank);
     if (one.at < failed_at) {
       char seconds[32];
       std::snprintf(seconds, sizeof seconds, "%.1f",
                     std::chrono::duration<double>(failed_at - one.at).count());
-      text += (text.empty() ? "rank " : ", rank ") + std::to_string(one.rank) +
-              " had ended with code 0 " + seconds + " s before";
+      text += std::string(" had ended with code 0 ") + seconds + " s before";
+    } else {
+      text += " ended with code 0 at the same time";
     }
   }
   return text;
@@ -321,7 +327,7 @@ Incident IncidentBuilder::build() {
   incident.records.reserve(entries_.size());
   for (Entry& entry : entries_) {
     if (entry.record.blame == Blame::cause && entry.record.peer_lost) {
-      if (const std::string left = left_before(entry.failed_at); !left.empty()) {
+      if (const std::string left = left_early(entry.failed_at); !left.empty()) {
         entry.record.message += "; " + left;
       }
     }

@@ -104,14 +104,14 @@ class IncidentBuilder {
   void settle_hang();
   void set_blame();
   void drop_surplus(std::size_t keep);
-  [[nodiscard]] std::string left_before(Instant failed_at) const;
+  [[nodiscard]] std::string left_early(Instant failed_at) const;
 
   struct Stand {
     WorkerPosition position;
     std::string host;
     int group_rank = 0;
   };
-  /// A rank that ended with code 0.
+  /// A rank that ended with code 0, and was not told to.
   struct Leaver {
     int rank = 0;
     Instant at{};

@@ -20,6 +20,10 @@ TEST_CASE("a stat line is read whatever the process calls itself", "[agent]") {
   CHECK(plain->parent == 3);
   CHECK(plain->group == 45);
   CHECK(plain->session == 67);
+  CHECK_FALSE(plain->exiting);
+  const auto exits = parse_proc_stat("12 (python) R 3 45 67 0 -1 4194308 0 0\n");
+  REQUIRE(exits);
+  CHECK(exits->exiting);
   const auto nasty = parse_proc_stat("12 (a) R 1 1 1 (b\n) D 8 9 10 0");
   REQUIRE(nasty);
   CHECK(nasty->name == "a) R 1 1 1 (b\n");

@@ -115,11 +115,15 @@ TEST_CASE("Who left before with code 0 is named where the cause lost a peer (I-2
   FailureRecord left = exited(1, 0);
   left.age = 1500ms;
   b.add(left, 100s);
-  b.add(exited(3, 0), 101s);  // as an answer to being stopped
+  b.add(exited(4, 0), 101s);  // its agent noticed it after the failure that it brought about
+  FailureRecord told = exited(3, 0);
+  told.after_stop = true;
+  b.add(told, 101s);
   const Incident incident = b.build();
   REQUIRE(incident.records.size() == 1);
   CHECK(incident.records[0].message ==
-        "connection closed by peer; rank 1 had ended with code 0 1.5 s before");
+        "connection closed by peer; rank 1 had ended with code 0 1.5 s before, "
+        "rank 4 ended with code 0 at the same time");
 }
 
 TEST_CASE("Records beyond the limit are counted, and the cause survives") {
