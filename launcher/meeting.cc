@@ -20,10 +20,6 @@ constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
 constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds far from overflow
 
-std::string quoted(std::string_view text) {
-  return "'" + std::string(text) + "'";
-}
-
 class Meeting {
  public:
   Meeting(const Options& options, const Environment& environment,
@@ -89,7 +85,7 @@ class Meeting {
                    "use c10d with --rdzv-endpoint HOST:PORT, which needs no other server"};
     }
     if (!backend.empty() && backend != "c10d" && backend != "static") {
-      return Error{quoted(backend) + " is not a rendezvous backend", at("rdzv-backend"),
+      return Error{in_quotes(backend) + " is not a rendezvous backend", at("rdzv-backend"),
                    "give c10d or static"};
     }
     return {};
@@ -99,7 +95,7 @@ class Meeting {
     const std::string& id = options_.rdzv_id;
     if (id.empty() || id.size() > kJobIdBytesMax || id.find('/') != std::string::npos ||
         id.find('\n') != std::string::npos) {
-      return Error{quoted(id) + " cannot name a job", at("rdzv-id"),
+      return Error{in_quotes(id) + " cannot name a job", at("rdzv-id"),
                    "give 1 to " + std::to_string(kJobIdBytesMax) +
                        " characters without a slash: it names a directory of logs"};
     }
@@ -141,7 +137,7 @@ class Meeting {
         return endpoint.error();
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
-        return Error{quoted(text) + " is there twice", at("rdzv-endpoint"), "name each place once"};
+        return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"), "name each place once"};
       }
       endpoints.push_back(*endpoint);
     }
@@ -198,7 +194,7 @@ class Meeting {
     }
     const auto endpoint = parse_endpoint(options_.master_addr, port);
     if (!endpoint || endpoint->port != port) {
-      return Error{quoted(options_.master_addr) + " is not a host name or address",
+      return Error{in_quotes(options_.master_addr) + " is not a host name or address",
                    at("master-addr"), "give a host alone, and its port by --master-port"};
     }
     job_.endpoint = *endpoint;

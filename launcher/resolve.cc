@@ -16,10 +16,6 @@
 namespace ddprun {
 namespace {
 
-std::string quoted(std::string_view text) {
-  return "'" + std::string(text) + "'";
-}
-
 /// Of a top-level package.
 bool is_module_name(std::string_view name) {
   const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c > 0x7f; };
@@ -70,7 +66,7 @@ class Resolver {
     const auto* found = std::find_if(std::begin(kLevels), std::end(kLevels),
                                      [&](const auto& level) { return level.first == text; });
     if (found == std::end(kLevels)) {
-      return Error{quoted(variable(env::kLogLevel)) + " is not a log level", env::kLogLevel,
+      return Error{in_quotes(variable(env::kLogLevel)) + " is not a log level", env::kLogLevel,
                    "set it to DEBUG, INFO, WARNING, ERROR or CRITICAL"};
     }
     launch_.log_level = found->second;
@@ -85,7 +81,7 @@ class Resolver {
                    "leave it out: ddprun polls nothing"};
     }
     if (!options_.logs_specs.empty() && options_.logs_specs != "default") {
-      return Error{"there is no " + quoted(options_.logs_specs) +
+      return Error{"there is no " + in_quotes(options_.logs_specs) +
                        ": logs specs are Python plug-ins, which ddprun cannot load",
                    at("logs-specs"), "leave it out, or give 'default'"};
     }
@@ -102,7 +98,7 @@ class Resolver {
     const auto least = read_int(text.substr(0, colon));
     const auto most = colon == std::string_view::npos ? least : read_int(text.substr(colon + 1));
     if (!least || !most) {
-      return Error{quoted(text) + " is neither N nor MIN:MAX", at("nnodes"),
+      return Error{in_quotes(text) + " is neither N nor MIN:MAX", at("nnodes"),
                    "write for example 2 or 2:4"};
     }
     if (*least <= 0) {
@@ -115,7 +111,7 @@ class Resolver {
                    at("nnodes"), "write it as MIN:MAX"};
     }
     if (*most > kNodesMax) {
-      return Error{quoted(text) + " is above " + std::to_string(kNodesMax) + " nodes", at("nnodes"),
+      return Error{in_quotes(text) + " is above " + std::to_string(kNodesMax) + " nodes", at("nnodes"),
                    "give a smaller maximum"};
     }
     job_.min_nodes = *least;
@@ -188,7 +184,7 @@ class Resolver {
     if (text == "xpu") {
       return Error{"ddprun cannot count or use XPUs", where, "give a number, cpu, gpu or auto"};
     }
-    return Error{quoted(text) + " is not a number of workers", where,
+    return Error{in_quotes(text) + " is not a number of workers", where,
                  "give a number, cpu, gpu or auto"};
   }
 
@@ -217,7 +213,7 @@ class Resolver {
     job_.require_same_env = options_.require_same_env;
     for (const std::string& name : split_commas(options_.same_env_ignore)) {
       if (!names_a_fact(name)) {
-        return Error{quoted(name) + " is never compared", at("same-env-ignore"),
+        return Error{in_quotes(name) + " is never compared", at("same-env-ignore"),
                      "name one of ddprun, program, python, torch, driver, cuda, nccl and gpu, or a "
                      "variable that the table of differences shows"};
       }
@@ -275,7 +271,7 @@ class Resolver {
       if (number <= 0) {
         // torchrun takes lists written for other systems; so do we.
         launch_.notices.push_back({LogLevel::warning, at("signals-to-handle") +
-                                                          ": there is no signal " + quoted(name) +
+                                                          ": there is no signal " + in_quotes(name) +
                                                           " here; it is left out"});
         continue;
       }
@@ -298,7 +294,7 @@ class Resolver {
       where = env::kShutdownTimeout;
       seconds = read_int(text);
       if (!seconds) {
-        return Error{quoted(text) + " is not a whole number of seconds", where,
+        return Error{in_quotes(text) + " is not a whole number of seconds", where,
                      "set it to a number such as 30"};
       }
     }
@@ -315,7 +311,7 @@ class Resolver {
   Result<void> departure() {
     const auto grace = read_time(options_.preempt_grace);
     if (!grace) {
-      return Error{quoted(options_.preempt_grace) + " is no time", at("preempt-grace"),
+      return Error{in_quotes(options_.preempt_grace) + " is no time", at("preempt-grace"),
                    "write for example 90s, 10m or 1h"};
     }
     job_.preempt_grace = std::chrono::duration_cast<std::chrono::milliseconds>(*grace);
@@ -329,7 +325,7 @@ class Resolver {
     if (!text.starts_with('@')) {
       const auto time = read_time(text);
       if (!time) {
-        return Error{quoted(text) + " is no time", at("deadline"),
+        return Error{in_quotes(text) + " is no time", at("deadline"),
                      "write for example 230m, or @ and a Unix time"};
       }
       job_.deadline = std::chrono::duration_cast<std::chrono::milliseconds>(*time);
@@ -340,12 +336,12 @@ class Resolver {
     const auto read = std::from_chars(text.data() + 1, end, unix_time);
     constexpr std::int64_t kUnixTimeMax = 100'000'000'000;
     if (read.ec != std::errc() || read.ptr != end || unix_time > kUnixTimeMax) {
-      return Error{quoted(text) + " is no Unix time", at("deadline"),
+      return Error{in_quotes(text) + " is no Unix time", at("deadline"),
                    "write @ and the seconds since 1970, as `date +%s` does"};
     }
     job_.deadline = std::chrono::seconds(unix_time) - host_.unix_time();
     if (*job_.deadline <= std::chrono::milliseconds(0)) {
-      return Error{"the time " + quoted(text) + " is over", at("deadline"),
+      return Error{"the time " + in_quotes(text) + " is over", at("deadline"),
                    "give one that is to come"};
     }
     return {};
@@ -356,7 +352,7 @@ class Resolver {
       return options_.program.empty()
                  ? Result<void>()
                  : Error{"a witness runs no workers, but a program was named: " +
-                             quoted(options_.program.front()),
+                             in_quotes(options_.program.front()),
                          at("witness"), "leave one of the two out"};
     }
     ProgramRequest request;
@@ -400,13 +396,13 @@ class Resolver {
                          "add --warm-workers, or leave it out"};
     }
     if (kind == ProgramKind::executable) {
-      return Error{quoted(options_.program.front()) +
+      return Error{in_quotes(options_.program.front()) +
                        " is not run by Python, and only Python has imports to do ahead",
                    at("warm-workers"), "leave it out, or name a script (.py) or a module (-m)"};
     }
     for (const std::string& name : split_commas(options_.warm_imports)) {
       if (!is_module_name(name)) {
-        return Error{quoted(name) + " is not the name of a package", at("warm-imports"),
+        return Error{in_quotes(name) + " is not the name of a package", at("warm-imports"),
                      "write names as in Python's import, with commas between: torchvision,pandas"};
       }
       job_.warm_imports.push_back(name);

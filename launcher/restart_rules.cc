@@ -9,10 +9,6 @@
 namespace ddprun {
 namespace {
 
-std::string quoted(std::string_view text) {
-  return "'" + std::string(text) + "'";
-}
-
 /// The class by its name; `value` of exit_code and signal.
 bool read_class(std::string_view name, FaultRule& rule,
                 const std::function<int(const char*)>& signal_number) {
@@ -60,7 +56,7 @@ Result<RestartWindow> parse_restart_window(std::string_view text, const std::str
   const auto span =
       slash == std::string_view::npos ? std::nullopt : read_time(text.substr(slash + 1));
   if (!restarts || *restarts < 0 || !span) {
-    return Error{quoted(text) + " is no number of restarts in a time", where,
+    return Error{in_quotes(text) + " is no number of restarts in a time", where,
                  "write for example 3/1h: at most 3 restarts in any hour"};
   }
   return RestartWindow{*restarts, *span};
@@ -75,7 +71,7 @@ Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string
   const auto progress = read_time(text.substr(0, comma));
   const auto start = comma == std::string_view::npos ? progress : read_time(text.substr(comma + 1));
   if (!progress || !start) {
-    return Error{quoted(text) + " is no time", where,
+    return Error{in_quotes(text) + " is no time", where,
                  "write for example 10m, or 10m,1h: an hour until the first step; 0 for never"};
   }
   constexpr std::chrono::minutes kStartMin{5};
@@ -84,7 +80,7 @@ Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string
     return HangTimeouts{*progress, std::max<nanoseconds>(kStartTimes * *progress, kStartMin)};
   }
   if (*start < *progress) {
-    return Error{quoted(text) + " allows the start less time than what follows", where,
+    return Error{in_quotes(text) + " allows the start less time than what follows", where,
                  "give START at least TIME"};
   }
   return HangTimeouts{*progress, *start};
@@ -99,11 +95,11 @@ Result<std::vector<FaultRule>> parse_fault_table(
     FaultRule rule;
     rule.text = part;
     if (equals == std::string::npos || !read_action(part.substr(equals + 1), rule)) {
-      return Error{quoted(part) + " has no action", where,
+      return Error{in_quotes(part) + " has no action", where,
                    "write CLASS=ACTION, where an action is restart, free or fail"};
     }
     if (!read_class(part.substr(0, equals), rule, signal_number)) {
-      return Error{quoted(part.substr(0, equals)) + " is no class of faults", where,
+      return Error{in_quotes(part.substr(0, equals)) + " is no class of faults", where,
                    "give oom, hang, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
                    "node-lost"};
     }

@@ -91,4 +91,8 @@ std::vector<std::string> split_filters(std::string_view text) {
   return parts;
 }
 
+std::string in_quotes(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
+
 }  // namespace ddprun

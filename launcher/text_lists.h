@@ -1,4 +1,5 @@
-// Text lists: the small languages of the output options: stream maps, ranks, filter texts.
+// Text lists: the small languages of the output options: stream maps, ranks, filter texts; and how
+// a message shows what was given.
 #pragma once
 
 #include <string>
@@ -22,5 +23,8 @@ std::vector<std::string> split_commas(std::string_view text);
 
 /// The same, but ",," stands for a comma within a part.
 std::vector<std::string> split_filters(std::string_view text);
+
+/// 'text'
+std::string in_quotes(std::string_view text);
 
 }  // namespace ddprun

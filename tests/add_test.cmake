@@ -2,13 +2,16 @@
 # passed, failed or skipped by itself. Exit code 77 is ctest's SKIP_RETURN_CODE everywhere.
 
 # ddprun_add_test(NAME SOURCES... LIBS...): one Catch2 program; each TEST_CASE becomes a ctest of its own.
+# SOLO: those of SOURCES whose file-local names others have too; they are compiled by themselves.
 function(ddprun_add_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS;DEPENDS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;SOLO;LIBS;LABELS;DEPENDS;PROPERTIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ddprun_test_main ${ARG_LIBS})
   target_compile_options(${name} PRIVATE ${DDPRUN_TEST_OPTIONS})
   target_precompile_headers(${name} REUSE_FROM ddprun_test_headers)
+  ddprun_unity(${name} 6)
+  set_source_files_properties(${ARG_SOLO} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()

@@ -9,7 +9,7 @@
 namespace ddp {
 namespace {
 
-constexpr std::array kSignals = {SIGTERM, SIGUSR1};
+constexpr std::array kPreemptionSignals = {SIGTERM, SIGUSR1};
 
 // A signal handler is given nothing, so what it needs is global.
 std::atomic<ddprun::ProgressPage*> page_of_process = nullptr;
@@ -48,7 +48,7 @@ Preemption::Preemption(const Context& context) : progress_(context.progress()) {
     page_of_process = &channel->page();
     channel->page().obedience = ddprun::Obedience::obeys;
   }
-  for (const int number : kSignals) {
+  for (const int number : kPreemptionSignals) {
     replace_handler(number, SIG_DFL, on_signal);
   }
 }
@@ -59,7 +59,7 @@ Preemption::~Preemption() {
   // signal may still be on its way, and must not make a failure of a process that has left. One
   // that hangs in its exit is ended all the same: after its grace the agent sends SIGKILL.
   const bool has_left = channel != nullptr && channel->page().left.load() != 0;
-  for (const int number : kSignals) {
+  for (const int number : kPreemptionSignals) {
     replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);
   }
   if (channel != nullptr) {
