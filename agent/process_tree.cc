@@ -82,8 +82,8 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   stat.parent = *parent;
   stat.group = *group;
   stat.session = *session;
-  next_word(rest);  // the terminal
-  next_word(rest);  // its foreground group
+  next_word(rest);                 // the terminal
+  next_word(rest);                 // its foreground group
   constexpr pid_t kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
   stat.exiting = (to_number(next_word(rest)).value_or(0) & kExiting) != 0;
   return stat;

@@ -137,7 +137,8 @@ class Meeting {
         return endpoint.error();
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
-        return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"), "name each place once"};
+        return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"),
+                     "name each place once"};
       }
       endpoints.push_back(*endpoint);
     }

@@ -111,8 +111,8 @@ class Resolver {
                    at("nnodes"), "write it as MIN:MAX"};
     }
     if (*most > kNodesMax) {
-      return Error{in_quotes(text) + " is above " + std::to_string(kNodesMax) + " nodes", at("nnodes"),
-                   "give a smaller maximum"};
+      return Error{in_quotes(text) + " is above " + std::to_string(kNodesMax) + " nodes",
+                   at("nnodes"), "give a smaller maximum"};
     }
     job_.min_nodes = *least;
     job_.max_nodes = *most;
@@ -270,9 +270,9 @@ class Resolver {
       const int number = host_.signal_number(name.c_str());
       if (number <= 0) {
         // torchrun takes lists written for other systems; so do we.
-        launch_.notices.push_back({LogLevel::warning, at("signals-to-handle") +
-                                                          ": there is no signal " + in_quotes(name) +
-                                                          " here; it is left out"});
+        launch_.notices.push_back(
+            {LogLevel::warning, at("signals-to-handle") + ": there is no signal " +
+                                    in_quotes(name) + " here; it is left out"});
         continue;
       }
       if (number == SIGKILL || number == SIGSTOP) {

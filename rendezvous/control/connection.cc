@@ -290,6 +290,7 @@ void Connection::take_beat(const message::Beat& beat) {
     }
     send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(),
                               handlers_.quorum_age ? handlers_.quorum_age() : std::nullopt}));
+    arm_timer();
     return;
   }
   take_stamp(beat.stamp);
@@ -302,8 +303,8 @@ void Connection::take_beat(const message::Beat& beat) {
   if (told_now || needs_quorum_ != beat.quorum_age.has_value()) {
     needs_quorum_ = beat.quorum_age.has_value();
     next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
-    arm_timer();
   }
+  arm_timer();
 }
 
 void Connection::begin_heartbeat() {

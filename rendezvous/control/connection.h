@@ -5,9 +5,10 @@
 // (every quarter where the coordinator needs a quorum to go on), the other side answers each at
 // once; each side takes the other for lost when nothing at all has come for its own timeout. The
 // answer says how old the coordinator's contact with its quorum is, and the agent counts from
-// there: a coordinator that others may have left is as good as lost. One timer a connection,
-// re-armed only when it fires: an idle connection costs its beats and nothing else. A socket pair
-// has timeout 0: no beats, its end of file suffices.
+// there: a coordinator that others may have left is as good as lost. One timer a connection; each
+// beat moves it, so that it never wakes the process for a silence that has ended: an idle
+// connection costs its beats and nothing else. A socket pair has timeout 0: no beats, its end of
+// file suffices.
 //
 // Handlers are called on the loop, never from inside send() or close().
 #pragma once

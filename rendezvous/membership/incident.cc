@@ -262,8 +262,9 @@ std::string IncidentBuilder::reason() const {
   return "the workers of a node ended without a report";
 }
 
-/// Ranks that ended with code 0 of themselves, as text; empty: none. A rank whose end is noticed only
-/// after that failure counts too: its peers see its sockets close before its agent sees it end.
+/// Ranks that ended with code 0 of themselves, as text; empty: none. A rank whose end is noticed
+/// only after that failure counts too: its peers see its sockets close before its agent sees it
+/// end.
 std::string IncidentBuilder::left_early(Instant failed_at) const {
   std::string text;
   for (const Leaver& one : leavers_) {

@@ -13,19 +13,27 @@ store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, us
 print("127.0.0.1", store.port, os.getpid(), flush=True)
 sys.stdin.read()
 """
-# Ready when all ranks have imported: what is timed is the meeting.
+# Once all ranks have imported, they begin at one instant that rank 0 names: what is timed is the meeting.
 MEET = """
 import os, sys, time
 import torch.distributed as dist
 rank, size, folder = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), sys.argv[1]
-open(os.path.join(folder, f"ready-{rank}"), "w").close()
-while len([n for n in os.listdir(folder) if n.startswith("ready-")]) < size:
+at = lambda name: os.path.join(folder, name)
+open(at(f"ready-{rank}"), "w").close()
+if rank == 0:
+    while len([n for n in os.listdir(folder) if n.startswith("ready-")]) < size:
+        time.sleep(0.01)
+    open(at("begin.new"), "w").write(str(time.monotonic() + 0.3))
+    os.rename(at("begin.new"), at("begin"))
+while not os.path.exists(at("begin")):
     time.sleep(0.01)
-begin = time.monotonic()
+begin = float(open(at("begin")).read())
+time.sleep(max(0, begin - time.monotonic()))
 dist.init_process_group("gloo")
 dist.barrier()
-with open(os.path.join(folder, f"took-{rank}"), "w") as file:
-    file.write(str(time.monotonic() - begin))
+took = time.monotonic() - begin
+with open(at(f"took-{rank}"), "w") as file:
+    file.write(str(took))
 os._exit(0)
 """
 

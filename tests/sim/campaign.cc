@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -136,20 +137,24 @@ std::string to_text(const Tally& t) {
   return text.str();
 }
 
-Campaign run_seeds(std::uint64_t first, std::uint64_t count, int processes, bool count_known) {
+Campaign run_seeds(const Seeds& seeds, int processes) {
   const int workers = std::clamp(processes, 1, kProcessesMax);
   Slates slates(workers);
   std::vector<pid_t> children;
+  using Clock = std::chrono::steady_clock;
+  const auto until = seeds.seconds == 0 ? Clock::time_point::max()
+                                        : Clock::now() + std::chrono::seconds(seeds.seconds);
   for (int worker = 0; worker < workers; ++worker) {
     children.push_back(run_in_child([&, worker] {
       Slate& slate = slates[worker];
       const auto step = static_cast<std::uint64_t>(workers);
-      for (std::uint64_t i = static_cast<std::uint64_t>(worker); i < count; i += step) {
-        slate.seed = first + i;
+      for (std::uint64_t i = static_cast<std::uint64_t>(worker);
+           i < seeds.count && Clock::now() < until; i += step) {
+        slate.seed = seeds.first + i;
         const SimOptions options = draw(slate.seed);
         Cluster story(options, draw_faults(options));
         story.run();
-        if (count_known && story.violation() == kKnownDefect) {
+        if (seeds.count_known && story.violation() == kKnownDefect) {
           ++slate.tally.stories;
           ++slate.tally.after_end;
           continue;

@@ -36,9 +36,16 @@ struct Campaign {
 /// A defect of the protocol that is not mended yet (docs/simulation.md).
 inline constexpr const char* kKnownDefect = "a world is handed out after the end of the job";
 
-/// Seeds first .. first+count-1, until one goes wrong. With `count_known` a story with the known
-/// defect is counted instead.
-Campaign run_seeds(std::uint64_t first, std::uint64_t count, int processes, bool count_known);
+/// Which stories a campaign tells, until one goes wrong: seeds first .. first+count-1.
+struct Seeds {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  /// No story begins after so many seconds; 0: without a limit.
+  std::uint64_t seconds = 0;
+  /// A story with the known defect is counted instead.
+  bool count_known = false;
+};
+Campaign run_seeds(const Seeds& seeds, int processes);
 
 /// What is wrong with one story, in a process of its own; empty: nothing.
 std::string verdict_of(const SimOptions& options, const std::vector<Fault>& schedule);

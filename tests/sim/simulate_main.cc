@@ -21,6 +21,7 @@ using namespace ddprun::sim;
 constexpr const char* kUsage =
     "usage: simulate [--seeds COUNT] [--first SEED] [--processes N]   many stories\n"
     "                [--new-seeds]            begins at a seed drawn anew\n"
+    "                [--seconds S]            no story begins after S seconds\n"
     "                [--must-fail FAULTS]     ends well if one goes wrong, by so few faults\n"
     "                [--must-be-varied]       fails if the stories are all alike, or too many of\n"
     "                                         them are judged only in part\n"
@@ -29,8 +30,8 @@ constexpr const char* kUsage =
     "       simulate --replay FILE [--trace]                          a story that was printed\n";
 
 const std::set<std::string> kAlone{"--trace", "--must-be-varied", "--new-seeds"};
-const std::set<std::string> kValued{"--seeds", "--first",  "--processes",
-                                    "--seed",  "--replay", "--must-fail"};
+const std::set<std::string> kValued{"--seeds", "--seconds", "--first",    "--processes",
+                                    "--seed",  "--replay",  "--must-fail"};
 
 /// Options without a value are "".
 std::map<std::string, std::string> parse(int argc, char** argv) {
@@ -119,10 +120,11 @@ std::uint64_t first_seed(const std::map<std::string, std::string>& given) {
 int tell_many(const std::map<std::string, std::string>& given) {
   const std::uint64_t first = first_seed(given);
   const std::uint64_t count = number_of(given, "--seeds", 20'000);
+  const std::uint64_t seconds = number_of(given, "--seconds", 0);
   const std::uint64_t processes = number_of(given, "--processes", 1);
   std::cout << "simulate --first " << first << " --seeds " << count << std::endl;
-  const Campaign campaign =
-      run_seeds(first, count, static_cast<int>(processes), given.contains("--new-seeds"));
+  const Campaign campaign = run_seeds({first, count, seconds, given.contains("--new-seeds")},
+                                      static_cast<int>(processes));
   std::cout << to_text(campaign.tally) << "\n";
   std::printf(
       "judged in part: %.2f %% begun anew (at most %.1f), %.2f %% without a quorum (%.1f)\n",
