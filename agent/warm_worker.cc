@@ -122,11 +122,14 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void on_readable() {
-    const std::string message = receive();
-    if (message.empty()) {
-      return;  // it has ended; that comes by its own way
-    }
-    wait();
+    if (take_message() && !closed) {
+      wait();
+    }  // else it has ended; that comes by its own way
+  }
+
+  /// False when there is none.
+  bool take_message() {
+    const std::string message = closed ? std::string() : receive();
     if (message == "hooked") {
       change(State::hooked, {});
     } else if (message == "ready") {
@@ -134,6 +137,7 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
     } else if (message.starts_with("no ")) {
       change(State::unfit, message.substr(3));
     }
+    return !message.empty();
   }
 
   asio::posix::stream_descriptor control;
@@ -169,6 +173,9 @@ Result<std::unique_ptr<WarmWorker>> WarmWorker::start(asio::io_context& io, Spaw
   request.descriptors = {theirs.get(), hook->get()};
   auto process = WorkerProcess::spawn(io, request, [impl = std::weak_ptr(impl)](ExitStatus exit) {
     if (const auto self = impl.lock()) {
+      // Its end may be noticed before the last words that it sent.
+      while (self->take_message()) {
+      }
       const bool exited = exit.kind == ExitStatus::Kind::exited;
       self->change(State::ended, (exited ? "it exited with code " : "it was ended by signal ") +
                                      std::to_string(exit.value));
