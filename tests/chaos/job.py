@@ -160,6 +160,12 @@ class Job:
         lines = self.said(node).strip().splitlines()
         return "its last words: " + (lines[-1] if lines else "(none)")
 
+    def was_reset(self, node, since):
+        """Whether the agent's last words, said since then, are that its connection was reset."""
+        path = self.path(node, "stderr")
+        return (path.exists() and path.stat().st_mtime >= since
+                and "broke: Connection reset" in self.last(node))
+
     def said(self, node):
         path = self.path(node, "stderr")
         return path.read_text(errors="replace") if path.exists() else ""
@@ -197,16 +203,16 @@ class Job:
     def until(self, condition, seconds, what):
         """Keeps the job going until the condition holds; returns how long that took. While this very
         process waits for a processor the machine is busy with others, and the bound stands still. A node
-        whose connection was reset has no proof of a death, and waits for the heartbeat timeout
-        (docs/failover.md): the bound then grants it."""
+        whose connection was reset by this fault has no proof of a death, and waits for the heartbeat
+        timeout (docs/failover.md): the bound then grants it, once."""
         begin, waited = time.monotonic(), namespaces.waited_s()
-        reset_s = self.setup.heartbeat_s
+        fault_at, reset_s = time.time() - 0.5, self.setup.heartbeat_s
         while True:
             self.pump()
             if condition():
                 return time.monotonic() - begin
             if time.monotonic() - begin - (namespaces.waited_s() - waited) > seconds:
-                if reset_s > 0 and any("broke: Connection reset" in self.last(node)
+                if reset_s > 0 and any(self.was_reset(node, fault_at)
                                        for node in range(self.nodes.count)):
                     seconds, reset_s = seconds + reset_s, 0
                     continue
