@@ -1,12 +1,12 @@
 #include "rendezvous/control/acceptor.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <chrono>
 #include <utility>
+
+#include "rendezvous/control/beat_socket.h"
 
 namespace ddprun {
 namespace {
@@ -65,8 +65,7 @@ void Acceptor::accept_some() {
       });
       return;
     }
-    const int on = 1;
-    ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    prepare_beat_socket(connection.get());
     accepted_(std::move(connection));
     if (over_) {
       return;

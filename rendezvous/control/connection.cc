@@ -25,6 +25,11 @@ using std::chrono::milliseconds;
 constexpr std::size_t kReadBytes = 16 * 1024;
 /// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
 constexpr int kReadsPerTurn = 16;
+/// In a heartbeat timeout.
+constexpr int kBeatsAlone = 2;
+/// A stamp comes back with the next beat, the quorum's slowest one beat later, and the answer that
+/// tells of it is used for a third: half of the timeout is left for what the network loses.
+constexpr int kBeatsForQuorum = 6;
 
 std::string seconds_text(std::chrono::nanoseconds duration) {
   const auto tenths = std::chrono::round<milliseconds>(duration).count() / 100;
@@ -242,7 +247,7 @@ milliseconds Connection::beat_interval() const {
   if (peer_timeout_.count() > 0) {
     shorter = std::min(shorter, peer_timeout_);
   }
-  return std::max(shorter / (needs_quorum_ ? 4 : 2), milliseconds(1));
+  return std::max(shorter / (needs_quorum_ ? kBeatsForQuorum : kBeatsAlone), milliseconds(1));
 }
 
 milliseconds Connection::silence_max() const {

@@ -2,7 +2,7 @@
 // queue. Used at both ends; internal to control.
 //
 // Liveness. The beating side (the agent) sends a Beat every half of the shorter of both timeouts
-// (every quarter where the coordinator needs a quorum to go on), the other side answers each at
+// (every sixth where the coordinator needs a quorum to go on), the other side answers each at
 // once; each side takes the other for lost when nothing at all has come for its own timeout. The
 // answer says how old the coordinator's contact with its quorum is, and the agent counts from
 // there: a coordinator that others may have left is as good as lost. One timer a connection; each

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/frame.h"
 #include "rendezvous/control/join_patience.h"
@@ -251,8 +252,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   }
 
   void say_hello() {
-    error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
+    prepare_beat_socket(socket.native_handle());
     limit(kAnswerTimeout, [](State& self) {
       self.ask({Obstacle::mute,
                 "something listens there but does not answer: it does not speak "

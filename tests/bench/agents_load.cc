@@ -41,9 +41,9 @@ using std::chrono::milliseconds;
 constexpr int kWorkers = 8;
 /// Connections that are begun in one go before answers are read.
 constexpr int kConnectsPerTurn = 32;
-/// All agents beat once in a quarter of the heartbeat timeout, as where the coordinator needs a
+/// All agents beat once in a sixth of the heartbeat timeout, as where the coordinator needs a
 /// quorum; a tenth of them at a time.
-constexpr int kBeatsPerTimeout = 4;
+constexpr int kBeatsPerTimeout = 6;
 constexpr int kBeatShares = 10;
 /// After the meeting, so that what follows is not part of it; and to see what beats alone cost.
 constexpr milliseconds kIdle{1'500};

@@ -149,21 +149,28 @@ def draw(kinds, count, seed, setup):
     return schedule
 
 
-FLAP_PAUSE_S = 0.1  # for which a flapping link is up
+FLAP_PAUSE_S = 0.05  # for which a flapping link is up
+FLAPS = 5
+
+
+def flap_bearable_s(setup):
+    """For how long all flaps together may last and end no attempt. A node gives its coordinator up
+    after 0.9 heartbeat timeouts; the contact that it counts from is up to three beats old, half a
+    timeout; and TCP sends what was lost again up to 0.25 s after the link is whole."""
+    return (0.9 - 0.5) * setup.heartbeat_s - 0.25
 
 
 def flaps(fault, setup):
     """(how long a node_flap takes the link down each time, whether that ends the attempt: "no" where
-    all of it together is no silence of a heartbeat timeout, "yes" where one of them is, else
-    "maybe")."""
+    it must be borne, "yes" where one of them is longer than a heartbeat timeout, else "maybe")."""
     dice = random.Random(fault.dice)
-    ends = dice.choice(("no", "maybe", "yes"))
-    most = 0.6 * setup.heartbeat_s
+    down_s = flap_bearable_s(setup) / FLAPS - FLAP_PAUSE_S
+    ends = dice.choice(("no", "maybe", "yes") if down_s > 0 else ("maybe", "yes"))
     if ends == "no":
-        return [max(0.0, most / 5 - FLAP_PAUSE_S) * dice.random() for _ in range(5)], ends
-    down = [most * dice.random() for _ in range(5)]
+        return [down_s * dice.random() for _ in range(FLAPS)], ends
+    down = [0.6 * setup.heartbeat_s * dice.random() for _ in range(FLAPS)]
     if ends == "yes":
-        down[dice.randrange(5)] = NOTICE_BEATS * setup.heartbeat_s
+        down[dice.randrange(FLAPS)] = NOTICE_BEATS * setup.heartbeat_s
     return down, ends
 
 
