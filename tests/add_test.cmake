@@ -24,6 +24,9 @@ function(ddprun_add_test name)
   if(DDPRUN_SANITIZE AND ARG_TIMEOUT LESS 600)
     set(ARG_TIMEOUT 600) # instrumented code is up to ten times as slow
   endif()
+  if(DDPRUN_SANITIZE AND NOT "e2e" IN_LIST ARG_LABELS)
+    list(APPEND ARG_PROPERTIES PROCESSORS 3) # and keeps a core busy: scripts/test
+  endif()
   catch_discover_tests(${name} TEST_PREFIX "${name}: "
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
 endfunction()

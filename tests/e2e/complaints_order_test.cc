@@ -190,7 +190,7 @@ TEST_CASE("A wedged agent that owes its stop is lost after the heartbeat timeout
   Cluster cluster(
       {.nodes = 2,
        .workers_per_node = 1,
-       .options = {"--max-restarts", "1", "--heartbeat-timeout", "3", "--join-timeout", "30"},
+       .options = {"--max-restarts", "1", "--heartbeat-timeout", "3", "--join-timeout", "10"},
        .program = shell("echo attempt=$TORCHELASTIC_RESTART_COUNT rank=$RANK; "
                         "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || sleep 1000")});
   REQUIRE(cluster.start_in_order());
