@@ -27,8 +27,11 @@ function(ddprun_add_test name)
   if(DDPRUN_SANITIZE AND NOT "e2e" IN_LIST ARG_LABELS)
     list(APPEND ARG_PROPERTIES PROCESSORS 3) # and keeps a core busy: scripts/test
   endif()
+  if(ARG_LABELS)
+    list(APPEND ARG_PROPERTIES LABELS "${ARG_LABELS}")
+  endif()
   catch_discover_tests(${name} TEST_PREFIX "${name}: "
-    PROPERTIES TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${ARG_LABELS}" ${ARG_PROPERTIES})
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77 ${ARG_PROPERTIES})
 endfunction()
 
 # ddprun_add_python_tests(PREFIX FILE ...): each test method of a unittest file (which ends with
