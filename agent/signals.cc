@@ -60,8 +60,10 @@ struct SignalSource::Impl {
 SignalSource::SignalSource(boost::asio::io_context& io, const std::vector<int>& numbers,
                            std::function<void(int)> on_signal)
     : impl_(std::make_shared<Impl>(io, std::move(on_signal))) {
-  // A peer that closed its connection is an error code to us, not our death.
+  // A peer that closed its connection, or a file at the limit of its size (ulimit -f), is an error
+  // code to us, not our death.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   for (const int number : numbers) {
     boost::system::error_code refused;
     impl_->set.add(number, refused);

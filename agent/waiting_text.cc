@@ -30,6 +30,9 @@ std::string head(const WaitingTable& table, nanoseconds since) {
     return here + ", starting in " + duration_text(left) + " unless more come first";
   }
   const int missing = std::max(table.min_nodes - table.nodes_here, 0);
+  if (missing == 0) {
+    return here + ", the next attempt begins after a pause";
+  }
   return here + ", waiting for " + std::to_string(missing) + " more: for " +
          duration_text(table.waited + since) + " so far, for up to " + duration_text(left) +
          " from now";

@@ -1,6 +1,7 @@
 // ddprun: reads argv and the environment, runs one agent, and turns its result into an exit code.
 // All that is decided on the way is decided in options and resolve; a bad input ends in one
 // sentence on stderr and one of the codes of exit_status.h.
+#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <sys/random.h>
@@ -8,12 +9,16 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 
@@ -150,9 +155,32 @@ int agent_main(const Launch& launch) {
   return exit_code_of(summary->verdict);
 }
 
-}  // namespace
+/// Nothing that is opened later is taken for a standard stream that was closed.
+void fill_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) {
+      (void)::open("/dev/null", O_RDWR);  // the lowest number that is free: this one
+    }
+  }
+}
 
-int main(int argc, char** argv) {
+/// What is thrown means that the machine gives no more; everything else is a Result.
+int run_or_complain(const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return complain("the memory does not suffice: raise the limit (ulimit -v)", kExitFailure);
+  } catch (const boost::system::system_error& error) {
+    const bool files = error.code() == boost::system::errc::too_many_files_open;
+    return complain(std::string("cannot go on: ") + error.what() +
+                        (files ? ": raise the limit of open files (ulimit -n)" : ""),
+                    kExitFailure);
+  } catch (const std::exception& error) {
+    return complain(std::string("cannot go on: ") + error.what(), kExitFailure);
+  }
+}
+
+int run(int argc, char** argv) {
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   auto parsed = parse_command_line(words, environment);
@@ -170,5 +198,12 @@ int main(int argc, char** argv) {
   if (!launch) {
     return complain(launch.error().sentence(), kExitFailure);
   }
-  return run_under_guardian([&] { return agent_main(*launch); });
+  return run_under_guardian([&] { return run_or_complain([&] { return agent_main(*launch); }); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fill_standard_streams();
+  return run_or_complain([&] { return run(argc, argv); });
 }

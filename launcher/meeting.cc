@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,15 @@ using std::chrono::seconds;
 constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
 constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds far from overflow
+
+/// A host name or address without a port.
+bool is_host(const std::string& text) {
+  constexpr int kPorts[] = {1, 2};  // what the text says nothing of is what is given for it
+  return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
+    const auto endpoint = parse_endpoint(text, port);
+    return endpoint && endpoint->port == port;
+  });
+}
 
 class Meeting {
  public:
@@ -48,6 +58,11 @@ class Meeting {
     conf_ = *conf;
     job_.is_host = conf_.is_host;
     job_.local_addr = options_.local_addr;
+    if (!job_.local_addr.empty() && !is_host(job_.local_addr)) {
+      return Error{
+          in_quotes(job_.local_addr) + " is not a host name or address", at("local-addr"),
+          "give the name or address by which the other nodes reach this one, without a port"};
+    }
     const std::string backend = options_.rdzv_backend.value_or("");
     if (const auto known = check_backend(backend); !known && !options_.standalone) {
       return known.error();
@@ -134,7 +149,8 @@ class Meeting {
     for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
       const auto endpoint = parse_endpoint(text, kDefaultPort);
       if (!endpoint) {
-        return endpoint.error();
+        const Error& bad = endpoint.error();
+        return Error{bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
         return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"),
@@ -183,7 +199,8 @@ class Meeting {
     if (!options_.rdzv_endpoint.empty()) {
       const auto endpoint = parse_endpoint(options_.rdzv_endpoint, -1);
       if (!endpoint) {
-        return endpoint.error();
+        const Error& bad = endpoint.error();
+        return Error{bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
       }
       job_.endpoint = *endpoint;
       return check_port_0(at("rdzv-endpoint"));
@@ -194,7 +211,7 @@ class Meeting {
                    "give a number from 0 to 65535"};
     }
     const auto endpoint = parse_endpoint(options_.master_addr, port);
-    if (!endpoint || endpoint->port != port) {
+    if (!endpoint || !is_host(options_.master_addr)) {
       return Error{in_quotes(options_.master_addr) + " is not a host name or address",
                    at("master-addr"), "give a host alone, and its port by --master-port"};
     }

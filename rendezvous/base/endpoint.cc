@@ -1,5 +1,8 @@
 #include "rendezvous/base/endpoint.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -10,6 +13,14 @@ namespace {
 bool is_host_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
          c == '-' || c == '%';
+}
+
+bool is_ipv6(std::string_view text) {
+  in6_addr ignored{};
+  const auto zone = text.find('%');  // fe80::1%eth0
+  const std::string address(text.substr(0, zone));
+  return ::inet_pton(AF_INET6, address.c_str(), &ignored) == 1 &&
+         (zone == std::string_view::npos || text.find(':', zone) == std::string_view::npos);
 }
 
 /// 0..65535 in 1 to 5 digits.
@@ -57,6 +68,12 @@ Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
     const auto colon = text.find(':');
     host = text.substr(0, colon);
     port_text = text.substr(colon + 1);
+  } else if (const auto last = text.rfind(':'); last != std::string_view::npos && !is_ipv6(text)) {
+    host = text.substr(0, last);  // as torchrun reads ::1:29400
+    port_text = text.substr(last + 1);
+    if (!is_ipv6(host)) {
+      return bad("it has several colons and is no IPv6 address", text);
+    }
   }
   if (host.empty()) {
     if (!text.empty()) {

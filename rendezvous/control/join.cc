@@ -478,7 +478,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       // Of several addresses, the one that was tried last need not be the one that is taken.
       return Error{"port " + std::to_string(endpoint().port) + " is taken by another program (" +
                        report.worst_at(turn).what + ", tried for " + std::to_string(tried) + " s)",
-                   where(), "choose another port, or 0 for any free one"};
+                   where(), "choose another port"};
     }
     return report.verdict(at.time_since_epoch());
   }

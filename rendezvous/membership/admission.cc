@@ -12,7 +12,7 @@ std::string range(int min_nodes, int max_nodes) {
 
 Refusal differs(const std::string& field, const std::string& here, const std::string& job) {
   DDP_CHECK(here != job, "a disagreement names two values");
-  return {field + " is '" + here + "' on this node but '" + job + "' in the job",
+  return {"its " + field + " is '" + here + "', the job's is '" + job + "'",
           "start every node with the same " + field, true};
 }
 

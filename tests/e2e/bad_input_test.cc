@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,8 +69,28 @@ TEST_CASE("a node that disagrees is told about what, and a job that needs it end
     CHECK(other->err().find(wrong.names) != std::string::npos);
     CHECK(first->exit_code() == 1);
     INFO(first->err());
-    CHECK(first->err().find("was rejected: " + wrong.names) != std::string::npos);
+    CHECK(first->err().find("was rejected: its " + wrong.names) != std::string::npos);
   }
+}
+
+TEST_CASE("a standard stream that is closed is /dev/null for the workers, and nothing else's") {
+  const TempDir dir;
+  // A pipe or a device; not what the agent happened to open first.
+  const std::string worker =
+      "if [ -p /proc/self/fd/1 ] || [ -c /proc/self/fd/1 ]; then echo fine >" + dir.file("stdout") +
+      "; fi; exit 7";
+  const auto job = run(
+      {.argv = {"sh", "-c",
+                "exec " + find_program("ddprun") + " --standalone --event-log " +
+                    dir.file("events") + " --max-restarts 1 sh -c '" + worker + "' <&- >&- 2>&-"}});
+  CHECK(job.exit_code == 1);
+  std::istringstream events(read_file(dir.file("events")));
+  int lines = 0;
+  for (std::string line; std::getline(events, line); ++lines) {
+    CHECK(line.substr(0, 1) == "{");
+  }
+  CHECK(lines > 0);
+  CHECK(read_file(dir.file("stdout")) == "fine\n");
 }
 
 TEST_CASE("a port that another program has taken is said to be taken") {

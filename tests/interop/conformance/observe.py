@@ -151,7 +151,9 @@ def by_rank(stream, text):
 
 
 def normal(text, folder, port):
-    text = text.replace(port, "PORT").replace(str(folder), "FOLDER")
+    # Not within longer digits: masks of signals have some ports in them.
+    text = re.sub(rf"(?<![0-9a-fA-F]){port}(?![0-9a-fA-F])", "PORT", text)
+    text = text.replace(str(folder), "FOLDER")
     text = re.sub(r"torchelastic_\w+", "torchelastic_RANDOM", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
     # The directory of a run: job id, underscore, eight random letters.

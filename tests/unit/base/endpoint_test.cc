@@ -23,11 +23,13 @@ TEST_CASE("An endpoint is a host, or a host and a port") {
   CHECK(read("") == Endpoint{"localhost", 29400});
 }
 
-TEST_CASE("IPv6 hosts may stand in brackets, and must when a port follows") {
+TEST_CASE("IPv6 hosts may stand in brackets, and must where a port could be part of them") {
   CHECK(read("[fd00::1]:29500") == Endpoint{"fd00::1", 29500});
   CHECK(read("[::1]") == Endpoint{"::1", 29400});
   CHECK(read("fd00::1") == Endpoint{"fd00::1", 29400});
-  CHECK(read("::1:29500") == Endpoint{"::1:29500", 29400});
+  CHECK(read("::1:29500") == Endpoint{"::1", 29500});
+  CHECK(read("::1:2950") == Endpoint{"::1:2950", 29400});
+  CHECK(read("fe80::1%eth0:29500") == Endpoint{"fe80::1%eth0", 29500});
   CHECK(read("[fe80::1%eth0]:1") == Endpoint{"fe80::1%eth0", 1});
 }
 
@@ -54,6 +56,8 @@ TEST_CASE("A bad endpoint is named with what is wrong about it") {
   CHECK(wrong("[]:80") == "the host is missing");
   CHECK(wrong("[::1") == "the bracket of the IPv6 address is not closed");
   CHECK(wrong("[::1]80") == "only :PORT may follow the bracket");
+  CHECK(wrong("n1:80:90") == "it has several colons and is no IPv6 address");
+  CHECK(wrong("::1:x") == "the port 'x' is not a number from 0 to 65535");
   CHECK(wrong("n 1:80") == "the host has a character that no host name or address has");
   CHECK(wrong("http://n1") == "the port '//n1' is not a number from 0 to 65535");
   CHECK(wrong("n1", -1) == "the port is missing");

@@ -138,11 +138,12 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
     const char* what;
   };
   const Row rows[] = {
-      {"--rdzv-endpoint n1:x", "endpoint 'n1:x'", "port 'x'"},
-      {"--rdzv-endpoint n1:65536", "endpoint 'n1:65536'", "65535"},
-      {"--rdzv-endpoint n1:", "endpoint 'n1:'", "port ''"},
-      {"--rdzv-endpoint a/b:1", "endpoint 'a/b:1'", "character"},
-      {"--rdzv-backend static --rdzv-endpoint n1", "endpoint 'n1'", "port is missing"},
+      {"--rdzv-endpoint n1:x", "--rdzv-endpoint, endpoint 'n1:x'", "port 'x'"},
+      {"--rdzv-endpoint n1:65536", "--rdzv-endpoint, endpoint 'n1:65536'", "65535"},
+      {"--rdzv-endpoint n1:", "--rdzv-endpoint, endpoint 'n1:'", "port ''"},
+      {"--rdzv-endpoint a/b:1", "--rdzv-endpoint, endpoint 'a/b:1'", "character"},
+      {"--rdzv-backend static --rdzv-endpoint n1", "--rdzv-endpoint, endpoint 'n1'",
+       "port is missing"},
       {"--rdzv-backend etcd --rdzv-endpoint n1", "--rdzv-backend", "etcd"},
       {"--rdzv-backend etcd-v2", "--rdzv-backend", "etcd"},
       {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},

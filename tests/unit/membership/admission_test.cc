@@ -17,11 +17,11 @@ TEST_CASE("Rejections name the field and both values") {
   }
   SECTION("nodes") {
     d.max_nodes = 4;
-    expected = "--nnodes is '1:4' on this node but '1:2' in the job";
+    expected = "its --nnodes is '1:4', the job's is '1:2'";
   }
   SECTION("restarts") {
     d.max_restarts = 9;
-    expected = "--max-restarts is '9' on this node but '3' in the job";
+    expected = "its --max-restarts is '9', the job's is '3'";
   }
   const std::size_t before = s.job().nodes();
   s.join(d);

@@ -396,6 +396,5 @@ TEST_CASE("A node that says otherwise of --require-same-env is refused") {
   NodeDescription node = s.description("n1");
   node.require_same_env = true;
   s.join(node);
-  CHECK(s.only<Reject>().why ==
-        "--require-same-env is 'given' on this node but 'not given' in the job");
+  CHECK(s.only<Reject>().why == "its --require-same-env is 'given', the job's is 'not given'");
 }

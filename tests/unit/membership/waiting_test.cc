@@ -202,8 +202,7 @@ TEST_CASE("A job that cannot have its nodes, because one was refused for good, e
   s.join("n1");
   NodeDescription other = s.description("n2");
   std::string why =
-      "--max-restarts is '7' on that node but '3' in the job; start every node with "
-      "the same --max-restarts";
+      "its --max-restarts is '7', the job's is '3'; start every node with the same --max-restarts";
   SECTION("it disagrees") {
     other.max_restarts = 7;
   }
