@@ -239,7 +239,7 @@ std::string verdict_line(const JobSummary& summary) {
              attempts;
     case Verdict::impossible:
     case Verdict::disagreed:
-      return "job could not run";
+      return summary.attempts == 0 ? "job could not run" : "job could not go on after " + attempts;
     case Verdict::preempted:
       return "job preempted after " + attempts;
     case Verdict::left:

@@ -39,8 +39,8 @@ Dataset load(const LinearOptions& options) {
   }
   try {
     return csv_dataset(parse_csv(read_text(*options.data)), *options.target, options.seed);
-  } catch (const Error& problem) {
-    throw Error(*options.data + ": " + problem.what());
+  } catch (const Error& problem) {  // the next attempt would find the same
+    throw DoNotRetry(*options.data + ": " + problem.what());
   }
 }
 

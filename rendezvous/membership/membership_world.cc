@@ -227,7 +227,9 @@ void Membership::will_not_come(HostAndAddress who, Refused refused) {
 
 /// While those that voted for this coordinator are on their way, nobody knows who else may come.
 std::size_t Membership::count_refused() const {
-  return waits_for_followers() ? 0 : refused_.size();
+  // Once the job has run it misses a node that it had: a stray command, or a replacement that is
+  // started wrongly, does not end it.
+  return waits_for_followers() || attempt_ ? 0 : refused_.size();
 }
 
 void Membership::on(EnvironmentTold event) {

@@ -164,9 +164,10 @@ TEST_CASE("Nodes that do not come back in time after a loss end the job, which s
   const std::string err = cluster.node(0).err();
   INFO(err);
   CHECK(contains(err, "attempt 0 ended: "));
-  CHECK_THAT(line_after(err, "ddprun: "), Catch::StartsWith("job could not run: after ") &&
-                                              Catch::Contains(" s only 1 of 2 nodes was here") &&
-                                              Catch::Contains("the last node lost was "));
+  CHECK_THAT(line_after(err, "ddprun: "),
+             Catch::StartsWith("job could not go on after 1 attempt: after ") &&
+                 Catch::Contains(" s only 1 of 2 nodes was here") &&
+                 Catch::Contains("the last node lost was "));
   CHECK(cluster.left_behind().empty());
 }
 

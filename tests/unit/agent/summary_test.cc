@@ -276,6 +276,9 @@ TEST_CASE("a job that somebody stopped, or that never ran, says so in a line", "
   impossible.reason = "1 of 2 nodes joined within 600 s";
   CHECK(summary_text(impossible, "t") ==
         "ddprun: job could not run: 1 of 2 nodes joined within 600 s\n");
+  impossible.attempts = 2;
+  CHECK(summary_text(impossible, "t") ==
+        "ddprun: job could not go on after 2 attempts: 1 of 2 nodes joined within 600 s\n");
 }
 
 TEST_CASE("a failed job without any record still says why it failed", "[agent]") {

@@ -219,6 +219,23 @@ TEST_CASE("A job that cannot have its nodes, because one was refused for good, e
                               "all of them again when that is mended");
 }
 
+TEST_CASE("A job that has run waits on where a replacement was refused") {
+  Story s(fixed(2));
+  const NodeId first = s.join("n1");
+  const NodeId second = s.join("n2");
+  s.started(first);
+  s.started(second);
+  s.lose(second);
+  s.stopped(first);
+  NodeDescription other = s.description("n2");
+  other.max_restarts = 7;
+  s.apply(NodeJoined{NodeId{50}, other, "10.0.0.2"});
+  CHECK(s.only<Reject>().node == NodeId{50});
+  CHECK(s.all<FinishJob>().empty());
+  s.join("n2");
+  CHECK(s.all<AssignWorld>().size() == 2);
+}
+
 TEST_CASE("A node of another job, or one whose rank is taken, ends nobody's waiting") {
   Story s(fixed(2));
   s.join(ranked(s, "n1", 0));
