@@ -30,12 +30,12 @@ std::string head(const WaitingTable& table, nanoseconds since) {
     return here + ", starting in " + duration_text(left) + " unless more come first";
   }
   const int missing = std::max(table.min_nodes - table.nodes_here, 0);
-  if (missing == 0) {
-    return here + ", the next attempt begins after a pause";
-  }
-  return here + ", waiting for " + std::to_string(missing) + " more: for " +
-         duration_text(table.waited + since) + " so far, for up to " + duration_text(left) +
-         " from now";
+  // All are here, and a pause, a quorum or an answer is awaited.
+  const std::string what = missing == 0
+                               ? ", the next attempt has not begun yet: for "
+                               : ", waiting for " + std::to_string(missing) + " more: for ";
+  return here + what + duration_text(table.waited + since) + " so far, for up to " +
+         duration_text(left) + " from now";
 }
 
 /// One row of columns; the last column is not padded.

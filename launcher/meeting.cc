@@ -23,7 +23,7 @@ constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds
 
 /// A host name or address without a port.
 bool is_host(const std::string& text) {
-  constexpr int kPorts[] = {1, 2};  // what the text says nothing of is what is given for it
+  constexpr int kPorts[] = {1, 2};  // a text without a port takes whichever is given
   return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
     const auto endpoint = parse_endpoint(text, port);
     return endpoint && endpoint->port == port;
@@ -48,6 +48,11 @@ class Meeting {
 
  private:
   [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
+
+  /// With the option or the variable that had it.
+  [[nodiscard]] Error bad_endpoint(const Error& bad) const {
+    return {bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
+  }
 
   /// Backend, endpoint, job id, and who hosts.
   Result<void> place() {
@@ -149,8 +154,7 @@ class Meeting {
     for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
       const auto endpoint = parse_endpoint(text, kDefaultPort);
       if (!endpoint) {
-        const Error& bad = endpoint.error();
-        return Error{bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
+        return bad_endpoint(endpoint.error());
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
         return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"),
@@ -199,8 +203,7 @@ class Meeting {
     if (!options_.rdzv_endpoint.empty()) {
       const auto endpoint = parse_endpoint(options_.rdzv_endpoint, -1);
       if (!endpoint) {
-        const Error& bad = endpoint.error();
-        return Error{bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
+        return bad_endpoint(endpoint.error());
       }
       job_.endpoint = *endpoint;
       return check_port_0(at("rdzv-endpoint"));

@@ -27,8 +27,8 @@ constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr int kReadsPerTurn = 16;
 /// In a heartbeat timeout.
 constexpr int kBeatsAlone = 2;
-/// A stamp comes back with the next beat, the quorum's slowest one beat later, and the answer that
-/// tells of it is used for a third: half of the timeout is left for what the network loses.
+/// A stamp comes back with the next beat, the quorum's slowest one beat later, and the agent counts
+/// from the answer that tells of it for a third beat: half of the timeout is gone before any loss.
 constexpr int kBeatsForQuorum = 6;
 
 std::string seconds_text(std::chrono::nanoseconds duration) {
