@@ -229,7 +229,8 @@ void Membership::will_not_come(HostAndAddress who, Refused refused) {
 std::size_t Membership::count_refused() const {
   // Once the job has run it misses a node that it had: a stray command, or a replacement that is
   // started wrongly, does not end it.
-  return waits_for_followers() || attempt_ ? 0 : refused_.size();
+  const bool has_run = attempt_ || options_.inheritance;
+  return waits_for_followers() || has_run ? 0 : refused_.size();
 }
 
 void Membership::on(EnvironmentTold event) {
