@@ -3,11 +3,13 @@
 // (docs/membership.md; every row of the rules: tests/unit/membership/restart_policy_test.cc).
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/event_lines.h"
+#include "tests/e2e/lone_agent.h"
 #include "tests/support/control_group.h"
 #include "tests/support/needs.h"
 #include "tests/support/temp_dir.h"
@@ -169,6 +171,30 @@ TEST_CASE("Nodes that do not come back in time after a loss end the job, which s
                  Catch::Contains(" s only 1 of 2 nodes was here") &&
                  Catch::Contains("the last node lost was "));
   CHECK(cluster.left_behind().empty());
+}
+
+TEST_CASE("A command with other --nnodes does not end a job that misses a node") {
+  const TempDir dir;
+  const auto program = std::vector<std::string>{
+      "sh", "-c", "echo here; until [ -e " + dir.file("go") + " ]; do sleep 0.05; done"};
+  Cluster cluster({.nodes = 3, .workers_per_node = 1, .program = program});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "here"));
+  ::kill(cluster.node(2).pid(), SIGKILL);
+  REQUIRE(cluster.node(0).wait_for_err("attempt 1 begins when 1 more node is here"));
+  const auto start_node = [&](const std::string& nodes) {
+    return start(
+        {.endpoint = cluster.endpoint(), .options = {"--nnodes", nodes}, .program = program});
+  };
+  const auto stray = start_node("2");
+  CHECK(stray->exit_code() == 1);
+  CHECK(contains(stray->err(), "its --nnodes is '2', the job's is '3'"));
+  std::ofstream(dir.file("go")).put('\n');
+  const auto replacement = start_node("3");
+  INFO(cluster.report());
+  CHECK(replacement->exit_code() == 0);
+  CHECK(cluster.node(0).exit_code() == 0);
+  CHECK(cluster.node(1).exit_code() == 0);
 }
 
 }  // namespace ddprun::test
