@@ -34,7 +34,7 @@ class TempDir {
   [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
   /// Writes a file in it and returns its path; an executable one when it starts with "#!".
   std::string write(const std::string& name, const std::string& content) const {
-    const std::string at = file(name);
+    std::string at = file(name);
     std::filesystem::create_directories(std::filesystem::path(at).parent_path());
     std::ofstream(at, std::ios::binary) << content;
     if (content.starts_with("#!")) {

@@ -43,7 +43,7 @@ inline FailureRecord after_stop(FailureRecord record) {
 
 class Story {
  public:
-  explicit Story(MembershipOptions options) : options_(options), membership_(options, 0ns) {}
+  explicit Story(const MembershipOptions& options) : options_(options), membership_(options, 0ns) {}
 
   Membership& job() { return membership_; }
   [[nodiscard]] std::chrono::nanoseconds now() const { return now_; }
