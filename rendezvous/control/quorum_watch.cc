@@ -78,9 +78,10 @@ bool QuorumWatch::outdated_for_long() {
 void QuorumWatch::start() {
   watches_ = true;
   const auto now_old = age();
+  // Two nodes and fewer never need one until begin_anew(): an idle job is left to sleep.
   timer_.expires_after(now_old
                            ? std::clamp(age_max() - *now_old, Age(0), heartbeat_timeout_ / kLooks)
-                           : heartbeat_timeout_ / 2);
+                           : heartbeat_timeout_ / (source_.needed_later() ? 2 : 1));
   timer_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     const auto self = weak.lock();
     if (!self || failed || !self->watches_) {

@@ -16,7 +16,7 @@ MembershipOptions with_succession(MembershipOptions options) {
 /// Three nodes that run; that of options.self hosts the coordinator.
 struct Three {
   explicit Three(MembershipOptions options = with_succession(elastic(1, 3)))
-      : self(options.self), s(std::move(options)) {}
+      : self(options.self), s(options) {}
 
   NodeId join(std::uint64_t elector) {
     NodeDescription node = s.description("n" + std::to_string(elector));
