@@ -142,8 +142,9 @@ void become_agent(const sigset_t& blocked, const sigset_t& original, Fd ready) {
 }
 
 int cannot_start(const char* what) {
-  std::fprintf(stderr, "ddprun: cannot start the agent process: %s: %s\n", what,
-               std::strerror(errno));
+  const int why = errno;
+  std::fprintf(stderr, "ddprun: cannot start the agent process: %s: %s\n",
+               why == EMFILE ? "raise ulimit -n" : what, std::strerror(why));
   return kCannotStart;
 }
 

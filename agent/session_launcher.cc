@@ -193,6 +193,9 @@ Error child_error(const SpawnRequest& request, const Child& child) {
       return errno_error(child.error, "cannot write the worker's stderr", request.stderr_path,
                          "check the log directory");
     case Step::descriptors:
+      if (child.error == EMFILE || child.error == EINVAL) {  // EINVAL: F_DUPFD beyond the limit
+        return Error{"a worker is allowed too few open files", request.path, "raise ulimit -n"};
+      }
       return errno_error(child.error, "cannot prepare the worker's descriptors", request.path,
                          "Linux 5.9 or newer is needed");
     case Step::execute:

@@ -24,21 +24,29 @@ std::string absolute(std::string_view path, const std::string& current_dir) {
   return current_dir + (current_dir.ends_with('/') ? "" : "/") + std::string(path);
 }
 
+/// Why nothing can be found at this path, as a clause; none when something is there.
+std::optional<std::string> unreachable(const std::string& path, struct stat& status) {
+  if (::stat(path.c_str(), &status) == 0) {
+    return std::nullopt;
+  }
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+      return "there is no such file";
+    case EACCES:
+      return "a directory on the way to it may not be entered";
+    case ELOOP:
+      return "its symbolic links go round in a circle";
+    default:
+      return "it cannot be looked at (" + std::string(std::strerror(errno)) + ")";
+  }
+}
+
 /// Why this path cannot be executed, as a clause; none when it can.
 std::optional<std::string> obstacle(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
-    switch (errno) {
-      case ENOENT:
-      case ENOTDIR:
-        return "there is no such file";
-      case EACCES:
-        return "a directory on the way to it may not be entered";
-      case ELOOP:
-        return "its symbolic links go round in a circle";
-      default:
-        return "it cannot be looked at (" + std::string(std::strerror(errno)) + ")";
-    }
+  if (auto why = unreachable(path, status)) {
+    return why;
   }
   if (S_ISDIR(status.st_mode)) {
     return "it is a directory";
@@ -54,7 +62,7 @@ std::optional<std::string> obstacle(const std::string& path) {
 
 bool is_missing(const std::string& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) != 0;
+  return unreachable(path, status).has_value();
 }
 
 struct Search {
@@ -170,11 +178,13 @@ Result<Program> find_program(const ProgramRequest& request) {
     program.path = *std::move(path);
     program.argv0 = request.name;  // as a shell has it: programs look at it (busybox, wrappers)
   } else {
-    if (request.kind == ProgramKind::python_script &&
-        is_missing(absolute(request.name, request.current_dir))) {
-      return Error{"there is no such file",
-                   "Python script " + absolute(request.name, request.current_dir),
-                   "check the path, which must be there on every node"};
+    if (request.kind == ProgramKind::python_script) {
+      const std::string script = absolute(request.name, request.current_dir);
+      struct stat status {};
+      if (auto why = unreachable(script, status)) {
+        return Error{*std::move(why), "Python script " + script,
+                     "check the path, which must be there on every node"};
+      }
     }
     auto python = find_python(request);
     if (!python) {

@@ -103,6 +103,13 @@ Result<std::vector<FaultRule>> parse_fault_table(
                    "give oom, hang, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
                    "node-lost"};
     }
+    const auto same = [&](const FaultRule& other) {
+      return other.kind == rule.kind && other.value == rule.value;
+    };
+    if (std::any_of(rules.begin(), rules.end(), same)) {
+      return Error{in_quotes(part.substr(0, equals)) + " is there twice", where,
+                   "give each class one action"};
+    }
     rules.push_back(std::move(rule));
   }
   return rules;

@@ -141,6 +141,9 @@ TEST_CASE("a path that cannot be executed says why", "[launcher]") {
     CHECK_FALSE(program.error().todo.empty());
   }
   CHECK_FALSE(find_program(tree.request("")).has_value());
+  const auto script = find_program(tree.request("loop", ProgramKind::python_script));
+  REQUIRE_FALSE(script.has_value());
+  CHECK(script.error().what == "its symbolic links go round in a circle");
 }
 
 TEST_CASE("a Python script runs unbuffered under python3, or else python", "[launcher]") {

@@ -79,6 +79,16 @@ TEST_CASE("A hang timeout is a time, and another until the first step") {
   CHECK(of("10m,5m").error().what == "'10m,5m' allows the start less time than what follows");
 }
 
+TEST_CASE("A class of faults has one action") {
+  for (const char* text :
+       {"oom=free,oom=fail", "SIGSEGV=free,sigsegv=free", "exit:3=free,exit:3=fail"}) {
+    INFO(text);
+    REQUIRE_FALSE(table(text).has_value());
+    CHECK(table(text).error().sentence().find("is there twice") != std::string::npos);
+  }
+  CHECK(table("exit:3=free,exit:4=fail,exit=restart").has_value());
+}
+
 TEST_CASE("A hang is a class of faults of its own") {
   const auto rules = parse_fault_table("hang=fail", "--on", [](const char*) { return 0; });
   REQUIRE(rules.has_value());
