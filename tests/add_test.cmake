@@ -36,9 +36,9 @@ endfunction()
 
 # ddprun_add_python_tests(PREFIX FILE ...): each test method of a unittest file (which ends with
 # skip.main()) becomes a ctest of its own, so that each is passed, failed or skipped by itself.
-# OPTIONS come before the method's name.
+# OPTIONS come before the method's name; what matches the regular expression LEAVE_OUT is left out.
 function(ddprun_add_python_tests prefix file)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "OPTIONS;LABELS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;LEAVE_OUT" "OPTIONS;LABELS;ENVIRONMENT;PROPERTIES" ${ARGN})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(STRINGS ${file} lines REGEX "^class |^    def test_")
   foreach(line ${lines})
@@ -46,6 +46,9 @@ function(ddprun_add_python_tests prefix file)
       set(class ${CMAKE_MATCH_1})
     elseif(line MATCHES "def (test_[A-Za-z0-9_]+)")
       set(method ${CMAKE_MATCH_1})
+      if(ARG_LEAVE_OUT AND method MATCHES "${ARG_LEAVE_OUT}")
+        continue()
+      endif()
       string(REGEX REPLACE "^test_" "" words ${method})
       string(REPLACE "_" " " words ${words})
       set(name "${prefix}: ${words}")

@@ -97,9 +97,7 @@ TEST_CASE("I-16: a worker that is stopped is found, named as such, and gone with
 TEST_CASE(
     "I-16: a node whose worker SIGKILL does not end says so and leaves, and the job goes on") {
   const auto freezer = ControlGroup::freezer();
-  if (!freezer.why_not().empty()) {
-    SKIP_TEST("cgroup", freezer.why_not());
-  }
+  NEEDS_GROUP(freezer);
   Cluster cluster({.nodes = 2,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:2", "--hang-timeout", "1", "--max-restarts", "1",

@@ -125,9 +125,7 @@ TEST_CASE("Rules --on signal, SIGNAL and start tell faults apart") {
 
 TEST_CASE("A rule --on oom tells a worker that ran out of memory from one that was killed") {
   const auto group = ControlGroup::memory(256 << 20);
-  if (!group.why_not().empty()) {
-    SKIP_TEST("cgroup", group.why_not());
-  }
+  NEEDS_GROUP(group);
   const Finished job =
       run({.argv = {"sh", "-c", "echo $$ > \"$0\"; exec \"$@\"", group.members_file(),
                     find_program("ddprun"), "--standalone", "--max-restarts", "2", "--on",

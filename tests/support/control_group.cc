@@ -23,6 +23,7 @@ ControlGroup::ControlGroup(const std::filesystem::path& parent) {
   std::error_code error;
   if (!std::filesystem::create_directory(folder_, error)) {
     why_not_ = "cannot make " + folder_.string() + ": " + error.message();
+    need_ = std::filesystem::exists(parent, error) ? "cgroup" : "kernel";
     folder_.clear();
   }
 }
@@ -54,7 +55,9 @@ ControlGroup ControlGroup::memory(std::uint64_t bytes_max) {
 }
 
 ControlGroup::ControlGroup(ControlGroup&& other) noexcept
-    : folder_(std::exchange(other.folder_, {})), why_not_(std::move(other.why_not_)) {}
+    : folder_(std::exchange(other.folder_, {})),
+      why_not_(std::move(other.why_not_)),
+      need_(std::move(other.need_)) {}
 
 ControlGroup::~ControlGroup() {
   if (!folder_.empty()) {

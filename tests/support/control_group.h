@@ -1,5 +1,6 @@
 // ControlGroup: a group of processes that the kernel limits or freezes, for one test. Needs root
-// and a kernel that lets it have one: a test asks why_not() first, and is skipped for that.
+// and a kernel that lets it have one: a test asks why_not() first, by NEEDS_GROUP() of needs.h, and
+// is skipped for that.
 #pragma once
 
 #include <sys/types.h>
@@ -25,6 +26,9 @@ class ControlGroup {
 
   /// Empty when there is one.
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
+  /// For SKIP_TEST: "kernel" where there is no such kind of group at all (a Debian 12 mounts
+  /// version 2 alone, which has no freezer), else "cgroup".
+  [[nodiscard]] const std::string& need() const { return need_; }
   void add(pid_t pid) const;
   void freeze() const;
   void thaw() const;
@@ -38,6 +42,7 @@ class ControlGroup {
 
   std::filesystem::path folder_;
   std::string why_not_;
+  std::string need_ = "cgroup";
 };
 
 }  // namespace ddprun::test

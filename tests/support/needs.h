@@ -13,3 +13,11 @@
       SKIP_TEST("namespaces", why);                                                           \
     }                                                                                         \
   } while (false)
+
+/// A control group, as ControlGroup makes it.
+#define NEEDS_GROUP(group)                          \
+  do {                                              \
+    if (!(group).why_not().empty()) {               \
+      SKIP_TEST((group).need(), (group).why_not()); \
+    }                                               \
+  } while (false)

@@ -1,6 +1,6 @@
 // NetNamespaces: several "nodes" on one machine, each a network namespace with an address of its
 // own, joined by a bridge in a further namespace. Nothing of the machine's own network is touched.
-// Needs root; a test asks unavailable() first, says its answer (WARN) and returns.
+// Needs root; a test asks unavailable() first, by NEEDS_NAMESPACES() of needs.h, and is skipped.
 #pragma once
 
 #include <string>

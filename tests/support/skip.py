@@ -5,8 +5,9 @@ import sys
 import unittest
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-ROOT, NAMESPACES, PYTORCH, MPIRUN, CGROUP, GPU, DATA, MOUNT, DEBIAN, NETWORK = NEEDS = (
-    "root", "namespaces", "pytorch", "mpirun", "cgroup", "gpu", "data", "mount", "debian", "network")
+ROOT, NAMESPACES, PYTORCH, MPIRUN, CGROUP, GPU, DATA, MOUNT, DEBIAN, NETWORK, DESCRIPTORS = NEEDS = (
+    "root", "namespaces", "pytorch", "mpirun", "cgroup", "gpu", "data", "mount", "debian", "network",
+    "descriptors")
 
 
 def need(name, present, reason):

@@ -11,7 +11,7 @@
 
 #include "agent/session_launcher.h"
 #include "tests/support/control_group.h"
-#include "tests/support/skip.h"
+#include "tests/support/needs.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -203,9 +203,7 @@ TEST_CASE("a process that is another one all the time is caught", "[agent]") {
 
 TEST_CASE("what cannot be killed is named after the bound, and not waited for", "[agent]") {
   const auto freezer = test::ControlGroup::freezer();
-  if (!freezer.why_not().empty()) {
-    SKIP_TEST("cgroup", freezer.why_not());
-  }
+  NEEDS_GROUP(freezer);
   Forked agent([&] {
     const pid_t child = start("exec sleep 1000");
     freezer.add(child);
