@@ -133,9 +133,9 @@ class Job:
 
     def __init__(self, folder, name, program, options=WARM, before=(), words=(), env=None, **files):
         self.folder = folder / name
-        (self.folder / "pkg").mkdir(parents=True)
         for file, text in {"main.py": FIRST_ATTEMPT + program, "pkg/__init__.py": "",
                            "pkg/mod.py": FIRST_ATTEMPT + program, **files}.items():
+            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / file).write_text(textwrap.dedent(text))
         self.out = self.folder / "out"
         variables = interop.environment(GO=self.folder / "go", OUT=self.out, LOGLEVEL="INFO",
@@ -167,6 +167,11 @@ class Job:
 HIDES = {"pickle.py": "from _pickle import *\n"}
 MINE = {"mine_at_import.py": "import os, sys\nargv = list(sys.argv)\n"
                              "restart = os.environ['TORCHELASTIC_RESTART_COUNT']\n"}
+BESIDE = {"lib/beside/__init__.py": "import os\nahead = not os.path.exists(os.environ['GO'])\n"}
+NAMED = """
+import json, beside
+json.dump([os.getpid(), beside.ahead], open(os.environ["OUT"], "w"))
+"""
 JOBS = {
     "file": (PORTRAIT, dict(words=["a", "", "--b=${local_rank}"], env=dict(PYTHONPATH="x"))),
     "module": (PORTRAIT, dict(before=["-m", "pkg.mod"], words=["c"])),
@@ -175,6 +180,8 @@ JOBS = {
     "visible": (SETS_BEFORE.replace("{more}", ""), {}),
     "threads": (SETS_BEFORE.replace("{more}", 'os.environ["OMP_NUM_THREADS"] = "2"'), {}),
     "imports": (AT_IMPORT, dict(words=["w"], **MINE)),
+    "named": (NAMED, dict(options=[*WARM, "--warm-imports", "beside"], env=dict(PYTHONPATH="lib"),
+                          **BESIDE)),
     "raises": (CRASHES.replace("{ending}", "inner()"), {}),
     "exits": (CRASHES.replace("{ending}", "sys.exit('bye')"), {}),
     "interrupted": (CRASHES.replace("{ending}", "raise KeyboardInterrupt"), {}),
@@ -294,6 +301,11 @@ class Warm(interop.JobTest):
     def test_modules_of_the_program_itself_are_imported_with_the_final_environment(self):
         job, pid = self.finish("imports")
         self.assertEqual(job.answer(), [pid, ["main.py", "w"], "1"])
+
+    @uses("named")
+    def test_a_package_that_warm_imports_names_is_imported_ahead(self):
+        job, pid = self.finish("named")
+        self.assertEqual(job.answer(), [pid, True])
 
     @uses("raises", "exits", "interrupted")
     def test_an_end_in_an_exception_looks_as_always(self):
