@@ -166,7 +166,7 @@ time.sleep(60)  # ended by the timer
         self.assertIn("its own timer 'data' expired", node.err)
         self.assertFalse(path.exists())
 
-    def test_data_loader_workers_do_not_outlive_a_killed_worker_or_agent(self):
+    def test_data_loader_workers_do_not_outlive_a_killed_worker_agent_or_guardian(self):
         script = self.write("loader.py", r"""
 import os, pathlib, time
 import torch
@@ -183,7 +183,7 @@ if __name__ == "__main__":
     for batch in DataLoader(Data(), num_workers=2, multiprocessing_context="fork"):
         time.sleep(0.01)
 """)
-        for victim in ("worker", "agent"):
+        for victim in ("worker", "agent", "guardian"):
             with self.subTest(victim=victim):
                 pids = self.folder / victim
                 pids.mkdir()
@@ -192,13 +192,11 @@ if __name__ == "__main__":
                 interop.wait_until(lambda: len(list(pids.iterdir())) == 3, "two data workers")
                 mains = [int(p.name[5:]) for p in pids.iterdir() if p.name.startswith("main-")]
                 loaders = [int(p.name) for p in pids.iterdir() if not p.name.startswith("main-")]
-                if victim == "worker":
-                    target = mains[0]
-                else:
-                    target = children_of(node.pid)[0]
+                agent = children_of(node.pid)[0]
+                target = {"worker": mains[0], "agent": agent, "guardian": node.pid}[victim]
                 os.kill(target, signal.SIGKILL)
                 self.assertNotEqual(node.wait(), 0)
-                interop.wait_until(lambda: not any(map(is_alive, mains + loaders)),
+                interop.wait_until(lambda: not any(map(is_alive, [agent, *mains, *loaders])),
                                    "nothing is left", seconds=2)
 
 

@@ -83,13 +83,23 @@ class LaunchStyles(interop.JobTest):
         self.assertEqual(interop.lines_of([alone]), interop.lines_of([reference]))
         self.assertEqual(interop.lines_of(two), interop.lines_of([reference]))
 
-    def test_tcp_init_at_the_masters_address_meets_in_the_agents_store(self):
+    def run_tcp_init(self, address, **environment):
+        """DDP on two nodes, which meet at the address, a Python expression; what the ranks said."""
         script = self.write("ddp.py", DDP.replace(
             'os.environ.get("INIT")',
-            'f"tcp://{os.environ[\'MASTER_ADDR\']}:{os.environ[\'MASTER_PORT\']}", '
-            'rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"])'))
-        nodes = self.run_nodes(["--nproc-per-node", 1], [script])
-        self.assertEqual(len(interop.lines_of(nodes)), 1)
+            f'"tcp://" + {address}, rank=int(os.environ["RANK"]), '
+            'world_size=int(os.environ["WORLD_SIZE"])'))
+        return interop.lines_of(self.run_nodes(["--nproc-per-node", 1], [script],
+                                               env=interop.environment(**environment)))
+
+    def test_tcp_init_at_the_masters_address_meets_in_the_agents_store(self):
+        said = self.run_tcp_init('os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"]')
+        self.assertEqual(len(said), 1)
+
+    def test_tcp_init_at_an_address_of_the_scripts_own_meets_there(self):
+        said = self.run_tcp_init(f'"127.0.0.1:{interop.free_port()}"',
+                                 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
+        self.assertEqual(len(said), 1)
 
     def test_rank_0_may_host_a_store_of_its_own_on_the_masters_port(self):
         # Where the agent has one there, PyTorch's server gives way to it; where the store is not
