@@ -29,14 +29,15 @@ namespace fs = std::filesystem;
 /// How far apart processes run on a loaded machine does not matter then.
 class InStep {
  public:
-  /// `write`: the shell line of each worker. `launch`: what starts ddprun, with its words behind.
+  /// `write`: the shell line of each worker, `before` one for what they do before they are ready.
+  /// `launch`: what starts ddprun, with its words behind.
   InStep(const std::vector<std::string>& options, int workers, const std::string& write,
          const std::map<std::string, std::string>& environment = {},
-         std::vector<std::string> launch = {"ddprun"})
+         std::vector<std::string> launch = {"ddprun"}, const std::string& before = ":")
       : workers_(workers) {
     REQUIRE(::mkfifo(dir_.file("gate").c_str(), 0600) == 0);
-    const std::string script =
-        "echo $PPID > ready.$LOCAL_RANK; : < gate; " + write + "; echo > done.$LOCAL_RANK; : < end";
+    const std::string script = before + "; echo $PPID > ready.$LOCAL_RANK; : < gate; " + write +
+                               "; echo > done.$LOCAL_RANK; : < end";
     REQUIRE(::mkfifo(dir_.file("end").c_str(), 0600) == 0);
     std::vector<std::string> argv = std::move(launch);
     argv.insert(argv.end(),
@@ -174,6 +175,14 @@ TEST_CASE("stderr through a pipe is folded with --fold as well") {
              {"sh", "-c", "\"$0\" \"$@\" 2>&1 | cat", find_program("ddprun")});
   CHECK(two.run() == 0);
   CHECK(two.job().out() == "[0,1] same\n");
+}
+
+TEST_CASE("stragglers are shown together, behind the line that is on the screen already") {
+  InStep eight({"--fold"}, 8, "[ $RANK = 0 ] || echo same >&2", {}, {"ddprun"},
+               "[ $RANK != 0 ] || echo same >&2");
+  CHECK(eight.job().wait_for_err("same\n"));
+  CHECK(eight.run() == 0);
+  CHECK(eight.job().err() == "same\n[1-7] same\n");
 }
 
 TEST_CASE("lines of two attempts are never one, however close") {

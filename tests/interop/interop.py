@@ -54,15 +54,6 @@ def environment(**more):
     return {name: value for name, value in kept.items() if more.get(name, "") is not None}
 
 
-def ranks_in(text):
-    """The ranks of a folded line's label: "0,2-4" has four."""
-    ranks = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        ranks += range(int(first), int(last or first) + 1) if first.isdigit() else [part]
-    return ranks
-
-
 def lines_of(nodes):
     """What the workers of all nodes wrote to stdout, sorted."""
     return sorted(line for node in nodes for line in node.out.splitlines() if line)
