@@ -20,6 +20,8 @@ import interop  # noqa: E402
 # Of the shell that the worker is.
 SHELL = {"PWD", "OLDPWD", "SHLVL", "_"}
 PATIENCE = 120
+OMP_BANNER = re.compile("Setting OMP_NUM_THREADS environment variable|OMP_NUM_THREADS is not set")
+LABELS = "time|host|rank|exitcode|blame|error_file|traceback"
 LONG = 20  # seconds that no stop takes unless a grace is waited for
 
 
@@ -70,8 +72,8 @@ class Torchrun:
 class Program(interop.Program):
     """A launcher as it is."""
 
-    def __init__(self, path, folder, name, words, env):
-        super().__init__(folder, name, [path, *words], env, folder)
+    def __init__(self, command, folder, name, words, env):
+        super().__init__(folder, name, [*command, *words], env, folder)
 
 
 def words_of(scenario, node, places, launcher):
@@ -102,6 +104,7 @@ def run(launcher, start, scenario, folder):
     for i, node in enumerate(scenario.get("nodes", [""])):
         places = {"WORKER": str(HERE / "worker.sh"), "RECORD": str(HERE / "record.py"),
                   "STORE_KEY": str(HERE / "store_key.py"), "TIMER": str(HERE / "timer.py"),
+                  "RUN_PATH": str(HERE / "run_path.script"),
                   "LOGS": str(folder / f"logs{i}"), "PORT": port,
                   "ERROR": str(folder / f"error{i}.json")}
         env = {"DUMP": dump, "OMP_NUM_THREADS": "2", "TMPDIR": folder}
@@ -133,10 +136,11 @@ def seen(nodes, folder, tidy):
         "state": {name: tidy(text) for name, text in written("state").items()},
         "out": by_rank("out", "".join(node.out for node in nodes)),
         "err": by_rank("err", "".join(node.err for node in nodes)),
+        "OMP banner": [bool(OMP_BANNER.search(node.err)) for node in nodes],
         **log_files(folder, tidy)}
     for i, node in enumerate(nodes):
         found[f"error_file {i}"] = error_file(folder / f"error{i}.json", tidy)
-        found[f"summary {i}"] = summary(node.err)
+        found[f"summary {i}"] = summary(node.err, tidy)
     return found
 
 
@@ -195,16 +199,31 @@ def error_file(path, tidy):
     return without_what_varies(json.loads(path.read_text())) if path.exists() else None
 
 
-def summary(text):
-    """Title, and of the root cause what does not change from run to run."""
+def summary(text, tidy):
+    """Title and root cause, and the failures besides; without what changes from run to run."""
     title = re.search(r"^=+\n(.*) FAILED$", text, re.M)
-    block = text.split("Root Cause (first observed failure):")[-1]
-    fields = dict(re.findall(r"^  (rank|exitcode|host) *: (.*)$", block, re.M))
-    if not title or not fields:
+    others, _, cause = text.rpartition("Root Cause (first observed failure):")
+    if not title or not failure(cause, tidy):
         return None
-    return {"title": pathlib.Path(title.group(1)).name, "rank": fields.get("rank"),
+    others = re.split(r"(?m)^\[\d+\]:$", others.rpartition("\nFailures:\n")[2])[1:]
+    return {"title": pathlib.Path(title.group(1)).name, **failure(cause, tidy),
+            "others": [failure(block, tidy) for block in others]}
+
+
+def failure(block, tidy):
+    """The fields of one failure that torchrun has too; empty when there are none."""
+    block = re.split(r"(?m)^(?:=+|-+|  last lines of stderr:)$", block)[0]
+    fields = {name: value for name, value in
+              re.findall(rf"(?m)^  ({LABELS}) *: (.*(?:\n(?!  (?:{LABELS}) *: ).+)*)", block)}
+    if not fields:
+        return {}
+    when = fields.get("time", "")
+    return {"rank": fields.get("rank"), "host is named": bool(fields.get("host")),
             "exitcode": re.sub(r"\(pid.*", "", fields.get("exitcode", "")).strip(),
-            "host is named": bool(fields.get("host"))}
+            "time": re.sub(r"^\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d$", "TIME", when),
+            "error_file": tidy(fields.get("error_file", "")),
+            "traceback": [line for line in re.sub(r"PID \d+", "PID", tidy(
+                fields.get("traceback", ""))).splitlines() if line.strip()]}
 
 
 @functools.cache  # a name service that is not there takes seconds to say so

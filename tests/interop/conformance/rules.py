@@ -6,7 +6,8 @@ import observe
 
 
 def apply(theirs, ours, used):
-    for aspect in ("env", "tree", "logs", "errors"):
+    summaries = [aspect for aspect in ours if aspect.startswith("summary ")]
+    for aspect in ("env", "tree", "logs", "errors", *summaries):
         text = repr(ours[aspect])
         if "ddprun_RANDOM" in text:
             ours[aspect] = ast.literal_eval(text.replace("ddprun_RANDOM", "torchelastic_RANDOM"))
@@ -19,6 +20,23 @@ def apply(theirs, ours, used):
         if host != number and host in observe.host_names() and observe.is_own_address(number or ""):
             other["MASTER_ADDR"] = mine["MASTER_ADDR"] = "THIS-HOST"
             used.add("NUMERIC-MASTER")
+
+
+    for aspect in summaries:
+        both = [[one, *one["others"]] for one in (theirs[aspect], ours[aspect]) if one]
+        for other, mine in zip(*both) if len(both) == 2 else ():
+            if says_more(other, mine):
+                mine["traceback"] = other["traceback"]
+                used.add("HOW-IT-ENDED")
+
+
+def says_more(other, mine):
+    """Of a worker that has left no error file."""
+    if other["error_file"] != "<N/A>" or not mine["traceback"]:
+        return False
+    theirs, ours = other["traceback"][0], mine["traceback"][0]
+    return ours.startswith(f"{theirs}; ") or (
+        theirs.startswith("To enable traceback see: ") and ours.startswith("exited with code "))
 
 
 def by_variable(seen):

@@ -12,9 +12,10 @@ A scenario is a dict:
   differs     {aspect: id in differences.md} where ddprun is another on purpose
   only        True: nothing but those aspects is compared
   slow        True: is begun first
-Aspects that are compared: exit, takes (long or not; where `differs` names it), argv, env NAME, state, out, err (of workers, by
-rank), tree (names of log files), logs (their content), errors (workers' error files), error_file N
-and summary N (of the agent of node N).
+Aspects that are compared: exit, takes (long or not; where `differs` names it), argv, env NAME, state, out,
+err (of workers, by rank), OMP banner (whether each agent tells of OMP_NUM_THREADS), tree (names of log
+files), logs (their content), errors (workers' error files), error_file N and summary N (of the agent of
+node N).
 """
 
 def scenario(words="", does="", **more):
@@ -81,7 +82,7 @@ def on_purpose(add):
         differs={"out": "FRESH-STORE"})
     add("a worker that is deaf when its peer fails",
         "--standalone --nproc-per-node 2 --shutdown-timeout 1", "deaf fails 0 0 4 stays 0", slow=True,
-        differs={"takes": "SHUTDOWN-TIMEOUT"})
+        differs={"takes": "SHUTDOWN-TIMEOUT", "summary 0": "STOPPED-NO-FAILURE"})
     add("a timer that expires", "--standalone", program=["TIMER"],
         env={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}, only=True, differs={"exit": "FILE-TIMER"})
 
@@ -135,7 +136,10 @@ def table():
 
     # What workers are given.
     add("OMP_NUM_THREADS for one worker", "--standalone", env={"OMP_NUM_THREADS": None})
-    add("OMP_NUM_THREADS for two", "--standalone --nproc-per-node 2", env={"OMP_NUM_THREADS": None})
+    add("OMP_NUM_THREADS for two", "--standalone --nproc-per-node 2", env={"OMP_NUM_THREADS": None},
+        differs={"OMP banner": "OMP-BANNER"})
+    add("OMP_NUM_THREADS for two, told more", "--standalone --nproc-per-node 2",
+        env={"OMP_NUM_THREADS": None, "LOGLEVEL": "INFO"})
     add("OMP_NUM_THREADS that is set", "--standalone --nproc-per-node 2",
         env={"OMP_NUM_THREADS": "5"})
     add("async error handling that is set", "--standalone",
@@ -178,7 +182,10 @@ def table():
         add(f"{name} to the agent", "--standalone --nproc-per-node 2", "hold", signal=name)
     add("a missing script", "--standalone", program=["nowhere.py"], refused=True,
         differs={"summary 0": "MISSING-SCRIPT"})
+    add("a missing script by --run-path", "--standalone --run-path", program=["nowhere"], refused=True,
+        differs={aspect: "MISSING-SCRIPT" for aspect in ("summary 0", "tree", "errors")})
     add("a missing program", "--standalone --no-python", program=["nowhere"], refused=True)
+    add("a file by --run-path", "--standalone --run-path", program=["RUN_PATH", "--lr", "1"])
     add("an agent's error file of a plain failure", "--standalone", "exit 3",
         env={"TORCHELASTIC_ERROR_FILE": "ERROR"}, differs={"error_file 0": "AGENT-ERROR-FILE"})
     for what in ("raise", "nested", "exit0", "exit3"):

@@ -57,5 +57,6 @@ def main():
             os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
-main()
-os._exit(0)  # without Python's own end, which takes long after an import of PyTorch
+if __name__ == "__main__":  # Python's multiprocessing imports it in workers of --run-path
+    main()
+    os._exit(0)  # without Python's own end, which takes long after an import of PyTorch
