@@ -1,7 +1,8 @@
 """chaos [--faults N] [--seed S] [--elastic] [--build-dir DIR]: faults at random on four nodes (network
 namespaces), one after the other, under a training job that keeps accounts. Passes when each job ends,
 every epoch that any node completed ended in the weights of an undisturbed run, bit for bit, and had
-each sample once, no process is left over, and the job recovered from each fault within its bound.
+each sample once, no process is left over, and the job recovered from each fault within its bound, and
+from half of each kind's faults within the usual time and the slack.
   --faults N       how many (default 30)
   --seed S         of the schedule (default: a new one, which is printed)
   --elastic        --nnodes 2:4; without it 4, always. The weights depend on who was there then, the
@@ -32,6 +33,8 @@ import job as job_module  # noqa: E402
 import namespaces  # noqa: E402
 import skip  # noqa: E402
 import verdict  # noqa: E402
+
+ENOUGH = 5  # faults of a kind, for their median to mean something
 
 
 def add_common(parser):
@@ -129,13 +132,29 @@ def run(asked, programs, setup, folder):
     return done, measured
 
 
-def report(done, measured, setup):
+def times_by_kind(measured):
+    """{(kind, what, usual): [seconds]} of what one_job() measured."""
     times = {}
     for kind, found in measured:
         for what, (took, usual) in found.items():
             times.setdefault((kind, what, usual), []).append(took)
+    return times
+
+
+def slow(measured, setup):
+    """The kinds that are usually late, though each of their faults was within its bound, as sentences."""
+    found = []
+    for (kind, what, usual), took in sorted(times_by_kind(measured).items()):
+        median, bound = statistics.median(took), setup.median_bound_s(usual)
+        if len(took) >= ENOUGH and median > bound:
+            found.append(f"{kind}: half of {len(took)} took {median:.2f} s or longer ({what}); "
+                         f"{setup.usual_s(usual):.2f} s is usual, {bound:.2f} s allowed")
+    return found
+
+
+def report(done, measured, setup):
     say(f"{'fault':<20} {'':<10} times   median    worst    bound (s)")
-    for (kind, what, usual), took in sorted(times.items()):
+    for (kind, what, usual), took in sorted(times_by_kind(measured).items()):
         say(f"{kind:<20} {what:<10} {len(took):5} {statistics.median(took):8.2f} "
             f"{max(took):8.2f} {setup.bound_s(usual):8.2f}")
     epochs = sum(len(node.epochs) for _, state in done for node in state)
@@ -181,6 +200,10 @@ def main():
         say(f"chaos: again: {again(asked)}")
         return 1
     report(done, measured, setup)
+    if late := slow(measured, setup):
+        say("\n".join(f"chaos: FAILED: {sentence}" for sentence in late))
+        say(f"chaos: again: {again(asked)}; logs: {folder}")
+        return 1
     say(f"chaos: {asked.faults} faults passed in {time.monotonic() - begin:.0f} s")
     if asked.keep:
         say(f"chaos: logs: {folder}")

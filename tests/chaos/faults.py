@@ -34,8 +34,15 @@ class Setup:
         them loses a node, as it should."""
         return cls(heartbeat_s=times * cls.heartbeat_s, hang_s=times * cls.hang_s, **more)
 
+    def usual_s(self, usual):
+        return self.factor * usual.seconds + self.heartbeat_s * usual.beats
+
     def bound_s(self, usual):
-        return 2 * (self.factor * usual.seconds + self.heartbeat_s * usual.beats) + self.slack_s
+        return 2 * self.usual_s(usual) + self.slack_s
+
+    def median_bound_s(self, usual):
+        """For the median of several: one may be late, but not most of them."""
+        return self.usual_s(usual) + self.slack_s
 
 
 @dataclasses.dataclass(frozen=True)

@@ -147,6 +147,20 @@ class Table(unittest.TestCase):
         self.assertAlmostEqual(slow.bound_s(faults.Usual(0.2, 2.0)), 2 * (0.8 + 2 * 3.0) + 1.0)
 
 
+class Medians(unittest.TestCase):
+    def test_a_kind_that_is_usually_late_fails_and_one_late_fault_does_not(self):
+        setup, usual = faults.Setup(slack_s=1.0), faults.Usual(0.2, 1.0)
+
+        def slow(*took):
+            return chaos.slow([("storm", {"recovered": (one, usual)}) for one in took], setup)
+        self.assertEqual(slow(2.1, 2.1, 2.1, 3.3, 3.3), [])
+        self.assertEqual(slow(2.3, 2.3, 2.3, 2.3), [])  # too few to tell
+        found = slow(0.1, 0.1, 2.3, 2.3, 2.3)
+        self.assertEqual(len(found), 1)
+        self.assertIn("storm: half of 5 took 2.30 s or longer (recovered); 1.20 s is usual, 2.20 s",
+                      found[0])
+
+
 class Again(unittest.TestCase):
     def test_the_command_that_repeats_a_run_has_all_that_it_depends_on(self):
         for words in (["--faults", "8", "--seed", "7"],
@@ -191,6 +205,14 @@ class Verdict(unittest.TestCase):
     def test_two_attempts_at_once_are_seen(self):
         self.assertIsNone(verdict.overlap([(0, 5, 3), (1, 6, 3)]))
         self.assertIn("worker 5 of attempt 3", verdict.overlap([(0, 5, 3), (1, 6, 4)]))
+
+    def test_only_a_stopped_nodes_workers_may_overlap_with_others(self):
+        still = [(0, 5, 3), (1, 6, 4), (2, 7, 4)]
+        self.assertIsNone(verdict.overlap(still, stopped=0))
+        self.assertIsNone(verdict.overlap([(0, 5, 4), (1, 6, 3)], stopped=0))
+        self.assertIn("worker 5 of attempt 3", verdict.overlap(still, stopped=1))
+        self.assertIn("worker 6 of attempt 3 runs on node1 while attempt 4",
+                      verdict.overlap([(0, 5, 2), (1, 6, 3), (2, 7, 4)], stopped=0))
 
     def test_weights_of_any_epoch_on_any_node_are_compared(self):
         calm = {1: "aa", 2: "bb"}

@@ -33,7 +33,7 @@ def run(job, fault):
     job.may_end = set(fault.victims) if kind.loses == "victims" or ends == "maybe" else set()
     if kind.loses == "coordinator":
         job.may_end = {job.coordinator()}
-    job.tolerate_overlap = kind.name == "agent_stop"  # a stopped agent cannot stop its workers
+    job.stopped = fault.victims[0] if kind.name == "agent_stop" else None
     job.dead = before if ends == "yes" else -1
     measured = {}
     began = time.monotonic()
@@ -58,7 +58,7 @@ def run(job, fault):
     if disturbed():
         raise Broken(f"attempt {before} ended, though it had no reason to; {job.where()}")
     measured["recovered"] = (time.monotonic() - healed, kind.usual)
-    job.may_end, job.tolerate_overlap = set(), False
+    job.may_end, job.stopped = set(), None
     return measured
 
 

@@ -35,7 +35,7 @@ class Job:
         self.may_end = set()  # nodes whose agents may end by the fault at hand
         self.codes = []  # (node, exit code) of agents, in the order in which they ended
         self.over = False
-        self.tolerate_overlap = False
+        self.stopped = None  # a node whose agent is stopped, and cannot stop its workers
         self.dead = -1  # no attempt up to this one can go on, whatever its records say
         self._read = [0] * nodes.count
         self.hold = self.folder / "hold"
@@ -196,9 +196,8 @@ class Job:
                     alive.append((node, pid, attempt))
                 elif attempt < newest:
                     del state.pids[pid]
-        if found := verdict.overlap(alive):
-            if not self.tolerate_overlap:
-                raise Broken(found)
+        if found := verdict.overlap(alive, self.stopped):
+            raise Broken(found)
 
     def until(self, condition, seconds, what):
         """Keeps the job going until the condition holds; returns how long that took. While this very

@@ -47,12 +47,14 @@ def attempt_of(nodes, world):
     return begun[0].attempt if all(n.stepped and n.saves for n in nodes) else None
 
 
-def overlap(alive):
-    """`alive`: (node, pid, attempt) of workers that run. Two attempts at once, as a sentence."""
-    newest = max((attempt for _, _, attempt in alive), default=0)
+def overlap(alive, stopped=None):
+    """`alive`: (node, pid, attempt) of workers that run. Two attempts at once, as a sentence. The agent of
+    the node `stopped` cannot stop its workers: they may overlap with those of other nodes."""
     for node, pid, attempt in alive:
-        if attempt < newest:
-            return (f"worker {pid} of attempt {attempt} runs on node{node} while attempt {newest} "
+        newer = [other for other_node, _, other in alive
+                 if other > attempt and stopped not in (node, other_node)]
+        if newer:
+            return (f"worker {pid} of attempt {attempt} runs on node{node} while attempt {max(newer)} "
                     "is under way")
     return None
 
