@@ -1,5 +1,7 @@
-"""The job templates give ddprun the command line that they promise: each runs with stand-ins for
-its scheduler's commands, which note how ddprun would be started on each node."""
+"""The job templates, and README.md's line for Slurm, give ddprun the command line that they promise: each
+runs with stand-ins for its scheduler's commands, which note how ddprun would be started on each node.
+Then the built ddprun runs what they noted.
+Usage: templates_test.py [DDPRUN]; without it, what was noted is not run."""
 import os
 import pathlib
 import re
@@ -7,7 +9,11 @@ import subprocess
 import sys
 import tempfile
 
-TEMPLATES = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "templates"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from free_port import free_port  # noqa: E402
+
+TEMPLATES = ROOT / "scripts" / "templates"
 STAND_INS = {
     "ddprun": 'echo "$@" >>"$NOTES"',
     # Slurm
@@ -20,23 +26,53 @@ STAND_INS = {
 }
 
 
-def run(template, folder, arguments=(), **variables):
+NOTED = {}  # (command line of ddprun, template): each once, in their order
+
+
+def run(script, folder, arguments=(), **variables):
     """The exit code, and the command lines that ddprun got."""
     notes = folder / "notes"
     notes.write_text("")
     environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "NOTES": str(notes), **variables}
-    done = subprocess.run(["bash", TEMPLATES / template, *arguments], env=environment, cwd=folder,
+    done = subprocess.run(["bash", script, *arguments], env=environment, cwd=folder,
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
     return done.returncode, notes.read_text().splitlines(), done.stderr
 
 
 def expect(name, got, code, count, pattern):
     returned, lines, errors = got
+    NOTED.update(dict.fromkeys((line, name) for line in lines))
     if returned != code or len(lines) != count or not all(re.fullmatch(pattern, l) for l in lines):
         print(f"{name}: exit code {returned}, wanted {code}; wanted {count} times `{pattern}`, got:",
               *lines, errors, sep="\n  ")
         return 1
     return 0
+
+
+def replay(ddprun, name, line):
+    """What was noted, on this machine alone, with `true` for a program: no option of it is refused."""
+    alone = {"--nnodes": "1", "--nproc-per-node": "1", "--rdzv-endpoint": f"127.0.0.1:{free_port()}"}
+    words = re.sub(r" train linear .*", " true", line)
+    for option, value in alone.items():
+        words, count = re.subn(rf"(?<!\S){option}([= ])\S+", rf"{option}\g<1>{value}", words)
+        if count != 1:
+            print(f"{name}: {count} times {option} in `{line}`")
+            return 1
+    done = subprocess.run([ddprun, *words.split()], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL)
+    if done.returncode == 0 and words.endswith(" true"):
+        return 0
+    print(f"{name}: ddprun {words}: exit code {done.returncode}\n{done.stderr}")
+    return 1
+
+
+def readme_line(folder):
+    """README.md's command for Slurm, as a script."""
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```", (ROOT / "README.md").read_text())
+    [block] = [block for block in blocks if block.startswith("srun ")]
+    script = folder / "readme.sh"
+    script.write_text(block)
+    return script
 
 
 def expect_kubernetes(text):
@@ -50,6 +86,7 @@ def expect_kubernetes(text):
     other = [word for word in arguments if not re.fullmatch(r'"[^"]*"|-?-?[a-z][\w./=-]*(:\d+)?', word)
              or word in ("true", "false", "yes", "no", "on", "off", "null")]
     if f"--rdzv-endpoint={endpoint}" in arguments and not other:
+        NOTED[" ".join(arguments), "kubernetes"] = None
         return 0
     print(f"kubernetes: pod 0 is {endpoint}, but the arguments are {arguments}; no texts: {other}")
     return 1
@@ -66,22 +103,27 @@ def main():
         (folder / "nodes").write_text("n1.site\nn1.site\nn2.site\n")
         train = "--max-restarts 3 train linear 50 10"
 
-        slurm = run("slurm.sbatch", folder, SLURM_JOB_NODELIST="n[1-2]", SLURM_JOB_ID="123456",
+        slurm = run(TEMPLATES / "slurm.sbatch", folder, SLURM_JOB_NODELIST="n[1-2]", SLURM_JOB_ID="123456",
                     SLURM_JOB_NUM_NODES="2", SLURM_SUBMIT_DIR=name)
         bad += expect("slurm", slurm, 0, 2, "--nnodes 2 --nproc-per-node gpu --rdzv-id 123456 "
                       f"--rdzv-endpoint n1:23456 {train} --snapshot-path {name}/snapshot-123456")
+        readme = run(readme_line(folder), folder, SLURM_JOB_NODELIST="n[1-2]", SLURM_JOB_ID="123456")
+        bad += expect("README.md", readme, 0, 2, "--nnodes 2 --nproc-per-node gpu --rdzv-id 123456 "
+                      "--rdzv-endpoint n1:29400 train linear 50 10")
         for job in ("15422.login2", "15422[].login2"):
-            pbs = run("pbs.pbs", folder, PBS_JOBID=job, PBS_NODEFILE=f"{name}/nodes",
+            pbs = run(TEMPLATES / "pbs.pbs", folder, PBS_JOBID=job, PBS_NODEFILE=f"{name}/nodes",
                       PBS_O_WORKDIR=name)
             bad += expect("pbs", pbs, 0, 2, "--nnodes 2 --nproc-per-node gpu --rdzv-id "
                           f"{re.escape(job)} --rdzv-endpoint n1.site:25422 {train} "
                           f"--snapshot-path {name}/snapshot-15422")
-        ssh = run("ssh.sh", folder, ("n1", "n2"))
+        ssh = run(TEMPLATES / "ssh.sh", folder, ("n1", "n2"))
         bad += expect("ssh", ssh, 0, 2, r"--nnodes 2 --nproc-per-node gpu --rdzv-id \S+-\d+ "
                       f"--rdzv-endpoint n1:29400 {train}")
-        bad += expect("ssh, failed", run("ssh.sh", folder, ("n1",), SSH_EXIT="1"), 1, 1, ".*")
-        bad += expect("ssh, no host", run("ssh.sh", folder), 2, 0, "")
+        bad += expect("ssh, failed", run(TEMPLATES / "ssh.sh", folder, ("n1",), SSH_EXIT="1"), 1, 1, ".*")
+        bad += expect("ssh, no host", run(TEMPLATES / "ssh.sh", folder), 2, 0, "")
     bad += expect_kubernetes((TEMPLATES / "kubernetes.yaml").read_text())
+    for line, name in NOTED if len(sys.argv) > 1 else ():
+        bad += replay(sys.argv[1], name, line)
     return 1 if bad else 0
 
 
