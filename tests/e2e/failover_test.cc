@@ -125,6 +125,36 @@ TEST_CASE("Of two nodes the one that is left waits, and goes on when the coordin
   CHECK(cluster.exit_codes() == std::vector<int>{0, 0});
 }
 
+TEST_CASE("Two of five nodes never go on by themselves, and do so with a third") {
+  NEEDS_NAMESPACES();
+  const Endless endless;
+  // Two would be enough for a job; they are no majority of the five that it had.
+  Cluster cluster(five_nodes(endless, "2:5", {"--join-timeout", "60"}));
+  cluster.start_all();
+  REQUIRE(cluster.all_say({0, 1, 2, 3, 4}, "world=5"));
+  for (const int lost : {0, 1, 2}) {
+    cluster.network().cut(lost);  // from each other too
+  }
+  for (const int left : {3, 4}) {
+    INFO(cluster.report());
+    REQUIRE(cluster.node(left).wait_for_err("this node looks for another one"));
+  }
+  // What they write every 2 s comes a second time after a heartbeat timeout and a last call.
+  for (const int left : {3, 4}) {
+    REQUIRE(cluster.node(left).wait_for_err("waiting for the coordinator at ", 3));
+    CHECK(cluster.workers_of(left).empty());
+  }
+  cluster.network().heal(2);
+  CHECK(cluster.all_say({2, 3, 4}, "world=3"));
+  endless.end();
+  for (const int one : {2, 3, 4}) {
+    CHECK(cluster.node(one).exit_code() == 0);
+  }
+  INFO(cluster.report());
+  CHECK_FALSE(cluster.said("world=1"));
+  CHECK_FALSE(cluster.said("world=2"));
+}
+
 TEST_CASE("With a witness, the one of two nodes that is left goes on") {
   NEEDS_NAMESPACES();
   const Endless endless;
