@@ -57,6 +57,21 @@ TEST_CASE("kill -9 of the agent below it leaves nothing within a second") {
   CHECK(family.node(0).err().find("SIGKILL") != std::string::npos);
 }
 
+TEST_CASE("kill -9 of guardian and agent at once leaves no worker within a second") {
+  Family family;
+  REQUIRE(family.complete());
+  const pid_t agent = family.agent(0);
+  const pid_t first = family.worker(0);
+  const pid_t second = family.worker(1);
+  REQUIRE((first != 0 && second != 0));
+  REQUIRE(stop_process(agent));  // so that it does nothing between the two signals
+  ::kill(family.node(0).pid(), SIGKILL);
+  ::kill(agent, SIGKILL);
+  CHECK(wait_until([&] { return !process_runs(first) && !process_runs(second); }, 1s));
+  // Nobody is left who could end those below the workers (docs/processes.md).
+  CHECK_FALSE(family.left_behind().empty());
+}
+
 TEST_CASE("a stop request ends workers that ignore it, and all below them, after the timeout") {
   Family family;
   REQUIRE(family.complete());

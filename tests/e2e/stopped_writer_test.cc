@@ -7,7 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -24,19 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr char kRefused[] =
     "snapshot: attempt 2 saves here now; this worker belongs to attempt 1 and may not any more";
-
-bool is_stopped(pid_t pid) {
-  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
-  const auto name_end = stat.rfind(')');
-  return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "T";
-}
-
-/// Sends SIGSTOP and waits until it has.
-void stop(pid_t pid) {
-  REQUIRE(pid > 0);
-  ::kill(pid, SIGSTOP);
-  REQUIRE(wait_until([&] { return is_stopped(pid); }));
-}
 
 /// Names in a directory that may change at any moment.
 std::vector<std::string> names_in(const fs::path& directory) {
@@ -83,19 +69,13 @@ std::string stop_in_save(pid_t worker, const fs::path& path) {
     if (writing().empty()) {
       continue;
     }
-    stop(worker);
+    REQUIRE(stop_process(worker));
     caught = writing();
     if (caught.empty()) {
       ::kill(worker, SIGCONT);
     }
   }
   return caught;
-}
-
-/// The fingerprint of the final weights.
-std::string weights(const std::string& out) {
-  std::smatch match;
-  return std::regex_search(out, match, std::regex("weights ([0-9a-f]{16})")) ? match[1].str() : "";
 }
 
 /// Everything in the files below.
@@ -120,7 +100,7 @@ TEST_CASE("a job begun anew is not disturbed by a writer of the old one, stopped
                         .environment = {{"OMP_NUM_THREADS", "1"}},
                         .directory = dir.path().string()};
   };
-  const std::string expected = weights(run(job("calm")).out);
+  const std::string expected = weights_in(run(job("calm")).out);
   REQUIRE(expected.size() == 16);
 
   ChildProcess old(job("snapshot"));
@@ -132,7 +112,7 @@ TEST_CASE("a job begun anew is not disturbed by a writer of the old one, stopped
   REQUIRE(!caught.empty());
   const auto above = descendants_of(old.pid());
   for (const pid_t pid : above) {
-    stop(pid);
+    REQUIRE(stop_process(pid));
   }
   old.signal(SIGSTOP);
 
@@ -140,7 +120,7 @@ TEST_CASE("a job begun anew is not disturbed by a writer of the old one, stopped
   INFO(anew.out << anew.err);
   REQUIRE(anew.exit_code == 0);
   CHECK(anew.out.find("Resuming training from snapshot at Epoch") != std::string::npos);
-  CHECK(weights(anew.out) == expected);
+  CHECK(weights_in(anew.out) == expected);
   const auto before = snapshots(path);
   CHECK(before.size() == 2);
 
@@ -171,7 +151,7 @@ TEST_CASE("a node suspended in a save does not disturb the snapshots of the next
   REQUIRE(!caught.empty());
   for (int node = 0; node < 3; ++node) {
     if (worker_of(cluster.node(node).pid(), 0) == zombie) {
-      stop(cluster.agent(node));
+      REQUIRE(stop_process(cluster.agent(node)));
     }
   }
 
@@ -185,7 +165,7 @@ TEST_CASE("a node suspended in a save does not disturb the snapshots of the next
     }
     return first != 0 && first != zombie;
   }));
-  stop(first);
+  REQUIRE(stop_process(first));
   const auto before = snapshots(path);
 
   ::kill(zombie, SIGCONT);

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "tests/support/event_wait.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::test {
@@ -71,6 +73,11 @@ std::vector<pid_t> descendants_of(pid_t root) {
 
 bool process_waits(pid_t pid) {
   return stat_of(pid).state == 'S';
+}
+
+bool stop_process(pid_t pid) {
+  return pid > 0 && ::kill(pid, SIGSTOP) == 0 &&
+         wait_until([&] { return stat_of(pid).state == 'T'; });
 }
 
 bool process_runs(pid_t pid) {

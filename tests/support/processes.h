@@ -19,6 +19,9 @@ bool process_runs(pid_t pid);
 /// Its first thread waits for something: whatever it had to do is done.
 bool process_waits(pid_t pid);
 
+/// Sends SIGSTOP; true once it is stopped.
+[[nodiscard]] bool stop_process(pid_t pid);
+
 /// Every process that runs with NAME=value in its environment, whoever its parent has become: put a
 /// unique mark into a job's environment, and find whatever the job left behind.
 std::vector<pid_t> processes_with(const std::string& name, const std::string& value);
