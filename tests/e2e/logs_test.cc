@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/cluster.h"
 #include "tests/support/child_process.h"
@@ -87,6 +88,29 @@ TEST_CASE("a teed worker that writes as fast as it can loses nothing, and binary
   // A prefix for each line; the bytes hold one newline, so they are two lines more.
   CHECK(console.size() == file.size() + (500000u + 2u) * prefix.size());
   CHECK(console.compare(0, prefix.size() + 3, prefix + "xxx") == 0);
+}
+
+TEST_CASE("a worker that floods its teed output keeps its agent from nothing else") {
+  const TempDir dir;
+  // Rank 1 writes for three heartbeat timeouts; each of its lines gets a prefix.
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "1", "--max-restarts", "1", "--log-dir",
+                               dir.file("logs"), "-t", "1"},
+                   .program = {"python3", "-c",
+                               "import os, sys, time\n"
+                               "print('attempt', os.environ['TORCHELASTIC_RESTART_COUNT'], flush=1)\n"
+                               "end = time.monotonic() + 3\n"
+                               "while os.environ['RANK'] == '1' and time.monotonic() < end:\n"
+                               "  os.write(1, b'y\\n')\n"}});
+  REQUIRE(cluster.start_in_order());
+  CHECK(cluster.exit_codes(120s) == std::vector{0, 0});
+  for (const int node : {0, 1}) {
+    INFO(cluster.node(node).err());
+    CHECK_FALSE(contains(cluster.node(node).err(), "lost"));
+    CHECK(count_of(cluster.node(node).out(), "]:attempt ") == 1);
+  }
+  CHECK(cluster.node(1).out().size() > 1'000'000);
 }
 
 TEST_CASE("a log directory of /dev/null makes no file") {
