@@ -28,14 +28,15 @@ TEST_CASE("a job with a killed worker goes on from its snapshot to the very same
   const std::string expected = weights_in(calm.out());
   REQUIRE(expected.size() == 16);
 
-  // Each rank once or twice, each a little later in the run: early, between snapshots, late.
+  // Each rank once or twice, each a little later in the run, and at each phase between two
+  // snapshots, which are four epochs apart.
   int killed = 0;
   for (int point = 0; point < 6; ++point) {
     const int rank = point % 4;
     const TempDir dir;
     Cluster job(linear_job(dir, 30, 3));
     job.start_all();
-    const std::string seen = "Epoch " + std::to_string(point * 4 + 1) + " ";
+    const std::string seen = "Epoch " + std::to_string(point * 4 + 1 + point % 3) + " ";
     REQUIRE(job.wait_for(seen));
     // Late in the run it may have ended by itself: then it was not disturbed.
     const pid_t other = job.worker((rank + 2) % 4, std::chrono::milliseconds(0));
@@ -50,6 +51,7 @@ TEST_CASE("a job with a killed worker goes on from its snapshot to the very same
     CHECK(weights_in(job.out()) == expected);
     if (victim != 0 && point > 0 && point < 5) {
       CHECK(contains(job.out(), "Resuming training from snapshot"));
+      CHECK(other > 0);
       CHECK_FALSE(process_runs(other));  // all are replaced, not only the one that was killed
     }
     CHECK(wait_until([&] { return job.left_behind().empty(); }, std::chrono::seconds(1)));
