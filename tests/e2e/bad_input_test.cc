@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -103,11 +104,19 @@ TEST_CASE("a port that another program has taken is said to be taken") {
   REQUIRE(::listen(listener.get(), 16) == 0);
   REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
   const std::string port = std::to_string(ntohs(address.sin_port));
+  const auto begin = std::chrono::steady_clock::now();
   auto job = agent("127.0.0.1:" + port, {"--join-timeout", "3"});
   CHECK(job->exit_code(20s) == 1);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   check_one_sentence(job->err());
-  CHECK(job->err().find(port) != std::string::npos);
-  CHECK(job->err().find("another program") != std::string::npos);
+  INFO(job->err());
+  CHECK(contains(job->err(), "port " + port + " is taken by another program"));
+  CHECK(contains(job->err(), "127.0.0.1 port " + port + ": "));
+  std::smatch tried;
+  const std::string err = job->err();
+  REQUIRE(std::regex_search(err, tried, std::regex("tried for ([0-9]+) s\\)")));
+  CHECK(std::stoi(tried[1]) > 0);
+  CHECK(std::stoi(tried[1]) < took.count() + 1);  // it is rounded
 }
 
 TEST_CASE("an endpoint that refuses is named with its address, port and how long was tried") {

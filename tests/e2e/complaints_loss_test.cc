@@ -44,7 +44,6 @@ TEST_CASE("I-9: nodes that leave and come back spend no restart, whatever --max-
 
 TEST_CASE(
     "I-21: a worker that says so in its error file, or by its exit code, is not started again") {
-  const std::vector<std::string> options{"--standalone", "--max-restarts", "5"};
   const auto run = [&](std::vector<std::string> more, const std::string& script) {
     LoneAgent agent{.options = {"--standalone", "--max-restarts", "5"}, .program = shell(script)};
     agent.options.insert(agent.options.end(), more.begin(), more.end());

@@ -134,6 +134,8 @@ TEST_CASE("While nodes are missing every node shows who is here, who was refused
     const std::string err = one->err();
     INFO(err);
     CHECK(err.find("of 4 nodes here, waiting for ") != std::string::npos);
+    CHECK(contains(err, " so far, for up to "));
+    CHECK(contains(err, " from now"));
     CHECK(err.find("hosts the endpoint") != std::string::npos);
     CHECK(err.find("this endpoint serves the job 'none', not 'other'") != std::string::npos);
     CHECK(err.find("its connection closed") != std::string::npos);
