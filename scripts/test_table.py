@@ -9,7 +9,7 @@ import sys
 import xml.etree.ElementTree
 
 # What no machine of CI has; everything else a test may need (root, namespaces, pytorch ...) it has.
-CI_LACKS = {"gpu", "kernel"}
+CI_LACKS = {"gpu", "cuda", "kernel"}
 
 
 def read(path):

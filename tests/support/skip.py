@@ -5,9 +5,10 @@ import sys
 import unittest
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-ROOT, NAMESPACES, PYTORCH, MPIRUN, CGROUP, GPU, DATA, MOUNT, DEBIAN, NETWORK, DESCRIPTORS = NEEDS = (
+(ROOT, NAMESPACES, PYTORCH, MPIRUN, CGROUP, GPU, DATA, MOUNT, DEBIAN, NETWORK, DESCRIPTORS,
+ CUDA) = NEEDS = (
     "root", "namespaces", "pytorch", "mpirun", "cgroup", "gpu", "data", "mount", "debian", "network",
-    "descriptors")
+    "descriptors", "cuda")
 
 
 def need(name, present, reason):
