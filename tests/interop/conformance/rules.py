@@ -23,6 +23,9 @@ def apply(theirs, ours, used):
 
 
     for aspect in summaries:
+        for one in (theirs[aspect], ours[aspect]) if len(summaries) > 1 else ():
+            if one:  # ONE-CAUSE: ours has those of other nodes, which failed too or were stopped before
+                one["others"] = []
         both = [[one, *one["others"]] for one in (theirs[aspect], ours[aspect]) if one]
         for other, mine in zip(*both) if len(both) == 2 else ():
             if says_more(other, mine):

@@ -69,7 +69,7 @@ def on_purpose(add):
         signal="SIGTERM", differs={"exit": "PREEMPTED"})
     add("SIGUSR1 to the agent", "--standalone --nproc-per-node 2", "save", signal="SIGUSR1",
         differs={"exit": "SIGUSR1"})
-    add("nodes that differ", C10D, nodes=["", ""], node_env={1: {"NCCL_DEBUG": "INFO"}})
+    add("nodes that differ", C10D, nodes=nodes, node_env={1: {"NCCL_DEBUG": "INFO"}})
     add("nodes that differ and must not", C10D, nodes=["", ""], node_env={1: {"NCCL_DEBUG": "INFO"}},
         ddprun="--require-same-env", only=True, differs={"exit": "SAME-ENV"})
     add("an endpoint without a backend", "--nnodes 1 --rdzv-endpoint 127.0.0.1:PORT",
