@@ -64,6 +64,36 @@ TEST_CASE("I-12: of four ranks on two nodes the one that does not come is named,
   CHECK(cluster.left_behind().empty());
 }
 
+TEST_CASE("Stack tools that fail or hang keep no job from going on; what they print is kept") {
+  // The worker answers no signal for stacks: so the first of these on PATH is asked.
+  struct Tool {
+    bool python;
+    std::string script;  ///< $2 is the worker's pid
+  };
+  const auto [python, script] = GENERATE(
+      Tool{false, "echo frames of $2"}, Tool{true, "echo frames of $2"},
+      Tool{false, "echo frames of $2; exit 1"}, Tool{true, "echo frames of $2; exec sleep 1000"});
+  const TempDir dir;
+  dir.write("bin/eu-stack", "#!/bin/sh\n[ $1 = -p ] && " + script + "\n");
+  dir.write("bin/py-spy", "#!/bin/sh\n[ \"$1 $2\" = 'dump --pid' ] && shift && " + script + "\n");
+  const std::string stands = "[ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; echo $$$$ > " +
+                             dir.file("pid") + "; exec " +
+                             (python ? "python3 -c 'import time; time.sleep(1000)'" : "sleep 1000");
+  const Finished job =
+      run({.argv = {"ddprun", "--standalone", "--hang-timeout", "1", "--max-restarts", "1",
+                    "--log-dir", dir.file("logs"), "sh", "-c", stands},
+           .environment = {{"PATH", dir.file("bin") + ":/usr/bin:/bin"}}});
+  INFO(job.err);
+  CHECK(job.exit_code == 0);
+  CHECK(contains(job.err, "restarts used: 1 of 1"));
+  std::string stacks;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir.file("logs"))) {
+    stacks += entry.path().filename() == "stacks.txt" ? read_file(entry.path()) : "";
+  }
+  CHECK(contains(stacks, dir.file(python ? "bin/py-spy" : "bin/eu-stack") + ":\nframes of " +
+                             read_file(dir.file("pid"))));
+}
+
 TEST_CASE("I-12: a rule can end the job that hangs, and the cause is the rank that did not come") {
   const Finished job = run(
       {.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "--hang-timeout", "1",
