@@ -1,4 +1,5 @@
 // What a user sees of a bad command line: the built ddprun, its exit code, one sentence on stderr.
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -102,6 +103,20 @@ TEST_CASE("GPUs asked for where none is visible: the sentence says what was look
                             Catch::Contains("there is nothing in /proc/driver/nvidia/gpus") &&
                             Catch::Contains("there is no /dev/nvidia<number>"));
   }
+}
+
+TEST_CASE("a node has a worker for each processor that its agent may use", "[e2e][launcher]") {
+  cpu_set_t allowed;
+  REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &allowed)) {
+    ++first;
+  }
+  const Finished job =
+      run({.argv = {"taskset", "-c", std::to_string(first), find_program("ddprun"),
+                    "--nproc-per-node", "cpu", "sh", "-c", "echo world=$WORLD_SIZE"}});
+  CHECK(job.exit_code == 0);
+  CHECK(job.out == "world=1\n");
 }
 
 TEST_CASE("a bad PET_ variable is told by its name", "[e2e][launcher]") {
