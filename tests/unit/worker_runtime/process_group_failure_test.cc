@@ -34,12 +34,13 @@ Tensor zeros(std::size_t count) {
 }
 
 /// How long ranks took to name a dead one. The promise is a second; a rank that a busy machine does
-/// not let run for longer than that must not fail the test, so the median is held to it. None of
-/// them can be a timeout of the operation's own: that is a minute.
+/// not let run for longer than that must not fail the test, so the median is held to it, and each
+/// to ten. None of them can be a timeout of the operation's own: that is a minute.
 class Delays {
  public:
   void add(const Outcome& outcome, steady_clock::time_point since) {
     delays_.push_back(outcome.time - since);
+    CHECK(delays_.back() < seconds(10));
   }
   ~Delays() {
     std::sort(delays_.begin(), delays_.end());
@@ -111,38 +112,38 @@ std::vector<Outcome> outcomes_of(Ranks& ranks, const std::vector<int>& which) {
 
 }  // namespace
 
-TEST_CASE("a rank killed in an all-reduce is named by every survivor within a second",
+TEST_CASE("a rank killed in an all-reduce is named by every survivor, by most within a second",
           "[worker_runtime]") {
   kill_in("all_reduce",
           [](ddp::ProcessGroup& group, std::size_t count) { group.all_reduce(zeros(count)); });
 }
 
-TEST_CASE("a rank killed in a broadcast is named by every survivor within a second",
+TEST_CASE("a rank killed in a broadcast is named by every survivor, by most within a second",
           "[worker_runtime]") {
   kill_in("broadcast",
           [](ddp::ProcessGroup& group, std::size_t count) { group.broadcast(zeros(count), 2); });
 }
 
-TEST_CASE("a rank killed in an all-gather is named by every survivor within a second",
+TEST_CASE("a rank killed in an all-gather is named by every survivor, by most within a second",
           "[worker_runtime]") {
   kill_in("all_gather", [](ddp::ProcessGroup& group, std::size_t count) {
     group.all_gather(zeros(count), zeros(count * kRanks));
   });
 }
 
-TEST_CASE("a rank killed in a reduce-scatter is named by every survivor within a second",
+TEST_CASE("a rank killed in a reduce-scatter is named by every survivor, by most within a second",
           "[worker_runtime]") {
   kill_in("reduce_scatter", [](ddp::ProcessGroup& group, std::size_t count) {
     group.reduce_scatter(zeros(count), zeros(count / kRanks));
   });
 }
 
-TEST_CASE("a rank killed in a barrier is named by every survivor within a second",
+TEST_CASE("a rank killed in a barrier is named by every survivor, by most within a second",
           "[worker_runtime]") {
   kill_in("barrier", [](ddp::ProcessGroup& group, std::size_t) { group.barrier(); });
 }
 
-TEST_CASE("ranks that send where nobody receives name the dead one within a second",
+TEST_CASE("ranks that send where nobody receives name the dead one, most within a second",
           "[worker_runtime]") {
   // Rank 0 sends to the victim, the others each to one that sends too.
   Delays delays;

@@ -1,14 +1,14 @@
 #include "ddp/process_group.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
 
 #include "ddp/ddp.h"
 #include "ranks.h"
+#include "tests/support/free_port.h"
 #include "tests/support/temp_dir.h"
 
 using ddp::Context;
@@ -232,7 +232,8 @@ TEST_CASE("wrong arguments are refused and the group stays usable", "[worker_run
 }
 
 TEST_CASE("rank 0 goes first, and nobody returns before all are done", "[worker_runtime]") {
-  const std::string file = "/tmp/ddprun-test-first-" + std::to_string(::getpid());
+  const ddprun::test::TempDir dir;
+  const std::string file = dir.file("first");
   require_on_all_ranks(3, "ok", [&file](int rank) -> std::string {
     const Context context = ddp::init(kOptions);
     bool found = false;
@@ -248,6 +249,30 @@ TEST_CASE("rank 0 goes first, and nobody returns before all are done", "[worker_
         std::filesystem::remove(file);
       }
       expect(!std::filesystem::exists(file), "local rank 0's work is done");
+    });
+    return "ok";
+  });
+}
+
+TEST_CASE("local rank 0 of each of two nodes goes first", "[worker_runtime]") {
+  const ddprun::test::TempDir dir;
+  const std::string port = std::to_string(ddprun::test::free_port());
+  require_on_all_ranks(4, "ok", [&](int rank) -> std::string {
+    const int local_rank = rank % 2;
+    ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+    ::setenv("MASTER_PORT", port.c_str(), 1);
+    ::setenv("OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(local_rank).c_str(), 1);
+    ::setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+    const Context context = ddp::init(kOptions);
+    expect(context.rank() == rank && context.world_size() == 4, "the job's own");
+    expect(context.local_rank() == local_rank && context.local_world_size() == 2, "the node's");
+    ddp::local_rank0_first(context, [&] {
+      const auto done = [&](int one) {
+        return std::filesystem::exists(dir.file(std::to_string(one)));
+      };
+      expect(local_rank == 0 ? !done(1) && !done(3) : done(0) && done(2),
+             "the first of both nodes, then the others");
+      std::filesystem::create_directory(dir.file(std::to_string(rank)));
     });
     return "ok";
   });
