@@ -64,7 +64,7 @@ TEST_CASE("I-12: of four ranks on two nodes the one that does not come is named,
   CHECK(cluster.left_behind().empty());
 }
 
-TEST_CASE("Stack tools that fail or hang keep no job from going on; what they print is kept") {
+TEST_CASE("Stack tools that fail or hang keep no job from going on, and what they print is kept") {
   // The worker answers no signal for stacks: so the first of these on PATH is asked.
   struct Tool {
     bool python;

@@ -99,7 +99,8 @@ TEST_CASE("a worker that floods its teed output keeps its agent from nothing els
                                dir.file("logs"), "-t", "1"},
                    .program = {"python3", "-c",
                                "import os, sys, time\n"
-                               "print('attempt', os.environ['TORCHELASTIC_RESTART_COUNT'], flush=1)\n"
+                               "attempt = os.environ['TORCHELASTIC_RESTART_COUNT']\n"
+                               "print('attempt', attempt, flush=True)\n"
                                "end = time.monotonic() + 3\n"
                                "while os.environ['RANK'] == '1' and time.monotonic() < end:\n"
                                "  os.write(1, b'y\\n')\n"}});
