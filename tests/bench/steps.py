@@ -30,7 +30,7 @@ RUNS = {
               "rendezvous": 1, "restart": 3, "starts": (1, 1), "kill": (2, 1), "cut": (1, 1),
               "host": (1, 1)},
     "check": {"launch": (15, 3), "footprint": 1, "recovery": (9, 3), "first_line": (15, 3),
-              "pytorch_restart": (1, 3)},
+              "pytorch_restart": (1, 3), "restart": 5, "kill": (5, 0)},
 }
 
 
@@ -69,7 +69,8 @@ class Bench:
 
     def of_each(self, step):
         ours, theirs = self.runs[step]
-        return {name: ours if name == "ddprun" else theirs for name in self.launchers}
+        counts = {name: ours if name == "ddprun" else theirs for name in self.launchers}
+        return {name: count for name, count in counts.items() if count}
 
     def launch(self, into):
         measure.launch(self.launchers, self.of_each("launch"), into)

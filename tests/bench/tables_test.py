@@ -163,17 +163,21 @@ class TheBlock(unittest.TestCase):
 
 
 class TheCheck(unittest.TestCase):
-    def checked(self, change=lambda found: None):
+    def checked(self, change=lambda found: None, torchrun="torchrun 2.13.0"):
         report = dict(copy.deepcopy(RECORDED), asked=list(steps.RUNS["check"]))
+        report["about"]["torchrun"] = torchrun
+        for run in report["found"]["restart"]["runs"]:
+            run["wall_s"] /= 10  # it was recorded on a busy machine
         change(report["found"])
         return tables.check(report)
 
     def test_holds_each_floor(self):
         text, held = self.checked()
         self.assertTrue(held, text)
-        self.assertEqual(text.count("held:"), 5, text)
-        for floor in (">= 150x", ">= 50x", "<= 10 MiB"):
+        self.assertEqual(text.count("held:"), 8, text)
+        for floor in (">= 150x", ">= 50x", "<= 10 MiB", "<= 100 ms"):
             self.assertIn(f"floor {floor}", text)
+        self.assertEqual(text.count("floor <= 50 ms"), 2, text)
         self.assertEqual(text.count("floor >= 10x"), 2, text)
 
     def test_sees_each_of_them_broken(self):
@@ -185,12 +189,39 @@ class TheCheck(unittest.TestCase):
         def fatter(found):
             for run in found["footprint"]["one_node"]["ddprun"]:
                 run["rss_mib"] = 10.1
-        for change in (slower("launch", "ddprun", 4), slower("recovery", "ddprun", 40),
+
+        def late(step, name, key):
+            def change(found):
+                for run in found[step][name]:
+                    run[key] = 0.101
+            return change
+
+        def recovers_late(found):  # beside a torchrun that is later still
+            found["recovery"] = {"ddprun": [0.051] * 3, "torchrun": [5.1] * 3}
+        for change in (slower("launch", "ddprun", 4), recovers_late,
+                       slower("recovery", "torchrun", 0.02),
+                       late("kill", "ddprun", "went_on_s"), late("restart", "runs", "wall_s"),
                        slower("first_line", "torchrun", 0.05), slower("pytorch_restart", "warm", 9),
                        fatter):
             text, held = self.checked(change)
             self.assertFalse(held, text)
             self.assertEqual(text.count("BROKEN:"), 1, text)
+
+    def test_without_torchrun_it_holds_what_does_not_compare_with_it(self):
+        def alone(found):
+            for step in ("launch", "first_line", "pytorch_restart", "recovery", "footprint"):
+                for values in (found[step], found[step].get("one_node", {})):
+                    values.pop("torchrun", None)
+
+        def fat(found):
+            alone(found)
+            for run in found["footprint"]["one_node"]["ddprun"]:
+                run["rss_mib"] = 10.1
+        text, held = self.checked(alone, None)
+        self.assertTrue(held, text)
+        self.assertEqual((text.count("held:"), text.count("NOT MEASURED:")), (4, 4), text)
+        self.assertFalse(self.checked(fat, None)[1])
+        self.assertFalse(self.checked(lambda found: found["restart"].clear(), None)[1])
 
     def test_what_was_not_measured_is_not_held(self):
         text, held = self.checked(lambda found: found["launch"].clear())
