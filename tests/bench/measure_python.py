@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 import time
 
-import measure
+import measure  # also puts tests/support on the path
+from program import Program
 
 FIRST_LINE = "import os, time; os.write(1, b'%d' % time.monotonic_ns())\n"
 
@@ -80,18 +81,16 @@ class Training:
         folder = pathlib.Path(self._folder.name)
         script = folder / "train.py"
         script.write_text(TRAIN)
-        self._stamps, self._log = folder / "stamps", folder / "log"
+        self._stamps = folder / "stamps"
         self._stamps.touch()
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
-                command + [str(script)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env=environment(python, DDPRUN_BENCH_STAMPS=str(self._stamps)))
+        self._program = Program(folder, "job", [*command, script],
+                                env=environment(python, DDPRUN_BENCH_STAMPS=str(self._stamps)))
 
     def wait(self, condition, what, seconds=120):
         deadline = time.monotonic() + seconds
         while not (value := condition()):
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                raise RuntimeError(f"no {what}; the launcher said: {self._log.read_text()[-2000:]}")
+            if time.monotonic() > deadline or self._program.process.poll() is not None:
+                raise RuntimeError(f"no {what}; the launcher said: {str(self._program)[-2000:]}")
             time.sleep(0.005)
         return value
 
@@ -104,13 +103,13 @@ class Training:
 
     def warm(self, count):
         """Until so many warm workers became ready, since the job began."""
-        self.wait(lambda: len(re.findall("warm worker is ready", self._log.read_text())) >= count,
+        self.wait(lambda: len(re.findall("warm worker is ready", self._program.err)) >= count,
                   f"{count} warm workers", 240)  # they import when nothing else wants a processor
 
     def spares(self):
         """Memory of each warm worker that waits: resident, and not shared with another process."""
         found = []
-        for pid in measure.agent_processes(self._process.pid):
+        for pid in measure.agent_processes(self._program.pid):
             if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == SPARE:
                 found.append({"rss_mib": measure.memory_kib(pid, "Rss") / 1024,
                               "private_mib": (measure.memory_kib(pid, "Private_Clean")
@@ -118,12 +117,7 @@ class Training:
         return found
 
     def close(self):
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(40)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._program.end(40)
         self._folder.cleanup()
 
 

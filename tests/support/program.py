@@ -74,12 +74,12 @@ class Program:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds} s: {self}") from None
 
-    def end(self):
-        """SIGTERM first: a launcher that is killed cannot clean up."""
+    def end(self, seconds=5):
+        """SIGTERM, and SIGKILL after so long: a launcher that is killed cannot clean up."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(5)
+                self.process.wait(seconds)
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
