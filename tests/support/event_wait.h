@@ -6,7 +6,9 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/support/temp_dir.h"
@@ -17,12 +19,24 @@ namespace ddprun::test {
 /// not wait for it.
 inline constexpr std::chrono::seconds kPatience{60};
 
-/// True as soon as `condition()` is; false when it was not within `timeout`.
+/// For how long this thread was ready to run so far, and had no processor: what a busy machine adds
+/// to all that a test measures.
+inline std::chrono::nanoseconds waited_for_processor() {
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> ran >> waited;
+  return std::chrono::nanoseconds(waited);
+}
+
+/// True as soon as `condition()` is; false when it was not within `timeout`, the waits of this very
+/// thread for a processor left out.
 template <class Condition>
 [[nodiscard]] bool wait_until(Condition condition, std::chrono::milliseconds timeout = kPatience) {
+  const auto waited_before = waited_for_processor();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!condition()) {
-    if (std::chrono::steady_clock::now() >= deadline) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline && now >= deadline + (waited_for_processor() - waited_before)) {
       return condition();
     }
     ::poll(nullptr, 0, 2);

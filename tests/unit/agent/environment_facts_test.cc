@@ -1,6 +1,7 @@
 // What a node says of itself, on machines made of folders.
 #include "agent/environment_facts.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
@@ -276,16 +277,14 @@ TEST_CASE("What is ignored is no fact") {
 TEST_CASE("Finding out costs little of a start") {
   const Program program{"/bin/bash", {"-c", "true"}, {}};
   const auto variables = own_environment();
-  (void)environment_facts(program, variables, {});
-  constexpr int kRounds = 20;
-  const auto begun = std::chrono::steady_clock::now();
-  for (int i = 0; i < kRounds; ++i) {
+  // The shortest of many: a busy machine does not disturb them all.
+  auto shortest = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 20; ++i) {
+    const auto begun = std::chrono::steady_clock::now();
     (void)environment_facts(program, variables, {});
+    shortest = std::min(shortest, std::chrono::steady_clock::now() - begun);
   }
-  const auto each = (std::chrono::steady_clock::now() - begun) / kRounds;
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(each).count();
-  WARN("the facts of this machine take " << us << " us");
-  CHECK(each < std::chrono::milliseconds(50));  // sanitizers and a busy machine
+  CHECK(shortest < std::chrono::milliseconds(50));  // ten times as long under a sanitizer
 }
 
 }  // namespace ddprun::test

@@ -19,6 +19,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/membership/failure.h"
+#include "tests/support/event_wait.h"
 
 namespace ddprun {
 
@@ -74,10 +75,14 @@ class Forked {
     return text_;
   }
 
-  /// True when nobody holds the stream any more.
+  /// True when nobody holds the stream any more; a busy machine gets more time (wait_until).
   bool all_gone_within(std::chrono::milliseconds time) {
-    read_while([] { return true; }, time);
-    return ended_;
+    return wait_until(
+        [this] {
+          read_while([] { return true; }, std::chrono::milliseconds(1));
+          return ended_;
+        },
+        time);
   }
 
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -96,8 +101,8 @@ class Forked {
   void read_while(const std::function<bool()>& wanted, std::chrono::milliseconds time) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     while (!ended_ && wanted()) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          deadline - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
       pollfd ready{output_.get(), POLLIN, 0};
       if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) {
         return;

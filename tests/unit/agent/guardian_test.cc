@@ -12,6 +12,7 @@
 #include "agent/process_tree.h"
 #include "agent/session_launcher.h"
 #include "agent/signals.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -83,7 +84,8 @@ TEST_CASE("the agent is another process, in a group of its own, and knows its gu
 }
 
 TEST_CASE("a killed agent leaves nothing behind within a second, in whatever session", "[agent]") {
-  const std::string errors = "/tmp/ddprun-guardian-" + std::to_string(::getpid());
+  const test::TempDir dir;
+  const std::string errors = dir.file("stderr");
   Forked guardian([&] {
     stderr_to(errors);
     return run_under_guardian(agent_with_family);
@@ -97,7 +99,6 @@ TEST_CASE("a killed agent leaves nothing behind within a second, in whatever ses
   CHECK(guardian.end() == ExitStatus{Kind::exited, 128 + SIGKILL});
   std::string sentence;
   std::getline(std::ifstream(errors), sentence);
-  ::unlink(errors.c_str());
   CHECK_THAT(sentence, Catch::StartsWith("ddprun: the agent (pid " + std::to_string(agent) +
                                          ") was killed by SIGKILL; processes that it left"));
 }

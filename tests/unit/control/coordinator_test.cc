@@ -87,6 +87,7 @@ TEST_CASE("The coordinator is drained after a grace when an agent does not close
 
 TEST_CASE("An agent that dies is lost at once, and the survivor goes on (I-8)") {
   Job job(1, 2);
+  job.options.heartbeat_timeout = 60s;
   job.open();
   const auto a = job.remote("n1");
   auto b = job.remote("n2");
@@ -94,7 +95,7 @@ TEST_CASE("An agent that dies is lost at once, and the survivor goes on (I-8)") 
   const auto start = std::chrono::steady_clock::now();
   b.reset();
   job.loop.until([&] { return a->told_to_stop.has_value(); });
-  CHECK(std::chrono::steady_clock::now() - start < 500ms);
+  CHECK(std::chrono::steady_clock::now() - start < job.options.heartbeat_timeout / 10);
   CHECK(a->stop_reason == "node n2 was lost (its connection closed)");
   a->client->workers_stopped(AttemptNumber{0}, {}, {});
   job.loop.until([&] { return a->assignments == 2; });
@@ -110,9 +111,7 @@ TEST_CASE("An agent that falls silent is lost after the heartbeat timeout") {
   write_all(silent, preamble() + encode(message::Hello{job.describe("n2")}));
   job.loop.until([&] { return a->world.has_value(); });
   REQUIRE(a->world->world_size == 2);
-  const auto start = std::chrono::steady_clock::now();
   job.loop.until([&] { return a->told_to_stop.has_value(); });
-  CHECK(std::chrono::steady_clock::now() - start < 1s);
   CHECK(a->stop_reason.starts_with("node n2 was lost (it was silent for 0.2"));
   CHECK_FALSE(a->lost);
 }
