@@ -63,10 +63,11 @@ TEST_CASE("kill -9 of guardian and agent at once leaves no worker within a secon
   const pid_t agent = family.agent(0);
   const pid_t first = family.worker(0);
   const pid_t second = family.worker(1);
-  REQUIRE((first != 0 && second != 0));
-  REQUIRE(stop_process(agent));  // so that it does nothing between the two signals
-  ::kill(family.node(0).pid(), SIGKILL);
+  REQUIRE((agent != 0 && first != 0 && second != 0));
+  const pid_t guardian = family.node(0).pid();
+  REQUIRE(stop_process(guardian));  // so that it does nothing between the two signals
   ::kill(agent, SIGKILL);
+  ::kill(guardian, SIGKILL);
   CHECK(wait_until([&] { return !process_runs(first) && !process_runs(second); }, 1s));
   // Nobody is left who could end those below the workers (docs/processes.md).
   CHECK_FALSE(family.left_behind().empty());
