@@ -44,8 +44,8 @@ TEST_CASE("a second job on one endpoint is rejected by its job id, and the first
   auto stranger = agent(endpoint, {"--nnodes", "2", "--rdzv-id", "beta"}, {"echo", "ran"});
   CHECK(stranger->exit_code(10s) == 1);
   check_one_sentence(stranger->err());
-  CHECK(stranger->err().find("alpha") != std::string::npos);
-  CHECK(stranger->err().find("beta") != std::string::npos);
+  CHECK(contains(stranger->err(), "alpha"));
+  CHECK(contains(stranger->err(), "beta"));
   auto second = agent(endpoint, {"--nnodes", "2", "--rdzv-id", "alpha"}, {"echo", "ran"});
   CHECK(first->exit_code(10s) == 0);
   CHECK(second->exit_code(10s) == 0);
@@ -67,10 +67,10 @@ TEST_CASE("a node that disagrees is told about what, and a job that needs it end
     CHECK(other->exit_code() == 1);
     check_one_sentence(other->err());
     INFO(other->err());
-    CHECK(other->err().find(wrong.names) != std::string::npos);
+    CHECK(contains(other->err(), wrong.names));
     CHECK(first->exit_code() == 1);
     INFO(first->err());
-    CHECK(first->err().find("was rejected: its " + wrong.names) != std::string::npos);
+    CHECK(contains(first->err(), "was rejected: its " + wrong.names));
   }
 }
 
@@ -124,24 +124,24 @@ TEST_CASE("an endpoint that refuses is named with its address, port and how long
       agent(local_endpoint(), {"--nnodes", "2", "--rdzv-conf", "is_host=0", "--join-timeout", "1"});
   CHECK(job->exit_code(20s) == 1);
   INFO(job->err());
-  CHECK(job->err().find("refused") != std::string::npos);
-  CHECK(job->err().find("127.0.0.1") != std::string::npos);
-  CHECK(job->err().find("1 s") != std::string::npos);
+  CHECK(contains(job->err(), "refused"));
+  CHECK(contains(job->err(), "127.0.0.1"));
+  CHECK(contains(job->err(), "1 s"));
 }
 
 TEST_CASE("a host name that does not resolve is said not to resolve") {
   auto job = agent("no-such-host.invalid:29400", {"--nnodes", "2", "--join-timeout", "1"});
   CHECK(job->exit_code(30s) == 1);
   INFO(job->err());
-  CHECK(job->err().find("no-such-host.invalid") != std::string::npos);
-  CHECK(job->err().find("resolve") != std::string::npos);
+  CHECK(contains(job->err(), "no-such-host.invalid"));
+  CHECK(contains(job->err(), "resolve"));
 }
 
 TEST_CASE("too few nodes in time end the job with who was there") {
   auto job = agent(local_endpoint(), {"--nnodes", "3", "--join-timeout", "1"});
   CHECK(job->exit_code(20s) == 1);
   INFO(job->err());
-  CHECK(job->err().find("1 of 3") != std::string::npos);
+  CHECK(contains(job->err(), "1 of 3"));
 }
 
 TEST_CASE("a log directory that is a file, or cannot be made, ends the job with one sentence") {
@@ -167,9 +167,9 @@ TEST_CASE("a wrong log directory on one node ends the job on the other with that
   check_one_sentence(bad->err());
   CHECK(good->exit_code() == 1);
   INFO(good->err());
-  CHECK(good->err().find("was rejected: it cannot run workers: log directory '/proc/nowhere'") !=
-        std::string::npos);
-  CHECK(good->err().find("cannot have the 2 nodes that it needs") != std::string::npos);
+  CHECK(
+      contains(good->err(), "was rejected: it cannot run workers: log directory '/proc/nowhere'"));
+  CHECK(contains(good->err(), "cannot have the 2 nodes that it needs"));
 }
 
 TEST_CASE("a wrong log directory on one node leaves the others at work where they are enough") {
@@ -184,9 +184,8 @@ TEST_CASE("a wrong log directory on one node leaves the others at work where the
   check_one_sentence(bad->err());
   CHECK(good->exit_code() == 0);
   INFO(good->err());
-  CHECK(good->out().find("world=1") != std::string::npos);
-  CHECK(good->err().find("it cannot run workers: log directory '/proc/nowhere'") !=
-        std::string::npos);
+  CHECK(contains(good->out(), "world=1"));
+  CHECK(contains(good->err(), "it cannot run workers: log directory '/proc/nowhere'"));
 }
 
 TEST_CASE(
@@ -213,9 +212,9 @@ TEST_CASE(
   CHECK(third->exit_code() == (enough ? 0 : 1));
   for (ChildProcess* const one : {bad.get(), first.get(), third.get()}) {
     INFO(one->err());
-    CHECK(one->err().find(logs) != std::string::npos);
+    CHECK(contains(one->err(), logs));
   }
-  CHECK((first->out().find("world=2") != std::string::npos) == enough);
+  CHECK(contains(first->out(), "world=2") == enough);
 }
 
 }  // namespace ddprun::test

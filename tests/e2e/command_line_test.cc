@@ -129,8 +129,8 @@ TEST_CASE("help and version go to stdout and end well", "[e2e][launcher]") {
     const Finished help = run_ddprun({word});
     CHECK(help.exit_code == 0);
     CHECK(help.err.empty());
-    CHECK(help.out.find("Usage: ddprun [options] PROGRAM") != std::string::npos);
-    CHECK(help.out.find("--nproc-per-node N|cpu|gpu|auto") != std::string::npos);
+    CHECK(contains(help.out, "Usage: ddprun [options] PROGRAM"));
+    CHECK(contains(help.out, "--nproc-per-node N|cpu|gpu|auto"));
   }
   const Finished version = run_ddprun({"--version"});
   CHECK(version.exit_code == 0);

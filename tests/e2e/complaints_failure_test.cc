@@ -81,7 +81,7 @@ TEST_CASE("I-14: after a crash no data worker holds on to what the job had open"
     std::size_t holding = 0;
     for (const pid_t pid : job.left_behind()) {
       for (const std::string& fd : descriptors_of(pid)) {
-        holding += fd.find(device) != std::string::npos ? 1 : 0;
+        holding += contains(fd, device) ? 1 : 0;
       }
     }
     return holding;

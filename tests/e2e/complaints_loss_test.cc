@@ -55,15 +55,15 @@ TEST_CASE(
                                       R"("extraInfo": {"retry": false}}}' )"
                                       "> $TORCHELASTIC_ERROR_FILE; exit 3");
   INFO(by_file);
-  CHECK(by_file.find("the worker asked not to be started again") != std::string::npos);
-  CHECK(by_file.find("job failed after 1 attempt") != std::string::npos);
+  CHECK(contains(by_file, "the worker asked not to be started again"));
+  CHECK(contains(by_file, "job failed after 1 attempt"));
   const std::string by_code = run({"--on", "exit:7=fail"}, "exit 7");
   INFO(by_code);
-  CHECK(by_code.find("that ends the job (--on exit:7=fail)") != std::string::npos);
-  CHECK(by_code.find("restarts used: 0 of 5") != std::string::npos);
+  CHECK(contains(by_code, "that ends the job (--on exit:7=fail)"));
+  CHECK(contains(by_code, "restarts used: 0 of 5"));
   const std::string others = run({"--on", "exit:7=fail"}, "exit 6");
   INFO(others);
-  CHECK(others.find("all 5 restarts are spent") != std::string::npos);
+  CHECK(contains(others, "all 5 restarts are spent"));
 }
 
 TEST_CASE("I-26: a smaller world starts as soon as all that are left are there") {
@@ -101,7 +101,7 @@ TEST_CASE("I-27: a node too many is a spare, and neither it nor its end disturbs
   touch(dir, "end");
   CHECK(cluster.node(0).exit_code() == 0);
   CHECK(cluster.node(2).exit_code() == 0);
-  CHECK(cluster.node(0).err().find("job succeeded after 2 attempts") != std::string::npos);
+  CHECK(contains(cluster.node(0).err(), "job succeeded after 2 attempts"));
 }
 
 }  // namespace ddprun::test

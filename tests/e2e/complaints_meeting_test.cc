@@ -161,9 +161,8 @@ TEST_CASE("I-3: two nodes that both host, because the endpoint means each of the
   for (std::size_t i = 0; i < agents.size(); ++i) {
     CHECK(agents[i]->exit_code() == 1);
     INFO(agents[i]->report());
-    CHECK(line_after(agents[i]->err(), "[ddprun]   note  ").find(cases[i / 2].note) !=
-          std::string::npos);
-    CHECK(line_after(agents[i]->err(), "ddprun: ").find(cases[i / 2].note) != std::string::npos);
+    CHECK(contains(line_after(agents[i]->err(), "[ddprun]   note  "), cases[i / 2].note));
+    CHECK(contains(line_after(agents[i]->err(), "ddprun: "), cases[i / 2].note));
   }
 }
 

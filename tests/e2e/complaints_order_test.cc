@@ -108,7 +108,7 @@ TEST_CASE("I-23: nodes that finish early wait for the slow one, whose store stay
     CHECK(late.exit_code() == 0);
     CHECK(early.exit_code() == 0);
     INFO(late.report());
-    CHECK(late.out().find("reached") != std::string::npos);
+    CHECK(contains(late.out(), "reached"));
     CHECK(late.err().empty());
     CHECK(early.err().empty());
   }
@@ -133,12 +133,12 @@ TEST_CASE("While nodes are missing every node shows who is here, who was refused
     REQUIRE(one->wait_for_err("[ddprun]   lost     "));
     const std::string err = one->err();
     INFO(err);
-    CHECK(err.find("of 4 nodes here, waiting for ") != std::string::npos);
+    CHECK(contains(err, "of 4 nodes here, waiting for "));
     CHECK(contains(err, " so far, for up to "));
     CHECK(contains(err, " from now"));
-    CHECK(err.find("hosts the endpoint") != std::string::npos);
-    CHECK(err.find("this endpoint serves the job 'none', not 'other'") != std::string::npos);
-    CHECK(err.find("its connection closed") != std::string::npos);
+    CHECK(contains(err, "hosts the endpoint"));
+    CHECK(contains(err, "this endpoint serves the job 'none', not 'other'"));
+    CHECK(contains(err, "its connection closed"));
     CHECK(count_of(err, "nodes here") <= 4);
   }
   host->signal(SIGTERM);  // nothing ran: the same command may be given again
@@ -165,7 +165,7 @@ TEST_CASE("A replacement with the rank of a node that has just fallen silent is 
   CHECK(replacement.exit_code() == 0);
   CHECK(cluster.node(0).exit_code() == 0);
   CHECK(cluster.node(1).exit_code() == 1);  // it looked for its coordinator in vain
-  CHECK(replacement.out().find("attempt=1 rank=1") != std::string::npos);
+  CHECK(contains(replacement.out(), "attempt=1 rank=1"));
 }
 
 TEST_CASE("A node with the rank of one that lives is turned away as soon as that one is heard") {
@@ -180,10 +180,8 @@ TEST_CASE("A node with the rank of one that lives is turned away as soon as that
   const auto other = start(ranked);
   CHECK(other->exit_code() == 1);
   INFO(other->report());
-  CHECK(line_after(other->err(), "ddprun: ").find("node rank 1 is taken by node ") !=
-        std::string::npos);
-  CHECK(other->err().find("which is alive; give each node a --node-rank of its own") !=
-        std::string::npos);
+  CHECK(contains(line_after(other->err(), "ddprun: "), "node rank 1 is taken by node "));
+  CHECK(contains(other->err(), "which is alive; give each node a --node-rank of its own"));
   CHECK(holder->running());
   host->signal(SIGTERM);
 }

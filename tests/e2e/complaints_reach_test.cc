@@ -69,13 +69,13 @@ void check_told(ChildProcess& agent, const std::string& what, const std::string&
   INFO(agent.report());
   CHECK(code == 1);
   const std::string tried = line_after(agent.err(), "[ddprun] waiting for the coordinator at ");
-  CHECK(tried.find(what) != std::string::npos);
-  CHECK(tried.find("tried for ") != std::string::npos);
-  CHECK(tried.find(" more; " + todo) != std::string::npos);
+  CHECK(contains(tried, what));
+  CHECK(contains(tried, "tried for "));
+  CHECK(contains(tried, " more; " + todo));
   const std::string end = line_after(agent.err(), "ddprun: ");
-  CHECK(end.find("cannot reach the coordinator: ") != std::string::npos);
-  CHECK(end.find(what) != std::string::npos);
-  CHECK(end.find("tried for 4 s; " + todo) != std::string::npos);
+  CHECK(contains(end, "cannot reach the coordinator: "));
+  CHECK(contains(end, what));
+  CHECK(contains(end, "tried for 4 s; " + todo));
   CHECK(count_of(agent.err(), "\nddprun: ") == 1);
   CHECK(count_of(agent.err(), "waiting for the coordinator") <= 3);
 }
@@ -125,8 +125,7 @@ TEST_CASE("I-1: another program at the endpoint is told by its kind") {
               .find(slow == web.get()
                         ? "a web server listens there"
                         : "something listens there but does not answer") != std::string::npos);
-    CHECK(slow->err().find("[ddprun] waiting for the coordinator at 10.77.0.1") !=
-          std::string::npos);
+    CHECK(contains(slow->err(), "[ddprun] waiting for the coordinator at 10.77.0.1"));
   }
 }
 
@@ -139,10 +138,10 @@ TEST_CASE("I-1: nodes of different versions name both versions, on both sides") 
   const auto ours = join(network, kHead, 9006);
   CHECK(ours->exit_code() == 1);
   INFO(ours->report());
-  CHECK(
-      ours->err().find("the coordinator speaks version 99 of the control protocol, but this agent "
-                       "speaks version ") != std::string::npos);
-  CHECK(ours->err().find("install the same ddprun on all nodes") != std::string::npos);
+  CHECK(contains(ours->err(),
+                 "the coordinator speaks version 99 of the control protocol, but this agent "
+                 "speaks version "));
+  CHECK(contains(ours->err(), "install the same ddprun on all nodes"));
   CHECK(count_of(ours->err(), "\n") == 1);
 
   const auto host = start({.endpoint = std::string(kHead) + ":29400",
@@ -152,11 +151,11 @@ TEST_CASE("I-1: nodes of different versions name both versions, on both sides") 
   const Finished other = run(
       {.argv = shell("exec 3<>/dev/tcp/10.77.0.1/29400; printf 'DDPRUN\\x63\\x00' >&3; cat <&3"),
        .network_namespace = network.name(1)});
-  CHECK(other.out.find("it speaks version 99 of the control protocol") != std::string::npos);
+  CHECK(contains(other.out, "it speaks version 99 of the control protocol"));
   REQUIRE(host->wait_for_err("refused  -"));
   INFO(host->report());
-  CHECK(line_after(host->err(), "[ddprun]   refused  ").find("10.77.0.2") != std::string::npos);
-  CHECK(host->err().find("it speaks version 99 of the control protocol") != std::string::npos);
+  CHECK(contains(line_after(host->err(), "[ddprun]   refused  "), "10.77.0.2"));
+  CHECK(contains(host->err(), "it speaks version 99 of the control protocol"));
   host->signal(SIGTERM);
 }
 

@@ -54,7 +54,7 @@ TEST_CASE("kill -9 of the agent below it leaves nothing within a second") {
   ::kill(agent, SIGKILL);
   CHECK(family.gone_within(1s));
   CHECK(family.node(0).exit_code() == 128 + SIGKILL);
-  CHECK(family.node(0).err().find("SIGKILL") != std::string::npos);
+  CHECK(contains(family.node(0).err(), "SIGKILL"));
 }
 
 TEST_CASE("kill -9 of guardian and agent at once leaves no worker within a second") {

@@ -87,7 +87,7 @@ TEST_CASE("I-17: a preempted script has the long grace to save, a restart the sh
     REQUIRE(agent->wait_for_out("ready"));
     agent->signal(SIGTERM);
     CHECK(agent->exit_code() == kResume);
-    CHECK(agent->out().find("saved") != std::string::npos);
+    CHECK(contains(agent->out(), "saved"));
   }
   SECTION("restarted") {
     std::vector<std::string> two = options;
@@ -103,7 +103,7 @@ TEST_CASE("I-17: a preempted script has the long grace to save, a restart the sh
     REQUIRE(agent->wait_for_out("ready", 2));
     (void)dir.write("fail", "");
     CHECK(agent->exit_code() == 0);
-    CHECK(agent->out().find("saved") == std::string::npos);
+    CHECK_FALSE(contains(agent->out(), "saved"));
   }
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("A scheduler that signals every process of a step has asked once") {
   ::kill(behind_the_guardian, SIGTERM);
   CHECK(agent->exit_code() == kResume);
   INFO(agent->report());
-  CHECK(agent->out().find("saved") != std::string::npos);
+  CHECK(contains(agent->out(), "saved"));
 }
 
 TEST_CASE("Signals that still come at the end change nothing of it") {
@@ -133,7 +133,7 @@ TEST_CASE("Signals that still come at the end change nothing of it") {
   }
   INFO(agent->report());
   CHECK(agent->exit_code() == kResume);
-  CHECK(agent->err().find("job preempted") != std::string::npos);
+  CHECK(contains(agent->err(), "job preempted"));
 }
 
 TEST_CASE("SIGUSR1 reaches the scripts of all nodes that handle it, and all agents end with 75") {
@@ -176,8 +176,7 @@ TEST_CASE("a node leaves in order and comes back, no step is done twice and noth
   }
   cluster.node(2).signal(SIGUSR2);
   CHECK(cluster.node(2).exit_code() == 0);
-  CHECK(cluster.node(2).err().find("this node has left the job, which goes on") !=
-        std::string::npos);
+  CHECK(contains(cluster.node(2).err(), "this node has left the job, which goes on"));
   if (!cluster.node(0).wait_for_out("Resuming training from snapshot")) {
     FAIL(cluster.report());
   }

@@ -22,12 +22,11 @@ TEST_CASE("An agent that begins at the first endpoint is called by the leader of
   NetNamespaces network(3);
   const std::string endpoints = network.address(0) + ":29400," + network.address(1) + ":29400";
   const auto agent = [&](int node) {
-    return start({.endpoint = endpoints,
-                  .options = {"--nnodes", "3", "--heartbeat-timeout", "3"},
-                  .program = shell("echo world=$WORLD_SIZE; sleep 1000"),
-                  .environment = {{"LOGLEVEL", "INFO"}},
-                  .network_namespace = network.name(node),
-                  .host_name = "node" + std::to_string(node)});
+    return start(on_node(network, node,
+                         {.endpoint = endpoints,
+                          .options = {"--nnodes", "3", "--heartbeat-timeout", "3"},
+                          .program = shell("echo world=$WORLD_SIZE; sleep 1000"),
+                          .environment = {{"LOGLEVEL", "INFO"}}}));
   };
   auto first = agent(0);
   REQUIRE(listens(network.address(0), 29400, network.name(0)));
@@ -46,7 +45,7 @@ TEST_CASE("An agent that begins at the first endpoint is called by the leader of
   REQUIRE(wait_until(
       [&] {
         const std::string leads = "this node is the coordinator from here on";
-        return (second->err() + third->err()).find(leads) != std::string::npos;
+        return contains((second->err() + third->err()), leads);
       },
       kPatience));
   first = agent(0);
@@ -61,7 +60,7 @@ TEST_CASE("An agent that begins at the first endpoint is called by the leader of
   REQUIRE(first->wait_for_err("1 of 3 nodes here"));
   network.heal(0);
   all_run(4);
-  CHECK(first->err().find("a coordinator of a later term took over") != std::string::npos);
+  CHECK(contains(first->err(), "a coordinator of a later term took over"));
   for (ChildProcess* const one : {first.get(), second.get(), third.get()}) {
     one->signal(SIGTERM);
   }

@@ -63,7 +63,7 @@ TEST_CASE("I-6: when the coordinator's agent is killed, a standby takes over at 
   INFO(cluster.report());
   for (int node = 1; node < 5; ++node) {
     CHECK(cluster.node(node).exit_code() == 0);
-    CHECK(cluster.node(node).err().find("the coordinator was lost") != std::string::npos);
+    CHECK(contains(cluster.node(node).err(), "the coordinator was lost"));
   }
   CHECK(cluster.said("this node is the coordinator from here on: term "));
   // I-7: nobody is sent to the store of the dead.
@@ -97,7 +97,7 @@ TEST_CASE(
   for (int node = 0; node < 5; ++node) {
     CHECK(cluster.node(node).exit_code() == 0);
   }
-  CHECK(cluster.node(0).err().find("this node is no coordinator any more") != std::string::npos);
+  CHECK(contains(cluster.node(0).err(), "this node is no coordinator any more"));
 }
 
 TEST_CASE("Of two nodes the one that is left waits, and goes on when the coordinator is back") {
@@ -260,8 +260,8 @@ TEST_CASE("An agent that starts anew at the first endpoint does not begin the jo
   const auto fourth = start(one_place);
   CHECK(fourth->wait_for_err("this node is a spare"));
   nodes.ends_well(*anew);
-  CHECK(anew->out().find("world=1") == std::string::npos);
-  CHECK(anew->err().find("this node is no coordinator any more") == std::string::npos);
+  CHECK_FALSE(contains(anew->out(), "world=1"));
+  CHECK_FALSE(contains(anew->err(), "this node is no coordinator any more"));
 }
 
 TEST_CASE("A coordinator that dies while it tells the end of the job leaves no work to do again") {

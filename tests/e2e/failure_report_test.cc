@@ -75,8 +75,9 @@ TEST_CASE("the last failure is told too, with its signal by name, and that the j
   CHECK(err.rfind("[ddprun]") < err.find("Root Cause"));
   ShellJob none(1, 1, "exit 4");
   CHECK(none.node(0).exit_code() == 1);
-  CHECK(none.node(0).err().find("exited with code 4; no restart is allowed (--max-restarts 0); "
-                                "the job ends\n") != std::string::npos);
+  CHECK(contains(none.node(0).err(),
+                 "exited with code 4; no restart is allowed (--max-restarts 0); "
+                 "the job ends\n"));
 }
 
 TEST_CASE("a failure is told on its own node and on the coordinator's, and nowhere else") {
@@ -125,10 +126,10 @@ TEST_CASE("every node names the same cause, with its signal and its last line of
   INFO(job.report());
   for (const int n : {0, 1}) {
     const std::string cause = after(job.node(n).err(), "Root Cause");
-    CHECK(cause.find("SIGSEGV") != std::string::npos);
-    CHECK(cause.find("2 (local_rank: 0)") != std::string::npos);
-    CHECK(cause.find("-11 (pid: ") != std::string::npos);
-    CHECK(cause.find("the disk is on fire") != std::string::npos);
+    CHECK(contains(cause, "SIGSEGV"));
+    CHECK(contains(cause, "2 (local_rank: 0)"));
+    CHECK(contains(cause, "-11 (pid: "));
+    CHECK(contains(cause, "the disk is on fire"));
     const auto record = parse_error_record(read_file(job.error_file(n)));
     REQUIRE(record.has_value());
     CHECK(record->error_code == -11);
@@ -138,12 +139,12 @@ TEST_CASE("every node names the same cause, with its signal and its last line of
 TEST_CASE("exit code 9 and SIGKILL are never confused") {
   ShellJob exits(1, 1, "exit 9");
   CHECK(exits.node(0).exit_code() == 1);
-  CHECK(after(exits.node(0).err(), "Root Cause").find("9 (pid: ") != std::string::npos);
-  CHECK(exits.node(0).err().find("SIGKILL") == std::string::npos);
+  CHECK(contains(after(exits.node(0).err(), "Root Cause"), "9 (pid: "));
+  CHECK_FALSE(contains(exits.node(0).err(), "SIGKILL"));
   ShellJob killed(1, 1, "kill -9 $$$$");
   CHECK(killed.node(0).exit_code() == 1);
-  CHECK(after(killed.node(0).err(), "Root Cause").find("-9 (pid: ") != std::string::npos);
-  CHECK(killed.node(0).err().find("SIGKILL") != std::string::npos);
+  CHECK(contains(after(killed.node(0).err(), "Root Cause"), "-9 (pid: "));
+  CHECK(contains(killed.node(0).err(), "SIGKILL"));
 }
 
 TEST_CASE("a worker's own error file becomes the agent's, with the exit code added") {

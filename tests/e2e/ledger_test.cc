@@ -137,8 +137,8 @@ TEST_CASE("A worker that is killed once is accounted for to the step and to the 
   CHECK(sum(ledger, {"startup_ms", "productive_ms", "replayed_ms", "downtime_ms"}) ==
         Approx(ledger["wall_ms"].get<double>()).margin(0.001));
   for (int node = 0; node < 2; ++node) {
-    CHECK(cluster.node(node).err().find("), 10 steps (") != std::string::npos);
-    CHECK(cluster.node(node).err().find("\n  effective training time ") != std::string::npos);
+    CHECK(contains(cluster.node(node).err(), "), 10 steps ("));
+    CHECK(contains(cluster.node(node).err(), "\n  effective training time "));
   }
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("An event log that cannot be written is an error at the start, and a w
   CHECK(full.node(0).out() == "ran\n");
   const std::string warning = "cannot write the event log '/dev/full' (No space left on device)";
   const std::string err = full.node(0).err();
-  CHECK(err.find(warning) != std::string::npos);
+  CHECK(contains(err, warning));
   CHECK(err.find(warning) == err.rfind(warning));
 }
 

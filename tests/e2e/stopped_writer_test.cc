@@ -119,7 +119,7 @@ TEST_CASE("a job begun anew is not disturbed by a writer of the old one, stopped
   const Finished anew = run(job("snapshot"));
   INFO(anew.out << anew.err);
   REQUIRE(anew.exit_code == 0);
-  CHECK(anew.out.find("Resuming training from snapshot at Epoch") != std::string::npos);
+  CHECK(contains(anew.out, "Resuming training from snapshot at Epoch"));
   CHECK(weights_in(anew.out) == expected);
   const auto before = snapshots(path);
   CHECK(before.size() == 2);
@@ -129,7 +129,7 @@ TEST_CASE("a job begun anew is not disturbed by a writer of the old one, stopped
     ::kill(pid, SIGCONT);
   }
   CHECK(old.exit_code() == 1);
-  CHECK(old.err().find(kRefused) != std::string::npos);
+  CHECK(contains(old.err(), kRefused));
   CHECK(snapshots(path) == before);
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("a node suspended in a save does not disturb the snapshots of the next
 
   ::kill(zombie, SIGCONT);
   CHECK(wait_until([&] { return !process_runs(zombie); }));
-  CHECK(all_logs(dir.path() / "logs").find(kRefused) != std::string::npos);
+  CHECK(contains(all_logs(dir.path() / "logs"), kRefused));
   CHECK(snapshots(path) == before);
 
   ::kill(first, SIGCONT);

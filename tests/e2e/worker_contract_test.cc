@@ -5,11 +5,10 @@
 #include <sstream>
 #include <string>
 
+#include "tests/e2e/lone_agent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/free_port.h"
-#include "tests/support/needs.h"
-#include "tests/support/temp_dir.h"
 
 namespace ddprun::test {
 namespace {
@@ -53,7 +52,7 @@ TEST_CASE("a standalone worker gets every variable of the contract") {
   CHECK(v["MASTER_ADDR"] == "127.0.0.1");
   CHECK(std::stoi(v["MASTER_PORT"]) > 0);
   CHECK(v["TORCHELASTIC_RUN_ID"].size() == 36);
-  CHECK(v["TORCHELASTIC_ERROR_FILE"].find("/attempt_0/0/error.json") != std::string::npos);
+  CHECK(contains(v["TORCHELASTIC_ERROR_FILE"], "/attempt_0/0/error.json"));
   CHECK(v.count("OMP_NUM_THREADS") == 0);
 }
 
@@ -77,26 +76,8 @@ TEST_CASE("the static backend gives workers the endpoint itself as their store")
     INFO(node->report());
     CHECK(code == 0);
   }
-  CHECK(nodes[0]->out().find("Rank 0 sent data to Rank 1") != std::string::npos);
-  CHECK(nodes[1]->out().find("Rank 1 has received data from rank 0") != std::string::npos);
-}
-
-TEST_CASE("message passing runs alone") {
-  CHECK(run({.argv = {"train", "message-passing"}}).exit_code == 0);
-}
-
-TEST_CASE("message passing runs under mpirun") {
-  if (find_program("mpirun").find('/') == std::string::npos) {
-    SKIP_TEST("mpirun", "it is not installed");
-  }
-  const auto mpi = run({.argv = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "4",
-                                 find_program("train"), "message-passing"}});
-  INFO(mpi.out << mpi.err);
-  CHECK(mpi.exit_code == 0);
-  for (const std::string rank : {"1", "2", "3"}) {
-    CHECK(mpi.out.find("Rank 0 sent data to Rank " + rank) != std::string::npos);
-    CHECK(mpi.out.find("Rank " + rank + " has received data from rank 0") != std::string::npos);
-  }
+  CHECK(contains(nodes[0]->out(), "Rank 0 sent data to Rank 1"));
+  CHECK(contains(nodes[1]->out(), "Rank 1 has received data from rank 0"));
 }
 
 }  // namespace ddprun::test
