@@ -5,6 +5,9 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <string>
+
+#include "tests/support/temp_dir.h"
 
 using namespace ddprun;
 
@@ -65,13 +68,8 @@ TEST_CASE("What is no channel is refused with its path") {
   const auto missing = ProgressChannel::attach("/nonexistent/channel");
   REQUIRE(missing.has_error());
   CHECK(missing.error().where == "/nonexistent/channel");
-  char path[] = "/tmp/ddprun-test-XXXXXX";
-  const int fd = ::mkstemp(path);
-  REQUIRE(fd >= 0);
-  ::close(fd);
-  const auto small = ProgressChannel::attach(path);
-  CHECK(small.has_error());
-  ::unlink(path);
+  const test::TempDir dir;
+  CHECK(ProgressChannel::attach(dir.write("small", "")).has_error());
   CHECK(ProgressChannel::attach("/dev/null").has_error());
 }
 
@@ -89,13 +87,9 @@ TEST_CASE("Behind the page there is room for stacks, as both ends see it") {
 }
 
 TEST_CASE("A channel of one page, as older agents make it, has no room for stacks") {
-  char path[] = "/tmp/ddprun-test-XXXXXX";
-  const int fd = ::mkstemp(path);
-  REQUIRE(fd >= 0);
-  REQUIRE(::ftruncate(fd, ProgressChannel::kPageBytes) == 0);
-  ::close(fd);
-  const auto worker = ProgressChannel::attach(path);
-  ::unlink(path);
+  const test::TempDir dir;
+  const std::string page(ProgressChannel::kPageBytes, '\0');
+  const auto worker = ProgressChannel::attach(dir.write("page", page));
   REQUIRE(worker.has_value());
   CHECK(worker->stacks().empty());
 }

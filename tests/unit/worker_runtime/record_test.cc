@@ -8,14 +8,13 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include "ddp/error.h"
 #include "rendezvous/contract/error_file.h"
+#include "tests/support/temp_dir.h"
 
 namespace {
 
@@ -32,8 +31,8 @@ struct Recorded {
 
 /// Runs `body` under record() in a process of its own.
 Recorded run_recorded(const std::function<int()>& body) {
-  const std::string path = "/tmp/ddprun-test-error-" + std::to_string(::getpid()) + ".json";
-  ::unlink(path.c_str());
+  const ddprun::test::TempDir dir;
+  const std::string path = dir.file("error.json");
   const pid_t pid = ::fork();
   if (pid == 0) {
     const rlimit no_core{};
@@ -50,11 +49,7 @@ Recorded run_recorded(const std::function<int()>& body) {
   }
   Recorded result;
   ::waitpid(pid, &result.status, 0);
-  std::ifstream in(path);
-  std::stringstream text;
-  text << in.rdbuf();
-  result.file = text.str();
-  ::unlink(path.c_str());
+  result.file = ddprun::test::read_file(path);
   return result;
 }
 
