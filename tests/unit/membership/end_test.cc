@@ -15,7 +15,7 @@ MembershipOptions with_succession(MembershipOptions options) {
 
 /// Three nodes that run; that of options.self hosts the coordinator.
 struct Three {
-  explicit Three(MembershipOptions options = with_succession(elastic(1, 3)))
+  explicit Three(const MembershipOptions& options = with_succession(elastic(1, 3)))
       : self(options.self), s(options) {}
 
   NodeId join(std::uint64_t elector) {
