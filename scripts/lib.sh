@@ -18,8 +18,8 @@ die() {
 build_dir() {
   case $1 in
     release) printf build ;;
-    debug | asan | tsan | fuzz) printf 'build-%s' "$1" ;;
-    *) die "no preset '$1': there are release, debug, asan, tsan and fuzz" ;;
+    debug | asan | tsan) printf 'build-%s' "$1" ;;
+    *) die "no preset '$1': there are release, debug, asan and tsan" ;;
   esac
 }
 

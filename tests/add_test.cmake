@@ -1,10 +1,10 @@
 # How tests are registered: one ctest for each TEST_CASE and each Python test method, so that each is
 # passed, failed or skipped by itself. Exit code 77 is ctest's SKIP_RETURN_CODE everywhere.
 
-# ddprun_add_test(NAME SOURCES... LIBS...): one Catch2 program; each TEST_CASE becomes a ctest of its own.
+# ddprun_add_test_program(NAME SOURCES... LIBS...): one Catch2 program.
 # SOLO: those of SOURCES whose file-local names others have too; they are compiled by themselves.
-function(ddprun_add_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;SOLO;LIBS;LABELS;DEPENDS;PROPERTIES" ${ARGN})
+function(ddprun_add_test_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;SOLO;LIBS;DEPENDS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE ddprun_test_main ${ARG_LIBS})
@@ -15,8 +15,18 @@ function(ddprun_add_test name)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
-  if("threads" IN_LIST ARG_LABELS)
-    add_dependencies(threads_tests ${name})
+endfunction()
+
+# ddprun_add_cases(PROGRAM [PREFIX words] [FILE stem]): each TEST_CASE of the program, or of its source
+# <stem>.cc alone, becomes a ctest "PREFIX: name".
+function(ddprun_add_cases program)
+  cmake_parse_arguments(ARG "" "PREFIX;FILE;TIMEOUT" "LABELS;PROPERTIES" ${ARGN})
+  if(NOT ARG_PREFIX)
+    set(ARG_PREFIX ${program})
+  endif()
+  set(only)
+  if(ARG_FILE)
+    set(only TEST_SPEC --filenames-as-tags "[#${ARG_FILE}]")
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 180) # a test that waits in vain ends before, and tells what for
@@ -30,8 +40,19 @@ function(ddprun_add_test name)
   if(ARG_LABELS)
     list(APPEND ARG_PROPERTIES LABELS "${ARG_LABELS}")
   endif()
-  catch_discover_tests(${name} TEST_PREFIX "${name}: "
+  catch_discover_tests(${program} ${only} TEST_PREFIX "${ARG_PREFIX}: "
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77 ${ARG_PROPERTIES})
+endfunction()
+
+# ddprun_add_test(NAME ...): both, with the words of both.
+function(ddprun_add_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;SOLO;LIBS;LABELS;DEPENDS;PROPERTIES" ${ARGN})
+  ddprun_add_test_program(${name} SOURCES ${ARG_SOURCES} SOLO ${ARG_SOLO} LIBS ${ARG_LIBS}
+    DEPENDS ${ARG_DEPENDS})
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threads_tests ${name})
+  endif()
+  ddprun_add_cases(${name} TIMEOUT ${ARG_TIMEOUT} LABELS ${ARG_LABELS} PROPERTIES ${ARG_PROPERTIES})
 endfunction()
 
 # ddprun_add_python_tests(PREFIX FILE ...): each test method of a unittest file (which ends with

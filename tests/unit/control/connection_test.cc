@@ -1,0 +1,111 @@
+#include "rendezvous/control/connection.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/message_codec.h"
+#include "tests/unit/control/job.h"
+#include "tests/unit/control/loop.h"
+
+using namespace ddprun;
+
+namespace {
+
+/// An agent's side and a coordinator's of one TCP connection.
+struct Pair {
+  Loop loop;
+  std::vector<message::Message> to_agent;
+  std::optional<ConnectionEnd> agent_ended;
+  std::optional<Connection::Clock::duration> quorum_age;
+  std::shared_ptr<Connection> agent;
+  std::shared_ptr<Connection> coordinator;
+  int beats_answered = 0;
+
+  explicit Pair(std::chrono::milliseconds timeout) {
+    Listening here = listen_beside("127.0.0.1", {});
+    REQUIRE(here.socket);
+    Fd agent_end = connect_to("127.0.0.1", port_of(here.socket));
+    Fd coordinator_end(::accept(here.socket.get(), nullptr, nullptr));
+    REQUIRE(coordinator_end);
+    agent = Connection::create(
+        loop.io, std::move(agent_end),
+        {.expect_preamble = false, .heartbeat_timeout = timeout, .beats = true},
+        {.message = [this](const message::Message& said) { to_agent.push_back(said); },
+         .no_preamble = [](PreambleCheck, const std::string&) {},
+         .ended = [this](ConnectionEnd how) { agent_ended = std::move(how); }});
+    coordinator = Connection::create(loop.io, std::move(coordinator_end),
+                                     {.expect_preamble = false, .heartbeat_timeout = timeout},
+                                     {.message = [](const message::Message&) {},
+                                      .no_preamble = [](PreambleCheck, const std::string&) {},
+                                      .ended = [](ConnectionEnd) {},
+                                      .quorum_age =
+                                          [this] {
+                                            ++beats_answered;
+                                            return quorum_age;
+                                          }});
+    coordinator->start();
+    agent->start();
+  }
+
+  /// The coordinator has answered one beat more.
+  void after_a_beat() {
+    const int before = beats_answered;
+    loop.until([&] { return beats_answered > before; });
+  }
+};
+
+constexpr auto kTimeout = 2000ms;
+/// A beat is half a timeout after the one before: a message that waited for one would be late.
+constexpr auto kAtOnce = kTimeout / 5;
+
+}  // namespace
+
+TEST_CASE("What the coordinator says between two beats reaches the agent at once") {
+  Pair pair(kTimeout);
+  for (int i = 0; i < 3; ++i) {
+    pair.after_a_beat();
+    for (int said = 0; said < 2; ++said) {
+      pair.to_agent.clear();
+      pair.coordinator->send(encode(message::Leaving{}));  // the shortest: shorter than an answer
+      pair.loop.until([&] { return pair.to_agent.size() == 1; }, kAtOnce);
+    }
+  }
+}
+
+TEST_CASE("The end of a connection reaches the agent at once, between two beats too") {
+  Pair pair(kTimeout);
+  pair.after_a_beat();
+  pair.after_a_beat();
+  pair.coordinator->close();
+  pair.loop.until([&] { return pair.agent_ended.has_value(); }, kAtOnce);
+  CHECK(pair.agent_ended->by_peer);
+}
+
+TEST_CASE("An idle connection lives on, and a silent peer is lost within its timeout") {
+  Pair pair(300ms);
+  for (int i = 0; i < 8; ++i) {
+    pair.after_a_beat();
+  }
+  CHECK_FALSE(pair.agent_ended);
+  const auto silent = pair.coordinator->release();
+  const auto since = std::chrono::steady_clock::now();
+  pair.loop.until([&] { return pair.agent_ended.has_value(); }, 10s);
+  CHECK(pair.agent_ended->silent_for >= 270ms);
+  // Counted from the last beat that was answered: it is over before the timeout is.
+  CHECK(std::chrono::steady_clock::now() - since < 10s);
+}
+
+TEST_CASE("A coordinator that begins to need a quorum gets its beats at that pace from the next") {
+  Pair pair(kTimeout);
+  pair.after_a_beat();
+  pair.after_a_beat();
+  pair.quorum_age = 0s;
+  pair.after_a_beat();  // whose answer tells so
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2; ++i) {
+    pair.after_a_beat();
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < kTimeout / 2);
+}
