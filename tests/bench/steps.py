@@ -30,7 +30,7 @@ RUNS = {
               "rendezvous": 1, "restart": 3, "starts": (1, 1), "kill": (2, 1), "cut": (1, 1),
               "host": (1, 1)},
     "check": {"launch": (15, 3), "footprint": 1, "recovery": (9, 3), "first_line": (9, 3),
-              "pytorch_restart": (1, 3), "restart": 5, "kill": (5, 0)},
+              "pytorch_restart": (1, 2), "restart": 5, "kill": (5, 0)},
 }
 
 

@@ -39,7 +39,7 @@ struct Pair {
                                      {.expect_preamble = false, .heartbeat_timeout = timeout},
                                      {.message = [](const message::Message&) {},
                                       .no_preamble = [](PreambleCheck, const std::string&) {},
-                                      .ended = [](ConnectionEnd) {},
+                                      .ended = [](const ConnectionEnd&) {},
                                       .quorum_age =
                                           [this] {
                                             ++beats_answered;
