@@ -15,26 +15,26 @@
 
 #include "agent/attempt.h"
 #include "agent/attempt_store.h"
-#include "agent/compared_variables.h"
-#include "agent/console.h"
-#include "agent/environment_facts.h"
-#include "agent/file_timer.h"
 #include "agent/follower_options.h"
-#include "agent/guardian.h"
-#include "agent/hang_response.h"
-#include "agent/host.h"
-#include "agent/log_layout.h"
-#include "agent/memory_watch.h"
-#include "agent/orphans.h"
-#include "agent/process_tree.h"
-#include "agent/progress_report.h"
-#include "agent/signals.h"
-#include "agent/stop_plan.h"
+#include "agent/hang/hang_handler.h"
+#include "agent/hang/progress_poller.h"
+#include "agent/host/compared_variables.h"
+#include "agent/host/environment_facts.h"
+#include "agent/host/host.h"
+#include "agent/host/oom_detector.h"
+#include "agent/output/console.h"
+#include "agent/output/log_layout.h"
+#include "agent/output/status_display.h"
+#include "agent/process/file_timer.h"
+#include "agent/process/guardian.h"
+#include "agent/process/orphans.h"
+#include "agent/process/process_tree.h"
+#include "agent/process/signals.h"
+#include "agent/process/stop_plan.h"
+#include "agent/process/worker_environment.h"
+#include "agent/process/worker_group.h"
 #include "agent/unable.h"
-#include "agent/waiting_board.h"
-#include "agent/warm_pool.h"
-#include "agent/worker_environment.h"
-#include "agent/worker_group.h"
+#include "agent/warm/warm_pool.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/control/event_log_file.h"
@@ -143,7 +143,7 @@ class Agent {
     hooks.assign = [this](const World& world) { on_assign(world); };
     hooks.stop = [this](const message::Stop& order) { on_stop(order); };
     hooks.finish = [this](const JobSummary& summary) { end(summary); };
-    hooks.waiting = [this](const WaitingTable& table) { board_.show(table); };
+    hooks.waiting = [this](const RendezvousStatus& table) { board_.show(table); };
     hooks.lost = [this](const Error& why) { fence(why); };
     hooks.failed = [this](const Error& why) { end(why); };
     hooks.coordinator.open_store = [this](AttemptNumber) { return store_.open(); };
@@ -167,7 +167,7 @@ class Agent {
                world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
                world.master_port);
     retire_attempt();
-    leaving_ = preempting_ = false;
+    draining_ = preempting_ = false;
     memory_.begin();
     if (file_timers_) {
       file_timers_->forget_all();
@@ -229,7 +229,7 @@ class Agent {
     preempting_ = preempting_ || order.how == StopHow::preempt;
     if (plan.order_save && group_.running_workers() > 0) {
       log_->info("the workers are ordered to save and leave");
-      leaving_ = true;
+      draining_ = true;
       attempt_->order_save();
       patience_.expires_after(plan.grace);
       patience_.async_wait([this, grace = plan.grace](boost::system::error_code error) {
@@ -314,7 +314,7 @@ class Agent {
     guardian_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [this](boost::system::error_code error) {
                            if (!error) {
-                             deserts_ = true;
+                             guardian_died_ = true;
                              apply(group_.handle(group::KillOrdered{}));
                              end(Error{"the process that watches the agent was killed", {}, {}});
                            }
@@ -374,7 +374,7 @@ class Agent {
   void obey(const group::DisarmDeadline&) { deadline_.cancel(); }
 
   void obey(const group::ReportFinished&) {
-    if (leaving_) {
+    if (draining_) {
       apply(group_.handle(group::StopOrdered{SIGTERM}));  // as ordered: that is what is reported
       return;
     }
@@ -406,7 +406,7 @@ class Agent {
       }
     }
     CoordinatorClient* client = follower_.client();
-    if (client != nullptr && !deserts_) {
+    if (client != nullptr && !guardian_died_) {
       client->workers_stopped(group_.attempt(), std::move(records),
                               with_ending(attempt_->progress(), group_.workers(), preempting_));
     }
@@ -416,7 +416,7 @@ class Agent {
 
   FailureRecord record_of(int local_rank) {
     const group::Worker& worker = group_.workers()[static_cast<std::size_t>(local_rank)];
-    auto memory = MemoryWatch::Verdict::not_memory;
+    auto memory = OomDetector::Verdict::not_memory;
     if (!worker.after_stop) {
       const bool sigkill = worker.exit == ExitStatus{ExitStatus::Kind::signalled, SIGKILL};
       const pid_t pid = attempt_->pid(local_rank);
@@ -424,8 +424,8 @@ class Agent {
       attempt_->note_reason(pid, memory_clause(memory, sigkill));
     }
     FailureRecord record = attempt_->record(local_rank, worker.exit, worker.after_stop);
-    record.out_of_memory = memory == MemoryWatch::Verdict::killed_by_limit ||
-                           memory == MemoryWatch::Verdict::killed_by_machine;
+    record.out_of_memory = memory == OomDetector::Verdict::killed_by_limit ||
+                           memory == OomDetector::Verdict::killed_by_machine;
     return record;
   }
 
@@ -465,7 +465,7 @@ class Agent {
   void fence(const Error& why) {
     log_->info("{}", why.sentence());
     board_.clear();
-    lost_ = true;
+    coordinator_lost_ = true;
     if (outcome_) {
       return;
     }
@@ -487,8 +487,8 @@ class Agent {
 
   /// No process of the attempt is left here: others may take the job over, this node too.
   void quiet_when_lost() {
-    if (lost_ && !outcome_ && group_.running_workers() == 0) {
-      lost_ = false;
+    if (coordinator_lost_ && !outcome_ && group_.running_workers() == 0) {
+      coordinator_lost_ = false;
       // Not from inside the order that led here.
       asio::post(io_, [this] { follower_.quiet(); });
     }
@@ -534,7 +534,7 @@ class Agent {
   asio::io_context io_{1};
   Console out_;
   Console err_;
-  WaitingBoard board_;
+  StatusDisplay board_;
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer deadline_;
@@ -544,16 +544,17 @@ class Agent {
   HangResponse hang_;
   std::unique_ptr<WarmPool> warm_;
   group::WorkerGroup group_;
-  MemoryWatch memory_{read_file, in_first_pid_namespace()};
+  OomDetector memory_{read_file, in_first_pid_namespace()};
   AttemptStore store_{io_, spec_};
   std::unique_ptr<FileTimer> file_timers_;
   std::unique_ptr<Attempt> attempt_;
   std::vector<std::unique_ptr<Attempt>> retired_;
   ProgressReport progress_{io_};
   Follower follower_;
-  bool lost_ = false;        ///< the coordinator is, and workers may still run
-  bool deserts_ = false;     ///< it ends by itself: the others are to take it for lost, as it is
-  bool leaving_ = false;     ///< the workers of this attempt were ordered to save and leave
+  bool coordinator_lost_ = false;  ///< and workers may still run
+  bool guardian_died_ =
+      false;                 ///< exit without reporting: the coordinator counts this node as lost
+  bool draining_ = false;    ///< the workers of this attempt were ordered to save and leave
   bool preempting_ = false;  ///< or signalled to, since the job ends
   int last_signal_ = 0;
   std::chrono::steady_clock::time_point last_signal_at_;

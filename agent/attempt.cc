@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "agent/failure_evidence.h"
-#include "agent/host.h"
-#include "agent/process_tree.h"
-#include "agent/stop_plan.h"
-#include "agent/thread_states.h"
-#include "agent/worker_activity.h"
-#include "agent/worker_environment.h"
-#include "agent/worker_position.h"
+#include "agent/hang/collective_position.h"
+#include "agent/hang/process_usage.h"
+#include "agent/hang/thread_states.h"
+#include "agent/host/host.h"
+#include "agent/process/process_tree.h"
+#include "agent/process/stop_plan.h"
+#include "agent/process/worker_environment.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/incident.h"
 

@@ -10,17 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "agent/attempt_output.h"
-#include "agent/hang_rule.h"
+#include "agent/hang/hang_detector.h"
+#include "agent/hang/stack_collector.h"
 #include "agent/job_spec.h"
-#include "agent/log_layout.h"
-#include "agent/stack_taker.h"
-#include "agent/warm_pool.h"
-#include "agent/worker_process.h"
+#include "agent/output/attempt_output.h"
+#include "agent/output/log_layout.h"
+#include "agent/process/worker_process.h"
+#include "agent/warm/warm_pool.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/contract/progress_channel.h"
 #include "rendezvous/membership/failure.h"
-#include "rendezvous/membership/hang_verdict.h"
+#include "rendezvous/membership/hang_diagnosis.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "agent/worker_environment.h"
+#include "agent/process/worker_environment.h"
 
 namespace ddprun {
 

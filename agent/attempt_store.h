@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/job_spec.h"
-#include "agent/reserved_port.h"
+#include "agent/process/reserved_port.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/store/store_server.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/signals.h"
-#include "agent/victim_signs.h"
+#include "agent/peer_loss_patterns.h"
+#include "agent/process/signals.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/contract/error_file.h"

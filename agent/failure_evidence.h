@@ -32,10 +32,10 @@ struct WorkerEnd {
 };
 
 /// Pure. Message: the error file's, or "Signal 9 (SIGKILL) received by PID 123", or the exit code
-/// with the last line of stderr. An unreadable error file is said so and loses nothing else. One
-/// beyond kErrorFileBytesMax goes into the record shortened: the begin of its message, the end of
-/// its stack. A time in whole seconds (Python's) means some moment of that second, up to the exit:
-/// the latest is taken, or a victim's would come before the cause's own, which is exact.
+/// with the last line of stderr. An unreadable error file is reported; the other evidence is kept.
+/// One beyond kErrorFileBytesMax goes into the record shortened: the begin of its message, the end
+/// of its stack. A time in whole seconds (Python's) means some moment of that second, up to the
+/// exit: the latest is taken, or a victim's would come before the cause's own, which is exact.
 FailureRecord make_failure_record(WorkerEnd end);
 
 /// Pure. The last whole lines of `text`, at most `bytes_max`; one longer line is cut at its begin.

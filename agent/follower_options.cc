@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "agent/compared_variables.h"
-#include "agent/environment_facts.h"
-#include "agent/host.h"
-#include "agent/worker_environment.h"
+#include "agent/host/compared_variables.h"
+#include "agent/host/environment_facts.h"
+#include "agent/host/host.h"
+#include "agent/process/worker_environment.h"
 
 namespace ddprun {
 
@@ -52,7 +52,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   options.is_host = spec.is_host;
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
-  options.succession = !is_static && (spec.max_nodes > 1 || spec.witness);
+  options.failover = !is_static && (spec.max_nodes > 1 || spec.witness);
   CoordinatorOptions& led = options.coordinator;
   led.job_id = spec.job_id;
   led.min_nodes = spec.min_nodes;

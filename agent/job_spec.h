@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "agent/hang_rule.h"
+#include "agent/hang/hang_detector.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"

@@ -23,12 +23,12 @@
 #include <string>
 
 #include "agent/agent.h"
-#include "agent/descriptor_limit.h"
-#include "agent/gpus.h"
-#include "agent/guardian.h"
-#include "agent/host.h"
-#include "agent/signals.h"
-#include "agent/summary.h"
+#include "agent/host/gpus.h"
+#include "agent/host/host.h"
+#include "agent/output/summary.h"
+#include "agent/process/descriptor_limit.h"
+#include "agent/process/guardian.h"
+#include "agent/process/signals.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/options.h"

@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "launcher/exit_status.h"
-#include "launcher/numbers.h"
 #include "launcher/option_table.h"
+#include "launcher/python_numbers.h"
 
 namespace ddprun {
 namespace {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <map>
 
-#include "launcher/numbers.h"
+#include "launcher/python_numbers.h"
 
 namespace ddprun {
 namespace {

@@ -6,11 +6,11 @@
 #include <charconv>
 #include <csignal>
 
-#include "agent/compared_variables.h"
-#include "launcher/meeting.h"
-#include "launcher/numbers.h"
+#include "agent/host/compared_variables.h"
+#include "launcher/list_options.h"
+#include "launcher/python_numbers.h"
+#include "launcher/rendezvous_config.h"
 #include "launcher/restart_rules.h"
-#include "launcher/text_lists.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
@@ -34,9 +34,9 @@ class Resolver {
     // The order decides which of several mistakes is told. The program comes last: it is the only
     // one that looks at the file system.
     constexpr std::array<Step, 13> kSteps{
-        &Resolver::log_level, &Resolver::accepted, &Resolver::nodes,     &Resolver::restarts,
-        &Resolver::workers,   &Resolver::meeting,  &Resolver::same_env,  &Resolver::output,
-        &Resolver::signals,   &Resolver::shutdown, &Resolver::departure, &Resolver::hangs,
+        &Resolver::log_level, &Resolver::accepted,   &Resolver::nodes,     &Resolver::restarts,
+        &Resolver::workers,   &Resolver::rendezvous, &Resolver::same_env,  &Resolver::output,
+        &Resolver::signals,   &Resolver::shutdown,   &Resolver::departure, &Resolver::hangs,
         &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
@@ -197,9 +197,9 @@ class Resolver {
     return {};
   }
 
-  Result<void> meeting() {
+  Result<void> rendezvous() {
     const Result<std::optional<Notice>> notice =
-        resolve_meeting(options_, environment_, host_.new_job_id, job_);
+        resolve_rendezvous(options_, environment_, host_.new_job_id, job_);
     if (!notice) {
       return notice.error();
     }

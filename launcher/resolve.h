@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/gpus.h"
+#include "agent/host/gpus.h"
 #include "agent/job_spec.h"
 #include "launcher/notice.h"
 #include "launcher/options.h"

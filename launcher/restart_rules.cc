@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "launcher/numbers.h"
-#include "launcher/text_lists.h"
+#include "launcher/list_options.h"
+#include "launcher/python_numbers.h"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/hang_rule.h"
+#include "agent/hang/hang_detector.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/restart_policy.h"
 

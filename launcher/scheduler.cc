@@ -1,6 +1,6 @@
 #include "launcher/scheduler.h"
 
-#include "launcher/numbers.h"
+#include "launcher/python_numbers.h"
 
 namespace ddprun {
 namespace {

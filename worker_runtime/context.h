@@ -5,15 +5,15 @@
 #include <memory>
 
 #include "ddp/ddp.h"
-#include "worker_runtime/lifeline.h"
-#include "worker_runtime/stack_on_demand.h"
-#include "worker_runtime/world.h"
+#include "worker_runtime/bootstrap/peer_monitor.h"
+#include "worker_runtime/bootstrap/world.h"
+#include "worker_runtime/failure/stack_on_demand.h"
 
 namespace ddp {
 
 struct Context::Impl {
   World world;
-  std::unique_ptr<Lifeline> lifeline;  ///< null in a world of one
+  std::unique_ptr<PeerMonitor> lifeline;  ///< null in a world of one
   std::unique_ptr<ProcessGroup> group;
   Device device;
   Progress progress;

@@ -10,7 +10,7 @@
 
 #include "ddp/process_group.h"
 #include "ddp/tensor.h"
-#include "worker_runtime/peer_watch.h"
+#include "worker_runtime/bootstrap/peer_watch.h"
 
 namespace ddp {
 

@@ -4,14 +4,14 @@
 
 #include "ddp/ddp.h"
 #include "rendezvous/contract/environment.h"
-#include "worker_runtime/alone_process_group.h"
-#include "worker_runtime/collective_marks.h"
+#include "worker_runtime/bootstrap/bootstrap.h"
+#include "worker_runtime/collectives/collective_progress.h"
+#include "worker_runtime/collectives/gloo_context.h"
+#include "worker_runtime/collectives/gloo_process_group.h"
+#include "worker_runtime/collectives/single_process_group.h"
 #include "worker_runtime/context.h"
-#include "worker_runtime/gloo_mesh.h"
-#include "worker_runtime/gloo_process_group.h"
 #include "worker_runtime/gpu.h"
-#include "worker_runtime/meeting_point.h"
-#include "worker_runtime/progress_inside.h"
+#include "worker_runtime/training/progress_impl.h"
 
 namespace ddp {
 namespace {
@@ -24,10 +24,10 @@ std::optional<std::string> process_environment(const char* name) {
 }
 
 /// Connects every rank with every other. A rank that dies meanwhile ends the wait at once.
-std::unique_ptr<ProcessGroup> connect_gloo(const World& world, Lifeline& lifeline,
+std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& lifeline,
                                            const InitOptions& options) {
-  auto mesh = std::make_unique<GlooMesh>(world.rank, world.world_size, lifeline.address(),
-                                         options.connect_timeout);
+  auto mesh = std::make_unique<GlooContext>(world.rank, world.world_size, lifeline.address(),
+                                            options.connect_timeout);
   const auto deadline = std::chrono::steady_clock::now() + options.connect_timeout;
   const auto peers = lifeline.exchange(mesh->addresses(), deadline);
   if (!peers) {
@@ -126,7 +126,8 @@ Context init(const InitOptions& options) {
     impl->group = connect_gloo(*world, *impl->lifeline, options);
   }
   if (channel != nullptr) {
-    tell_collectives(*impl->group, CollectiveMarks(channel->page(), CollectiveMarks::Group::host));
+    tell_collectives(*impl->group,
+                     CollectiveProgress(channel->page(), CollectiveProgress::Group::host));
   }
   const int gpu = agree_on_gpu(*world, *impl->group, options.backend);
   if (gpu >= 0) {
@@ -137,7 +138,8 @@ Context init(const InitOptions& options) {
                                               .host = std::move(impl->group),
                                               .watch = impl->lifeline.get()});
     if (channel != nullptr) {
-      tell_collectives(*impl->group, CollectiveMarks(channel->page(), CollectiveMarks::Group::gpu));
+      tell_collectives(*impl->group,
+                       CollectiveProgress(channel->page(), CollectiveProgress::Group::gpu));
     }
   }
   return Context(std::move(impl));

@@ -389,7 +389,7 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
   if (over_) {
     return;
   }
-  if (options_.holds_when_ended) {
+  if (options_.keep_open_when_closed) {
     hold();
   } else {
     close();

@@ -45,12 +45,12 @@ struct ConnectionOptions {
   /// Of the beating side: when it asked for the answer that it has; silence counts from there.
   std::chrono::steady_clock::time_point asked_at = std::chrono::steady_clock::time_point::max();
   /// When it is over the socket is held, as hold() does, and not closed.
-  bool holds_when_ended = false;
+  bool keep_open_when_closed = false;
   std::size_t frame_bytes_max = kAgentFrameBytesMax;
 };
 
 /// Why a connection is over.
-struct ConnectionEnd {
+struct CloseReason {
   std::string why;                        ///< a clause: "its connection closed"
   std::chrono::nanoseconds silent_for{};  ///< larger than zero: it fell silent
   /// Its kernel closed it in order, as it does when the process dies: after all that was said. (A
@@ -69,7 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     /// until the handler has released the connection or closed it, in order or at once.
     std::function<void(PreambleCheck, std::string bytes)> no_preamble;
     /// Once, unless close() or release() came first.
-    std::function<void(ConnectionEnd)> ended;
+    std::function<void(CloseReason)> ended;
     /// After watch(): the peer has said something. May be empty.
     std::function<void()> heard = {};
     /// Of the answering side; may be empty. What to say in an answer of Beat's quorum_age.

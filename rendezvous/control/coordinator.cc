@@ -17,19 +17,19 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/acceptor.h"
-#include "rendezvous/control/address_book.h"
 #include "rendezvous/control/agent_event.h"
+#include "rendezvous/control/agent_session.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/coordinator_peer.h"
-#include "rendezvous/control/coordinator_terms.h"
+#include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/event_log.h"
-#include "rendezvous/control/greeting_limits.h"
+#include "rendezvous/control/handshake_limits.h"
+#include "rendezvous/control/leader_lease.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
-#include "rendezvous/control/quorum_watch.h"
+#include "rendezvous/control/voter_addresses.h"
+#include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/membership.h"
-#include "rendezvous/membership/trace.h"
 
 namespace ddprun {
 namespace {
@@ -59,10 +59,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         hooks(std::move(the_hooks)),
         log(std::move(the_log)),
         membership(membership_options(options), now()),
-        event_log(the_io, options.event_log, chronicle_job(options), membership, log),
+        event_log(the_io, options.event_log, event_job(options), membership, log),
         deadline_timer(the_io),
         drain_timer(the_io) {
-    for (message::ElectorAddress& one : options.electors) {
+    for (message::VoterAddress& one : options.voters) {
       addresses.add(std::move(one));
     }
   }
@@ -92,7 +92,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void add_peer(Fd socket, bool local) {
     const NodeId id{++last_id};
-    CoordinatorPeer& peer = peers[id];
+    AgentSession& peer = peers[id];
     peer.local = local;
     if (!local) {
       peer.address = peer_address_of(socket.get());
@@ -107,34 +107,34 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
          [this, id](PreambleCheck check, std::string bytes) {
            on_no_preamble(id, check, std::move(bytes));
          },
-         [this, id](const ConnectionEnd& end) { on_ended(id, end); },
-         [this, id] { feed(NodeHeard{id}); }, [this] { return quorum->age_told(); },
+         [this, id](const CloseReason& end) { on_ended(id, end); },
+         [this, id] { apply_event(NodeHeard{id}); }, [this] { return quorum->advertised_age(); },
          [this, id](Connection::Clock::time_point sent) { on_echo(id, sent.time_since_epoch()); }});
     peer.connection->start();
     if (local) {
       return;  // it is nobody's guest, and never makes room
     }
     ungreeted.insert(id);
-    if (ungreeted.size() > ungreeted_max()) {
+    if (ungreeted.size() > max_unauthenticated()) {
       drop_oldest_ungreeted();
     }
   }
 
-  void set_stage(NodeId id, CoordinatorPeer::Stage stage) {
-    DDP_CHECK(stage != CoordinatorPeer::Stage::ungreeted, "what was said is not unsaid");
+  void set_stage(NodeId id, AgentSession::Stage stage) {
+    DDP_CHECK(stage != AgentSession::Stage::ungreeted, "what was said is not unsaid");
     ungreeted.erase(id);
     peers.at(id).stage = stage;
   }
 
   void drop_oldest_ungreeted() {
     if (!ungreeted.empty()) {
-      give_away(*ungreeted.begin(), {});
+      hand_over(*ungreeted.begin(), {});
     }
   }
 
   /// A connection that is no agent's: to the store where there is one at this port, else closed.
-  void give_away(NodeId id, std::string bytes) {
-    const CoordinatorPeer peer = std::move(peers.at(id));
+  void hand_over(NodeId id, std::string bytes) {
+    const AgentSession peer = std::move(peers.at(id));
     erase(id);
     const bool may_be_store =
         bytes.empty() || static_cast<unsigned char>(bytes.front()) <= kStoreFirstByteMax;
@@ -144,7 +144,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
     peer.connection->close();
     if (!bytes.empty()) {
-      feed(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
+      apply_event(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
     }
     if (strangers.size() < kRememberedMax && strangers.insert(peer.address).second) {
       log->warn("closed a connection from {} that does not speak ddprun's protocol ({})",
@@ -160,66 +160,66 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void on_no_preamble(NodeId id, PreambleCheck check, std::string bytes) {
     if (check.verdict != PreambleVerdict::other_version) {
-      give_away(id, std::move(bytes));
+      hand_over(id, std::move(bytes));
       return;
     }
     send(id, preamble());
     const std::string why = versions_clause("it", check.version, "the coordinator");
     const std::string address = peers.at(id).address;
-    dismiss(id, message::Rejected{why, "install the same ddprun on all nodes"});
-    feed(StrangerTurnedAway{address, why});
+    send_and_close(id, message::Rejected{why, "install the same ddprun on all nodes"});
+    apply_event(StrangerTurnedAway{address, why});
   }
 
-  void on_ended(NodeId id, const ConnectionEnd& end) {
-    const CoordinatorPeer peer = peers.at(id);
+  void on_ended(NodeId id, const CloseReason& end) {
+    const AgentSession peer = peers.at(id);
     erase(id);
-    if (peer.stage == CoordinatorPeer::Stage::member) {
+    if (peer.stage == AgentSession::Stage::member) {
       // Who never followed may have said hello, and gone to whom it had given its word.
       const bool died = end.by_peer && !peer.leaves && peer.fresh != kNever;
-      feed(NodeLost{id, end.why, end.silent_for, died});
+      apply_event(NodeLost{id, end.why, end.silent_for, died});
     }
   }
 
   // --- What agents say ----------------------------------------------------------------------
 
   void on_message(NodeId id, message::Message said) {
-    CoordinatorPeer& peer = peers.at(id);
-    if (peer.stage == CoordinatorPeer::Stage::ungreeted && answer_peer(id, said)) {
+    AgentSession& peer = peers.at(id);
+    if (peer.stage == AgentSession::Stage::ungreeted && answer_peer(id, said)) {
       return;
     }
     const bool hello = std::holds_alternative<message::Hello>(said);
-    if (hello != (peer.stage == CoordinatorPeer::Stage::ungreeted)) {
-      break_off(id, "it broke the protocol: a hello comes first, and once");
+    if (hello != (peer.stage == AgentSession::Stage::ungreeted)) {
+      drop(id, "it broke the protocol: a hello comes first, and once");
       return;
     }
     if (hello) {
-      set_stage(id, CoordinatorPeer::Stage::member);
+      set_stage(id, AgentSession::Stage::member);
       NodeDescription node = std::get<message::Hello>(std::move(said)).node;
       // Only the socket pair comes from the agent that hosts this coordinator.
       node.hosts_coordinator = peer.local;
-      peer.elector = node.elector;
-      if (number(node.elector) != 0) {
-        addresses.add({node.elector, node.host_name, node.addresses, node.port});
+      peer.voter = node.voter;
+      if (number(node.voter) != 0) {
+        addresses.add({node.voter, node.host_name, node.addresses, node.port});
       }
       send(id, preamble());
-      feed(NodeJoined{id, std::move(node), peer.address});
+      apply_event(NodeJoined{id, std::move(node), peer.address});
       return;
     }
     if (std::holds_alternative<message::Leaving>(said)) {
       peer.leaves = true;
       return;
     }
-    if (const auto* ready = std::get_if<message::RosterReady>(&said)) {
+    if (const auto* ready = std::get_if<message::ConfigurationReady>(&said)) {
       on_echo(id, Instant(ready->stamp));
     }
     if (auto event = agent_event(id, std::move(said))) {
-      feed(std::move(*event));
+      apply_event(std::move(*event));
     } else {
-      break_off(id, "it broke the protocol: it said what only a coordinator says");
+      drop(id, "it broke the protocol: it said what only a coordinator says");
     }
   }
 
-  void break_off(NodeId id, const std::string& why) {
+  void drop(NodeId id, const std::string& why) {
     peers.at(id).connection->close();
     on_ended(id, {why, {}});
   }
@@ -228,7 +228,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   /// Commands are carried out after the event, and an event that arises meanwhile (a store that
   /// cannot be opened) waits: the state machine is never entered twice.
-  void feed(Event event) {
+  void apply_event(Event event) {
     events.push_back(std::move(event));
     if (feeding) {
       return;
@@ -245,7 +245,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         if (log->should_log(spdlog::level::debug)) {
           log->debug("{}   {}", to_text(at), to_text(command));
         }
-        std::visit([this](auto& order) { carry_out(std::move(order)); }, command);
+        std::visit([this](auto& order) { execute(std::move(order)); }, command);
       }
       event_log.write();
     }
@@ -266,56 +266,56 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     deadline_timer.expires_at(std::chrono::steady_clock::time_point(*due));
     deadline_timer.async_wait(unless_gone([](Impl& self) {
       self.armed_for.reset();
-      self.feed(TimePassed{});
+      self.apply_event(TimePassed{});
     }));
   }
 
-  void carry_out(Welcome order) {
+  void execute(Welcome order) {
     send(order.node,
          encode(message::Accepted{order.term, order.coordinator, Connection::stamp_now()}));
   }
 
-  void carry_out(TellStandbys order) {
-    const std::vector<message::ElectorAddress> electors = addresses.of(order.succession.rosters());
+  void execute(TellStandbys order) {
+    const auto voters = addresses.of(order.replicated.configurations());
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
-      send(order.standbys[place], encode_heir({static_cast<int>(place), order.succession, electors,
-                                               order.so_far, options.min_nodes, options.max_nodes,
-                                               options.max_restarts, options.require_same_env}));
+      send(order.standbys[place],
+           encode_standby_state({static_cast<int>(place), order.replicated, voters, order.so_far,
+                                 options.min_nodes, options.max_nodes, options.max_restarts,
+                                 options.require_same_env}));
     }
   }
 
-  void carry_out(TellStory order) {
+  void execute(TellStory order) {
     send(order.standbys, encode_story({order.attempt, std::move(order.so_far)}));
   }
 
-  void carry_out(const Prepare& order) {
-    message::PrepareRoster told{order.roster.number, order.term, 0, order.attempt,
-                                Connection::stamp_now()};
+  void execute(const Prepare& order) {
+    message::PrepareConfiguration told{order.configuration.number, order.term, 0, order.attempt,
+                                       Connection::stamp_now()};
     const std::string to_others = encode(told);
-    told.electors = static_cast<int>(order.roster.electors.size());
-    const std::string to_electors = encode(told);
+    told.voters = static_cast<int>(order.configuration.voters.size());
+    const std::string to_voters = encode(told);
     for (auto& [id, peer] : peers) {
-      if (peer.stage == CoordinatorPeer::Stage::member) {
-        peer.connection->send(holds(order.roster, peer.elector) ? to_electors : to_others);
+      if (peer.stage == AgentSession::Stage::member) {
+        peer.connection->send(holds(order.configuration, peer.voter) ? to_voters : to_others);
       }
     }
   }
 
-  void carry_out(Reject order) {
-    const auto found = peers.find(order.node);
-    if (found == peers.end()) {
+  void execute(Reject order) {
+    if (!peers.contains(order.node)) {
       return;
     }
-    const std::string& address = found->second.address;
+    const std::string& address = peers.at(order.node).address;
     if (rejections.size() < kRememberedMax && rejections.insert(address + order.why).second) {
       log->warn("rejected a node at {}: {}", address, order.why);
     }
-    dismiss(order.node, message::Rejected{std::move(order.why), std::move(order.todo)});
+    send_and_close(order.node, message::Rejected{std::move(order.why), std::move(order.todo)});
   }
 
-  void carry_out(OpenStore order) {
+  void execute(OpenStore order) {
     store_open = false;
-    if (!quorum->begin_anew()) {
+    if (!quorum->restart()) {
       return;  // deposed
     }
     if (auto port = hooks.open_store(order.attempt)) {
@@ -323,7 +323,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       store_port = *port;
       std::vector<std::string> reached;  // this host as the agents name it
       for (const auto& [id, peer] : peers) {
-        if (peer.stage == CoordinatorPeer::Stage::member && !peer.local) {
+        if (peer.stage == AgentSession::Stage::member && !peer.local) {
           reached.push_back(peer.reached_address);
         }
       }
@@ -333,7 +333,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void carry_out(AssignWorld order) {
+  void execute(AssignWorld order) {
     if (!store_open) {
       return;  // StoreFailed is the next event
     }
@@ -341,44 +341,45 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (found == peers.end()) {
       return;
     }
-    const CoordinatorPeer& peer = found->second;
+    const AgentSession& peer = found->second;
     order.world.master_port = store_port;
     // Who came by loopback is on this machine, where any address of it serves.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
                               : peer.local || is_loopback_text(peer.reached_address)
                                   ? common_master_address
                                   : peer.reached_address;
-    send(order.node, encode(message::Assigned{std::move(order.world), order.roster, order.term}));
+    send(order.node,
+         encode(message::Assigned{std::move(order.world), order.configuration, order.term}));
   }
 
-  void carry_out(StopWorkers order) {
+  void execute(StopWorkers order) {
     send(order.node,
          encode(message::Stop{order.attempt, std::move(order.reason), order.how, order.signal}));
   }
 
-  void carry_out(Release order) { send(order.node, encode_summary(std::move(order.so_far))); }
+  void execute(Release order) { send(order.node, encode_summary(std::move(order.so_far))); }
 
-  void carry_out(const TellWaiting& o) { send(o.nodes, encode(message::Waiting{o.table})); }
+  void execute(const TellWaiting& o) { send(o.nodes, encode(message::Waiting{o.table})); }
 
-  void carry_out(const TellIncident& o) { send(o.nodes, encode(message::TellIncident{o.text})); }
+  void execute(const TellIncident& o) { send(o.nodes, encode(message::TellIncident{o.text})); }
 
-  void carry_out(AskEnvironment ask) { send(ask.node, encode(message::AskEnvironment{})); }
+  void execute(AskEnvironment ask) { send(ask.node, encode(message::AskEnvironment{})); }
 
-  void carry_out(const TellEnvironments& order) { log->warn("{}", order.text); }
+  void execute(const TellEnvironments& order) { log->warn("{}", order.text); }
 
-  void carry_out(WatchNode order) {
+  void execute(WatchNode order) {
     if (const auto found = peers.find(order.node); found != peers.end()) {
       found->second.connection->watch();
     }
   }
 
-  void carry_out(FinishJob order) {
+  void execute(FinishJob order) {
     const std::string bytes = encode_summary(std::move(order.summary));
     over = true;
     // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
     acceptor->close();
     for (auto& [id, peer] : peers) {
-      if (peer.stage == CoordinatorPeer::Stage::member) {
+      if (peer.stage == AgentSession::Stage::member) {
         peer.connection->send(bytes);
       }
     }
@@ -405,13 +406,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void dismiss(NodeId id, const message::Message& last_word) {
-    set_stage(id, CoordinatorPeer::Stage::leaving);
+  void send_and_close(NodeId id, const message::Message& last_word) {
+    set_stage(id, AgentSession::Stage::leaving);
     peers.at(id).connection->send(encode(last_word));
     peers.at(id).connection->close_after_flush();
   }
 
-  // --- Succession ---------------------------------------------------------------------------
+  // --- ReplicatedState ---------------------------------------------------------------------------
 
   void on_echo(NodeId id, Instant sent) {
     if (const auto found = peers.find(id); found != peers.end()) {
@@ -423,36 +424,36 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   bool needs_quorum() const {
     const JobState state = membership.state();
     return (state == JobState::running || state == JobState::stopping) &&
-           !membership.reign().needs_nobody();
+           !membership.leadership().needs_nobody();
   }
 
   Instant contact(Instant at) const {
     std::vector<FollowerContact> followers;
     for (const auto& [id, peer] : peers) {
-      if (peer.stage == CoordinatorPeer::Stage::member && membership.reign().is_free(id)) {
-        followers.push_back({peer.elector, peer.local ? at : peer.fresh, peer.local});
+      if (peer.stage == AgentSession::Stage::member && membership.leadership().is_free(id)) {
+        followers.push_back({peer.voter, peer.local ? at : peer.fresh, peer.local});
       }
     }
-    for (const ElectorId dead : membership.reign().dead()) {
+    for (const VoterId dead : membership.leadership().dead()) {
       followers.push_back({dead, at, false});  // it will never follow another
     }
-    return quorum_contact(membership.reign().in_use().roster, followers);
+    return quorum_contact(membership.leadership().in_use().configuration, followers);
   }
 
   void watch_quorum() {
-    quorum = QuorumWatch::create(
+    quorum = LeaderLease::create(
         io, options.heartbeat_timeout,
         {[this] { return needs_quorum(); },
-         [this] { return membership.reign().in_use().roster.electors.size() > 2; },
+         [this] { return membership.leadership().in_use().configuration.voters.size() > 2; },
          [this](Instant at) { return contact(at); },
-         [this] { return membership.reign().outdated(); }},
-        [this](const std::string& why) { depose(why, std::nullopt); });
-    if (membership.reign().enabled() && hooks.deposed) {
+         [this] { return membership.leadership().outdated(); }},
+        [this](const std::string& why) { step_down(why, std::nullopt); });
+    if (membership.leadership().enabled() && hooks.deposed) {
       quorum->start();
     }
   }
 
-  void depose(const std::string& why, std::optional<message::Follow> by) {
+  void step_down(const std::string& why, std::optional<message::Follow> by) {
     if (!std::exchange(deposed, true)) {
       asio::post(io, [self = shared_from_this(), why, by = std::move(by)] {
         if (!self->gone) {
@@ -469,12 +470,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return false;
     }
     const bool ours = follow == nullptr || follow->job_id == options.job_id;
-    const Term term = ours ? membership.reign().term() : Term{};
+    const Term term = ours ? membership.leadership().term() : Term{};
     send(id, preamble());
-    dismiss(id, message::Moved{term, {}, 0});  // to a vote, too: a leader grants none
+    send_and_close(id, message::Moved{term, {}, 0});  // to a vote, too: a leader grants none
     const bool begins = !options.inheritance && !membership.attempt();
     if (follow != nullptr && hooks.deposed && outranks(options, term, begins, *follow)) {
-      depose("a coordinator of a later term took over", *follow);
+      step_down("a coordinator of a later term took over", *follow);
     }
     return true;
   }
@@ -500,12 +501,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   std::shared_ptr<Acceptor> acceptor;
   asio::steady_timer deadline_timer;
   asio::steady_timer drain_timer;
-  std::shared_ptr<QuorumWatch> quorum;
-  std::map<NodeId, CoordinatorPeer> peers;
+  std::shared_ptr<LeaderLease> quorum;
+  std::map<NodeId, AgentSession> peers;
   std::set<NodeId> ungreeted;  ///< by age: ids rise
   std::set<std::string> strangers;
   std::set<std::string> rejections;
-  AddressBook addresses;
+  VoterAddresses addresses;
   bool deposed = false;
   bool gone = false;  ///< its owner let go of it
   std::uint64_t last_id = 0;
@@ -560,14 +561,14 @@ Fd Coordinator::resign(const std::string& why) {
   return impl_->acceptor->release();
 }
 
-std::vector<message::ElectorAddress> Coordinator::absent_electors() const {
-  std::set<ElectorId> here;
+std::vector<message::VoterAddress> Coordinator::absent_voters() const {
+  std::set<VoterId> here;
   for (const auto& [id, peer] : impl_->peers) {
-    if (peer.stage == CoordinatorPeer::Stage::member) {
-      here.insert(peer.elector);
+    if (peer.stage == AgentSession::Stage::member) {
+      here.insert(peer.voter);
     }
   }
-  return impl_->addresses.of(impl_->membership.reign().acquainted(), here);
+  return impl_->addresses.of(impl_->membership.leadership().acquainted(), here);
 }
 
 Result<Fd> Coordinator::connect_local() {

@@ -15,8 +15,8 @@
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/coordinator_options.h"
 #include "rendezvous/control/message.h"
-#include "rendezvous/membership/inheritance.h"
 #include "rendezvous/membership/restart_policy.h"
+#include "rendezvous/membership/takeover_state.h"
 #include "rendezvous/membership/world.h"
 
 namespace boost::asio {
@@ -38,7 +38,7 @@ struct CoordinatorHooks {
   /// backend: MASTER_PORT is the endpoint's port). The bytes have been read from it already. When
   /// empty, such a connection is logged once per address and closed.
   std::function<void(Fd, std::string)> foreign_connection;
-  /// A coordinator of a later term reigns, or (none) this one may have lost its quorum to one: no
+  /// A coordinator of a later term leads, or (none) this one may have lost its quorum to one: no
   /// worker of this job may live here any more. The owner stops its workers and calls resign().
   std::function<void(const std::string& why, std::optional<message::Follow>)> deposed;
 };
@@ -60,8 +60,8 @@ class Coordinator {
 
   /// Says farewell to all agents, and hands the listening socket back. Nothing is done after this.
   Fd resign(const std::string& why);
-  /// Electors of this job that are not connected: to be told who reigns.
-  [[nodiscard]] std::vector<message::ElectorAddress> absent_electors() const;
+  /// Voters of this job that are not connected: to be told who leads.
+  [[nodiscard]] std::vector<message::VoterAddress> absent_voters() const;
   [[nodiscard]] const Membership& membership() const;
 
   /// The address of this machine by which most other nodes came, as of the newest attempt; a

@@ -39,7 +39,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     how.heartbeat_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.beats = true;
     how.asked_at = asked_at;
-    how.holds_when_ended = true;
+    how.keep_open_when_closed = true;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
     // The connection is owned here and closed before this object dies, so `this` is safe; a
     // handler that runs meanwhile holds a reference of its own (see on_message).
@@ -47,7 +47,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
         io, std::move(socket), how,
         {[this](const message::Message& said) { on_message(said); },
          [this](PreambleCheck check, const std::string& bytes) { on_no_preamble(check, bytes); },
-         [this](const ConnectionEnd& end) { lose(end.why, end.by_peer && !farewell); }});
+         [this](const CloseReason& end) { lose(end.why, end.by_peer && !farewell); }});
     if (greeted) {
       connection->take_stamp(greeted->stamp);
     }
@@ -69,17 +69,17 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.accepted(order);
   }
 
-  void obey(const message::Heir& order) {
-    orders.heir(order);
-    say(message::HeirKnows{order.succession.roster.number});
+  void obey(const message::StandbyState& order) {
+    orders.standby_state(order);
+    say(message::StandbyReady{order.replicated.configuration.number});
   }
 
   void obey(const message::Story& order) { orders.story(order); }
 
-  void obey(const message::PrepareRoster& order) {
+  void obey(const message::PrepareConfiguration& order) {
     if (orders.prepare(order)) {
       connection->take_stamp(order.stamp, true);
-      say(message::RosterReady{order.roster, order.stamp});
+      say(message::ConfigurationReady{order.configuration, order.stamp});
     }
   }
 
@@ -181,7 +181,7 @@ std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
     std::shared_ptr<spdlog::logger> log, std::chrono::steady_clock::time_point asked_at) {
   DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
   DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
-  DDP_CHECK(orders.accepted && orders.heir && orders.story && orders.prepare,
+  DDP_CHECK(orders.accepted && orders.standby_state && orders.story && orders.prepare,
             "an agent obeys all orders");
   auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
   impl->connect(io, std::move(connection), greeted, heartbeat_timeout, asked_at);

@@ -15,7 +15,7 @@
 #include "rendezvous/control/message.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
-#include "rendezvous/membership/waiting_table.h"
+#include "rendezvous/membership/rendezvous_status.h"
 #include "rendezvous/membership/world.h"
 
 namespace boost::asio {
@@ -48,19 +48,22 @@ struct CoordinatorOrders {
   /// The job is over; workers are stopped already. The connection closes after this.
   std::function<void(const JobSummary&)> finish;
   /// What the job waits for, for people.
-  std::function<void(const WaitingTable&)> waiting;
+  std::function<void(const RendezvousStatus&)> waiting;
   /// The coordinator rejected this node (wrong job id, other options ...). Final.
   std::function<void(const Error&)> rejected;
   /// The coordinator let this node in, in this term. Comes first, unless the client was made with
   /// the answer.
   std::function<void(const message::Accepted&)> accepted = [](const message::Accepted&) {};
   /// This node is a standby: keep this, it replaces what came before.
-  std::function<void(const message::Heir&)> heir = [](const message::Heir&) {};
+  std::function<void(const message::StandbyState&)> standby_state =
+      [](const message::StandbyState&) {};
   /// For a standby: what has happened since.
   std::function<void(const message::Story&)> story = [](const message::Story&) {};
-  /// No candidate that knows an older roster is to be granted a vote from here on. False: this node
-  /// gave its word to another coordinator.
-  std::function<bool(const message::PrepareRoster&)> prepare = [](const auto&) { return true; };
+  /// No candidate that knows an older configuration is to be granted a vote from here on. False:
+  /// this node gave its word to another coordinator.
+  std::function<bool(const message::PrepareConfiguration&)> prepare = [](const auto&) {
+    return true;
+  };
   /// What of this node is compared with others.
   std::function<NodeEnvironment()> environment = [] { return NodeEnvironment(); };
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "rendezvous/control/message.h"
-#include "rendezvous/membership/inheritance.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
+#include "rendezvous/membership/takeover_state.h"
 
 namespace ddprun {
 
@@ -31,13 +31,13 @@ struct CoordinatorOptions {
   /// See MembershipOptions.
   std::string endpoint_note;
   RestartRules restarts = {};
-  ElectorId self{};
+  VoterId self{};
   Term term{1};
-  std::optional<Inheritance> inheritance = {};
-  /// A successor's: where the electors of the rosters that it took over are.
-  std::vector<message::ElectorAddress> electors = {};
+  std::optional<TakeoverState> inheritance = {};
+  /// A successor's: where the voters of the configurations that it took over are.
+  std::vector<message::VoterAddress> voters = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
-  bool require_same_env = false;  ///< see membership/agreement.h
+  bool require_same_env = false;  ///< see membership/environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
   /// Where to write what happens (event_log.h); null: nowhere.
   std::shared_ptr<EventLogFile> event_log = {};

@@ -5,7 +5,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "rendezvous/control/peer_call.h"
+#include "rendezvous/control/peer_rpc.h"
 
 namespace ddprun {
 namespace {
@@ -86,14 +86,14 @@ void EndpointCalls::resolve(Place& place) {
 
 /// The answer decides nothing: an agent of another job may be there.
 void EndpointCalls::call(Place& place, std::vector<std::string> addresses) {
-  place.call = call_peer(io_, std::move(addresses), place.endpoint.port, source_.news(), patience_,
-                         [weak = weak_from_this(), &place](const PeerAnswer&) {
-                           if (const auto self = weak.lock()) {
-                             // Not here: the call would end inside its own answer.
-                             boost::asio::post(self->io_, [call = std::move(place.call)] {});
-                             place.busy = false;
-                           }
-                         });
+  place.call = rpc_to_peer(io_, std::move(addresses), place.endpoint.port, source_.news(),
+                           patience_, [weak = weak_from_this(), &place](const PeerAnswer&) {
+                             if (const auto self = weak.lock()) {
+                               // Not here: the call would end inside its own answer.
+                               boost::asio::post(self->io_, [call = std::move(place.call)] {});
+                               place.busy = false;
+                             }
+                           });
 }
 
 }  // namespace ddprun

@@ -13,19 +13,19 @@ namespace {
 /// How often the accounts are written while nothing happens.
 constexpr std::chrono::seconds kLedgerPace{60};
 
-Chronicle::WallTime wall_now() {
+EventJson::WallTime wall_now() {
   return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
 }
 
 }  // namespace
 
 struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
-  Impl(boost::asio::io_context& io, std::shared_ptr<EventLogFile> the_file, Chronicle::Job job,
+  Impl(boost::asio::io_context& io, std::shared_ptr<EventLogFile> the_file, EventJson::Job job,
        const Membership& the_membership, std::shared_ptr<spdlog::logger> the_log)
       : file(std::move(the_file)),
         membership(the_membership),
         log(std::move(the_log)),
-        chronicle(std::move(job), membership),
+        event_json(std::move(job), membership),
         timer(io) {}
 
   [[nodiscard]] bool active() const {
@@ -37,7 +37,7 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
     timer.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
       const auto self = weak.lock();
       if (self && !failed && self->membership.state() != JobState::over) {
-        self->pending.push_back(self->chronicle.ledger(wall_now(), now(), self->membership));
+        self->pending.push_back(self->event_json.ledger(wall_now(), now(), self->membership));
         self->write();
         self->arm();
       }
@@ -68,7 +68,7 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
   std::shared_ptr<EventLogFile> file;
   const Membership& membership;
   std::shared_ptr<spdlog::logger> log;
-  Chronicle chronicle;
+  EventJson event_json;
   boost::asio::steady_timer timer;
   std::vector<std::string> pending;
   std::string for_people;
@@ -76,11 +76,11 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
 };
 
 EventLog::EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> file,
-                   Chronicle::Job job, const Membership& membership,
+                   EventJson::Job job, const Membership& membership,
                    std::shared_ptr<spdlog::logger> log) {
   job.node = file ? file->node() : std::string();
   impl_ = std::make_shared<Impl>(io, std::move(file), std::move(job), membership, std::move(log));
-  impl_->pending = impl_->chronicle.begin(wall_now(), Impl::now(), membership);
+  impl_->pending = impl_->event_json.begin(wall_now(), Impl::now(), membership);
   impl_->write();
   if (impl_->file) {
     impl_->arm();
@@ -97,11 +97,11 @@ std::vector<Command> EventLog::apply(Membership& membership, Instant at, Event e
     return membership.apply(at, std::move(event));
   }
   std::vector<Command> commands = membership.apply(at, event);
-  for (std::string& line : impl_->chronicle.observe(wall_now(), at, event, commands, membership)) {
+  for (std::string& line : impl_->event_json.observe(wall_now(), at, event, commands, membership)) {
     impl_->pending.push_back(std::move(line));
   }
-  if (!impl_->chronicle.for_people().empty()) {
-    impl_->for_people = impl_->chronicle.for_people();
+  if (!impl_->event_json.for_people().empty()) {
+    impl_->for_people = impl_->event_json.for_people();
   }
   return commands;
 }
@@ -111,7 +111,7 @@ void EventLog::write() {
 }
 
 void EventLog::resign(const std::string& why) {
-  impl_->pending.push_back(impl_->chronicle.resigned(wall_now(), impl_->membership, why));
+  impl_->pending.push_back(impl_->event_json.resigned(wall_now(), impl_->membership, why));
   impl_->write();
   impl_->timer.cancel();
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/control/chronicle.h"
+#include "rendezvous/control/event_json.h"
 #include "rendezvous/control/event_log_file.h"
 
 namespace boost::asio {
@@ -23,7 +23,7 @@ namespace ddprun {
 class EventLog {
  public:
   /// `file` may be null; `membership` outlives it. Writes the first lines.
-  EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> file, Chronicle::Job job,
+  EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> file, EventJson::Job job,
            const Membership& membership, std::shared_ptr<spdlog::logger> log);
   ~EventLog();
   EventLog(const EventLog&) = delete;

@@ -8,16 +8,16 @@
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
-#include "rendezvous/control/address_book.h"
-#include "rendezvous/control/ballot.h"
-#include "rendezvous/control/coordinator_terms.h"
+#include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
-#include "rendezvous/control/new_elector.h"
-#include "rendezvous/control/reception.h"
-#include "rendezvous/membership/candidacy.h"
-#include "rendezvous/membership/job_memory.h"
+#include "rendezvous/control/peer_server.h"
+#include "rendezvous/control/random_voter_id.h"
+#include "rendezvous/control/vote_collector.h"
+#include "rendezvous/control/voter_addresses.h"
+#include "rendezvous/membership/election.h"
+#include "rendezvous/membership/last_known_state.h"
 #include "rendezvous/membership/membership.h"
 
 namespace ddprun {
@@ -38,7 +38,7 @@ Instant now() {
 }  // namespace
 
 struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
-  enum class State : std::uint8_t { joining, following, leading, losing, seeking, over };
+  enum class State : std::uint8_t { joining, following, leading, fencing, searching, over };
 
   Impl(asio::io_context& the_io, FollowerOptions the_options, FollowerHooks the_hooks,
        std::shared_ptr<spdlog::logger> the_log)
@@ -61,19 +61,19 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   // --- Joining ------------------------------------------------------------------------------
 
   void start() {
-    if (!options.succession) {
+    if (!options.failover) {
       join(options.endpoints, options.is_host, options.join_timeout);
       return;
     }
     const std::weak_ptr<Impl> weak = weak_from_this();
-    reception = Reception::create(
+    peer_server = PeerServer::create(
         io, options.endpoints,
         [weak](const message::Message& question) {
           const auto self = weak.lock();
           return self ? self->answer(question) : std::nullopt;
         },
         log);
-    reception->open([weak](const Result<void>& opened) {
+    peer_server->open([weak](const Result<void>& opened) {
       if (const auto self = weak.lock(); self && self->state != State::over) {
         opened ? self->begin() : self->fail(opened.error());
       }
@@ -81,16 +81,16 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void begin() {
-    node.elector = new_elector();
-    node.addresses = own_addresses(means_loopback(options.endpoints.front().host));
-    node.port = reception->port();
+    node.voter = random_voter_id();
+    node.addresses = own_addresses(is_loopback_host(options.endpoints.front().host));
+    node.port = peer_server->port();
     join(options.endpoints, options.is_host, options.join_timeout);
   }
 
   /// `by_endpoint`: these are the user's words, not an agent's.
   void join(const std::vector<Endpoint>& endpoints, std::optional<bool> is_host,
             milliseconds timeout, bool by_endpoint = true) {
-    node.pledge = elector.pledge();
+    node.promise = voter.promise();
     node.past = memory.past();
     joining = join_endpoint(
         io, JoinRequest{endpoints, node, is_host, timeout, by_endpoint},
@@ -117,8 +117,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
       node.port = host->bound.port;
       began_here = true;
-      if (reception) {
-        reception->give_way_to(host->bound.port);
+      if (peer_server) {
+        peer_server->give_way_to(host->bound.port);
       }
       options.coordinator.endpoint_note = host->note;
       settle();
@@ -128,16 +128,16 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     auto& client = std::get<JoinedAsClient>(*joined);
     // An answer as old as half a lease: the coordinator may not believe in it any more.
     if (Clock::now() - client.asked_at > options.heartbeat_timeout / 2) {
-      state = State::seeking;
+      state = State::searching;
       again_later();
       return;
     }
-    if (elector.pledge() != node.pledge) {
-      seek();  // it gave its vote since it said what it is bound by: it comes anew
+    if (voter.promise() != node.promise) {
+      search();  // it gave its vote since it said what it is bound by: it comes anew
       return;
     }
-    if (options.succession) {
-      reception->keep_first_endpoint();
+    if (options.failover) {
+      peer_server->listen_at_first_endpoint();
     }
     follow(std::move(client));
   }
@@ -145,9 +145,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   void again_later() {
     pursue_timer.expires_after(kAgain);
     pursue_timer.async_wait(unless_gone([](Impl& self) {
-      self.pursue();
-      if (self.state == State::seeking && self.joining == nullptr) {
-        self.seek();
+      self.run_election();
+      if (self.state == State::searching && self.joining == nullptr) {
+        self.search();
       }
     }));
     joining.reset();
@@ -159,8 +159,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     log->info("follows the coordinator at {}, term {}", joined.peer, number(joined.accepted.term));
     state = State::following;
     followed = joined.accepted.term;
-    elector.follow(followed, joined.accepted.coordinator);
-    reigning = joined.peer;
+    voter.follow(followed, joined.accepted.coordinator);
+    leading = joined.peer;
     at_endpoint = joined.at_endpoint && !called;
     settle();
     connect(std::move(joined.connection), joined.accepted, joined.asked_at);
@@ -169,7 +169,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   /// There is a coordinator: nothing of the search for one goes on. What a standby knows stays true
   /// until a world of a later term is handed out.
   void settle() {
-    candidacy.reset();
+    election.reset();
     ballot.reset();
     pursue_timer.cancel();
     called.reset();
@@ -183,7 +183,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
                Clock::time_point asked_at = Clock::time_point::max()) {
     CoordinatorOrders orders;
     orders.assign = [this](const message::Assigned& order) {
-      if (options.succession) {
+      if (options.failover) {
         on_assigned(order);
       }
       hooks.assign(order.world);
@@ -198,31 +198,31 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     orders.rejected = [this](const Error& why) { fail(why); };
     orders.accepted = [this](const message::Accepted& told) {
       followed = told.term;
-      elector.follow(told.term, told.coordinator);
+      voter.follow(told.term, told.coordinator);
     };
-    orders.heir = [this](const message::Heir& told) {
-      heir = told;
+    orders.standby_state = [this](const message::StandbyState& told) {
+      standby_state = told;
       story_at = now();
-      const Roster& roster = told.succession.roster;
-      memory.announced(told.succession.term, told.succession.attempt, roster.number,
-                       static_cast<int>(roster.electors.size()), at_endpoint);
+      const Configuration& configuration = told.replicated.configuration;
+      memory.announced(told.replicated.term, told.replicated.attempt, configuration.number,
+                       static_cast<int>(configuration.voters.size()), at_endpoint);
       log->info("this node is standby {} of the coordinator", told.place + 1);
     };
     orders.story = [this](const message::Story& told) {
-      if (heir) {
-        heir->succession.attempt = told.attempt;
+      if (standby_state) {
+        standby_state->replicated.attempt = told.attempt;
         memory.heard_of(told.attempt);
-        heir->so_far = told.so_far;
+        standby_state->so_far = told.so_far;
         story_at = now();
       }
     };
-    orders.prepare = [this](const message::PrepareRoster& order) {
-      if (!elector.prepared(order.roster, order.term)) {
+    orders.prepare = [this](const message::PrepareConfiguration& order) {
+      if (!voter.prepared(order.configuration, order.term)) {
         return false;
       }
       followed = order.term;
-      if (order.electors > 0) {
-        memory.announced(order.term, order.attempt, order.roster, order.electors, at_endpoint);
+      if (order.voters > 0) {
+        memory.announced(order.term, order.attempt, order.configuration, order.voters, at_endpoint);
       }
       return true;
     };
@@ -233,11 +233,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void on_assigned(const message::Assigned& order) {
     followed = order.term;
-    elector.assigned(order.roster, order.world.attempt, order.term);
-    memory.assigned(order.term, order.world.attempt, order.roster, order.world.group_rank,
+    voter.assigned(order.configuration, order.world.attempt, order.term);
+    memory.assigned(order.term, order.world.attempt, order.configuration, order.world.group_rank,
                     at_endpoint);
-    if (heir && heir->succession.term < order.term) {
-      heir.reset();  // others are the standbys now
+    if (standby_state && standby_state->replicated.term < order.term) {
+      standby_state.reset();  // others are the standbys now
     }
   }
 
@@ -247,7 +247,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (state != State::following) {
       return;
     }
-    state = State::losing;
+    state = State::fencing;
     contact = how.last_contact.time_since_epoch();
     saw_close = how.closed;
     lost_why = how.why;
@@ -256,7 +256,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   /// By the coordinator in this agent: there is another one, or there may be.
-  void depose(const std::string& why, std::optional<message::Follow> by) {
+  void step_down(const std::string& why, std::optional<message::Follow> by) {
     if (state != State::leading) {
       return;
     }
@@ -266,8 +266,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     Fd listener = coordinator->resign(why);
     coordinator.reset();
     node.hosts_coordinator = false;
-    reception->reopen(std::move(listener));
-    state = State::losing;
+    peer_server->reopen(std::move(listener));
+    state = State::fencing;
     contact = now();
     saw_close = false;
     called = std::move(by);
@@ -276,30 +276,30 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void quiet() {
-    if (state != State::losing) {
+    if (state != State::fencing) {
       return;
     }
-    if (!options.succession) {
+    if (!options.failover) {
       fail(*lost_why);
       return;
     }
     client.reset();  // closes what was held until now
-    state = State::seeking;
-    elector.lost(contact, saw_close);
-    begin_candidacy();
+    state = State::searching;
+    voter.lost(contact, saw_close);
+    begin_election();
     if (lost_why) {
-      log->warn("{}; this node looks for another one{}", lost_why->sentence(),
-                candidacy ? ", and stands for it" : "");
+      log->warn("{}; searching for the new one{}", lost_why->sentence(),
+                election ? ", as a candidate" : "");
     }
-    seek_since = Clock::now();
-    seek();
-    pursue();
+    search_since = Clock::now();
+    search();
+    run_election();
   }
 
-  // --- Seeking ------------------------------------------------------------------------------
+  // --- Searching ------------------------------------------------------------------------------
 
-  void seek() {
-    state = State::seeking;
+  void search() {
+    state = State::searching;
     if (called) {
       std::vector<Endpoint> places;
       for (const std::string& address : called->addresses) {
@@ -315,7 +315,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   milliseconds time_left() const {
-    const auto sought = std::chrono::duration_cast<milliseconds>(Clock::now() - seek_since);
+    const auto sought = std::chrono::duration_cast<milliseconds>(Clock::now() - search_since);
     return std::max(options.join_timeout - sought, milliseconds(1));
   }
 
@@ -324,12 +324,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   void begin_again() {
     if (!memory.past() && began_here) {
       settle();
-      lead(reception->give_way(), options.coordinator);
+      lead(peer_server->release_listener(), options.coordinator);
     } else if (number(followed) == 0) {
       state = State::joining;
       join(options.endpoints, options.is_host, time_left());
     } else {
-      seek();
+      search();
     }
   }
 
@@ -337,7 +337,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (std::holds_alternative<message::Hello>(question)) {
       message::Moved moved{followed, {}, 0};
       if (state == State::following) {
-        if (const auto at = parse_endpoint(reigning, 0)) {
+        if (const auto at = parse_endpoint(leading, 0)) {
           moved.addresses = {at->host};
           moved.port = at->port;
         }
@@ -348,12 +348,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       return moved;
     }
     if (const auto* ask = std::get_if<message::AskVote>(&question)) {
-      if (ask->job_id != node.job_id || ask->elector != node.elector) {
+      if (ask->job_id != node.job_id || ask->voter != node.voter) {
         return std::nullopt;
       }
-      const Vote vote = elector.answer(now(), ask->request);
-      if (candidacy && vote.verdict == VoteVerdict::granted) {
-        candidacy->outvoted(now(), ask->request.term);
+      const Vote vote = voter.answer(now(), ask->request);
+      if (election && vote.verdict == VoteVerdict::granted) {
+        election->outvoted(now(), ask->request.term);
       }
       return message::VoteAnswer{vote};
     }
@@ -378,70 +378,72 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (state == State::following && call.term > followed) {
       client->leave();
       called = call;
-      state = State::losing;
+      state = State::fencing;
       contact = now();
       saw_close = false;
       lost_why = Error{"a coordinator of a later term took over", {}, {}};
       hooks.lost(*lost_why);
-    } else if ((state == State::seeking || state == State::joining) && !called) {
+    } else if ((state == State::searching || state == State::joining) && !called) {
       log->info("the coordinator of term {} calls this node", number(call.term));
       called = call;
-      seek();
-    } else if (state == State::losing) {
+      search();
+    } else if (state == State::fencing) {
       called = call;
     }
   }
 
-  // --- Standing for it ----------------------------------------------------------------------
+  // --- VoterState for it ----------------------------------------------------------------------
 
-  void begin_candidacy() {
-    if (!heir) {
+  void begin_election() {
+    if (!standby_state) {
       return;
     }
-    candidacy.emplace(node.elector, heir->succession, static_cast<std::size_t>(heir->place),
-                      CandidacyTimes::of(options.heartbeat_timeout), elector.pledge().term, now());
-    const auto with_candidacy = [weak = weak_from_this()](const auto& action) {
-      if (const auto self = weak.lock(); self && self->candidacy && self->state == State::seeking) {
-        action(*self->candidacy);
-        self->pursue();
+    election.emplace(node.voter, standby_state->replicated,
+                     static_cast<std::size_t>(standby_state->place),
+                     ElectionTimeouts::of(options.heartbeat_timeout), voter.promise().term, now());
+    const auto with_election = [weak = weak_from_this()](const auto& action) {
+      if (const auto self = weak.lock();
+          self && self->election && self->state == State::searching) {
+        action(*self->election);
+        self->run_election();
       }
     };
-    ballot =
-        Ballot::open(io, node.job_id, options.heartbeat_timeout / 4,
-                     {[with_candidacy](ElectorId from, const Vote& vote) {
-                        with_candidacy([&](Candidacy& mine) { mine.on_vote(now(), from, vote); });
-                      },
-                      [with_candidacy](ElectorId from) {
-                        with_candidacy([&](Candidacy& mine) { mine.on_gone(now(), from); });
-                      }});
+    ballot = VoteCollector::open(
+        io, node.job_id, options.heartbeat_timeout / 4,
+        {[with_election](VoterId from, const Vote& vote) {
+           with_election([&](Election& mine) { mine.on_vote(now(), from, vote); });
+         },
+         [with_election](VoterId from) {
+           with_election([&](Election& mine) { mine.on_gone(now(), from); });
+         }});
   }
 
-  void pursue() {
-    if (state != State::seeking || !candidacy) {
+  void run_election() {
+    if (state != State::searching || !election) {
       return;
     }
-    if (candidacy->time_passed(now())) {
+    if (election->time_passed(now())) {
       ask_all();
     }
-    if (candidacy->state() == Candidacy::State::leading) {
+    if (election->state() == Election::State::leading) {
       take_over();
       return;
     }
-    if (const auto deadline = candidacy->next_deadline()) {
+    if (const auto deadline = election->next_deadline()) {
       pursue_timer.expires_at(Clock::time_point(*deadline));
-      pursue_timer.async_wait(unless_gone([](Impl& self) { self.pursue(); }));
+      pursue_timer.async_wait(unless_gone([](Impl& self) { self.run_election(); }));
     }
   }
 
   void ask_all() {
-    const VoteRequest request = candidacy->request();
-    const AddressBook book(heir->electors);
-    for (const ElectorId one : candidacy->electorate()) {
-      if (one == node.elector && !candidacy->granted_by(one)) {
-        candidacy->on_vote(now(), one, elector.answer(now(), request));
+    const VoteRequest request = election->request();
+    const VoterAddresses book(standby_state->voters);
+    for (const VoterId one : election->voters()) {
+      if (one == node.voter && !election->granted_by(one)) {
+        election->on_vote(now(), one, voter.answer(now(), request));
       }
-      const message::ElectorAddress* place = book.find(one);
-      if (place != nullptr && one != node.elector && !candidacy->granted_by(one)) {
+      const message::VoterAddress* place = book.find(one);
+      if (place != nullptr && one != node.voter && !election->granted_by(one)) {
         ballot->ask(*place, request);
       }
     }
@@ -450,40 +452,42 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   // --- Leading ------------------------------------------------------------------------------
 
   void take_over() {
-    const message::Heir known = *heir;
+    const message::StandbyState known = *standby_state;
     CoordinatorOptions led =
-        successor_options(options.coordinator, known, candidacy->request().term);
-    led.inheritance = Inheritance{candidacy->inheritance(),
-                                  candidacy->first_attempt(),
-                                  known.so_far,
-                                  static_cast<int>(candidacy->votes()),
-                                  options.heartbeat_timeout,
-                                  now() - contact,
-                                  lost_clause,
-                                  now() - story_at};
+        successor_options(options.coordinator, known, election->request().term);
+    led.inheritance = TakeoverState{election->inheritance(),
+                                    election->first_attempt(),
+                                    known.so_far,
+                                    static_cast<int>(election->votes()),
+                                    options.heartbeat_timeout,
+                                    now() - contact,
+                                    lost_clause,
+                                    now() - story_at};
     log->warn("this node is the coordinator from here on: term {}, {}", number(led.term),
-              candidacy->progress_text());
+              election->progress_text());
     settle();
     const message::JobOptions told = job_options(led);
-    Fd listener = reception->give_way();
+    Fd listener = peer_server->release_listener();
     lead(std::move(listener), std::move(led));
     if (coordinator) {
       calls = LeaderCalls::begin(
-          io, *coordinator, node, told, reception->other_endpoints(),
-          [this](const message::Follow& by) { depose("a coordinator of a later term reigns", by); },
+          io, *coordinator, node, told, peer_server->other_endpoints(),
+          [this](const message::Follow& by) {
+            step_down("a coordinator of a later term leads", by);
+          },
           options.heartbeat_timeout / 4);
     }
   }
 
   void lead(Fd listener, CoordinatorOptions led) {
-    led.self = node.elector;
-    led.at_endpoint = !reception || reception->at_endpoint();
-    node.pledge = elector.pledge();
+    led.self = node.voter;
+    led.at_endpoint = !peer_server || peer_server->at_endpoint();
+    node.promise = voter.promise();
     CoordinatorHooks joints = hooks.coordinator;
-    if (options.succession) {
+    if (options.failover) {
       joints.deposed = [weak = weak_from_this()](const std::string& why, auto by) {
         if (const auto self = weak.lock()) {
-          self->depose(why, std::move(by));
+          self->step_down(why, std::move(by));
         }
       };
     }
@@ -501,7 +505,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
     state = State::leading;
     node.hosts_coordinator = true;
-    followed = coordinator->membership().reign().term();
+    followed = coordinator->membership().leadership().term();
     connect(std::move(*local), std::nullopt);
   }
 
@@ -512,7 +516,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       state = State::over;
     }
     joining.reset();
-    candidacy.reset();
+    election.reset();
     ballot.reset();
     calls = {};
     pursue_timer.cancel();
@@ -533,25 +537,25 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   NodeDescription node;
   State state = State::joining;
   JoinHandle joining;
-  std::shared_ptr<Reception> reception;  ///< null in a job without succession
+  std::shared_ptr<PeerServer> peer_server;  ///< null in a job without failover
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
-  Elector elector;
-  JobMemory memory;
-  Term followed{};       ///< the newest term that this agent really followed
-  std::string reigning;  ///< the coordinator, numeric
+  Voter voter;
+  LastKnownState memory;
+  Term followed{};      ///< the newest term that this agent really followed
+  std::string leading;  ///< the coordinator, numeric
   bool at_endpoint = false;
   bool began_here = false;  ///< it has bound the job's first endpoint
-  std::optional<message::Heir> heir;
+  std::optional<message::StandbyState> standby_state;
   Instant story_at{};  ///< when its story came
   Instant contact{};   ///< of the newest loss, as the next four
   bool saw_close = false;
   std::optional<Error> lost_why;
   std::string lost_clause;
   std::optional<message::Follow> called;
-  Clock::time_point seek_since = Clock::now();
-  std::optional<Candidacy> candidacy;
-  std::shared_ptr<Ballot> ballot;  ///< of the candidacy
+  Clock::time_point search_since = Clock::now();
+  std::optional<Election> election;
+  std::shared_ptr<VoteCollector> ballot;  ///< of the election
   LeaderCalls calls;
   asio::steady_timer pursue_timer;
 };

@@ -4,8 +4,8 @@
 // - once the agent says that its workers are gone - stands for it or follows who won.
 // docs/failover.md draws it.
 //
-//   joining --answered--> following --lost--> losing --quiet--> seeking --answered, called-->
-//   following joining --bound-----> leading   --deposed-^                 seeking
+//   joining --answered--> following --lost--> fencing --quiet--> searching --answered, called-->
+//   following joining --bound-----> leading   --deposed-^                 searching
 //   --elected-----------> leading
 #pragma once
 
@@ -35,14 +35,14 @@ struct FollowerOptions {
   /// What of this node is compared with others; `node` has its digest.
   NodeEnvironment environment = {};
   /// Whether the job outlives its coordinator. Otherwise its loss is the end for this node.
-  bool succession = false;
+  bool failover = false;
 };
 
 struct FollowerHooks {
   std::function<void(const World&)> assign;
   std::function<void(const message::Stop&)> stop;
   std::function<void(const JobSummary&)> finish;
-  std::function<void(const WaitingTable&)> waiting;
+  std::function<void(const RendezvousStatus&)> waiting;
   /// There is no coordinator any more. Stop all workers within a tenth of the heartbeat timeout,
   /// then call quiet().
   std::function<void(const Error&)> lost;

@@ -19,11 +19,11 @@
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/frame.h"
-#include "rendezvous/control/join_patience.h"
 #include "rendezvous/control/join_report.h"
+#include "rendezvous/control/join_timeouts.h"
 #include "rendezvous/control/listener.h"
+#include "rendezvous/control/listener_fingerprint.h"
 #include "rendezvous/control/message_codec.h"
-#include "rendezvous/control/stranger.h"
 
 namespace ddprun {
 namespace {
@@ -170,7 +170,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   [[nodiscard]] bool asks_elsewhere() const { return elsewhere == Elsewhere::asking; }
 
-  /// Who sends us to ourselves does not know yet that the coordinator that was here is gone.
+  /// A redirect to our own endpoint is ignored: its sender has not noticed that the coordinator
+  /// here died.
   [[nodiscard]] bool is_own_endpoint(const std::string& text, std::uint16_t port) const {
     return asks_elsewhere() && port == request.endpoints.front().port && is_own_address(text);
   }
@@ -337,7 +338,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   }
 
   [[nodiscard]] Trouble speaks_otherwise() const {
-    return {Obstacle::stranger, stranger_clause(answer)};
+    return {Obstacle::stranger, describe_listener(answer)};
   }
 
   /// Reads exactly `size` bytes into `answer`, then goes on.
@@ -398,7 +399,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     socket.async_read_some(asio::buffer(answer),
                            in_round(round_number, [](State& self, error_code, std::size_t n) {
                              self.answer.resize(n);
-                             if (stranger_kind(self.answer).empty()) {
+                             if (identify_listener(self.answer).empty()) {
                                self.again(self.unidentified);
                                return;
                              }

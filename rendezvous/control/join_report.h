@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/membership/report_pace.h"
+#include "rendezvous/membership/report_schedule.h"
 
 namespace ddprun {
 
@@ -78,7 +78,7 @@ class JoinReport {
   Time join_timeout_;
   Time started_;
   std::vector<Row> rows_;
-  ReportPace pace_;
+  ReportSchedule pace_;
 };
 
 /// Of a connection that could not be made; `message` is the system's.

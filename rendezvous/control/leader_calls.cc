@@ -13,12 +13,12 @@ LeaderCalls LeaderCalls::begin(boost::asio::io_context& io, const Coordinator& l
                                std::function<void(const message::Follow&)> outranked,
                                std::chrono::milliseconds patience) {
   const auto news = [&leader, &node] {
-    return message::Follow{node.job_id, leader.membership().reign().term(), node.addresses,
+    return message::Follow{node.job_id, leader.membership().leadership().term(), node.addresses,
                            node.port};
   };
   LeaderCalls calls;
-  calls.to_voters = Herald::send(
-      io, {news, [&leader] { return leader.absent_electors(); }, std::move(outranked)}, patience);
+  calls.to_voters = LeaderAnnouncer::send(
+      io, {news, [&leader] { return leader.absent_voters(); }, std::move(outranked)}, patience);
   calls.to_endpoints = EndpointCalls::begin(
       io,
       {std::move(endpoints),
@@ -28,7 +28,7 @@ LeaderCalls LeaderCalls::begin(boost::asio::io_context& io, const Coordinator& l
          return call;
        },
        [&leader, wanted = static_cast<std::size_t>(job.max_nodes)] {
-         return leader.membership().workers_here() < wanted || !leader.absent_electors().empty();
+         return leader.membership().workers_here() < wanted || !leader.absent_voters().empty();
        }},
       patience);
   return calls;

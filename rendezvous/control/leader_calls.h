@@ -1,6 +1,6 @@
 // LeaderCalls: a leader that took over tells who does not follow it that it leads: the voters that
-// are away (herald.h), and whoever is at the endpoints of the job (endpoint_calls.h). Internal to
-// control.
+// are away (announcer.h), and whoever is at the endpoints of the job (endpoint_calls.h). Internal
+// to control.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,12 +12,12 @@
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/endpoint_calls.h"
-#include "rendezvous/control/herald.h"
+#include "rendezvous/control/leader_announcer.h"
 
 namespace ddprun {
 
 struct LeaderCalls {
-  std::shared_ptr<Herald> to_voters;
+  std::shared_ptr<LeaderAnnouncer> to_voters;
   std::shared_ptr<EndpointCalls> to_endpoints;
 
   /// `leader` and `node`, where it is reached, outlive the calls. `endpoints` are those where it

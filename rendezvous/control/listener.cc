@@ -127,23 +127,23 @@ bool is_loopback_text(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-bool means_loopback(const std::string& host) {
+bool is_loopback_host(const std::string& host) {
   return host == "localhost" || is_loopback_text(host);
 }
 
-Listening listen_for(const std::string& host, std::uint16_t port) {
-  return means_loopback(host) ? listen_at("127.0.0.1", port) : listen_everywhere(port);
+Listening listen_at_host(const std::string& host, std::uint16_t port) {
+  return is_loopback_host(host) ? listen_at("127.0.0.1", port) : listen_everywhere(port);
 }
 
-Listening listen_beside(const std::string& host, const std::vector<Endpoint>& endpoints) {
+Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>& endpoints) {
   const auto is_named = [&](std::uint16_t port) {
     return std::any_of(endpoints.begin(), endpoints.end(),
                        [port](const Endpoint& one) { return one.port == port; });
   };
-  Listening listening = listen_for(host, 0);
+  Listening listening = listen_at_host(host, 0);
   std::vector<Listening> avoided;  // held, so that no port comes twice
   while (listening.socket && is_named(port_of(listening.socket))) {
-    avoided.push_back(std::exchange(listening, listen_for(host, 0)));
+    avoided.push_back(std::exchange(listening, listen_at_host(host, 0)));
   }
   return listening;
 }

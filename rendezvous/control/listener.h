@@ -25,11 +25,11 @@ Listening listen_everywhere(std::uint16_t port);
 /// True for 127.0.0.0/8 and ::1.
 bool is_loopback_text(const std::string& address);
 /// A literal loopback endpoint (docs/control-protocol.md).
-bool means_loopback(const std::string& host);
+bool is_loopback_host(const std::string& host);
 /// At an endpoint of this machine: on loopback alone where its host means that, else everywhere.
-Listening listen_for(const std::string& host, std::uint16_t port);
+Listening listen_at_host(const std::string& host, std::uint16_t port);
 /// The same, at a port that the system chooses, but none that one of these endpoints has.
-Listening listen_beside(const std::string& host, const std::vector<Endpoint>& endpoints);
+Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>& endpoints);
 /// The port that a listening socket got.
 std::uint16_t port_of(const Fd& socket);
 

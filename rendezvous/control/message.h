@@ -9,23 +9,23 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/membership/elector.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/rendezvous_status.h"
 #include "rendezvous/membership/stop_order.h"
-#include "rendezvous/membership/waiting_table.h"
+#include "rendezvous/membership/voter.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun::message {
 
-/// Where an elector is reached.
-struct ElectorAddress {
-  ElectorId elector{};
+/// Where a voter is reached.
+struct VoterAddress {
+  VoterId voter{};
   std::string host_name;
   std::vector<std::string> addresses;  ///< numeric
   std::uint16_t port = 0;
 
-  friend bool operator==(const ElectorAddress&, const ElectorAddress&) = default;
+  friend bool operator==(const VoterAddress&, const VoterAddress&) = default;
 };
 
 // From the agent.
@@ -67,7 +67,7 @@ struct AskEnvironment {};
 /// Answer to Hello, or:
 struct Accepted {
   Term term{};
-  ElectorId coordinator{};
+  VoterId coordinator{};
   std::int64_t stamp = 0;  ///< see Beat
 };
 /// Final. Its layout never changes, so that nodes of different versions can say so to each other.
@@ -78,7 +78,7 @@ struct Rejected {
 };
 struct Assigned {
   World world;
-  RosterNumber roster{};
+  ConfigurationNumber configuration{};
   Term term{};
 };
 struct Stop {
@@ -92,14 +92,14 @@ struct Finish {
 };
 /// What the job waits for, for people; at the coordinator's pace.
 struct Waiting {
-  WaitingTable table;
+  RendezvousStatus table;
 };
 
 /// For a standby: all that it needs to go on without this coordinator. Bounded by the frame.
-struct Heir {
+struct StandbyState {
   int place = 0;  ///< among the standbys, from 0
-  Succession succession;
-  std::vector<ElectorAddress> electors;  ///< of both rosters
+  ReplicatedState replicated;
+  std::vector<VoterAddress> voters;  ///< of both configurations
   JobSummary so_far;
   // The job's terms, for a witness that was not told them.
   int min_nodes = 1;
@@ -112,12 +112,12 @@ struct Story {
   AttemptNumber attempt{};
   JobSummary so_far;
 };
-/// To every node before a new roster is used. A node that is bound to another coordinator of this
-/// term or a later one does not answer.
-struct PrepareRoster {
-  RosterNumber roster{};
+/// To every node before a new configuration is used. A node that is bound to another coordinator of
+/// this term or a later one does not answer.
+struct PrepareConfiguration {
+  ConfigurationNumber configuration{};
   Term term{};
-  int electors = 0;         ///< of that roster; 0: this node is none of them
+  int voters = 0;           ///< of that configuration; 0: this node is none of them
   AttemptNumber attempt{};  ///< the newest that was handed out
   std::int64_t stamp = 0;
 };
@@ -130,12 +130,12 @@ struct Farewell {
 
 /// It takes this coordinator for lost and is about to close: it lives, and may vote for another.
 struct Leaving {};
-struct HeirKnows {
-  RosterNumber roster{};
+struct StandbyReady {
+  ConfigurationNumber configuration{};
 };
-struct RosterReady {
-  RosterNumber roster{};
-  std::int64_t stamp = 0;  ///< of the PrepareRoster
+struct ConfigurationReady {
+  ConfigurationNumber configuration{};
+  std::int64_t stamp = 0;  ///< of the PrepareConfiguration
 };
 /// Answer to AskEnvironment.
 struct TellEnvironment {
@@ -162,7 +162,7 @@ struct TellIncident {
 /// A standby asks for a vote; VoteAnswer comes back.
 struct AskVote {
   std::string job_id;
-  ElectorId elector{};  ///< who is asked; another life of its agent does not answer for it
+  VoterId voter{};  ///< who is asked; another life of its agent does not answer for it
   VoteRequest request;
 };
 struct VoteAnswer {
@@ -216,8 +216,8 @@ struct Beat {
 
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
-                 Assigned, Stop, Finish, Waiting, Beat, Heir, Story, PrepareRoster, Farewell,
-                 HeirKnows, RosterReady, AskVote, VoteAnswer, Follow, Moved, Leaving, Progress,
-                 AskEnvironment, TellEnvironment, Hung, TellIncident>;
+                 Assigned, Stop, Finish, Waiting, Beat, StandbyState, Story, PrepareConfiguration,
+                 Farewell, StandbyReady, ConfigurationReady, AskVote, VoteAnswer, Follow, Moved,
+                 Leaving, Progress, AskEnvironment, TellEnvironment, Hung, TellIncident>;
 
 }  // namespace ddprun::message

@@ -11,7 +11,7 @@
 #include "rendezvous/control/wire_archive.h"
 #include "rendezvous/control/wire_values.h"
 #include "rendezvous/membership/incident.h"
-#include "rendezvous/membership/job_record.h"
+#include "rendezvous/membership/job_history.h"
 
 namespace ddprun {
 namespace {
@@ -27,8 +27,8 @@ template <class A, class V>
 void fields(Tag<Past>, A& a, V& v) {
   id(a, v.term);
   attempt_number(a, v.attempt);
-  id(a, v.roster);
-  a.integer(v.electors, 1, kElectorsMax);
+  id(a, v.configuration);
+  a.integer(v.voters, 1, kVotersMax);
   a.optional(v.group_rank, kCount);
   a.boolean(v.at_endpoint);
 }
@@ -49,12 +49,12 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
   a.integer(v.max_restarts, 0, kIntMax);
   a.text(v.program, kProgramBytesMax);
   a.boolean(v.witness);
-  id(a, v.elector);
+  id(a, v.voter);
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
-  id(a, v.pledge.term);
-  id(a, v.pledge.to);
-  id(a, v.pledge.roster);
+  id(a, v.promise.term);
+  id(a, v.promise.to);
+  id(a, v.promise.configuration);
   a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
   a.bits(v.environment.high);
   a.bits(v.environment.low);
@@ -230,7 +230,7 @@ void fields(Tag<NodeGone>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<WaitingTable>, A& a, V& v) {
+void fields(Tag<RendezvousStatus>, A& a, V& v) {
   const auto gone = [](auto& ar, auto& row) { fields(Tag<NodeGone>{}, ar, row); };
   enumeration(a, v.waits_for, 2);
   a.integer(v.min_nodes, 1, kIntMax);
@@ -319,7 +319,7 @@ void fields(Tag<Rejected>, A& a, V& v) {
 template <class A, class V>
 void fields(Tag<Assigned>, A& a, V& v) {
   fields(Tag<World>{}, a, v.world);
-  id(a, v.roster);
+  id(a, v.configuration);
   id(a, v.term);
 }
 
@@ -338,7 +338,7 @@ void fields(Tag<Finish>, A& a, V& v) {
 
 template <class A, class V>
 void fields(Tag<Waiting>, A& a, V& v) {
-  fields(Tag<WaitingTable>{}, a, v.table);
+  fields(Tag<RendezvousStatus>{}, a, v.table);
 }
 
 template <class A, class V>
@@ -349,37 +349,37 @@ void fields(Tag<Beat>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<ElectorAddress>, A& a, V& v) {
-  id(a, v.elector);
+void fields(Tag<VoterAddress>, A& a, V& v) {
+  id(a, v.voter);
   a.text(v.host_name, kNameBytesMax);
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
 }
 
 template <class A, class V>
-void fields(Tag<Roster>, A& a, V& v) {
+void fields(Tag<Configuration>, A& a, V& v) {
   id(a, v.number);
-  a.list(v.electors, kElectorsMax, kId);
+  a.list(v.voters, kVotersMax, kId);
 }
 
 template <class A, class V>
-void fields(Tag<Succession>, A& a, V& v) {
+void fields(Tag<ReplicatedState>, A& a, V& v) {
   id(a, v.term);
   id(a, v.since);
   id(a, v.coordinator);
   attempt_number(a, v.attempt);
-  fields(Tag<Roster>{}, a, v.roster);
-  a.list(v.before, kBeforeMax, [](auto& ar, auto& one) { fields(Tag<Roster>{}, ar, one); });
+  fields(Tag<Configuration>{}, a, v.configuration);
+  a.list(v.before, kBeforeMax, [](auto& ar, auto& one) { fields(Tag<Configuration>{}, ar, one); });
   id(a, v.settled);
   a.boolean(v.ends);
 }
 
 template <class A, class V>
-void fields(Tag<Heir>, A& a, V& v) {
+void fields(Tag<StandbyState>, A& a, V& v) {
   a.integer(v.place, 0, kIntMax);
-  fields(Tag<Succession>{}, a, v.succession);
-  a.list(v.electors, 2 * kElectorsMax,
-         [](auto& ar, auto& one) { fields(Tag<ElectorAddress>{}, ar, one); });
+  fields(Tag<ReplicatedState>{}, a, v.replicated);
+  a.list(v.voters, 2 * kVotersMax,
+         [](auto& ar, auto& one) { fields(Tag<VoterAddress>{}, ar, one); });
   fields(Tag<JobSummary>{}, a, v.so_far);
   a.integer(v.min_nodes, 1, kIntMax);
   a.integer(v.max_nodes, 1, kIntMax);
@@ -394,10 +394,10 @@ void fields(Tag<Story>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<PrepareRoster>, A& a, V& v) {
-  id(a, v.roster);
+void fields(Tag<PrepareConfiguration>, A& a, V& v) {
+  id(a, v.configuration);
   id(a, v.term);
-  a.integer(v.electors, 0, kElectorsMax);
+  a.integer(v.voters, 0, kVotersMax);
   attempt_number(a, v.attempt);
   a.integer(v.stamp);
 }
@@ -427,33 +427,33 @@ void fields(Tag<TellEnvironment>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<HeirKnows>, A& a, V& v) {
-  id(a, v.roster);
+void fields(Tag<StandbyReady>, A& a, V& v) {
+  id(a, v.configuration);
 }
 
 template <class A, class V>
-void fields(Tag<RosterReady>, A& a, V& v) {
-  id(a, v.roster);
+void fields(Tag<ConfigurationReady>, A& a, V& v) {
+  id(a, v.configuration);
   a.integer(v.stamp);
 }
 
 template <class A, class V>
 void fields(Tag<AskVote>, A& a, V& v) {
   a.text(v.job_id, kJobIdBytesMax);
-  id(a, v.elector);
+  id(a, v.voter);
   id(a, v.request.term);
   id(a, v.request.candidate);
-  id(a, v.request.horizon.settled);
-  id(a, v.request.horizon.newest);
-  id(a, v.request.horizon.since);
+  id(a, v.request.log_position.settled);
+  id(a, v.request.log_position.newest);
+  id(a, v.request.log_position.since);
 }
 
 template <class A, class V>
 void fields(Tag<VoteAnswer>, A& a, V& v) {
   enumeration(a, v.vote.verdict, 3);
   id(a, v.vote.newest_term);
-  id(a, v.vote.prepared_roster);
-  id(a, v.vote.assigned_roster);
+  id(a, v.vote.prepared_configuration);
+  id(a, v.vote.assigned_configuration);
   a.optional(v.vote.attempt, kAttempt);
   id(a, v.vote.attempt_term);
   kNanoseconds(a, v.vote.lost_for);
@@ -542,8 +542,8 @@ std::string encode_bounded(Told told) {
 
 }  // namespace
 
-std::string encode_heir(Heir heir) {
-  return encode_bounded(std::move(heir));
+std::string encode_standby_state(StandbyState standby_state) {
+  return encode_bounded(std::move(standby_state));
 }
 
 std::string encode_story(Story story) {

@@ -18,8 +18,8 @@ inline constexpr std::size_t kProgramBytesMax = 4096;   // program's name
 inline constexpr std::size_t kSentenceBytesMax = 2048;  // reasons, messages
 inline constexpr std::size_t kPathBytesMax = 4096;
 inline constexpr int kLocalWorldSizeMax = 65'536;
-inline constexpr std::size_t kAddressesMax = 16;     // of one node
-inline constexpr std::size_t kElectorsMax = 65'536;  // of one roster
+inline constexpr std::size_t kAddressesMax = 16;   // of one node
+inline constexpr std::size_t kVotersMax = 65'536;  // of one configuration
 
 /// A whole frame (frame.h).
 std::string encode(const message::Message& message);
@@ -32,7 +32,7 @@ Result<message::Message> decode(std::uint8_t type, std::string_view payload);
 std::string encode_summary(JobSummary summary);
 
 /// The same for what a standby is told: the oldest incidents go first.
-std::string encode_heir(message::Heir heir);
+std::string encode_standby_state(message::StandbyState standby_state);
 std::string encode_story(message::Story story);
 
 /// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those

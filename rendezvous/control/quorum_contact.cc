@@ -6,18 +6,19 @@
 
 namespace ddprun {
 
-Instant quorum_contact(const Roster& roster, const std::vector<FollowerContact>& followers) {
+Instant quorum_contact(const Configuration& configuration,
+                       const std::vector<FollowerContact>& followers) {
   std::vector<Instant> fresh;
-  bool in_roster = false;
+  bool in_configuration = false;
   for (const FollowerContact& one : followers) {
-    if (std::binary_search(roster.electors.begin(), roster.electors.end(), one.elector)) {
+    if (std::binary_search(configuration.voters.begin(), configuration.voters.end(), one.voter)) {
       fresh.push_back(one.fresh);
-      in_roster = in_roster || one.local;
+      in_configuration = in_configuration || one.local;
     }
   }
   std::sort(fresh.rbegin(), fresh.rend());
   for (std::size_t count = 1; count <= fresh.size(); ++count) {
-    if (keeps_quorum(count, roster.electors.size(), in_roster)) {
+    if (keeps_quorum(count, configuration.voters.size(), in_configuration)) {
       return fresh[count - 1];
     }
   }

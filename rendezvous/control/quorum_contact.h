@@ -1,11 +1,11 @@
-// QuorumContact: when a coordinator was last certainly followed by a quorum of the roster in use,
-// by its own clock (docs/failover.md). Pure; internal to control.
+// QuorumContact: when a coordinator was last certainly followed by a quorum of the configuration in
+// use, by its own clock (docs/failover.md). Pure; internal to control.
 #pragma once
 
 #include <vector>
 
+#include "rendezvous/membership/configuration.h"
 #include "rendezvous/membership/event.h"
-#include "rendezvous/membership/succession.h"
 
 namespace ddprun {
 
@@ -15,12 +15,13 @@ inline constexpr Instant kNever = Instant::min() / 2;
 /// A node that is connected: who it is, and when it certainly followed. `local`: the coordinator's
 /// own.
 struct FollowerContact {
-  ElectorId elector{};
+  VoterId voter{};
   Instant fresh = kNever;
   bool local = false;
 };
 
-/// When a quorum of the roster followed, all at once.
-Instant quorum_contact(const Roster& roster, const std::vector<FollowerContact>& followers);
+/// When a quorum of the configuration followed, all at once.
+Instant quorum_contact(const Configuration& configuration,
+                       const std::vector<FollowerContact>& followers);
 
 }  // namespace ddprun

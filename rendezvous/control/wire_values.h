@@ -51,7 +51,7 @@ void attempt_number(Archive& a, Attempt& value) {
   }
 }
 
-/// Term, RosterNumber, ElectorId: by their integer.
+/// Term, ConfigurationNumber, VoterId: by their integer.
 template <class Archive, class Id>
 void id(Archive& a, Id& value) {
   auto bits = number(value);

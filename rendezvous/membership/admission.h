@@ -32,7 +32,8 @@ struct Refusal {
 std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node);
 
 /// The first disagreement found, naming the field and both values; none when the node may join.
-/// Programs may differ: a parameter server beside trainers (agreement.h tells people of it).
+/// Programs may differ: a parameter server beside trainers (environment_check.h tells people of
+/// it).
 std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node);
 
 }  // namespace ddprun

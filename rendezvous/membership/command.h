@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/membership/configuration.h"
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/rendezvous_status.h"
 #include "rendezvous/membership/stop_order.h"
-#include "rendezvous/membership/succession.h"
-#include "rendezvous/membership/waiting_table.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
@@ -18,7 +18,7 @@ namespace ddprun {
 struct Welcome {
   NodeId node{};
   Term term{};
-  ElectorId coordinator{};
+  VoterId coordinator{};
 };
 
 /// The node is none of the job's, for good; nothing follows for it. Also after a Welcome, when it
@@ -32,8 +32,8 @@ struct Reject {
 /// Give these standbys (by place) what a successor has to know, and answer StandbyKnows for each.
 struct TellStandbys {
   std::vector<NodeId> standbys;
-  Succession succession;
-  JobSummary so_far;  ///< with the verdict where the succession ends; else none yet
+  ReplicatedState replicated;
+  JobSummary so_far;  ///< with the verdict where the job has ended; else none yet
 };
 
 /// Tell the standbys of TellStandbys what has happened since; nobody answers.
@@ -43,9 +43,9 @@ struct TellStory {
   JobSummary so_far;        ///< no verdict yet
 };
 
-/// Have every node prepare for this roster, and answer RosterPrepared for each.
+/// Have every node prepare for this configuration, and answer ConfigurationPrepared for each.
 struct Prepare {
-  Roster roster;
+  Configuration configuration;
   Term term{};
   AttemptNumber attempt{};  ///< the newest that was handed out
 };
@@ -60,7 +60,7 @@ struct OpenStore {
 struct AssignWorld {
   NodeId node{};
   World world;
-  RosterNumber roster{};
+  ConfigurationNumber configuration{};
   Term term{};
 };
 
@@ -83,7 +83,7 @@ struct Release {
 /// For the people at these nodes: what the job waits for.
 struct TellWaiting {
   std::vector<NodeId> nodes;
-  WaitingTable table;
+  RendezvousStatus table;
 };
 
 /// Say NodeHeard the next time that this node says anything. (NodeLost needs no asking.)

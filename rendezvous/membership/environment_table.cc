@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rendezvous/membership/waiting_table.h"
+#include "rendezvous/membership/rendezvous_status.h"
 
 namespace ddprun {
 namespace {

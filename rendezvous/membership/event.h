@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rendezvous/membership/failure.h"
-#include "rendezvous/membership/hang_verdict.h"
+#include "rendezvous/membership/hang_diagnosis.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/stop_order.h"
 #include "rendezvous/membership/world.h"
@@ -112,16 +112,16 @@ struct StoreFailed {
   std::string why;  ///< a sentence
 };
 
-/// A standby keeps the succession of TellStandbys.
+/// A standby keeps the state of TellStandbys.
 struct StandbyKnows {
   NodeId node{};
-  RosterNumber roster{};
+  ConfigurationNumber configuration{};
 };
 
-/// A node has prepared for the roster of Prepare.
-struct RosterPrepared {
+/// A node has prepared for the configuration of Prepare.
+struct ConfigurationPrepared {
   NodeId node{};
-  RosterNumber roster{};
+  ConfigurationNumber configuration{};
 };
 
 /// Answer to AskEnvironment.
@@ -135,7 +135,7 @@ struct TimePassed {};
 
 using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
                            WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, StandbyKnows, RosterPrepared, TimePassed, WorkersProgress,
-                           EnvironmentTold, WorkersHung>;
+                           StoreFailed, StandbyKnows, ConfigurationPrepared, TimePassed,
+                           WorkersProgress, EnvironmentTold, WorkersHung>;
 
 }  // namespace ddprun

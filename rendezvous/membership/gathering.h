@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "rendezvous/membership/event.h"
-#include "rendezvous/membership/report_pace.h"
+#include "rendezvous/membership/report_schedule.h"
 
 namespace ddprun {
 
@@ -62,7 +62,7 @@ class Gathering {
   Instant since_{};
   bool first_ = true;
   std::optional<Instant> last_call_ends_;
-  ReportPace pace_;
+  ReportSchedule pace_;
 };
 
 }  // namespace ddprun

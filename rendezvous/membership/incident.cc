@@ -145,7 +145,7 @@ bool IncidentBuilder::may_be_late(int rank) const {
          (found->second.position.operation.empty() || !found->second.position.standstill.empty());
 }
 
-HangVerdict IncidentBuilder::hang_verdict() const {
+HangDiagnosis IncidentBuilder::hang_verdict() const {
   std::vector<WorkerPosition> positions;
   positions.reserve(stands_.size());
   for (const auto& [rank, stand] : stands_) {
@@ -159,7 +159,7 @@ void IncidentBuilder::settle_hang() {
   if (!began_with_hang()) {
     return;
   }
-  const HangVerdict verdict = hang_verdict();
+  const HangDiagnosis verdict = hang_verdict();
   late_rank_ = verdict.first;
   auto entry = std::find_if(entries_.begin(), entries_.end(),
                             [&](const Entry& one) { return one.record.rank == verdict.first; });
@@ -225,7 +225,7 @@ IncidentKind IncidentBuilder::kind() const {
 
 std::string IncidentBuilder::reason() const {
   if (began_with_hang()) {
-    const HangVerdict verdict = hang_verdict();
+    const HangDiagnosis verdict = hang_verdict();
     if (verdict.late.empty()) {
       return "workers hung: " + verdict.text;
     }

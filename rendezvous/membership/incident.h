@@ -13,7 +13,7 @@
 // clocks of nodes may disagree by minutes, this differs by the report's travel time only; and
 // a victim fails after its cause by at least the time that a closed connection takes to be seen.
 //   0. Before all that: when the attempt is stopped because workers hang, whoever keeps the others
-//      waiting (hang_verdict.h) is the cause, although we ended it; unless a worker had failed by
+//      waiting (hang_diagnosis.h) is the cause, although we ended it; unless a worker had failed by
 //      itself, or a node was lost, before.
 // A silent node is dated back to when it was last heard: its silence began there.
 #pragma once
@@ -25,7 +25,7 @@
 
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/failure.h"
-#include "rendezvous/membership/hang_verdict.h"
+#include "rendezvous/membership/hang_diagnosis.h"
 
 namespace ddprun {
 
@@ -100,7 +100,7 @@ class IncidentBuilder {
   [[nodiscard]] const Entry* cause() const;
   [[nodiscard]] bool began_with_hang() const;
   [[nodiscard]] bool may_be_late(int rank) const;
-  [[nodiscard]] HangVerdict hang_verdict() const;
+  [[nodiscard]] HangDiagnosis hang_verdict() const;
   void settle_hang();
   void set_blame();
   void drop_surplus(std::size_t keep);

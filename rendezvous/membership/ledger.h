@@ -1,7 +1,7 @@
 // Ledger: the accounts of a job's time, on the coordinator's steady clock alone. What nodes tell
 // comes as time since something that the coordinator saw too (an age, a time since the assignment),
-// so that clocks of nodes are never compared. Pure; job_record.h keeps the story that these figures
-// belong to.
+// so that clocks of nodes are never compared. Pure; job_history.h keeps the story that these
+// figures belong to.
 //
 //   happened ─detect─ detected ─stop─ stopped ─rendezvous─ assigned ─spawn─ started ─first step─
 //

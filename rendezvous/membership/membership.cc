@@ -33,10 +33,10 @@ Membership::Membership(MembershipOptions options, Instant now)
       gathering_(gathering_rules(options_)),
       policy_(restart_rules(options_),
               options_.inheritance ? options_.inheritance->so_far.restarts_used : 0),
-      reign_(options_.term, options_.self,
-             options_.inheritance ? options_.inheritance->known : Succession{},
-             options_.inheritance ? options_.inheritance->first_attempt : AttemptNumber{}),
-      agreement_(options_.require_same_env, options_.inheritance.has_value()),
+      leadership_(options_.term, options_.self,
+                  options_.inheritance ? options_.inheritance->known : ReplicatedState{},
+                  options_.inheritance ? options_.inheritance->first_attempt : AttemptNumber{}),
+      environment_check_(options_.require_same_env, options_.inheritance.has_value()),
       now_(now) {
   if (options_.inheritance) {
     take_over();
@@ -67,7 +67,7 @@ std::optional<Instant> Membership::next_deadline() const {
   if (now_ < not_before_) {
     due = std::min(due, not_before_);
   }
-  if (!reign_.quorum_follows()) {
+  if (!leadership_.quorum_follows()) {
     due = std::min(due, gathering_.join_deadline());
   }
   return waits_for_followers() ? std::min(due, expects_until_) : due;
@@ -83,7 +83,7 @@ void Membership::on(NodeJoined event) {
     return;
   }
   const NodeId id = event.node;
-  const bool upset = reign_.planning();
+  const bool upset = leadership_.planning();
   const std::size_t welcome = commands_.size();
   commands_.push_back(Welcome{id, {}, options_.self});
   if (!lets_in(event)) {
@@ -94,7 +94,7 @@ void Membership::on(NodeJoined event) {
     return;
   }
   const Node& node = admit(std::move(event));
-  std::get<Welcome>(commands_[welcome]).term = reign_.term();
+  std::get<Welcome>(commands_[welcome]).term = leadership_.term();
   switch (state_) {
     case JobState::gathering:
       gathering_.changed(now_);
@@ -144,17 +144,17 @@ void Membership::on(const NodeHeard& event) {
 void Membership::on(const NodeLost& event) {
   contenders_.erase(event.node);
   kept_out_.erase(event.node);
-  agreement_.left(event.node);
+  environment_check_.left(event.node);
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) {
     return;
   }
   const Node node = std::move(found->second);
   nodes_.erase(found);
-  if (reign_.planning()) {
+  if (leadership_.planning()) {
     put_off_plan();
   }
-  reign_.left(event.node, event.died);
+  leadership_.left(event.node, event.died);
   witnesses_ -= node.witness ? 1 : 0;
   leaving_ -= node.leaving ? 1 : 0;
   if (node.node_rank) {
@@ -164,11 +164,11 @@ void Membership::on(const NodeLost& event) {
   waiting_room_.lost(node.host_name, node.address, event.why, now_ - event.silent_for);
   gathering_.changed(now_);
   // Before the loss is dealt with, so that the next world has both ends of the change.
-  const std::optional<NodeId> heir = heir_of(node);
+  const std::optional<NodeId> waiter = next_waiter(node);
   const bool ran_on = node.phase == Phase::idle || node.phase == Phase::finished;
   lost_from(node, event.why, now_ - event.silent_for);
-  if (heir && ran_on && state_ == JobState::running) {
-    joined_while_running(*heir, nodes_.at(*heir));
+  if (waiter && ran_on && state_ == JobState::running) {
+    joined_while_running(*waiter, nodes_.at(*waiter));
   }
 }
 
@@ -327,11 +327,11 @@ void Membership::on(const StoreFailed& event) {
 }
 
 void Membership::on(const StandbyKnows& event) {
-  next_step(reign_.standby_knows(event.node, event.roster));
+  next_step(leadership_.standby_knows(event.node, event.configuration));
 }
 
-void Membership::on(const RosterPrepared& event) {
-  next_step(reign_.prepared(event.node, event.roster));
+void Membership::on(const ConfigurationPrepared& event) {
+  next_step(leadership_.prepared(event.node, event.configuration));
 }
 
 void Membership::on(TimePassed) {
@@ -399,7 +399,7 @@ void Membership::reject(NodeId id, const NodeDescription& node, const std::strin
 }
 
 Membership::Node& Membership::admit(NodeJoined event) {
-  agreement_.joined(event.node, event.description);
+  environment_check_.joined(event.node, event.description);
   Node& node = nodes_[event.node];
   node.host_name = std::move(event.description.host_name);
   node.address = std::move(event.address);
@@ -414,8 +414,8 @@ Membership::Node& Membership::admit(NodeJoined event) {
     node.last_group_rank = event.description.past->group_rank;
   }
   witnesses_ += node.witness ? 1 : 0;
-  reign_.joined(event.node, event.description.elector, event.description.pledge,
-                event.description.past);
+  leadership_.joined(event.node, event.description.voter, event.description.promise,
+                     event.description.past);
   if (node.node_rank) {
     node_ranks_[*node.node_rank] = event.node;
   }
@@ -447,24 +447,24 @@ std::optional<NodeId> Membership::contender_for(std::optional<int> node_rank) co
 }
 
 /// Lets in who waited for the rank of a node that is lost.
-std::optional<NodeId> Membership::heir_of(const Node& lost) {
-  const auto heir = contender_for(lost.node_rank);
-  if (!heir) {
+std::optional<NodeId> Membership::next_waiter(const Node& lost) {
+  const auto waiter = contender_for(lost.node_rank);
+  if (!waiter) {
     return std::nullopt;
   }
-  NodeJoined event = std::move(contenders_.extract(*heir).mapped());
+  NodeJoined event = std::move(contenders_.extract(*waiter).mapped());
   if (!lets_in(event)) {
     return std::nullopt;
   }
   admit(std::move(event));
-  return heir;
+  return waiter;
 }
 
 /// Growth spends nothing. Once a node has finished its workers, the others are about to: a restart
 /// would do the work again, so the newcomer waits as a spare.
 void Membership::joined_while_running(NodeId id, const Node& node) {
   if (node.witness) {
-    if (reign_.enabled()) {
+    if (leadership_.enabled()) {
       plan();  // it votes from here on; the attempt goes on
     }
     return;

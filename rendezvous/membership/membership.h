@@ -7,11 +7,12 @@
 //                                    somebody asked to end the job
 //   stopping  --> running|gathering  all members said that their workers are gone, or were lost
 //   any       --> ending             succeeded, failed, stopped or impossible
-//   ending    --> over               enough nodes know it that no successor can go on (reign.h)
+//   ending    --> over               enough nodes know it that no successor can go on
+//   (leadership.h)
 //
-// Who comes with the --node-rank of a node that is here contends for it: the old one may be dead
-// without being known to be. It waits until the old one is lost, and takes its place, or is heard,
-// and is rejected then.
+// A node that joins with a --node-rank already in use waits: the current holder may be dead but not
+// yet detected. If the holder is lost, the newcomer takes its place; if the holder sends anything,
+// the newcomer is rejected.
 //
 // What holds at any time: workers of one attempt at most are alive, for the next is assigned only
 // when every member of the one before has stopped or is lost (a lost node fences itself). Attempt
@@ -29,18 +30,18 @@
 #include <vector>
 
 #include "rendezvous/membership/admission.h"
-#include "rendezvous/membership/agreement.h"
 #include "rendezvous/membership/command.h"
+#include "rendezvous/membership/environment_check.h"
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/gathering.h"
 #include "rendezvous/membership/incident.h"
-#include "rendezvous/membership/inheritance.h"
-#include "rendezvous/membership/job_record.h"
+#include "rendezvous/membership/job_history.h"
+#include "rendezvous/membership/leadership.h"
 #include "rendezvous/membership/rank_order.h"
-#include "rendezvous/membership/reign.h"
+#include "rendezvous/membership/recent_rejections.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
-#include "rendezvous/membership/waiting_room.h"
+#include "rendezvous/membership/takeover_state.h"
 
 namespace ddprun {
 
@@ -53,14 +54,14 @@ struct MembershipOptions {
   std::chrono::nanoseconds last_call_timeout = std::chrono::seconds(30);
   /// A sentence about the endpoint, told while nobody but its host is here: why that may be.
   std::string endpoint_note = {};
-  /// Of the agent that hosts this coordinator; 0: the job has no succession.
-  ElectorId self = {};
+  /// Of the agent that hosts this coordinator; 0: the job has no failover.
+  VoterId self = {};
   Term term{1};
   RestartRules restarts = {};
   /// Of a successor.
-  std::optional<Inheritance> inheritance = {};
+  std::optional<TakeoverState> inheritance = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
-  bool require_same_env = false;  ///< see agreement.h
+  bool require_same_env = false;  ///< see environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
 };
 
@@ -87,10 +88,10 @@ class Membership {
   /// Of them, those that can run workers.
   [[nodiscard]] std::size_t workers_here() const;
   [[nodiscard]] int restarts_used() const { return policy_.budget().used(); }
-  /// Who decides for the job (reign.h).
-  [[nodiscard]] const Reign& reign() const { return reign_; }
+  /// Who decides for the job (leadership.h).
+  [[nodiscard]] const Leadership& leadership() const { return leadership_; }
   /// What has happened, and where the time went.
-  [[nodiscard]] const JobRecord& record() const { return record_; }
+  [[nodiscard]] const JobHistory& record() const { return record_; }
   /// All workers of the attempt have been spawned.
   [[nodiscard]] bool all_started() const { return state_ == JobState::running && unstarted_ == 0; }
 
@@ -149,7 +150,7 @@ class Membership {
   void go_on_without(NodeId id, Node& node, const std::string& why);
   void on(const StoreFailed& event);
   void on(const StandbyKnows& event);
-  void on(const RosterPrepared& event);
+  void on(const ConfigurationPrepared& event);
   void on(TimePassed event);
   void on(const WorkersProgress& event);
   void on(EnvironmentTold event);
@@ -165,7 +166,7 @@ class Membership {
   Node& admit(NodeJoined event);
   void contend(NodeJoined event);
   std::optional<NodeId> contender_for(std::optional<int> node_rank) const;
-  std::optional<NodeId> heir_of(const Node& lost);
+  std::optional<NodeId> next_waiter(const Node& lost);
   void lost_from(const Node& node, const std::string& why, Instant lost_at);
   void joined_while_running(NodeId id, const Node& node);
   void add_record(const Node& node, FailureRecord record);
@@ -193,7 +194,7 @@ class Membership {
   void plan();
   void put_off_plan();
   [[nodiscard]] JobSummary story() const;
-  void next_step(Reign::Step step);
+  void next_step(Leadership::Step step);
   [[nodiscard]] std::vector<RankedNode> ranked() const;
   [[nodiscard]] std::vector<NodeId> members() const;
   void assign();
@@ -205,7 +206,7 @@ class Membership {
   [[nodiscard]] bool waits() const;
   void tell_waiting();
   void tell_turn(NodeId id, std::string note);
-  WaitingTable waiting_table() const;
+  RendezvousStatus waiting_table() const;
   std::vector<int> missing_ranks() const;
   bool host_is_alone() const;
   std::string missing_text() const;
@@ -220,10 +221,10 @@ class Membership {
   AttemptStory story_;    ///< of the current attempt
   Instant not_before_{};  ///< the next attempt
   Instant plan_pause_{};  ///< since the last plan that was upset; see put_off_plan()
-  JobRecord record_;
+  JobHistory record_;
   Instant story_told_at_{};  ///< to the standbys
-  Reign reign_;
-  Agreement agreement_;
+  Leadership leadership_;
+  EnvironmentCheck environment_check_;
   Instant now_;
   /// Enough nodes are here, and something else is waited for (plan, quorum, followers).
   bool held_back_ = false;
@@ -232,7 +233,7 @@ class Membership {
   std::map<NodeId, Node> nodes_;  ///< in order of arrival: iteration is the same in every run
   std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
   std::map<NodeId, NodeJoined> contenders_;     ///< welcomed, no nodes of the job yet
-  WaitingRoom waiting_room_;
+  RecentRejections waiting_room_;
   std::map<HostAndAddress, Refused> refused_;  ///< in this gathering; at most max nodes
   std::map<NodeId, HostAndAddress> kept_out_;  ///< agreement_ is about to refuse them
   std::optional<AttemptNumber> attempt_;

@@ -34,7 +34,7 @@ void Membership::on(StopRequested event) {
   }
   const std::string why = clause_of(event, found->second.host_name);
   if (state_ == JobState::ending) {
-    if (!reign_.quorum_follows()) {  // else it is about to be told
+    if (!leadership_.quorum_follows()) {  // else it is about to be told
       const bool ends = event.wish == StopWish::end;
       ending_ = Ending{ends ? Verdict::stopped : Verdict::preempted, why, event.signal};
       tell_end();  // for those who are here: whoever comes may have been told another end
@@ -94,7 +94,7 @@ void Membership::let_go(NodeId id, Node& node, int signal) {
   }
   if (state_ == JobState::gathering) {
     gathering_.changed(now_);
-    reign_.drop_plan();  // of a world with this node
+    leadership_.drop_plan();  // of a world with this node
     release_leaving();
     try_start();
   } else if (state_ == JobState::running && node.phase == Phase::working) {
@@ -138,7 +138,7 @@ void Membership::go_on_without(NodeId id, Node& node, const std::string& why) {
       break;
     case Phase::idle:
       gathering_.changed(now_);
-      reign_.drop_plan();  // of a world with this node
+      leadership_.drop_plan();  // of a world with this node
       try_start();
       break;
     case Phase::finished:

@@ -32,7 +32,7 @@ void Membership::finish(Ending ending) {
   for (auto& [id, node] : nodes_) {
     node.phase = Phase::idle;
   }
-  reign_.drop_plan();
+  leadership_.drop_plan();
   plan_pause_ = {};
   not_before_ = now_;
   gathering_.begin(now_, false);
@@ -50,15 +50,15 @@ void Membership::try_end() {
   if (waits_for_followers()) {
     return;
   }
-  if (!reign_.quorum_follows()) {
+  if (!leadership_.quorum_follows()) {
     end_without_quorum();
-  } else if (!reign_.planning() && now_ >= not_before_) {
+  } else if (!leadership_.planning() && now_ >= not_before_) {
     plan();
   }
 }
 
-/// The job may go on elsewhere. What is said of all of it has to wait; to give up, or to end as it
-/// was asked to, is for those who are here to do.
+/// Without a quorum the job may continue elsewhere. Verdicts about the whole job wait for a quorum;
+/// a local stop or give-up does not.
 void Membership::end_without_quorum() {
   const bool of_all = ending_->verdict == Verdict::succeeded || ending_->verdict == Verdict::failed;
   if (of_all && now_ < gathering_.join_deadline()) {
@@ -80,7 +80,7 @@ void Membership::tell_end() {
   summary.max_restarts = policy_.budget().max();
   state_ = JobState::over;
   contenders_.clear();  // they are sent the summary as all others are
-  reign_.drop_plan();
+  leadership_.drop_plan();
   commands_.push_back(FinishJob{std::move(summary)});
 }
 

@@ -34,7 +34,7 @@ void Membership::tell_incident(const Incident& closed, const RestartPolicy::Deci
   }
   Aftermath after;
   after.end = decision.end;
-  after.next = reign_.next_attempt();
+  after.next = leadership_.next_attempt();
   after.max_restarts = policy_.budget().max();
   if (decision.spent) {
     after.restart = policy_.budget().used();

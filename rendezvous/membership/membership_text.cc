@@ -43,8 +43,8 @@ void Membership::tell_waiting() {
 }
 
 void Membership::tell_turn(NodeId id, std::string note) {
-  WaitingTable table;
-  table.waits_for = WaitingTable::For::turn;
+  RendezvousStatus table;
+  table.waits_for = RendezvousStatus::For::turn;
   table.min_nodes = options_.min_nodes;
   table.max_nodes = options_.max_nodes;
   table.nodes_here = static_cast<int>(nodes_.size());
@@ -53,15 +53,15 @@ void Membership::tell_turn(NodeId id, std::string note) {
 }
 
 /// A few rows whatever the size of the job, in time linear in it: it is made at growing intervals.
-WaitingTable Membership::waiting_table() const {
-  WaitingTable table;
+RendezvousStatus Membership::waiting_table() const {
+  RendezvousStatus table;
   table.min_nodes = options_.min_nodes;
   table.max_nodes = options_.max_nodes;
   table.nodes_here = static_cast<int>(nodes_.size());
   table.waited = now_ - gathering_.since();
   Instant ends = gathering_.join_deadline();
   if (const auto last_call = gathering_.last_call_ends()) {
-    table.waits_for = WaitingTable::For::last_call;
+    table.waits_for = RendezvousStatus::For::last_call;
     ends = *last_call;
   }
   table.left = std::max(ends - now_, Instant(0));
@@ -82,10 +82,10 @@ WaitingTable Membership::waiting_table() const {
   if (state_ == JobState::ending) {
     table.note = "the job is over, and this is being made known";
   }
-  if (!reign_.quorum_follows()) {
-    table.note += (table.note.empty() ? "" : ": ") + reign_.quorum_text();
+  if (!leadership_.quorum_follows()) {
+    table.note += (table.note.empty() ? "" : ": ") + leadership_.quorum_text();
   }
-  if (table.note.empty() && host_is_alone() && table.waits_for == WaitingTable::For::nodes) {
+  if (table.note.empty() && host_is_alone() && table.waits_for == RendezvousStatus::For::nodes) {
     table.note = options_.endpoint_note;
   }
   return table;
@@ -109,7 +109,7 @@ bool Membership::host_is_alone() const {
 }
 
 std::string Membership::quorum_missing_text() const {
-  return "after " + seconds_text(now_ - gathering_.since()) + " only " + reign_.quorum_text();
+  return "after " + seconds_text(now_ - gathering_.since()) + " only " + leadership_.quorum_text();
 }
 
 /// Why a gathering failed: who was here, and as far as can be known, who was not.
@@ -128,7 +128,7 @@ std::string Membership::missing_text() const {
   if (!last_lost_.empty()) {
     text += "; the last node lost was " + last_lost_;
   }
-  WaitingTable gone;
+  RendezvousStatus gone;
   waiting_room_.fill(gone, now_);
   if (!gone.refused.empty()) {
     const NodeGone& last = gone.refused.front();

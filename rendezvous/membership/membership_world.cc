@@ -18,7 +18,7 @@ constexpr Instant kPlanPauseMax = std::chrono::milliseconds(640);
 /// The loss of the coordinator before is an incident as the loss of any other node is, unless it
 /// had decided the end of the job: then nothing is lost.
 void Membership::take_over() {
-  Inheritance& inherited = *options_.inheritance;
+  TakeoverState& inherited = *options_.inheritance;
   const Instant lost_at = now_ - inherited.lost_for;
   if (inherited.known.ends) {
     inherit_end(inherited.so_far);
@@ -42,7 +42,7 @@ bool Membership::waits_for_followers() const {
 
 void Membership::gather() {
   state_ = JobState::gathering;
-  reign_.drop_plan();
+  leadership_.drop_plan();
   plan_pause_ = {};
   refused_.clear();  // of nodes that came while nobody was waited for
   gathering_.begin(now_, false);
@@ -60,17 +60,17 @@ void Membership::try_start() {
     case Gathering::Decision::wait:
       break;
     case Gathering::Decision::start:
-      if (!reign_.quorum_follows() && now_ >= gathering_.join_deadline()) {
+      if (!leadership_.quorum_follows() && now_ >= gathering_.join_deadline()) {
         finish({Verdict::impossible, quorum_missing_text(), 0});
         break;
       }
-      if (waits_for_followers() || reign_.planning() || now_ < not_before_) {
+      if (waits_for_followers() || leadership_.planning() || now_ < not_before_) {
         break;
       }
-      if (!agreement_.settle()) {
+      if (!environment_check_.ready_to_start()) {
         break;
       }
-      if (reign_.quorum_follows()) {
+      if (leadership_.quorum_follows()) {
         plan();
       }
       break;
@@ -127,66 +127,66 @@ std::vector<NodeId> Membership::members() const {
   return members;
 }
 
-/// A world that is being prepared when a node comes or goes is prepared anew, for all nodes: not
-/// for each node of a swarm.
+/// Joins and losses invalidate a pending proposal. Back off, so that a burst of joins causes one
+/// new proposal, not one each.
 void Membership::put_off_plan() {
   plan_pause_ = std::clamp(2 * plan_pause_, kPlanPauseMin, kPlanPauseMax);
   not_before_ = std::max(not_before_, now_ + plan_pause_);
 }
 
 /// A world of other nodes than before is first made known to those who may have to go on without
-/// this coordinator (reign.h).
+/// this coordinator (leadership.h).
 void Membership::plan() {
-  std::optional<Reign::Plan> planned;
-  if (reign_.enabled()) {
+  std::optional<Leadership::Plan> planned;
+  if (leadership_.enabled()) {
     std::vector<NodeId> witnesses;
     for (const auto& [id, node] : nodes_) {
       if (node.witness) {
         witnesses.push_back(id);
       }
     }
-    planned = state_ == JobState::ending ? reign_.plan_end(members(), witnesses)
-                                         : reign_.plan(members(), witnesses);
+    planned = state_ == JobState::ending ? leadership_.plan_end(members(), witnesses)
+                                         : leadership_.plan(members(), witnesses);
   }
   if (!planned) {
-    next_step(Reign::Step::hand_out);
+    next_step(Leadership::Step::hand_out);
   } else if (planned->standbys.empty()) {
-    next_step(reign_.after_standbys());
+    next_step(leadership_.after_standbys());
   } else {
     commands_.push_back(
-        TellStandbys{std::move(planned->standbys), std::move(planned->succession), story()});
+        TellStandbys{std::move(planned->standbys), std::move(planned->replicated), story()});
   }
 }
 
-void Membership::next_step(Reign::Step step) {
+void Membership::next_step(Leadership::Step step) {
   switch (step) {
-    case Reign::Step::wait:
+    case Leadership::Step::wait:
       break;
-    case Reign::Step::prepare:
+    case Leadership::Step::prepare:
       commands_.push_back(
-          Prepare{reign_.planned(), reign_.planned_term(), reign_.in_use().attempt});
+          Prepare{leadership_.planned(), leadership_.planned_term(), leadership_.in_use().attempt});
       break;
-    case Reign::Step::hand_out:
+    case Leadership::Step::hand_out:
       if (state_ == JobState::gathering) {
         assign();
       } else if (state_ == JobState::ending) {
         tell_end();
       } else if (attempt_ && state_ != JobState::over) {
         // The same world, and others that vote. A world that is handed out says itself that its
-        // roster is in use; here the standbys have to be told.
-        reign_.handed_out(*attempt_);
-        commands_.push_back(TellStandbys{reign_.standbys(), reign_.in_use(), story()});
+        // configuration is in use; here the standbys have to be told.
+        leadership_.handed_out(*attempt_);
+        commands_.push_back(TellStandbys{leadership_.standbys(), leadership_.in_use(), story()});
       }
       break;
   }
 }
 
-/// Carries out what the agreement asks for (agreement.h).
+/// Carries out what the agreement asks for (environment_check.h).
 void Membership::agree() {
   if (state_ == JobState::ending || state_ == JobState::over) {
     return;
   }
-  Agreement::Step step = agreement_.next();
+  EnvironmentCheck::Step step = environment_check_.take_actions();
   for (const NodeId id : step.ask) {
     commands_.push_back(AskEnvironment{id});
   }
@@ -205,7 +205,7 @@ void Membership::agree() {
 }
 
 bool Membership::lets_in(const NodeJoined& event) {
-  if (agreement_.lets_in(event.node, event.description)) {
+  if (environment_check_.admits(event.node, event.description)) {
     return true;
   }
   kept_out_[event.node] = {event.description.host_name, event.address};
@@ -234,7 +234,7 @@ std::size_t Membership::count_refused() const {
 }
 
 void Membership::on(EnvironmentTold event) {
-  agreement_.told(event.node, std::move(event.environment));
+  environment_check_.on_facts(event.node, std::move(event.environment));
 }
 
 void Membership::assign() {
@@ -243,8 +243,8 @@ void Membership::assign() {
   for (auto& [id, node] : nodes_) {
     node.last_group_rank.reset();
   }
-  attempt_ = reign_.next_attempt();
-  reign_.handed_out(*attempt_);
+  attempt_ = leadership_.next_attempt();
+  leadership_.handed_out(*attempt_);
   state_ = JobState::running;
   world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
   world_size_ = ranked.front().world.world_size;
@@ -264,16 +264,16 @@ void Membership::assign() {
     World world = one.world;
     world.attempt = *attempt_;
     world.restarts_used = policy_.budget().used();
-    commands_.push_back(
-        AssignWorld{one.node, std::move(world), reign_.in_use().roster.number, reign_.term()});
+    commands_.push_back(AssignWorld{one.node, std::move(world),
+                                    leadership_.in_use().configuration.number, leadership_.term()});
   }
   tell_story();
 }
 
 void Membership::tell_story() {
   story_told_at_ = now_;
-  if (!reign_.standbys().empty()) {
-    commands_.push_back(TellStory{reign_.standbys(), *attempt_, story()});
+  if (!leadership_.standbys().empty()) {
+    commands_.push_back(TellStory{leadership_.standbys(), *attempt_, story()});
   }
   if (leaving_ > 0) {
     release_leaving();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/configuration.h"
 #include "rendezvous/membership/node_environment.h"
-#include "rendezvous/membership/succession.h"
 
 namespace ddprun {
 
@@ -33,20 +33,20 @@ struct NodeDescription {
   /// Its name, as the user wrote it, for people. Nodes may run different ones.
   std::string program;
 
-  // Of its part in elections (succession.h).
+  // Of its part in elections (configuration.h).
 
   /// It votes, and may be the coordinator, but runs no workers.
   bool witness = false;
   /// 0: it takes no part in elections.
-  ElectorId elector{};
+  VoterId voter{};
   /// Where other agents reach it, numeric; none where it takes no part in elections.
   std::vector<std::string> addresses = {};
   std::uint16_t port = 0;
-  Pledge pledge = {};
+  Promise promise = {};
   /// Of an agent that was part of the job.
   std::optional<Past> past = {};
 
-  /// Of the facts that are compared between nodes (agreement.h).
+  /// Of the facts that are compared between nodes (environment_check.h).
   EnvironmentDigest environment = {};
   /// Equal on all nodes, as the terms above.
   bool require_same_env = false;

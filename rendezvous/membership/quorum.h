@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-/// For the coordinator that reigns; `here` counts its own node where that is one of the world.
+/// For the coordinator that leads; `here` counts its own node where that is one of the world.
 constexpr bool keeps_quorum(std::size_t here, std::size_t world, bool coordinator_in_world) {
   return coordinator_in_world ? 2 * here >= world : 2 * here > world;
 }

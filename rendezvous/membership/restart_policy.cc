@@ -117,7 +117,7 @@ std::optional<std::string> RestartPolicy::why_spent(Instant now) {
   return std::nullopt;
 }
 
-/// Only of attempts whose workers tell: of others nobody knows.
+/// Applies only to workers that report progress.
 void RestartPolicy::judge_progress(const AttemptStory& story, Decision& decision) {
   if (!story.told) {
     return;

@@ -214,7 +214,7 @@ class Crowd {
     node.max_nodes = job_.max_nodes;
     node.max_restarts = job_.max_restarts;
     node.program = "sleep 1000";
-    node.elector = ElectorId{(std::uint64_t{1} << 32) + i};
+    node.voter = VoterId{(std::uint64_t{1} << 32) + i};
     const std::string low = std::to_string(i / 250 % 250) + "." + std::to_string(1 + i % 250);
     node.addresses = {"10.1." + low, "10.2." + low, "fd00:1234:5678::" + std::to_string(i)};
     node.port = 40'000;
@@ -256,12 +256,12 @@ class Crowd {
     agents_[i].stamp = order.stamp;
     beat(i);
   }
-  void obey(std::size_t i, const message::Heir& order) {
-    say(i, message::HeirKnows{order.succession.roster.number});
+  void obey(std::size_t i, const message::StandbyState& order) {
+    say(i, message::StandbyReady{order.replicated.configuration.number});
   }
-  void obey(std::size_t i, const message::PrepareRoster& order) {
+  void obey(std::size_t i, const message::PrepareConfiguration& order) {
     agents_[i].stamp = order.stamp;
-    say(i, message::RosterReady{order.roster, order.stamp});
+    say(i, message::ConfigurationReady{order.configuration, order.stamp});
   }
   void obey(std::size_t i, const message::Assigned& order) {
     agents_[i].assigned = order.world.attempt;

@@ -34,7 +34,7 @@ class ManyNodes(unittest.TestCase):
     def test_more_nodes_than_a_login_may_have_descriptors_are_assigned_again_and_told_no_more_than_few(self):
         many = load(MANY, 2)
         self.assertEqual(len(many["restarts"]), 2)  # agents_load fails when one is missing
-        # A roster alone has eight bytes for every node.
+        # A configuration alone has eight bytes for every node.
         self.assertLess(many["median_bytes_in"], 2 * MANY)
         # The standbys are told where everybody is: three of all.
         self.assertLess(many["bytes_in"] / MANY, 2 * MANY)

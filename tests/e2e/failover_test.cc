@@ -89,7 +89,7 @@ TEST_CASE(
   const double took = time_of(last_of(events_in(log), "attempt_assigned")) -
                       std::chrono::duration<double, std::milli>(vanished).count();
   CHECK(took < 2 * 3'000);  // about one on an idle machine
-  // It is back, and finds who reigns now: the job grows.
+  // It is back, and finds who leads now: the job grows.
   cluster.network().heal(0);
   CHECK(wait_until([&] { return cluster.node(0).out().find("world=5", 15) != std::string::npos; },
                    kPatience));
@@ -112,7 +112,7 @@ TEST_CASE("Of two nodes the one that is left waits, and goes on when the coordin
   cluster.start_all();
   REQUIRE(cluster.all_say({0, 1}, "world=2"));
   ::kill(cluster.node(0).pid(), SIGKILL);
-  REQUIRE(cluster.node(1).wait_for_err("this node looks for another one"));
+  REQUIRE(cluster.node(1).wait_for_err("searching for the new one"));
   INFO(cluster.report());
   // Alone it must not go on: it cannot know that the other does not. What it says for the second
   // time, 2 s and more after the first, comes several heartbeat timeouts after the loss.
@@ -137,7 +137,7 @@ TEST_CASE("Two of five nodes never go on by themselves, and do so with a third")
   }
   for (const int left : {3, 4}) {
     INFO(cluster.report());
-    REQUIRE(cluster.node(left).wait_for_err("this node looks for another one"));
+    REQUIRE(cluster.node(left).wait_for_err("searching for the new one"));
   }
   // What they write every 2 s comes a second time after a heartbeat timeout and a last call.
   for (const int left : {3, 4}) {
@@ -329,7 +329,7 @@ TEST_CASE("Who has prepared for the end, and is all that is left, ends as the ot
   ::kill(third, SIGSTOP);
   // So both are asked to prepare, and nobody does but the coordinator.
   ::kill(first, SIGCONT);
-  REQUIRE(cluster.node(0).wait_for_err("prepare roster=", 2));
+  REQUIRE(cluster.node(0).wait_for_err("prepare configuration=", 2));
   REQUIRE(wait_until([&] { return process_waits(first); }));
   ::kill(first, SIGKILL);
   ::kill(second, SIGKILL);

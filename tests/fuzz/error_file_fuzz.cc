@@ -3,7 +3,7 @@
 #include <string>
 
 #include "agent/failure_evidence.h"
-#include "agent/summary.h"
+#include "agent/output/summary.h"
 #include "tests/fuzz/input.h"
 
 using namespace ddprun;

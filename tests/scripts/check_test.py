@@ -32,9 +32,9 @@ FILES = {
     "worker_runtime/fine.cc": ('#include "rendezvous/store/client.h"\n#include <ddp/ddp.h>\n', []),
     "trainer/deep.cc": ('#include "rendezvous/base/fd.h"\n#include <ddp/ddp.h>\n',
                         ["include_directions"]),
-    "agent/summary.cc": ("#include <boost/asio/ip/tcp.hpp>\nauto t = steady_clock::now();\n",
-                         ["include_directions", "unit_tests", "banned_calls"]),
-    "agent/log_filter.cc": ("int x;\n", []),
+    "agent/output/summary.cc": ("#include <boost/asio/ip/tcp.hpp>\nauto t = steady_clock::now();\n",
+                                ["include_directions", "unit_tests", "banned_calls"]),
+    "agent/output/log_filter.cc": ("int x;\n", []),
     "tests/unit/agent/log_filter_test.cc": ("void t() { sleep_for(1); }\n", ["banned_calls"]),
     "agent/calls.cc": ("auto* a = new Foo();\nauto b = new Foo();  // allowed: private constructor\n"
                        "void c() { printf(\"x\"); }\nvoid d() { fprintf(stderr, \"x\"); }\n"
@@ -50,6 +50,8 @@ FILES = {
     "agent/CMakeLists.txt": ("\n" * 61, ["sizes"]),
     "agent/util.cc": (f"// {MARK}: later\n// see /Us" + "ers/you/file\n",
                       ["names_and_words"] * 3),
+    "agent/words.cc": ("// Its re" + "igns, kEl" + "ectors.\nint sel" + "ector;\nint el" + "ector;\n"
+                       "bool for" + "eign;\n", ["names_and_words"] * 2),
     "agent/bare.h": ("int x;\n", ["header_basics", "header_basics"]),
     "agent/alone.h": ("// Alone.\n#pragma once\nstd::string x();\n", ["headers_alone"]),
     "agent/ugly.cc": ("int   x ;\n", ["formatting"]),

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/quorum.h"
-#include "rendezvous/membership/trace.h"
 #include "tests/sim/model_agent.h"
 
 namespace ddprun::sim {
@@ -72,13 +72,12 @@ void Cluster::ask(int from, int to, std::function<void(ModelAgent&)> question) {
   });
 }
 
-void Cluster::ask_elector(int from, ElectorId elector,
-                          const std::function<void(ModelAgent&)>& question,
-                          const std::function<void(ModelAgent&)>& gone) {
-  const int to = machine_of(elector);
-  const auto lives = [this, to, elector] {
+void Cluster::ask_voter(int from, VoterId voter, const std::function<void(ModelAgent&)>& question,
+                        const std::function<void(ModelAgent&)>& gone) {
+  const int to = machine_of(voter);
+  const auto lives = [this, to, voter] {
     const ModelAgent* agent = agent_of(to);
-    return agent != nullptr && agent->elector_id() == elector;
+    return agent != nullptr && agent->voter_id() == voter;
   };
   network_.call(from, to, [=, this] {
     if (!lives()) {
@@ -101,8 +100,7 @@ int Cluster::coordinator() const {
   int found = -1;
   Term newest{};
   for (const auto& machine : machines_) {
-    const auto term =
-        machine->agent() != nullptr ? machine->agent()->reigning_term() : std::nullopt;
+    const auto term = machine->agent() != nullptr ? machine->agent()->leading_term() : std::nullopt;
     if (term && *term >= newest) {
       newest = *term;
       found = machine->index();
@@ -142,8 +140,8 @@ void Cluster::strike(const Fault& fault) {
 
 void Cluster::strike_machine(const Fault& fault, Machine& machine) {
   ModelAgent* agent = machine.agent();
-  // Without a succession the coordinator's end is the end of the job.
-  const bool spared = !options_.succession && machine.index() == 0;
+  // Without failover the coordinator's end is the end of the job.
+  const bool spared = !options_.failover && machine.index() == 0;
   switch (fault.kind) {
     case FaultKind::start:
       if (!observer_.summary()) {
@@ -297,23 +295,23 @@ void Cluster::run_dry() {
   }
 }
 
-/// Of the newest roster in use, or of one that was about to be, too few are what they were.
+/// Of the newest configuration in use, or of one that was about to be, too few are what they were.
 bool Cluster::quorum_is_gone() const {
   const int leader = coordinator();
-  const auto gone = [&](const Roster& roster) {
+  const auto gone = [&](const Configuration& configuration) {
     std::size_t here = 0;
     bool own = false;
     for (const auto& machine : machines_) {
       const ModelAgent* agent = machine->agent();
-      if (agent != nullptr &&
-          std::binary_search(roster.electors.begin(), roster.electors.end(), agent->elector_id())) {
+      if (agent != nullptr && std::binary_search(configuration.voters.begin(),
+                                                 configuration.voters.end(), agent->voter_id())) {
         ++here;
         own = own || machine->index() == leader;
       }
     }
-    return !keeps_quorum(here, roster.electors.size(), own);
+    return !keeps_quorum(here, configuration.voters.size(), own);
   };
-  return gone(observer_.newest_roster()) || gone(observer_.announced_roster());
+  return gone(observer_.newest_configuration()) || gone(observer_.announced_configuration());
 }
 
 void Cluster::judge_end(bool timed_out) {
@@ -322,7 +320,7 @@ void Cluster::judge_end(bool timed_out) {
   }
   const bool anybody = std::any_of(machines_.begin(), machines_.end(),
                                    [](const auto& machine) { return machine->agent() != nullptr; });
-  if (!anybody || (options_.succession && quorum_is_gone())) {
+  if (!anybody || (options_.failover && quorum_is_gone())) {
     return;
   }
   observer_.broken(timed_out

@@ -1,5 +1,5 @@
 // Cluster: machines, the network between them, a schedule of faults, and an observer. The real
-// membership code runs in it: Membership, Reign, Elector and Candidacy; what is modelled is the
+// membership code runs in it: Membership, Leadership, Voter and Election; what is modelled is the
 // shell around them. One seed and one schedule are one story, the same in every run.
 #pragma once
 
@@ -50,14 +50,14 @@ class Cluster : private NetworkEnds {
   /// A question to another machine's process; not answered where none runs. One that is stopped
   /// answers late.
   void ask(int from, int to, std::function<void(ModelAgent&)> question);
-  /// The same to the process of an elector. Where it is no more, the kernel there says so: `gone`
+  /// The same to the process of a voter. Where it is no more, the kernel there says so: `gone`
   /// is for who asked.
-  void ask_elector(int from, ElectorId elector, const std::function<void(ModelAgent&)>& question,
-                   const std::function<void(ModelAgent&)>& gone);
-  /// Where an elector's agent is.
-  void register_elector(ElectorId elector, int machine) { electors_[elector] = machine; }
-  [[nodiscard]] int machine_of(ElectorId elector) const { return electors_.at(elector); }
-  ReignId new_reign() { return static_cast<ReignId>(++reigns_); }
+  void ask_voter(int from, VoterId voter, const std::function<void(ModelAgent&)>& question,
+                 const std::function<void(ModelAgent&)>& gone);
+  /// Where a voter's agent is.
+  void register_voter(VoterId voter, int machine) { voters_[voter] = machine; }
+  [[nodiscard]] int machine_of(VoterId voter) const { return voters_.at(voter); }
+  LeadershipId new_leadership() { return static_cast<LeadershipId>(++leads_); }
   void count_event() { ++events_; }
   void count_takeover() { ++takeovers_; }
   /// Its workers fail: those of other nodes in the same attempt may, for that.
@@ -91,8 +91,8 @@ class Cluster : private NetworkEnds {
   Observer observer_;
   Network network_;
   std::vector<std::unique_ptr<Machine>> machines_;
-  std::map<ElectorId, int> electors_;
-  std::uint32_t reigns_ = 0;
+  std::map<VoterId, int> voters_;
+  std::uint32_t leads_ = 0;
   std::size_t events_ = 0;
   int takeovers_ = 0;
   bool end_is_fatal_ = false;

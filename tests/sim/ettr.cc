@@ -22,7 +22,7 @@ SimOptions options_of(const EttrInput& input) {
   options.min_nodes = options.max_nodes = options.agents = input.nodes;
   options.workers_max = 1;
   options.max_restarts = 1'000'000'000;
-  options.succession = false;
+  options.failover = false;
   options.heartbeats = false;
   options.join_within = Duration(0);
   options.training = Duration(0);  // for ever

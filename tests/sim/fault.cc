@@ -41,7 +41,7 @@ class Draw {
         faults_.push_back({at + random_.up_to(seconds(20)), FaultKind::start, target});
       }
     });
-    if (o_.succession && random_.chance(o_.fatal_ends)) {
+    if (o_.failover && random_.chance(o_.fatal_ends)) {
       faults_.push_back({Duration(0), FaultKind::end_vanishing});
     }
     std::stable_sort(faults_.begin(), faults_.end(),

@@ -7,14 +7,14 @@ using namespace ddprun::sim;
 
 namespace {
 
-SimOptions large(int agents, bool succession) {
+SimOptions large(int agents, bool failover) {
   SimOptions options;
   options.seed = 7;
   options.agents = agents;
   options.max_nodes = agents;
   options.min_nodes = agents / 2;
   options.max_restarts = 1000;
-  options.succession = succession;
+  options.failover = failover;
   options.join_within = seconds(2);
   options.faults_until = seconds(30);
   options.rates.worker_failures = 0.5;
@@ -27,10 +27,10 @@ SimOptions large(int agents, bool succession) {
 }  // namespace
 
 TEST_CASE("A job of a thousand nodes goes through faults like a small one") {
-  for (const bool succession : {false, true}) {
-    const SimOptions options = large(1000, succession);
+  for (const bool failover : {false, true}) {
+    const SimOptions options = large(1000, failover);
     std::vector<Fault> faults = draw_faults(options);
-    if (succession) {
+    if (failover) {
       faults.push_back({seconds(12), FaultKind::coordinator_vanishing});
     }
     Cluster story(options, faults);
@@ -40,6 +40,6 @@ TEST_CASE("A job of a thousand nodes goes through faults like a small one") {
     REQUIRE(story.observer().summary());
     CHECK(story.observer().summary()->verdict == Verdict::succeeded);
     CHECK(story.observer().attempts() > 3);
-    CHECK(story.takeovers() == (succession ? 1 : 0));
+    CHECK(story.takeovers() == (failover ? 1 : 0));
   }
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/membership/backing.h"
+#include "rendezvous/membership/vote_tally.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
 
@@ -34,14 +34,14 @@ void ModelAgent::start() {
   if (options.ranked && machine_.index() != 0 && !node_.witness) {
     node_.node_rank = machine_.index();
   }
-  if (options.succession) {
-    node_.elector = ElectorId{(machine_.random().next() >> 1U) | 1U};
-    machine_.cluster().register_elector(node_.elector, machine_.index());
+  if (options.failover) {
+    node_.voter = VoterId{(machine_.random().next() >> 1U) | 1U};
+    machine_.cluster().register_voter(node_.voter, machine_.index());
   }
   seek_since_ = machine_.now();
   if (machine_.index() == 0 && !machine_.cluster().has_begun()) {
     MembershipOptions begins = membership_options(options);
-    begins.self = node_.elector;
+    begins.self = node_.voter;
     lead(std::move(begins), {});
     return;
   }
@@ -49,7 +49,7 @@ void ModelAgent::start() {
 }
 
 void ModelAgent::end(bool kernel_lives) {
-  machine_.cluster().observer().elector_gone(node_.elector);
+  machine_.cluster().observer().voter_gone(node_.voter);
   state_ = State::over;
   if (coordinator_) {
     coordinator_->end(kernel_lives);
@@ -73,7 +73,7 @@ void ModelAgent::be_over() {
   }
 }
 
-std::optional<Term> ModelAgent::reigning_term() const {
+std::optional<Term> ModelAgent::leading_term() const {
   return coordinator_ ? std::optional(coordinator_->term()) : std::nullopt;
 }
 
@@ -179,7 +179,7 @@ ModelAgent::Moved ModelAgent::where() const {
   if (coordinator_) {
     return {true, std::nullopt};
   }
-  return {false, state_ == State::following ? std::optional(reigning_) : std::nullopt};
+  return {false, state_ == State::following ? std::optional(leading_) : std::nullopt};
 }
 
 void ModelAgent::on_place(int machine, const Moved& moved) {
@@ -196,8 +196,8 @@ void ModelAgent::on_place(int machine, const Moved& moved) {
 void ModelAgent::knock(int machine) {
   knocking_ = machine_.cluster().network().connect(machine_.index(), machine);
   knocked_at_ = machine_.now();
-  reigning_ = machine;
-  node_.pledge = elector_.pledge();
+  leading_ = machine;
+  node_.promise = voter_.promise();
   node_.past = memory_.past();
   machine_.cluster().network().send(*knocking_, Side::client, Hello{node_});
 }
@@ -218,7 +218,7 @@ void ModelAgent::on_answer(const Order& order) {
     give_up_knocking();  // the coordinator may not believe in this answer any more
     return;
   }
-  if (elector_.pledge() != node_.pledge) {
+  if (voter_.promise() != node_.promise) {
     give_up_knocking();  // it gave its vote since it said what it is bound by
   } else {
     follow(*welcome, order.stamp);
@@ -230,11 +230,11 @@ void ModelAgent::on_answer(const Order& order) {
 void ModelAgent::follow(const Welcome& welcome, Duration stamp) {
   state_ = State::following;
   followed_ = welcome.term;
-  elector_.follow(followed_, welcome.coordinator);
+  voter_.follow(followed_, welcome.coordinator);
   connection_ = std::exchange(knocking_, std::nullopt);
   local_ = false;
   newest_stamp_ = {};
-  candidacy_.reset();
+  election_.reset();
   called_.reset();
   begin_beating();
   heard_at_ = knocked_at_;
@@ -246,7 +246,7 @@ void ModelAgent::obey(const Order& order) {
   if (std::holds_alternative<Welcome>(command)) {
     take_stamp(order.stamp, false);
     followed_ = std::get<Welcome>(command).term;
-    elector_.follow(followed_, std::get<Welcome>(command).coordinator);
+    voter_.follow(followed_, std::get<Welcome>(command).coordinator);
   } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
     on_assigned(*assign);
   } else if (const auto* stop = std::get_if<StopWorkers>(&command)) {
@@ -262,18 +262,18 @@ void ModelAgent::obey(const Order& order) {
       heir_story_ = story->so_far;
     }
   } else if (const auto* prepare = std::get_if<Prepare>(&command)) {
-    if (!elector_.prepared(prepare->roster.number, prepare->term)) {
+    if (!voter_.prepared(prepare->configuration.number, prepare->term)) {
       return;
     }
     followed_ = prepare->term;
-    if (holds(prepare->roster, node_.elector)) {
-      announced(prepare->term, prepare->attempt, prepare->roster);
+    if (holds(prepare->configuration, node_.voter)) {
+      announced(prepare->term, prepare->attempt, prepare->configuration);
     }
     take_stamp(order.stamp, true);
-    machine_.cluster().network().send(
-        *connection_, Side::client,
-        Report{std::make_shared<const Event>(RosterPrepared{{}, prepare->roster.number}),
-               order.stamp});
+    machine_.cluster().network().send(*connection_, Side::client,
+                                      Report{std::make_shared<const Event>(ConfigurationPrepared{
+                                                 {}, prepare->configuration.number}),
+                                             order.stamp});
   } else if (std::holds_alternative<FinishJob>(command)) {
     if (workers_.live()) {
       machine_.cluster().observer().broken("the job ends while workers live");
@@ -285,21 +285,21 @@ void ModelAgent::obey(const Order& order) {
 }
 
 void ModelAgent::on_heir(const TellStandbys& told, int place) {
-  heir_ = told.succession;
+  heir_ = told.replicated;
   heir_story_ = told.so_far;
   place_ = place;
-  announced(told.succession.term, told.succession.attempt, told.succession.roster);
-  say(StandbyKnows{{}, told.succession.roster.number});
+  announced(told.replicated.term, told.replicated.attempt, told.replicated.configuration);
+  say(StandbyKnows{{}, told.replicated.configuration.number});
 }
 
 /// Its coordinator is where a job begins: who begins there knows that it is no more.
 bool ModelAgent::at_endpoint() const {
-  return !local_ && reigning_ == 0;
+  return !local_ && leading_ == 0;
 }
 
-void ModelAgent::announced(Term term, AttemptNumber attempt, const Roster& roster) {
-  memory_.announced(term, attempt, roster.number, static_cast<int>(roster.electors.size()),
-                    at_endpoint());
+void ModelAgent::announced(Term term, AttemptNumber attempt, const Configuration& configuration) {
+  memory_.announced(term, attempt, configuration.number,
+                    static_cast<int>(configuration.voters.size()), at_endpoint());
 }
 
 void ModelAgent::on_assigned(const AssignWorld& order) {
@@ -308,10 +308,11 @@ void ModelAgent::on_assigned(const AssignWorld& order) {
     return;
   }
   newest_ = world.attempt;
-  if (machine_.cluster().options().succession) {
+  if (machine_.cluster().options().failover) {
     followed_ = order.term;
-    elector_.assigned(order.roster, world.attempt, order.term);
-    memory_.assigned(order.term, world.attempt, order.roster, world.group_rank, at_endpoint());
+    voter_.assigned(order.configuration, world.attempt, order.term);
+    memory_.assigned(order.term, world.attempt, order.configuration, world.group_rank,
+                     at_endpoint());
     if (heir_ && heir_->term < order.term) {
       heir_.reset();  // others are the standbys now
     }
@@ -440,16 +441,16 @@ void ModelAgent::quiet() {
     machine_.cluster().network().close(*connection_, Side::client);
     connection_.reset();
   }
-  if (!machine_.cluster().options().succession) {
+  if (!machine_.cluster().options().failover) {
     be_over();
     return;
   }
   state_ = State::seeking;
-  elector_.lost(contact_, saw_close_);
+  voter_.lost(contact_, saw_close_);
   if (heir_) {
-    candidacy_.emplace(node_.elector, *heir_, static_cast<std::size_t>(place_),
-                       CandidacyTimes::of(machine_.cluster().options().heartbeat_timeout),
-                       elector_.pledge().term, machine_.now());
+    election_.emplace(node_.voter, *heir_, static_cast<std::size_t>(place_),
+                      ElectionTimeouts::of(machine_.cluster().options().heartbeat_timeout),
+                      voter_.promise().term, machine_.now());
   }
   seek_since_ = machine_.now();
   look_again();

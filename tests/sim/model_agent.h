@@ -1,6 +1,6 @@
 // ModelAgent: one life of an agent without processes or sockets. It looks for its coordinator,
 // follows it, loses it, votes, stands for it and takes over as control/follower and
-// control/coordinator_client do, around the real Elector and Candidacy; and it has workers that
+// control/coordinator_client do, around the real Voter and Election; and it has workers that
 // spawn, train, fail and stop, as agent/agent orders them.
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <set>
 #include <vector>
 
-#include "rendezvous/membership/candidacy.h"
-#include "rendezvous/membership/job_memory.h"
+#include "rendezvous/membership/election.h"
+#include "rendezvous/membership/last_known_state.h"
 #include "tests/sim/model_coordinator.h"
 #include "tests/sim/model_workers.h"
 #include "tests/sim/network.h"
@@ -32,9 +32,9 @@ class ModelAgent {
   void on_message(ConnectionId connection, Side side, const Message& message);
 
   [[nodiscard]] bool leads() const { return coordinator_ != nullptr; }
-  [[nodiscard]] std::optional<Term> reigning_term() const;
+  [[nodiscard]] std::optional<Term> leading_term() const;
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
-  [[nodiscard]] ElectorId elector_id() const { return node_.elector; }
+  [[nodiscard]] VoterId voter_id() const { return node_.voter; }
   [[nodiscard]] const NodeDescription& node() const { return node_; }
   ModelWorkers& workers() { return workers_; }
   /// Somebody sends it a signal.
@@ -69,7 +69,7 @@ class ModelAgent {
   // Following.
   void follow(const Welcome& welcome, Duration stamp);
   [[nodiscard]] bool at_endpoint() const;
-  void announced(Term term, AttemptNumber attempt, const Roster& roster);
+  void announced(Term term, AttemptNumber attempt, const Configuration& configuration);
   void obey(const Order& order);
   void on_heir(const TellStandbys& told, int place);
   void on_assigned(const AssignWorld& order);
@@ -85,12 +85,12 @@ class ModelAgent {
   void quiet();
   void on_call(const Called& call);
   void on_outranked(const Called& by);
-  // Standing.
+  // VoterState.
   void pursue();
   void ask_all();
   void take_over();
-  void lead(MembershipOptions options, const std::set<ElectorId>& votes);
-  void herald(Duration pause);
+  void lead(MembershipOptions options, const std::set<VoterId>& votes);
+  void announcer(Duration pause);
   void be_over();
 
   Machine& machine_;
@@ -109,14 +109,14 @@ class ModelAgent {
   std::optional<ConnectionId> connection_;
   bool local_ = false;
   bool held_ = false;  ///< the connection is, and says nothing more
-  Elector elector_;
+  Voter voter_;
   Term followed_{};
-  int reigning_ = 0;
+  int leading_ = 0;
   std::optional<AttemptNumber> newest_;
-  std::optional<Succession> heir_;
+  std::optional<ReplicatedState> heir_;
   JobSummary heir_story_;
   int place_ = 0;
-  JobMemory memory_;
+  LastKnownState memory_;
   Duration newest_stamp_{};
   Duration stamp_came_at_{};
   Duration heard_at_{};
@@ -130,7 +130,7 @@ class ModelAgent {
   Duration contact_{};
   bool saw_close_ = false;
   std::optional<Called> called_;
-  std::optional<Candidacy> candidacy_;
+  std::optional<Election> election_;
 };
 
 }  // namespace ddprun::sim

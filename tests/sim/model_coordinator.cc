@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "rendezvous/control/quorum_contact.h"
-#include "rendezvous/membership/trace.h"
+#include "rendezvous/membership/event_text.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
 
@@ -30,13 +30,13 @@ bool holds(const std::vector<Command>& commands) {
 ModelCoordinator::ModelCoordinator(Machine& machine, const MembershipOptions& options,
                                    std::function<void()> deposed)
     : machine_(machine),
-      reign_(machine.cluster().new_reign()),
+      leadership_(machine.cluster().new_leadership()),
       membership_(options, machine.now()),
       deposed_(std::move(deposed)),
       contact_at_(kNever),
       looked_at_(kNever),
       self_(options.self),
-      inherited_(options.inheritance ? options.inheritance->known : Succession{}) {}
+      inherited_(options.inheritance ? options.inheritance->known : ReplicatedState{}) {}
 
 ModelCoordinator::~ModelCoordinator() {
   *here_ = false;
@@ -51,12 +51,12 @@ void ModelCoordinator::later(Duration delay, Action action) {
   });
 }
 
-void ModelCoordinator::begin(const std::set<ElectorId>& votes) {
+void ModelCoordinator::begin(const std::set<VoterId>& votes) {
   Cluster& cluster = machine_.cluster();
-  cluster.observer().reign_begins(reign_, machine_.index(), term(), self_,
-                                  membership_.restarts_used(), votes, inherited_);
+  cluster.observer().leadership_begins(leadership_, machine_.index(), term(), self_,
+                                       membership_.restarts_used(), votes, inherited_);
   arm();
-  if (membership_.reign().enabled()) {
+  if (membership_.leadership().enabled()) {
     watch_quorum();
   }
 }
@@ -70,7 +70,7 @@ void ModelCoordinator::resign() {
       network.close(peer.connection, Side::server);
     }
   }
-  machine_.cluster().observer().reign_ends(reign_);
+  machine_.cluster().observer().leadership_ends(leadership_);
 }
 
 void ModelCoordinator::end(bool kernel_lives) {
@@ -83,7 +83,7 @@ void ModelCoordinator::end(bool kernel_lives) {
       network.lose(peer.connection, Side::server);
     }
   }
-  machine_.cluster().observer().reign_ends(reign_);
+  machine_.cluster().observer().leadership_ends(leadership_);
 }
 
 // --- Connections ----------------------------------------------------------------------------
@@ -120,7 +120,7 @@ void ModelCoordinator::on_message(ConnectionId connection, const Message& messag
 void ModelCoordinator::obey(NodeId id, const Hello& hello) {
   Peer& peer = peers_.at(id);
   peer.greeted = true;
-  peer.elector = hello.node.elector;
+  peer.voter = hello.node.voter;
   NodeDescription node = hello.node;
   node.hosts_coordinator = peer.local;
   if (!peer.local && machine_.cluster().options().heartbeats) {
@@ -144,7 +144,7 @@ void ModelCoordinator::obey(NodeId id, const Leaving&) {
 }
 
 void ModelCoordinator::obey(NodeId id, const Report& report) {
-  if (std::holds_alternative<RosterPrepared>(*report.event)) {
+  if (std::holds_alternative<ConfigurationPrepared>(*report.event)) {
     echoed(peers_.at(id), report.stamp);
   }
   Event event = *report.event;
@@ -227,7 +227,7 @@ void ModelCoordinator::feed(Event event) {
     std::erase_if(commands, [this](const Command& command) {
       return !store_open_ && std::holds_alternative<AssignWorld>(command);
     });
-    cluster.observer().after(cluster.now(), reign_, next, commands, membership_.state());
+    cluster.observer().after(cluster.now(), leadership_, next, commands, membership_.state());
     for (Command& command : commands) {
       if (cluster.tracing()) {
         cluster.log(machine_.index(), "  " + to_text(command));
@@ -322,26 +322,26 @@ void ModelCoordinator::dismiss(NodeId id) {
   machine_.cluster().network().close(peer.connection, Side::server);
 }
 
-// --- Succession -----------------------------------------------------------------------------
+// --- ReplicatedState -----------------------------------------------------------------------------
 
 bool ModelCoordinator::needs_quorum() const {
   const JobState state = membership_.state();
   return (state == JobState::running || state == JobState::stopping) &&
-         !membership_.reign().needs_nobody();
+         !membership_.leadership().needs_nobody();
 }
 
 Duration ModelCoordinator::contact() const {
   std::vector<FollowerContact> followers;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.gone && peer.greeted && membership_.reign().is_free(id)) {
+    if (!peer.gone && peer.greeted && membership_.leadership().is_free(id)) {
       const Duration fresh = peer.followed ? peer.fresh : kNever;
-      followers.push_back({peer.elector, peer.local ? machine_.now() : fresh, peer.local});
+      followers.push_back({peer.voter, peer.local ? machine_.now() : fresh, peer.local});
     }
   }
-  for (const ElectorId dead : membership_.reign().dead()) {
+  for (const VoterId dead : membership_.leadership().dead()) {
     followers.push_back({dead, machine_.now(), false});
   }
-  return quorum_contact(membership_.reign().in_use().roster, followers);
+  return quorum_contact(membership_.leadership().in_use().configuration, followers);
 }
 
 std::optional<Duration> ModelCoordinator::quorum_age() {
@@ -356,16 +356,16 @@ std::optional<Duration> ModelCoordinator::quorum_age() {
   return now - contact_at_;
 }
 
-/// As QuorumWatch does.
+/// As LeaderLease does.
 std::optional<Duration> ModelCoordinator::quorum_age_told() {
   const auto age = quorum_age();
-  const bool later = membership_.reign().in_use().roster.electors.size() > 2;
+  const bool later = membership_.leadership().in_use().configuration.voters.size() > 2;
   return age || !later ? age : Duration(0);
 }
 
 bool ModelCoordinator::begin_quorum_anew() {
   contact_at_ = looked_at_ = kNever;
-  if (!membership_.reign().enabled()) {
+  if (!membership_.leadership().enabled()) {
     return true;
   }
   const Duration timeout = machine_.cluster().options().heartbeat_timeout;
@@ -398,7 +398,7 @@ void ModelCoordinator::watch_quorum() {
 }
 
 bool ModelCoordinator::outdated_for_long() {
-  if (!membership_.reign().outdated()) {
+  if (!membership_.leadership().outdated()) {
     outdated_since_.reset();
     return false;
   }
@@ -421,16 +421,16 @@ void ModelCoordinator::depose() {
   }
 }
 
-std::vector<ElectorId> ModelCoordinator::absent_electors() const {
-  std::set<ElectorId> here;
+std::vector<VoterId> ModelCoordinator::absent_voters() const {
+  std::set<VoterId> here;
   for (const auto& [id, peer] : peers_) {
     if (!peer.gone && peer.greeted) {
-      here.insert(peer.elector);
+      here.insert(peer.voter);
     }
   }
-  std::vector<ElectorId> absent;
-  for (const Roster* roster : membership_.reign().acquainted()) {
-    for (const ElectorId one : roster->electors) {
+  std::vector<VoterId> absent;
+  for (const Configuration* configuration : membership_.leadership().acquainted()) {
+    for (const VoterId one : configuration->voters) {
       if (!here.contains(one)) {
         absent.push_back(one);
       }

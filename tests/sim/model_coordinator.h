@@ -26,7 +26,7 @@ class ModelCoordinator {
   ModelCoordinator& operator=(const ModelCoordinator&) = delete;
 
   /// Once; `votes` made it the coordinator.
-  void begin(const std::set<ElectorId>& votes);
+  void begin(const std::set<VoterId>& votes);
   /// Its own agent, on a socket pair.
   void connect_local(ConnectionId connection) { add(connection, true); }
   void on_message(ConnectionId connection, const Message& message);
@@ -34,11 +34,11 @@ class ModelCoordinator {
   void resign();
   /// Its process dies: the kernel closes what it has, or nothing is said.
   void end(bool kernel_lives);
-  /// A later coordinator says that it reigns.
+  /// A later coordinator says that it leads.
   void hear_of(Term term);
 
-  [[nodiscard]] Term term() const { return membership_.reign().term(); }
-  [[nodiscard]] std::vector<ElectorId> absent_electors() const;
+  [[nodiscard]] Term term() const { return membership_.leadership().term(); }
+  [[nodiscard]] std::vector<VoterId> absent_voters() const;
 
  private:
   struct Peer {
@@ -48,7 +48,7 @@ class ModelCoordinator {
     bool leaves = false;
     bool watched = false;
     bool gone = false;
-    ElectorId elector{};
+    VoterId voter{};
     Duration fresh{};
     bool followed = false;  ///< `fresh` is known
     Duration heard_at{};
@@ -84,7 +84,7 @@ class ModelCoordinator {
   void later(Duration delay, Action action);
 
   Machine& machine_;
-  ReignId reign_;
+  LeadershipId leadership_;
   Membership membership_;
   std::function<void()> deposed_;
   bool deposing_ = false;
@@ -100,8 +100,8 @@ class ModelCoordinator {
   std::optional<Duration> outdated_since_;
   std::uint64_t watches_ = 0;  ///< counts beginnings of the watch
   bool store_open_ = false;
-  ElectorId self_;
-  Succession inherited_;
+  VoterId self_;
+  ReplicatedState inherited_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
 };
 

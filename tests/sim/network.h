@@ -37,7 +37,7 @@ struct Farewell {};
 /// What membership is to hear; the node's number is filled in at the coordinator.
 struct Report {
   std::shared_ptr<const Event> event;
-  Duration stamp{};  ///< of RosterPrepared
+  Duration stamp{};  ///< of ConfigurationPrepared
 };
 struct Order {
   std::shared_ptr<const Command> command;

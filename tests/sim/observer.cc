@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/membership/trace.h"
+#include "rendezvous/membership/event_text.h"
 
 namespace ddprun::sim {
 namespace {
@@ -11,13 +11,13 @@ bool failed_by_itself(const FailureRecord& record) {
   return !record.after_stop && !record.exit.success();
 }
 
-std::size_t count_of(const std::set<ElectorId>& some, const std::vector<ElectorId>& all) {
+std::size_t count_of(const std::set<VoterId>& some, const std::vector<VoterId>& all) {
   return static_cast<std::size_t>(
-      std::count_if(all.begin(), all.end(), [&](ElectorId id) { return some.contains(id); }));
+      std::count_if(all.begin(), all.end(), [&](VoterId id) { return some.contains(id); }));
 }
 
 /// More than half.
-bool is_most(const std::set<ElectorId>& some, const std::vector<ElectorId>& all) {
+bool is_most(const std::set<VoterId>& some, const std::vector<VoterId>& all) {
   return 2 * count_of(some, all) > all.size();
 }
 
@@ -82,34 +82,35 @@ void Observer::check_overlap() {
 
 // --- Coordinators ---------------------------------------------------------------------------
 
-void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId self,
-                            int restarts_used, const std::set<ElectorId>& votes,
-                            const Succession& inherited) {
-  Watched& one = reigns_[reign];
+void Observer::leadership_begins(LeadershipId leadership, int machine, Term term, VoterId self,
+                                 int restarts_used, const std::set<VoterId>& votes,
+                                 const ReplicatedState& inherited) {
+  Watched& one = leads_[leadership];
   one.machine = machine;
   one.term = term;
   one.self = self;
   one.restarts_used = restarts_used;
-  one.roster = any_world() ? roster_ : inherited.roster;
+  one.configuration = any_world() ? configuration_ : inherited.configuration;
   one.before = inherited.before;
   one.ends = inherited.ends;
-  one.newest = inherited.roster;
-  one.knows = inherited.horizon();
+  one.newest = inherited.configuration;
+  one.knows = inherited.log_position();
   one.begins = votes.empty();
   const bool by_the_rest = one.ends && is_made_by_the_rest(one, votes);
   if (any_world() && !by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
   if (!votes.empty()) {
-    if (any_world() && term > roster_term_ && !by_the_rest && !is_most(votes, roster_.electors)) {
-      broken(
-          "a minority makes a coordinator: " + std::to_string(count_of(votes, roster_.electors)) +
-          " of the " + std::to_string(roster_.electors.size()) + " electors of the newest world");
+    if (any_world() && term > configuration_term_ && !by_the_rest &&
+        !is_most(votes, configuration_.voters)) {
+      broken("a minority makes a coordinator: " +
+             std::to_string(count_of(votes, configuration_.voters)) + " of the " +
+             std::to_string(configuration_.voters.size()) + " voters of the newest world");
     }
     // What the coordinator before decided last may have reached the standby, or not; a witness is
     // waited for by nobody, and may be behind by some more.
     const int behind = 1 + 3 * sim_.witnesses;
-    const bool comes_too_late = roster_term_ > term;  // it will hand out nothing
+    const bool comes_too_late = configuration_term_ > term;  // it will hand out nothing
     if (!comes_too_late &&
         (restarts_used > restarts_used_ + 1 || restarts_used < restarts_used_ - behind)) {
       broken("a successor begins with " + std::to_string(restarts_used) + " restarts used, not " +
@@ -121,12 +122,12 @@ void Observer::reign_begins(ReignId reign, int machine, Term term, ElectorId sel
 /// Where the job is over, all that is left of the newest world may tell each other so, though it is
 /// a minority; and so may a majority of these after them. A term of theirs may be one in which
 /// another has told the end, and is gone.
-bool Observer::is_made_by_the_rest(Watched& one, const std::set<ElectorId>& votes) {
-  const std::vector<ElectorId>& all = roster_.electors;
-  const std::vector<ElectorId>& named = one.newest.electors;
+bool Observer::is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes) {
+  const std::vector<VoterId>& all = configuration_.voters;
+  const std::vector<VoterId>& named = one.newest.voters;
   if (std::set(named.begin(), named.end()) == votes &&
       std::all_of(all.begin(), all.end(),
-                  [&](ElectorId id) { return votes.contains(id) || gone_.contains(id); })) {
+                  [&](VoterId id) { return votes.contains(id) || gone_.contains(id); })) {
     rests_.push_back(named);
   }
   const auto rest = std::find_if(rests_.rbegin(), rests_.rend(),
@@ -134,12 +135,12 @@ bool Observer::is_made_by_the_rest(Watched& one, const std::set<ElectorId>& vote
   if (rest == rests_.rend()) {
     return false;
   }
-  one.roster.electors = *rest;
+  one.configuration.voters = *rest;
   return !is_most(votes, all);
 }
 
-void Observer::reign_ends(ReignId reign) {
-  reigns_.erase(reign);
+void Observer::leadership_ends(LeadershipId leadership) {
+  leads_.erase(leadership);
 }
 
 void Observer::note(Watched& one, const Event& event) {
@@ -150,7 +151,7 @@ void Observer::note(Watched& one, const Event& event) {
     one.contenders.erase(lost->node);
     if (const auto found = one.known.find(lost->node); found != one.known.end()) {
       if (lost->died && !found->second.bound && !found->second.beyond) {
-        one.dead.insert(found->second.elector);
+        one.dead.insert(found->second.voter);
       }
       one.known.erase(found);
     }
@@ -180,9 +181,9 @@ void Observer::note(Watched& one, const Event& event) {
   }
 }
 
-void Observer::after(Duration now, ReignId reign, const Event& event,
+void Observer::after(Duration now, LeadershipId leadership, const Event& event,
                      const std::vector<Command>& commands, JobState state) {
-  Watched& one = reigns_.at(reign);
+  Watched& one = leads_.at(leadership);
   const std::size_t known_before = one.known.size();
   note(one, event);
   std::vector<AssignWorld> assigned;
@@ -215,19 +216,19 @@ void Observer::after(Duration now, ReignId reign, const Event& event,
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
-    one.known[welcome->node] = {node.elector, node.local_world_size, node.witness, false, false, {},
+    one.known[welcome->node] = {node.voter, node.local_world_size, node.witness, false, false, {},
                                 false};
-    const Pledge& pledge = node.pledge;
+    const Promise& promise = node.promise;
     one.known.at(welcome->node).bound =
-        pledge.term > one.term || (pledge.term == one.term && pledge.to != one.self);
-    one.known.at(welcome->node).past = node.past ? node.past->roster : RosterNumber{};
-    if (node.past && !one.announced.contains(node.past->roster) &&
-        (!one.past || node.past->roster > one.past->roster)) {
+        promise.term > one.term || (promise.term == one.term && promise.to != one.self);
+    one.known.at(welcome->node).past = node.past ? node.past->configuration : ConfigurationNumber{};
+    if (node.past && !one.announced.contains(node.past->configuration) &&
+        (!one.past || node.past->configuration > one.past->configuration)) {
       one.past = node.past;
-      one.knows = one.begins ? Horizon{node.past->roster, {}, {}} : one.knows;
+      one.knows = one.begins ? LogPosition{node.past->configuration, {}, {}} : one.knows;
     }
     one.known.at(welcome->node).beyond =
-        !one.knows.covers(pledge.roster) && !one.announced.contains(pledge.roster);
+        !one.knows.covers(promise.configuration) && !one.announced.contains(promise.configuration);
   } else if (const auto* reject = std::get_if<Reject>(&command)) {
     if (reject->why.empty() || one.members.contains(reject->node)) {
       broken("a rejection without a reason, or of a member");
@@ -238,23 +239,23 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     check_end(one, finish->summary);
     return;
   } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
-    announced_ = told->succession.roster;
-    if (told->succession.ends && told->so_far.verdict == Verdict::succeeded) {
+    announced_ = told->replicated.configuration;
+    if (told->replicated.ends && told->so_far.verdict == Verdict::succeeded) {
       success_is_known_ = success_is_known_ || has_finished(one);
     }
     one.announced.insert(announced_.number);
     all_announced_.insert(announced_.number);
-    if (one.roster.electors.empty()) {
-      one.roster = announced_;  // binds from here on: standbys may go on with it
+    if (one.configuration.voters.empty()) {
+      one.configuration = announced_;  // binds from here on: standbys may go on with it
     }
-    if (one.attempt && told->succession.before.empty()) {
-      rise(one, told->succession.term);
+    if (one.attempt && told->replicated.before.empty()) {
+      rise(one, told->replicated.term);
       use(one, announced_);  // the same world, and other witnesses
     }
   } else if (std::holds_alternative<WatchNode>(command)) {
     ++contests_;
   } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
-    one.roster.number = assign->roster;
+    one.configuration.number = assign->configuration;
   }
   if (one.over) {
     broken("an order after the end of the job: " + to_text(command));
@@ -280,52 +281,54 @@ std::size_t Observer::workers_here(const Watched& one) const {
                     [](const auto& node) { return !node.second.witness && !node.second.leaving; }));
 }
 
-/// One that begins anew knows of a roster only what those tell that come.
+/// One that begins anew knows of a configuration only what those tell that come.
 bool Observer::knows_enough(const Watched& one) const {
   if (one.attempt || !one.past || any_world()) {
     return true;
   }
   const auto here = std::count_if(one.known.begin(), one.known.end(), [&](const auto& node) {
-    return node.second.past == one.past->roster;
+    return node.second.past == one.past->configuration;
   });
-  return 2 * (here + (one.past->at_endpoint ? 1 : 0)) > one.past->electors;
+  return 2 * (here + (one.past->at_endpoint ? 1 : 0)) > one.past->voters;
 }
 
 /// One that others came after may have to wait for those who know of them.
 bool Observer::decides_now(const Watched& one) const {
-  return one.term >= roster_term_ && has_quorum(one, one.roster) && inherited_agree(one) &&
-         knows_enough(one);
+  return one.term >= configuration_term_ && has_quorum(one, one.configuration) &&
+         inherited_agree(one) && knows_enough(one);
 }
 
 bool Observer::inherited_agree(const Watched& one) const {
   return has_quorum(one, one.newest) &&
-         std::all_of(one.before.begin(), one.before.end(),
-                     [&](const Roster& roster) { return has_quorum(one, roster); });
+         std::all_of(one.before.begin(), one.before.end(), [&](const Configuration& configuration) {
+           return has_quorum(one, configuration);
+         });
 }
 
 /// Of what it was told: who is here, and who is dead; and of those who count for it for sure. Half
 /// of them are enough only where nobody of them may have voted for another.
-bool Observer::has_quorum(const Watched& one, const Roster& roster, bool of_any_kind) const {
-  if (!sim_.succession || roster.electors.empty()) {
+bool Observer::has_quorum(const Watched& one, const Configuration& configuration,
+                          bool of_any_kind) const {
+  if (!sim_.failover || configuration.voters.empty()) {
     return true;
   }
-  std::set<ElectorId> here;
-  std::set<ElectorId> bound;
+  std::set<VoterId> here;
+  std::set<VoterId> bound;
   for (const auto& [id, node] : one.known) {
     if (!node.beyond || of_any_kind) {
-      (node.bound && !of_any_kind ? bound : here).insert(node.elector);
+      (node.bound && !of_any_kind ? bound : here).insert(node.voter);
     }
   }
   std::size_t free = 0;
   std::size_t all = 0;
   bool own = false;
-  for (const ElectorId id : roster.electors) {
+  for (const VoterId id : configuration.voters) {
     const bool ours = one.dead.contains(id) || (here.contains(id) && !bound.contains(id));
     free += ours ? 1 : 0;
     all += ours || bound.contains(id) ? 1 : 0;
     own = own || id == one.self;
   }
-  return (own && 2 * free >= roster.electors.size()) || 2 * all > roster.electors.size();
+  return (own && 2 * free >= configuration.voters.size()) || 2 * all > configuration.voters.size();
 }
 
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
@@ -351,7 +354,8 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   if (!attempts_.insert(attempt).second) {
     broken("attempt " + std::to_string(attempt) + " was used before");
   }
-  if (!has_quorum(one, roster_term_ <= one.term ? roster_ : one.roster, true)) {
+  if (!has_quorum(one, configuration_term_ <= one.term ? configuration_ : one.configuration,
+                  true)) {
     broken("a minority hands out attempt " + std::to_string(attempt));
   }
   check_ranks(one, assigned);
@@ -360,23 +364,23 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   } else if (first.restarts_used != one.restarts_used) {
     broken("a successor spends a restart before its first world");
   }
-  Roster roster{assigned.front().roster, {}};
+  Configuration configuration{assigned.front().configuration, {}};
   one.members.clear();
   for (const AssignWorld& assign : assigned) {
     one.members.insert(assign.node);
-    roster.electors.push_back(one.known.at(assign.node).elector);
+    configuration.voters.push_back(one.known.at(assign.node).voter);
   }
   for (const auto& [id, node] : one.known) {
     if (node.witness) {
-      roster.electors.push_back(node.elector);
+      configuration.voters.push_back(node.voter);
     }
   }
-  std::sort(roster.electors.begin(), roster.electors.end());
+  std::sort(configuration.voters.begin(), configuration.voters.end());
   // A witness may be here twice, before its old connection is known to be gone: it votes once.
-  roster.electors.erase(std::unique(roster.electors.begin(), roster.electors.end()),
-                        roster.electors.end());
-  use(one, roster);
-  if (one.term == roster_term_) {
+  configuration.voters.erase(std::unique(configuration.voters.begin(), configuration.voters.end()),
+                             configuration.voters.end());
+  use(one, configuration);
+  if (one.term == configuration_term_) {
     restarts_used_ = first.restarts_used;
   }
   one.attempt = first.attempt;
@@ -396,15 +400,15 @@ void Observer::rise(Watched& one, Term term) {
   one.term = std::max(one.term, term);
 }
 
-void Observer::use(Watched& one, const Roster& roster) {
-  one.roster = roster;
-  one.knows.settled = roster.number;
+void Observer::use(Watched& one, const Configuration& configuration) {
+  one.configuration = configuration;
+  one.knows.settled = configuration.number;
   for (auto& [id, node] : one.known) {
     node.bound = node.beyond = false;  // all have prepared, or are about to
   }
-  if (one.term >= roster_term_) {
-    roster_ = roster;
-    roster_term_ = one.term;
+  if (one.term >= configuration_term_) {
+    configuration_ = configuration;
+    configuration_term_ = one.term;
   }
 }
 
@@ -510,7 +514,7 @@ bool Observer::has_finished(const Watched& one) const {
 void Observer::check_progress(Duration now) {
   const Duration bound = options_.last_call_timeout + 4 * sim_.heartbeat_timeout + seconds(5) +
                          (sim_.policy ? seconds(60) : seconds(0));
-  for (auto& [id, one] : reigns_) {
+  for (auto& [id, one] : leads_) {
     if (one.able_since && excused_.contains(one.machine)) {
       one.able_since = now;
     }

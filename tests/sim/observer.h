@@ -15,7 +15,7 @@
 namespace ddprun::sim {
 
 /// One coordinator's time as such. Numbered by the cluster, each once.
-enum class ReignId : std::uint32_t {};
+enum class LeadershipId : std::uint32_t {};
 
 class Observer {
  public:
@@ -23,16 +23,17 @@ class Observer {
       : sim_(options), options_(membership_options(options)) {}
 
   /// A coordinator begins; `votes` are those that made it one (none: a new job).
-  void reign_begins(ReignId reign, int machine, Term term, ElectorId self, int restarts_used,
-                    const std::set<ElectorId>& votes, const Succession& inherited);
+  void leadership_begins(LeadershipId leadership, int machine, Term term, VoterId self,
+                         int restarts_used, const std::set<VoterId>& votes,
+                         const ReplicatedState& inherited);
   /// After every event of that coordinator, with the commands that it gave.
-  void after(Duration now, ReignId reign, const Event& event, const std::vector<Command>& commands,
-             JobState state);
+  void after(Duration now, LeadershipId leadership, const Event& event,
+             const std::vector<Command>& commands, JobState state);
   /// It is no coordinator any more: dead, or deposed.
-  void reign_ends(ReignId reign);
+  void leadership_ends(LeadershipId leadership);
 
-  /// The process of this elector is no more.
-  void elector_gone(ElectorId elector) { gone_.insert(elector); }
+  /// The process of this voter is no more.
+  void voter_gone(VoterId voter) { gone_.insert(voter); }
 
   /// Workers of an attempt began to live or ceased to, on one machine.
   void workers_live(int machine, AttemptNumber attempt);
@@ -49,8 +50,8 @@ class Observer {
   /// The end that a coordinator declared.
   [[nodiscard]] const std::optional<JobSummary>& summary() const { return summary_; }
   /// Of the world that was handed out last, and of the one that was announced last.
-  [[nodiscard]] const Roster& newest_roster() const { return roster_; }
-  [[nodiscard]] const Roster& announced_roster() const { return announced_; }
+  [[nodiscard]] const Configuration& newest_configuration() const { return configuration_; }
+  [[nodiscard]] const Configuration& announced_configuration() const { return announced_; }
   [[nodiscard]] bool any_world() const { return !attempts_.empty(); }
   [[nodiscard]] int attempts() const { return static_cast<int>(attempts_.size()); }
   [[nodiscard]] int incidents() const { return incidents_; }
@@ -61,34 +62,34 @@ class Observer {
 
  private:
   struct Node {
-    ElectorId elector{};
+    VoterId voter{};
     int workers = 0;
     bool witness = false;
-    bool leaving = false;  ///< was asked to, and runs no more workers
-    bool bound = false;    ///< may have voted for another coordinator
-    RosterNumber past{};   ///< that it was told of before it came
-    bool beyond = false;   ///< has prepared for a newer roster than its coordinator knew then
+    bool leaving = false;        ///< was asked to, and runs no more workers
+    bool bound = false;          ///< may have voted for another coordinator
+    ConfigurationNumber past{};  ///< that it was told of before it came
+    bool beyond = false;  ///< has prepared for a newer configuration than its coordinator knew then
   };
   struct Watched {
     int machine = 0;
     Term term{};
-    ElectorId self{};
-    bool first_world = true;       ///< of this reign
+    VoterId self{};
+    bool first_world = true;       ///< of this leadership
     bool begins = false;           ///< it knows of no world but by others
     std::map<NodeId, Node> known;  ///< welcomed, and not lost
     std::map<NodeId, NodeDescription> contenders;
-    std::set<ElectorId> dead;
+    std::set<VoterId> dead;
     std::optional<Past> past;  ///< of one that knows nothing: the newest that it heard of
     std::set<NodeId> members;
     std::set<NodeId> finished;
     std::optional<AttemptNumber> attempt;
-    Roster roster;  ///< that it uses
-    Horizon knows;
-    std::set<RosterNumber> announced;
+    Configuration configuration;  ///< that it uses
+    LogPosition knows;
+    std::set<ConfigurationNumber> announced;
     /// Of a successor, until its first world: these decide as well, for it cannot know which of the
     /// two was the last world.
-    Roster newest;
-    std::vector<Roster> before;
+    Configuration newest;
+    std::vector<Configuration> before;
     int restarts_used = 0;
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
@@ -102,32 +103,32 @@ class Observer {
   void check_order(Watched& one, const Event& event, const Command& command);
   void check_world(Watched& one, const std::vector<AssignWorld>& assigned);
   void rise(Watched& one, Term term);
-  void use(Watched& one, const Roster& roster);
+  void use(Watched& one, const Configuration& configuration);
   void check_ranks(const Watched& one, const std::vector<AssignWorld>& assigned);
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
-  bool is_made_by_the_rest(Watched& one, const std::set<ElectorId>& votes);
+  bool is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes);
   [[nodiscard]] bool inherited_agree(const Watched& one) const;
   [[nodiscard]] bool knows_enough(const Watched& one) const;
   [[nodiscard]] bool decides_now(const Watched& one) const;
   [[nodiscard]] bool has_finished(const Watched& one) const;
-  [[nodiscard]] bool has_quorum(const Watched& one, const Roster& roster,
+  [[nodiscard]] bool has_quorum(const Watched& one, const Configuration& configuration,
                                 bool of_any_kind = false) const;
   [[nodiscard]] std::size_t workers_here(const Watched& one) const;
 
   const SimOptions& sim_;
   MembershipOptions options_;
   std::string violation_;
-  std::map<ReignId, Watched> reigns_;
-  std::set<ElectorId> gone_;
-  std::vector<std::vector<ElectorId>> rests_;  ///< is_made_by_the_rest()
+  std::map<LeadershipId, Watched> leads_;
+  std::set<VoterId> gone_;
+  std::vector<std::vector<VoterId>> rests_;  ///< is_made_by_the_rest()
   std::set<std::uint32_t> terms_;
   std::set<std::uint32_t> attempts_;
-  Roster roster_;
-  Term roster_term_{};
-  Roster announced_;
-  std::set<RosterNumber> all_announced_;
+  Configuration configuration_;
+  Term configuration_term_{};
+  Configuration announced_;
+  std::set<ConfigurationNumber> all_announced_;
   std::map<int, AttemptNumber> live_;
   std::set<int> excused_;
   std::map<std::uint32_t, int> live_nodes_;  ///< by attempt; without those that are excused

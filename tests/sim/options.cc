@@ -28,7 +28,7 @@ void enlarge(SimOptions& o, Random& random, int agents) {
 
 /// The shapes that elections find hard.
 void shrink(SimOptions& o, Random& random) {
-  o.succession = true;
+  o.failover = true;
   o.min_nodes = 1;
   o.max_nodes = 2 + random.number_below(3);
   o.agents = o.max_nodes + random.number_below(2);
@@ -48,8 +48,8 @@ SimOptions draw(std::uint64_t seed) {
   o.agents = std::max(1, o.min_nodes - 1 + random.number_below(5));
   o.workers_max = 1 + random.number_below(4);
   o.max_restarts = random.number_below(6);
-  o.succession = o.max_nodes > 1 && random.chance(0.7);
-  o.witnesses = o.succession && random.chance(0.2) ? 1 : 0;
+  o.failover = o.max_nodes > 1 && random.chance(0.7);
+  o.witnesses = o.failover && random.chance(0.2) ? 1 : 0;
   o.join_within = random.chance(0.5) ? Duration(milliseconds(100)) : Duration(seconds(20));
   o.faults_until = random.chance(0.15) ? Duration(0) : Duration(seconds(40));
   o.training = seconds(1 + random.number_below(30));

@@ -49,7 +49,7 @@ struct SimOptions {
   int witnesses = 0;    ///< machines besides, that only vote
   int workers_max = 4;  ///< of a node
   int max_restarts = 3;
-  bool succession = true;                ///< whether the job outlives its coordinator
+  bool failover = true;                  ///< whether the job outlives its coordinator
   Duration join_within = seconds(20);    ///< agents start at random within this time
   Duration training = seconds(30);       ///< of an undisturbed attempt, at most
   Duration delay_max = milliseconds(5);  ///< of one message

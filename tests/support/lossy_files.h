@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "worker_runtime/file_layer.h"
+#include "worker_runtime/snapshot/file_layer.h"
 
 namespace ddp {
 

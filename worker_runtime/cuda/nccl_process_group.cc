@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "ddp/error.h"
-#include "worker_runtime/collective_marks.h"
+#include "worker_runtime/collectives/collective_progress.h"
+#include "worker_runtime/collectives/operation.h"
 #include "worker_runtime/cuda/cuda_check.h"
 #include "worker_runtime/cuda/nccl_library.h"
-#include "worker_runtime/operation.h"
 
 namespace ddp {
 namespace {

@@ -30,7 +30,7 @@ enum class ReduceOp : std::uint8_t { sum, min, max, product, avg };
 struct Operation;
 
 /// Where a group tells the agent which collective it is in. Not for callers.
-class CollectiveMarks;
+class CollectiveProgress;
 
 /// Handle of an operation that goes on. Copies share it. Dropping it neither waits nor cancels: the
 /// operation keeps its tensors alive until it is done.
@@ -106,10 +106,10 @@ class DDP_EXPORT ProcessGroup {
 
  protected:
   ProcessGroup(int rank, int size);
-  [[nodiscard]] const CollectiveMarks& marks() const { return *marks_; }
+  [[nodiscard]] const CollectiveProgress& marks() const { return *marks_; }
 
  private:
-  friend void tell_collectives(ProcessGroup& group, const CollectiveMarks& marks);
+  friend void tell_collectives(ProcessGroup& group, const CollectiveProgress& marks);
   /// The one thing that a backend does. The arguments have been checked.
   virtual Work issue(Operation operation) = 0;
   /// As issue(...).wait(), for a backend that has a shorter way.
@@ -127,7 +127,7 @@ class DDP_EXPORT ProcessGroup {
   int size_;
   std::uint64_t collectives_ = 0;
   std::uint64_t messages_ = 0;
-  std::unique_ptr<CollectiveMarks> marks_;  ///< never null
+  std::unique_ptr<CollectiveProgress> marks_;  ///< never null
 };
 
 }  // namespace ddp

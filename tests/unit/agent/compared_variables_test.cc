@@ -1,4 +1,4 @@
-#include "agent/compared_variables.h"
+#include "agent/host/compared_variables.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "agent/console.h"
+#include "agent/output/console.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

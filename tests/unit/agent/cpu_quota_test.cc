@@ -1,4 +1,4 @@
-#include "agent/cpu_quota.h"
+#include "agent/host/cpu_quota.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,5 +1,5 @@
 // What a node says of itself, on machines made of folders.
-#include "agent/environment_facts.h"
+#include "agent/host/environment_facts.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/compared_variables.h"
-#include "agent/host.h"
-#include "agent/loader_path.h"
-#include "agent/python_place.h"
-#include "agent/worker_environment.h"
+#include "agent/host/compared_variables.h"
+#include "agent/host/host.h"
+#include "agent/host/library_lookup.h"
+#include "agent/host/python_installation.h"
+#include "agent/process/worker_environment.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::test {

@@ -1,4 +1,4 @@
-#include "agent/file_timer.h"
+#include "agent/process/file_timer.h"
 
 #include <fcntl.h>
 #include <spdlog/logger.h>

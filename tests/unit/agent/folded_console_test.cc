@@ -1,4 +1,4 @@
-#include "agent/folded_console.h"
+#include "agent/output/folded_console.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/stderr_relay.h"
+#include "agent/output/output_pump.h"
 #include "rendezvous/base/fd.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/temp_dir.h"
@@ -33,7 +33,7 @@ std::string label(const std::vector<int>& members) {
 struct Bench {
   Bench() {
     for (int i = 0; i < kWorkers; ++i) {
-      auto relay = StderrRelay::create(io, fold->sink(i));
+      auto relay = OutputPump::create(io, fold->sink(i));
       REQUIRE(relay.has_value());
       relays.push_back(std::move(*relay));
       workers.emplace_back(::open(relays.back()->path().c_str(), O_WRONLY | O_CLOEXEC));
@@ -53,7 +53,7 @@ struct Bench {
   Console console{io, stream.get()};
   std::unique_ptr<FoldedConsole> fold = std::make_unique<FoldedConsole>(
       io, console, StreamFold(kWorkers, StreamFold::Unfinished::passed, label));
-  std::vector<std::unique_ptr<StderrRelay>> relays;
+  std::vector<std::unique_ptr<OutputPump>> relays;
   std::vector<Fd> workers;
 };
 

@@ -1,4 +1,4 @@
-#include "agent/gpus.h"
+#include "agent/host/gpus.h"
 
 #include <stdlib.h>
 

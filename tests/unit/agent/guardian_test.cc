@@ -1,4 +1,4 @@
-#include "agent/guardian.h"
+#include "agent/process/guardian.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -8,10 +8,10 @@
 #include <ctime>
 #include <fstream>
 
-#include "agent/orphans.h"
-#include "agent/process_tree.h"
-#include "agent/session_launcher.h"
-#include "agent/signals.h"
+#include "agent/process/orphans.h"
+#include "agent/process/process_tree.h"
+#include "agent/process/signals.h"
+#include "agent/process/spawn.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/agent/forked.h"
 

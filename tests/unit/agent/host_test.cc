@@ -1,4 +1,4 @@
-#include "agent/host.h"
+#include "agent/host/host.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "agent/line_fold.h"
+#include "agent/output/line_fold.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "agent/log_filter.h"
+#include "agent/output/log_filter.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "agent/log_layout.h"
+#include "agent/output/log_layout.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

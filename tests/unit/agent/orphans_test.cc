@@ -1,4 +1,4 @@
-#include "agent/orphans.h"
+#include "agent/process/orphans.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <csignal>
 #include <memory>
 
-#include "agent/session_launcher.h"
+#include "agent/process/spawn.h"
 #include "tests/support/control_group.h"
 #include "tests/support/needs.h"
 #include "tests/unit/agent/forked.h"

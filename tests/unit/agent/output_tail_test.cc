@@ -1,4 +1,4 @@
-#include "agent/output_tail.h"
+#include "agent/output/output_tail.h"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-#include "agent/process_tree.h"
+#include "agent/process/process_tree.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "agent/stop_plan.h"
+#include "agent/process/stop_plan.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;  // allowed: literals alone, within tests

@@ -1,4 +1,4 @@
-#include "agent/stream_fold.h"
+#include "agent/output/stream_fold.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

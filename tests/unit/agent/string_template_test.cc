@@ -1,5 +1,5 @@
 // The expected texts are what Python 3.11's string.Template(text).safe_substitute(values) gives.
-#include "agent/string_template.h"
+#include "agent/output/string_template.h"
 
 #include <catch2/catch.hpp>
 #include <string>

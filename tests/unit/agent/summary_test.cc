@@ -1,4 +1,4 @@
-#include "agent/summary.h"
+#include "agent/output/summary.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

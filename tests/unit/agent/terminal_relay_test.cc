@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "agent/pseudo_terminal.h"
-#include "agent/stderr_relay.h"
+#include "agent/output/output_pump.h"
+#include "agent/output/pseudo_terminal.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/membership/failure.h"
 
@@ -46,7 +46,7 @@ struct Bench {
     OutputSink sink;
     sink.take = [this](std::string_view bytes) { shown += bytes; };
     sink.at_end = [this] { ++ends; };
-    auto made = StderrRelay::create_terminal(io, std::move(sink), user.fd.get());
+    auto made = OutputPump::create_terminal(io, std::move(sink), user.fd.get());
     REQUIRE(made.has_value());
     relay = std::move(*made);
     // As launch_session opens it.
@@ -68,7 +68,7 @@ struct Bench {
   asio::io_context io;
   std::string shown;
   int ends = 0;
-  std::unique_ptr<StderrRelay> relay;
+  std::unique_ptr<OutputPump> relay;
   Fd worker;
 };
 
@@ -138,7 +138,7 @@ TEST_CASE("a flood through a terminal is whole, and the loop has its turns", "[a
   }
   writer.join();
   CHECK((bench.shown == all));
-  CHECK(longest <= StderrRelay::kBytesPerTurn);
+  CHECK(longest <= OutputPump::kBytesPerTurn);
   CHECK(bench.relay->tail().size() <= kStderrTailBytesMax);
 }
 

@@ -1,4 +1,4 @@
-#include "agent/thread_states.h"
+#include "agent/hang/thread_states.h"
 
 #include <unistd.h>
 
@@ -6,8 +6,8 @@
 #include <csignal>
 #include <string>
 
-#include "agent/worker_activity.h"
-#include "agent/worker_position.h"
+#include "agent/hang/collective_position.h"
+#include "agent/hang/process_usage.h"
 #include "tests/support/child_process.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "agent/timer_table.h"
+#include "agent/process/timer_table.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "agent/visible_devices.h"
+#include "agent/host/visible_devices.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "agent/warm_environment.h"
+#include "agent/warm/warm_environment.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "agent/worker_environment.h"
+#include "agent/process/worker_environment.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

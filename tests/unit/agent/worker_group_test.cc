@@ -1,4 +1,4 @@
-#include "agent/worker_group.h"
+#include "agent/process/worker_group.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>

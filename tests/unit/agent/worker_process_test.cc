@@ -1,4 +1,4 @@
-#include "agent/worker_process.h"
+#include "agent/process/worker_process.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 #include <fstream>
 #include <optional>
 
-#include "agent/descriptor_limit.h"
-#include "agent/orphans.h"
+#include "agent/process/descriptor_limit.h"
+#include "agent/process/orphans.h"
 #include "rendezvous/base/fd.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/agent/forked.h"

@@ -17,14 +17,14 @@ namespace {
 struct Pair {
   Loop loop;
   std::vector<message::Message> to_agent;
-  std::optional<ConnectionEnd> agent_ended;
+  std::optional<CloseReason> agent_ended;
   std::optional<Connection::Clock::duration> quorum_age;
   std::shared_ptr<Connection> agent;
   std::shared_ptr<Connection> coordinator;
   int beats_answered = 0;
 
   explicit Pair(std::chrono::milliseconds timeout) {
-    Listening here = listen_beside("127.0.0.1", {});
+    Listening here = listen_ephemeral("127.0.0.1", {});
     REQUIRE(here.socket);
     Fd agent_end = connect_to("127.0.0.1", port_of(here.socket));
     Fd coordinator_end(::accept(here.socket.get(), nullptr, nullptr));
@@ -34,12 +34,12 @@ struct Pair {
         {.expect_preamble = false, .heartbeat_timeout = timeout, .beats = true},
         {.message = [this](const message::Message& said) { to_agent.push_back(said); },
          .no_preamble = [](PreambleCheck, const std::string&) {},
-         .ended = [this](ConnectionEnd how) { agent_ended = std::move(how); }});
+         .ended = [this](CloseReason how) { agent_ended = std::move(how); }});
     coordinator = Connection::create(loop.io, std::move(coordinator_end),
                                      {.expect_preamble = false, .heartbeat_timeout = timeout},
                                      {.message = [](const message::Message&) {},
                                       .no_preamble = [](PreambleCheck, const std::string&) {},
-                                      .ended = [](const ConnectionEnd&) {},
+                                      .ended = [](const CloseReason&) {},
                                       .quorum_age =
                                           [this] {
                                             ++beats_answered;

@@ -55,7 +55,7 @@ TEST_CASE("People are shown who is here, from where, and who was turned away (I-
   const Fd stranger = connect_to("127.0.0.1", job.port);
   write_all(stranger, "GET / HTTP/1.1\r\n\r\n");
   job.loop.until([&] { return a->waiting && b->waiting; });
-  const WaitingTable& table = *b->waiting;
+  const RendezvousStatus& table = *b->waiting;
   CHECK(table == *a->waiting);
   CHECK(table.nodes_here == 2);
   REQUIRE(table.here.size() == 2);

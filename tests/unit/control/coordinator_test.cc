@@ -360,8 +360,8 @@ TEST_CASE("An agent may let go of its client inside any order") {
   orders.assign = [](const message::Assigned&) {};
   orders.stop = [](const message::Stop&) {};
   orders.finish = [](const JobSummary&) {};
-  orders.waiting = [&](const WaitingTable& table) {
-    const WaitingTable copy = table;  // NOLINT: the table goes with the client
+  orders.waiting = [&](const RendezvousStatus& table) {
+    const RendezvousStatus copy = table;  // NOLINT: the table goes with the client
     b->client.reset();
     b->waiting = copy;
   };

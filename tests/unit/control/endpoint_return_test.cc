@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/control/coordinator_terms.h"
+#include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/follower.h"
-#include "rendezvous/control/peer_call.h"
+#include "rendezvous/control/peer_rpc.h"
 #include "tests/support/free_port.h"
 #include "tests/unit/control/job.h"
 
@@ -29,7 +29,7 @@ class Node {
       : loop_(loop) {
     FollowerOptions options;
     options.endpoints = std::move(endpoints);
-    options.succession = true;
+    options.failover = true;
     if (!may_host) {
       options.is_host = false;
     }
@@ -53,7 +53,7 @@ class Node {
       follower->client()->workers_stopped(order.attempt, {}, {});
     };
     hooks.finish = [](const JobSummary&) {};
-    hooks.waiting = [this](const WaitingTable& table) { waiting = table; };
+    hooks.waiting = [this](const RendezvousStatus& table) { waiting = table; };
     hooks.lost = [this](const Error&) {
       lost = true;
       if (quiet_at_once) {
@@ -78,7 +78,7 @@ class Node {
   }
 
   std::optional<World> world;
-  std::optional<WaitingTable> waiting;
+  std::optional<RendezvousStatus> waiting;
   std::optional<Error> failed;
   bool lost = false;
   bool quiet_at_once = true;
@@ -105,8 +105,8 @@ message::Follow call_of(Term term, std::uint16_t port) {
 
 PeerAnswer call(Loop& loop, std::uint16_t port, const message::Follow& said) {
   std::optional<PeerAnswer> answer;
-  const auto handle = call_peer(loop.io, {"127.0.0.1"}, port, said, 5s,
-                                [&](const PeerAnswer& told) { answer = told; });
+  const auto handle = rpc_to_peer(loop.io, {"127.0.0.1"}, port, said, 5s,
+                                  [&](const PeerAnswer& told) { answer = told; });
   loop.until([&] { return answer.has_value(); });
   return *answer;
 }
@@ -269,19 +269,19 @@ TEST_CASE("A coordinator yields at its endpoint to a leader of its own job, unti
 TEST_CASE("A coordinator that began yields to the leader of a term that it only rose to") {
   Job job(2, 4, 0);
   job.options.last_call_timeout = 120s;
-  job.options.self = ElectorId{1};
+  job.options.self = VoterId{1};
   int deposed = 0;
   job.hooks.deposed = [&](const std::string&, const auto&) { ++deposed; };
   job.open();
   NodeDescription host = job.describe("n1");
-  host.elector = job.options.self;
+  host.voter = job.options.self;
   auto end = job.coordinator->connect_local();
   REQUIRE(end.has_value());
   const auto first = job.start(host, std::move(*end));
   // One that remembers the term before: this coordinator's is one more now, as the leader's is.
   NodeDescription survivor = job.describe("n2");
-  survivor.elector = ElectorId{2};
-  survivor.past = Past{Term{1}, AttemptNumber{3}, make_roster(Term{1}, ElectorId{3}, 1), 3, 1};
+  survivor.voter = VoterId{2};
+  survivor.past = Past{Term{1}, AttemptNumber{3}, make_configuration(Term{1}, VoterId{3}, 1), 3, 1};
   const auto second = job.start(survivor, connect_to("127.0.0.1", job.port));
   job.loop.until([&] { return job.loop.logged("host=n2"); });
   message::Follow said = call_of(Term{2}, 1);

@@ -27,7 +27,7 @@ struct Agent {
   std::optional<JobSummary> summary;
   std::optional<Error> rejected;
   std::optional<Error> lost;
-  std::optional<WaitingTable> waiting;
+  std::optional<RendezvousStatus> waiting;
   std::unique_ptr<CoordinatorClient> client;
 };
 
@@ -119,7 +119,7 @@ class Job {
       a->stop_reason = order.reason;
     };
     orders.finish = [a](const JobSummary& s) { a->summary = s; };
-    orders.waiting = [a](const WaitingTable& table) { a->waiting = table; };
+    orders.waiting = [a](const RendezvousStatus& table) { a->waiting = table; };
     orders.rejected = [a](const Error& e) { a->rejected = e; };
     orders.lost = [a](const CoordinatorLost& how) { a->lost = how.why; };
     agent->client = CoordinatorClient::create(loop.io, std::move(fd), std::nullopt, std::move(node),

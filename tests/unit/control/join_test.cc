@@ -4,9 +4,9 @@
 
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/frame.h"
-#include "rendezvous/control/gate.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/message_codec.h"
+#include "rendezvous/control/peer_listener.h"
 #include "rendezvous/store/store_server.h"
 #include "tests/support/free_port.h"
 #include "tests/unit/control/loop.h"
@@ -134,7 +134,7 @@ TEST_CASE("A joined client works on from where the join left the connection") {
   orders.assign = [&](const message::Assigned& order) { world = order.world; };
   orders.stop = [](const message::Stop&) {};
   orders.finish = [](const JobSummary&) {};
-  orders.waiting = [](const WaitingTable&) {};
+  orders.waiting = [](const RendezvousStatus&) {};
   orders.rejected = [](const Error&) {};
   orders.lost = [](const CoordinatorLost&) {};
   const auto client = CoordinatorClient::create(
@@ -185,7 +185,7 @@ TEST_CASE("An agent at the first endpoint hosts it when no other one knows of a 
   std::vector<Endpoint> endpoints{first, {"127.0.0.1", free_port()}};
   Listening listening = listen_at("127.0.0.1", 0);
   const Endpoint other{"127.0.0.1", port_of(listening.socket)};
-  std::shared_ptr<Gate> gate;
+  std::shared_ptr<PeerListener> gate;
   std::unique_ptr<Coordinator> coordinator;
   auto node = describe("n1");
   SECTION("nobody is there") {}
@@ -194,15 +194,16 @@ TEST_CASE("An agent at the first endpoint hosts it when no other one knows of a 
   }
   SECTION("an agent that is seeking, too") {
     endpoints.push_back(other);
-    gate = Gate::open(loop.io, std::move(listening.socket), [](const message::Message&) {
+    gate = PeerListener::open(loop.io, std::move(listening.socket), [](const message::Message&) {
       return message::Moved{Term{3}, {}, 0};
     });
   }
   SECTION("an agent that does not know yet that the coordinator that was here is gone") {
     endpoints.push_back(other);
-    gate = Gate::open(loop.io, std::move(listening.socket), [&first](const message::Message&) {
-      return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
-    });
+    gate =
+        PeerListener::open(loop.io, std::move(listening.socket), [&first](const message::Message&) {
+          return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
+        });
   }
   SECTION("another job is there") {
     endpoints.push_back(other);

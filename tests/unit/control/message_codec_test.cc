@@ -6,7 +6,7 @@
 
 #include "rendezvous/control/frame.h"
 #include "rendezvous/membership/incident.h"
-#include "rendezvous/membership/job_record.h"
+#include "rendezvous/membership/job_history.h"
 
 using namespace ddprun;
 using namespace ddprun::message;
@@ -96,36 +96,37 @@ NodeDescription full_node() {
           3,
           "train linear 50 10",
           true,
-          ElectorId{77},
+          VoterId{77},
           {"10.0.0.1", "fd00::1"},
           4711,
-          Pledge{Term{3}, ElectorId{5}, RosterNumber{7}},
-          Past{Term{2}, AttemptNumber{5}, RosterNumber{3}, 4, 1, true},
+          Promise{Term{3}, VoterId{5}, ConfigurationNumber{7}},
+          Past{Term{2}, AttemptNumber{5}, ConfigurationNumber{3}, 4, 1, true},
           {0xfedcba9876543210, 0x8000000000000001},
           true,
           "no disk"};
 }
 
 std::vector<Message> one_of_each() {
-  WaitingTable table{WaitingTable::For::last_call,
-                     2,
-                     4,
-                     3,
-                     9,
-                     5s,
-                     7s,
-                     {{"n1", "10.0.0.1", 8, 0, true, 4s}},
-                     "n2-n9",
-                     {{"n3", "10.0.0.3", "why", 2, 1s}},
-                     3,
-                     {{"", "", "lost", 1, 2s}},
-                     4,
-                     {1, 2},
-                     "note"};
-  const Roster before{RosterNumber{7}, {ElectorId{4}}};
-  Succession succession{Term{2}, Term{1}, ElectorId{5}, AttemptNumber{6}, {}, {}, RosterNumber{6}};
-  succession.roster = {RosterNumber{8}, {ElectorId{5}, ElectorId{6}}};
-  succession.before.push_back(before);
+  RendezvousStatus table{RendezvousStatus::For::last_call,
+                         2,
+                         4,
+                         3,
+                         9,
+                         5s,
+                         7s,
+                         {{"n1", "10.0.0.1", 8, 0, true, 4s}},
+                         "n2-n9",
+                         {{"n3", "10.0.0.3", "why", 2, 1s}},
+                         3,
+                         {{"", "", "lost", 1, 2s}},
+                         4,
+                         {1, 2},
+                         "note"};
+  const Configuration before{ConfigurationNumber{7}, {VoterId{4}}};
+  ReplicatedState replicated{
+      Term{2}, Term{1}, VoterId{5}, AttemptNumber{6}, {}, {}, ConfigurationNumber{6}};
+  replicated.configuration = {ConfigurationNumber{8}, {VoterId{5}, VoterId{6}}};
+  replicated.before.push_back(before);
   const WorkerPosition position{3,  true, "training", 16,    "all_reduce", 1,
                                 17, 4096, {16, 17},   500ms, "stopped"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
@@ -137,25 +138,25 @@ std::vector<Message> one_of_each() {
       Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
       StopRequest{15, StopWish::preempt},
       GiveUp{"no program"},
-      Accepted{Term{3}, ElectorId{5}, 12345},
+      Accepted{Term{3}, VoterId{5}, 12345},
       Rejected{"why", "todo"},
-      Assigned{world, RosterNumber{4}, Term{3}},
+      Assigned{world, ConfigurationNumber{4}, Term{3}},
       Stop{AttemptNumber{2}, "reason", StopHow::preempt, 10},
       Finish{full_summary()},
       Waiting{table},
       Beat{3s, 99, 1500ms},
-      Heir{
-          1, succession, {{ElectorId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3, true},
+      StandbyState{
+          1, replicated, {{VoterId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3, true},
       Story{AttemptNumber{6}, full_summary()},
-      PrepareRoster{RosterNumber{8}, Term{3}, 6, AttemptNumber{2}, 4},
+      PrepareConfiguration{ConfigurationNumber{8}, Term{3}, 6, AttemptNumber{2}, 4},
       Farewell{"why"},
-      HeirKnows{RosterNumber{8}},
-      RosterReady{RosterNumber{8}, 4},
+      StandbyReady{ConfigurationNumber{8}},
+      ConfigurationReady{ConfigurationNumber{8}, 4},
       AskVote{"job",
-              ElectorId{3},
-              {Term{4}, ElectorId{9}, {RosterNumber{7}, RosterNumber{8}, Term{1}}}},
-      VoteAnswer{{VoteVerdict::ahead, Term{4}, RosterNumber{8}, RosterNumber{7}, AttemptNumber{3},
-                  Term{2}, 5ms, true}},
+              VoterId{3},
+              {Term{4}, VoterId{9}, {ConfigurationNumber{7}, ConfigurationNumber{8}, Term{1}}}},
+      VoteAnswer{{VoteVerdict::ahead, Term{4}, ConfigurationNumber{8}, ConfigurationNumber{7},
+                  AttemptNumber{3}, Term{2}, 5ms, true}},
       Follow{"job", Term{4}, {"10.0.0.2"}, 4712, JobOptions{2, 4, 3, true}},
       Moved{Term{4}, {"10.0.0.2"}, 4712},
       Leaving{},

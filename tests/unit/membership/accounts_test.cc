@@ -129,18 +129,18 @@ TEST_CASE("What is saved on the way to a stop is kept, and the way is no trainin
 
 TEST_CASE("Standbys are told of progress within an attempt, every five seconds at most") {
   MembershipOptions options = fixed(2);
-  options.self = ElectorId{1};
+  options.self = VoterId{1};
   Story s(options);
   NodeDescription first = s.description("n1");
-  first.elector = ElectorId{1};
+  first.voter = VoterId{1};
   NodeDescription second = s.description("n2");
-  second.elector = ElectorId{2};
+  second.voter = VoterId{2};
   const NodeId a = s.join(first);
   const NodeId b = s.join(second);
-  const auto roster = s.only<TellStandbys>().succession.roster.number;
-  s.apply(StandbyKnows{b, roster});
-  s.apply(RosterPrepared{a, roster});
-  s.apply(RosterPrepared{b, roster});
+  const auto configuration = s.only<TellStandbys>().replicated.configuration.number;
+  s.apply(StandbyKnows{b, configuration});
+  s.apply(ConfigurationPrepared{a, configuration});
+  s.apply(ConfigurationPrepared{b, configuration});
   REQUIRE(s.state() == JobState::running);
   s.started(a);
   s.started(b);

@@ -247,17 +247,17 @@ TEST_CASE("growth saves first, or not, or never comes, as --scale-up says") {
 TEST_CASE("a node that leaves while the world with it is prepared is in none") {
   MembershipOptions options = elastic(2);
   options.min_nodes = 2;
-  options.self = ElectorId{1};
+  options.self = VoterId{1};
   Story s(options);
-  const auto elector = [&](const std::string& host, std::uint64_t id) {
+  const auto voter = [&](const std::string& host, std::uint64_t id) {
     NodeDescription node = s.description(host);
-    node.elector = ElectorId{id};
+    node.voter = VoterId{id};
     node.hosts_coordinator = id == 1;
     return s.join(node);
   };
-  (void)elector("n1", 1);
-  const NodeId b = elector("n2", 2);
-  const RosterNumber planned = s.only<TellStandbys>().succession.roster.number;
+  (void)voter("n1", 1);
+  const NodeId b = voter("n2", 2);
+  const ConfigurationNumber planned = s.only<TellStandbys>().replicated.configuration.number;
   s.apply(StopRequested{b, 12, StopWish::leave});
   CHECK(s.only<Release>().node == b);
   s.apply(StandbyKnows{b, planned});

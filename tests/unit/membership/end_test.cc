@@ -1,4 +1,4 @@
-// The end of a job that has a succession: decided, made known to a quorum, and only then told.
+// The end of a job with failover: decided, made known to a quorum, and only then told.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/membership/story.h"
@@ -8,31 +8,31 @@ using namespace ddprun::story;
 
 namespace {
 
-MembershipOptions with_succession(MembershipOptions options) {
-  options.self = ElectorId{1};
+MembershipOptions with_failover(MembershipOptions options) {
+  options.self = VoterId{1};
   return options;
 }
 
 /// Three nodes that run; that of options.self hosts the coordinator.
 struct Three {
-  explicit Three(const MembershipOptions& options = with_succession(elastic(1, 3)))
+  explicit Three(const MembershipOptions& options = with_failover(elastic(1, 3)))
       : self(options.self), s(options) {}
 
-  NodeId join(std::uint64_t elector) {
-    NodeDescription node = s.description("n" + std::to_string(elector));
-    node.elector = ElectorId{elector};
-    node.hosts_coordinator = node.elector == self;
+  NodeId join(std::uint64_t voter) {
+    NodeDescription node = s.description("n" + std::to_string(voter));
+    node.voter = VoterId{voter};
+    node.hosts_coordinator = node.voter == self;
     return s.join(std::move(node));
   }
   /// Who is a standby says so, and then all of these prepare.
   void all_prepare(const std::vector<NodeId>& nodes) {
     const auto told = s.all<TellStandbys>();
     for (const NodeId standby : told.empty() ? std::vector<NodeId>() : told.front().standbys) {
-      s.apply(StandbyKnows{standby, told.front().succession.roster.number});
+      s.apply(StandbyKnows{standby, told.front().replicated.configuration.number});
     }
-    const RosterNumber planned = s.only<Prepare>().roster.number;
+    const ConfigurationNumber planned = s.only<Prepare>().configuration.number;
     for (const NodeId node : nodes) {
-      s.apply(RosterPrepared{node, planned});
+      s.apply(ConfigurationPrepared{node, planned});
     }
   }
   void run() {
@@ -41,7 +41,7 @@ struct Three {
     c = join(3);
     all_prepare({a, b});
     REQUIRE(s.state() == JobState::running);
-    s.apply(RosterPrepared{c, s.job().reign().in_use().roster.number});
+    s.apply(ConfigurationPrepared{c, s.job().leadership().in_use().configuration.number});
   }
   void finish_all() {
     s.finished(a);
@@ -49,22 +49,22 @@ struct Three {
     s.finished(c);
   }
 
-  ElectorId self;
+  VoterId self;
   Story s;
   NodeId a{}, b{}, c{};
 };
 
 /// A successor on node 2 of one that ran three nodes and had decided this.
-Inheritance ended(Verdict verdict, const std::string& reason) {
-  Inheritance inherited;
-  const ElectorId lost{1};
+TakeoverState ended(Verdict verdict, const std::string& reason) {
+  TakeoverState inherited;
+  const VoterId lost{1};
   inherited.known = {Term{1},
                      Term{1},
                      lost,
                      AttemptNumber{4},
-                     {make_roster(Term{1}, lost, 2), {ElectorId{1}, ElectorId{2}, ElectorId{3}}},
+                     {make_configuration(Term{1}, lost, 2), {VoterId{1}, VoterId{2}, VoterId{3}}},
                      {},
-                     make_roster(Term{1}, lost, 2),
+                     make_configuration(Term{1}, lost, 2),
                      true};
   inherited.first_attempt = AttemptNumber{6};
   inherited.so_far.verdict = verdict;
@@ -85,17 +85,17 @@ TEST_CASE("The end goes to the standbys, then to a quorum, and only then to all"
   CHECK(t.s.state() == JobState::ending);
   const auto told = t.s.only<TellStandbys>();
   CHECK(told.standbys == std::vector<NodeId>{t.b, t.c});
-  CHECK(told.succession.ends);
+  CHECK(told.replicated.ends);
   CHECK(told.so_far.verdict == Verdict::succeeded);
-  const RosterNumber end = told.succession.roster.number;
-  CHECK(end > t.s.job().reign().in_use().roster.number);
+  const ConfigurationNumber end = told.replicated.configuration.number;
+  CHECK(end > t.s.job().leadership().in_use().configuration.number);
   t.s.apply(StandbyKnows{t.b, end});
   CHECK(t.s.commands.empty());
   t.s.apply(StandbyKnows{t.c, end});
-  CHECK(t.s.only<Prepare>().roster.number == end);
-  t.s.apply(RosterPrepared{t.a, end});
+  CHECK(t.s.only<Prepare>().configuration.number == end);
+  t.s.apply(ConfigurationPrepared{t.a, end});
   CHECK(t.s.commands.empty());
-  t.s.apply(RosterPrepared{t.c, end});
+  t.s.apply(ConfigurationPrepared{t.c, end});
   CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
   CHECK(t.s.state() == JobState::over);
 }
@@ -104,7 +104,7 @@ TEST_CASE("A node that is lost while the end is made known begins that anew, aft
   Three t;
   t.run();
   t.finish_all();
-  const RosterNumber first = t.s.only<TellStandbys>().succession.roster.number;
+  const ConfigurationNumber first = t.s.only<TellStandbys>().replicated.configuration.number;
   t.s.lose(t.c);
   CHECK(t.s.commands.empty());
   t.s.apply(StandbyKnows{t.b, first});
@@ -112,7 +112,7 @@ TEST_CASE("A node that is lost while the end is made known begins that anew, aft
   REQUIRE(t.s.job().next_deadline());
   t.s.wait(*t.s.job().next_deadline() - t.s.now());
   t.s.time_passed();
-  CHECK(t.s.only<TellStandbys>().succession.roster.number > first);
+  CHECK(t.s.only<TellStandbys>().replicated.configuration.number > first);
   t.all_prepare({t.a, t.b});
   CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
   CHECK(t.s.only<FinishJob>().summary.incidents.empty());
@@ -158,13 +158,13 @@ TEST_CASE("Who is asked to end while all are told that the job succeeded changes
   Three t;
   t.run();
   t.finish_all();
-  const RosterNumber end = t.s.only<TellStandbys>().succession.roster.number;
+  const ConfigurationNumber end = t.s.only<TellStandbys>().replicated.configuration.number;
   t.s.apply(StopRequested{t.b, 15, StopWish::end});
   CHECK(t.s.commands.empty());
   t.s.apply(StandbyKnows{t.b, end});
   t.s.apply(StandbyKnows{t.c, end});
-  t.s.apply(RosterPrepared{t.b, end});
-  t.s.apply(RosterPrepared{t.c, end});
+  t.s.apply(ConfigurationPrepared{t.b, end});
+  t.s.apply(ConfigurationPrepared{t.c, end});
   CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("Who is asked to end waits for no quorum: the job may go on elsewhere"
 }
 
 TEST_CASE("A first gathering that is stopped, of which nobody else knows, ends at once") {
-  Three t(with_succession(fixed(4)));
+  Three t(with_failover(fixed(4)));
   t.a = t.join(1);
   t.b = t.join(2);
   t.s.apply(StopRequested{t.b, 15, StopWish::end});
@@ -205,8 +205,8 @@ TEST_CASE("A first gathering that is stopped, of which nobody else knows, ends a
 }
 
 TEST_CASE("A successor tells the end that was decided before it, and hands out no world") {
-  MembershipOptions options = with_succession(elastic(1, 3));
-  options.self = ElectorId{2};
+  MembershipOptions options = with_failover(elastic(1, 3));
+  options.self = VoterId{2};
   options.term = Term{2};
   const auto verdict = GENERATE(Verdict::failed, Verdict::stopped);
   options.inheritance = ended(verdict, "rank 1 on n2 exited with 3");
@@ -214,7 +214,7 @@ TEST_CASE("A successor tells the end that was decided before it, and hands out n
   const NodeId own = t.join(2);
   CHECK(t.s.only<Welcome>().node == own);  // and nothing else: those that voted are on their way
   const NodeId other = t.join(3);
-  CHECK(t.s.only<TellStandbys>().succession.ends);
+  CHECK(t.s.only<TellStandbys>().replicated.ends);
   t.all_prepare({own, other});
   const JobSummary summary = t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == verdict);

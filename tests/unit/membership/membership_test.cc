@@ -238,13 +238,13 @@ TEST_CASE("Reaching max ends the last call at once") {
 TEST_CASE("A swarm that comes while a world is prepared costs a few plans, not one for each node") {
   constexpr int kSwarm = 1'000;
   MembershipOptions options = elastic(1, 10'000);
-  options.self = ElectorId{1};
+  options.self = VoterId{1};
   options.last_call_timeout = 0s;
   Story job(options);
-  std::uint64_t elector = 0;
+  std::uint64_t voter = 0;
   const auto join = [&](bool host) {
-    NodeDescription node = job.description("n" + std::to_string(elector));
-    node.elector = ElectorId{++elector};
+    NodeDescription node = job.description("n" + std::to_string(voter));
+    node.voter = VoterId{++voter};
     node.hosts_coordinator = host;
     return job.join(std::move(node));
   };
@@ -270,13 +270,13 @@ TEST_CASE("A swarm that comes while a world is prepared costs a few plans, not o
   job.wait(*due - job.now());
   job.time_passed();
   const TellStandbys told = job.only<TellStandbys>();
-  CHECK(told.succession.roster.electors.size() == nodes.size());
+  CHECK(told.replicated.configuration.voters.size() == nodes.size());
   for (const NodeId standby : told.standbys) {
-    job.apply(StandbyKnows{standby, told.succession.roster.number});
+    job.apply(StandbyKnows{standby, told.replicated.configuration.number});
   }
   for (const NodeId node : nodes) {
     if (job.state() == JobState::gathering) {
-      job.apply(RosterPrepared{node, told.succession.roster.number});
+      job.apply(ConfigurationPrepared{node, told.replicated.configuration.number});
     }
   }
   CHECK(job.all<AssignWorld>().size() == nodes.size());

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/membership.h"
-#include "rendezvous/membership/trace.h"
 
 namespace ddprun::story {
 

@@ -1,5 +1,5 @@
 // What people are told while a job waits, and nodes that contend for a rank.
-#include "rendezvous/membership/waiting_table.h"
+#include "rendezvous/membership/rendezvous_status.h"
 #include "tests/unit/membership/story.h"
 
 using namespace ddprun;
@@ -59,8 +59,8 @@ TEST_CASE("While nodes are missing all are told who is here, since when and from
   s.time_passed();
   const auto told = s.only<TellWaiting>();
   CHECK(told.nodes == std::vector{a, NodeId{77}});
-  const WaitingTable& t = told.table;
-  CHECK(t.waits_for == WaitingTable::For::nodes);
+  const RendezvousStatus& t = told.table;
+  CHECK(t.waits_for == RendezvousStatus::For::nodes);
   CHECK(t.nodes_here == 2);
   CHECK(t.workers_here == 6);
   CHECK(t.min_nodes == 3);
@@ -86,7 +86,7 @@ TEST_CASE("Who was refused or lost is told with the reason, once however often i
   s.lose(b);
   s.wait(1s);
   s.time_passed();
-  const WaitingTable t = s.only<TellWaiting>().table;
+  const RendezvousStatus t = s.only<TellWaiting>().table;
   REQUIRE(t.refused.size() == 2);
   CHECK(t.refused[0] == NodeGone{"", "10.0.0.8", "it speaks version 9", 1, 1s});
   CHECK(t.refused[1].host_name == "n9");
@@ -133,7 +133,7 @@ TEST_CASE("A job that lost a node says within half a second whom it waits for") 
   CHECK(s.job().next_deadline() == s.now() + 500ms);
   s.wait(500ms);
   s.time_passed();
-  const WaitingTable t = s.only<TellWaiting>().table;
+  const RendezvousStatus t = s.only<TellWaiting>().table;
   REQUIRE(t.lost.size() == 1);
   CHECK(t.lost[0].host_name == "n2");
   s.join("n2");
@@ -145,8 +145,8 @@ TEST_CASE("A last call says when the job starts") {
   s.join("n1");
   s.wait(10s);
   s.time_passed();
-  const WaitingTable t = s.only<TellWaiting>().table;
-  CHECK(t.waits_for == WaitingTable::For::last_call);
+  const RendezvousStatus t = s.only<TellWaiting>().table;
+  CHECK(t.waits_for == RendezvousStatus::For::last_call);
   CHECK(t.left == 20s);
 }
 
@@ -302,17 +302,17 @@ TEST_CASE("The rank of a node that may be lost is waited for, and taken when it 
   const NodeId a = s.join(host);
   const NodeId old = s.join(ranked(s, "n2", 1));
   CHECK(s.state() == JobState::running);
-  const NodeId heir = s.join(ranked(s, "n2", 1));
+  const NodeId successor = s.join(ranked(s, "n2", 1));
   CHECK(s.all<Reject>().empty());
-  CHECK(s.only<Welcome>().node == heir);
+  CHECK(s.only<Welcome>().node == successor);
   CHECK(s.only<WatchNode>().node == old);
-  CHECK(s.only<TellWaiting>().nodes == std::vector{heir});
+  CHECK(s.only<TellWaiting>().nodes == std::vector{successor});
   CHECK(s.job().nodes() == 2);
   s.lose(old, 3s);
   CHECK(s.ordered_to_stop() == std::vector{a});
   s.stopped(a);
-  CHECK(s.world_of(heir).group_rank == 1);
-  CHECK(s.world_of(heir).attempt == AttemptNumber{1});
+  CHECK(s.world_of(successor).group_rank == 1);
+  CHECK(s.world_of(successor).attempt == AttemptNumber{1});
 }
 
 TEST_CASE("A rank whose node turns out to be alive stays its own") {
@@ -339,38 +339,38 @@ TEST_CASE("The rank of the node that hosts the endpoint is never waited for") {
   CHECK(s.only<Reject>().why == "node rank 0 is taken by node n1, which hosts the endpoint");
 }
 
-TEST_CASE("An heir is let in whatever its rank's last holder was doing") {
+TEST_CASE("An successor is let in whatever its rank's last holder was doing") {
   Story s(elastic(1, 3));
   const NodeId a = s.join("n1");
   SECTION("gathering") {
     const NodeId old = s.join(ranked(s, "n2", 1));
-    const NodeId heir = s.join(ranked(s, "n3", 1));
+    const NodeId successor = s.join(ranked(s, "n3", 1));
     s.lose(old);
     s.wait(30s);
     s.time_passed();
-    CHECK(s.world_of(heir).world_size == 2);
+    CHECK(s.world_of(successor).world_size == 2);
   }
   SECTION("stopping") {
     const NodeId old = s.join(ranked(s, "n2", 1));
     s.join("n4");
     s.failed(a, killed(0));
-    const NodeId heir = s.join(ranked(s, "n3", 1));
+    const NodeId successor = s.join(ranked(s, "n3", 1));
     s.stopped(old);
     s.lose(old);
     s.stopped(a, {killed(0)});
     CHECK(s.state() == JobState::stopping);
     CHECK(s.job().nodes() == 3);
     CHECK(s.all<Reject>().empty());
-    static_cast<void>(heir);
+    static_cast<void>(successor);
   }
-  SECTION("finished: the heir waits as a spare") {
+  SECTION("finished: the successor waits as a spare") {
     const NodeId old = s.join(ranked(s, "n2", 1));
     s.wait(30s);
     s.time_passed();
     s.finished(old);
-    const NodeId heir = s.join(ranked(s, "n3", 1));
+    const NodeId successor = s.join(ranked(s, "n3", 1));
     s.lose(old);
-    CHECK(s.only<TellWaiting>().nodes == std::vector{heir});
+    CHECK(s.only<TellWaiting>().nodes == std::vector{successor});
     CHECK(s.only<TellWaiting>().table.note.find("spare") != std::string::npos);
   }
 }
@@ -380,17 +380,17 @@ TEST_CASE("Who waits for a rank is no node yet: its loss and its signals concern
   s.join("n1");
   s.join(ranked(s, "n2", 1));
   SECTION("lost") {
-    const NodeId heir = s.join(ranked(s, "n3", 1));
-    s.lose(heir);
+    const NodeId successor = s.join(ranked(s, "n3", 1));
+    s.lose(successor);
     CHECK(s.commands.empty());
     CHECK(s.state() == JobState::running);
     s.join(ranked(s, "n4", 1));
     CHECK(s.all<Reject>().empty());
   }
   SECTION("asked to stop") {
-    const NodeId heir = s.join(ranked(s, "n3", 1));
-    s.apply(StopRequested{heir, 15});
-    CHECK(s.only<Reject>().node == heir);
+    const NodeId successor = s.join(ranked(s, "n3", 1));
+    s.apply(StopRequested{successor, 15});
+    CHECK(s.only<Reject>().node == successor);
     CHECK(s.only<Reject>().why == "SIGTERM was sent to its agent while it waited for its rank");
     CHECK(s.state() == JobState::running);
   }

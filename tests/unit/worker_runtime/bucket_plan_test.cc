@@ -1,4 +1,4 @@
-#include "worker_runtime/bucket_plan.h"
+#include "worker_runtime/training/bucket_plan.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -9,7 +9,7 @@
 
 #include "ddp/tensor.h"
 #include "tests/support/skip.h"
-#include "worker_runtime/alone_process_group.h"
+#include "worker_runtime/collectives/single_process_group.h"
 
 using namespace ddp;
 

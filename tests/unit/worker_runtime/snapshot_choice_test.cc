@@ -1,4 +1,4 @@
-#include "worker_runtime/snapshot_choice.h"
+#include "worker_runtime/snapshot/snapshot_choice.h"
 
 #include <catch2/catch.hpp>
 

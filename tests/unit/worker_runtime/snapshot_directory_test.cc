@@ -1,4 +1,4 @@
-#include "worker_runtime/snapshot_directory.h"
+#include "worker_runtime/snapshot/snapshot_directory.h"
 
 #include "snapshot_disk.h"
 #include "tests/support/temp_dir.h"

@@ -9,7 +9,7 @@
 
 #include "tests/support/lossy_files.h"
 #include "tests/support/result_text.h"
-#include "worker_runtime/snapshot_directory.h"
+#include "worker_runtime/snapshot/snapshot_directory.h"
 
 namespace ddp_test {
 

@@ -1,4 +1,4 @@
-#include "worker_runtime/snapshot_format.h"
+#include "worker_runtime/snapshot/snapshot_format.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

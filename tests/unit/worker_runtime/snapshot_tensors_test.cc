@@ -1,4 +1,4 @@
-#include "worker_runtime/snapshot_tensors.h"
+#include "worker_runtime/snapshot/snapshot_tensors.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "worker_runtime/world.h"
+#include "worker_runtime/bootstrap/world.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,0 +1,79 @@
+#include "agent/hang/hang_detector.h"
+
+#include <algorithm>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+using Time = HangDetector::Time;
+using std::chrono::milliseconds;
+
+/// A hundredth of a processor, and what a clock that counts in ticks may be wrong by.
+constexpr int kIdlePart = 100;
+constexpr milliseconds kTicks{20};
+/// If a check runs this late, the whole node was suspended (a virtual machine that migrated).
+/// Workers then get kMoment to report before they are judged.
+constexpr milliseconds kLate{500};
+constexpr milliseconds kMoment{500};
+constexpr milliseconds kLookMin{20};
+
+}  // namespace
+
+HangDetector::HangDetector(HangTimeouts timeouts, Time started)
+    : timeouts_(timeouts), started_(started) {
+  DDP_CHECK(timeouts.progress > Time(0), "a rule that is off is not made");
+  DDP_CHECK(timeouts.start >= timeouts.progress, "the start may take longer, not less long");
+}
+
+void HangDetector::watch_idle(Time now, const std::vector<WorkerSigns>& workers) {
+  watched_.resize(workers.size(), Watched{started_, {}, 0});
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const WorkerSigns& worker = workers[i];
+    Watched& seen = watched_[i];
+    const Time allowed = (now - seen.since) / kIdlePart + kTicks;
+    if (worker.output != seen.output || worker.cpu < seen.cpu || worker.cpu - seen.cpu > allowed) {
+      seen = {now, worker.cpu, worker.output};
+    }
+  }
+}
+
+HangDetector::Answer HangDetector::look(Time now, const std::vector<WorkerSigns>& workers) {
+  if (expected_ && now > *expected_ + kLate) {
+    not_before_ = now + kMoment;
+  }
+  watch_idle(now, workers);
+  const bool told =
+      std::any_of(workers.begin(), workers.end(), [](const auto& w) { return w.runs && w.told; });
+  Answer answer;
+  answer.look_again = now + timeouts_.progress / (told ? 1 : 8);
+  bool all_idle = true;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const WorkerSigns& worker = workers[i];
+    if (!worker.runs || (told && (!worker.told || worker.ended))) {
+      continue;
+    }
+    const Time patience = worker.told && !worker.stepped ? timeouts_.start : timeouts_.progress;
+    const Time since = worker.told ? std::max(worker.changed_at, started_) : watched_[i].since;
+    if (now - since >= patience) {
+      answer.still.push_back(static_cast<int>(i));
+      answer.still_for = std::max(answer.still_for, now - since);
+    } else {
+      all_idle = false;
+      answer.look_again = std::min(answer.look_again, since + patience);
+    }
+  }
+  if (!told && !all_idle) {
+    answer.still.clear();
+  }
+  if (now < not_before_ && !answer.still.empty()) {
+    answer.still.clear();
+    answer.look_again = not_before_;
+  }
+  answer.look_again = std::max(answer.look_again, now + kLookMin);
+  expected_ = answer.look_again;
+  return answer;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,92 @@
+#include "agent/hang/hang_handler.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "agent/attempt.h"
+#include "agent/hang/stack_collector.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+HangDetector::Time now() {
+  return Clock::now().time_since_epoch();  // CLOCK_MONOTONIC, as in the progress channels
+}
+
+}  // namespace
+
+struct HangResponse::Impl {
+  Impl(asio::io_context& the_io, HangTimeouts the_timeouts, OnHang the_on_hang)
+      : io(the_io), timeouts(the_timeouts), on_hang(std::move(the_on_hang)), timer(the_io) {}
+
+  void look() {
+    const HangDetector::Answer answer = rule->look(now(), attempt->signs());
+    if (answer.still.empty()) {
+      timer.expires_at(Clock::time_point(answer.look_again));
+      timer.async_wait([this](boost::system::error_code error) {
+        if (!error && attempt != nullptr) {
+          look();
+        }
+      });
+      return;
+    }
+    std::vector<int> ranks;
+    for (const int local_rank : answer.still) {
+      ranks.push_back(attempt->world().base_rank + local_rank);
+    }
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.1f",
+                  std::chrono::duration<double>(answer.still_for).count());
+    on_hang(attempt->positions(now()),
+            ranks_text(ranks) + " made no progress for " + seconds + " s");
+  }
+
+  asio::io_context& io;
+  HangTimeouts timeouts;
+  OnHang on_hang;
+  asio::steady_timer timer;
+  Attempt* attempt = nullptr;
+  std::optional<HangDetector> rule;
+  std::unique_ptr<StackCollector> taker;
+};
+
+HangResponse::HangResponse(asio::io_context& io, HangTimeouts timeouts, OnHang on_hang)
+    : impl_(std::make_unique<Impl>(io, timeouts, std::move(on_hang))) {}
+
+HangResponse::~HangResponse() = default;
+
+void HangResponse::watch(Attempt& attempt) {
+  if (impl_->timeouts.progress > HangDetector::Time(0)) {
+    impl_->attempt = &attempt;
+    impl_->rule.emplace(impl_->timeouts, now());
+    impl_->look();
+  }
+}
+
+void HangResponse::forget() {
+  impl_->attempt = nullptr;
+  impl_->timer.cancel();
+  impl_->taker.reset();
+}
+
+std::vector<WorkerPosition> HangResponse::look_closely(Attempt& attempt,
+                                                       std::function<void()> end) {
+  impl_->attempt = nullptr;
+  impl_->timer.cancel();
+  std::vector<WorkerPosition> positions = attempt.positions(now());
+  impl_->taker = std::make_unique<StackCollector>(
+      impl_->io, attempt.stack_targets(),
+      [&attempt, end = std::move(end)](std::vector<NewestFrames> newest) {
+        attempt.keep_stacks(std::move(newest));
+        end();
+      });
+  return positions;
+}
+
+}  // namespace ddprun

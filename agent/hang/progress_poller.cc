@@ -1,0 +1,65 @@
+#include "agent/hang/progress_poller.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kPauseFirst{50};
+/// Where workers tell of their progress, and where they do not (yet).
+constexpr milliseconds kPauseMax{1'000};
+constexpr milliseconds kPauseMaxUntold{5'000};
+/// Then steps are told without other news, for the live accounts.
+constexpr int kLooksWithoutNewsMax = 20;
+
+}  // namespace
+
+bool ProgressReport::is_news(const TrainingProgress& before, const TrainingProgress& now) {
+  return before.told != now.told || before.resumed_epoch != now.resumed_epoch ||
+         before.first_step_after != now.first_step_after || before.saved != now.saved;
+}
+
+void ProgressReport::begin(Read read, Tell tell) {
+  end();
+  read_ = std::move(read);
+  tell_ = std::move(tell);
+  told_ = {};
+  pause_ = kPauseFirst;
+  looks_without_news_ = 0;
+  look_later();
+}
+
+void ProgressReport::end() {
+  timer_.cancel();
+  read_ = nullptr;
+  tell_ = nullptr;
+}
+
+void ProgressReport::look_later() {
+  timer_.expires_after(pause_);
+  timer_.async_wait([this](boost::system::error_code error) {
+    // A wait that was queued already when it was cancelled finds the next one's expiry ahead.
+    if (!error && read_ && timer_.expiry() <= std::chrono::steady_clock::now()) {
+      look();
+    }
+  });
+}
+
+void ProgressReport::look() {
+  const TrainingProgress now = read_();
+  const bool steps = now.steps != told_.steps && ++looks_without_news_ >= kLooksWithoutNewsMax;
+  if (is_news(told_, now) || steps) {
+    told_ = now;
+    looks_without_news_ = 0;
+    tell_(now);
+  }
+  if (read_) {
+    pause_ = std::min(2 * pause_, now.told ? kPauseMax : kPauseMaxUntold);
+    look_later();
+  }
+}
+
+}  // namespace ddprun

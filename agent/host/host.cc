@@ -1,0 +1,99 @@
+#include "agent/host/host.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "agent/host/cpu_quota.h"
+
+namespace ddprun {
+namespace {
+
+/// Far more processors than any machine has; ends the search for a mask that is large enough.
+constexpr int kProcessorsMax = 1 << 20;
+
+int processors_of_affinity() {
+  // The kernel refuses a mask smaller than its own, whose size it does not tell.
+  for (int processors = 1024; processors <= kProcessorsMax; processors *= 2) {
+    const std::size_t bytes = CPU_ALLOC_SIZE(processors);
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
+        CPU_ALLOC(processors), [](cpu_set_t* set) { CPU_FREE(set); });
+    if (mask && ::sched_getaffinity(0, bytes, mask.get()) == 0) {
+      return CPU_COUNT_S(bytes, mask.get());
+    }
+    if (errno != EINVAL) {
+      break;
+    }
+  }
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return std::nullopt;
+  }
+  return text.str();
+}
+
+bool in_first_pid_namespace() {
+  std::error_code error;
+  const auto name = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return !error && name == "pid:[4026531836]";  // PROC_PID_INIT_INO, the same in every kernel
+}
+
+std::string host_name() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "localhost";
+}
+
+std::string network_interface_of(const std::string& address) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return {};
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) {
+      continue;
+    }
+    const int family = one->ifa_addr->sa_family;
+    const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    std::array<char, NI_MAXHOST> text{};
+    if ((family == AF_INET || family == AF_INET6) &&
+        ::getnameinfo(one->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+            0 &&
+        std::string_view(text.data()).substr(0, address.size()) == address &&
+        (text[address.size()] == '\0' || text[address.size()] == '%')) {
+      return one->ifa_name;
+    }
+  }
+  return {};
+}
+
+int usable_cpus() {
+  int processors = std::max(processors_of_affinity(), 1);
+  if (const auto quota = cpu_quota(read_file); quota && *quota < processors) {
+    processors = std::max(static_cast<int>(std::ceil(*quota)), 1);
+  }
+  return processors;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,311 @@
+#include "agent/output/attempt_output.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "agent/failure_evidence.h"
+#include "agent/output/output_tail.h"
+#include "agent/output/stream_routing.h"
+#include "agent/process/signals.h"
+#include "rendezvous/base/fd.h"
+
+namespace ddprun {
+namespace {
+
+/// Where the lines that match a filter go; several streams of a node append to one file.
+struct FilteredFile {
+  Fd fd;
+  void append(std::string_view text) const {
+    if (fd && !text.empty()) {
+      // O_APPEND keeps the pieces whole; a full disk must not end the job: the line is in the
+      // worker's own file too.
+      [[maybe_unused]] const ssize_t written = ::write(fd.get(), text.data(), text.size());
+    }
+  }
+};
+
+/// What is read of a file for its tail: progress bars and escape sequences take more than they
+/// show.
+constexpr std::size_t kTailFileBytesMax = 16 * kStderrTailBytesMax;
+
+Terminals own_terminals() {
+  Terminals terminals{::isatty(STDOUT_FILENO) == 1, ::isatty(STDERR_FILENO) == 1, false};
+  struct stat out {};
+  struct stat err {};
+  terminals.same = terminals.out && terminals.err && ::fstat(STDOUT_FILENO, &out) == 0 &&
+                   ::fstat(STDERR_FILENO, &err) == 0 && out.st_rdev == err.st_rdev &&
+                   out.st_dev == err.st_dev;
+  return terminals;
+}
+
+/// Without folding: a teed stream through its filter alone.
+OutputSink filtered_sink(LogFilter line_filter, Console& console,
+                         const std::shared_ptr<FilteredFile>& file) {
+  auto filter = std::make_shared<LogFilter>(std::move(line_filter));
+  OutputSink sink;
+  sink.console = &console;
+  sink.take = [filter, file, &console](std::string_view bytes) {
+    std::string shown;
+    std::string matching;
+    filter->feed(bytes, shown, matching);
+    console.write(shown);
+    file->append(matching);
+  };
+  sink.at_end = [filter, file, &console] {
+    std::string shown;
+    std::string matching;
+    filter->finish(shown, matching);
+    console.write(shown);
+    file->append(matching);
+  };
+  return sink;
+}
+
+/// The attempt's file of the lines that match: there whenever filters are, whatever comes.
+Result<Fd> open_filtered(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!fd) {
+    return errno_error(errno, "cannot open the log of filtered lines", path);
+  }
+  return fd;
+}
+
+}  // namespace
+
+AttemptOutput::AttemptOutput(boost::asio::io_context& io, const JobSpec& spec,
+                             const LogLayout& layout, Consoles consoles, const World& world)
+    : io_(io), spec_(spec), layout_(layout), consoles_(consoles), world_(world) {
+  streams_.resize(static_cast<std::size_t>(spec.local_world_size));
+}
+
+AttemptOutput::~AttemptOutput() = default;
+
+Result<void> AttemptOutput::prepare(int local_rank, const WorkerLogs& logs, SpawnRequest& request) {
+  request.stdout_path = logs.stdout_path;
+  request.stderr_path = logs.stderr_path;
+  if (logs.echo_stdout) {
+    if (auto teed = tee(local_rank, teed_out, logs.stdout_path,
+                        layout_.filtered_stdout(world_.attempt), spec_.logs.stdout_filters);
+        !teed) {
+      return teed;
+    }
+  }
+  if (logs.echo_stderr) {
+    if (auto teed = tee(local_rank, teed_err, logs.stderr_path,
+                        layout_.filtered_stderr(world_.attempt), spec_.logs.stderr_filters);
+        !teed) {
+      return teed;
+    }
+  }
+  return relay(local_rank, logs, request);
+}
+
+Result<void> AttemptOutput::relay(int local_rank, const WorkerLogs& logs, SpawnRequest& request) {
+  Stream& stream = streams_[static_cast<std::size_t>(local_rank)];
+  const Terminals terminals = own_terminals();
+  const StreamPlan plan = plan_streams(logs, terminals);
+  if (plan.out == StreamWay::terminal) {
+    stream.out =
+        relay_terminal(local_rank, terminals.same ? relayed_err : relayed_out, STDOUT_FILENO);
+    request.stdout_path = stream.out ? stream.out->path() : "";
+  }
+  switch (plan.err) {
+    case StreamWay::terminal:
+      stream.err = relay_terminal(local_rank, relayed_err, STDERR_FILENO);
+      break;
+    case StreamWay::terminal_of_out:
+      stream.err_is_out = true;
+      request.stderr_path = request.stdout_path;
+      return {};
+    case StreamWay::pipe:
+    case StreamWay::hidden_pipe: {
+      auto made = plan.err == StreamWay::pipe
+                      ? OutputPump::create(io_, sink_for(local_rank, relayed_err))
+                      : OutputPump::create_hidden(io_);
+      if (!made) {
+        return made.error();
+      }
+      stream.err = std::move(*made);
+      break;
+    }
+    case StreamWay::path:
+      stream.stderr_path = logs.stderr_path;
+      break;
+    case StreamWay::inherited:
+      break;
+  }
+  if (stream.err) {
+    request.stderr_path = stream.err->path();
+  }
+  return {};
+}
+
+/// Null where the system has no terminals to give: the worker then writes to the real one, as it
+/// would have without us.
+std::unique_ptr<OutputPump> AttemptOutput::relay_terminal(int local_rank, Form form, int like) {
+  OutputSink sink = sink_for(local_rank, form);
+  const auto at_end = sink.at_end;
+  auto made = OutputPump::create_terminal(io_, std::move(sink), like);
+  if (!made) {
+    if (at_end) {
+      at_end();  // nobody waits for lines that do not come this way
+    }
+    return nullptr;
+  }
+  if (!window_changes_) {
+    window_changes_ = std::make_unique<SignalSource>(io_, std::vector<int>{SIGWINCH},
+                                                     [this](int) { follow_window_size(); });
+  }
+  return std::move(*made);
+}
+
+void AttemptOutput::follow_window_size() {
+  for (const Stream& stream : streams_) {
+    if (stream.out) {
+      stream.out->copy_window_size_of(STDOUT_FILENO);
+    }
+    if (stream.err) {
+      stream.err->copy_window_size_of(STDERR_FILENO);
+    }
+  }
+}
+
+void AttemptOutput::spawned(int local_rank) {
+  Stream& stream = streams_[static_cast<std::size_t>(local_rank)];
+  for (const auto* relay : {&stream.out, &stream.err}) {
+    if (*relay) {
+      (*relay)->close_write_end();
+    }
+  }
+}
+
+Result<void> AttemptOutput::begin() {
+  const auto ready = [](const std::vector<std::string>& filters,
+                        const std::string& path) -> Result<void> {
+    if (!filters.empty() && !path.empty()) {
+      if (const auto made = open_filtered(path); !made) {
+        return made.error();
+      }
+    }
+    return {};
+  };
+  if (auto out = ready(spec_.logs.stdout_filters, layout_.filtered_stdout(world_.attempt)); !out) {
+    return out;
+  }
+  return ready(spec_.logs.stderr_filters, layout_.filtered_stderr(world_.attempt));
+}
+
+Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& path,
+                                const std::string& filtered_path,
+                                const std::vector<std::string>& filters) {
+  if (!follower_) {
+    auto follower = LogTailer::create(io_);
+    if (!follower) {
+      return follower.error();
+    }
+    follower_ = std::move(*follower);
+  }
+  auto filtered = std::make_shared<FilteredFile>();
+  if (!filters.empty()) {
+    auto opened = open_filtered(filtered_path);
+    if (!opened) {
+      return opened.error();
+    }
+    filtered->fd = std::move(*opened);
+  }
+  if (!folds(form)) {
+    return follower_->follow(path, filtered_sink(LogFilter(prefix_of({local_rank}), filters),
+                                                 console_of(form), filtered));
+  }
+  return follower_->follow(
+      path, folded(form).sink(local_rank, prefix_of({local_rank}), filters,
+                              [filtered](std::string_view text) { filtered->append(text); }));
+}
+
+OutputSink AttemptOutput::sink_for(int local_rank, Form form) {
+  if (folds(form)) {
+    return folded(form).sink(local_rank);
+  }
+  Console& console = console_of(form);
+  return {[&console](std::string_view bytes) { console.write(bytes); }, nullptr, &console};
+}
+
+/// Each stream for itself: stderr may be a terminal where stdout goes to a program that reads
+/// prefixes. A template of the user's is made for programs.
+bool AttemptOutput::folds(Form form) const {
+  if (spec_.local_world_size == 1 || spec_.logs.line_prefix_template) {
+    return false;
+  }
+  const int fd = &console_of(form) == &consoles_.out ? STDOUT_FILENO : STDERR_FILENO;
+  return spec_.logs.fold == Folding::always ||
+         (spec_.logs.fold == Folding::on_terminals && ::isatty(fd) == 1);
+}
+
+FoldedConsole& AttemptOutput::folded(Form form) {
+  auto& fold = folds_[form];
+  if (!fold) {
+    // What is relayed has no prefix, unless it speaks for several: then global ranks, the numbers
+    // that people know.
+    const bool prefixed = form == teed_out || form == teed_err;
+    LineFold::Label label = [this, prefixed](const std::vector<int>& local_ranks) -> std::string {
+      if (prefixed) {
+        return prefix_of(local_ranks);
+      }
+      return local_ranks.size() == 1 ? "" : "[" + global_list(local_ranks) + "] ";
+    };
+    const auto unfinished =
+        prefixed ? StreamFold::Unfinished::kept : StreamFold::Unfinished::passed;
+    fold = std::make_unique<FoldedConsole>(io_, console_of(form),
+                                           StreamFold(spec_.local_world_size, unfinished, label));
+  }
+  return *fold;
+}
+
+Console& AttemptOutput::console_of(Form form) const {
+  return form == teed_out || form == relayed_out ? consoles_.out : consoles_.err;
+}
+
+std::string AttemptOutput::global_list(std::vector<int> local_ranks) const {
+  for (int& rank : local_ranks) {
+    rank += world_.base_rank;
+  }
+  return rank_list(local_ranks);
+}
+
+std::string AttemptOutput::prefix_of(const std::vector<int>& local_ranks) const {
+  const auto& given = spec_.logs.line_prefix_template;
+  return line_prefix(given ? &*given : nullptr, spec_.role, global_list(local_ranks),
+                     rank_list(local_ranks));
+}
+
+std::string AttemptOutput::stderr_tail(int local_rank) const {
+  const Stream& stream = streams_[static_cast<std::size_t>(local_rank)];
+  if (const auto& relay = stream.err_is_out ? stream.out : stream.err) {
+    return relay->tail();
+  }
+  return stream.stderr_path.empty()
+             ? ""
+             : shown_tail(read_tail(stream.stderr_path, kTailFileBytesMax), kStderrTailBytesMax);
+}
+
+void AttemptOutput::finish(std::function<void()> done) {
+  if (!follower_) {
+    done();
+    return;
+  }
+  follower_->finish([this, done = std::move(done)] {
+    for (const auto& fold : folds_) {
+      if (fold) {
+        fold->flush();
+      }
+    }
+    done();
+  });
+}
+
+}  // namespace ddprun

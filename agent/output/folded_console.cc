@@ -1,0 +1,100 @@
+#include "agent/output/folded_console.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+}  // namespace
+
+struct FoldedConsole::Impl : std::enable_shared_from_this<Impl> {
+  Impl(boost::asio::io_context& io, Console& target, StreamFold streams)
+      : console(target), fold(std::move(streams)), timer(io) {}
+
+  void show() {
+    if (!shown.empty()) {
+      console.write(shown);
+      shown.clear();
+    }
+    arm();
+  }
+
+  /// A timer that stands early enough is left alone: it finds the next deadline when it fires.
+  void arm() {
+    const auto deadline = fold.deadline();
+    if (!deadline || closed || (armed_for && *armed_for <= *deadline)) {
+      return;
+    }
+    armed_for = *deadline;
+    timer.expires_at(*deadline);
+    timer.async_wait([self = shared_from_this()](boost::system::error_code error) {
+      if (error || self->closed) {
+        return;
+      }
+      self->armed_for.reset();
+      self->fold.tick(Clock::now(), self->shown);
+      self->show();
+    });
+  }
+
+  void flush() {
+    fold.flush(Clock::now(), shown);
+    show();
+  }
+
+  Console& console;
+  StreamFold fold;
+  std::string shown;  // on its way to the console; kept, so that a flood allocates nothing
+  boost::asio::steady_timer timer;
+  std::optional<Clock::time_point> armed_for;
+  bool closed = false;
+};
+
+FoldedConsole::FoldedConsole(boost::asio::io_context& io, Console& console, StreamFold fold)
+    : impl_(std::make_shared<Impl>(io, console, std::move(fold))) {}
+
+FoldedConsole::~FoldedConsole() {
+  impl_->flush();
+  impl_->closed = true;
+  impl_->timer.cancel();
+}
+
+OutputSink FoldedConsole::sink(int stream, std::string prefix, std::vector<std::string> filters,
+                               std::function<void(std::string_view)> filtered) {
+  impl_->fold.join(stream, std::move(prefix), std::move(filters));
+  const auto pass = [impl = impl_, filtered = std::move(filtered)](auto&& put) {
+    if (impl->closed) {
+      return;
+    }
+    std::string matching;
+    put(impl->fold, impl->shown, matching);
+    impl->show();
+    if (filtered && !matching.empty()) {
+      filtered(matching);
+    }
+  };
+  OutputSink sink;
+  sink.console = &impl_->console;
+  sink.take = [pass, stream](std::string_view bytes) {
+    pass([&](StreamFold& fold, std::string& shown, std::string& matching) {
+      fold.feed(stream, bytes, Clock::now(), shown, matching);
+    });
+  };
+  sink.at_end = [pass, stream] {
+    pass([&](StreamFold& fold, std::string& shown, std::string& matching) {
+      fold.end(stream, Clock::now(), shown, matching);
+    });
+  };
+  return sink;
+}
+
+void FoldedConsole::flush() {
+  impl_->flush();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,133 @@
+#include "agent/output/status_text.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+using std::chrono::nanoseconds;
+
+std::string clean(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
+}
+
+std::string counted(int count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string head(const RendezvousStatus& table, nanoseconds since) {
+  const bool elastic = table.min_nodes != table.max_nodes;
+  const std::string wanted =
+      std::to_string(table.min_nodes) + (elastic ? ":" + std::to_string(table.max_nodes) : "");
+  const std::string here = std::to_string(table.nodes_here) + " of " + wanted + " nodes here";
+  const nanoseconds left = std::max(table.left.value_or(nanoseconds(0)) - since, nanoseconds(0));
+  if (table.waits_for == RendezvousStatus::For::turn) {
+    return table.note;
+  }
+  if (table.waits_for == RendezvousStatus::For::last_call) {
+    return here + ", starting in " + duration_text(left) + " unless more come first";
+  }
+  const int missing = std::max(table.min_nodes - table.nodes_here, 0);
+  // All are here, and a pause, a quorum or an answer is awaited.
+  const std::string what = missing == 0
+                               ? ", the next attempt has not begun yet: for "
+                               : ", waiting for " + std::to_string(missing) + " more: for ";
+  return here + what + duration_text(table.waited + since) + " so far, for up to " +
+         duration_text(left) + " from now";
+}
+
+/// One row of columns; the last column is not padded.
+using Row = std::vector<std::string>;
+
+Row row_of(const NodeHere& node, nanoseconds since) {
+  std::string more;
+  if (node.node_rank) {
+    more += ", node rank " + std::to_string(*node.node_rank);
+  }
+  if (node.hosts_coordinator) {
+    more += ", hosts the endpoint";
+  }
+  return {"here", node.host_name, node.address.empty() ? "-" : node.address,
+          counted(node.workers, "worker") + ", for " + duration_text(node.here_for + since) + more};
+}
+
+Row row_of(const std::string& what, const NodeGone& node, nanoseconds since) {
+  const std::string times = node.times > 1 ? std::to_string(node.times) + " times, last " : "";
+  return {what, node.host_name.empty() ? "-" : node.host_name,
+          node.address.empty() ? "-" : node.address,
+          times + duration_text(node.ago + since) + " ago: " + node.why};
+}
+
+void add_gone(std::vector<Row>& rows, const std::string& what, const std::vector<NodeGone>& gone,
+              int more, nanoseconds since) {
+  for (const NodeGone& node : gone) {
+    rows.push_back(row_of(what, node, since));
+  }
+  if (more > 0) {
+    rows.push_back({what, std::to_string(more) + " more before"});
+  }
+}
+
+std::vector<std::string> aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::vector<std::string> lines;
+  for (const Row& row : rows) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) {
+        line.append(widths[i] - row[i].size() + 2, ' ');
+      }
+    }
+    lines.push_back(clean(std::move(line)));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string duration_text(std::chrono::nanoseconds duration) {
+  const auto seconds = std::chrono::round<std::chrono::seconds>(duration).count();
+  if (seconds < 120) {
+    return std::to_string(seconds) + " s";
+  }
+  if (seconds < 7200) {
+    return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+  }
+  return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
+}
+
+std::vector<std::string> waiting_lines(const RendezvousStatus& table, nanoseconds since) {
+  std::vector<Row> rows;
+  for (const NodeHere& node : table.here) {
+    rows.push_back(row_of(node, since));
+  }
+  if (table.here.empty() && !table.names_here.empty()) {
+    rows.push_back({"here", table.names_here + " (" + counted(table.workers_here, "worker") + ")"});
+  }
+  if (!table.missing_ranks.empty()) {
+    std::string ranks;
+    for (const int rank : table.missing_ranks) {
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    }
+    rows.push_back({"missing", "node rank " + ranks});
+  }
+  add_gone(rows, "refused", table.refused, table.refused_more, since);
+  add_gone(rows, "lost", table.lost, table.lost_more, since);
+  if (!table.note.empty() && table.waits_for != RendezvousStatus::For::turn) {
+    rows.push_back({"note", table.note});
+  }
+  std::vector<std::string> lines = aligned(rows);
+  lines.insert(lines.begin(), clean(head(table, since)));
+  return lines;
+}
+
+}  // namespace ddprun

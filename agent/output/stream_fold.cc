@@ -1,0 +1,100 @@
+#include "agent/output/stream_fold.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+StreamFold::StreamFold(int streams, Unfinished unfinished, const LineFold::Label& label)
+    : unfinished_(unfinished), fold_(streams, label) {
+  streams_.assign(static_cast<std::size_t>(streams), Stream{LogFilter({}, {}), {}});
+}
+
+void StreamFold::join(int stream, std::string prefix, std::vector<std::string> filters) {
+  streams_.at(static_cast<std::size_t>(stream)).filter =
+      LogFilter(std::move(prefix), std::move(filters));
+  fold_.join(stream);
+}
+
+LogFilter::OnPiece StreamFold::adder(int stream, Time now, std::string& shown) {
+  return
+      [this, stream, now, &shown](const LinePiece& piece) { fold_.add(stream, piece, now, shown); };
+}
+
+void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string& shown,
+                      std::string& filtered) {
+  Stream& from = streams_.at(static_cast<std::size_t>(stream));
+  if (unfinished_ == Unfinished::passed && fold_.flooding(stream)) {
+    bytes = pass_whole_lines(stream, bytes, now, shown);
+  }
+  const bool had_unfinished = !from.filter.unfinished().empty() && bytes.find('\n') == bytes.npos;
+  from.filter.feed(bytes, adder(stream, now, shown), filtered);
+  if (from.filter.unfinished().empty()) {
+    from.unfinished_until.reset();
+    return;
+  }
+  if (unfinished_ == Unfinished::kept) {
+    return;
+  }
+  if (fold_.alone() || from.filter.inside_line() ||
+      from.filter.unfinished().find('\r') != std::string_view::npos) {
+    release(stream, now, shown);
+  } else if (!had_unfinished) {
+    from.unfinished_until = now + LineFold::kWait;
+  }
+}
+
+/// A flood without prefixes need not be cut into its lines. What is left to be fed.
+std::string_view StreamFold::pass_whole_lines(int stream, std::string_view bytes, Time now,
+                                              std::string& shown) {
+  const auto size = bytes.rfind('\n') + 1;
+  if (size > 0) {
+    release(stream, now, shown);
+    fold_.add(stream, {bytes.substr(0, size), false, true}, now, shown);
+    std::string no_filters;
+    streams_[static_cast<std::size_t>(stream)].filter.finish(adder(stream, now, shown), no_filters);
+  }
+  return bytes.substr(size);
+}
+
+void StreamFold::release(int stream, Time now, std::string& shown) {
+  Stream& from = streams_[static_cast<std::size_t>(stream)];
+  std::string no_filters;
+  from.filter.release(adder(stream, now, shown), no_filters);
+  from.unfinished_until.reset();
+}
+
+void StreamFold::end(int stream, Time now, std::string& shown, std::string& filtered) {
+  Stream& from = streams_.at(static_cast<std::size_t>(stream));
+  from.filter.finish(adder(stream, now, shown), filtered);
+  from.unfinished_until.reset();
+  fold_.leave(stream, now, shown);
+}
+
+void StreamFold::tick(Time now, std::string& shown) {
+  fold_.tick(now, shown);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].unfinished_until && *streams_[i].unfinished_until <= now) {
+      release(static_cast<int>(i), now, shown);
+    }
+  }
+}
+
+std::optional<StreamFold::Time> StreamFold::deadline() const {
+  std::optional<Time> earliest = fold_.deadline();
+  for (const Stream& stream : streams_) {
+    if (const auto until = stream.unfinished_until) {
+      earliest = std::min(earliest.value_or(*until), *until);
+    }
+  }
+  return earliest;
+}
+
+void StreamFold::flush(Time now, std::string& shown) {
+  fold_.flush(shown);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    release(static_cast<int>(i), now, shown);  // nothing of it waits: shown as it is
+  }
+}
+
+}  // namespace ddprun

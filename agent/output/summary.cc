@@ -1,0 +1,385 @@
+#include "agent/output/summary.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "agent/process/signals.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/contract/error_file.h"
+#include "rendezvous/membership/hang_diagnosis.h"
+#include "rendezvous/membership/ledger_text.h"
+
+namespace ddprun {
+namespace {
+
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+
+constexpr std::size_t kLabelWidth = 10;    // torchrun pads its labels to this
+constexpr std::size_t kRuleWidthMax = 60;  // and draws no longer line than this
+
+std::string local_time(WallTime time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(time));
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d_%H:%M:%S", &parts);
+  return text;
+}
+
+/// What a terminal may be shown of a worker's text: progress bars as they last looked, no escape
+/// sequences, nothing that moves the cursor out of its line.
+std::string readable(std::string_view text) {
+  std::string out;
+  std::size_t line_begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool last = i + 1 == text.size();
+    if (c == '\x1b' && !last && text[i + 1] == '[') {
+      i += 2;  // a control sequence ends with a byte from '@' to '~'
+      while (i < text.size() && (text[i] < '@' || text[i] > '~')) {
+        ++i;
+      }
+    } else if (c == '\r') {
+      if (!last && text[i + 1] != '\n') {
+        out.resize(line_begin);
+      }
+    } else if (c == '\n' || c == '\t' || static_cast<unsigned char>(c) >= 0x20) {
+      out.push_back(c == '\x7f' ? '?' : c);
+      line_begin = c == '\n' ? out.size() : line_begin;
+    } else {
+      out.push_back('?');
+    }
+  }
+  while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) {
+    out.pop_back();
+  }
+  return out;
+}
+
+std::string indented(const std::string& text, const std::string& indent) {
+  std::string out;
+  for (const char c : text) {
+    out.push_back(c);
+    if (c == '\n') {
+      out += indent;
+    }
+  }
+  return out;
+}
+
+std::string_view blame_text(Blame blame) {
+  switch (blame) {
+    case Blame::cause:
+      return "cause";
+    case Blame::victim:
+      return "victim (failed after the cause, or for the loss of a peer)";
+    case Blame::stopped_by_us:
+      return "stopped by ddprun";
+  }
+  return "?";
+}
+
+/// torchrun's block of one failure, with our blame and the last lines of stderr.
+std::string block(const FailureRecord& record, std::size_t index, bool with_stderr) {
+  std::ostringstream out;
+  const auto line = [&](const char* label, const std::string& value) {
+    std::string padded = label;
+    padded.resize(std::max(kLabelWidth, padded.size()), ' ');
+    out << "  " << padded << ": " << value << "\n";
+  };
+  std::string traceback = record.message;
+  if (const auto parsed = parse_error_record(record.error_file_json);
+      parsed && !parsed->callstack.empty()) {
+    traceback = parsed->callstack;
+    if (traceback.find(parsed->message) == std::string::npos) {
+      traceback = parsed->message + "\n" + traceback;
+    }
+  }
+  traceback = readable(traceback);
+  out << "[" << index << "]:\n";
+  line("time", local_time(record.time));
+  line("host", record.node);
+  line("rank",
+       std::to_string(record.rank) + " (local_rank: " + std::to_string(record.local_rank) + ")");
+  line("exitcode",
+       std::to_string(record.exit.torchrun_code()) + " (pid: " + std::to_string(record.pid) + ")");
+  line("blame", std::string(blame_text(record.blame)));
+  line("error_file", record.error_file_path.empty() ? "<N/A>" : record.error_file_path);
+  line("traceback", indented(traceback, "  "));
+  if (const std::string tail = readable(record.stderr_tail); with_stderr && !tail.empty()) {
+    out << "  last lines of stderr:\n    " << indented(tail, "    ") << "\n";
+  }
+  return out.str();
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    longest = std::max(longest, line.size());
+  }
+  return longest;
+}
+
+/// Those that we stopped explain nothing: one line for all, however many they are.
+std::string stopped_line(const Incident& incident) {
+  std::map<int, std::pair<std::string, std::vector<int>>> nodes;  // by group rank
+  for (const auto& record : incident.records) {
+    if (record.blame == Blame::stopped_by_us) {
+      auto& [node, ranks] = nodes[record.group_rank];
+      node = record.node;
+      ranks.push_back(record.rank);
+    }
+  }
+  std::string out;
+  for (auto& [group_rank, node_and_ranks] : nodes) {
+    auto& [node, ranks] = node_and_ranks;
+    std::sort(ranks.begin(), ranks.end());
+    out += (out.empty() ? "" : "; ") + ranks_text(ranks) + " on " + node;
+  }
+  std::string notes;
+  for (const FailureRecord& record : incident.records) {
+    if (record.blame == Blame::stopped_by_us && !record.note.empty()) {
+      notes += "    rank " + std::to_string(record.rank) + " on " + record.node + ": " +
+               record.note + "\n";
+    }
+  }
+  return out.empty() ? out : "  Stopped by ddprun after that: " + out + "\n" + notes;
+}
+
+/// The report of the incident that ended the job, as wide as its blocks.
+std::string failure_report(const Incident& incident, const std::string& title) {
+  const std::string name = title + " FAILED";
+  std::string victims;
+  for (std::size_t i = 1; i < incident.records.size(); ++i) {
+    if (incident.records[i].blame != Blame::stopped_by_us) {
+      victims += block(incident.records[i], i, false);
+    }
+  }
+  const std::string root = block(incident.records.front(), 0, true);
+  const std::size_t width =
+      std::min(kRuleWidthMax, std::max({name.size(), longest_line(victims), longest_line(root)}));
+  std::string others = victims.empty() ? "  <NO_OTHER_FAILURES>\n" : victims;
+  others += stopped_line(incident);
+  if (incident.records_dropped > 0) {
+    others += "  (and " + std::to_string(incident.records_dropped) + " more)\n";
+  }
+  const std::string heavy(width, '=');
+  const std::string light(width, '-');
+  std::string out = "\n" + heavy + "\n" + name + "\n" + light + "\nFailures:\n" + others + light;
+  out += "\nRoot Cause (first observed failure):\n" + root + heavy + "\n";
+  return out;
+}
+
+long long milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+/// Where a worker that hung stood, and where more is to be read.
+std::string stack_lines(const Incident& incident) {
+  if (incident.records.empty() || !incident.records.front().hung) {
+    return {};
+  }
+  const FailureRecord& cause = incident.records.front();
+  std::string out = "    rank " + std::to_string(cause.rank) + " on " + cause.node;
+  const std::string stack = readable(cause.stack);
+  if (!stack.empty()) {
+    out += " stood in (newest frame first):\n      " + indented(stack, "      ");
+  }
+  if (!cause.stacks_path.empty()) {
+    out += (stack.empty() ? ": " : "\n    ") + std::string("stacks of its threads: ") +
+           cause.stacks_path + " (each node has such files of its own workers)";
+  }
+  return stack.empty() && cause.stacks_path.empty() ? "" : out + "\n";
+}
+
+std::string incident_line(const Incident& incident) {
+  std::string line =
+      "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
+  if (incident.next_attempt && (incident.downtime || incident.resumed_epoch)) {
+    line += "; resumed";
+    if (incident.resumed_epoch) {
+      line += " from epoch " + std::to_string(*incident.resumed_epoch);
+    }
+    line += " as attempt " + std::to_string(number(*incident.next_attempt));
+  }
+  if (incident.downtime) {
+    line += ", downtime " + std::to_string(milliseconds(*incident.downtime)) + " ms";
+  }
+  line += " (" + break_down_text(incident.parts) + ")";
+  if (const std::string lost = lost_work_text(incident.lost); !lost.empty()) {
+    line += ", " + lost;
+  }
+  return line + "\n" + stack_lines(incident);
+}
+
+std::string verdict_line(const JobSummary& summary) {
+  const std::string attempts =
+      std::to_string(summary.attempts) + (summary.attempts == 1 ? " attempt" : " attempts");
+  switch (summary.verdict) {
+    case Verdict::succeeded:
+      return "job succeeded after " + attempts;
+    case Verdict::failed:
+      return "job failed after " + attempts;
+    case Verdict::stopped:
+      return "job stopped by " + std::string(signal_name(summary.stop_signal)) + " after " +
+             attempts;
+    case Verdict::impossible:
+    case Verdict::disagreed:
+      return summary.attempts == 0 ? "job could not run" : "job could not go on after " + attempts;
+    case Verdict::preempted:
+      return "job preempted after " + attempts;
+    case Verdict::left:
+      return "this node has left the job, which goes on";
+  }
+  return "?";
+}
+
+const FailureRecord* root_cause(const JobSummary& summary) {
+  if (summary.incidents.empty() || summary.incidents.back().records.empty()) {
+    return nullptr;
+  }
+  return &summary.incidents.back().records.front();
+}
+
+}  // namespace
+
+std::string summary_text(const JobSummary& summary, const std::string& title) {
+  if (summary.verdict == Verdict::succeeded && summary.incidents.empty()) {
+    return {};
+  }
+  std::string out;
+  if (summary.verdict == Verdict::failed && root_cause(summary) != nullptr) {
+    out += failure_report(summary.incidents.back(), title);
+  }
+  out += "ddprun: " + verdict_line(summary);
+  if (!summary.reason.empty()) {
+    out += ": " + summary.reason;
+  }
+  if (summary.verdict == Verdict::preempted) {
+    out += "; the same command goes on from its newest snapshot";
+  }
+  out += "\n";
+  if (!summary.incidents.empty()) {
+    out += "  restarts used: " + std::to_string(summary.restarts_used) + " of " +
+           std::to_string(summary.max_restarts) + "\n";
+  }
+  for (const auto& incident : summary.incidents) {
+    out += incident_line(incident);
+  }
+  if (!summary.incidents.empty() && summary.accounts.ratio()) {
+    out +=
+        "  " + accounts_text(summary.accounts, static_cast<int>(summary.incidents.size())) + "\n";
+  }
+  if (summary.progress.last_epoch || summary.progress.loss) {
+    out += "  training:";
+    if (summary.progress.last_epoch) {
+      out += " last epoch " + std::to_string(*summary.progress.last_epoch);
+    }
+    if (summary.progress.loss) {
+      char loss[48];
+      std::snprintf(loss, sizeof loss, "%s final loss %.6g", summary.progress.last_epoch ? "," : "",
+                    *summary.progress.loss);
+      out += loss;
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string agent_error_json(const JobSummary& summary, WallTime now) {
+  if (summary.verdict == Verdict::succeeded || summary.verdict == Verdict::left) {
+    return {};
+  }
+  ErrorRecord record;
+  record.time = now;
+  const FailureRecord* cause = summary.verdict == Verdict::failed ? root_cause(summary) : nullptr;
+  if (cause == nullptr) {
+    record.message = verdict_line(summary) + (summary.reason.empty() ? "" : ": " + summary.reason);
+    return to_json(record);
+  }
+  const int code = cause->exit.torchrun_code();
+  if (!cause->error_file_json.empty()) {
+    if (auto json = with_error_code(cause->error_file_json, code)) {
+      return *json;
+    }
+  }
+  record.message = cause->message;
+  record.callstack = cause->stderr_tail;
+  record.time = cause->time;
+  record.error_code = code;
+  return to_json(record);
+}
+
+std::string agent_error_json(const Error& error, WallTime now) {
+  ErrorRecord record;
+  record.message = error.sentence();
+  record.time = now;
+  return to_json(record);
+}
+
+namespace {
+
+Error cannot_write(const std::string& path, int why) {
+  return errno_error(why, "cannot write it", "error file '" + path + "'",
+                     "set TORCHELASTIC_ERROR_FILE to a path that can be written");
+}
+
+/// 0, or errno.
+int write_all(const std::string& path, int flags, std::string_view text) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0644));
+  if (!file) {
+    return errno;
+  }
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      return errno;
+    }
+    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<void> write_agent_error_file(const std::string& path, const std::string& json) {
+  std::string target = path;
+  int why = 0;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) {
+      // /dev/null, a FIFO: a rename would put a file in its place. Without a reader: no waiting.
+      why = write_all(path, O_NONBLOCK, json);
+      return why == 0 ? Result<void>() : cannot_write(path, why);
+    }
+    // A link stays a link.
+    std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+    target = real ? real.get() : path;
+  }
+  const std::string aside = target + ".tmp" + std::to_string(::getpid());
+  why = write_all(aside, O_CREAT | O_TRUNC, json);
+  if (why == 0 && ::rename(aside.c_str(), target.c_str()) != 0) {
+    why = errno;
+  }
+  if (why != 0) {
+    ::unlink(aside.c_str());
+    return cannot_write(path, why);
+  }
+  return {};
+}
+
+}  // namespace ddprun

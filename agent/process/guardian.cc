@@ -1,0 +1,197 @@
+#include "agent/process/guardian.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "agent/process/orphans.h"
+#include "agent/process/signals.h"
+#include "rendezvous/base/fd.h"
+
+namespace ddprun {
+namespace {
+
+/// After this the guardian gives up on processes that SIGKILL does not end, and returns.
+constexpr std::chrono::milliseconds kCleanUpMax{1'000};
+/// So that `pkill ddprun` finds the agent alone: it is told once, and `pkill -9 ddprun` leaves the
+/// one alive that cleans up. At most 15 bytes.
+constexpr char kGuardianName[] = "ddp-guardian";
+constexpr int kSignalledBase = 128;
+constexpr int kCannotStart = 1;
+
+/// The agent's end of the watch. A global, since a process has one guardian, like one parent.
+int the_guardian_fd = -1;
+
+/// What the kernel raises for a fault of the guardian itself, and what we treat by itself.
+constexpr std::array kNotForwarded = {SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGSEGV,
+                                      SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT};
+
+bool is_forwarded(int number) {
+  for (const int other : kNotForwarded) {
+    if (number == other) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void restore_default(int number) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(number, &action, nullptr);
+}
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// Ctrl-Z: the shell gets its prompt back and may say bg or fg; the job itself runs on, since a
+/// silent agent would be taken for a lost node. SIGCONT continues us here.
+void stop_until_continued() {
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  restore_default(SIGTSTP);
+  ::raise(SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+}
+
+/// Reaps all dead children but the agent, which it only looks at. True when the agent is dead.
+bool reap_all_but(pid_t agent) {
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+      return false;
+    }
+    if (info.si_pid == agent) {
+      return true;
+    }
+    ::waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
+  }
+}
+
+siginfo_t reap_agent(pid_t agent) {
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(agent), &info, WEXITED) != 0 && errno == EINTR) {
+  }
+  return info;
+}
+
+/// Until the agent has ended; it stays unreaped, so that no signal can reach another by its pid.
+void watch(pid_t agent, const sigset_t& blocked) {
+  while (!reap_all_but(agent)) {
+    siginfo_t info{};
+    const int number = ::sigwaitinfo(&blocked, &info);
+    if (number == SIGTSTP) {
+      stop_until_continued();
+    } else if (number > 0 && is_forwarded(number)) {
+      ::kill(agent, number);
+    }
+  }
+}
+
+/// The guardian's life; returns the exit code for main.
+int guard(pid_t agent, const sigset_t& blocked) {
+  ::prctl(PR_SET_NAME, kGuardianName);
+  watch(agent, blocked);
+  const siginfo_t end = reap_agent(agent);
+  const auto cleaned = kill_descendants({}, kCleanUpMax);
+  if (!cleaned) {
+    std::fprintf(stderr, "ddprun: %s\n", cleaned.error().sentence().c_str());
+  }
+  if (end.si_code == CLD_EXITED) {
+    return end.si_status;
+  }
+  std::fprintf(stderr, "ddprun: the agent (pid %d) was killed by %s", agent,
+               signal_name(end.si_status));
+  if (cleaned) {
+    std::fprintf(stderr, "; processes that it left behind and that were stopped: %d", *cleaned);
+  }
+  std::fprintf(stderr, "\n");
+  return kSignalledBase + end.si_status;
+}
+
+/// In the child, all signals blocked: `ready` tells the guardian that it may forward from now on.
+void become_agent(const sigset_t& blocked, const sigset_t& original, Fd ready) {
+  // Out of the group that Ctrl-C and kill(-group) reach. What came to the group before this came
+  // to the guardian as well, and will be forwarded: so here it is dropped.
+  ::setpgid(0, 0);
+  const timespec now{};
+  while (::sigtimedwait(&blocked, nullptr, &now) > 0) {
+  }
+  ready.reset();
+  (void)become_subreaper();
+  // A background group that writes to a terminal with `stty tostop`, or reads it, is stopped.
+  std::signal(SIGTTOU, SIG_IGN);
+  std::signal(SIGTTIN, SIG_IGN);
+  ::pthread_sigmask(SIG_SETMASK, &original, nullptr);
+}
+
+int cannot_start(const char* what) {
+  const int why = errno;
+  std::fprintf(stderr, "ddprun: cannot start the agent process: %s: %s\n",
+               why == EMFILE ? "raise ulimit -n" : what, std::strerror(why));
+  return kCannotStart;
+}
+
+}  // namespace
+
+int run_under_guardian(const std::function<int()>& agent_main) {
+  sigset_t blocked;
+  sigset_t original;
+  ::sigfillset(&blocked);
+  ::pthread_sigmask(SIG_SETMASK, &blocked, &original);
+  // A blocked signal reaches sigwaitinfo even where it is ignored; but nohup, and a shell without
+  // job control, meant what they said. SIGINT is another matter: a script's `ddprun ... &` has it
+  // ignored too, and kill -INT must work there, as it does with torchrun.
+  for (const int number : {SIGHUP, SIGTSTP}) {
+    if (is_ignored(number)) {
+      ::sigdelset(&blocked, number);
+    }
+  }
+  // Opened before the fork, so that it can never mean another process than this one.
+  Fd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  int ends[2];
+  if (!self || !become_subreaper() || ::pipe2(ends, O_CLOEXEC) != 0) {
+    return cannot_start("Linux 5.9 or newer is needed");
+  }
+  Fd ready_read(ends[0]);
+  Fd ready_write(ends[1]);
+  std::fflush(nullptr);
+  const pid_t agent = ::fork();
+  if (agent < 0) {
+    return cannot_start("fork");
+  }
+  if (agent == 0) {
+    the_guardian_fd = self.release();
+    ready_read.reset();
+    become_agent(blocked, original, std::move(ready_write));
+    std::exit(agent_main());
+  }
+  self.reset();
+  ready_write.reset();
+  char none = 0;
+  while (::read(ready_read.get(), &none, 1) == -1 && errno == EINTR) {
+  }
+  return guard(agent, blocked);
+}
+
+int guardian_fd() {
+  return the_guardian_fd;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,45 @@
+#include "agent/process/stop_plan.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "rendezvous/membership/exit_code.h"
+
+namespace ddprun {
+
+bool all_obey(const std::vector<Obedience>& running) {
+  const auto count = [&running](Obedience how) {
+    return std::count(running.begin(), running.end(), how);
+  };
+  return count(Obedience::never) == 0 && (running.empty() || count(Obedience::obeys) > 0);
+}
+
+StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
+  if (how != StopHow::now && context.obeys) {
+    return {true, SIGTERM, context.preempt_grace};
+  }
+  if (how != StopHow::preempt) {
+    return {false, SIGTERM, context.shutdown_timeout};
+  }
+  if (signal != 0 && signal != SIGTERM && context.catches) {
+    return {false, signal, context.preempt_grace};
+  }
+  return {false, SIGTERM, context.catches_term ? context.preempt_grace : context.shutdown_timeout};
+}
+
+TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers,
+                             bool preempted) {
+  static constexpr ExitStatus kSaved{ExitStatus::Kind::exited, kExitResume};
+  const auto all = [&workers](auto holds) {
+    return std::all_of(workers.begin(), workers.end(), holds);
+  };
+  told.complete = !told.left && all([](const group::Worker& worker) {
+    return worker.exit.success() && !worker.after_stop;
+  });
+  const bool in_order = all(
+      [](const group::Worker& worker) { return worker.exit.success() || worker.exit == kSaved; });
+  told.left = told.left || (preempted && !told.complete && in_order);
+  return told;
+}
+
+}  // namespace ddprun

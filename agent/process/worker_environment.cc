@@ -1,0 +1,146 @@
+#include "agent/process/worker_environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "agent/output/string_template.h"
+#include "rendezvous/contract/environment.h"
+
+namespace ddprun {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables to_map(const std::vector<std::string>& environment) {
+  Variables variables;
+  for (const auto& entry : environment) {
+    if (const auto equals = entry.find('='); equals != std::string::npos && equals > 0) {
+      variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+  }
+  return variables;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  for (auto at = text.find(separator); at != std::string::npos; at = text.find(separator, from)) {
+    parts.push_back(text.substr(from, at - from));
+    from = at + 1;
+  }
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first == std::string::npos ? std::string()
+                                    : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+/// --virtual-local-rank: the worker sees one GPU, as number 0 (contract, section 2).
+Result<void> put_one_gpu(Variables& variables, int local_rank) {
+  std::string gpu = std::to_string(local_rank);
+  if (const auto visible = variables.find(env::kCudaVisibleDevices);
+      visible != variables.end() && !visible->second.empty()) {
+    const auto entries = split(visible->second, ',');
+    if (static_cast<std::size_t>(local_rank) >= entries.size()) {
+      return Error{"it names " + std::to_string(entries.size()) + " GPUs, and local rank " + gpu +
+                       " needs one of its own",
+                   "CUDA_VISIBLE_DEVICES='" + visible->second + "'",
+                   "name more GPUs, or lower --nproc-per-node"};
+    }
+    gpu = trimmed(entries[static_cast<std::size_t>(local_rank)]);
+  }
+  variables[env::kCudaVisibleDevices] = gpu;
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    environment.emplace_back(*entry);
+  }
+  return environment;
+}
+
+Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
+                                                    const JobSpec& spec, const WorkerPlace& place) {
+  Variables v = to_map(inherited);
+  const World& world = place.world;
+  const auto put = [&v](const char* name, auto number) { v[name] = std::to_string(number); };
+  put(env::kLocalRank, spec.virtual_local_rank ? 0 : place.local_rank);
+  put(env::kRank, world.base_rank + place.local_rank);
+  put(env::kGroupRank, world.group_rank);
+  put(env::kRoleRank, world.role_base_rank + place.local_rank);
+  v[env::kRoleName] = spec.role;
+  put(env::kLocalWorldSize, spec.local_world_size);
+  put(env::kWorldSize, world.world_size);
+  put(env::kGroupWorldSize, world.group_world_size);
+  put(env::kRoleWorldSize, world.role_world_size);
+  v[env::kMasterAddr] = world.master_addr;
+  put(env::kMasterPort, world.master_port);
+  // The attempt, job-wide and never reused: it names logs, stores and snapshots alike. Torchrun's
+  // count is local to each agent, and its nodes disagree after a while (field I-10).
+  put(env::kRestartCount, number(world.attempt));
+  put(env::kMaxRestarts, spec.max_restarts);
+  v[env::kRunId] = spec.job_id;
+  v[env::kUseAgentStore] = workers_host_store(inherited, spec) ? "False" : "True";
+  v.try_emplace(env::kNcclAsyncErrorHandling, "1");
+  v[env::kErrorFile] = place.error_file;
+  if (spec.hang_timeouts.progress.count() > 0) {
+    // SIGABRT then makes a Python worker that hangs tell its stack.
+    v.try_emplace(env::kPythonFaultHandler, "1");
+  }
+  v[env::kSignalsToHandle] = spec.signals_to_handle_text;
+  if (place.progress_channel.empty()) {
+    v.erase(env::kProgressChannel);
+  } else {
+    v[env::kProgressChannel] = place.progress_channel;
+  }
+  if (!place.network_interface.empty()) {
+    v.try_emplace(env::kGlooSocketInterface, place.network_interface);
+  }
+  if (spec.local_world_size > 1) {
+    v.try_emplace(env::kOmpNumThreads, "1");
+  }
+  if (spec.virtual_local_rank) {
+    if (const auto put_gpu = put_one_gpu(v, place.local_rank); !put_gpu) {
+      return put_gpu.error();
+    }
+  }
+  std::vector<std::string> environment;
+  environment.reserve(v.size());
+  for (const auto& [name, value] : v) {
+    environment.push_back(name + "=" + value);
+  }
+  return environment;
+}
+
+bool workers_host_store(const std::vector<std::string>& inherited, const JobSpec& spec) {
+  const std::string wanted = std::string(env::kDisableSharedStore) + "=1";
+  return spec.backend != RendezvousBackend::static_ranks &&
+         std::find(inherited.begin(), inherited.end(), wanted) != inherited.end();
+}
+
+bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec) {
+  return spec.local_world_size > 1 && to_map(inherited).count(env::kOmpNumThreads) == 0;
+}
+
+std::vector<std::string> worker_argv(const Program& program, int local_rank) {
+  std::vector<std::string> argv{program.argv0.empty() ? program.path : program.argv0};
+  for (const std::string& argument : program.arguments) {
+    argv.push_back(substitute_local_rank(argument, local_rank));
+  }
+  return argv;
+}
+
+std::string substitute_local_rank(std::string_view argument, int local_rank) {
+  return safe_substitute(argument, {{"local_rank", std::to_string(local_rank)}});
+}
+
+}  // namespace ddprun

@@ -1,0 +1,91 @@
+#include "launcher/python_numbers.h"
+
+#include <charconv>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// Takes out underscores that stand between two digits; any other stays, and spoils the number.
+std::string without_digit_grouping(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool grouping = text[i] == '_' && i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) &&
+                          is_digit(text[i + 1]);
+    if (!grouping) {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+template <class Number>
+std::optional<Number> read(std::string_view text) {
+  std::string plain = without_digit_grouping(trimmed(text));
+  if (!plain.empty() && plain.front() == '+') {
+    plain.erase(0, 1);
+    if (!plain.empty() && plain.front() == '-') {
+      return std::nullopt;  // from_chars would take the second sign
+    }
+  }
+  Number number{};
+  const char* const end = plain.data() + plain.size();
+  const auto [rest, error] = std::from_chars(plain.data(), end, number);
+  if (error != std::errc{} || rest != end || plain.empty()) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n\r\f\v";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::optional<int> read_int(std::string_view text) {
+  return read<int>(text);
+}
+
+std::optional<double> read_float(std::string_view text) {
+  return read<double>(text);
+}
+
+std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
+  std::int64_t unit = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'd':
+        unit = 86'400;
+        break;
+      case 'h':
+        unit = 3'600;
+        break;
+      case 'm':
+        unit = 60;
+        break;
+      default:
+        break;
+    }
+    if (unit != 1 || text.back() == 's') {
+      text.remove_suffix(1);
+    }
+  }
+  const auto count = read_int(text);
+  constexpr std::int64_t kSecondsMax = std::int64_t{10} * 365 * 86'400;
+  if (!count || *count <= 0 || *count * unit > kSecondsMax) {
+    return std::nullopt;
+  }
+  return std::chrono::seconds(*count * unit);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,288 @@
+#include "launcher/rendezvous_config.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+#include "launcher/list_options.h"
+#include "launcher/rdzv_conf.h"
+#include "launcher/scheduler.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
+constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
+constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds far from overflow
+
+/// A host name or address without a port.
+bool is_host(const std::string& text) {
+  constexpr int kPorts[] = {1, 2};  // a text without a port takes whichever is given
+  return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
+    const auto endpoint = parse_endpoint(text, port);
+    return endpoint && endpoint->port == port;
+  });
+}
+
+class RendezvousResolver {
+ public:
+  RendezvousResolver(const Options& options, const Environment& environment,
+                     const std::function<std::string()>& new_job_id, JobSpec& job)
+      : options_(options), environment_(environment), new_job_id_(new_job_id), job_(job) {}
+
+  Result<std::optional<Notice>> run() {
+    if (const auto met = place(); !met) {
+      return met.error();
+    }
+    if (const auto timed = timeouts(); !timed) {
+      return timed.error();
+    }
+    return notice_;
+  }
+
+ private:
+  [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
+
+  /// With the option or the variable that had it.
+  [[nodiscard]] Error bad_endpoint(const Error& bad) const {
+    return {bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
+  }
+
+  /// Backend, endpoint, job id, and who hosts.
+  Result<void> place() {
+    const auto conf = parse_rdzv_conf(options_.rdzv_conf, at("rdzv-conf"));
+    if (!conf) {
+      return conf.error();
+    }
+    conf_ = *conf;
+    job_.is_host = conf_.is_host;
+    job_.local_addr = options_.local_addr;
+    if (!job_.local_addr.empty() && !is_host(job_.local_addr)) {
+      return Error{
+          in_quotes(job_.local_addr) + " is not a host name or address", at("local-addr"),
+          "give the name or address by which the other nodes reach this one, without a port"};
+    }
+    const std::string backend = options_.rdzv_backend.value_or("");
+    if (const auto known = check_backend(backend); !known && !options_.standalone) {
+      return known.error();
+    }
+    if (options_.node_rank && *options_.node_rank < 0) {
+      return Error{"the rank of a node cannot be " + std::to_string(*options_.node_rank),
+                   at("node-rank"), "give 0 or more"};
+    }
+    job_.node_rank = options_.node_rank;
+    job_.job_id = options_.rdzv_id;
+    const bool endpoint = !options_.rdzv_endpoint.empty();
+    // As the newest torchrun: one node that names no place to meet needs none. Also under c10d,
+    // whose default port two jobs of one machine would share (complaint I-5).
+    const bool alone = !endpoint && job_.max_nodes == 1 && conf_.is_host.value_or(true) &&
+                       (backend == "c10d" || !options_.master_port);
+    if (options_.witness && (!endpoint || options_.standalone || backend == "static")) {
+      return Error{"a witness of no other nodes is of no use", at("witness"),
+                   "give it the --rdzv-endpoint of the job, and not the static backend"};
+    }
+    job_.witness = options_.witness;
+    if (options_.standalone || alone) {
+      return meet_nobody(alone && !options_.standalone);
+    }
+    // Unlike torchrun, an endpoint alone means c10d: that is what all who give one want.
+    const bool dynamic = backend == "c10d" || (backend.empty() && endpoint);
+    if (const auto checked = check_job_id(); !checked) {
+      return checked.error();
+    }
+    return dynamic ? meet_c10d() : meet_static();
+  }
+
+  Result<void> check_backend(const std::string& backend) const {
+    if (backend.starts_with("etcd")) {
+      return Error{"ddprun does not meet through etcd", at("rdzv-backend"),
+                   "use c10d with --rdzv-endpoint HOST:PORT, which needs no other server"};
+    }
+    if (!backend.empty() && backend != "c10d" && backend != "static") {
+      return Error{in_quotes(backend) + " is not a rendezvous backend", at("rdzv-backend"),
+                   "give c10d or static"};
+    }
+    return {};
+  }
+
+  Result<void> check_job_id() const {
+    const std::string& id = options_.rdzv_id;
+    if (id.empty() || id.size() > kJobIdBytesMax || id.find('/') != std::string::npos ||
+        id.find('\n') != std::string::npos) {
+      return Error{in_quotes(id) + " cannot name a job", at("rdzv-id"),
+                   "give 1 to " + std::to_string(kJobIdBytesMax) +
+                       " characters without a slash: it names a directory of logs"};
+    }
+    return {};
+  }
+
+  /// `unasked`: no --standalone was given, so a job id that was is kept.
+  Result<void> meet_nobody(bool unasked) {
+    if (job_.min_nodes > 1) {
+      return Error{"a job of one node alone cannot have the " + std::to_string(job_.min_nodes) +
+                       " nodes of " + at("nnodes"),
+                   at("standalone"), "leave one of the two out"};
+    }
+    job_.max_nodes = 1;  // nobody else can know the port: there is no last call to wait for
+    job_.backend = RendezvousBackend::c10d;
+    job_.endpoint = Endpoint{"localhost", 0};
+    job_.is_host = true;
+    if (unasked && (options_.rdzv_id != Options{}.rdzv_id || options_.rdzv_backend == "c10d")) {
+      return check_job_id();
+    }
+    job_.job_id = new_job_id_();
+    if (!unasked) {
+      notice_ = Notice{
+          LogLevel::info,
+          "standalone: --rdzv-backend c10d --rdzv-endpoint localhost:0 --rdzv-id " + job_.job_id};
+    }
+    return {};
+  }
+
+  Result<void> meet_c10d() {
+    job_.backend = RendezvousBackend::c10d;
+    if (const auto scheduled = scheduler_rank(environment_)) {
+      job_.order_hint = scheduled->rank;
+    }
+    std::vector<Endpoint> endpoints;
+    for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
+      const auto endpoint = parse_endpoint(text, kDefaultPort);
+      if (!endpoint) {
+        return bad_endpoint(endpoint.error());
+      }
+      if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
+        return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"),
+                     "name each place once"};
+      }
+      endpoints.push_back(*endpoint);
+    }
+    if (endpoints.empty()) {
+      endpoints.push_back(*parse_endpoint("", kDefaultPort));
+    }
+    job_.endpoint = endpoints.front();
+    job_.more_endpoints.assign(endpoints.begin() + 1, endpoints.end());
+    for (const Endpoint& one : job_.more_endpoints) {
+      if (one.port == 0) {
+        return Error{"port 0 means any free port, which the other nodes could not know",
+                     at("rdzv-endpoint"), "give a port from 1 to 65535"};
+      }
+    }
+    return check_port_0(at("rdzv-endpoint"));
+  }
+
+  /// 0, as torchrun has it, unless a scheduler has started one agent for each node of the job: then
+  /// all would be 0, and each would wait alone.
+  int scheduled_static_rank() {
+    const auto scheduled = scheduler_rank(environment_);
+    if (options_.node_rank || !scheduled || job_.max_nodes == 1 ||
+        scheduled->size != job_.max_nodes) {
+      return 0;
+    }
+    notice_ = Notice{LogLevel::info, "node rank " + std::to_string(scheduled->rank) + ", as " +
+                                         scheduled->variable + " says"};
+    return scheduled->rank;
+  }
+
+  Result<void> meet_static() {
+    job_.backend = RendezvousBackend::static_ranks;
+    job_.min_nodes = job_.max_nodes;  // static waits for the maximum, as in torchrun
+    const int rank = options_.node_rank.value_or(scheduled_static_rank());
+    if (rank >= job_.max_nodes) {
+      return Error{"rank " + std::to_string(rank) + " is not one of " +
+                       std::to_string(job_.max_nodes) + " nodes, which are counted from 0",
+                   at("node-rank"), "give 0 to " + std::to_string(job_.max_nodes - 1)};
+    }
+    job_.node_rank = rank;
+    job_.is_host = rank == 0;
+    if (!options_.rdzv_endpoint.empty()) {
+      const auto endpoint = parse_endpoint(options_.rdzv_endpoint, -1);
+      if (!endpoint) {
+        return bad_endpoint(endpoint.error());
+      }
+      job_.endpoint = *endpoint;
+      return check_port_0(at("rdzv-endpoint"));
+    }
+    const int port = options_.master_port.value_or(kDefaultMasterPort);
+    if (port < 0 || port > 65535) {
+      return Error{std::to_string(port) + " is not a port", at("master-port"),
+                   "give a number from 0 to 65535"};
+    }
+    const auto endpoint = parse_endpoint(options_.master_addr, port);
+    if (!endpoint || !is_host(options_.master_addr)) {
+      return Error{in_quotes(options_.master_addr) + " is not a host name or address",
+                   at("master-addr"), "give a host alone, and its port by --master-port"};
+    }
+    job_.endpoint = *endpoint;
+    return check_port_0(at("master-port"));
+  }
+
+  /// Port 0, "any free port", is a well-known way to say that a node is alone; it is no place
+  /// where two can meet.
+  Result<void> check_port_0(const std::string& where) {
+    if (job_.endpoint.port != 0) {
+      return {};
+    }
+    if (job_.max_nodes > 1) {
+      return Error{"port 0 means any free port, which the other nodes could not know", where,
+                   "give a port from 1 to 65535"};
+    }
+    job_.is_host = true;
+    return {};
+  }
+
+  Result<void> timeouts() {
+    const bool is_static = job_.backend == RendezvousBackend::static_ranks;
+    job_.join_timeout = is_static ? conf_.timeout.value_or(seconds(900))
+                                  : conf_.join_timeout.value_or(seconds(600));
+    if (conf_.last_call_timeout) {
+      job_.last_call_timeout = *conf_.last_call_timeout;
+    }
+    // Who tuned torchrun's keep-alive meant the time after which a silent node is lost.
+    if (conf_.keep_alive_interval || conf_.keep_alive_max_attempt) {
+      job_.heartbeat_timeout = conf_.keep_alive_interval.value_or(seconds(5)) *
+                               static_cast<std::int64_t>(conf_.keep_alive_max_attempt.value_or(3));
+    }
+    const auto replace = [&](milliseconds& value, const std::optional<double>& given,
+                             std::string_view name) -> Result<void> {
+      if (!given) {
+        return {};
+      }
+      if (!(*given >= 0.001 && *given <= kSecondsMax)) {
+        return Error{
+            "the time must be above 0 and below " + std::to_string(long(kSecondsMax)) + " seconds",
+            at(name), "give a number of seconds such as 3 or 0.5"};
+      }
+      value = milliseconds(std::llround(*given * 1000));
+      return {};
+    };
+    if (const auto done = replace(job_.join_timeout, options_.join_timeout_seconds, "join-timeout");
+        !done) {
+      return done.error();
+    }
+    return replace(job_.heartbeat_timeout, options_.heartbeat_timeout_seconds, "heartbeat-timeout");
+  }
+
+  const Options& options_;
+  const Environment& environment_;
+  const std::function<std::string()>& new_job_id_;
+  JobSpec& job_;
+  RdzvConf conf_;
+  std::optional<Notice> notice_;
+};
+
+}  // namespace
+
+Result<std::optional<Notice>> resolve_rendezvous(const Options& options,
+                                                 const Environment& environment,
+                                                 const std::function<std::string()>& new_job_id,
+                                                 JobSpec& job) {
+  return RendezvousResolver(options, environment, new_job_id, job).run();
+}
+
+}  // namespace ddprun

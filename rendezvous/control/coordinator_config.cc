@@ -1,0 +1,49 @@
+#include "rendezvous/control/coordinator_config.h"
+
+namespace ddprun {
+
+MembershipOptions membership_options(const CoordinatorOptions& options) {
+  return {options.job_id,           options.min_nodes,    options.max_nodes,
+          options.max_restarts,     options.join_timeout, options.last_call_timeout,
+          options.endpoint_note,    options.self,         options.term,
+          options.restarts,         options.inheritance,  options.scale_up,
+          options.require_same_env, options.at_endpoint};
+}
+
+CoordinatorOptions successor_options(const CoordinatorOptions& own,
+                                     const message::StandbyState& known, Term term) {
+  CoordinatorOptions led = own;
+  led.endpoint_note.clear();
+  led.term = term;
+  led.voters = known.voters;
+  led.min_nodes = known.min_nodes;
+  led.max_nodes = known.max_nodes;
+  led.max_restarts = known.max_restarts;
+  led.require_same_env = known.require_same_env;
+  return led;
+}
+
+message::JobOptions job_options(const CoordinatorOptions& options) {
+  return {options.min_nodes, options.max_nodes, options.max_restarts, options.require_same_env};
+}
+
+bool is_called(const CoordinatorOptions& own, bool begins, const message::Follow& call) {
+  const bool same = !call.to_endpoint || (begins && *call.to_endpoint == job_options(own));
+  return same && call.job_id == own.job_id;
+}
+
+bool outranks(const CoordinatorOptions& own, Term term, bool begins, const message::Follow& call) {
+  const bool later = call.term > term || (call.to_endpoint && call.term == term);
+  return later && is_called(own, begins, call);
+}
+
+EventJson::Job event_job(const CoordinatorOptions& options) {
+  EventJson::Job job{
+      options.job_id, {}, options.min_nodes, options.max_nodes, options.max_restarts};
+  if (options.inheritance) {
+    job.succeeds = options.inheritance->why;
+  }
+  return job;
+}
+
+}  // namespace ddprun

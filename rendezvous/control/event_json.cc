@@ -1,0 +1,478 @@
+#include "rendezvous/control/event_json.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "rendezvous/membership/exit_code.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/ledger_text.h"
+
+namespace ddprun {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string iso_time(EventJson::WallTime time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
+  std::tm parts{};
+  ::gmtime_r(&whole, &parts);
+  char text[40];
+  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + size, sizeof text - size, ".%03dZ",
+                static_cast<int>((time - seconds).count()));
+  return text;
+}
+
+/// Milliseconds with three decimals: durations of the ledger are whole microseconds.
+ordered_json ms(std::chrono::nanoseconds time) {
+  return static_cast<double>(std::chrono::floor<std::chrono::microseconds>(time).count()) / 1'000;
+}
+
+template <class T>
+ordered_json or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json or_null(const std::optional<std::chrono::nanoseconds>& value) {
+  return value ? ms(*value) : ordered_json(nullptr);
+}
+
+ordered_json or_null(const std::string& text) {
+  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+}
+
+const char* name_of(IncidentKind kind) {
+  switch (kind) {
+    case IncidentKind::worker_failed:
+      return "worker_failed";
+    case IncidentKind::node_lost:
+      return "node_lost";
+    case IncidentKind::coordinator_lost:
+      return "coordinator_lost";
+    case IncidentKind::node_joined:
+      return "node_joined";
+    case IncidentKind::ending:
+      return "ending";
+    case IncidentKind::node_left:
+      return "node_left";
+  }
+  return "?";
+}
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::succeeded:
+      return "succeeded";
+    case Verdict::failed:
+      return "failed";
+    case Verdict::stopped:
+      return "stopped";
+    case Verdict::impossible:
+      return "impossible";
+    case Verdict::preempted:
+      return "preempted";
+    case Verdict::left:
+      return "left";
+    case Verdict::disagreed:
+      return "disagreed";
+  }
+  return "?";
+}
+
+const char* name_of(StopWish wish) {
+  switch (wish) {
+    case StopWish::end:
+      return "end";
+    case StopWish::preempt:
+      return "preempt";
+    case StopWish::leave:
+      return "leave";
+  }
+  return "?";
+}
+
+const char* name_of(RendezvousStatus::For waits_for) {
+  switch (waits_for) {
+    case RendezvousStatus::For::nodes:
+      return "nodes";
+    case RendezvousStatus::For::last_call:
+      return "last_call";
+    case RendezvousStatus::For::turn:
+      return "turn";
+  }
+  return "?";
+}
+
+template <class Kind>
+const Kind* find(const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (const auto* one = std::get_if<Kind>(&command)) {
+      return one;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+/// The lines of one event. What is common to all is put before each one's own fields.
+struct EventJson::Lines {
+  const Job& job;
+  std::string time;
+  Instant now;
+  const Membership& membership;
+  std::vector<std::string> text = {};
+
+  void add(const char* event, const ordered_json& fields) {
+    add(event, membership.attempt(), fields);
+  }
+  void add(const char* event, std::optional<AttemptNumber> attempt, const ordered_json& fields) {
+    ordered_json line = {{"event", event}, {"time", time}, {"job_id", job.job_id}};
+    line["term"] = number(membership.leadership().term());
+    line["attempt"] = attempt ? ordered_json(number(*attempt)) : ordered_json(nullptr);
+    line.update(fields);
+    // What workers and strangers say need not be UTF-8.
+    text.push_back(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  }
+};
+
+EventJson::EventJson(Job job, const Membership& membership)
+    : job_(std::move(job)), saved_(membership.record().ledger().saved().epoch) {
+  // The coordinator before has told of its own; its loss is the first that this one tells of, and
+  // none where it had decided the end.
+  const bool lost = job_.succeeds && membership.state() != JobState::ending;
+  incidents_told_ = membership.record().incidents_count() - (lost ? 1 : 0);
+  incidents_closed_ = incidents_told_;
+}
+
+std::vector<std::string> EventJson::begin(WallTime wall, Instant now,
+                                          const Membership& membership) {
+  Lines lines{job_, iso_time(wall), now, membership};
+  ordered_json fields = {{"schema", kEventSchema}, {"node", job_.node}};
+  if (job_.succeeds) {
+    fields["why"] = *job_.succeeds;
+    lines.add("coordinator_changed", fields);
+  } else {
+    fields["min_nodes"] = job_.min_nodes;
+    fields["max_nodes"] = job_.max_nodes;
+    fields["max_restarts"] = job_.max_restarts;
+    lines.add("job_began", fields);
+  }
+  on_incidents(lines, false);
+  return std::move(lines.text);
+}
+
+std::vector<std::string> EventJson::observe(WallTime wall, Instant now, const Event& event,
+                                            const std::vector<Command>& commands,
+                                            const Membership& membership) {
+  for_people_.clear();
+  if (over_) {
+    return {};  // its agents go: that is no news
+  }
+  Lines lines{job_, iso_time(wall), now, membership};
+  std::visit([&](const auto& happened) { on(lines, happened, commands); }, event);
+  for (const Command& command : commands) {
+    on_command(lines, command, event);
+  }
+  const FinishJob* over = find<FinishJob>(commands);
+  on_progress(lines);
+  on_incidents(lines, over != nullptr);
+  if (const auto* opened = find<OpenStore>(commands)) {
+    on_assigned(lines, opened->attempt, commands);
+  }
+  if (over != nullptr) {
+    on_over(lines, over->summary);
+    over_ = true;
+  }
+  attempt_ = membership.attempt();
+  return std::move(lines.text);
+}
+
+// --- What went in ---------------------------------------------------------------------------
+
+void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Command>& commands) {
+  const auto* welcome = find<Welcome>(commands);
+  if (welcome == nullptr) {
+    return;  // rejected
+  }
+  const NodeDescription& node = event.description;
+  // Who contends for a taken rank has no term yet: it is no node of the job.
+  const bool contends = number(welcome->term) == 0;
+  nodes_[event.node] = {node.host_name, event.address, node.witness || contends};
+  lines.add("node_joined", attempt_,
+            {{"node", node.host_name},
+             {"address", or_null(event.address)},
+             {"workers", node.witness ? 0 : node.local_world_size},
+             {"program", or_null(node.witness ? "" : node.program)},
+             {"witness", node.witness}});
+  if (lines.membership.state() == JobState::running && find<OpenStore>(commands) == nullptr &&
+      !node.witness && !contends) {
+    lines.add("node_spare", {{"node", node.host_name}});
+  }
+}
+
+void EventJson::on(Lines& lines, const StrangerTurnedAway& event, const std::vector<Command>&) {
+  lines.add("node_rejected",
+            {{"node", nullptr}, {"address", or_null(event.address)}, {"why", event.why}});
+}
+
+void EventJson::on(Lines& lines, const NodeLost& event, const std::vector<Command>&) {
+  if (const auto node = nodes_.extract(event.node)) {
+    lines.add("node_lost", attempt_,
+              {{"node", node.mapped().host},
+               {"address", or_null(node.mapped().address)},
+               {"why", event.why},
+               {"silent_ms", ms(event.silent_for)}});
+  }
+}
+
+void EventJson::on(Lines& lines, const WorkerFailed& event, const std::vector<Command>&) {
+  add_failure(lines, event.node, event.attempt, event.record);
+}
+
+void EventJson::on(Lines& lines, const WorkersStopped& event, const std::vector<Command>&) {
+  for (const FailureRecord& record : event.records) {
+    add_failure(lines, event.node, event.attempt, record);
+  }
+}
+
+void EventJson::on(Lines& lines, const StopRequested& event, const std::vector<Command>&) {
+  if (const auto node = nodes_.find(event.node); node != nodes_.end()) {
+    lines.add("stop_requested", attempt_,
+              {{"node", node->second.host},
+               {"signal", or_null(event.signal == 0 ? "" : signal_name(event.signal))},
+               {"wish", name_of(event.wish)}});
+  }
+}
+
+void EventJson::add_failure(Lines& lines, NodeId id, AttemptNumber attempt,
+                            const FailureRecord& record) {
+  const auto node = nodes_.find(id);
+  if (node == nodes_.end() || attempt_ != attempt || record.after_stop || record.exit.success() ||
+      !failed_ranks_.insert(record.rank).second) {
+    return;  // none, or told before
+  }
+  const bool exited = record.exit.kind == ExitStatus::Kind::exited;
+  const ordered_json none = nullptr;
+  lines.add("worker_failed", attempt,
+            {{"node", node->second.host},
+             {"rank", record.rank},
+             {"local_rank", record.local_rank},
+             {"pid", record.pid},
+             {"exit_code", exited ? ordered_json(record.exit.value) : none},
+             {"signal", exited ? none : ordered_json(signal_name(record.exit.value))},
+             {"message", record.message}});
+}
+
+// --- What came out --------------------------------------------------------------------------
+
+void EventJson::on_command(Lines& lines, const Command& command, const Event& event) {
+  if (const auto* reject = std::get_if<Reject>(&command)) {
+    const auto node = nodes_.extract(reject->node);
+    const auto* joined = std::get_if<NodeJoined>(&event);
+    const bool itself = joined != nullptr && joined->node == reject->node;
+    const std::string none;
+    lines.add("node_rejected", {{"node", or_null(itself ? joined->description.host_name
+                                                 : node ? node.mapped().host
+                                                        : none)},
+                                {"address", or_null(itself ? joined->address
+                                                    : node ? node.mapped().address
+                                                           : none)},
+                                {"why", reject->why}});
+  } else if (const auto* release = std::get_if<Release>(&command)) {
+    if (const auto node = nodes_.extract(release->node)) {
+      lines.add("node_left", attempt_,
+                {{"node", node.mapped().host}, {"address", or_null(node.mapped().address)}});
+    }
+  } else if (const auto* waiting = std::get_if<TellWaiting>(&command)) {
+    const RendezvousStatus& table = waiting->table;
+    if (table.waits_for != RendezvousStatus::For::turn) {
+      lines.add("waiting", {{"waits_for", name_of(table.waits_for)},
+                            {"nodes_here", table.nodes_here},
+                            {"min_nodes", table.min_nodes},
+                            {"max_nodes", table.max_nodes},
+                            {"waited_ms", ms(table.waited)},
+                            {"left_ms", or_null(table.left)},
+                            {"note", or_null(table.note)}});
+    }
+  }
+}
+
+void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
+                            const std::vector<Command>& commands) {
+  assigned_at_ = lines.now;
+  started_told_ = first_step_told_ = false;
+  failed_ranks_.clear();
+  std::vector<const AssignWorld*> worlds;
+  std::set<NodeId> members;
+  for (const Command& command : commands) {
+    if (const auto* one = std::get_if<AssignWorld>(&command)) {
+      worlds.push_back(one);
+      members.insert(one->node);
+    }
+  }
+  std::sort(worlds.begin(), worlds.end(), [](const AssignWorld* a, const AssignWorld* b) {
+    return a->world.group_rank < b->world.group_rank;
+  });
+  ordered_json nodes = ordered_json::array();
+  for (std::size_t i = 0; i < worlds.size(); ++i) {
+    const World& world = worlds[i]->world;
+    const int next = i + 1 < worlds.size() ? worlds[i + 1]->world.base_rank : world.world_size;
+    nodes.push_back({{"node", nodes_[worlds[i]->node].host},
+                     {"first_rank", world.base_rank},
+                     {"last_rank", next - 1}});
+    nodes_[worlds[i]->node].no_spare = false;
+  }
+  const World& any = worlds.front()->world;
+  lines.add(
+      "attempt_assigned", attempt,
+      {{"world_size", any.world_size}, {"restarts_used", any.restarts_used}, {"nodes", nodes}});
+  for (const auto& [id, node] : nodes_) {
+    if (!members.contains(id) && !node.no_spare) {
+      lines.add("node_spare", attempt, {{"node", node.host}});
+    }
+  }
+}
+
+void EventJson::on_progress(Lines& lines) {
+  const Ledger& ledger = lines.membership.record().ledger();
+  if (assigned_at_ && !started_told_ && lines.membership.all_started()) {
+    started_told_ = true;
+    lines.add("workers_started", {{"after_ms", ms(lines.now - *assigned_at_)}});
+  }
+  if (const auto after = ledger.first_step_after(); after && !first_step_told_) {
+    first_step_told_ = true;
+    lines.add("training_began", {{"after_ms", ms(*after)}});
+  }
+  if (ledger.saved().epoch > saved_) {
+    lines.add("snapshot_saved", attempt_,
+              {{"epoch", *ledger.saved().epoch},
+               {"steps", ledger.saved().steps},
+               {"training_ms", ms(ledger.saved().time)}});
+  }
+  saved_ = ledger.saved().epoch;
+}
+
+// --- Incidents ------------------------------------------------------------------------------
+
+void EventJson::on_incidents(Lines& lines, bool over) {
+  const JobHistory& record = lines.membership.record();
+  const int count = record.incidents_count();
+  if (count > incidents_told_) {
+    if (incidents_closed_ < count - 1) {
+      close_incident(lines, count - 1);  // its attempt ended before all of it was known
+    }
+    const Incident& incident = record.incidents().back();
+    lines.add("incident", incident.attempt,
+              {{"incident", count},
+               {"kind", name_of(incident.kind)},
+               {"reason", incident.reason},
+               {"spent_restart", incident.spent_restart},
+               {"detect_ms", ms(incident.parts.detect)},
+               {"stop_ms", ms(incident.parts.stop)},
+               {"lost_steps", or_null(incident.lost.steps)},
+               {"lost_ms", or_null(incident.lost.time)}});
+    incidents_told_ = count;
+    incidents_closed_ = count - 1;
+    closed_with_step_ = false;
+  }
+  if (count == 0 || !(record.ledger().recovered() || over)) {
+    return;
+  }
+  const bool has_step = record.incidents().back().parts.first_step.has_value();
+  if (incidents_closed_ < count || (has_step && !closed_with_step_)) {
+    close_incident(lines, count);
+    closed_with_step_ = has_step;
+  }
+}
+
+void EventJson::close_incident(Lines& lines, int which) {
+  const JobHistory& record = lines.membership.record();
+  const auto& kept = record.incidents();
+  incidents_closed_ = which;
+  const auto from_the_end = static_cast<std::size_t>(record.incidents_count() - which);
+  if (from_the_end >= kept.size()) {
+    return;
+  }
+  const Incident& incident = kept[kept.size() - 1 - from_the_end];
+  if (!incident.next_attempt) {
+    return;  // the job ended with it
+  }
+  const BreakDown& parts = incident.parts;
+  lines.add("incident_closed", incident.next_attempt,
+            {{"incident", which},
+             {"kind", name_of(incident.kind)},
+             {"reason", incident.reason},
+             {"downtime_ms", ms(parts.sum())},
+             {"detect_ms", ms(parts.detect)},
+             {"stop_ms", ms(parts.stop)},
+             {"rendezvous_ms", or_null(parts.rendezvous)},
+             {"spawn_ms", or_null(parts.spawn)},
+             {"first_step_ms", or_null(parts.first_step)},
+             {"in_vain", parts.in_vain},
+             {"resumed_epoch", or_null(incident.resumed_epoch)},
+             {"replayed_steps", or_null(incident.lost.steps)},
+             {"replayed_ms", or_null(incident.lost.time)}});
+  add_ledger(lines);
+  const std::string lost = lost_work_text(incident.lost);
+  for_people_ = "incident " + std::to_string(which) + ": " + incident.reason + "; down " +
+                break_down_text(parts) + (lost.empty() ? "" : ", " + lost) + "; " +
+                accounts_text(record.ledger().accounts(lines.now), record.incidents_count());
+}
+
+// --- Accounts -------------------------------------------------------------------------------
+
+void EventJson::add_ledger(Lines& lines) const {
+  const JobHistory& record = lines.membership.record();
+  const Accounts accounts = record.ledger().accounts(lines.now);
+  const TimeTrack& track = accounts.track();
+  ordered_json downtime;
+  for (std::size_t kind = 0; kind < kIncidentKinds; ++kind) {
+    downtime[name_of(static_cast<IncidentKind>(kind))] = ms(track.downtime[kind]);
+  }
+  const auto if_told = [&](ordered_json value) {
+    return accounts.steps_told ? std::move(value) : ordered_json(nullptr);
+  };
+  lines.add("ledger", {{"wall_ms", ms(accounts.wall)},
+                       {"startup_ms", ms(track.startup)},
+                       {"productive_ms", ms(track.productive)},
+                       {"replayed_ms", if_told(ms(track.replayed))},
+                       {"downtime_ms", ms(track.down())},
+                       {"downtime_by_kind", downtime},
+                       {"ratio", or_null(accounts.ratio())},
+                       {"steps_told", accounts.steps_told},
+                       {"steps", if_told(accounts.steps)},
+                       {"replayed_steps", if_told(accounts.replayed_steps)},
+                       {"attempts", record.attempts()},
+                       {"incidents", record.incidents_count()},
+                       {"restarts_used", lines.membership.restarts_used()}});
+}
+
+void EventJson::on_over(Lines& lines, const JobSummary& summary) {
+  add_ledger(lines);
+  lines.add("job_over", {{"verdict", name_of(summary.verdict)},
+                         {"reason", or_null(summary.reason)},
+                         {"exit_code", exit_code_of(summary.verdict)},
+                         {"attempts", summary.attempts},
+                         {"incidents", lines.membership.record().incidents_count()},
+                         {"restarts_used", summary.restarts_used}});
+}
+
+std::string EventJson::ledger(WallTime wall, Instant now, const Membership& membership) const {
+  Lines lines{job_, iso_time(wall), now, membership};
+  add_ledger(lines);
+  return std::move(lines.text.front());
+}
+
+std::string EventJson::resigned(WallTime wall, const Membership& membership,
+                                const std::string& why) const {
+  Lines lines{job_, iso_time(wall), {}, membership};
+  lines.add("coordinator_resigned", {{"node", job_.node}, {"why", why}});
+  return std::move(lines.text.front());
+}
+
+}  // namespace ddprun

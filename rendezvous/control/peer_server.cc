@@ -1,0 +1,134 @@
+#include "rendezvous/control/peer_server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/local_endpoints.h"
+#include "rendezvous/membership/admission.h"
+
+namespace ddprun {
+namespace {
+
+/// A machine knows its own name at once; the others' may not be known yet.
+constexpr std::chrono::milliseconds kNamesPatience{2'000};
+
+}  // namespace
+
+std::shared_ptr<PeerServer> PeerServer::create(boost::asio::io_context& io,
+                                               std::vector<Endpoint> endpoints,
+                                               PeerListener::Answer answer,
+                                               std::shared_ptr<spdlog::logger> log) {
+  return std::shared_ptr<PeerServer>(
+      new PeerServer(io, std::move(endpoints), std::move(answer), std::move(log)));
+}
+
+PeerServer::PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoints,
+                       PeerListener::Answer answer, std::shared_ptr<spdlog::logger> log)
+    : io_(io),
+      endpoints_(std::move(endpoints)),
+      answer_(std::move(answer)),
+      log_(std::move(log)),
+      own_(endpoints_.size()) {}
+
+void PeerServer::open(std::function<void(const Result<void>&)> opened) {
+  if (endpoints_.size() < 2) {
+    opened(open_gate());
+    return;
+  }
+  resolve_local(
+      io_, endpoints_, kNamesPatience,
+      [weak = weak_from_this(), opened = std::move(opened)](const std::vector<bool>& own) {
+        if (const auto self = weak.lock()) {
+          self->own_ = own;
+          opened(self->open_gate());
+        }
+      });
+}
+
+Result<void> PeerServer::open_gate() {
+  const std::string& host = endpoints_.front().host;
+  Listening listening;
+  // The first one's port is for the coordinator that begins the job.
+  for (std::size_t i = 1; i < endpoints_.size() && !listening.socket; ++i) {
+    if (own_[i]) {
+      listening = listen_at_host(host, endpoints_[i].port);
+      place_ = i;
+      if (!listening.socket) {
+        log_->warn(
+            "cannot listen at {}, which is this machine: {}; who looks for the job there does "
+            "not find this agent; name a port in --rdzv-endpoint that is free here, and one for "
+            "each "
+            "agent of this machine",
+            to_text(endpoints_[i]), std::generic_category().message(listening.errno_value));
+      }
+    }
+  }
+  if (!listening.socket) {
+    place_.reset();
+    listening = listen_ephemeral(host, endpoints_);
+  }
+  if (!listening.socket) {
+    return errno_error(listening.errno_value, "cannot listen for the other agents", host,
+                       "look at the limits of this machine: descriptors, and ports");
+  }
+  port_ = port_of(listening.socket);
+  gate_ = answer_at(std::move(listening.socket), at_endpoint());
+  return {};
+}
+
+std::shared_ptr<PeerListener> PeerServer::answer_at(Fd listener, bool at_endpoint) {
+  return PeerListener::open(
+      io_, std::move(listener),
+      [answer = answer_,
+       at_endpoint](const message::Message& question) -> std::optional<message::Message> {
+        if (const auto* hello = std::get_if<message::Hello>(&question)) {
+          if (auto astray = stray(at_endpoint, hello->node)) {
+            return message::Rejected{std::move(astray->why), std::move(astray->todo)};
+          }
+        }
+        return answer(question);
+      });
+}
+
+Fd PeerServer::release_listener() {
+  return std::exchange(gate_, nullptr)->close();
+}
+
+void PeerServer::give_way_to(std::uint16_t endpoint_port) {
+  (void)release_listener();
+  port_ = endpoint_port;
+  place_ = 0;
+}
+
+void PeerServer::reopen(Fd listener) {
+  gate_ = answer_at(std::move(listener), at_endpoint());
+}
+
+std::vector<Endpoint> PeerServer::other_endpoints() const {
+  std::vector<Endpoint> others;
+  for (std::size_t i = 0; i < endpoints_.size(); ++i) {
+    if (place_ != i && !(i == 0 && door_)) {
+      others.push_back(endpoints_[i]);
+    }
+  }
+  return others;
+}
+
+void PeerServer::listen_at_first_endpoint() {
+  const Endpoint& first = endpoints_.front();
+  if (door_ || endpoints_.size() < 2 || first.port == port_ || !own_.front()) {
+    return;
+  }
+  if (Listening listening = listen_at_host(first.host, first.port); listening.socket) {
+    door_ = answer_at(std::move(listening.socket), true);
+  }
+}
+
+}  // namespace ddprun

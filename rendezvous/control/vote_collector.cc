@@ -1,0 +1,44 @@
+#include "rendezvous/control/vote_collector.h"
+
+#include <boost/asio/post.hpp>
+#include <utility>
+
+namespace ddprun {
+
+std::shared_ptr<VoteCollector> VoteCollector::open(boost::asio::io_context& io, std::string job_id,
+                                                   std::chrono::milliseconds patience,
+                                                   Hooks hooks) {
+  return std::shared_ptr<VoteCollector>(
+      new VoteCollector(io, std::move(job_id), patience, std::move(hooks)));
+}
+
+VoteCollector::VoteCollector(boost::asio::io_context& io, std::string job_id,
+                             std::chrono::milliseconds patience, Hooks hooks)
+    : io_(io), job_id_(std::move(job_id)), patience_(patience), hooks_(std::move(hooks)) {}
+
+void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& request) {
+  const VoterId id = voter.voter;
+  if (calls_.contains(id)) {
+    return;
+  }
+  calls_[id] = rpc_to_peer(io_, voter.addresses, voter.port, message::AskVote{job_id_, id, request},
+                           patience_, [weak = weak_from_this(), id](const PeerAnswer& answer) {
+                             if (const auto self = weak.lock()) {
+                               self->on_answer(id, answer);
+                             }
+                           });
+}
+
+void VoteCollector::on_answer(VoterId from, const PeerAnswer& answer) {
+  // Not here: the call that answers would end inside its own answer.
+  boost::asio::post(io_, [call = std::move(calls_[from])] {});
+  calls_.erase(from);
+  if (answer.refused) {
+    hooks_.gone(from);
+  } else if (const auto* vote =
+                 answer.said ? std::get_if<message::VoteAnswer>(&*answer.said) : nullptr) {
+    hooks_.voted(from, vote->vote);
+  }
+}
+
+}  // namespace ddprun

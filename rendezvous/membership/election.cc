@@ -1,0 +1,287 @@
+#include "rendezvous/membership/election.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/quorum.h"
+#include "rendezvous/membership/vote_tally.h"
+
+namespace ddprun {
+namespace {
+
+/// As long as another one may need for it: to notice, to be elected, to wait for the fence.
+constexpr int kDeferrals = 4;
+
+}  // namespace
+
+Election::Election(VoterId self, ReplicatedState known, std::size_t place, ElectionTimeouts times,
+                   Term newest, Instant now)
+    : self_(self),
+      known_(std::move(known)),
+      place_(place),
+      times_(times),
+      newest_term_(std::max(newest, known_.term)) {
+  std::sort(known_.configuration.voters.begin(), known_.configuration.voters.end());
+  for (Configuration& configuration : known_.before) {
+    std::sort(configuration.voters.begin(), configuration.voters.end());
+  }
+  for (const Configuration* configuration : known_.configurations()) {
+    std::copy_if(configuration->voters.begin(), configuration->voters.end(),
+                 std::back_inserter(voters_),
+                 [&](VoterId one) { return !in_voters_.contains(one); });
+    in_voters_.insert(configuration->voters.begin(), configuration->voters.end());
+  }
+  deadline_ = now + times_.turn * place_;
+}
+
+bool Election::time_passed(Instant now) {
+  if (now < deadline_) {
+    return false;
+  }
+  switch (state_) {
+    case State::waiting:
+      state_ = State::asking;
+      term_ = Term{number(newest_term_) + 1};
+      newest_term_ = term_;
+      forget_votes();
+      [[fallthrough]];
+    case State::asking:
+      deadline_ = now + times_.ask_again;
+      return true;
+    case State::fencing:
+      state_ = State::leading;
+      return false;
+    case State::deferring:
+      begin_again(newest_term_, now);
+      return false;
+    case State::leading:
+      return false;
+  }
+  return false;
+}
+
+void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
+  if (state_ != State::asking && state_ != State::fencing) {
+    return;
+  }
+  if (!in_voters_.contains(from)) {
+    return;
+  }
+  switch (vote.verdict) {
+    case VoteVerdict::follows:
+      return;  // asked again: it may only not have noticed yet
+    case VoteVerdict::ahead:
+      defer(now);
+      return;
+    case VoteVerdict::promised:
+      if (vote.newest_term >= term_ && !granted_by(from)) {
+        begin_again(vote.newest_term, now);
+      }
+      return;
+    case VoteVerdict::granted:
+      break;
+  }
+  if (vote.newest_term != term_ || granted_by(from)) {
+    return;  // of an earlier round, or said twice
+  }
+  const Instant lost_at = now - vote.lost_for;
+  votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
+  gone_.erase(from);
+  count(from, vote, lost_at);
+  fence_if_granted(now);
+}
+
+void Election::on_gone(Instant now, VoterId from) {
+  if (in_voters_.contains(from) && !granted_by(from)) {
+    gone_.insert(from);
+  }
+  if (state_ == State::asking) {
+    fence_if_granted(now);
+  }
+}
+
+void Election::fence_if_granted(Instant now) {
+  if (has_quorum() || others_are_gone()) {
+    state_ = State::fencing;
+    deadline_ = std::max(now, quiet_from());
+  }
+}
+
+void Election::outvoted(Instant now, Term term) {
+  if (term > term_ && state_ != State::leading && state_ != State::deferring) {
+    begin_again(term, now);
+    // Whoever has this vote may have to wait for its fence, and is not to be outvoted meanwhile.
+    deadline_ += times_.fence;
+  }
+}
+
+std::optional<Instant> Election::next_deadline() const {
+  return state_ == State::leading ? std::nullopt : std::optional(deadline_);
+}
+
+AttemptNumber Election::first_attempt() const {
+  DDP_CHECK(state_ == State::leading, "a number is for who leads");
+  const auto next = [this](AttemptNumber attempt, Term term) {
+    return number(attempt) + 2 * (number(term_) - number(term));
+  };
+  std::uint32_t first = next(known_.attempt, known_.term);
+  for (const auto& [voter, granted] : votes_) {
+    if (number(granted.attempt_term) > 0) {
+      first = std::max(first, next(granted.attempt, granted.attempt_term));
+    }
+  }
+  return AttemptNumber{first};
+}
+
+std::string Election::progress_text() const {
+  const std::size_t all = known_.configuration.voters.size();
+  if (others_are_gone()) {
+    return std::to_string(votes_.size()) + " of " + std::to_string(voters_.size()) +
+           " nodes are left, and the job is over";
+  }
+  return std::to_string(tallies_.empty() ? 0 : tallies_.front().votes) + " of " +
+         std::to_string(all) + " nodes were reached, " + std::to_string(all / 2 + 1) +
+         " are needed";
+}
+
+void Election::forget_votes() {
+  votes_.clear();
+  tallies_.assign(1 + known_.before.size(), {});
+}
+
+void Election::count(VoterId from, const Vote& vote, Instant lost_at) {
+  const auto configurations = known_.configurations();
+  for (std::size_t place = 0; place < configurations.size(); ++place) {
+    const Configuration& configuration = *configurations[place];
+    Tally& tally = tallies_[place];
+    tally.in_use = tally.in_use || vote.assigned_configuration == configuration.number;
+    if (!holds(configuration, from)) {
+      continue;
+    }
+    ++tally.votes;
+    tally.saw_close += vote.saw_close && from != known_.coordinator ? 1 : 0;
+    tally.prepared = std::max(tally.prepared, vote.prepared_configuration);
+    tally.lost.push(lost_at);
+    if (tally.lost.size() > configuration.voters.size() / 2 + 1) {
+      tally.lost.pop();
+    }
+  }
+}
+
+bool Election::gains(std::size_t place) const {
+  return gains_quorum(tallies_[place].votes, known_.configurations()[place]->voters.size());
+}
+
+/// A world of it would have needed a quorum of each configuration before that had prepared for it.
+/// More than half of one had not, and will not, for they gave their word for a later term. (Who has
+/// prepared for a newer one may have done so for this one, too.)
+bool Election::is_void(std::size_t place) const {
+  const ConfigurationNumber configuration = known_.configurations()[place]->number;
+  for (std::size_t before = place + 1; before < tallies_.size(); ++before) {
+    if (gains(before) && tallies_[before].prepared < configuration) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// One that certainly was in use ends the list: what was before it decides no more.
+std::vector<std::size_t> Election::deciding() const {
+  std::vector<std::size_t> places;
+  for (std::size_t place = 0; place < tallies_.size(); ++place) {
+    if (tallies_[place].in_use) {
+      places.push_back(place);
+      break;
+    }
+    if (!is_void(place)) {
+      places.push_back(place);
+    }
+  }
+  return places;
+}
+
+bool Election::has_quorum() const {
+  const auto places = deciding();
+  return places.size() <= kBeforeMax &&  // it has to name them all to its standbys
+         std::all_of(places.begin(), places.end(), [this](std::size_t one) { return gains(one); });
+}
+
+/// The job has ended, and every voter either granted this term or is known to be dead. At least one
+/// that granted it must have prepared the end: an isolated coordinator may announce an end, but
+/// nobody prepares it.
+bool Election::others_are_gone() const {
+  const bool is_over =
+      known_.ends && !tallies_.empty() && tallies_.front().prepared == known_.configuration.number;
+  return is_over && votes_.size() + gone_.size() == voters_.size();
+}
+
+/// Whatever else was planned up to now came to nothing: more than half of each that decides had not
+/// prepared for it, and will not.
+ReplicatedState Election::inheritance() const {
+  ReplicatedState inherited = known_;
+  inherited.before.clear();
+  inherited.settled = known_.configuration.number;
+  if (others_are_gone()) {
+    inherited.configuration.voters.clear();  // those who are left decide
+    for (const auto& [voter, granted] : votes_) {
+      inherited.configuration.voters.push_back(voter);
+    }
+    return inherited;
+  }
+  const auto configurations = known_.configurations();
+  const auto places = deciding();
+  inherited.configuration = *configurations[places.front()];
+  for (auto place = places.begin() + 1; place != places.end(); ++place) {
+    inherited.before.push_back(*configurations[*place]);
+  }
+  return inherited;
+}
+
+bool Election::all_saw_close(std::size_t place) const {
+  const Configuration& configuration = *known_.configurations()[place];
+  const std::size_t lost = holds(configuration, known_.coordinator) ? 1 : 0;
+  return tallies_[place].saw_close + lost == configuration.voters.size();
+}
+
+/// From when on nobody works for the lost coordinator. It lost its quorum when so many voters had
+/// left it that those who had not were less than half; its own fence ends `fence` later. Where all
+/// others saw it close, as the death of its process does, nobody can be with it but its own node,
+/// whose workers died with it.
+Instant Election::quiet_from() const {
+  if (known_.ends) {
+    return Instant::min();  // no world follows
+  }
+  const auto places = deciding();
+  if (std::all_of(places.begin(), places.end(),
+                  [this](std::size_t one) { return all_saw_close(one); })) {
+    return Instant::min();
+  }
+  Instant quiet = Instant::min();
+  for (std::size_t place = 0; place < tallies_.size(); ++place) {
+    if (gains(place)) {  // of one out of use it may have none
+      quiet = std::max(quiet, tallies_[place].lost.top() + times_.fence);
+    }
+  }
+  return quiet;
+}
+
+/// A voter rejected us because it prepared a newer configuration. Yield once, for kDeferrals
+/// leases, so that a candidate that knows this configuration can win. If none does, no live
+/// candidate knows it, and a majority without that voter may proceed.
+void Election::defer(Instant now) {
+  if (!std::exchange(has_deferred_, true)) {
+    state_ = State::deferring;
+    deadline_ = now + kDeferrals * times_.fence;
+  }
+}
+
+/// Others are at it too: the one with the lower place comes first again.
+void Election::begin_again(Term newest, Instant now) {
+  newest_term_ = std::max(newest_term_, newest);
+  state_ = State::waiting;
+  deadline_ = now + times_.turn * (place_ + 1);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,345 @@
+#include "rendezvous/membership/event_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+#include "rendezvous/membership/incident.h"
+
+namespace ddprun {
+namespace {
+
+/// "term.count"
+std::string configuration_text(ConfigurationNumber configuration) {
+  return std::to_string(number(term_of(configuration))) + "." +
+         std::to_string(count_of(configuration));
+}
+
+/// Collects "verb key=value key=value".
+class Line {
+ public:
+  explicit Line(std::string_view verb) : text_(verb) {}
+  Line& add(std::string_view key, std::string_view value) {
+    text_ += ' ';
+    text_ += key;
+    text_ += '=';
+    const bool plain = !value.empty() && std::none_of(value.begin(), value.end(), [](char c) {
+      return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '\\' || c == 0x7f;
+    });
+    plain ? void(text_ += value) : quote(value);
+    return *this;
+  }
+  template <class Integer>
+  Line& add_number(std::string_view key, Integer value) {
+    return add(key, std::to_string(value));
+  }
+  Line& node(NodeId id) { return add_number("node", number(id)); }
+  Line& attempt(AttemptNumber a) { return add_number("attempt", number(a)); }
+  Line& flag(std::string_view word) {
+    text_ += ' ';
+    text_ += word;
+    return *this;
+  }
+  [[nodiscard]] std::string text() && { return std::move(text_); }
+
+ private:
+  void quote(std::string_view value) {
+    text_ += '"';
+    for (const char c : value) {
+      if (c == '"' || c == '\\') {
+        text_ += '\\';
+        text_ += c;
+      } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
+        char escaped[8];
+        std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(c));
+        text_ += escaped;
+      } else {
+        text_ += c;
+      }
+    }
+    text_ += '"';
+  }
+  std::string text_;
+};
+
+void add_record(Line& line, const FailureRecord& record) {
+  const bool exited = record.exit.kind == ExitStatus::Kind::exited;
+  line.add_number("failed-rank", record.rank)
+      .add(exited ? "exit" : "signal",
+           exited ? std::to_string(record.exit.value) : signal_name(record.exit.value))
+      .add("age", to_text(record.age));
+  if (record.after_stop) {
+    line.flag("after-stop");
+  }
+  if (record.peer_lost) {
+    line.flag("peer-lost");
+  }
+}
+
+void add_progress(Line& line, const TrainingProgress& progress) {
+  if (progress.resumed_epoch) {
+    line.add_number("resumed-epoch", *progress.resumed_epoch);
+  }
+  if (progress.last_epoch) {
+    line.add_number("last-epoch", *progress.last_epoch);
+  }
+  if (progress.first_step_after) {
+    line.add("first-step-after", to_text(*progress.first_step_after));
+  }
+  if (progress.saved) {
+    line.add_number("saved", *progress.saved);
+  }
+}
+
+std::string text_of(const NodeJoined& e) {
+  Line line("joined");
+  line.node(e.node)
+      .add("host", e.description.host_name)
+      .add_number("workers", e.description.local_world_size)
+      .add("role", e.description.role);
+  if (e.description.node_rank) {
+    line.add_number("rank", *e.description.node_rank);
+  }
+  if (e.description.order_hint) {
+    line.add_number("order", *e.description.order_hint);
+  }
+  if (number(e.description.promise.term) > 0) {
+    line.add_number("promise", number(e.description.promise.term))
+        .add("seen", configuration_text(e.description.promise.configuration));
+  }
+  if (!e.address.empty()) {
+    line.add("address", e.address);
+  }
+  if (e.description.hosts_coordinator) {
+    line.flag("hosts-coordinator");
+  }
+  return std::move(line).text();
+}
+
+std::string text_of(const StrangerTurnedAway& e) {
+  return std::move(Line("turned-away").add("address", e.address).add("why", e.why)).text();
+}
+
+std::string text_of(const NodeHeard& e) {
+  return std::move(Line("heard").node(e.node)).text();
+}
+
+std::string text_of(const NodeLost& e) {
+  return std::move(Line("lost").node(e.node).add("why", e.why).add("silent", to_text(e.silent_for)))
+      .text();
+}
+
+std::string text_of(const WorkersStarted& e) {
+  return std::move(Line("started").node(e.node).attempt(e.attempt)).text();
+}
+
+std::string text_of(const WorkerFailed& e) {
+  Line line("failed");
+  line.node(e.node).attempt(e.attempt);
+  add_record(line, e.record);
+  return std::move(line).text();
+}
+
+std::string text_of(const WorkersFinished& e) {
+  Line line("finished");
+  line.node(e.node).attempt(e.attempt);
+  add_progress(line, e.progress);
+  return std::move(line).text();
+}
+
+std::string text_of(const WorkersStopped& e) {
+  Line line("stopped");
+  line.node(e.node).attempt(e.attempt);
+  for (const FailureRecord& record : e.records) {
+    add_record(line, record);
+  }
+  if (e.records_dropped > 0) {
+    line.add_number("dropped", e.records_dropped);
+  }
+  add_progress(line, e.progress);
+  return std::move(line).text();
+}
+
+std::string text_of(const WorkersProgress& e) {
+  Line line("progress");
+  line.node(e.node).attempt(e.attempt);
+  add_progress(line, e.progress);
+  return std::move(line).text();
+}
+
+std::string text_of(const WorkersHung& e) {
+  Line line("hung");
+  line.node(e.node).attempt(e.attempt).add("why", e.why);
+  for (const WorkerPosition& one : e.positions) {
+    line.add_number("rank", one.rank);
+    if (!one.operation.empty()) {
+      line.add("waits-in", one.operation + "#" + std::to_string(one.sequence));
+    }
+    line.add_number("steps", one.steps);
+  }
+  return std::move(line).text();
+}
+
+std::string text_of(const StopRequested& e) {
+  constexpr std::string_view kWishes[] = {"end", "preempt", "leave"};
+  Line line("stop-requested");
+  line.node(e.node).add("signal", e.signal == 0 ? "none" : signal_name(e.signal));
+  if (e.wish != StopWish::end) {
+    line.add("wish", kWishes[static_cast<std::size_t>(e.wish)]);
+  }
+  return std::move(line).text();
+}
+
+std::string text_of(const NodeGaveUp& e) {
+  return std::move(Line("gave-up").node(e.node).add("why", e.why)).text();
+}
+
+std::string text_of(const StoreFailed& e) {
+  return std::move(Line("store-failed").attempt(e.attempt).add("why", e.why)).text();
+}
+
+std::string text_of(const StandbyKnows& e) {
+  return std::move(Line("standby-knows")
+                       .node(e.node)
+                       .add("configuration", configuration_text(e.configuration)))
+      .text();
+}
+
+std::string text_of(const ConfigurationPrepared& e) {
+  return std::move(Line("configuration-prepared")
+                       .node(e.node)
+                       .add("configuration", configuration_text(e.configuration)))
+      .text();
+}
+
+std::string text_of(const TimePassed&) {
+  return "time-passed";
+}
+
+std::string text_of(const EnvironmentTold& e) {
+  return std::move(Line("environment").node(e.node).add_number("facts", e.environment.size()))
+      .text();
+}
+
+std::string text_of(const Welcome& c) {
+  return std::move(Line("welcome").node(c.node)).text();
+}
+
+std::string text_of(const Reject& c) {
+  return std::move(Line("reject").node(c.node).add("why", c.why)).text();
+}
+
+std::string text_of(const TellStandbys& c) {
+  return std::move(Line("tell-standbys")
+                       .add_number("standbys", c.standbys.size())
+                       .add("configuration", configuration_text(c.replicated.configuration.number))
+                       .add_number("voters", c.replicated.configuration.voters.size())
+                       .add("ends", c.replicated.ends ? "yes" : "no"))
+      .text();
+}
+
+std::string text_of(const TellStory& c) {
+  return std::move(Line("tell-story").add_number("standbys", c.standbys.size()).attempt(c.attempt))
+      .text();
+}
+
+std::string text_of(const Prepare& c) {
+  return std::move(Line("prepare")
+                       .add("configuration", configuration_text(c.configuration.number))
+                       .add_number("term", number(c.term)))
+      .text();
+}
+
+std::string text_of(const WatchNode& c) {
+  return std::move(Line("watch").node(c.node)).text();
+}
+
+std::string text_of(const OpenStore& c) {
+  return std::move(Line("open-store").attempt(c.attempt)).text();
+}
+
+std::string text_of(const AssignWorld& c) {
+  const World& w = c.world;
+  const auto sum = [](int base, int size) {
+    return std::to_string(base) + "/" + std::to_string(size);
+  };
+  return std::move(Line("assign")
+                       .node(c.node)
+                       .attempt(w.attempt)
+                       .add("group", sum(w.group_rank, w.group_world_size))
+                       .add("base-rank", sum(w.base_rank, w.world_size))
+                       .add("role-rank", sum(w.role_base_rank, w.role_world_size))
+                       .add_number("restarts", w.restarts_used))
+      .text();
+}
+
+std::string text_of(const StopWorkers& c) {
+  constexpr std::string_view kHow[] = {"now", "save", "preempt", "hang"};
+  Line line("stop");
+  line.node(c.node).attempt(c.attempt).add("reason", c.reason);
+  if (c.how != StopHow::now) {
+    line.add("how", kHow[static_cast<std::size_t>(c.how)]);
+  }
+  return std::move(line).text();
+}
+
+std::string text_of(const TellWaiting& c) {
+  Line line("waiting");
+  line.add_number("nodes", c.nodes.size())
+      .add_number("here", c.table.nodes_here)
+      .add_number("refused", c.table.refused.size())
+      .add_number("lost", c.table.lost.size());
+  if (!c.table.note.empty()) {
+    line.add("note", c.table.note);
+  }
+  return std::move(line).text();
+}
+
+std::string text_of(const AskEnvironment& c) {
+  return std::move(Line("ask-environment").node(c.node)).text();
+}
+
+std::string text_of(const TellEnvironments& c) {
+  return std::move(Line("tell-environments").add_number("bytes", c.text.size())).text();
+}
+
+std::string text_of(const TellIncident& c) {
+  return std::move(Line("tell-incident").add_number("nodes", c.nodes.size()).add("text", c.text))
+      .text();
+}
+
+std::string text_of(const FinishJob& c) {
+  constexpr std::string_view kVerdicts[] = {"succeeded", "failed", "stopped",  "impossible",
+                                            "preempted", "left",   "disagreed"};
+  return std::move(Line("finish")
+                       .add("verdict", kVerdicts[static_cast<std::size_t>(c.summary.verdict)])
+                       .add("reason", c.summary.reason)
+                       .add_number("attempts", c.summary.attempts)
+                       .add_number("restarts", c.summary.restarts_used))
+      .text();
+}
+
+std::string text_of(const Release& c) {
+  return std::move(Line("release").node(c.node)).text();
+}
+
+}  // namespace
+
+std::string to_text(Instant at) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(at).count();
+  char text[32];
+  std::snprintf(text, sizeof text, "%s%lld.%06lld", us < 0 ? "-" : "",
+                static_cast<long long>(us < 0 ? -us : us) / 1'000'000,
+                static_cast<long long>(us < 0 ? -us : us) % 1'000'000);
+  return text;
+}
+
+std::string to_text(const Event& event) {
+  return std::visit([](const auto& e) { return text_of(e); }, event);
+}
+
+std::string to_text(const Command& command) {
+  return std::visit([](const auto& c) { return text_of(c); }, command);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,121 @@
+#include "rendezvous/membership/job_history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/incident.h"
+
+namespace ddprun {
+
+/// The newest incident as the ledger knows it by now.
+void JobHistory::refresh() {
+  if (!followed_ || incidents_.empty()) {
+    return;
+  }
+  Incident& incident = incidents_.back();
+  incident.parts = ledger_.break_down();
+  incident.lost = ledger_.lost();
+  if (incident.parts.spawn) {
+    incident.downtime = incident.parts.sum();
+  }
+}
+
+void JobHistory::assigned(Instant at, AttemptNumber attempt, int nodes) {
+  ++attempts_;
+  ledger_.assigned(at, nodes);
+  followed_ = true;
+  if (!incidents_.empty()) {
+    incidents_.back().next_attempt = attempt;
+  }
+  refresh();
+}
+
+void JobHistory::all_started(Instant at) {
+  ledger_.all_started(at);
+  refresh();
+}
+
+void JobHistory::progress(const TrainingProgress& told, bool leads, Instant at) {
+  DDP_CHECK(attempts_ > 0, "progress is told of an attempt");
+  ledger_.progress(told, at);
+  refresh();
+  if (followed_ && !incidents_.empty() && told.resumed_epoch) {
+    Incident& incident = incidents_.back();
+    if (leads || !incident.resumed_epoch) {
+      incident.resumed_epoch = told.resumed_epoch;
+    }
+  }
+  if (!leads) {
+    return;
+  }
+  // Field by field: an attempt that died before its first epoch must not wipe out what is known.
+  const auto keep_newer = [](auto& field, const auto& value) {
+    if (value) {
+      field = value;
+    }
+  };
+  keep_newer(progress_.resumed_epoch, told.resumed_epoch);
+  keep_newer(progress_.last_epoch, told.last_epoch);
+  keep_newer(progress_.loss, told.loss);
+  keep_newer(progress_.first_step_after, told.first_step_after);
+}
+
+void JobHistory::ended(Incident incident, IncidentInstants when) {
+  refresh();
+  ledger_.ended(incident.kind, when);
+  incident.parts = ledger_.break_down();
+  incident.lost = ledger_.lost();
+  if (!incidents_.empty()) {
+    if (followed_ && ledger_.break_down_before().in_vain) {
+      incidents_.back().parts = ledger_.break_down_before();
+      incidents_.back().downtime = incidents_.back().parts.sum();
+    }
+    drop_old_evidence(incidents_.back());
+  }
+  if (incidents_.size() == kIncidentsMax) {
+    incidents_.erase(incidents_.begin());
+    ++forgotten_;
+  }
+  incidents_.push_back(std::move(incident));
+  followed_ = false;
+}
+
+void JobHistory::closed(Instant at, Verdict verdict) {
+  ledger_.closed(at, verdict == Verdict::succeeded);
+  refresh();
+}
+
+void JobHistory::inherit(JobSummary so_far, Instant at) {
+  DDP_CHECK(attempts_ == 0, "a record is inherited before anything else");
+  ledger_.begin(at, so_far.accounts);
+  incidents_ = std::move(so_far.incidents);
+  attempts_ = so_far.attempts;
+  progress_ = so_far.progress;
+}
+
+JobSummary JobHistory::so_far(Instant now) const {
+  JobSummary summary;
+  summary.attempts = attempts_;
+  summary.incidents = incidents_;
+  summary.progress = progress_;
+  summary.accounts = ledger_.accounts(now);
+  for (Incident& incident : summary.incidents) {
+    drop_old_evidence(incident);
+  }
+  return summary;
+}
+
+JobSummary JobHistory::summary(Verdict verdict, std::string reason, Instant now) const {
+  DDP_CHECK(verdict == Verdict::succeeded || !reason.empty(), "a bad end has a reason");
+  JobSummary summary;
+  summary.verdict = verdict;
+  summary.reason = std::move(reason);
+  summary.attempts = attempts_;
+  summary.incidents = incidents_;
+  summary.progress = progress_;
+  summary.accounts = ledger_.accounts(now);
+  return summary;
+}
+
+}  // namespace ddprun

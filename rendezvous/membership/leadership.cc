@@ -1,0 +1,396 @@
+#include "rendezvous/membership/leadership.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/quorum.h"
+
+namespace ddprun {
+
+Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first)
+    : self_(self),
+      in_use_(std::move(known)),
+      newest_configuration_(in_use_.configuration.number),
+      log_position_(in_use_.log_position()),
+      next_(first) {
+  in_use_.term = in_use_.since = term;
+  in_use_.coordinator = self;
+  tally_.use(deciders());
+}
+
+// --- Who is here ----------------------------------------------------------------------------
+
+void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
+                        const std::optional<Past>& past) {
+  DDP_CHECK(!here_.contains(node), "a node joins once");
+  drop_plan();
+  const Here here{voter, standing_of(promise, past), is_ours(promise) ? Term{} : promise.term};
+  here_[node] = here;
+  tally_.came(voter, here.standing);
+  if (past && enabled() && !begun() && !is_own(past->configuration)) {
+    note_past(node, here, promise, *past);
+  }
+  if (!knows(promise.configuration)) {
+    beyond_ = std::max(beyond_.value_or(ConfigurationNumber{}), promise.configuration);
+  }
+}
+
+bool Leadership::knows(ConfigurationNumber configuration) const {
+  return log_position_.covers(configuration) || is_own(configuration);
+}
+
+bool Leadership::is_own(ConfigurationNumber configuration) const {
+  const ConfigurationNumber own =
+      make_configuration(term_of(configuration), self_, count_of(configuration));
+  return configuration == own && own_terms_.contains(term_of(configuration));
+}
+
+bool Leadership::is_ours(const Promise& promise) const {
+  return !enabled() || promise.term < in_use_.term ||
+         (promise.term == in_use_.term && promise.to == self_);
+}
+
+/// A promise for a later term counts as foreign even if it names this node: it may have overwritten
+/// one for a term in between. A node is unbound when its last leader's job is the one we resume.
+VoterState Leadership::standing_of(const Promise& promise, const std::optional<Past>& past) const {
+  if (begun() && !knows(promise.configuration)) {
+    return VoterState::beyond;
+  }
+  const bool goes_on = !begun() && past && promise.term <= past->term;
+  return is_ours(promise) || goes_on ? VoterState::free : VoterState::bound;
+}
+
+void Leadership::note_past(NodeId node, const Here& here, const Promise& promise,
+                           const Past& past) {
+  if (!past_ || past.configuration > past_->configuration) {
+    forget_past();
+    past_ = past;
+    newest_configuration_ = std::max(newest_configuration_, past.configuration);
+    log_position_ = {past.configuration, past.configuration, {}};
+  }
+  past_dead_.erase(here.voter);
+  if (past.configuration == past_->configuration && knows(promise.configuration)) {
+    of_past_.insert(node);
+    ++past_count(here.standing);
+  }
+  // As a candidate does: a later term, and for every term in between two numbers are left out.
+  in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});
+  const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past.term));
+  next_ = std::max(next_, AttemptNumber{number(past.attempt) + skipped});
+}
+
+std::size_t& Leadership::past_count(VoterState standing) {
+  return standing == VoterState::free ? past_here_.free : past_here_.bound;
+}
+
+void Leadership::forget_past() {
+  past_.reset();
+  of_past_.clear();
+  past_dead_.clear();
+  past_here_ = {};
+}
+
+void Leadership::left(NodeId node, bool died) {
+  drop_plan();
+  std::erase(standbys_, node);
+  const auto found = here_.find(node);
+  if (found == here_.end()) {
+    return;
+  }
+  const Here here = found->second;
+  here_.erase(found);
+  tally_.went(here.voter, here.standing);
+  const bool dead = died && here.standing == VoterState::free;
+  if (dead) {
+    tally_.died(here.voter);
+  }
+  if (of_past_.erase(node) > 0) {
+    --past_count(here.standing);
+    if (dead) {
+      past_dead_.insert(here.voter);
+    }
+  }
+}
+
+// --- Who decides ----------------------------------------------------------------------------
+
+/// Who decides about the next world: the configuration in use, or who was told to be in the first.
+const Configuration& Leadership::basis() const {
+  return begun() ? in_use_.configuration : told_first_;
+}
+
+/// With those that may have been in use instead of what a successor inherited.
+std::vector<const Configuration*> Leadership::deciders() const {
+  std::vector<const Configuration*> all = in_use_.configurations();
+  all.front() = &basis();
+  return all;
+}
+
+std::vector<const Configuration*> Leadership::acquainted() const {
+  std::vector<const Configuration*> all = deciders();
+  all.push_back(&replaced_);
+  return all;
+}
+
+bool Leadership::decides(const Configuration& configuration, const Count& count) const {
+  const std::size_t all = configuration.voters.size();
+  return all == 0 || keeps_quorum(count.free, all, holds(configuration, self_)) ||
+         gains_quorum(count.free + count.bound, all);
+}
+
+/// Of a job that others ran before, and of which this coordinator knows by them alone: a
+/// coordinator that was at this very endpoint is no more, and its vote is ours.
+bool Leadership::past_decides(const Count& count) const {
+  if (begun() || !past_) {
+    return true;
+  }
+  const auto all = static_cast<std::size_t>(past_->voters);
+  const std::size_t ours = past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+  return keeps_quorum(count.free + ours, all, past_->at_endpoint) ||
+         gains_quorum(count.free + count.bound + ours, all);
+}
+
+bool Leadership::quorum_follows() const {
+  if (!enabled()) {
+    return true;
+  }
+  const auto all = deciders();
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    if (!decides(*all[place], tally_.count(place))) {
+      return false;
+    }
+  }
+  return past_decides(past_here_);
+}
+
+bool Leadership::is_free(NodeId node) const {
+  const auto found = here_.find(node);
+  return found != here_.end() && found->second.standing == VoterState::free;
+}
+
+bool Leadership::outdated() const {
+  return enabled() && beyond_ && !knows(*beyond_) && !quorum_follows();
+}
+
+bool Leadership::needs_nobody() const {
+  return !enabled() || keeps_quorum(1 + dead().size(), basis().voters.size(), true);
+}
+
+std::string Leadership::quorum_text() const {
+  const auto configurations = deciders();
+  std::size_t place = 0;  // the first that is not enough
+  while (place + 1 < configurations.size() &&
+         decides(*configurations[place], tally_.count(place))) {
+    ++place;
+  }
+  Count here = tally_.count(place);
+  std::size_t all = configurations[place]->voters.size();
+  bool half = holds(*configurations[place], self_);
+  if (!past_decides(past_here_)) {
+    here = past_here_;
+    here.free += past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+    all = static_cast<std::size_t>(past_->voters);
+    half = past_->at_endpoint;
+  }
+  const std::size_t needed = half && here.bound == 0 ? (all + 1) / 2 : all / 2 + 1;
+  return std::to_string(here.free + here.bound) + " of the " + std::to_string(all) +
+         " nodes that decide for the job are here, " + std::to_string(needed) + " are needed";
+}
+
+// --- Plans ----------------------------------------------------------------------------------
+
+/// One that everybody who is here may prepare for, and who has prepared for a plan that was
+/// dropped.
+Term Leadership::next_term() const {
+  Term term = std::max(in_use_.term, planned_term_);
+  for (const auto& [node, one] : here_) {
+    if (one.above >= term) {
+      term = Term{number(one.above) + 1};
+    }
+  }
+  return term;
+}
+
+Configuration Leadership::configuration_of(const std::vector<NodeId>& members,
+                                           const std::vector<NodeId>& witnesses) const {
+  Configuration configuration;
+  for (const auto* group : {&members, &witnesses}) {
+    for (const NodeId node : *group) {
+      configuration.voters.push_back(here_.at(node).voter);
+    }
+  }
+  std::sort(configuration.voters.begin(), configuration.voters.end());
+  // A node may be here twice, before its old connection is known to be gone: it votes once.
+  configuration.voters.erase(std::unique(configuration.voters.begin(), configuration.voters.end()),
+                             configuration.voters.end());
+  return configuration;
+}
+
+std::optional<Leadership::Plan> Leadership::plan(const std::vector<NodeId>& members,
+                                                 const std::vector<NodeId>& witnesses) {
+  drop_plan();
+  if (!enabled()) {
+    return std::nullopt;
+  }
+  Configuration configuration = configuration_of(members, witnesses);
+  planned_term_ = next_term();
+  // What was told of a plan that came to nothing stays told: then even the configuration in use has
+  // to be announced anew.
+  if (has_planned_ && planned_term_ == in_use_.term && !beyond_ &&
+      configuration.voters == in_use_.configuration.voters &&
+      newest_configuration_ == in_use_.configuration.number) {
+    return std::nullopt;
+  }
+  return announce(std::move(configuration), members, witnesses);
+}
+
+std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& members,
+                                                     const std::vector<NodeId>& witnesses) {
+  drop_plan();
+  if (!enabled() || (basis().voters.empty() && !past_)) {
+    return std::nullopt;
+  }
+  planned_term_ = next_term();
+  Plan plan = announce(configuration_of(members, witnesses), members, witnesses);
+  plan.replicated.ends = true;
+  return plan;
+}
+
+/// In planned_term_.
+Leadership::Plan Leadership::announce(Configuration configuration,
+                                      const std::vector<NodeId>& members,
+                                      const std::vector<NodeId>& witnesses) {
+  newest_configuration_ = next_configuration(newest_configuration_, planned_term_, self_);
+  configuration.number = newest_configuration_;
+  own_terms_.insert(planned_term_);
+  planned_ = std::move(configuration);
+  Plan plan;
+  for (const auto* group : {&members, &witnesses}) {
+    for (const NodeId node : *group) {
+      if (here_.at(node).voter != self_ && plan.standbys.size() < kStandbysMax) {
+        plan.standbys.push_back(node);
+      }
+    }
+  }
+  standbys_ = plan.standbys;
+  owe_.insert(plan.standbys.begin(), plan.standbys.end());
+  plan.replicated = {planned_term_,         in_use_.term, self_, in_use_.attempt, *planned_, {},
+                     log_position_.settled, false};
+  for (const Configuration* one : deciders()) {
+    if (!one->voters.empty()) {
+      plan.replicated.before.push_back(*one);
+    }
+  }
+  if (basis().voters.empty() && !plan.standbys.empty()) {
+    told_first_ = *planned_;
+    tally_.use(deciders());
+  }
+  return plan;
+}
+
+void Leadership::drop_plan() {
+  planned_.reset();
+  owe_.clear();
+  preparing_ = false;
+  prepared_.clear();
+  ready_ = {};
+}
+
+Leadership::Step Leadership::after_standbys() {
+  if (!planned_ || preparing_ || !owe_.empty()) {
+    return Step::wait;
+  }
+  preparing_ = true;
+  for (const Configuration* configuration : deciders()) {
+    Count& count = ready_.deciders.emplace_back();
+    for (const VoterId one : dead()) {
+      count.free += holds(*configuration, one) ? 1 : 0;
+    }
+  }
+  return Step::prepare;
+}
+
+Leadership::Step Leadership::standby_knows(NodeId node, ConfigurationNumber configuration) {
+  if (!planned_ || planned_->number != configuration || owe_.erase(node) == 0) {
+    return Step::wait;
+  }
+  return after_standbys();
+}
+
+/// Whoever is only believed to be here may be standing for it by now: who has prepared is not.
+Leadership::Step Leadership::prepared(NodeId node, ConfigurationNumber configuration) {
+  const auto found = here_.find(node);
+  if (found == here_.end()) {
+    return Step::wait;
+  }
+  if (!planned_ || planned_->number != configuration || !preparing_) {
+    if (begun() && configuration == in_use_.configuration.number) {
+      release(found->second);  // it comes late: others were enough
+    }
+    return Step::wait;
+  }
+  if (prepared_.insert(found->second.voter).second) {
+    count_ready(found->second);
+    if (of_past_.contains(node)) {
+      ++(found->second.standing == VoterState::free ? ready_.past.free : ready_.past.bound);
+    }
+  }
+  bool enough = past_decides(ready_.past) && decides(*planned_, {ready_.planned, 0});
+  const auto all = deciders();
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    enough = enough && decides(*all[place], ready_.deciders[place]);
+  }
+  return enough ? Step::hand_out : Step::wait;
+}
+
+void Leadership::count_ready(const Here& here) {
+  ready_.planned += holds(*planned_, here.voter) ? 1 : 0;
+  if (here.standing == VoterState::beyond) {
+    return;
+  }
+  const auto all = deciders();
+  for (std::size_t place = 0; place < all.size(); ++place) {
+    if (holds(*all[place], here.voter)) {
+      Count& count = ready_.deciders[place];
+      ++(here.standing == VoterState::free ? count.free : count.bound);
+    }
+  }
+}
+
+/// It has prepared in this term: it is bound to nobody else any more.
+void Leadership::release(Here& here) {
+  here.above = {};
+  if (here.standing != VoterState::free) {
+    tally_.went(here.voter, here.standing);
+    here.standing = VoterState::free;
+    tally_.came(here.voter, here.standing);
+  }
+}
+
+void Leadership::handed_out(AttemptNumber attempt) {
+  if (planned_) {
+    for (auto& [node, one] : here_) {
+      if (prepared_.contains(one.voter)) {
+        release(one);
+      }
+    }
+    in_use_.term = in_use_.since = planned_term_;
+    replaced_ = std::exchange(in_use_.configuration, std::move(*planned_));
+    in_use_.settled = in_use_.configuration.number;
+    told_first_ = {};
+    has_planned_ = true;
+    log_position_ = {in_use_.configuration.number, in_use_.configuration.number, {}};
+    beyond_.reset();
+    drop_plan();
+  }
+  in_use_.before.clear();
+  in_use_.attempt = attempt;
+  next_ = AttemptNumber{number(attempt) + 1};
+  forget_past();
+  tally_.use(deciders());
+  tally_.forget_others();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,60 @@
+#include "rendezvous/membership/recent_rejections.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace ddprun {
+
+void RecentRejections::refused(const std::string& host_name, const std::string& address,
+                               const std::string& why, Instant now) {
+  add(refused_, {host_name, address, why, 1, now});
+}
+
+void RecentRejections::lost(const std::string& host_name, const std::string& address,
+                            const std::string& why, Instant now) {
+  add(lost_, {host_name, address, why, 1, now});
+}
+
+void RecentRejections::came(const std::string& host_name, const std::string& address) {
+  const auto same = [&](const Row& row) {
+    return row.host_name == host_name && row.address == address;
+  };
+  std::erase_if(refused_.newest_first, same);
+  std::erase_if(lost_.newest_first, same);
+}
+
+void RecentRejections::clear() {
+  refused_ = {};
+  lost_ = {};
+}
+
+void RecentRejections::add(Rows& rows, Row row) {
+  auto& list = rows.newest_first;
+  const auto key = [](const Row& r) { return std::tie(r.host_name, r.address, r.why); };
+  const auto same =
+      std::find_if(list.begin(), list.end(), [&](const Row& r) { return key(r) == key(row); });
+  if (same != list.end()) {
+    row.times += same->times;
+    list.erase(same);
+  }
+  list.push_front(std::move(row));
+  if (list.size() > kWaitingRowsMax) {
+    list.pop_back();
+    ++rows.more;
+  }
+}
+
+int RecentRejections::copy(const Rows& rows, Instant now, std::vector<NodeGone>& to) {
+  for (const Row& row : rows.newest_first) {
+    to.push_back({row.host_name, row.address, row.why, row.times, now - row.at});
+  }
+  return rows.more;
+}
+
+void RecentRejections::fill(RendezvousStatus& table, Instant now) const {
+  table.refused_more = copy(refused_, now, table.refused);
+  table.lost_more = copy(lost_, now, table.lost);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// Voter: one agent's vote. Pure.
+//
+// An agent follows one coordinator per term. While it follows, it grants nothing; once its
+// coordinator is lost, it grants one candidate per term, and never one that knows less of the job
+// than itself. Following and granting bind (Promise), and the term of what binds never falls.
+#pragma once
+
+#include <optional>
+
+#include "rendezvous/membership/configuration.h"
+#include "rendezvous/membership/event.h"
+
+namespace ddprun {
+
+struct VoteRequest {
+  Term term{};
+  VoterId candidate{};
+  LogPosition log_position;  ///< what the candidate knows
+};
+
+enum class VoteVerdict : std::uint8_t {
+  granted,
+  follows,   ///< it has a coordinator
+  promised,  ///< it gave its word to another for this term or a later one
+  ahead,     ///< it has prepared for a configuration that the candidate does not know
+};
+
+struct Vote {
+  VoteVerdict verdict = VoteVerdict::granted;
+  Term newest_term{};                            ///< that this voter knows
+  ConfigurationNumber prepared_configuration{};  ///< the newest that it has prepared for
+  ConfigurationNumber assigned_configuration{};  ///< of the newest world that was handed out to it
+  std::optional<AttemptNumber> attempt;          ///< the newest that was handed out to it
+  Term attempt_term{};                           ///< by the coordinator of this term
+  /// How long ago it lost its coordinator; of a granted vote.
+  std::chrono::nanoseconds lost_for{};
+  /// The coordinator's side closed the connection without a word, as a process that died does.
+  bool saw_close = false;
+};
+
+class Voter {
+ public:
+  /// The agent is connected to this coordinator. With a promise of a later term it grants nothing
+  /// meanwhile, and stays bound until the coordinator has risen above that term.
+  void follow(Term term, VoterId coordinator);
+  /// This configuration is about to be used: from here on no candidate that knows less is granted
+  /// anything, and it counts as a vote for its coordinator in `term`. False: it is bound to another
+  /// one, and may not say that it is ready.
+  [[nodiscard]] bool prepared(ConfigurationNumber configuration, Term term);
+  /// A world was handed out to it.
+  void assigned(ConfigurationNumber configuration, AttemptNumber attempt, Term term);
+  /// Its coordinator is gone, and so are its own workers.
+  void lost(Instant now, bool saw_close);
+  Vote answer(Instant now, const VoteRequest& request);
+
+  [[nodiscard]] const Promise& promise() const { return promise_; }
+
+ private:
+  Promise promise_;
+  std::optional<VoterId> follows_;
+  ConfigurationNumber assigned_configuration_{};
+  std::optional<AttemptNumber> attempt_;
+  Term attempt_term_{};
+  Instant lost_at_{};
+  bool saw_close_ = false;
+};
+
+}  // namespace ddprun

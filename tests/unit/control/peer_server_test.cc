@@ -1,0 +1,68 @@
+#include "rendezvous/control/peer_server.h"
+
+#include <string>
+#include <vector>
+
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/local_endpoints.h"
+#include "tests/support/free_port.h"
+#include "tests/unit/control/loop.h"
+
+using namespace ddprun;
+
+namespace {
+
+/// An address that no machine has (RFC 5737).
+constexpr char kElsewhere[] = "192.0.2.1";
+
+std::shared_ptr<PeerServer> open_reception(Loop& loop, std::vector<Endpoint> endpoints) {
+  auto reception = PeerServer::create(
+      loop.io, std::move(endpoints), [](const message::Message&) { return std::nullopt; },
+      loop.log);
+  bool open = false;
+  reception->open([&](const Result<void>& opened) {
+    REQUIRE(opened);
+    open = true;
+  });
+  loop.until([&] { return open; });
+  return reception;
+}
+
+}  // namespace
+
+TEST_CASE("An endpoint is this machine's by its address, or by what its name means") {
+  Loop loop;
+  std::vector<bool> own;
+  resolve_local(loop.io,
+                {{"127.0.0.1", 1}, {"localhost", 2}, {kElsewhere, 3}, {"no-such.invalid", 4}}, 5s,
+                [&](const std::vector<bool>& found) { own = found; });
+  loop.until([&] { return !own.empty(); });
+  CHECK(own == std::vector<bool>{true, true, false, false});
+}
+
+TEST_CASE("A port that the system chooses is none that the endpoints name") {
+  std::vector<Endpoint> endpoints;
+  for (int port = 1; port < 65'536; port += 2) {
+    endpoints.push_back({kElsewhere, static_cast<std::uint16_t>(port)});
+  }
+  std::vector<Listening> all;
+  for (int i = 0; i < 3; ++i) {
+    all.push_back(listen_ephemeral("127.0.0.1", endpoints));
+    REQUIRE(all.back().socket);
+    CHECK(port_of(all.back().socket) % 2 == 0);
+  }
+}
+
+TEST_CASE("An agent is found at its own one of the further endpoints, or where the system says") {
+  Loop loop;
+  const std::uint16_t port = test::free_port();
+  const std::vector<Endpoint> endpoints{{"127.0.0.1", test::free_port()}, {"127.0.0.1", port}};
+  const auto first = open_reception(loop, endpoints);
+  CHECK(first->port() == port);
+  CHECK(first->at_endpoint());
+  const auto second = open_reception(loop, endpoints);
+  CHECK(second->port() != port);
+  CHECK_FALSE(second->at_endpoint());
+  CHECK(loop.logged("cannot listen at 127.0.0.1:" + std::to_string(port) +
+                    ", which is this machine: Address already in use"));
+}

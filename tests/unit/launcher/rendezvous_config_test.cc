@@ -1,0 +1,201 @@
+#include "launcher/rendezvous_config.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/launcher/resolve_words.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+JobSpec met(const std::string& line, const Variables& variables = {}) {
+  INFO(line);
+  const auto launch = resolved(line + " p", variables);
+  if (!launch) {
+    FAIL(launch.error().sentence());
+  }
+  return launch->job;
+}
+
+Error refused(const std::string& line) {
+  INFO(line);
+  const auto launch = resolved(line + " p");
+  REQUIRE_FALSE(launch.has_value());
+  return launch.error();
+}
+
+bool meets_nobody(const JobSpec& job) {
+  return job.backend == RendezvousBackend::c10d && job.endpoint == Endpoint{"localhost", 0} &&
+         job.is_host == true;
+}
+
+}  // namespace
+
+TEST_CASE("one node that names no place to meet is alone, on a free port", "[launcher]") {
+  for (const char* line :
+       {"", "--nnodes 1", "--rdzv-backend static", "--node-rank 0", "--nnodes 1:1"}) {
+    INFO(line);
+    const JobSpec job = met(line);
+    CHECK(meets_nobody(job));
+    CHECK(job.job_id == "fresh-id");
+  }
+  CHECK(met("--rdzv-id mine").job_id == "mine");
+}
+
+TEST_CASE("standalone overrides where to meet and says what it stands for", "[launcher]") {
+  const auto launch = resolved(
+      "--standalone --rdzv-endpoint h:1 --rdzv-id mine --rdzv-backend etcd --nnodes 1:4 p");
+  REQUIRE(launch.has_value());
+  CHECK(meets_nobody(launch->job));
+  CHECK(launch->job.job_id == "fresh-id");
+  CHECK(launch->job.max_nodes == 1);  // a last call for more nodes would be heard by nobody
+  REQUIRE(launch->notices.size() == 1);
+  CHECK(launch->notices[0].level == LogLevel::info);
+  CHECK(launch->notices[0].text.find("fresh-id") != std::string::npos);
+}
+
+TEST_CASE("an endpoint without a backend means c10d, whatever the number of nodes", "[launcher]") {
+  for (const char* line : {"--rdzv-endpoint n1", "--rdzv-endpoint n1:29400 --nnodes 2",
+                           "--rdzv-endpoint n1 --nnodes 2 --node-rank 1",
+                           "--rdzv-backend c10d --rdzv-endpoint n1 --nnodes 2:4"}) {
+    INFO(line);
+    const JobSpec job = met(line);
+    CHECK(job.backend == RendezvousBackend::c10d);
+    CHECK(job.endpoint == Endpoint{"n1", 29400});
+    CHECK_FALSE(job.is_host);
+    CHECK(job.job_id == "none");
+  }
+  CHECK(met("--rdzv-endpoint n1 --nnodes 2 --node-rank 1").node_rank == 1);
+  CHECK_FALSE(met("--rdzv-endpoint n1 --nnodes 2").node_rank);
+}
+
+TEST_CASE("c10d without an endpoint meets at this host's own default port", "[launcher]") {
+  for (const char* line : {"--rdzv-backend c10d --nnodes 2", "--rdzv-backend c10d --nnodes 1:2",
+                           "--rdzv-backend c10d --rdzv-conf is_host=0"}) {
+    INFO(line);
+    CHECK(met(line).endpoint == Endpoint{"localhost", 29400});
+  }
+}
+
+TEST_CASE("c10d without an endpoint needs no port of its own for one node (I-5)", "[launcher]") {
+  const JobSpec job = met("--rdzv-backend c10d --master-port 29500");
+  CHECK(meets_nobody(job));
+  CHECK(job.job_id == "none");
+}
+
+TEST_CASE("endpoints are numeric or named, IPv4 or IPv6", "[launcher]") {
+  CHECK(met("--rdzv-endpoint 10.0.0.1:5").endpoint == Endpoint{"10.0.0.1", 5});
+  CHECK(met("--rdzv-endpoint [fd00::1]:5").endpoint == Endpoint{"fd00::1", 5});
+  CHECK(met("--rdzv-endpoint fd00::1").endpoint == Endpoint{"fd00::1", 29400});
+}
+
+TEST_CASE("port 0 is for a node alone, which then hosts", "[launcher]") {
+  const JobSpec job = met("--rdzv-backend c10d --rdzv-endpoint localhost:0 --rdzv-id a");
+  CHECK(job.endpoint == Endpoint{"localhost", 0});
+  CHECK(job.is_host == true);
+  CHECK(job.job_id == "a");
+  CHECK(refused("--rdzv-endpoint n1:0 --nnodes 2").where == "--rdzv-endpoint");
+  CHECK(refused("--nnodes 2 --master-port 0").where == "--master-port");
+}
+
+TEST_CASE("several nodes without an endpoint are static, at torchrun's default", "[launcher]") {
+  const JobSpec first = met("--nnodes 2");
+  CHECK(first.backend == RendezvousBackend::static_ranks);
+  CHECK(first.endpoint == Endpoint{"127.0.0.1", 29500});
+  CHECK(first.is_host == true);
+  CHECK(first.node_rank == 0);
+  const JobSpec second = met("--nnodes 2 --node-rank 1 --master-addr n1 --master-port 1234");
+  CHECK(second.endpoint == Endpoint{"n1", 1234});
+  CHECK(second.is_host == false);
+  CHECK(second.node_rank == 1);
+}
+
+TEST_CASE("one node with a master port is static, as in torchrun", "[launcher]") {
+  const JobSpec job = met("--master-port 1234");
+  CHECK(job.backend == RendezvousBackend::static_ranks);
+  CHECK(job.endpoint == Endpoint{"127.0.0.1", 1234});
+  CHECK(met("", {{"PET_MASTER_PORT", "77"}}).endpoint.port == 77);
+}
+
+TEST_CASE("static takes an endpoint with a port, and waits for the maximum of nodes",
+          "[launcher]") {
+  const JobSpec job = met("--rdzv-backend static --rdzv-endpoint n1:7 --nnodes 2:4 --node-rank 3");
+  CHECK(job.backend == RendezvousBackend::static_ranks);
+  CHECK(job.endpoint == Endpoint{"n1", 7});
+  CHECK(job.min_nodes == 4);
+  CHECK(job.is_host == false);
+  CHECK(met("--nnodes 2 --master-addr fd00::1").endpoint == Endpoint{"fd00::1", 29500});
+  CHECK(met("--nnodes 2 --master-addr [fd00::1]").endpoint == Endpoint{"fd00::1", 29500});
+}
+
+TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
+  struct Row {
+    const char* line;
+    const char* where;
+    const char* what;
+  };
+  const Row rows[] = {
+      {"--rdzv-endpoint n1:x", "--rdzv-endpoint, endpoint 'n1:x'", "port 'x'"},
+      {"--rdzv-endpoint n1:65536", "--rdzv-endpoint, endpoint 'n1:65536'", "65535"},
+      {"--rdzv-endpoint n1:", "--rdzv-endpoint, endpoint 'n1:'", "port ''"},
+      {"--rdzv-endpoint a/b:1", "--rdzv-endpoint, endpoint 'a/b:1'", "character"},
+      {"--rdzv-backend static --rdzv-endpoint n1", "--rdzv-endpoint, endpoint 'n1'",
+       "port is missing"},
+      {"--rdzv-backend etcd --rdzv-endpoint n1", "--rdzv-backend", "etcd"},
+      {"--rdzv-backend etcd-v2", "--rdzv-backend", "etcd"},
+      {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},
+      {"--nnodes 2 --node-rank 2", "--node-rank", "rank 2"},
+      {"--nnodes 2 --node-rank -1", "--node-rank", "-1"},
+      {"--rdzv-endpoint n1 --node-rank -1", "--node-rank", "-1"},
+      {"--nnodes 2 --master-port 65536", "--master-port", "65536"},
+      {"--nnodes 2 --master-port -1", "--master-port", "-1"},
+      {"--nnodes 2 --master-addr n1:99", "--master-addr", "'n1:99'"},
+      {"--nnodes 2 --master-addr a/b", "--master-addr", "'a/b'"},
+      {"--rdzv-endpoint n1 --rdzv-id a/b", "--rdzv-id", "'a/b'"},
+      {"--rdzv-endpoint n1 --rdzv-id=", "--rdzv-id", "''"},
+      {"--rdzv-id a/b", "--rdzv-id", "'a/b'"},
+      {"--standalone --nnodes 2", "--standalone", "2 nodes of --nnodes"},
+      {"--rdzv-endpoint n1 --rdzv-conf join_timeout=0", "--rdzv-conf", "join_timeout='0'"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.line);
+    const Error error = refused(row.line);
+    INFO(error.sentence());
+    CHECK(error.where == row.where);
+    CHECK(error.what.find(row.what) != std::string::npos);
+    CHECK_FALSE(error.todo.empty());
+  }
+}
+
+TEST_CASE("a job id has room beside the random part of its directory's name", "[launcher]") {
+  CHECK(met("--rdzv-endpoint n1 --rdzv-id " + std::string(kJobIdBytesMax, 'x')).job_id.size() ==
+        kJobIdBytesMax);
+  refused("--rdzv-endpoint n1 --rdzv-id " + std::string(kJobIdBytesMax + 1, 'x'));
+}
+
+TEST_CASE("timeouts come from --rdzv-conf where torchrun reads them", "[launcher]") {
+  const std::string c10d = "--rdzv-endpoint n1 --nnodes 1:2 ";
+  CHECK(met(c10d).join_timeout == seconds(600));
+  CHECK(met(c10d).last_call_timeout == seconds(30));
+  CHECK(met(c10d).heartbeat_timeout == seconds(3));
+  CHECK(met(c10d + "--rdzv-conf join_timeout=5,timeout=9").join_timeout == seconds(5));
+  CHECK(met(c10d + "--rdzv-conf last_call_timeout=2").last_call_timeout == seconds(2));
+  CHECK(met(c10d + "--rdzv-conf keep_alive_interval=2").heartbeat_timeout == seconds(6));
+  CHECK(met(c10d + "--rdzv-conf keep_alive_max_attempt=4").heartbeat_timeout == seconds(20));
+  CHECK(met(c10d + "--rdzv-conf is_host=true").is_host == true);
+  CHECK(met(c10d + "--rdzv-conf is_host=0").is_host == false);
+  CHECK(met("--nnodes 2").join_timeout == seconds(900));
+  CHECK(met("--nnodes 2 --rdzv-conf join_timeout=5,timeout=9").join_timeout == seconds(9));
+}
+
+TEST_CASE("the options of our own win over --rdzv-conf and take fractions", "[launcher]") {
+  const JobSpec job =
+      met("--rdzv-endpoint n1 --rdzv-conf join_timeout=5,keep_alive_interval=2 "
+          "--join-timeout 1.5 --heartbeat-timeout 0.25");
+  CHECK(job.join_timeout == milliseconds(1500));
+  CHECK(job.heartbeat_timeout == milliseconds(250));
+  CHECK(met("", {{"PET_HEARTBEAT_TIMEOUT", "9"}}).heartbeat_timeout == seconds(9));
+}

@@ -1,0 +1,156 @@
+#include "worker_runtime/bootstrap/bootstrap.h"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "ddp/error.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/store/store_client.h"
+#include "worker_runtime/bootstrap/peer_monitor_socket.h"
+
+namespace ddp {
+namespace {
+
+using ddprun::Result;
+using Deadline = PeerMonitor::Deadline;
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) {
+    throw StartError(result.error().sentence());
+  }
+  return *std::move(result);
+}
+
+std::optional<std::uint16_t> parse_port(const std::string& text) {
+  std::uint16_t port = 0;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), port);
+  const bool whole = code == std::errc() && stop == text.data() + text.size();
+  return whole && port != 0 ? std::optional(port) : std::nullopt;
+}
+
+/// The store at MASTER_ADDR:MASTER_PORT, with what is left until the deadline for each call.
+ddprun::StoreClient open_store(const World& world, Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return value_or_throw(ddprun::StoreClient::connect({world.master_host, world.master_port},
+                                                     std::max(left, left.zero())));
+}
+
+std::string lifeline_key(const World& world) {
+  return "ddprun/" + std::to_string(world.restart_count) + "/lifeline";
+}
+
+void publish_in_store(const World& world, std::uint16_t port, Deadline deadline) {
+  auto store = open_store(world, deadline);
+  if (auto set = store.set(lifeline_key(world), std::to_string(port)); !set) {
+    throw StartError(set.error().sentence());
+  }
+}
+
+std::uint16_t await_in_store(const World& world, Deadline deadline) {
+  auto store = open_store(world, deadline);
+  const std::string text = value_or_throw(store.get(lifeline_key(world)));
+  const auto port = parse_port(text);
+  if (!port) {
+    throw StartError("store " + store.peer() + ": rank 0's port reads '" + text +
+                     "'; another program uses the same key");
+  }
+  return *port;
+}
+
+void write_port_file(const std::string& path, std::uint16_t port) {
+  const std::string aside = path + ".new";
+  std::ofstream out(aside);
+  out << port;
+  out.close();
+  if (!out || std::rename(aside.c_str(), path.c_str()) != 0) {
+    throw StartError(path +
+                     ": rank 0 cannot write its port there; give mpirun -x "
+                     "MASTER_ADDR=127.0.0.1 -x MASTER_PORT=<free port>");
+  }
+}
+
+std::optional<std::uint16_t> read_port_file(const std::string& path) {
+  std::ifstream in(path);
+  std::string text;
+  std::getline(in, text);
+  return parse_port(text);
+}
+
+/// Waits for the file to appear: the watch is set before the first look, so nothing is missed.
+std::uint16_t await_port_file(const std::string& path, Deadline deadline) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const ddprun::Fd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!watch || ::inotify_add_watch(watch.get(), folder.c_str(), IN_MOVED_TO) < 0) {
+    throw StartError(folder + ": cannot be watched for rank 0's port");
+  }
+  for (;;) {
+    if (const auto port = read_port_file(path)) {
+      return *port;
+    }
+    if (!wait_for(watch.get(), POLLIN, deadline)) {
+      throw StartError(path + ": rank 0 did not publish its port in time");
+    }
+    char events[4096];
+    (void)!::read(watch.get(), events, sizeof(events));
+  }
+}
+
+/// Removes mpirun's port file when all have come, or when we give up.
+struct Published {
+  std::string path;
+  ~Published() {
+    if (!path.empty()) {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+    }
+  }
+};
+
+std::unique_ptr<PeerMonitor> host(const World& world, Deadline deadline) {
+  const bool fixed_port = world.meeting == World::Meeting::by_port;
+  auto lifeline =
+      value_or_throw(PeerMonitor::listen(world.world_size, fixed_port ? world.master_port : 0));
+  Published published;
+  if (world.meeting == World::Meeting::by_store) {
+    publish_in_store(world, lifeline->port(), deadline);
+  } else if (world.meeting == World::Meeting::by_file) {
+    write_port_file(world.publish_path, lifeline->port());
+    published.path = world.publish_path;
+  }
+  const Result<void> gathered = lifeline->gather(deadline);
+  if (!gathered) {
+    throw StartError(gathered.error().sentence());
+  }
+  return lifeline;
+}
+
+std::unique_ptr<PeerMonitor> join(const World& world, Deadline deadline) {
+  std::uint16_t port = world.master_port;
+  if (world.meeting == World::Meeting::by_store) {
+    port = await_in_store(world, deadline);
+  } else if (world.meeting == World::Meeting::by_file) {
+    port = await_port_file(world.publish_path, deadline);
+  }
+  return value_or_throw(
+      PeerMonitor::join(world.master_host, port, world.rank, world.world_size, deadline));
+}
+
+}  // namespace
+
+std::unique_ptr<PeerMonitor> meet(const World& world, std::chrono::milliseconds timeout) {
+  const Deadline deadline = std::chrono::steady_clock::now() + timeout;
+  return world.rank == 0 ? host(world, deadline) : join(world, deadline);
+}
+
+}  // namespace ddp

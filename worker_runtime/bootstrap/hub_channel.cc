@@ -1,0 +1,94 @@
+#include "worker_runtime/bootstrap/hub_channel.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+#include <string>
+
+#include "worker_runtime/bootstrap/peer_monitor_socket.h"
+
+namespace ddp {
+namespace {
+
+/// Precedes the bytes. Both ends are the same program on like machines: no byte order.
+struct Header {
+  std::uint64_t sequence;
+  std::uint64_t bytes;
+};
+
+/// What is left of header and bytes after the first `done`, for one system call.
+class Rest {
+ public:
+  Rest(Header& header, void* data, std::size_t bytes, std::size_t done) {
+    const std::size_t of_header = std::min(done, sizeof(header));
+    const std::size_t of_data = done - of_header;
+    parts_[0] = {reinterpret_cast<char*>(&header) + of_header, sizeof(header) - of_header};
+    parts_[1] = {static_cast<char*>(data) + of_data, bytes - of_data};
+    message_.msg_iov = parts_;
+    message_.msg_iovlen = 2;
+  }
+  Rest(const Rest&) = delete;
+  Rest& operator=(const Rest&) = delete;
+  [[nodiscard]] msghdr* message() { return &message_; }
+
+ private:
+  iovec parts_[2];
+  msghdr message_{};
+};
+
+/// How much the system call moved; when nothing could be, waits until something can.
+std::size_t moved_or_wait(ssize_t moved, int fd, short event, int peer,
+                          HubChannel::Deadline deadline) {
+  if (moved > 0) {
+    return static_cast<std::size_t>(moved);
+  }
+  if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    if (!wait_for(fd, event, deadline)) {
+      throw std::runtime_error("Timed out waiting for rank " + std::to_string(peer));
+    }
+  } else if (moved == 0 || errno != EINTR) {
+    throw std::runtime_error("the connection with rank " + std::to_string(peer) + " is closed");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void HubChannel::send(int to, std::uint64_t sequence, const void* data, std::size_t bytes,
+                      Deadline deadline) {
+  Header header{sequence, bytes};
+  for (std::size_t done = 0; done < sizeof(header) + bytes;) {
+    Rest rest(header, const_cast<void*>(data), bytes, done);
+    const ssize_t sent = ::sendmsg(link(to), rest.message(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    done += moved_or_wait(sent, link(to), POLLOUT, to, deadline);
+  }
+}
+
+void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t bytes,
+                      Deadline deadline) {
+  Header header{};
+  for (std::size_t done = 0; done < sizeof(header) + bytes;) {
+    Rest rest(header, data, bytes, done);
+    const ssize_t got = ::recvmsg(link(from), rest.message(), MSG_DONTWAIT);
+    done += moved_or_wait(got, link(from), POLLIN, from, deadline);
+    if (done >= sizeof(header) && (header.sequence != sequence || header.bytes != bytes)) {
+      throw std::runtime_error("rank " + std::to_string(from) + " runs operation #" +
+                               std::to_string(header.sequence) + " with " +
+                               std::to_string(header.bytes) + " bytes");
+    }
+  }
+}
+
+void HubChannel::abort() noexcept {
+  for (const ddprun::Fd& link : links_) {
+    if (link) {
+      ::shutdown(link.get(), SHUT_RDWR);  // keeps the number taken; a waiting poll() returns
+    }
+  }
+}
+
+}  // namespace ddp

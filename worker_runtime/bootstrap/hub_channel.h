@@ -1,0 +1,39 @@
+// HubChannel: one TCP connection from every rank to rank 0 for small tensors, used by whoever
+// calls, with no thread in between. Gloo takes a notice, an answer and a wake-up of its own thread
+// for each message, which for some hundred bytes is nearly all of the time. Moves bytes; what they
+// mean is the business of gloo_operations.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "rendezvous/base/fd.h"
+
+namespace ddp {
+
+/// One thread at a time sends and receives; any thread may abort. Throws std::runtime_error when a
+/// connection is gone, when the deadline passes ("Timed out ..."), and when the other end runs
+/// another operation.
+class HubChannel {
+ public:
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  /// `links` are indexed by rank, as PeerMonitor hands them out.
+  explicit HubChannel(std::vector<ddprun::Fd> links) : links_(std::move(links)) {}
+
+  /// Both ends give the same `sequence` and size.
+  void send(int to, std::uint64_t sequence, const void* data, std::size_t bytes, Deadline deadline);
+  void recv(int from, std::uint64_t sequence, void* data, std::size_t bytes, Deadline deadline);
+
+  /// Ends every call, now and later, here and at the other ends. Any number of times.
+  void abort() noexcept;
+
+ private:
+  [[nodiscard]] int link(int peer) const { return links_[static_cast<std::size_t>(peer)].get(); }
+
+  std::vector<ddprun::Fd> links_;  // never changed, so that abort() needs no lock
+};
+
+}  // namespace ddp

@@ -1,0 +1,206 @@
+#include "worker_runtime/bootstrap/world.h"
+
+#include <charconv>
+#include <limits>
+
+#include "rendezvous/contract/environment.h"
+
+namespace ddp {
+namespace {
+
+using ddprun::Error;
+using ddprun::Result;
+namespace env = ddprun::env;
+
+/// One launcher's names for the same four numbers; null where it has none.
+struct Names {
+  const char* launcher;
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  const char* local_world_size;
+};
+
+constexpr Names kTorchrun = {"torchrun", env::kRank, env::kWorldSize, env::kLocalRank,
+                             env::kLocalWorldSize};
+constexpr Names kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Names kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+
+/// A number that must be there.
+Result<int> number(const Environment& environment, const char* name, int low, int high) {
+  const std::optional<std::string> text = environment(name);
+  if (!text) {
+    return Error("is not set, though other variables of its launcher are", name,
+                 "start the program with ddprun, torchrun or mpirun, or unset the others to run "
+                 "alone");
+  }
+  int value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, code] = std::from_chars(text->data(), end, value);
+  if (code != std::errc() || stop != end || value < low || value > high) {
+    return Error("\"" + *text + "\" is not a number from " + std::to_string(low) + " to " +
+                     std::to_string(high),
+                 name, "");
+  }
+  return value;
+}
+
+Result<int> number_or(const Environment& environment, const char* name, int low, int high,
+                      int otherwise) {
+  if (name == nullptr || !environment(name)) {
+    return otherwise;
+  }
+  return number(environment, name, low, high);
+}
+
+/// Fills ranks and sizes, and holds them against each other.
+Result<World> read_ranks(const Environment& environment, const Names& names) {
+  constexpr int kMax = std::numeric_limits<int>::max();
+  World world;
+  const Result<int> world_size = number(environment, names.world_size, 1, kMax);
+  if (!world_size) {
+    return world_size.error();
+  }
+  const Result<int> rank = number(environment, names.rank, 0, kMax);
+  if (!rank) {
+    return rank.error();
+  }
+  // Without local-rank variables, assume one process per node.
+  const Result<int> local_size = number_or(environment, names.local_world_size, 1, kMax, 1);
+  if (!local_size) {
+    return local_size.error();
+  }
+  const Result<int> local_rank = number_or(environment, names.local_rank, 0, kMax, 0);
+  if (!local_rank) {
+    return local_rank.error();
+  }
+  world.world_size = *world_size;
+  world.rank = *rank;
+  world.local_world_size = *local_size;
+  world.local_rank = *local_rank;
+  const auto contradiction = [&](const char* name, int value, const char* limit_name, int limit) {
+    return Error(std::to_string(value) + " contradicts " + limit_name + "=" + std::to_string(limit),
+                 name, "");
+  };
+  if (world.rank >= world.world_size) {
+    return contradiction(names.rank, world.rank, names.world_size, world.world_size);
+  }
+  if (environment(names.local_world_size)) {
+    // A virtual local rank (always 0) is below any size, so it passes.
+    if (world.local_rank >= world.local_world_size) {
+      return contradiction(names.local_rank, world.local_rank, names.local_world_size,
+                           world.local_world_size);
+    }
+    if (world.local_world_size > world.world_size) {
+      return contradiction(names.local_world_size, world.local_world_size, names.world_size,
+                           world.world_size);
+    }
+  }
+  return world;
+}
+
+/// Reads MASTER_ADDR and MASTER_PORT, of which both or none must be there.
+Result<bool> read_master(const Environment& environment, World& world) {
+  const std::optional<std::string> host = environment(env::kMasterAddr);
+  if (!host && !environment(env::kMasterPort)) {
+    return false;
+  }
+  if (!host || host->empty()) {
+    return Error("is not set, though MASTER_PORT is", env::kMasterAddr,
+                 "set it to the address of rank 0's host");
+  }
+  const Result<int> port = number(environment, env::kMasterPort, 1, 65535);
+  if (!port) {
+    return port.error();
+  }
+  world.master_host = *host;
+  world.master_port = static_cast<std::uint16_t>(*port);
+  return true;
+}
+
+Result<World> read_torchrun(const Environment& environment) {
+  Result<World> world = read_ranks(environment, kTorchrun);
+  if (!world) {
+    return world;
+  }
+  const Result<int> node = number_or(environment, env::kGroupRank, 0, world->world_size - 1, 0);
+  if (!node) {
+    return node.error();
+  }
+  const Result<int> restarts = number_or(environment, env::kRestartCount, 0, 1 << 30, 0);
+  if (!restarts) {
+    return restarts.error();
+  }
+  world->node_rank = *node;
+  world->restart_count = *restarts;
+  const Result<bool> master = read_master(environment, *world);
+  if (!master) {
+    return master.error();
+  }
+  if (world->world_size == 1) {
+    return world;
+  }
+  if (!*master) {
+    return Error("is not set, so the ranks cannot find each other", env::kMasterAddr,
+                 "start the program with ddprun or torchrun, or set MASTER_ADDR and MASTER_PORT");
+  }
+  // Where no agent keeps a store, rank 0 takes the port: torchrun says so with "False", and a
+  // person who sets the variables by hand says nothing.
+  const std::optional<std::string> agent = environment(env::kUseAgentStore);
+  world->meeting = agent && (*agent == "True" || *agent == "true" || *agent == "1")
+                       ? World::Meeting::by_store
+                       : World::Meeting::by_port;
+  return world;
+}
+
+Result<World> read_mpi(const Environment& environment, const Names& names) {
+  Result<World> world = read_ranks(environment, names);
+  if (!world || world->world_size == 1) {
+    return world;
+  }
+  const Result<bool> master = read_master(environment, *world);
+  if (!master) {
+    return master.error();
+  }
+  if (*master) {
+    world->meeting = World::Meeting::by_port;
+    return world;
+  }
+  if (!environment(names.local_world_size) || world->local_world_size != world->world_size) {
+    return Error(
+        "the ranks are on several hosts and MASTER_ADDR is not set, so they cannot find "
+        "each other",
+        names.launcher,
+        "give mpirun -x MASTER_ADDR=<address of rank 0's host> -x MASTER_PORT=<free port>");
+  }
+  const std::optional<std::string> folder = environment("PMIX_SERVER_TMPDIR");
+  const std::optional<std::string> job = environment("PMIX_NAMESPACE");
+  if (!folder || folder->empty() || !job || job->empty()) {
+    return Error(
+        "neither MASTER_ADDR nor a session directory (PMIX_SERVER_TMPDIR, PMIX_NAMESPACE) "
+        "is set, so the ranks cannot find each other",
+        names.launcher, "give mpirun -x MASTER_ADDR=127.0.0.1 -x MASTER_PORT=<free port>");
+  }
+  world->meeting = World::Meeting::by_file;
+  world->master_host = "127.0.0.1";
+  world->publish_path = *folder + "/ddprun-" + *job + ".port";
+  return world;
+}
+
+}  // namespace
+
+Result<World> read_world(const Environment& environment) {
+  if (environment(env::kRank) || environment(env::kWorldSize)) {
+    return read_torchrun(environment);
+  }
+  if (environment(kOpenMpi.world_size)) {
+    return read_mpi(environment, kOpenMpi);
+  }
+  if (environment(kPmi.world_size)) {
+    return read_mpi(environment, kPmi);
+  }
+  return World{};
+}
+
+}  // namespace ddp

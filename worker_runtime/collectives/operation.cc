@@ -1,0 +1,70 @@
+#include "worker_runtime/collectives/operation.h"
+
+#include "ddp/error.h"
+
+namespace ddp {
+
+const char* name_of(Operation::Kind kind) {
+  switch (kind) {
+    case Operation::Kind::all_reduce:
+      return "all_reduce";
+    case Operation::Kind::broadcast:
+      return "broadcast";
+    case Operation::Kind::all_gather:
+      return "all_gather";
+    case Operation::Kind::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::Kind::barrier:
+      return "barrier";
+    case Operation::Kind::send:
+      return "send";
+    case Operation::Kind::recv:
+      return "recv";
+  }
+  return "operation";
+}
+
+std::string to_text(const Operation& operation) {
+  std::string text =
+      std::string(name_of(operation.kind)) + " #" + std::to_string(operation.sequence);
+  const Tensor& tensor = operation.output.defined() ? operation.output : operation.input;
+  if (tensor.defined()) {
+    text += " (" + std::string(name_of(tensor.dtype())) + to_text(tensor.shape());
+    if (operation.kind == Operation::Kind::send) {
+      text += " to rank " + std::to_string(operation.peer);
+    } else if (operation.kind == Operation::Kind::recv) {
+      text += " from rank " + std::to_string(operation.peer);
+    }
+    text += ")";
+  }
+  return text;
+}
+
+std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss) {
+  const std::optional<int> peer = loss.rank >= 0 ? std::optional(loss.rank) : std::nullopt;
+  const std::string why =
+      peer ? "rank " + std::to_string(*peer) + " is gone" : std::string("the group is broken");
+  return std::make_exception_ptr(
+      PeerLost(to_text(operation) + " failed: " + why + " (" + loss.reason + ")",
+               name_of(operation.kind), operation.sequence, peer));
+}
+
+std::exception_ptr timed_out(const Operation& operation, std::chrono::milliseconds timeout) {
+  const std::optional<int> peer =
+      operation.is_message() ? std::optional(operation.peer) : std::nullopt;
+  const double seconds = std::chrono::duration<double>(timeout).count();
+  char limit[32];
+  std::snprintf(limit, sizeof(limit), "%g s", seconds);
+  return std::make_exception_ptr(
+      Timeout(to_text(operation) + " did not finish within " + limit +
+                  "; a rank hangs, is stopped, or did not issue the same operation",
+              name_of(operation.kind), operation.sequence, peer));
+}
+
+std::exception_ptr aborted(const Operation& operation, const std::string& reason) {
+  return std::make_exception_ptr(Aborted(to_text(operation) + " was aborted: " + reason,
+                                         name_of(operation.kind), operation.sequence,
+                                         std::nullopt));
+}
+
+}  // namespace ddp

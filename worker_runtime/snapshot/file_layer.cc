@@ -1,0 +1,182 @@
+#include "worker_runtime/snapshot/file_layer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "rendezvous/base/fd.h"
+
+namespace ddp {
+namespace {
+
+using ddprun::errno_error;
+using ddprun::Fd;
+using ddprun::Result;
+using Path = FileLayer::Path;
+
+/// Opens again when a signal came between.
+Fd open_file(const Path& path, int flags, mode_t mode = 0) {
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  return Fd(fd);
+}
+
+Result<void> sync_fd(const Fd& fd, const Path& path) {
+  if (::fsync(fd.get()) != 0) {
+    return errno_error(errno, "cannot bring it to the disk", path.string());
+  }
+  return {};
+}
+
+Result<bool> made_or(const std::error_code& problem, bool made, const Path& path) {
+  if (problem) {
+    return errno_error(problem.value(), "cannot make the directory", path.string());
+  }
+  return made;
+}
+
+class RealOutputFile : public OutputFile {
+ public:
+  RealOutputFile(Fd fd, Path path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Result<void> append(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const auto written = ::write(fd_.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) {
+        continue;
+      }
+      if (written < 0) {
+        return errno_error(errno, "cannot write", path_.string());
+      }
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+
+  Result<void> sync() override { return sync_fd(fd_, path_); }
+
+  Result<void> close() override {
+    // On Linux the descriptor is gone whatever close() returns, so it is never closed twice.
+    if (::close(fd_.release()) != 0 && errno != EINTR) {
+      return errno_error(errno, "cannot close", path_.string());
+    }
+    return {};
+  }
+
+ private:
+  Fd fd_;
+  Path path_;
+};
+
+class RealFiles : public FileLayer {
+ public:
+  Result<bool> make_directory(const Path& path) override {
+    std::error_code problem;
+    const bool made = std::filesystem::create_directory(path, problem);
+    return made_or(problem, made, path);
+  }
+
+  Result<bool> make_directories(const Path& path) override {
+    std::error_code problem;
+    const bool made = std::filesystem::create_directories(path, problem);
+    return made_or(problem, made, path);
+  }
+
+  Result<std::vector<std::string>> list(const Path& path) override {
+    std::vector<std::string> names;
+    std::error_code problem;
+    std::filesystem::directory_iterator entry(path, problem);
+    const std::filesystem::directory_iterator end;
+    while (!problem && entry != end) {
+      names.push_back(entry->path().filename().string());
+      entry.increment(problem);
+    }
+    if (problem && problem != std::errc::no_such_file_or_directory) {
+      return errno_error(problem.value(), "cannot be read as a directory", path.string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override {
+    const Fd fd = open_file(path, O_RDONLY | O_NONBLOCK);  // a FIFO must not stop us
+    struct stat status {};
+    if (!fd || ::fstat(fd.get(), &status) != 0) {
+      return errno_error(errno, "cannot be read", path.string());
+    }
+    if (!S_ISREG(status.st_mode)) {
+      return ddprun::Error{"is not a regular file", path.string(), ""};
+    }
+    const auto size = static_cast<std::size_t>(status.st_size);
+    if (size > bytes_max) {
+      return ddprun::Error{"has " + std::to_string(size) + " bytes, at most " +
+                               std::to_string(bytes_max) + " are expected",
+                           path.string(), ""};
+    }
+    std::vector<std::byte> bytes(size);
+    std::size_t done = 0;
+    while (done < size) {
+      const auto got = ::read(fd.get(), bytes.data() + done, size - done);
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got < 0) {
+        return errno_error(errno, "cannot be read", path.string());
+      }
+      if (got == 0) {
+        break;  // it shrank meanwhile; the checksum will tell
+      }
+      done += static_cast<std::size_t>(got);
+    }
+    bytes.resize(done);
+    return bytes;
+  }
+
+  Result<std::unique_ptr<OutputFile>> create(const Path& path) override {
+    Fd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (!fd) {
+      return errno_error(errno, "cannot be created", path.string());
+    }
+    return std::unique_ptr<OutputFile>(std::make_unique<RealOutputFile>(std::move(fd), path));
+  }
+
+  Result<void> sync_directory(const Path& path) override {
+    const Fd fd = open_file(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY);
+    if (!fd) {
+      return errno_error(errno, "cannot be opened as a directory", path.string());
+    }
+    return sync_fd(fd, path);
+  }
+
+  Result<void> rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      return errno_error(errno, "cannot be renamed to " + to.filename().string(), from.string());
+    }
+    return {};
+  }
+
+  Result<void> remove_all(const Path& path) override {
+    std::error_code problem;
+    std::filesystem::remove_all(path, problem);
+    if (problem) {
+      return errno_error(problem.value(), "cannot be removed", path.string());
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<FileLayer> real_files() {
+  return std::make_shared<RealFiles>();
+}
+
+}  // namespace ddp

@@ -1,0 +1,170 @@
+#include "worker_runtime/snapshot/snapshot_choice.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+
+namespace ddp {
+namespace {
+
+// The report's bytes: fixed-width little-endian integers; a text is its length and its bytes. Both
+// ends are the same program on the same kind of machine; the bounds catch one that is not.
+
+void put(std::string& bytes, std::uint64_t value) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    bytes.push_back(static_cast<char>(static_cast<unsigned char>(value >> shift)));
+  }
+}
+
+void put(std::string& bytes, std::string_view text) {
+  put(bytes, std::uint64_t{text.size()});
+  bytes += text;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+
+  std::uint64_t number() {
+    if (rest_.size() < 8) {
+      return fail();
+    }
+    std::uint64_t value = 0;
+    for (int i = 7; i >= 0; --i) {
+      value = value << 8 | static_cast<unsigned char>(rest_[static_cast<std::size_t>(i)]);
+    }
+    rest_.remove_prefix(8);
+    return value;
+  }
+
+  /// A count of things that take 8 bytes each at least.
+  std::uint64_t count() {
+    const auto value = number();
+    return value > rest_.size() / 8 ? fail() : value;
+  }
+
+  std::string text() {
+    const auto length = number();
+    if (length > rest_.size()) {
+      fail();
+      return {};
+    }
+    std::string value(rest_.substr(0, length));
+    rest_.remove_prefix(length);
+    return value;
+  }
+
+  [[nodiscard]] bool ended_well() const { return good_ && rest_.empty(); }
+
+ private:
+  std::uint64_t fail() {
+    good_ = false;
+    rest_ = {};
+    return 0;
+  }
+
+  std::string_view rest_;
+  bool good_ = true;
+};
+
+bool has(const RankReport& report, const Candidate& candidate) {
+  return std::find(report.verified.begin(), report.verified.end(), candidate) !=
+         report.verified.end();
+}
+
+}  // namespace
+
+std::string encode_report(const RankReport& report) {
+  std::string bytes;
+  put(bytes, static_cast<std::uint64_t>(report.disk));
+  put(bytes, report.highest_number);
+  put(bytes, std::uint64_t{report.verified.size()});
+  for (const auto& candidate : report.verified) {
+    put(bytes, candidate.attempt);
+    put(bytes, candidate.number);
+    put(bytes, candidate.digest);
+  }
+  put(bytes, std::uint64_t{report.complaints.size()});
+  for (const auto& complaint : report.complaints) {
+    put(bytes, complaint);
+  }
+  put(bytes, report.problem);
+  return bytes;
+}
+
+ddprun::Result<RankReport> decode_report(std::string_view bytes) {
+  Reader reader(bytes);
+  RankReport report;
+  report.disk = static_cast<std::int64_t>(reader.number());
+  report.highest_number = reader.number();
+  for (auto left = reader.count(); left > 0; --left) {
+    Candidate candidate;
+    candidate.attempt = reader.number();
+    candidate.number = reader.number();
+    candidate.digest = reader.number();
+    report.verified.push_back(candidate);
+  }
+  for (auto left = reader.count(); left > 0; --left) {
+    report.complaints.push_back(reader.text());
+  }
+  report.problem = reader.text();
+  if (!reader.ended_well()) {
+    return ddprun::Error{"another rank's list of snapshots cannot be read", "",
+                         "run the same build of the worker runtime on every node"};
+  }
+  return report;
+}
+
+Choice choose(const std::vector<RankReport>& reports) {
+  DDP_CHECK(!reports.empty(), "a world has at least one rank");
+  Choice choice;
+  std::set<Candidate> all;
+  for (const auto& report : reports) {
+    if (choice.problem.empty()) {
+      choice.problem = report.problem;
+    }
+    choice.next_number = std::max(choice.next_number, report.highest_number + 1);
+    for (const auto& candidate : report.verified) {
+      all.insert(candidate);
+      choice.next_number = std::max(choice.next_number, candidate.number + 1);
+    }
+  }
+  if (all.empty()) {
+    return choice;
+  }
+  // Newest first; equals by digest, so that every rank decides alike.
+  const auto common = std::find_if(all.rbegin(), all.rend(), [&](const Candidate& candidate) {
+    return std::all_of(reports.begin(), reports.end(), [&](const RankReport& report) {
+      return report.verified.empty() || has(report, candidate);
+    });
+  });
+  choice.chosen = common != all.rend() ? *common : *all.rbegin();
+  const auto lacks = [&](const RankReport& report) { return !has(report, *choice.chosen); };
+  choice.source =
+      static_cast<int>(std::find_if_not(reports.begin(), reports.end(), lacks) - reports.begin());
+  choice.send = std::any_of(reports.begin(), reports.end(), lacks);
+  DDP_CHECK(static_cast<std::size_t>(choice.source) < reports.size(), "somebody has the chosen");
+  return choice;
+}
+
+std::vector<std::string> complaints_to_say(const std::vector<RankReport>& reports, int rank) {
+  const auto& mine = reports.at(static_cast<std::size_t>(rank));
+  std::set<std::string> said;
+  for (int lower = 0; lower < rank; ++lower) {
+    const auto& other = reports[static_cast<std::size_t>(lower)];
+    if (other.disk == mine.disk) {
+      said.insert(other.complaints.begin(), other.complaints.end());
+    }
+  }
+  std::vector<std::string> mine_to_say;
+  for (const auto& complaint : mine.complaints) {
+    if (said.insert(complaint).second) {
+      mine_to_say.push_back(complaint);
+    }
+  }
+  return mine_to_say;
+}
+
+}  // namespace ddp

@@ -1,0 +1,349 @@
+#include "worker_runtime/snapshot/snapshot_directory.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+
+namespace ddp {
+namespace {
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+constexpr char kOneJob[] = "let one job at a time use a snapshot path";
+
+/// The last sentence of a damaged snapshot is the same for all kinds of damage.
+std::string complaint(const FileLayer::Path& path, std::uint64_t number,
+                      const ddprun::Error& error) {
+  const auto directory = (path / snapshot_name(number)).string();
+  const bool named = error.where.starts_with(directory);
+  return (named ? error.where : directory + "/" + error.where) +
+         ": damaged snapshot passed over: " + error.what;
+}
+
+}  // namespace
+
+SnapshotDirectory::SnapshotDirectory(std::shared_ptr<FileLayer> files, Path path, int keep)
+    : files_(std::move(files)), path_(std::move(path)), keep_(static_cast<std::size_t>(keep)) {
+  DDP_CHECK(keep >= 1, "the newest snapshot is kept");
+}
+
+Result<void> SnapshotDirectory::prepare() {
+  const auto made = files_->make_directories(path_);
+  if (!made) {
+    return made.error();
+  }
+  parent_unsynced_ = parent_unsynced_ || *made;
+  if (parent_unsynced_) {
+    if (const auto synced = files_->sync_directory(path_.parent_path()); !synced) {
+      return synced.error();
+    }
+    parent_unsynced_ = false;
+  }
+  return {};
+}
+
+std::uint64_t SnapshotDirectory::highest_attempt() {
+  std::uint64_t highest = 0;
+  const auto names = files_->list(path_);
+  for (const auto& name : names ? *names : std::vector<std::string>()) {
+    if (const auto marked = parse_mark_name(name)) {
+      highest = std::max(highest, *marked);
+    } else if (const auto number = parse_snapshot_name(name)) {
+      // Marks do not always come along with snapshots that somebody copied here.
+      const auto manifest = read_manifest(*number, nullptr);
+      highest = std::max(highest, manifest ? manifest->attempt : 0);
+    }
+  }
+  return highest;
+}
+
+Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
+  if (const auto prepared = prepare(); !prepared) {
+    return prepared.error();
+  }
+  const auto made = files_->make_directory(path_ / mark_name(attempt));
+  if (!made) {
+    return made.error();
+  }
+  if (!*made && attempt != attempt_) {
+    return ddprun::Error{"another process saves as attempt " + std::to_string(attempt),
+                         path_.string(), kOneJob};
+  }
+  attempt_ = attempt;
+  // In this order: the own mark is made, then others are looked for. Of two that do so at the same
+  // time at least one sees the other, so an earlier attempt cannot make its mark anew unseen.
+  const auto names = names_unless_superseded();
+  if (!names) {
+    return names.error();
+  }
+  std::vector<std::string> earlier;
+  for (const auto& name : *names) {
+    const auto marked = parse_mark_name(name);
+    if (is_left_over(name) || (marked && *marked < attempt)) {
+      earlier.push_back(name);
+    }
+  }
+  if (const auto moved = move_into_mark(earlier); !moved) {
+    return moved.error();
+  }
+  if (*made || !earlier.empty()) {
+    if (const auto synced = files_->sync_directory(path_); !synced) {
+      return synced.error();
+    }
+    // What stays is in nobody's way, and prune() tries again.
+    static_cast<void>(empty_mark());
+  }
+  return {};
+}
+
+/// All names here, or an Error that says which later attempt writes here now.
+Result<std::vector<std::string>> SnapshotDirectory::names_unless_superseded() {
+  auto names = files_->list(path_);
+  for (const auto& name : names ? *names : std::vector<std::string>()) {
+    const auto marked = parse_mark_name(name);
+    later_attempt_ = std::max(later_attempt_, marked && *marked > attempt_ ? *marked : 0);
+  }
+  if (superseded()) {
+    return ddprun::Error{"attempt " + std::to_string(later_attempt_) +
+                             " saves here now; this worker belongs to attempt " +
+                             std::to_string(attempt_) + " and may not any more",
+                         path_.string(), kOneJob};
+  }
+  return names;
+}
+
+/// The error, or what is behind it.
+ddprun::Error SnapshotDirectory::explained(const ddprun::Error& error) {
+  const auto names = names_unless_superseded();
+  return superseded() ? names.error() : error;
+}
+
+Result<void> SnapshotDirectory::move_into_mark(const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    if (const auto moved = files_->rename(path_ / name, mark() / name); !moved) {
+      return explained(moved.error());
+    }
+  }
+  return {};
+}
+
+/// Between two writes nothing in the mark is wanted.
+Result<void> SnapshotDirectory::empty_mark() {
+  const auto names = files_->list(mark());
+  if (!names) {
+    return names.error();
+  }
+  Result<void> outcome;
+  for (const auto& name : *names) {
+    if (auto removed = files_->remove_all(mark() / name); !removed) {
+      outcome = std::move(removed);
+    }
+  }
+  return outcome;
+}
+
+RankReport SnapshotDirectory::scan() {
+  RankReport report;
+  newest_.reset();
+  damaged_.clear();
+  const auto names = files_->list(path_);
+  if (!names) {
+    report.problem = names.error().sentence();
+    return report;
+  }
+  std::vector<std::uint64_t> numbers;
+  for (const auto& name : *names) {
+    if (const auto number = parse_snapshot_name(name)) {
+      report.highest_number = std::max(report.highest_number, *number);
+      numbers.push_back(*number);
+    }
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  for (const auto number : numbers) {
+    auto loaded = read(number);
+    if (!loaded) {
+      damaged_.insert(number);
+      report.complaints.push_back(complaint(path_, number, loaded.error()));
+      continue;
+    }
+    report.verified.push_back(loaded->id);
+    if (!newest_) {
+      newest_ = std::move(*loaded);
+    }
+  }
+  return report;
+}
+
+Result<LoadedSnapshot> SnapshotDirectory::take(const Candidate& id) {
+  auto kept = std::exchange(newest_, std::nullopt);
+  if (kept && kept->id == id) {
+    return std::move(*kept);
+  }
+  auto loaded = read(id.number);
+  if (loaded && loaded->id != id) {
+    return ddprun::Error{"it changed while it was read",
+                         (path_ / snapshot_name(id.number)).string(), kOneJob};
+  }
+  return loaded;
+}
+
+Result<Manifest> SnapshotDirectory::read_manifest(std::uint64_t number, std::uint64_t* digest) {
+  const auto bytes =
+      files_->read(path_ / snapshot_name(number) / kManifestFile, kSmallFileBytesMax);
+  if (!bytes) {
+    return bytes.error();
+  }
+  auto manifest = decode_manifest(text_of(*bytes));
+  if (manifest && manifest->number != number) {
+    return ddprun::Error{"it belongs to another snapshot", kManifestFile, ""};
+  }
+  if (digest != nullptr) {
+    *digest = checksum(*bytes);
+  }
+  return manifest;
+}
+
+Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
+  const auto directory = path_ / snapshot_name(number);
+  LoadedSnapshot loaded;
+  const auto manifest = read_manifest(number, &loaded.id.digest);
+  if (!manifest) {
+    return manifest.error();
+  }
+  if (manifest->files.size() != 2 || manifest->files[0].name != kStateFile ||
+      manifest->files[1].name != kTensorsFile) {
+    return ddprun::Error{"it belongs to another snapshot", kManifestFile, ""};
+  }
+  loaded.id.attempt = manifest->attempt;
+  loaded.id.number = number;
+  auto state = files_->read(directory / kStateFile, kSmallFileBytesMax);
+  if (!state) {
+    return state.error();
+  }
+  auto tensors = files_->read(directory / kTensorsFile, std::numeric_limits<std::size_t>::max());
+  if (!tensors) {
+    return tensors.error();
+  }
+  for (const auto& verdict :
+       {verify_file(manifest->files[0], *state), verify_file(manifest->files[1], *tensors)}) {
+    if (!verdict) {
+      return verdict.error();
+    }
+  }
+  loaded.state_json = text_of(*state);
+  loaded.tensors = std::move(*tensors);
+  // What has a good checksum was written by us; still, a reader trusts nothing that it indexes by.
+  if (const auto decoded = decode_state(loaded.state_json); !decoded) {
+    return decoded.error();
+  }
+  if (const auto places = decode_tensor_header(loaded.tensors); !places) {
+    return places.error();
+  }
+  return loaded;
+}
+
+Result<void> SnapshotDirectory::write(std::uint64_t number, std::uint64_t attempt,
+                                      const std::string& state_json,
+                                      const std::string& tensor_header,
+                                      const HostTensors& tensors) {
+  // Again each time: the directory may have been removed, or the disk was full at the start.
+  if (const auto claimed = claim(attempt); !claimed) {
+    return claimed.error();
+  }
+  const auto aside = mark() / snapshot_name(number);
+  auto result = write_aside(aside, number, state_json, tensor_header, tensors);
+  if (result) {
+    result = files_->rename(aside, path_ / snapshot_name(number));
+  }
+  if (!result) {
+    // The space is wanted back at once: the disk may be full. A failure here is prune()'s to mend.
+    static_cast<void>(files_->remove_all(aside));
+    return explained(result.error());
+  }
+  return files_->sync_directory(path_);
+}
+
+Result<void> SnapshotDirectory::write_aside(const Path& aside, std::uint64_t number,
+                                            const std::string& state_json,
+                                            const std::string& tensor_header,
+                                            const HostTensors& tensors) {
+  if (const auto removed = files_->remove_all(aside); !removed) {
+    return removed.error();
+  }
+  if (const auto made = files_->make_directory(aside); !made) {
+    return made.error();
+  }
+  const auto state = write_file(aside, kStateFile, {bytes_of(state_json)});
+  if (!state) {
+    return state.error();
+  }
+  HostTensors parts = {bytes_of(tensor_header)};
+  parts.insert(parts.end(), tensors.begin(), tensors.end());
+  const auto data = write_file(aside, kTensorsFile, parts);
+  if (!data) {
+    return data.error();
+  }
+  const auto manifest = encode_manifest({number, attempt_, {*state, *data}});
+  if (const auto written = write_file(aside, kManifestFile, {bytes_of(manifest)}); !written) {
+    return written.error();
+  }
+  return files_->sync_directory(aside);
+}
+
+Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const char* name,
+                                                    const HostTensors& parts) {
+  auto file = files_->create(aside / name);
+  if (!file) {
+    return file.error();
+  }
+  ManifestEntry entry{name, 0, 0};
+  Checksum sum;
+  for (const auto& part : parts) {
+    if (const auto appended = (*file)->append(part); !appended) {
+      return appended.error();
+    }
+    sum.add(part);
+    entry.size_bytes += part.size();
+  }
+  entry.xxh3 = sum.value();
+  if (const auto synced = (*file)->sync(); !synced) {
+    return synced.error();
+  }
+  if (const auto closed = (*file)->close(); !closed) {
+    return closed.error();
+  }
+  return entry;
+}
+
+Result<void> SnapshotDirectory::prune() {
+  const auto names = files_->list(path_);
+  if (!names) {
+    return names.error();
+  }
+  std::vector<std::string> unwanted;
+  std::vector<std::uint64_t> good;
+  for (const auto& name : *names) {
+    if (const auto number = parse_snapshot_name(name)) {
+      if (damaged_.contains(*number)) {
+        unwanted.push_back(name);
+      } else {
+        good.push_back(*number);
+      }
+    }
+  }
+  std::sort(good.rbegin(), good.rend());
+  for (std::size_t i = keep_; i < good.size(); ++i) {
+    unwanted.push_back(snapshot_name(good[i]));
+  }
+  // Half removed one would look damaged, so it loses its place first.
+  if (const auto moved = move_into_mark(unwanted); !moved) {
+    return moved.error();
+  }
+  return empty_mark();
+}
+
+}  // namespace ddp

@@ -1,0 +1,255 @@
+#include "worker_runtime/snapshot/snapshot_format.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ddp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Failure = ddprun::Error;
+
+constexpr char kFormatName[] = "ddprun-snapshot";
+constexpr int kFormatVersion = 1;
+constexpr std::string_view kMarkPrefix = ".attempt-";
+
+Failure damaged(std::string what, const char* file) {
+  return Failure{std::move(what), file, ""};
+}
+
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value, 16);
+  if (text.size() != 16 || problem != std::errc{} || stop != end) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+Json number_to_json(double value) {
+  if (std::isfinite(value)) {
+    return value;
+  }
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double number_from_json(const Json& value) {
+  if (!value.is_string()) {
+    return value.get<double>();
+  }
+  const auto text = value.get<std::string>();
+  if (text == "nan") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text == "-inf" ? -infinity : infinity;
+}
+
+Json manifest_body(const Manifest& manifest) {
+  Json files = Json::array();
+  for (const auto& file : manifest.files) {
+    files.push_back(
+        {{"name", file.name}, {"bytes", file.size_bytes}, {"xxh3_64", to_hex(file.xxh3)}});
+  }
+  return {{"format", kFormatName},
+          {"version", kFormatVersion},
+          {"number", manifest.number},
+          {"attempt", manifest.attempt},
+          {"files", std::move(files)}};
+}
+
+}  // namespace
+
+Checksum::Checksum() : state_(XXH3_createState()) {
+  XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_));
+}
+
+Checksum::~Checksum() {
+  XXH3_freeState(static_cast<XXH3_state_t*>(state_));
+}
+
+void Checksum::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_), bytes.data(), bytes.size());
+}
+
+std::uint64_t Checksum::value() const {
+  return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_));
+}
+
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::string to_hex(std::uint64_t value) {
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit) {
+    *digit = "0123456789abcdef"[value & 0xF];
+    value >>= 4;
+  }
+  return text;
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string encode_state(const SnapshotState& state) {
+  Json scalars = Json::object();
+  for (const auto& [name, value] : state.scalars) {
+    scalars[name] = number_to_json(value);
+  }
+  Json notes = Json::object();
+  for (const auto& [name, text] : state.notes) {
+    notes[name] = text;
+  }
+  const Json json = {{"model", state.model},
+                     {"epochs_run", state.epochs_run},
+                     {"samples_done", state.samples_done},
+                     {"attempt", state.attempt},
+                     {"scalars", std::move(scalars)},
+                     {"notes", std::move(notes)}};
+  // Text of the caller's that is not UTF-8 is kept readable rather than refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<SnapshotState> decode_state(std::string_view text) {
+  try {
+    const auto json = Json::parse(text);
+    SnapshotState state;
+    json.at("model").get_to(state.model);
+    json.at("epochs_run").get_to(state.epochs_run);
+    json.at("samples_done").get_to(state.samples_done);
+    json.at("attempt").get_to(state.attempt);
+    for (const auto& [name, value] : json.at("scalars").items()) {
+      state.scalars[name] = number_from_json(value);
+    }
+    for (const auto& [name, value] : json.at("notes").items()) {
+      state.notes[name] = value.get<std::string>();
+    }
+    if (state.epochs_run < 0 || state.samples_done < 0) {
+      return damaged("it counts epochs or samples below 0", kStateFile);
+    }
+    return state;
+  } catch (const nlohmann::json::exception& problem) {
+    return damaged(std::string("it cannot be read: ") + problem.what(), kStateFile);
+  }
+}
+
+std::string encode_manifest(const Manifest& manifest) {
+  Json json = manifest_body(manifest);
+  const auto body = json.dump(2);
+  json["checksum"] = to_hex(checksum(bytes_of(body)));
+  return json.dump(2) + "\n";
+}
+
+Result<Manifest> decode_manifest(std::string_view text) {
+  try {
+    const auto json = Json::parse(text);
+    if (json.at("format") != kFormatName) {
+      return damaged("it is not a snapshot's manifest", kManifestFile);
+    }
+    if (json.at("version") != kFormatVersion) {
+      return damaged("it has version " + json.at("version").dump() + ", we read version " +
+                         std::to_string(kFormatVersion),
+                     kManifestFile);
+    }
+    Manifest manifest{
+        json.at("number").get<std::uint64_t>(), json.at("attempt").get<std::uint64_t>(), {}};
+    for (const auto& file : json.at("files")) {
+      const auto hash = parse_hex(file.at("xxh3_64").get<std::string>());
+      if (!hash) {
+        return damaged("a checksum in it is not 16 hexadecimal digits", kManifestFile);
+      }
+      manifest.files.push_back(
+          {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), *hash});
+    }
+    if (encode_manifest(manifest) != text) {
+      return damaged("its checksum does not match", kManifestFile);
+    }
+    return manifest;
+  } catch (const nlohmann::json::exception& problem) {
+    return damaged(std::string("it cannot be read: ") + problem.what(), kManifestFile);
+  }
+}
+
+Result<void> verify_file(const ManifestEntry& entry, std::span<const std::byte> bytes) {
+  if (bytes.size() != entry.size_bytes) {
+    return Failure{
+        "it has " + std::to_string(bytes.size()) + " bytes of " + std::to_string(entry.size_bytes),
+        entry.name, ""};
+  }
+  if (checksum(bytes) != entry.xxh3) {
+    return Failure{"its checksum does not match", entry.name, ""};
+  }
+  return {};
+}
+
+Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace> places,
+                         std::string_view model, std::span<const NamedTensor> tensors) {
+  const auto differs = [](std::string what) {
+    return Failure{"snapshot of another model: " + std::move(what), "",
+                   "choose another snapshot path, or move this one away"};
+  };
+  if (state.model != model) {
+    return differs("it holds '" + state.model + "', this is '" + std::string(model) + "'");
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const auto place = std::find_if(places.begin(), places.end(),
+                                    [&name = name](const auto& p) { return p.name == name; });
+    if (place == places.end()) {
+      return differs("it has no tensor '" + name + "'");
+    }
+    if (place->shape != tensor.shape() || place->dtype != tensor.dtype()) {
+      return differs("its tensor '" + name + "' is " + std::string(name_of(place->dtype)) +
+                     to_text(place->shape) + ", this model's is " +
+                     std::string(name_of(tensor.dtype())) + to_text(tensor.shape()));
+    }
+  }
+  for (const auto& place : places) {
+    if (std::none_of(tensors.begin(), tensors.end(),
+                     [&](const auto& t) { return t.name == place.name; })) {
+      return differs("it has a tensor '" + place.name + "', which this model has not");
+    }
+  }
+  return {};
+}
+
+std::string snapshot_name(std::uint64_t number) {
+  const auto digits = std::to_string(number);
+  return std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
+}
+
+std::optional<std::uint64_t> parse_snapshot_name(std::string_view name) {
+  std::uint64_t number = 0;
+  const auto [stop, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  // A number near the top could not be counted on from; nobody saves that often.
+  if (problem != std::errc{} || stop != name.data() + name.size() ||
+      number > std::numeric_limits<std::uint64_t>::max() / 2 || snapshot_name(number) != name) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::string mark_name(std::uint64_t attempt) {
+  return std::string(kMarkPrefix) + snapshot_name(attempt);
+}
+
+std::optional<std::uint64_t> parse_mark_name(std::string_view name) {
+  return name.starts_with(kMarkPrefix) ? parse_snapshot_name(name.substr(kMarkPrefix.size()))
+                                       : std::nullopt;
+}
+
+bool is_left_over(std::string_view name) {
+  return name.starts_with(".writing-") || name.starts_with(".removing-");
+}
+
+}  // namespace ddp

@@ -1,0 +1,38 @@
+#include "worker_runtime/training/bucket_plan.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kAlignElements = 16;
+
+std::size_t aligned(std::size_t elements) {
+  return (elements + kAlignElements - 1) / kAlignElements * kAlignElements;
+}
+
+}  // namespace
+
+std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
+                                 std::size_t first_bytes, std::size_t other_bytes) {
+  std::vector<Bucket> buckets;
+  std::size_t content_bytes = 0;  // of the bucket being filled, without alignment
+  for (std::size_t i = gradients.size(); i-- > 0;) {
+    const GradientSize& gradient = gradients[i];
+    const std::size_t limit = buckets.size() <= 1 ? first_bytes : other_bytes;
+    if (buckets.empty() || content_bytes >= limit || buckets.back().dtype != gradient.dtype) {
+      buckets.push_back({.dtype = gradient.dtype, .parameters = {}, .offsets = {}});
+      content_bytes = 0;
+    }
+    Bucket& bucket = buckets.back();
+    bucket.parameters.push_back(i);
+    bucket.offsets.push_back(bucket.size);
+    bucket.size = aligned(bucket.size + gradient.elements);
+    content_bytes += gradient.elements * size_of(gradient.dtype);
+  }
+  if (buckets.empty()) {
+    buckets.push_back({});
+  }
+  buckets.front().size += kExtraElements;
+  return buckets;
+}
+
+}  // namespace ddp

@@ -1,0 +1,309 @@
+#include "ddp/distributed_data_parallel.h"
+
+#include <array>
+#include <utility>
+
+#include "ddp/error.h"
+#include "worker_runtime/gpu.h"
+#include "worker_runtime/training/bucket_plan.h"
+
+namespace ddp {
+namespace {
+
+/// What must agree on every rank, as one line per tensor.
+std::string describe(const std::vector<Parameter>& parameters, const std::vector<Tensor>& buffers) {
+  std::string text;
+  for (const Parameter& parameter : parameters) {
+    text += "parameter \"" + parameter.name + "\" " +
+            std::string(name_of(parameter.value.dtype())) + to_text(parameter.value.shape()) + "\n";
+  }
+  for (const Tensor& buffer : buffers) {
+    text += "buffer " + std::string(name_of(buffer.dtype())) + to_text(buffer.shape()) + "\n";
+  }
+  return text;
+}
+
+/// The first line in which two descriptions differ.
+std::pair<std::string, std::string> first_difference(const std::string& mine,
+                                                     const std::string& other) {
+  std::size_t begin = 0;
+  while (begin < mine.size() && begin < other.size()) {
+    const std::size_t my_end = mine.find('\n', begin);
+    const std::size_t other_end = other.find('\n', begin);
+    const std::string my_line = mine.substr(begin, my_end - begin);
+    const std::string other_line = other.substr(begin, other_end - begin);
+    if (my_line != other_line) {
+      return {my_line, other_line};
+    }
+    begin = my_end + 1;
+  }
+  const auto line = [begin](const std::string& text) {
+    return begin < text.size() ? text.substr(begin, text.find('\n', begin) - begin)
+                               : std::string("nothing more");
+  };
+  return {line(mine), line(other)};
+}
+
+template <class T>
+void divide_host(const Tensor& values, double divisor) {
+  for (T& value : values.values<T>()) {
+    value = divisor == 0 ? T{0} : static_cast<T>(value / divisor);
+  }
+}
+
+}  // namespace
+
+struct DistributedDataParallel::Impl {
+  ProcessGroup& group;
+  std::vector<Tensor> buffers;
+  std::vector<Bucket> plan = {};
+  std::vector<Tensor> storage = {};         // one per bucket
+  std::vector<std::size_t> bucket_of = {};  // parameter -> bucket
+  std::vector<bool> ready = {};             // parameter, in this step
+  std::vector<std::size_t> missing = {};    // bucket -> parameters not yet ready
+  std::vector<Work> works = {};             // bucket -> its all-reduce; not the last's
+  std::size_t launched = 0;                 // buckets launched, always a prefix
+  std::int64_t samples = 0;                 // of this rank since the last synchronisation
+  std::int64_t global_samples = 0;
+  bool leave = false;           // this rank's wish, since the last synchronisation
+  std::int64_t leave_asks = 0;  // ranks that wished so in the last finished step
+  bool in_step = false;
+  bool local_only = false;    // under no_sync()
+  bool accumulating = false;  // gradients of steps under no_sync() wait to be reduced
+
+  void agree(const std::vector<Parameter>& parameters);
+  void seat(std::vector<Parameter>& parameters, const DataParallelOptions& options);
+  void launch_ready();
+  Tensor extra_view() const {
+    return storage.front().view(extra_offset(plan.front()),
+                                {static_cast<std::int64_t>(kExtraElements)});
+  }
+  void fill_extra() const;
+  void read_extra();
+  void divide_by(double count);
+};
+
+/// Ranks with different models would hang or, worse, train nonsense: found out before anything
+/// else.
+void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& parameters) {
+  for (const Parameter& parameter : parameters) {
+    const DType dtype = parameter.value.dtype();
+    if (!parameter.value.defined() || (dtype != DType::f32 && dtype != DType::f64)) {
+      throw InvalidArgument("parameter \"" + parameter.name + "\" must be f32 or f64");
+    }
+    if (parameter.value.device() != parameters.front().value.device()) {
+      throw InvalidArgument("parameter \"" + parameter.name + "\" is on " +
+                            to_text(parameter.value.device()) + ", the first one on " +
+                            to_text(parameters.front().value.device()));
+    }
+  }
+  const std::string mine = describe(parameters, buffers);
+  // Everybody compares all, so that everybody throws: nobody is left behind in the next collective.
+  const std::vector<std::string> all = group.all_gather_bytes(mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      // Whoever throws ends the group, so first let everybody come so far.
+      try {
+        group.barrier();
+      } catch (const OperationError&) {
+        // Then another one throws already. What we know is true all the same.
+      }
+      const auto [first, other] = first_difference(all[0], all[rank]);
+      throw InvalidArgument("the ranks have different models: rank 0 has " + first + ", rank " +
+                            std::to_string(rank) + " has " + other);
+    }
+  }
+}
+
+void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters,
+                                         const DataParallelOptions& options) {
+  std::vector<GradientSize> sizes;
+  for (const Parameter& parameter : parameters) {
+    sizes.push_back({parameter.value.size(), parameter.value.dtype()});
+  }
+  plan = plan_buckets(sizes, options.first_bucket_bytes, options.bucket_bytes);
+  const Device device = parameters.empty() ? Device::cpu() : parameters.front().value.device();
+  bucket_of.resize(parameters.size());
+  ready.resize(parameters.size());
+  missing.resize(plan.size());
+  works.resize(plan.size());
+  for (std::size_t b = 0; b < plan.size(); ++b) {
+    storage.push_back(
+        Tensor::zeros({static_cast<std::int64_t>(plan[b].size)}, plan[b].dtype, device));
+    for (std::size_t k = 0; k < plan[b].parameters.size(); ++k) {
+      Parameter& parameter = parameters[plan[b].parameters[k]];
+      parameter.gradient = storage[b].view(plan[b].offsets[k], parameter.value.shape());
+      bucket_of[plan[b].parameters[k]] = b;
+    }
+  }
+}
+
+/// Launches every bucket that is complete and whose predecessors have left: the order of
+/// all-reduces must be the same on every rank, whatever the order of gradients. The last bucket is
+/// left to finish(), which has nothing to do meanwhile.
+void DistributedDataParallel::Impl::launch_ready() {
+  while (launched + 1 < plan.size() && missing[launched] == 0) {
+    works[launched] = group.all_reduce_async(storage[launched]);
+    ++launched;
+  }
+}
+
+void DistributedDataParallel::Impl::fill_extra() const {
+  const Tensor extra = extra_view();
+  const auto put = [this, &extra]<class T>(T /*of this type*/) {
+    const std::array<T, kExtraElements> values = {static_cast<T>(samples), leave ? T{1} : T{0}};
+    extra.copy_from_host(values.data());
+  };
+  if (extra.dtype() == DType::f32) {
+    put(0.0F);
+  } else {
+    put(0.0);
+  }
+}
+
+void DistributedDataParallel::Impl::read_extra() {
+  const Tensor extra = extra_view();
+  const auto keep = [this](const auto& values) {
+    global_samples = static_cast<std::int64_t>(values[0]);
+    leave_asks = static_cast<std::int64_t>(values[1]);
+  };
+  if (extra.dtype() == DType::f32) {
+    keep(extra.to_vector<float>());
+  } else {
+    keep(extra.to_vector<double>());
+  }
+}
+
+void DistributedDataParallel::Impl::divide_by(double divisor) {
+  for (const Tensor& bucket : storage) {
+    if (bucket.device().is_cuda()) {
+      Tensor device_divisor = Tensor::empty({1}, bucket.dtype(), bucket.device());
+      device_divisor.fill(divisor);
+      require_gpu().divide(bucket.raw(), bucket.size(), bucket.dtype(), device_divisor.raw(),
+                           bucket.device().index);
+    } else if (bucket.dtype() == DType::f32) {
+      divide_host<float>(bucket, divisor);
+    } else {
+      divide_host<double>(bucket, divisor);
+    }
+  }
+}
+
+DistributedDataParallel::DistributedDataParallel(ProcessGroup& group,
+                                                 std::vector<Parameter>& parameters,
+                                                 std::vector<Tensor> buffers,
+                                                 DataParallelOptions options)
+    : impl_(std::make_unique<Impl>(Impl{.group = group, .buffers = std::move(buffers)})) {
+  impl_->agree(parameters);
+  std::vector<Work> works;
+  for (const Parameter& parameter : parameters) {
+    works.push_back(group.broadcast_async(parameter.value, 0));
+  }
+  for (Work& work : works) {
+    work.wait();
+  }
+  synchronize_buffers();
+  impl_->seat(parameters, options);
+}
+
+DistributedDataParallel::~DistributedDataParallel() = default;
+DistributedDataParallel::DistributedDataParallel(DistributedDataParallel&&) noexcept = default;
+DistributedDataParallel& DistributedDataParallel::operator=(DistributedDataParallel&&) noexcept =
+    default;
+
+void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
+  Impl& impl = *impl_;
+  if (impl.in_step) {
+    throw InvalidArgument("begin() was called again before finish()");
+  }
+  // The count travels in an element of the gradients' type; f32 holds whole numbers up to 2^24.
+  if (sample_count < 0 || sample_count > (1 << 24)) {
+    throw InvalidArgument("a step cannot have " + std::to_string(sample_count) + " samples");
+  }
+  if (!impl.accumulating) {
+    for (const Tensor& bucket : impl.storage) {
+      bucket.zero();
+    }
+    impl.samples = 0;
+    impl.leave = false;
+  }
+  impl.samples += sample_count;
+  impl.leave = impl.leave || leave;
+  impl.in_step = true;
+  impl.launched = 0;
+  impl.ready.assign(impl.ready.size(), false);
+  for (std::size_t b = 0; b < impl.plan.size(); ++b) {
+    impl.missing[b] = impl.plan[b].parameters.size();
+  }
+  if (!impl.local_only) {
+    impl.fill_extra();
+  }
+}
+
+void DistributedDataParallel::gradient_ready(std::size_t index) {
+  Impl& impl = *impl_;
+  if (!impl.in_step || index >= impl.ready.size() || impl.ready[index]) {
+    throw InvalidArgument("gradient_ready(" + std::to_string(index) +
+                          "): no step has begun, no such parameter, or told twice");
+  }
+  impl.ready[index] = true;
+  --impl.missing[impl.bucket_of[index]];
+  if (!impl.local_only) {
+    impl.launch_ready();
+  }
+}
+
+void DistributedDataParallel::finish() {
+  Impl& impl = *impl_;
+  if (!impl.in_step) {
+    throw InvalidArgument("finish() was called without begin()");
+  }
+  impl.in_step = false;
+  impl.accumulating = impl.local_only;
+  if (impl.local_only) {
+    return;
+  }
+  impl.missing.assign(impl.missing.size(), 0);
+  impl.launch_ready();
+  impl.group.all_reduce(impl.storage.back());
+  for (Work& work : impl.works) {
+    work.wait();
+    work = {};
+  }
+  impl.read_extra();
+  impl.divide_by(static_cast<double>(impl.global_samples));
+}
+
+std::int64_t DistributedDataParallel::global_sample_count() const {
+  return impl_->global_samples;
+}
+
+bool DistributedDataParallel::all_leave() const {
+  return impl_->leave_asks > 0;
+}
+
+DistributedDataParallel::NoSync::NoSync(bool& flag) : flag_(&flag) {
+  *flag_ = true;
+}
+DistributedDataParallel::NoSync::NoSync(NoSync&& other) noexcept
+    : flag_(std::exchange(other.flag_, nullptr)) {}
+DistributedDataParallel::NoSync::~NoSync() {
+  if (flag_ != nullptr) {
+    *flag_ = false;
+  }
+}
+
+DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
+  if (impl_->in_step) {
+    throw InvalidArgument("no_sync() must be entered between steps, not within one");
+  }
+  return NoSync(impl_->local_only);
+}
+
+void DistributedDataParallel::synchronize_buffers() {
+  for (const Tensor& buffer : impl_->buffers) {
+    impl_->group.broadcast(buffer, 0);
+  }
+}
+
+}  // namespace ddp

@@ -1,0 +1,83 @@
+#include "ddp/preemption.h"
+
+#include <array>
+#include <atomic>
+#include <csignal>
+
+#include "worker_runtime/training/progress_impl.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::array kPreemptionSignals = {SIGTERM, SIGUSR1};
+
+// A signal handler is given nothing, so what it needs is global.
+std::atomic<ddprun::ProgressPage*> page_of_process = nullptr;
+std::atomic<bool> signalled = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+/// The launcher marks the page before it ends this process: that is no order to save. A second
+/// signal means now.
+void on_signal(int number) {
+  const ddprun::ProgressPage* page = page_of_process.load();
+  const bool by_launcher = page != nullptr && page->being_ended.load() != 0;
+  if (signalled.exchange(true) || by_launcher) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);  // comes when this handler returns
+  }
+}
+
+/// What the program, or who started it, decided about a signal stays.
+void replace_handler(int number, void (*from)(int), void (*to)(int)) {
+  struct sigaction now {};
+  ::sigaction(number, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != from) {
+    return;
+  }
+  struct sigaction next {};
+  next.sa_handler = to;
+  next.sa_flags = SA_RESTART;  // no call of the training is to fail for it
+  sigemptyset(&next.sa_mask);
+  ::sigaction(number, &next, nullptr);
+}
+
+}  // namespace
+
+Preemption::Preemption(const Context& context) : progress_(context.progress()) {
+  if (auto* channel = ProgressInside::channel(progress_)) {
+    page_of_process = &channel->page();
+    channel->page().obedience = ddprun::Obedience::obeys;
+  }
+  for (const int number : kPreemptionSignals) {
+    replace_handler(number, SIG_DFL, on_signal);
+  }
+}
+
+Preemption::~Preemption() {
+  auto* channel = ProgressInside::channel(progress_);
+  // Ranks leave within a step of the first one that was signalled: for the others the scheduler's
+  // signal may still be on its way, and must not make a failure of a process that has left. One
+  // that hangs in its exit is ended all the same: after its grace the agent sends SIGKILL.
+  const bool has_left = channel != nullptr && channel->page().left.load() != 0;
+  for (const int number : kPreemptionSignals) {
+    replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);
+  }
+  if (channel != nullptr) {
+    channel->page().obedience = ddprun::Obedience::past;
+  }
+  page_of_process = nullptr;
+}
+
+bool Preemption::asked() const {
+  const auto* channel = ProgressInside::channel(progress_);
+  return signalled.load(std::memory_order_relaxed) ||
+         (channel != nullptr && channel->page().save_now.load() != 0);
+}
+
+void Preemption::leave() {
+  if (auto* channel = ProgressInside::channel(progress_)) {
+    channel->page().left = 1;
+  }
+}
+
+}  // namespace ddp

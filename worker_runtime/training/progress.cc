@@ -1,0 +1,84 @@
+#include <utility>
+
+#include "ddp/ddp.h"
+#include "worker_runtime/collectives/collective_progress.h"
+#include "worker_runtime/training/progress_impl.h"
+
+namespace ddp {
+static_assert(static_cast<int>(Phase::ended) == static_cast<int>(ddprun::WorkPhase::ended));
+static_assert(static_cast<int>(Phase::saving) == static_cast<int>(ddprun::WorkPhase::saving));
+
+ddprun::ProgressChannel* ProgressInside::channel(const Progress& progress) {
+  return progress.impl_ ? &progress.impl_->channel : nullptr;
+}
+
+Progress Progress::attach(const char* channel_path) {
+  Progress progress;
+  if (channel_path != nullptr && *channel_path != 0) {
+    auto channel = ddprun::ProgressChannel::attach(channel_path);
+    if (channel) {
+      progress.impl_ = std::make_shared<Impl>(Impl{std::move(*channel)});
+    }  // else: the agent that named it is gone, and nobody is left to read
+  }
+  return progress;
+}
+
+void Progress::step(std::optional<double> loss) {
+  if (!impl_) {
+    return;
+  }
+  ddprun::ProgressPage& page = impl_->channel.page();
+  const std::int64_t now = monotonic_ns();
+  if (page.steps.load() == 0) {
+    page.first_step_ns = now;
+    page.phase = static_cast<std::uint64_t>(ddprun::WorkPhase::training);
+  }
+  page.changed_ns = now;
+  if (loss) {
+    page.loss = *loss;
+    page.has_loss = 1;
+  }
+  ++page.steps;
+}
+
+void Progress::alive() {
+  if (impl_) {
+    impl_->channel.page().changed_ns = monotonic_ns();
+  }
+}
+
+void Progress::enter(Phase phase) {
+  if (impl_) {
+    impl_->channel.page().phase = static_cast<std::uint64_t>(phase);
+    alive();
+  }
+}
+
+Phase Progress::phase() const {
+  return impl_ ? static_cast<Phase>(impl_->channel.page().phase.load()) : Phase::starting;
+}
+
+void Progress::epoch_done(std::uint64_t epoch) {
+  if (impl_) {
+    impl_->channel.page().epoch_plus_1 = epoch + 1;
+  }
+}
+
+void Progress::resumed(std::uint64_t epoch) {
+  if (impl_) {
+    impl_->channel.page().resumed_plus_1 = epoch + 1;
+  }
+}
+
+void Progress::saved(std::uint64_t epoch) {
+  if (impl_) {
+    ddprun::ProgressPage& page = impl_->channel.page();
+    ++page.save_version;
+    page.saved_ns = monotonic_ns();
+    page.saved_steps = page.steps.load();
+    page.saved_plus_1 = epoch + 1;
+    ++page.save_version;
+  }
+}
+
+}  // namespace ddp
