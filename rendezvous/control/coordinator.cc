@@ -412,7 +412,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peers.at(id).connection->close_after_flush();
   }
 
-  // --- ReplicatedState ---------------------------------------------------------------------------
+  // --- Failover -----------------------------------------------------------------------------
 
   void on_echo(NodeId id, Instant sent) {
     if (const auto found = peers.find(id); found != peers.end()) {

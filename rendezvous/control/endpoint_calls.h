@@ -1,6 +1,6 @@
 // EndpointCalls: a leader that is not at an endpoint of its job says there, at a bounded interval,
 // where the job goes on: an agent that begins or gathers there finds it by that. Voters are called
-// by announcer.h; an agent that has just started is no voter, and nobody knows its port.
+// by leader_announcer.h; an agent that has just started is no voter, and nobody knows its port.
 // Internal to control.
 #pragma once
 

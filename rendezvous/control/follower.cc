@@ -392,7 +392,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     }
   }
 
-  // --- VoterState for it ----------------------------------------------------------------------
+  // --- Election -----------------------------------------------------------------------------
 
   void begin_election() {
     if (!standby_state) {

@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-/// What a announcer has to know, each time anew.
+/// What an announcer asks for before each round.
 struct AnnouncementSource {
   std::function<message::Follow()> news;
   std::function<std::vector<message::VoterAddress>()> absent;  ///< who is to be told

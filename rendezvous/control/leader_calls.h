@@ -1,6 +1,6 @@
 // LeaderCalls: a leader that took over tells who does not follow it that it leads: the voters that
-// are away (announcer.h), and whoever is at the endpoints of the job (endpoint_calls.h). Internal
-// to control.
+// are away (leader_announcer.h), and whoever is at the endpoints of the job (endpoint_calls.h).
+// Internal to control.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -3,8 +3,7 @@
 //
 //   waiting --my turn--> asking --a quorum granted--> fencing --the old world is quiet--> leading
 //                        asking --a later term is about--> waiting (a turn later)
-//                        asking --somebody knows a newer configuration--> deferring (to who knows
-//                        it)
+//                        asking --somebody knows a newer configuration--> deferring
 //   deferring --nobody came--> waiting
 //
 // Where the job is over, no quorum is needed any more once everybody whose process is still there

@@ -4,17 +4,14 @@
 //
 //   - The coordinator continues only while a quorum of the committed configuration follows it
 //     (quorum.h).
-//   - A world of other nodes is a new configuration, and so is the first world of a leadership. It
-//   is
-//     replicated to the standbys, then prepared by a quorum of the old configuration and by one of
-//     the new (which starts its lease), then committed. An unchanged world needs none of that.
+//   - A world of other nodes is a new configuration, and so is the first world of a leadership.
+//     It is replicated to the standbys, then prepared by a quorum of the old configuration and by
+//     one of the new (which starts its lease), then committed. An unchanged world needs neither.
 //   - Voters that promised another candidate may join. The next proposal uses a term above all
-//   their
-//     promises, and preparing it counts as a vote. It then needs a strict majority, because the
-//     earlier promise may have elected somebody.
+//     their promises, and preparing it counts as a vote. It then needs a strict majority, because
+//     the earlier promise may have elected somebody.
 //   - Numbers of abandoned proposals are never reused. The first proposal sent to a standby counts
-//   as
-//     committed, because a standby may take over with it.
+//     as committed, because a standby may take over with it.
 // docs/failover.md says why that suffices.
 #pragma once
 
@@ -42,7 +39,7 @@ class Leadership {
   };
 
   /// `known` is what a successor took over; empty for a new job. With configurations before, all of
-  /// them decide until a world is handed out. An voter 0 stands for a job without failover (one
+  /// them decide until a world is handed out. A voter 0 stands for a job without failover (one
   /// machine, static ranks): nothing is ever asked of anybody then.
   /// `first` is the number of the first attempt (Election::first_attempt for a successor).
   Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first);

@@ -7,8 +7,7 @@
 //                                    somebody asked to end the job
 //   stopping  --> running|gathering  all members said that their workers are gone, or were lost
 //   any       --> ending             succeeded, failed, stopped or impossible
-//   ending    --> over               enough nodes know it that no successor can go on
-//   (leadership.h)
+//   ending    --> over               so many nodes know it that no successor can go on
 //
 // A node that joins with a --node-rank already in use waits: the current holder may be dead but not
 // yet detected. If the holder is lost, the newcomer takes its place; if the holder sends anything,

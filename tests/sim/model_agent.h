@@ -85,7 +85,7 @@ class ModelAgent {
   void quiet();
   void on_call(const Called& call);
   void on_outranked(const Called& by);
-  // VoterState.
+  // Election.
   void pursue();
   void ask_all();
   void take_over();

@@ -8,7 +8,7 @@
 
 namespace ddprun::sim {
 
-// --- VoterState for it ------------------------------------------------------------------------
+// --- Election -------------------------------------------------------------------------------
 
 void ModelAgent::pursue() {
   if (state_ != State::seeking || !election_) {

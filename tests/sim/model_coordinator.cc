@@ -322,7 +322,7 @@ void ModelCoordinator::dismiss(NodeId id) {
   machine_.cluster().network().close(peer.connection, Side::server);
 }
 
-// --- ReplicatedState -----------------------------------------------------------------------------
+// --- Failover -------------------------------------------------------------------------------
 
 bool ModelCoordinator::needs_quorum() const {
   const JobState state = membership_.state();

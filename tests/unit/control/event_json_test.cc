@@ -22,7 +22,7 @@ const EventSchema& schema() {
   return the_schema;
 }
 
-/// A state machine and what its event_json makes of it.
+/// A state machine and what EventJson makes of it.
 class Told {
  public:
   explicit Told(MembershipOptions options) : options_(options), membership_(options, 0ns) {

@@ -277,7 +277,7 @@ TEST_CASE("Who gave its word to another counts once it has prepared for a plan o
   }
   CHECK_FALSE(leadership.quorum_follows());
   leadership.joined(n(5), e(2), promised(7, e(3), configuration(1, 1)), std::nullopt);
-  // Two of four would do, were it not for the vote: with it the third may leadership over the other
+  // Two of four would do, were it not for the vote: with it the third may lead over the other
   // half.
   CHECK_FALSE(leadership.quorum_follows());
   CHECK(leadership.quorum_text() ==

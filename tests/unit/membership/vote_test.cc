@@ -70,7 +70,7 @@ TEST_CASE(
   CHECK_FALSE(risen.covers(make_configuration(Term{5}, e(0), 1)));  // of who won that term
 }
 
-TEST_CASE("An voter grants one candidate a term, and whom it follows none") {
+TEST_CASE("A voter grants one candidate a term, and whom it follows none") {
   Voter voter;
   voter.follow(Term{1}, e(1));
   CHECK(voter.answer(1s, request(2, 4)).verdict == VoteVerdict::follows);
