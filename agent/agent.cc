@@ -36,6 +36,7 @@
 #include "agent/unable.h"
 #include "agent/warm/warm_pool.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/control/event_log_file.h"
 #include "rendezvous/control/follower.h"
@@ -288,8 +289,8 @@ class Agent {
     JobSummary summary;
     summary.verdict = verdict;
     summary.stop_signal = signal;
-    summary.reason = signal == 0 ? "its deadline has come"
-                                 : std::string(signal_name(signal)) + " was sent to this agent";
+    summary.reason =
+        signal == 0 ? "its deadline has come" : signal_name(signal) + " was sent to this agent";
     end(summary);
   }
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "agent/peer_loss_patterns.h"
-#include "agent/process/signals.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/error_file.h"
 
 namespace ddprun {

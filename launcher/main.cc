@@ -4,12 +4,13 @@
 #include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/system/system_error.hpp>
+#include <boost/uuid/random_generator.hpp>
+#include <boost/uuid/uuid_io.hpp>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -28,13 +29,11 @@
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
-#include "agent/process/signals.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/resolve.h"
-#include "rendezvous/base/check.h"
 #include "rendezvous/contract/environment.h"
 
 namespace {
@@ -59,21 +58,7 @@ int print(const std::string& text) {
 
 /// A random UUID, version 4.
 std::string random_job_id() {
-  std::array<unsigned char, 16> bytes{};
-  DDP_CHECK(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-            "16 random bytes are never cut short or interrupted");
-  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
-  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    constexpr char kHex[] = "0123456789abcdef";
-    if (i == 4 || i == 6 || i == 8 || i == 10) {
-      text += '-';
-    }
-    text += kHex[bytes[i] >> 4];
-    text += kHex[bytes[i] & 0x0f];
-  }
-  return text;
+  return boost::uuids::to_string(boost::uuids::random_generator()());
 }
 
 /// The directory of this very binary; empty when the kernel does not tell.
@@ -93,7 +78,6 @@ Host this_host(const Environment& environment) {
   Host host;
   host.usable_cpus = usable_cpus;
   host.count_gpus = [environment] { return count_gpus(environment(env::kCudaVisibleDevices)); };
-  host.signal_number = signal_number;
   host.new_job_id = random_job_id;
   host.find_program = find_program;
   host.unix_time = [] {

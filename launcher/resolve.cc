@@ -11,6 +11,7 @@
 #include "launcher/python_numbers.h"
 #include "launcher/rendezvous_config.h"
 #include "launcher/restart_rules.h"
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
@@ -133,7 +134,7 @@ class Resolver {
       }
       rules.window = *window;
     }
-    auto table = parse_fault_table(options_.on, at("on"), host_.signal_number);
+    auto table = parse_fault_table(options_.on, at("on"));
     if (!table) {
       return table.error();
     }
@@ -267,7 +268,7 @@ class Resolver {
     const std::string& text = options_.signals_to_handle;
     job_.signals_to_handle_text = text;
     for (const std::string& name : split_commas(text)) {
-      const int number = host_.signal_number(name.c_str());
+      const int number = signal_number(name);
       if (number <= 0) {
         // torchrun takes lists written for other systems; so do we.
         launch_.notices.push_back(

@@ -22,8 +22,6 @@ namespace ddprun {
 struct Host {
   std::function<int()> usable_cpus;
   std::function<GpuCount()> count_gpus;
-  /// "SIGTERM" -> 15; 0 when there is no such signal.
-  std::function<int(const char*)> signal_number;
   /// A random UUID (version 4) as text.
   std::function<std::string()> new_job_id;
   std::function<Result<Program>(const ProgramRequest&)> find_program;

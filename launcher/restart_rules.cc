@@ -5,13 +5,13 @@
 
 #include "launcher/list_options.h"
 #include "launcher/python_numbers.h"
+#include "rendezvous/base/signal_name.h"
 
 namespace ddprun {
 namespace {
 
 /// The class by its name; `value` of exit_code and signal.
-bool read_class(std::string_view name, FaultRule& rule,
-                const std::function<int(const char*)>& signal_number) {
+bool read_class(std::string_view name, FaultRule& rule) {
   constexpr std::pair<std::string_view, FaultClass> kNames[] = {
       {"hang", FaultClass::hang},         {"oom", FaultClass::oom},
       {"start", FaultClass::start},       {"exit", FaultClass::any_exit},
@@ -32,7 +32,7 @@ bool read_class(std::string_view name, FaultRule& rule,
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   rule.kind = FaultClass::signal;
-  rule.value = upper.starts_with("SIG") ? signal_number(upper.c_str()) : 0;
+  rule.value = upper.starts_with("SIG") ? signal_number(upper) : 0;
   return rule.value > 0;
 }
 
@@ -86,9 +86,7 @@ Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string
   return HangTimeouts{*progress, *start};
 }
 
-Result<std::vector<FaultRule>> parse_fault_table(
-    std::string_view text, const std::string& where,
-    const std::function<int(const char*)>& signal_number) {
+Result<std::vector<FaultRule>> parse_fault_table(std::string_view text, const std::string& where) {
   std::vector<FaultRule> rules;
   for (const std::string& part : split_commas(text)) {
     const auto equals = part.find('=');
@@ -98,7 +96,7 @@ Result<std::vector<FaultRule>> parse_fault_table(
       return Error{in_quotes(part) + " has no action", where,
                    "write CLASS=ACTION, where an action is restart, free or fail"};
     }
-    if (!read_class(part.substr(0, equals), rule, signal_number)) {
+    if (!read_class(part.substr(0, equals), rule)) {
       return Error{in_quotes(part.substr(0, equals)) + " is no class of faults", where,
                    "give oom, hang, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
                    "node-lost"};

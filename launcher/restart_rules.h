@@ -1,7 +1,6 @@
 // Restart rules: the small languages of --restart-window and --on.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +18,7 @@ Result<RestartWindow> parse_restart_window(std::string_view text, const std::str
 /// nothing: off.
 Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string& where);
 
-/// "oom=fail,sigkill=restart,exit:93=fail". `signal_number` knows names such as SIGKILL, 0 for
-/// none.
-Result<std::vector<FaultRule>> parse_fault_table(
-    std::string_view text, const std::string& where,
-    const std::function<int(const char*)>& signal_number);
+/// "oom=fail,sigkill=restart,exit:93=fail".
+Result<std::vector<FaultRule>> parse_fault_table(std::string_view text, const std::string& where);
 
 }  // namespace ddprun

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/process/signals.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/error_file.h"
 #include "rendezvous/membership/hang_diagnosis.h"
 #include "rendezvous/membership/ledger_text.h"
@@ -235,8 +235,7 @@ std::string verdict_line(const JobSummary& summary) {
     case Verdict::failed:
       return "job failed after " + attempts;
     case Verdict::stopped:
-      return "job stopped by " + std::string(signal_name(summary.stop_signal)) + " after " +
-             attempts;
+      return "job stopped by " + signal_name(summary.stop_signal) + " after " + attempts;
     case Verdict::impossible:
     case Verdict::disagreed:
       return summary.attempts == 0 ? "job could not run" : "job could not go on after " + attempts;

@@ -19,6 +19,7 @@
 #include "agent/process/orphans.h"
 #include "agent/process/signals.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/signal_name.h"
 
 namespace ddprun {
 namespace {
@@ -117,7 +118,7 @@ int guard(pid_t agent, const sigset_t& blocked) {
     return end.si_status;
   }
   std::fprintf(stderr, "ddprun: the agent (pid %d) was killed by %s", agent,
-               signal_name(end.si_status));
+               signal_name(end.si_status).c_str());
   if (cleaned) {
     std::fprintf(stderr, "; processes that it left behind and that were stopped: %d", *cleaned);
   }

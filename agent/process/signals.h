@@ -31,9 +31,4 @@ class SignalSource {
 /// told, whatever comes in between. SIGKILL ends it all the same.
 void hold_back(const std::vector<int>& numbers);
 
-/// "SIGTERM" -> 15, also without the SIG; 0 when this system has no such signal.
-int signal_number(const char* name);
-/// 15 -> "SIGTERM"; "signal 77" when it has no name.
-const char* signal_name(int number);
-
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/membership/exit_code.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/ledger_text.h"

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/membership/incident.h"
 
 namespace ddprun {

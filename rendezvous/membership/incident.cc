@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/signal_name.h"
 
 namespace ddprun {
 namespace {
@@ -17,11 +18,6 @@ std::size_t evidence_bytes(const FailureRecord& record) {
 }
 
 }  // namespace
-
-std::string signal_name(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
-}
 
 std::string to_clause(const ExitStatus& exit) {
   return exit.kind == ExitStatus::Kind::signalled

@@ -37,8 +37,6 @@ inline constexpr std::size_t kNamesInReasonMax = 4;
 /// Ranks that ended with code 0 which an agent reports beside its failures, and an incident names.
 inline constexpr std::size_t kLeaversMax = 8;
 
-/// "SIGKILL", or "signal 99" for a number without a name.
-std::string signal_name(int signal);
 /// SIGTERM; no header of the system is included for its sake.
 inline constexpr int kSigTerm = 15;
 /// "was killed by SIGKILL", "exited with code 3".

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/signal_name.h"
 #include "rendezvous/membership/membership.h"
 
 namespace ddprun {

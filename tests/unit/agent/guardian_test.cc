@@ -12,6 +12,7 @@
 #include "agent/process/process_tree.h"
 #include "agent/process/signals.h"
 #include "agent/process/spawn.h"
+#include "rendezvous/base/signal_name.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/agent/forked.h"
 

@@ -13,35 +13,6 @@
 namespace ddprun {
 namespace {
 
-TEST_CASE("signals have numbers by name, with SIG and without", "[agent]") {
-  CHECK(signal_number("SIGTERM") == 15);
-  CHECK(signal_number("TERM") == 15);
-  CHECK(signal_number("SIGCLD") == SIGCHLD);
-  CHECK(signal_number("SIGIOT") == SIGABRT);
-  for (const char* none : {"", "SIG", "sigterm", "SIGNOTHING", "15", "SIGTER", "SIGTERMS"}) {
-    CAPTURE(none);
-    CHECK(signal_number(none) == 0);
-  }
-}
-
-TEST_CASE("every signal of this system has the name that the C library gives it", "[agent]") {
-  for (int number = 1; number < 32; ++number) {
-    CAPTURE(number);
-    const std::string name = signal_name(number);
-    CHECK(signal_number(name.c_str()) == number);
-    const char* const of_libc = ::sigabbrev_np(number);
-    REQUIRE(of_libc != nullptr);
-    // glibc says POLL where everybody else, kill -l included, says IO.
-    if (number != SIGIO) {
-      CHECK(name == std::string("SIG") + of_libc);
-    }
-  }
-  CHECK(std::string(signal_name(15)) == "SIGTERM");
-  CHECK(std::string(signal_name(40)) == "signal 40");
-  CHECK(std::string(signal_name(64)) == "signal 64");
-  CHECK(std::string(signal_name(77)) == "signal 77");
-}
-
 TEST_CASE("a signal becomes one event on the loop, again and again", "[agent]") {
   boost::asio::io_context io;
   std::vector<int> seen;

@@ -27,13 +27,6 @@ struct Machine {
       ++asked_gpus;
       return GpuCount{gpus, "no libnvidia-ml.so.1, no /dev/nvidia0"};
     };
-    host.signal_number = [](const char* name) {
-      const std::map<std::string, int> numbers{{"SIGHUP", 1},  {"SIGINT", 2},   {"SIGQUIT", 3},
-                                               {"SIGKILL", 9}, {"SIGUSR1", 10}, {"SIGTERM", 15},
-                                               {"TERM", 15},   {"SIGSTOP", 19}};
-      const auto found = numbers.find(name);
-      return found == numbers.end() ? 0 : found->second;
-    };
     host.new_job_id = [] { return std::string("fresh-id"); };
     host.find_program = [this](const ProgramRequest& request) -> Result<Program> {
       requested = request;
