@@ -371,8 +371,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void on_call(const message::Follow& call) {
-    // One to the endpoint is for who has no world yet; the voters of a world are called themselves.
-    if (!is_called(options.coordinator, !memory.past(), call)) {
+    // A call to the endpoint is for an agent without a world: the voters of a world are called
+    // themselves. But a voter that was away while the world changed twice is not called any more.
+    const bool yields = !memory.past() || (state == State::searching && call.term > followed);
+    if (!is_called(options.coordinator, yields, call)) {
       return;
     }
     if (state == State::following && call.term > followed) {

@@ -71,6 +71,25 @@ TEST_CASE("I-6: when the coordinator's agent is killed, a standby takes over at 
   CHECK_FALSE(cluster.said("world=4 store=10.77.0.1"));
 }
 
+TEST_CASE("A node that was cut off while the world changed twice is found when it is back") {
+  NEEDS_NAMESPACES();
+  const Endless endless;
+  Cluster cluster(five_nodes(endless, "3:5", {}));
+  cluster.start_all();
+  REQUIRE(cluster.all_say({0, 1, 2, 3, 4}, "world=5"));
+  cluster.network().cut(0);
+  REQUIRE(cluster.all_say({1, 2, 3, 4}, "world=4"));
+  cluster.node(4).signal(SIGKILL);
+  REQUIRE(cluster.all_say({1, 2, 3}, "world=3"));
+  INFO(cluster.report());
+  cluster.network().heal(0);
+  CHECK(wait_until([&] { return contains(cluster.node(0).out(), "world=4"); }, kPatience));
+  endless.end();
+  for (const int node : {0, 1, 2, 3}) {
+    CHECK(cluster.node(node).exit_code() == 0);
+  }
+}
+
 TEST_CASE(
     "I-8: when the coordinator's host vanishes, the others go on within two heartbeat timeouts") {
   NEEDS_NAMESPACES();
