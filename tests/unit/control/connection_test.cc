@@ -84,17 +84,14 @@ TEST_CASE("The end of a connection reaches the agent at once, between two beats 
 }
 
 TEST_CASE("An idle connection lives on, and a silent peer is lost within its timeout") {
-  Pair pair(300ms);
-  for (int i = 0; i < 8; ++i) {
+  Pair pair(kTimeout);
+  for (int i = 0; i < 4; ++i) {  // longer than the timeout
     pair.after_a_beat();
   }
   CHECK_FALSE(pair.agent_ended);
   const auto silent = pair.coordinator->release();
-  const auto since = std::chrono::steady_clock::now();
   pair.loop.until([&] { return pair.agent_ended.has_value(); }, 10s);
-  CHECK(pair.agent_ended->silent_for >= 270ms);
-  // Counted from the last beat that was answered: it is over before the timeout is.
-  CHECK(std::chrono::steady_clock::now() - since < 10s);
+  CHECK(pair.agent_ended->silent_for >= kTimeout - kTimeout / 10);
 }
 
 TEST_CASE("A coordinator that begins to need a quorum gets its beats at that pace from the next") {
