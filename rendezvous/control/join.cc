@@ -352,7 +352,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
             next(self);
           } else if (check_preamble(self.answer).verdict == PreambleVerdict::stranger) {
             self.again(self.speaks_otherwise());
-          } else if (failed == asio::error::connection_reset) {
+          } else if (failed == asio::error::connection_reset || self.write_failed) {
             self.ask(was_reset());
           } else {
             self.ask({Obstacle::closed,
@@ -364,8 +364,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   // --- Who is it? ---------------------------------------------------------------------------
 
-  /// Whoever took the connection and did not answer is asked once, in words of others, what it is:
-  /// a connection of its own, which no coordinator is harmed by.
+  /// Asks a listener that did not answer what it is: once, in other protocols' words.
   void ask(Trouble found) {
     if (asks_elsewhere()) {
       next_elsewhere();
@@ -410,8 +409,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   void write(std::string_view bytes) {
     asio::async_write(socket, asio::buffer(bytes.data(), bytes.size()),
-                      in_round(round_number, [](State&, error_code, std::size_t) {
-                        // An error shows again in the read.
+                      in_round(round_number, [](State& self, error_code failed, std::size_t) {
+                        self.write_failed = failed;  // told once: a read then sees an end
                       }));
   }
 
@@ -512,8 +511,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   }
 
   std::uint64_t begin_round() {
-    error_code ignored;
-    socket.close(ignored);
+    socket.close(write_failed);
+    write_failed = {};
     timer.cancel();
     return ++round_number;
   }
@@ -558,6 +557,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   Elsewhere elsewhere = Elsewhere::unasked;
   Clock::time_point elsewhere_until;  ///< of the endpoint that is being asked
   std::uint64_t round_number = 0;
+  error_code write_failed;
   std::string hello;
   std::string answer;
   std::uint8_t answer_type = 0;
