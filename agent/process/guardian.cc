@@ -1,6 +1,7 @@
 #include "agent/process/guardian.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@
 #include <ctime>
 #include <utility>
 
+#include "agent/process/descriptor_limit.h"
 #include "agent/process/orphans.h"
 #include "agent/process/signals.h"
 #include "rendezvous/base/fd.h"
@@ -105,11 +107,34 @@ void watch(pid_t agent, const sigset_t& blocked) {
   }
 }
 
+/// fork(2), but both processes have one table of descriptors: what the agent has open when it is
+/// killed stays open until the guardian ends, and what the agent closes is closed.
+pid_t fork_sharing_descriptors() {
+  return static_cast<pid_t>(
+      ::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+
+/// Two free places in the table for the clean-up, which reads /proc: the agent may have filled it.
+class SpareDescriptors {
+ public:
+  void give_back() {
+    (void)raise_descriptor_limit();  // as the agent has done for itself
+    first_.reset();
+    second_.reset();
+  }
+
+ private:
+  static Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+  Fd first_ = spare();
+  Fd second_ = spare();
+};
+
 /// The guardian's life; returns the exit code for main.
-int guard(pid_t agent, const sigset_t& blocked) {
+int guard(pid_t agent, const sigset_t& blocked, SpareDescriptors& spare) {
   ::prctl(PR_SET_NAME, kGuardianName);
   watch(agent, blocked);
   const siginfo_t end = reap_agent(agent);
+  spare.give_back();
   const auto cleaned = kill_descendants({}, kCleanUpMax);
   if (!cleaned) {
     std::fprintf(stderr, "ddprun: %s\n", cleaned.error().sentence().c_str());
@@ -126,8 +151,8 @@ int guard(pid_t agent, const sigset_t& blocked) {
   return kSignalledBase + end.si_status;
 }
 
-/// In the child, all signals blocked: `ready` tells the guardian that it may forward from now on.
-void become_agent(const sigset_t& blocked, const sigset_t& original, Fd ready) {
+/// In the child, all signals blocked: the end of `ready` tells the guardian that it may forward.
+void become_agent(const sigset_t& blocked, const sigset_t& original, Fd& ready) {
   // Out of the group that Ctrl-C and kill(-group) reach. What came to the group before this came
   // to the guardian as well, and will be forwarded: so here it is dropped.
   ::setpgid(0, 0);
@@ -172,23 +197,23 @@ int run_under_guardian(const std::function<int()>& agent_main) {
   }
   Fd ready_read(ends[0]);
   Fd ready_write(ends[1]);
+  SpareDescriptors spare;
   std::fflush(nullptr);
-  const pid_t agent = ::fork();
+  const pid_t agent = fork_sharing_descriptors();
   if (agent < 0) {
     return cannot_start("fork");
   }
   if (agent == 0) {
-    the_guardian_fd = self.release();
-    ready_read.reset();
-    become_agent(blocked, original, std::move(ready_write));
-    std::exit(agent_main());
+    the_guardian_fd = self.get();
+    become_agent(blocked, original, ready_write);
+    std::exit(agent_main());  // without destructors: the descriptors above are the guardian's, too
   }
-  self.reset();
-  ready_write.reset();
+  (void)self.release();         // the agent's
+  (void)ready_write.release();  // the agent's
   char none = 0;
   while (::read(ready_read.get(), &none, 1) == -1 && errno == EINTR) {
   }
-  return guard(agent, blocked);
+  return guard(agent, blocked, spare);
 }
 
 int guardian_fd() {

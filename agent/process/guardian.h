@@ -2,6 +2,10 @@
 // subreapers and watch each other, so that whatever a worker started, in whatever session, ends
 // when either of them is killed: SIGKILL the agent, and the guardian adopts, kills and reaps all
 // that is left; SIGKILL the guardian, and the agent does the same and ends.
+//
+// They share one table of descriptors (clone(2), CLONE_FILES). So the connections of a killed agent
+// close when the guardian has reaped all that the agent had started: to the other nodes, a closed
+// connection means that no worker of this node is left.
 #pragma once
 
 #include <functional>

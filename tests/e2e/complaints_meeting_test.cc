@@ -56,14 +56,9 @@ void check_ran(ChildProcess& agent) {
 
 const std::vector<std::string> kTwo{"--nnodes", "2"};
 
-/// Where this agent listens; its workers do not.
-std::vector<int> ports_of(const ChildProcess& agent) {
-  std::vector<int> ports = listening_ports_of(agent.pid());
-  for (const pid_t pid : descendants_of(agent.pid())) {
-    const std::vector<int> more = listening_ports_of(pid);
-    ports.insert(ports.end(), more.begin(), more.end());
-  }
-  return ports;
+/// Where this agent listens; its workers do not. Its guardian has the same descriptors.
+std::vector<int> ports_of(const ChildProcess& guardian) {
+  return listening_ports_of(guardian.pid());
 }
 
 }  // namespace

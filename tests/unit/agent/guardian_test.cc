@@ -1,12 +1,16 @@
 #include "agent/process/guardian.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
 #include <ctime>
 #include <fstream>
+#include <vector>
 
 #include "agent/process/orphans.h"
 #include "agent/process/process_tree.h"
@@ -102,6 +106,56 @@ TEST_CASE("a killed agent leaves nothing behind within a second, in whatever ses
   std::getline(std::ifstream(errors), sentence);
   CHECK_THAT(sentence, Catch::StartsWith("ddprun: the agent (pid " + std::to_string(agent) +
                                          ") was killed by SIGKILL; processes that it left"));
+}
+
+TEST_CASE("the connections of a killed agent close when all that it had started is gone",
+          "[agent]") {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in here{};
+  socklen_t size = sizeof(here);
+  auto* const address = reinterpret_cast<sockaddr*>(&here);
+  REQUIRE((::listen(listener.get(), 1) == 0 && ::getsockname(listener.get(), address, &size) == 0));
+  Forked guardian([&] {
+    stderr_to("/dev/null");
+    return run_under_guardian([&] {
+      const int connection = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (::connect(connection, address, size) != 0) {
+        return 97;
+      }
+      return agent_with_family();
+    });
+  });
+  const Fd connection(::accept(listener.get(), nullptr, nullptr));
+  const pid_t agent = agent_pid(guardian.lines(1 + kFamilyLines));
+  REQUIRE(agent > 0);
+  const std::vector<pid_t> family =
+      ProcessTree(ProcessTree::best_source()).children(agent);  // as subreaper it has the orphans
+  REQUIRE(family.size() >= 2);
+  ::kill(agent, SIGKILL);
+  char none = 0;
+  CHECK(::read(connection.get(), &none, 1) == 0);
+  for (const pid_t one : family) {
+    CAPTURE(one);
+    CHECK((::kill(one, 0) == -1 && errno == ESRCH));
+  }
+}
+
+TEST_CASE("a killed agent that had no descriptor left is cleaned up after, too", "[agent]") {
+  Forked guardian([&] {
+    stderr_to("/dev/null");
+    return run_under_guardian([] {
+      start_worker(kWorkerWithFamily);
+      while (::dup(STDOUT_FILENO) >= 0) {
+      }
+      say("agent " + std::to_string(::getpid()));
+      ::pause();
+      return 0;
+    });
+  });
+  const pid_t agent = agent_pid(guardian.lines(1 + kFamilyLines));
+  REQUIRE(agent > 0);
+  ::kill(agent, SIGKILL);
+  CHECK(guardian.all_gone_within(kOneSecond));
 }
 
 TEST_CASE("a killed guardian takes the agent and all below it along within a second", "[agent]") {
