@@ -6,9 +6,9 @@
 #include <string>
 
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/quorum_contact.h"
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/voter.h"
+#include "rendezvous/node/quorum_contact.h"
 
 namespace ddprun {
 

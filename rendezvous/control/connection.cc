@@ -25,12 +25,6 @@ using std::chrono::milliseconds;
 constexpr std::size_t kReadBytes = 16 * 1024;
 /// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
 constexpr int kReadsPerTurn = 16;
-/// In a heartbeat timeout.
-constexpr int kBeatsAlone = 2;
-/// A stamp comes back with the next beat, the quorum's slowest one beat later, and the agent counts
-/// from the answer that tells of it for a third beat: half of the timeout is gone before any loss.
-constexpr int kBeatsForQuorum = 6;
-
 std::string seconds_text(std::chrono::nanoseconds duration) {
   const auto tenths = std::chrono::round<milliseconds>(duration).count() / 100;
   return std::to_string(tenths / 10) + (tenths % 10 != 0 ? "." + std::to_string(tenths % 10) : "") +
@@ -62,9 +56,10 @@ Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions option
       timer_(io),
       reader_(options.frame_bytes_max),
       heard_at_(Clock::now()),
-      next_beat_(heard_at_),
-      stamp_came_at_(heard_at_),
       preamble_pending_(options.expect_preamble) {
+  if (options_.beats) {
+    lease_.emplace(options_.heartbeat_timeout, heard_at_.time_since_epoch());
+  }
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   boost::system::error_code failed;
   socket_.assign(socket.get(), failed);
@@ -113,9 +108,7 @@ void Connection::on_readable() {
       end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0);
       return;
     }
-    if (!options_.beats || !heartbeat_on_) {
-      heard_at_ = Clock::now();
-    }
+    heard_at_ = Clock::now();
     if (!lingering_) {
       take_bytes({buffer.data(), static_cast<std::size_t>(size)});
     }
@@ -242,28 +235,9 @@ bool Connection::heart_beats() const {
   return heartbeat_on_ && options_.heartbeat_timeout.count() > 0;
 }
 
-milliseconds Connection::beat_interval() const {
-  milliseconds shorter = options_.heartbeat_timeout;
-  if (peer_timeout_.count() > 0) {
-    shorter = std::min(shorter, peer_timeout_);
-  }
-  return std::max(shorter / (needs_quorum_ ? kBeatsForQuorum : kBeatsAlone), milliseconds(1));
-}
-
-milliseconds Connection::silence_max() const {
-  if (!options_.beats) {
-    return options_.heartbeat_timeout;
-  }
-  const milliseconds shorter = peer_timeout_.count() > 0
-                                   ? std::min(options_.heartbeat_timeout, peer_timeout_)
-                                   : options_.heartbeat_timeout;
-  return shorter - shorter / 10;
-}
-
-void Connection::beat(Clock::time_point now) {
-  next_beat_ = now + beat_interval();
-  unanswered_.push_back(now);  // bounded: after silence_max() without an answer all is over
-  send(encode(message::Beat{options_.heartbeat_timeout, newest_stamp_, {}}));
+void Connection::beat() {
+  send(encode(
+      message::Beat{options_.heartbeat_timeout, lease_->newest_stamp().count(), std::nullopt}));
 }
 
 std::int64_t Connection::stamp_now() {
@@ -275,47 +249,38 @@ Connection::Clock::time_point Connection::time_of(std::int64_t stamp) {
 }
 
 void Connection::take_stamp(std::int64_t stamp, bool soon) {
-  if (stamp > newest_stamp_) {
-    newest_stamp_ = stamp;
-    stamp_came_at_ = Clock::now();
-  }
+  const Instant now = Clock::now().time_since_epoch();
+  lease_->take_stamp(now, Instant(stamp));
   if (soon && heart_beats() && !over_) {
-    needs_quorum_ = true;
-    next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
+    lease_->quorum_needed_soon(now);
     arm_timer();
   }
 }
 
 void Connection::take_beat(const message::Beat& beat) {
-  const bool told_now = beat.timeout != peer_timeout_;
-  peer_timeout_ = beat.timeout;
-  if (!options_.beats) {
-    if (beat.stamp > 0 && handlers_.echoed) {
-      handlers_.echoed(time_of(beat.stamp));
-    }
-    send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(),
-                              handlers_.quorum_age ? handlers_.quorum_age() : std::nullopt}));
-    arm_timer();
-    return;
-  }
-  take_stamp(beat.stamp);
-  if (!unanswered_.empty()) {
-    heard_at_ = std::max(
-        heard_at_, unanswered_.front() - beat.quorum_age.value_or(std::chrono::nanoseconds(0)));
-    unanswered_.erase(unanswered_.begin());
-    second_look_ = false;
-  }
-  if (told_now || needs_quorum_ != beat.quorum_age.has_value()) {
-    needs_quorum_ = beat.quorum_age.has_value();
-    next_beat_ = std::min(next_beat_, Clock::now() + beat_interval());
+  if (lease_) {
+    lease_->answered(Clock::now().time_since_epoch(),
+                     {beat.timeout, Instant(beat.stamp), beat.quorum_age});
+  } else {
+    answer(beat);
   }
   arm_timer();
 }
 
+void Connection::answer(const message::Beat& beat) {
+  if (beat.stamp > 0 && handlers_.echoed) {
+    handlers_.echoed(time_of(beat.stamp));
+  }
+  send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(),
+                            handlers_.quorum_age ? handlers_.quorum_age() : std::nullopt}));
+}
+
 void Connection::begin_heartbeat() {
   heartbeat_on_ = true;
-  next_beat_ = Clock::now();
-  heard_at_ = std::min(next_beat_, options_.asked_at);
+  heard_at_ = Clock::now();
+  if (lease_) {
+    lease_->begin(heard_at_.time_since_epoch(), options_.asked_at.time_since_epoch());
+  }
   arm_timer();
 }
 
@@ -324,10 +289,7 @@ void Connection::arm_timer() {
   if (lingering_) {
     due = linger_ends_;
   } else if (heart_beats()) {
-    due = heard_at_ + silence_max();
-    if (options_.beats) {
-      due = std::min(due, next_beat_);
-    }
+    due = lease_ ? Clock::time_point(*lease_->due()) : heard_at_ + options_.heartbeat_timeout;
   } else if (preamble_pending_ && options_.preamble_timeout.count() > 0) {
     due = heard_at_ + options_.preamble_timeout;
   }
@@ -336,10 +298,6 @@ void Connection::arm_timer() {
     return;
   }
   timer_.expires_at(due);
-  wait_timer();
-}
-
-void Connection::wait_timer() {
   timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
     if (!failed && !self->over_) {
       self->on_timer();
@@ -352,35 +310,45 @@ void Connection::on_timer() {
   if (lingering_) {
     if (now >= linger_ends_) {
       end("it did not read its last message");
-      return;
     }
   } else if (heart_beats()) {
-    const auto silent_for = now - heard_at_;
-    if (silent_for >= silence_max()) {
-      // Bytes that wait unread mean that this process itself was late, not the peer. The agent
-      // reads them, for an answer may be among them, but lateness as such is no excuse for it: the
-      // others have gone on without it by now.
-      const bool unread = has_unread_bytes(socket_.native_handle());
-      if (!unread || second_look_) {
-        end("it was silent for " + seconds_text(silent_for), silent_for);
-        return;
-      }
-      if (options_.beats) {
-        second_look_ = true;
-        timer_.expires_at(now);
-        wait_timer();
-        return;
-      }
-      heard_at_ = now;
-    }
-    if (options_.beats && now >= next_beat_) {
-      beat(now);
-    }
+    lease_ ? on_lease_timer(now) : on_silence_timer(now);
   } else if (preamble_pending_ && now - heard_at_ >= options_.preamble_timeout) {
     handlers_.no_preamble({PreambleVerdict::incomplete, 0}, std::move(preamble_));
     return;
   }
   arm_timer();
+}
+
+void Connection::on_lease_timer(Clock::time_point now) {
+  const bool unread = has_unread_bytes(socket_.native_handle());
+  switch (lease_->time_passed(now.time_since_epoch(), unread)) {
+    case FollowerLease::Step::wait:
+    case FollowerLease::Step::look_again:  // the timer is due at once, and reading comes before it
+      break;
+    case FollowerLease::Step::beat:
+      beat();
+      break;
+    case FollowerLease::Step::lost:
+      fell_silent(lease_->silent_for(now.time_since_epoch()));
+      break;
+  }
+}
+
+void Connection::on_silence_timer(Clock::time_point now) {
+  if (now - heard_at_ < options_.heartbeat_timeout) {
+    return;
+  }
+  // Bytes that wait unread mean that this process itself was late, not the peer.
+  if (!has_unread_bytes(socket_.native_handle())) {
+    fell_silent(now - heard_at_);
+    return;
+  }
+  heard_at_ = now;
+}
+
+void Connection::fell_silent(std::chrono::nanoseconds silent_for) {
+  end("it was silent for " + seconds_text(silent_for), silent_for);
 }
 
 // --- The end --------------------------------------------------------------------------------

@@ -1,14 +1,11 @@
 // Connection: a stream of messages over one connected socket, with a heartbeat and a bounded write
 // queue. Used at both ends; internal to control.
 //
-// Liveness. The beating side (the agent) sends a Beat every half of the shorter of both timeouts
-// (every sixth where the coordinator needs a quorum to go on), the other side answers each at
-// once; each side takes the other for lost when nothing at all has come for its own timeout. The
-// answer says how old the coordinator's contact with its quorum is, and the agent counts from
-// there: a coordinator that others may have left is as good as lost. One timer a connection; each
-// beat moves it, so that it never wakes the process for a silence that has ended: an idle
-// connection costs its beats and nothing else. A socket pair has timeout 0: no beats, its end of
-// file suffices.
+// Liveness. The beating side (the agent) sends a Beat when its lease says so (node/follower_lease),
+// the other side answers each at once, and takes the agent for lost when nothing at all has come
+// for its own timeout. One timer a connection; each beat moves it, so that it never wakes the
+// process for a silence that has ended: an idle connection costs its beats and nothing else. A
+// socket pair has timeout 0: no beats, its end of file suffices.
 //
 // Handlers are called on the loop, never from inside send() or close().
 #pragma once
@@ -23,11 +20,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/control/frame.h"
 #include "rendezvous/control/message.h"
+#include "rendezvous/node/follower_lease.h"
 
 namespace ddprun {
 
@@ -107,7 +104,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// about to need it often.
   void take_stamp(std::int64_t stamp, bool soon = false);
   /// Of the beating side: when the newest stamp came.
-  [[nodiscard]] Clock::time_point stamp_came_at() const { return stamp_came_at_; }
+  [[nodiscard]] Clock::time_point stamp_came_at() const {
+    return Clock::time_point(lease_->stamp_came_at());
+  }
 
  private:
   Connection(boost::asio::io_context& io, Fd socket, ConnectionOptions options, Handlers handlers);
@@ -124,10 +123,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_timer();
   void end(std::string why, std::chrono::nanoseconds silent_for = {}, bool by_peer = false);
   void take_beat(const message::Beat& beat);
-  void beat(Clock::time_point now);
+  void answer(const message::Beat& beat);
+  void beat();
+  void on_lease_timer(Clock::time_point now);
+  void on_silence_timer(Clock::time_point now);
+  void fell_silent(std::chrono::nanoseconds silent_for);
   [[nodiscard]] bool heart_beats() const;
-  [[nodiscard]] std::chrono::milliseconds silence_max() const;
-  [[nodiscard]] std::chrono::milliseconds beat_interval() const;
 
   ConnectionOptions options_;
   Handlers handlers_;
@@ -135,22 +136,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   Fd held_;
   FrameReader reader_;
-  std::string preamble_;        ///< its bytes until it is whole
-  std::string write_queue_;     ///< what the socket did not take yet
-  std::size_t written_ = 0;     ///< bytes at the front of write_queue_ that are gone
-  Clock::time_point heard_at_;  ///< last byte; of the beating side: sending of the beat answered
-  Clock::time_point next_beat_;
-  std::vector<Clock::time_point> unanswered_;  ///< when those beats were sent
-  std::int64_t newest_stamp_ = 0;              ///< of the coordinator; echoed in every Beat
-  Clock::time_point stamp_came_at_;
+  std::string preamble_;                ///< its bytes until it is whole
+  std::string write_queue_;             ///< what the socket did not take yet
+  std::size_t written_ = 0;             ///< bytes at the front of write_queue_ that are gone
+  Clock::time_point heard_at_;          ///< last byte
+  std::optional<FollowerLease> lease_;  ///< of the beating side
   Clock::time_point linger_ends_;
-  std::chrono::milliseconds peer_timeout_{0};  ///< as told by its Beat; 0 = unknown
-  int reads_to_heard_ = 0;                     ///< see watch(); 0 = nobody asked
+  int reads_to_heard_ = 0;  ///< see watch(); 0 = nobody asked
   bool preamble_pending_;
-  bool needs_quorum_ = false;  ///< as the coordinator's last answer says
   bool heartbeat_on_ = false;
   bool write_waiting_ = false;
-  bool second_look_ = false;  ///< silence was seen once, with bytes yet to be read
   bool lingering_ = false;
   bool over_ = false;      ///< nothing is read, written or timed any more
   bool silenced_ = false;  ///< the owner wants no more calls

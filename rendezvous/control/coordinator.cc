@@ -22,14 +22,15 @@
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/event_log.h"
+#include "rendezvous/control/follower_quorum.h"
 #include "rendezvous/control/handshake_limits.h"
-#include "rendezvous/control/leader_lease.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/message_codec.h"
 #include "rendezvous/control/voter_addresses.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/node/leader_lease.h"
 
 namespace ddprun {
 namespace {
@@ -61,6 +62,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         membership(membership_options(options), now()),
         event_log(the_io, options.event_log, event_job(options), membership, log),
         deadline_timer(the_io),
+        quorum(membership, peers),
+        lease(options.heartbeat_timeout, quorum),
+        lease_timer(the_io),
         drain_timer(the_io) {
     for (message::VoterAddress& one : options.voters) {
       addresses.add(std::move(one));
@@ -108,7 +112,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
            on_no_preamble(id, check, std::move(bytes));
          },
          [this, id](const CloseReason& end) { on_ended(id, end); },
-         [this, id] { apply_event(NodeHeard{id}); }, [this] { return quorum->advertised_age(); },
+         [this, id] { apply_event(NodeHeard{id}); }, [this] { return lease.advertised_age(now()); },
          [this, id](Connection::Clock::time_point sent) { on_echo(id, sent.time_since_epoch()); }});
     peer.connection->start();
     if (local) {
@@ -315,8 +319,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void execute(OpenStore order) {
     store_open = false;
-    if (!quorum->restart()) {
-      return;  // deposed
+    if (!check_lease(lease.restart(now()))) {
+      return;
     }
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
@@ -420,37 +424,23 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  /// Whether workers live that may go on only while others follow this coordinator.
-  bool needs_quorum() const {
-    const JobState state = membership.state();
-    return (state == JobState::running || state == JobState::stopping) &&
-           !membership.leadership().needs_nobody();
-  }
-
-  Instant contact(Instant at) const {
-    std::vector<FollowerContact> followers;
-    for (const auto& [id, peer] : peers) {
-      if (peer.stage == AgentSession::Stage::member && membership.leadership().is_free(id)) {
-        followers.push_back({peer.voter, peer.local ? at : peer.fresh, peer.local});
-      }
-    }
-    for (const VoterId dead : membership.leadership().dead()) {
-      followers.push_back({dead, at, false});  // it will never follow another
-    }
-    return quorum_contact(membership.leadership().in_use().configuration, followers);
-  }
-
   void watch_quorum() {
-    quorum = LeaderLease::create(
-        io, options.heartbeat_timeout,
-        {[this] { return needs_quorum(); },
-         [this] { return membership.leadership().in_use().configuration.voters.size() > 2; },
-         [this](Instant at) { return contact(at); },
-         [this] { return membership.leadership().outdated(); }},
-        [this](const std::string& why) { step_down(why, std::nullopt); });
     if (membership.leadership().enabled() && hooks.deposed) {
-      quorum->start();
+      lease.start(now());
+      check_lease({});
     }
+  }
+
+  /// False: `lost` says why this coordinator leads no more.
+  bool check_lease(std::optional<std::string> lost) {
+    if (lost) {
+      step_down(*lost, std::nullopt);
+    } else if (const auto due = lease.due()) {
+      lease_timer.expires_at(std::chrono::steady_clock::time_point(*due));
+      lease_timer.async_wait(
+          unless_gone([](Impl& self) { self.check_lease(self.lease.time_passed(now())); }));
+    }
+    return !lost;
   }
 
   void step_down(const std::string& why, std::optional<message::Follow> by) {
@@ -500,9 +490,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   EventLog event_log;
   std::shared_ptr<Acceptor> acceptor;
   asio::steady_timer deadline_timer;
-  asio::steady_timer drain_timer;
-  std::shared_ptr<LeaderLease> quorum;
   std::map<NodeId, AgentSession> peers;
+  FollowerQuorum quorum;
+  LeaderLease lease;
+  asio::steady_timer lease_timer;
+  asio::steady_timer drain_timer;
   std::set<NodeId> ungreeted;  ///< by age: ids rise
   std::set<std::string> strangers;
   std::set<std::string> rejections;
@@ -550,7 +542,7 @@ Coordinator::~Coordinator() {
 Fd Coordinator::resign(const std::string& why) {
   impl_->gone = true;
   impl_->event_log.resign(why);
-  impl_->quorum->stop();
+  impl_->lease_timer.cancel();
   impl_->deadline_timer.cancel();
   const std::string farewell = encode(message::Farewell{why});
   for (auto& [id, peer] : impl_->peers) {

@@ -233,18 +233,16 @@ void ModelAgent::follow(const Welcome& welcome, Duration stamp) {
   voter_.follow(followed_, welcome.coordinator);
   connection_ = std::exchange(knocking_, std::nullopt);
   local_ = false;
-  newest_stamp_ = {};
   election_.reset();
   called_.reset();
-  begin_beating();
-  heard_at_ = knocked_at_;
-  take_stamp(stamp, false);
+  begin_lease(knocked_at_);
+  lease_->take_stamp(machine_.now(), stamp);
 }
 
 void ModelAgent::obey(const Order& order) {
   const Command& command = *order.command;
   if (std::holds_alternative<Welcome>(command)) {
-    take_stamp(order.stamp, false);
+    lease_->take_stamp(machine_.now(), order.stamp);
     followed_ = std::get<Welcome>(command).term;
     voter_.follow(followed_, std::get<Welcome>(command).coordinator);
   } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
@@ -269,7 +267,9 @@ void ModelAgent::obey(const Order& order) {
     if (holds(prepare->configuration, node_.voter)) {
       announced(prepare->term, prepare->attempt, prepare->configuration);
     }
-    take_stamp(order.stamp, true);
+    lease_->take_stamp(machine_.now(), order.stamp);
+    lease_->quorum_needed_soon(machine_.now());
+    arm_lease();
     machine_.cluster().network().send(*connection_, Side::client,
                                       Report{std::make_shared<const Event>(ConfigurationPrepared{
                                                  {}, prepare->configuration.number}),
@@ -320,74 +320,50 @@ void ModelAgent::on_assigned(const AssignWorld& order) {
   workers_.assign(world);
 }
 
-// --- The heart ------------------------------------------------------------------------------
+// --- The lease ------------------------------------------------------------------------------
 
-void ModelAgent::begin_beating() {
+/// On a socket pair nothing is ever due.
+void ModelAgent::begin_lease(Instant asked_at) {
+  const bool beats = !local_ && machine_.cluster().options().heartbeats;
   newest_.reset();
-  held_ = farewell_ = second_look_ = needs_quorum_ = false;
-  unanswered_.clear();
-  heard_at_ = next_beat_ = stamp_came_at_ = machine_.now();
-  ++beating_;
-  if (!local_ && machine_.cluster().options().heartbeats) {
-    tick();
-  }
-}
-
-Duration ModelAgent::beat_interval() const {
-  return machine_.cluster().options().heartbeat_timeout / (needs_quorum_ ? 4 : 2);
-}
-
-void ModelAgent::take_stamp(Duration stamp, bool soon) {
-  if (stamp > newest_stamp_) {
-    newest_stamp_ = stamp;
-    stamp_came_at_ = machine_.now();
-  }
-  if (soon && !needs_quorum_) {
-    needs_quorum_ = true;
-    const Duration due = machine_.now() + beat_interval();
-    if (!local_ && machine_.cluster().options().heartbeats && due < next_beat_) {
-      next_beat_ = due;
-      ++beating_;
-      tick();
-    }
-  }
+  held_ = farewell_ = false;
+  lease_.emplace(beats ? machine_.cluster().options().heartbeat_timeout : Duration(0),
+                 machine_.now());
+  lease_->begin(machine_.now(), asked_at);
+  check_lease();
 }
 
 void ModelAgent::on_beat_answer(const BeatAnswer& answer) {
-  take_stamp(answer.stamp, false);
-  if (!unanswered_.empty()) {
-    heard_at_ = std::max(heard_at_, unanswered_.front() - answer.quorum_age.value_or(Duration(0)));
-    unanswered_.erase(unanswered_.begin());
-    second_look_ = false;
-  }
-  if (needs_quorum_ != answer.quorum_age.has_value()) {
-    needs_quorum_ = answer.quorum_age.has_value();
-    next_beat_ = std::min(next_beat_, machine_.now() + beat_interval());
-    ++beating_;
-    tick();
-  }
+  lease_->answered(machine_.now(), {machine_.cluster().options().heartbeat_timeout, answer.stamp,
+                                    answer.quorum_age});
+  arm_lease();
 }
 
-void ModelAgent::tick() {
-  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
-  const Duration silence_max = timeout - timeout / 10;
-  const Duration now = machine_.now();
+void ModelAgent::check_lease() {
   Network& network = machine_.cluster().network();
-  if (now - heard_at_ >= silence_max) {
-    if (!network.unread(*connection_, Side::client) || second_look_) {
+  const bool unread = network.unread(*connection_, Side::client);
+  switch (lease_->time_passed(machine_.now(), unread)) {
+    case FollowerLease::Step::wait:
+    case FollowerLease::Step::look_again:
+      break;
+    case FollowerLease::Step::beat:
+      network.send(*connection_, Side::client, Beat{lease_->newest_stamp()});
+      break;
+    case FollowerLease::Step::lost:
       lose(false);
       return;
-    }
-    second_look_ = true;
-  } else if (now >= next_beat_) {
-    next_beat_ = now + beat_interval();
-    unanswered_.push_back(now);
-    network.send(*connection_, Side::client, Beat{newest_stamp_});
   }
-  const Duration due = second_look_ ? now : std::min(heard_at_ + silence_max, next_beat_);
-  machine_.later(due - now, [this, which = beating_] {
-    if (which == beating_ && state_ == State::following && !held_) {
-      tick();
+  arm_lease();
+}
+
+void ModelAgent::arm_lease() {
+  const auto due = lease_->due();
+  if (!due) {
+    return;
+  }
+  machine_.later(*due - machine_.now(), [this, which = ++armed_] {
+    if (which == armed_ && state_ == State::following && !held_) {
+      check_lease();
     }
   });
 }
@@ -399,7 +375,7 @@ void ModelAgent::lose(bool closed) {
     return;
   }
   state_ = State::losing;
-  contact_ = stamp_came_at_;
+  contact_ = lease_->stamp_came_at();
   saw_close_ = closed;
   leave();
   workers_.fence();

@@ -11,6 +11,7 @@
 
 #include "rendezvous/membership/election.h"
 #include "rendezvous/membership/last_known_state.h"
+#include "rendezvous/node/follower_lease.h"
 #include "tests/sim/model_coordinator.h"
 #include "tests/sim/model_workers.h"
 #include "tests/sim/network.h"
@@ -74,10 +75,9 @@ class ModelAgent {
   void on_heir(const TellStandbys& told, int place);
   void on_assigned(const AssignWorld& order);
   void on_beat_answer(const BeatAnswer& answer);
-  void take_stamp(Duration stamp, bool soon);
-  void begin_beating();
-  void tick();
-  [[nodiscard]] Duration beat_interval() const;
+  void begin_lease(Instant asked_at);
+  void check_lease();
+  void arm_lease();
   // Losing.
   void lose(bool closed);
   void leave();
@@ -117,15 +117,9 @@ class ModelAgent {
   JobSummary heir_story_;
   int place_ = 0;
   LastKnownState memory_;
-  Duration newest_stamp_{};
-  Duration stamp_came_at_{};
-  Duration heard_at_{};
-  Duration next_beat_{};
-  std::vector<Duration> unanswered_;
-  bool needs_quorum_ = false;
-  bool second_look_ = false;
+  std::optional<FollowerLease> lease_;
   bool farewell_ = false;
-  std::uint64_t beating_ = 0;  ///< counts connections
+  std::uint64_t armed_ = 0;  ///< counts changes of the timer
   // Of the newest loss.
   Duration contact_{};
   bool saw_close_ = false;

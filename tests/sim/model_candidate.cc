@@ -117,10 +117,9 @@ void ModelAgent::lead(MembershipOptions options, const std::set<VoterId>& votes)
   node_.hosts_coordinator = true;
   followed_ = coordinator_->term();
   local_ = true;
-  newest_stamp_ = {};
   connection_ = machine_.cluster().network().connect(machine_.index(), machine_.index());
   coordinator_->connect_local(*connection_);
-  begin_beating();
+  begin_lease(machine_.now());
   node_.promise = voter_.promise();
   machine_.cluster().network().send(*connection_, Side::client, Hello{node_});
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/control/quorum_contact.h"
 #include "rendezvous/membership/event_text.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
@@ -11,7 +10,6 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr int kLooks = 20;  ///< at the quorum, in a heartbeat timeout
 /// How long agents may take to read that the job is over.
 constexpr Duration kDrainGrace = seconds(2);
 /// Chances of a coordinator whose machine vanishes as it tells the end: that it does so before the
@@ -33,8 +31,7 @@ ModelCoordinator::ModelCoordinator(Machine& machine, const MembershipOptions& op
       leadership_(machine.cluster().new_leadership()),
       membership_(options, machine.now()),
       deposed_(std::move(deposed)),
-      contact_at_(kNever),
-      looked_at_(kNever),
+      lease_(machine.cluster().options().heartbeat_timeout, *this),
       self_(options.self),
       inherited_(options.inheritance ? options.inheritance->known : ReplicatedState{}) {}
 
@@ -57,7 +54,8 @@ void ModelCoordinator::begin(const std::set<VoterId>& votes) {
                                        membership_.restarts_used(), votes, inherited_);
   arm();
   if (membership_.leadership().enabled()) {
-    watch_quorum();
+    lease_.start(machine_.now());
+    check_lease({});
   }
 }
 
@@ -135,8 +133,9 @@ void ModelCoordinator::obey(NodeId id, const Beat& beat) {
   if (beat.stamp.count() > 0) {
     echoed(peer, beat.stamp);
   }
-  machine_.cluster().network().send(peer.connection, Side::server,
-                                    BeatAnswer{machine_.now(), quorum_age_told()});
+  machine_.cluster().network().send(
+      peer.connection, Side::server,
+      BeatAnswer{machine_.now(), lease_.advertised_age(machine_.now())});
 }
 
 void ModelCoordinator::obey(NodeId id, const Leaving&) {
@@ -221,7 +220,7 @@ void ModelCoordinator::feed(Event event) {
     }
     std::vector<Command> commands = membership_.apply(machine_.now(), next);
     if (holds<OpenStore>(commands)) {
-      store_open_ = begin_quorum_anew();
+      store_open_ = check_lease(lease_.restart(machine_.now()));
     }
     // A world that the shell keeps back was never handed out.
     std::erase_if(commands, [this](const Command& command) {
@@ -324,86 +323,45 @@ void ModelCoordinator::dismiss(NodeId id) {
 
 // --- Failover -------------------------------------------------------------------------------
 
-bool ModelCoordinator::needs_quorum() const {
+bool ModelCoordinator::needed() const {
   const JobState state = membership_.state();
   return (state == JobState::running || state == JobState::stopping) &&
          !membership_.leadership().needs_nobody();
 }
 
-Duration ModelCoordinator::contact() const {
+bool ModelCoordinator::needed_later() const {
+  return membership_.leadership().in_use().configuration.voters.size() > 2;
+}
+
+Instant ModelCoordinator::contact(Instant now) const {
   std::vector<FollowerContact> followers;
   for (const auto& [id, peer] : peers_) {
     if (!peer.gone && peer.greeted && membership_.leadership().is_free(id)) {
       const Duration fresh = peer.followed ? peer.fresh : kNever;
-      followers.push_back({peer.voter, peer.local ? machine_.now() : fresh, peer.local});
+      followers.push_back({peer.voter, peer.local ? now : fresh, peer.local});
     }
   }
   for (const VoterId dead : membership_.leadership().dead()) {
-    followers.push_back({dead, machine_.now(), false});
+    followers.push_back({dead, now, false});
   }
   return quorum_contact(membership_.leadership().in_use().configuration, followers);
 }
 
-std::optional<Duration> ModelCoordinator::quorum_age() {
-  if (!needs_quorum()) {
-    return std::nullopt;
-  }
-  const Duration now = machine_.now();
-  if (now - looked_at_ > machine_.cluster().options().heartbeat_timeout / kLooks) {
-    looked_at_ = now;
-    contact_at_ = std::max(contact_at_, contact());
-  }
-  return now - contact_at_;
+bool ModelCoordinator::outdated() const {
+  return membership_.leadership().outdated();
 }
 
-/// As LeaderLease does.
-std::optional<Duration> ModelCoordinator::quorum_age_told() {
-  const auto age = quorum_age();
-  const bool later = membership_.leadership().in_use().configuration.voters.size() > 2;
-  return age || !later ? age : Duration(0);
-}
-
-bool ModelCoordinator::begin_quorum_anew() {
-  contact_at_ = looked_at_ = kNever;
-  if (!membership_.leadership().enabled()) {
-    return true;
-  }
-  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
-  const auto age = quorum_age();
-  if (age && *age >= timeout - timeout / 10) {
+bool ModelCoordinator::check_lease(const std::optional<std::string>& lost) {
+  if (lost) {
     depose();
-    return false;
+  } else if (const auto due = lease_.due()) {
+    later(*due - machine_.now(), [this, due] {
+      if (lease_.due() == due) {
+        check_lease(lease_.time_passed(machine_.now()));
+      }
+    });
   }
-  watch_quorum();
-  return true;
-}
-
-void ModelCoordinator::watch_quorum() {
-  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
-  const Duration age_max = timeout - timeout / 10;
-  const auto now_old = quorum_age();
-  const Duration pause =
-      now_old ? std::clamp(age_max - *now_old, Duration(0), timeout / kLooks) : timeout / 2;
-  later(pause, [this, age_max, which = ++watches_] {
-    const auto age = quorum_age();
-    if (which != watches_) {
-      return;
-    }
-    if ((age && *age >= age_max) || outdated_for_long()) {
-      depose();
-    } else {
-      watch_quorum();
-    }
-  });
-}
-
-bool ModelCoordinator::outdated_for_long() {
-  if (!membership_.leadership().outdated()) {
-    outdated_since_.reset();
-    return false;
-  }
-  outdated_since_ = outdated_since_.value_or(machine_.now());
-  return machine_.now() - *outdated_since_ >= machine_.cluster().options().heartbeat_timeout;
+  return !lost;
 }
 
 void ModelCoordinator::hear_of(Term later_term) {

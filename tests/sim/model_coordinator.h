@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/node/leader_lease.h"
 #include "tests/sim/network.h"
 #include "tests/sim/observer.h"
 
@@ -17,11 +18,11 @@ namespace ddprun::sim {
 
 class Machine;
 
-class ModelCoordinator {
+class ModelCoordinator : private LeaderLease::Quorum {
  public:
   ModelCoordinator(Machine& machine, const MembershipOptions& options,
                    std::function<void()> deposed);
-  ~ModelCoordinator();
+  ~ModelCoordinator() override;
   ModelCoordinator(const ModelCoordinator&) = delete;
   ModelCoordinator& operator=(const ModelCoordinator&) = delete;
 
@@ -71,13 +72,11 @@ class ModelCoordinator {
   void carry_out(Command command);
   void send_order(NodeId id, const std::shared_ptr<const Command>& command, int place = 0);
   void dismiss(NodeId id);
-  [[nodiscard]] bool needs_quorum() const;
-  [[nodiscard]] Duration contact() const;
-  [[nodiscard]] std::optional<Duration> quorum_age();
-  std::optional<Duration> quorum_age_told();
-  void watch_quorum();
-  [[nodiscard]] bool outdated_for_long();
-  bool begin_quorum_anew();
+  [[nodiscard]] bool needed() const override;
+  [[nodiscard]] bool needed_later() const override;
+  [[nodiscard]] Instant contact(Instant now) const override;
+  [[nodiscard]] bool outdated() const override;
+  bool check_lease(const std::optional<std::string>& lost);
   void depose();
   /// On the machine's clock, as long as this coordinator is there.
   template <class Action>
@@ -95,10 +94,7 @@ class ModelCoordinator {
   std::deque<Event> events_;
   bool feeding_ = false;
   std::optional<Instant> armed_;
-  Duration contact_at_{};
-  Duration looked_at_{};
-  std::optional<Duration> outdated_since_;
-  std::uint64_t watches_ = 0;  ///< counts beginnings of the watch
+  LeaderLease lease_;
   bool store_open_ = false;
   VoterId self_;
   ReplicatedState inherited_;

@@ -1,4 +1,4 @@
-#include "rendezvous/control/quorum_contact.h"
+#include "rendezvous/node/quorum_contact.h"
 
 #include <algorithm>
 

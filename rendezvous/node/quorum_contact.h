@@ -1,5 +1,5 @@
 // QuorumContact: when a coordinator was last certainly followed by a quorum of the configuration in
-// use, by its own clock (docs/failover.md). Pure; internal to control.
+// use, by its own clock (docs/failover.md). Pure.
 #pragma once
 
 #include <vector>

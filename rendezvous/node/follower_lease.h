@@ -1,0 +1,85 @@
+// FollowerLease: how long an agent may rely on its coordinator, and when it sends its next beat.
+// Pure; the owner has the connection and one timer.
+//
+// The coordinator answers each beat at once. An answer proves that the coordinator was there when
+// the beat was sent, not when the answer came: the lease counts from the sending. Where the
+// coordinator needs a quorum to go on, its answer also says how old its contact with one is. The
+// lease counts from that contact, because a coordinator that others may have left is as good as
+// lost. It ends a tenth before the heartbeat timeout: that tenth is for the workers to die in.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "rendezvous/membership/event.h"
+
+namespace ddprun {
+
+/// The end of a lease: nine tenths of the heartbeat timeout after the newest contact.
+constexpr std::chrono::nanoseconds lease_of(std::chrono::nanoseconds heartbeat_timeout) {
+  return heartbeat_timeout - heartbeat_timeout / 10;
+}
+
+class FollowerLease {
+ public:
+  using Duration = std::chrono::nanoseconds;
+
+  /// An answer of the coordinator to a beat.
+  struct Answer {
+    Duration timeout{};  ///< the coordinator's heartbeat timeout
+    Instant stamp{};     ///< on the coordinator's clock; 0: none
+    /// Where the coordinator needs others: the age of its contact with a quorum.
+    std::optional<Duration> quorum_age;
+  };
+
+  enum class Step : std::uint8_t {
+    wait,
+    beat,        ///< send a beat that echoes newest_stamp()
+    look_again,  ///< it seems lost, but bytes wait unread: read them, then ask again
+    lost,
+  };
+
+  /// `heartbeat_timeout` 0: nothing is ever due, and nobody is lost.
+  FollowerLease(Duration heartbeat_timeout, Instant now);
+  /// The first beat is due now. `asked_at`: when the agent asked for the answer that it has.
+  void begin(Instant now, Instant asked_at);
+
+  void answered(Instant now, const Answer& answer);
+  /// A stamp that came with another message than an answer.
+  void take_stamp(Instant now, Instant stamp);
+  /// The coordinator is about to need a quorum, and contact with it that is young.
+  void quorum_needed_soon(Instant now);
+  /// `unread`: bytes of the coordinator wait here. They mean that this process was late. It reads
+  /// them, for an answer may be among them, but once: lateness as such is no excuse, because the
+  /// others have gone on without it by now.
+  Step time_passed(Instant now, bool unread);
+
+  /// When time_passed() is due; none: never.
+  [[nodiscard]] std::optional<Instant> due() const;
+  /// Since the newest contact.
+  [[nodiscard]] Duration silent_for(Instant now) const { return now - contact_; }
+  [[nodiscard]] Instant newest_stamp() const { return newest_stamp_; }
+  /// On the agent's clock.
+  [[nodiscard]] Instant stamp_came_at() const { return stamp_came_at_; }
+
+ private:
+  [[nodiscard]] bool beats() const { return begun_ && heartbeat_timeout_.count() > 0; }
+  [[nodiscard]] Duration shorter_timeout() const;
+  [[nodiscard]] Duration beat_interval() const;
+  void hurry(Instant now);
+
+  Duration heartbeat_timeout_;
+  Duration coordinators_timeout_{};  ///< 0: not told yet
+  bool begun_ = false;
+  bool needs_quorum_ = false;  ///< as the newest answer says
+  bool second_look_ = false;
+  Instant contact_;
+  Instant next_beat_;
+  Instant newest_stamp_{};
+  Instant stamp_came_at_;
+  std::deque<Instant> unanswered_;  ///< when those beats were sent; ends with the lease
+};
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+#include "rendezvous/node/leader_lease.h"
+
+#include <algorithm>
+
+#include "rendezvous/node/follower_lease.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kLooks = 20;  ///< in a heartbeat timeout
+
+}  // namespace
+
+std::optional<LeaderLease::Age> LeaderLease::age(Instant now) {
+  if (!quorum_.needed()) {
+    return std::nullopt;
+  }
+  if (now - looked_at_ > heartbeat_timeout_ / kLooks) {
+    looked_at_ = now;
+    contact_at_ = std::max(contact_at_, quorum_.contact(now));
+  }
+  return now - contact_at_;
+}
+
+std::optional<LeaderLease::Age> LeaderLease::advertised_age(Instant now) {
+  const auto told = age(now);
+  return told || !quorum_.needed_later() ? told : Age(0);
+}
+
+void LeaderLease::start(Instant now) {
+  const auto age_now = age(now);
+  const Age left = lease_of(heartbeat_timeout_) - age_now.value_or(Age(0));
+  // Two nodes and fewer never need one until restart(): an idle job is left to sleep.
+  due_ = now + (age_now ? std::clamp(left, Age(0), heartbeat_timeout_ / kLooks)
+                        : heartbeat_timeout_ / (quorum_.needed_later() ? 2 : 1));
+}
+
+std::optional<std::string> LeaderLease::time_passed(Instant now) {
+  if (!due_ || now < *due_) {
+    return std::nullopt;
+  }
+  if (auto why = lost(now)) {
+    return why;
+  }
+  if (outdated_for_long(now)) {
+    stop();
+    return "nodes know of a newer world, and there is no majority without them";
+  }
+  start(now);
+  return std::nullopt;
+}
+
+std::optional<std::string> LeaderLease::restart(Instant now) {
+  looked_at_ = contact_at_ = kNever;
+  if (!due_) {
+    return std::nullopt;
+  }
+  auto why = lost(now);
+  if (!why) {
+    start(now);
+  }
+  return why;
+}
+
+std::optional<std::string> LeaderLease::lost(Instant now) {
+  const auto age_now = age(now);
+  if (!age_now || *age_now < lease_of(heartbeat_timeout_)) {
+    return std::nullopt;
+  }
+  stop();
+  return "it was not in touch with a majority of the nodes for " +
+         std::to_string(std::chrono::round<std::chrono::milliseconds>(*age_now).count()) + " ms";
+}
+
+/// Others may be on their way.
+bool LeaderLease::outdated_for_long(Instant now) {
+  if (!quorum_.outdated()) {
+    outdated_since_.reset();
+    return false;
+  }
+  outdated_since_ = outdated_since_.value_or(now);
+  return now - *outdated_since_ >= heartbeat_timeout_;
+}
+
+}  // namespace ddprun
