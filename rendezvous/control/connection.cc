@@ -166,6 +166,8 @@ bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
   }
   if (const auto* beat = std::get_if<message::Beat>(&*decoded)) {
     take_beat(*beat);
+  } else if (const auto* echo = std::get_if<message::Echo>(&*decoded); echo != nullptr && !lease_) {
+    echoed(echo->stamp);
   } else {
     handlers_.message(*decoded);
   }
@@ -259,8 +261,10 @@ void Connection::take_stamp(std::int64_t stamp, bool soon) {
 
 void Connection::take_beat(const message::Beat& beat) {
   if (lease_) {
-    lease_->answered(Clock::now().time_since_epoch(),
-                     {beat.timeout, Instant(beat.stamp), beat.quorum_age});
+    if (lease_->answered(Clock::now().time_since_epoch(),
+                         {beat.timeout, Instant(beat.stamp), beat.quorum_age})) {
+      send(encode(message::Echo{beat.stamp}));
+    }
   } else {
     answer(beat);
   }
@@ -268,11 +272,15 @@ void Connection::take_beat(const message::Beat& beat) {
 }
 
 void Connection::answer(const message::Beat& beat) {
-  if (beat.stamp > 0 && handlers_.echoed) {
-    handlers_.echoed(time_of(beat.stamp));
-  }
+  echoed(beat.stamp);
   send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(),
                             handlers_.quorum_age ? handlers_.quorum_age() : std::nullopt}));
+}
+
+void Connection::echoed(std::int64_t stamp) {
+  if (stamp > 0 && handlers_.echoed) {
+    handlers_.echoed(time_of(stamp));
+  }
 }
 
 void Connection::begin_heartbeat() {

@@ -124,6 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end(std::string why, std::chrono::nanoseconds silent_for = {}, bool by_peer = false);
   void take_beat(const message::Beat& beat);
   void answer(const message::Beat& beat);
+  void echoed(std::int64_t stamp);
   void beat();
   void on_lease_timer(Clock::time_point now);
   void on_silence_timer(Clock::time_point now);

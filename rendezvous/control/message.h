@@ -203,7 +203,7 @@ struct Progress {
 
 // Both ways.
 
-/// The agent sends one at least every half of the shorter timeout, the coordinator answers each
+/// The agent sends them as its lease says (node/follower_lease.h), the coordinator answers each
 /// at once. `timeout` is the sender's: it takes a peer for lost after this long without a byte.
 struct Beat {
   std::chrono::milliseconds timeout{};
@@ -214,10 +214,17 @@ struct Beat {
   std::optional<std::chrono::nanoseconds> quorum_age = {};
 };
 
+// From the agent.
+
+/// The stamp of the Beat that came just now, where that has a quorum_age.
+struct Echo {
+  std::int64_t stamp = 0;
+};
+
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
                  Assigned, Stop, Finish, Waiting, Beat, StandbyState, Story, PrepareConfiguration,
                  Farewell, StandbyReady, ConfigurationReady, AskVote, VoteAnswer, Follow, Moved,
-                 Leaving, Progress, AskEnvironment, TellEnvironment, Hung, TellIncident>;
+                 Leaving, Progress, AskEnvironment, TellEnvironment, Hung, TellIncident, Echo>;
 
 }  // namespace ddprun::message

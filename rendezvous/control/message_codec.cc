@@ -349,6 +349,11 @@ void fields(Tag<Beat>, A& a, V& v) {
 }
 
 template <class A, class V>
+void fields(Tag<Echo>, A& a, V& v) {
+  a.integer(v.stamp);
+}
+
+template <class A, class V>
 void fields(Tag<VoterAddress>, A& a, V& v) {
   id(a, v.voter);
   a.text(v.host_name, kNameBytesMax);

@@ -6,11 +6,10 @@
 namespace ddprun {
 namespace {
 
-/// Beats in a heartbeat timeout: while the coordinator needs no quorum, and while it needs one.
-/// The coordinator's contact is up to one beat old when an answer tells of it, and the next answer
-/// comes a beat later.
-constexpr int kBeatsAlone = 2;
-constexpr int kBeatsForQuorum = 6;
+/// Between two beats, of a heartbeat timeout; follower_lease.h says what they are for.
+constexpr FollowerLease::Duration interval(FollowerLease::Duration timeout, bool needs_quorum) {
+  return needs_quorum ? timeout / 6 : timeout * 2 / 5;
+}
 constexpr FollowerLease::Duration kBeatIntervalMin = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -24,7 +23,7 @@ void FollowerLease::begin(Instant now, Instant asked_at) {
   contact_ = std::min(now, asked_at);
 }
 
-void FollowerLease::answered(Instant now, const Answer& answer) {
+bool FollowerLease::answered(Instant now, const Answer& answer) {
   take_stamp(now, answer.stamp);
   if (!unanswered_.empty()) {
     contact_ = std::max(contact_, unanswered_.front() - answer.quorum_age.value_or(Duration(0)));
@@ -36,6 +35,7 @@ void FollowerLease::answered(Instant now, const Answer& answer) {
     needs_quorum_ = answer.quorum_age.has_value();
     hurry(now);
   }
+  return needs_quorum_;
 }
 
 void FollowerLease::take_stamp(Instant now, Instant stamp) {
@@ -82,8 +82,7 @@ FollowerLease::Duration FollowerLease::shorter_timeout() const {
 }
 
 FollowerLease::Duration FollowerLease::beat_interval() const {
-  const int beats = needs_quorum_ ? kBeatsForQuorum : kBeatsAlone;
-  return std::max(shorter_timeout() / beats, kBeatIntervalMin);
+  return std::max(interval(shorter_timeout(), needs_quorum_), kBeatIntervalMin);
 }
 
 }  // namespace ddprun

@@ -334,8 +334,10 @@ void ModelAgent::begin_lease(Instant asked_at) {
 }
 
 void ModelAgent::on_beat_answer(const BeatAnswer& answer) {
-  lease_->answered(machine_.now(), {machine_.cluster().options().heartbeat_timeout, answer.stamp,
-                                    answer.quorum_age});
+  if (lease_->answered(machine_.now(), {machine_.cluster().options().heartbeat_timeout,
+                                        answer.stamp, answer.quorum_age})) {
+    machine_.cluster().network().send(*connection_, Side::client, Echo{answer.stamp});
+  }
   arm_lease();
 }
 

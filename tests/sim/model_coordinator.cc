@@ -138,6 +138,10 @@ void ModelCoordinator::obey(NodeId id, const Beat& beat) {
       BeatAnswer{machine_.now(), lease_.advertised_age(machine_.now())});
 }
 
+void ModelCoordinator::obey(NodeId id, const Echo& echo) {
+  echoed(peers_.at(id), echo.stamp);
+}
+
 void ModelCoordinator::obey(NodeId id, const Leaving&) {
   peers_.at(id).leaves = true;
 }

@@ -58,6 +58,7 @@ class ModelCoordinator : private LeaderLease::Quorum {
   NodeId add(ConnectionId connection, bool local);
   void obey(NodeId id, const Hello& hello);
   void obey(NodeId id, const Beat& beat);
+  void obey(NodeId id, const Echo& echo);
   void obey(NodeId id, const Leaving& leaving);
   void obey(NodeId id, const Report& report);
   void obey(NodeId id, const Closed& closed);

@@ -32,6 +32,10 @@ struct BeatAnswer {
   Duration stamp{};
   std::optional<Duration> quorum_age;
 };
+/// The stamp of an answer that has a quorum_age, at once.
+struct Echo {
+  Duration stamp{};
+};
 struct Leaving {};
 struct Farewell {};
 /// What membership is to hear; the node's number is filled in at the coordinator.
@@ -48,7 +52,7 @@ struct Order {
 struct Closed {
   bool reset = false;
 };
-using Message = std::variant<Hello, Beat, BeatAnswer, Leaving, Farewell, Report, Order, Closed>;
+using Message = std::variant<Hello, Beat, BeatAnswer, Echo, Leaving, Farewell, Report, Order, Closed>;
 
 enum class Side : std::uint8_t { client, server };
 constexpr Side other(Side side) {

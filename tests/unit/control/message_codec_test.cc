@@ -145,6 +145,7 @@ std::vector<Message> one_of_each() {
       Finish{full_summary()},
       Waiting{table},
       Beat{3s, 99, 1500ms},
+      Echo{99},
       StandbyState{
           1, replicated, {{VoterId{5}, "n1", {"10.0.0.1"}, 4711}}, full_summary(), 2, 4, 3, true},
       Story{AttemptNumber{6}, full_summary()},
