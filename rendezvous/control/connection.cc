@@ -366,6 +366,9 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
     return;
   }
   if (options_.keep_open_when_closed) {
+    if (!by_peer) {
+      say_last_word();
+    }
     hold();
   } else {
     close();
@@ -378,6 +381,15 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
                  self->handlers_.ended({why, silent_for, by_peer});
                }
              });
+}
+
+void Connection::say_last_word() {
+  const linger reset{1, 0};
+  ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  if (write_queue_.empty()) {
+    (void)::send(socket_.native_handle(), options_.last_word.data(), options_.last_word.size(),
+                 MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
 }
 
 void Connection::close() {

@@ -43,6 +43,9 @@ struct ConnectionOptions {
   std::chrono::steady_clock::time_point asked_at = std::chrono::steady_clock::time_point::max();
   /// When it is over the socket is held, as hold() does, and not closed.
   bool keep_open_when_closed = false;
+  /// Said first where this side ends it and holds it. Its end is a reset then: an orderly one is
+  /// that of a process that died, and these bytes may never have arrived.
+  std::string last_word = {};
   std::size_t frame_bytes_max = kAgentFrameBytesMax;
 };
 
@@ -129,6 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_lease_timer(Clock::time_point now);
   void on_silence_timer(Clock::time_point now);
   void fell_silent(std::chrono::nanoseconds silent_for);
+  void say_last_word();
   [[nodiscard]] bool heart_beats() const;
 
   ConnectionOptions options_;

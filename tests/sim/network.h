@@ -52,7 +52,8 @@ struct Order {
 struct Closed {
   bool reset = false;
 };
-using Message = std::variant<Hello, Beat, BeatAnswer, Echo, Leaving, Farewell, Report, Order, Closed>;
+using Message =
+    std::variant<Hello, Beat, BeatAnswer, Echo, Leaving, Farewell, Report, Order, Closed>;
 
 enum class Side : std::uint8_t { client, server };
 constexpr Side other(Side side) {
