@@ -6,10 +6,6 @@
 namespace ddprun {
 namespace {
 
-/// Between two beats, of a heartbeat timeout; follower_lease.h says what they are for.
-constexpr FollowerLease::Duration interval(FollowerLease::Duration timeout, bool needs_quorum) {
-  return needs_quorum ? timeout / 6 : timeout * 2 / 5;
-}
 constexpr FollowerLease::Duration kBeatIntervalMin = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -30,11 +26,9 @@ bool FollowerLease::answered(Instant now, const Answer& answer) {
     unanswered_.pop_front();
     second_look_ = false;
   }
-  if (coordinators_timeout_ != answer.timeout || needs_quorum_ != answer.quorum_age.has_value()) {
-    coordinators_timeout_ = answer.timeout;
-    needs_quorum_ = answer.quorum_age.has_value();
-    hurry(now);
-  }
+  coordinators_timeout_ = answer.timeout;
+  needs_quorum_ = answer.quorum_age.has_value();
+  hurry(now);
   return needs_quorum_;
 }
 
@@ -51,7 +45,7 @@ void FollowerLease::quorum_needed_soon(Instant now) {
 }
 
 void FollowerLease::hurry(Instant now) {
-  next_beat_ = std::min(next_beat_, now + beat_interval());
+  next_beat_ = std::min(next_beat_, now + beat_interval(now));
 }
 
 FollowerLease::Step FollowerLease::time_passed(Instant now, bool unread) {
@@ -64,7 +58,7 @@ FollowerLease::Step FollowerLease::time_passed(Instant now, bool unread) {
   if (now < next_beat_) {
     return Step::wait;
   }
-  next_beat_ = now + beat_interval();
+  next_beat_ = now + beat_interval(now);
   unanswered_.push_back(now);
   return Step::beat;
 }
@@ -81,8 +75,12 @@ FollowerLease::Duration FollowerLease::shorter_timeout() const {
                                            : heartbeat_timeout_;
 }
 
-FollowerLease::Duration FollowerLease::beat_interval() const {
-  return std::max(interval(shorter_timeout(), needs_quorum_), kBeatIntervalMin);
+/// follower_lease.h says what the parts of a timeout are for.
+FollowerLease::Duration FollowerLease::beat_interval(Instant now) const {
+  const Duration timeout = shorter_timeout();
+  const bool is_short = contact_ + lease_of(timeout) - now < timeout / 2;
+  const Duration interval = !needs_quorum_ ? timeout * 2 / 5 : timeout / (is_short ? 20 : 6);
+  return std::max(interval, kBeatIntervalMin);
 }
 
 }  // namespace ddprun

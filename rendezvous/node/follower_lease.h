@@ -8,9 +8,11 @@
 // lost. It ends a tenth before the heartbeat timeout: that tenth is for the workers to die in.
 //
 // What a stall may last, of a coordinator's process or of the network, in parts of the heartbeat
-// timeout: without a quorum 0.9 less the 0.4 between two beats. With one 0.9 less a sixth between
-// two beats, less the age of the contact that an answer tells: a sixth since the slowest voter
-// echoed a stamp, and a twentieth between two looks. So nobody is lost by half of the timeout.
+// timeout: without a quorum 0.9 less the 0.4 between two beats. With one 0.9, less the sixth
+// between two beats, less the age of the contact that an answer tells (a sixth, since the slowest
+// voter echoed a stamp), less a twentieth: the first answers after a stall tell of the contact
+// before it, so an agent whose lease is short asks twenty times in a timeout. So nobody is lost by
+// half of it.
 #pragma once
 
 #include <chrono>
@@ -74,7 +76,7 @@ class FollowerLease {
  private:
   [[nodiscard]] bool beats() const { return begun_ && heartbeat_timeout_.count() > 0; }
   [[nodiscard]] Duration shorter_timeout() const;
-  [[nodiscard]] Duration beat_interval() const;
+  [[nodiscard]] Duration beat_interval(Instant now) const;
   void hurry(Instant now);
 
   Duration heartbeat_timeout_;

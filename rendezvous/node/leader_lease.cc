@@ -7,7 +7,9 @@
 namespace ddprun {
 namespace {
 
-constexpr int kLooks = 20;  ///< in a heartbeat timeout
+/// In a heartbeat timeout: for what agents are told, and for this coordinator's own end.
+constexpr int kLooks = 200;
+constexpr int kChecks = 20;
 
 }  // namespace
 
@@ -31,7 +33,7 @@ void LeaderLease::start(Instant now) {
   const auto age_now = age(now);
   const Age left = lease_of(heartbeat_timeout_) - age_now.value_or(Age(0));
   // Two nodes and fewer never need one until restart(): an idle job is left to sleep.
-  due_ = now + (age_now ? std::clamp(left, Age(0), heartbeat_timeout_ / kLooks)
+  due_ = now + (age_now ? std::clamp(left, Age(0), heartbeat_timeout_ / kChecks)
                         : heartbeat_timeout_ / (quorum_.needed_later() ? 2 : 1));
 }
 

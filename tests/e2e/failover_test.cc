@@ -71,6 +71,29 @@ TEST_CASE("I-6: when the coordinator's agent is killed, a standby takes over at 
   CHECK_FALSE(cluster.said("world=4 store=10.77.0.1"));
 }
 
+TEST_CASE("An agent that stands still for 0.4 heartbeat timeouts is no loss, nor are the others") {
+  const Endless endless;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "6"},
+                   .program = endless.program()});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  for (const int node : {0, 1, 0, 0}) {  // the first is the coordinator's
+    const pid_t agent = cluster.agent(node);
+    REQUIRE(agent != 0);
+    ::kill(agent, SIGSTOP);
+    CHECK_FALSE(cluster.node(2).wait_for_err("was lost", 1, 2400ms));
+    ::kill(agent, SIGCONT);
+    CHECK_FALSE(cluster.node(2).wait_for_err("was lost", 1, 1200ms));  // until beats have come
+  }
+  endless.end();
+  INFO(cluster.report());
+  CHECK(cluster.exit_codes() == std::vector<int>(3, 0));
+  CHECK(count_of(cluster.out(), "world=3") == 3);
+  CHECK_FALSE(cluster.said("was lost"));
+}
+
 TEST_CASE("A node that was cut off while the world changed twice is found when it is back") {
   NEEDS_NAMESPACES();
   const Endless endless;

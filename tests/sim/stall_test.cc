@@ -55,10 +55,10 @@ int lost(int agents, Duration lasts, int stories) {
 
 }  // namespace
 
-TEST_CASE("A stall shorter than 0.48 heartbeat timeouts loses nobody") {
+TEST_CASE("A stall shorter than 0.49 heartbeat timeouts loses nobody") {
   for (const int agents : {2, 3, 4, 5, 7, 20}) {
     CAPTURE(agents);
-    CHECK(lost(agents, milliseconds(1440), 300) == 0);
+    CHECK(lost(agents, milliseconds(1470), 300) == 0);
   }
 }
 
