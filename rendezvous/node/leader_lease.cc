@@ -8,7 +8,7 @@ namespace ddprun {
 namespace {
 
 /// In a heartbeat timeout: for what agents are told, and for this coordinator's own end.
-constexpr int kLooks = 200;
+constexpr int kLooks = 60;
 constexpr int kChecks = 20;
 
 }  // namespace

@@ -47,7 +47,7 @@ class LeaderLease {
   /// old for any worker to begin.
   std::optional<std::string> restart(Instant now);
 
-  /// None where it is not needed. The contact is looked at anew up to two hundred times in a
+  /// None where it is not needed. The contact is looked at anew up to sixty times in a
   /// heartbeat timeout; in between the old one serves, which only makes the age larger.
   std::optional<Age> age(Instant now);
   /// What agents are told. 0 where it will be needed: their beats come at the pace of that already,

@@ -286,7 +286,12 @@ class Crowd {
     }
     say(i, stopped);
   }
-  void obey(std::size_t i, const message::Beat& order) { agents_[i].stamp = order.stamp; }
+  void obey(std::size_t i, const message::Beat& order) {
+    agents_[i].stamp = order.stamp;
+    if (order.quorum_age) {
+      say(i, message::Echo{order.stamp});
+    }
+  }
   void obey(std::size_t, const message::Rejected& order) { fail("rejected: " + order.why); }
   void obey(std::size_t, const message::Finish&) { fail("the job ended"); }
   template <class Other>
