@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -39,6 +40,11 @@
 namespace {
 
 using namespace ddprun;
+
+/// Descriptors that an agent may come to have: its own, and as host of the endpoint and of the
+/// store one for each node and for each of its workers. More are possible, and slower to get.
+constexpr std::uint64_t kDescriptorsOfAgent = 1'024;
+constexpr std::uint64_t kDescriptorsOfNode = 9;
 
 /// One line, also when the sentence quotes words with line breaks or terminal escapes in them.
 int complain(std::string sentence, int exit_code) {
@@ -182,6 +188,8 @@ int run(int argc, char** argv) {
   if (!launch) {
     return complain(launch.error().sentence(), kExitFailure);
   }
+  reserve_descriptors(kDescriptorsOfAgent +
+                      kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));
   return run_under_guardian([&] { return run_or_complain([&] { return agent_main(*launch); }); });
 }
 

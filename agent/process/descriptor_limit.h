@@ -11,4 +11,10 @@ namespace ddprun {
 /// cannot be told, and nothing was changed.
 std::uint64_t raise_descriptor_limit();
 
+/// Lets the kernel make this process's table of descriptors large enough for `count` at once, as
+/// far as the hard limit allows. A table that two processes share (guardian.h) is slow to grow:
+/// each doubling waits for all processors (an RCU grace period), tens of milliseconds or more, and
+/// the agent's loop with it. Eight bytes of kernel memory each.
+void reserve_descriptors(std::uint64_t count);
+
 }  // namespace ddprun

@@ -58,7 +58,8 @@ Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions option
       heard_at_(Clock::now()),
       preamble_pending_(options.expect_preamble) {
   if (options_.beats) {
-    lease_.emplace(options_.heartbeat_timeout, heard_at_.time_since_epoch());
+    lease_ =
+        std::make_unique<FollowerLease>(options_.heartbeat_timeout, heard_at_.time_since_epoch());
   }
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   boost::system::error_code failed;

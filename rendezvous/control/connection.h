@@ -45,7 +45,7 @@ struct ConnectionOptions {
   bool keep_open_when_closed = false;
   /// Said first where this side ends it and holds it. Its end is a reset then: an orderly one is
   /// that of a process that died, and these bytes may never have arrived.
-  std::string last_word = {};
+  std::string_view last_word = {};  ///< outlives the connection
   std::size_t frame_bytes_max = kAgentFrameBytesMax;
 };
 
@@ -141,11 +141,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer timer_;
   Fd held_;
   FrameReader reader_;
-  std::string preamble_;                ///< its bytes until it is whole
-  std::string write_queue_;             ///< what the socket did not take yet
-  std::size_t written_ = 0;             ///< bytes at the front of write_queue_ that are gone
-  Clock::time_point heard_at_;          ///< last byte
-  std::optional<FollowerLease> lease_;  ///< of the beating side
+  std::string preamble_;                  ///< its bytes until it is whole
+  std::string write_queue_;               ///< what the socket did not take yet
+  std::size_t written_ = 0;               ///< bytes at the front of write_queue_ that are gone
+  Clock::time_point heard_at_;            ///< last byte
+  std::unique_ptr<FollowerLease> lease_;  ///< of the beating side
   Clock::time_point linger_ends_;
   int reads_to_heard_ = 0;  ///< see watch(); 0 = nobody asked
   bool preamble_pending_;

@@ -40,7 +40,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     how.beats = true;
     how.asked_at = asked_at;
     how.keep_open_when_closed = true;
-    how.last_word = encode(message::Leaving{});
+    static const std::string kLeaving = encode(message::Leaving{});
+    how.last_word = kLeaving;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
     // The connection is owned here and closed before this object dies, so `this` is safe; a
     // handler that runs meanwhile holds a reference of its own (see on_message).

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <vector>
 
+#include "agent/process/descriptor_limit.h"
 #include "agent/process/orphans.h"
 #include "agent/process/process_tree.h"
 #include "agent/process/signals.h"
@@ -156,6 +158,25 @@ TEST_CASE("a killed agent that had no descriptor left is cleaned up after, too",
   REQUIRE(agent > 0);
   ::kill(agent, SIGKILL);
   CHECK(guardian.all_gone_within(kOneSecond));
+}
+
+TEST_CASE("the table of descriptors is as large as was asked for before it is shared", "[agent]") {
+  Forked small_limit([] {
+    const rlimit limit{256, 5'000};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    reserve_descriptors(100'000);
+    rlimit after{};
+    ::getrlimit(RLIMIT_NOFILE, &after);
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+      if (word == "FDSize:" && status >> word) {
+        say(word + " of " + std::to_string(after.rlim_cur));
+      }
+    }
+    return 0;
+  });
+  CHECK(std::stoi(small_limit.lines(1)) >= 5'000);
+  CHECK_THAT(small_limit.text(), Catch::EndsWith(" of 256\n"));
 }
 
 TEST_CASE("a killed guardian takes the agent and all below it along within a second", "[agent]") {
