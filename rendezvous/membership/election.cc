@@ -63,10 +63,13 @@ bool Election::time_passed(Instant now) {
 }
 
 void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
-  if (state_ != State::asking && state_ != State::fencing) {
+  if (!in_voters_.contains(from)) {
     return;
   }
-  if (!in_voters_.contains(from)) {
+  if (vote.verdict == VoteVerdict::promised) {
+    refused_for_another(now, from, vote.newest_term);
+  }
+  if (state_ != State::asking && state_ != State::fencing) {
     return;
   }
   switch (vote.verdict) {
@@ -76,9 +79,6 @@ void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
       defer(now);
       return;
     case VoteVerdict::promised:
-      if (vote.newest_term >= term_ && !granted_by(from)) {
-        begin_again(vote.newest_term, now);
-      }
       return;
     case VoteVerdict::granted:
       break;
@@ -91,6 +91,22 @@ void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
   gone_.erase(from);
   count(from, vote, lost_at);
   fence_if_granted(now);
+}
+
+/// Where more than half gave their word for the same term, to whoever it was, one of those may have
+/// won. It waits for its fence then, and is not to be outvoted meanwhile.
+void Election::refused_for_another(Instant now, VoterId from, Term newest) {
+  const bool asks = state_ == State::asking || state_ == State::fencing;
+  if ((!asks && state_ != State::waiting) || newest < term_ || granted_by(from)) {
+    return;
+  }
+  if (asks) {
+    begin_again(newest, now);
+  }
+  if (newest == term_ && promised_.insert(from).second &&
+      gains_quorum(promised_.size(), known_.configuration.voters.size())) {
+    deadline_ = std::max(deadline_, now + times_.fence);
+  }
 }
 
 void Election::on_gone(Instant now, VoterId from) {
@@ -148,6 +164,7 @@ std::string Election::progress_text() const {
 
 void Election::forget_votes() {
   votes_.clear();
+  promised_.clear();
   tallies_.assign(1 + known_.before.size(), {});
 }
 

@@ -104,6 +104,7 @@ class Election {
   [[nodiscard]] bool all_saw_close(std::size_t place) const;
   [[nodiscard]] Instant quiet_from() const;
   void defer(Instant now);
+  void refused_for_another(Instant now, VoterId from, Term newest);
   void begin_again(Term newest, Instant now);
 
   VoterId self_;
@@ -118,6 +119,7 @@ class Election {
   bool has_deferred_ = false;         ///< and nobody who knows more has come
   std::map<VoterId, Granted> votes_;  ///< of term_, and what follows from them:
   std::vector<Tally> tallies_;  ///< of all configurations, as ReplicatedState::configurations()
+  std::set<VoterId> promised_;  ///< of the voters, for term_, to another
   std::set<VoterId> gone_;      ///< of the voters, and have not granted
   Instant deadline_{};
 };

@@ -119,6 +119,20 @@ TEST_CASE("Votes of a round that was given up do not count in the next") {
   CHECK(election.progress_text() == "0 of 5 nodes were reached, 3 are needed");
 }
 
+TEST_CASE("Who is refused by most voters for another one's sake waits for the fence of that one") {
+  Election election = asking(known(5));
+  Vote promised;
+  promised.verdict = VoteVerdict::promised;
+  promised.newest_term = election.request().term;
+  election.on_vote(10s, e(3), promised);
+  election.on_vote(10s, e(3), promised);  // said twice
+  election.on_vote(10s, e(4), promised);
+  CHECK(election.state() == Election::State::waiting);
+  CHECK(election.next_deadline() == 10s + 100ms);
+  election.on_vote(10s, e(5), promised);
+  CHECK(election.next_deadline() == 10s + 1s);
+}
+
 TEST_CASE("Once the job is over, those who are left need no quorum, and decide") {
   ReplicatedState over = known(5);
   over.before = {{ConfigurationNumber{2}, {e(1), e(2), e(6)}}};
