@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kReadBytes = 16 * 1024;
 /// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
 constexpr int kReadsPerTurn = 16;
+
 std::string seconds_text(std::chrono::nanoseconds duration) {
   const auto tenths = std::chrono::round<milliseconds>(duration).count() / 100;
   return std::to_string(tenths / 10) + (tenths % 10 != 0 ? "." + std::to_string(tenths % 10) : "") +
