@@ -285,7 +285,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       send(order.standbys[place],
            encode_standby_state({static_cast<int>(place), order.replicated, voters, order.so_far,
                                  options.min_nodes, options.max_nodes, options.max_restarts,
-                                 options.require_same_env}));
+                                 options.require_same_env, options.heartbeat_timeout}));
     }
   }
 
@@ -374,6 +374,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void execute(WatchNode order) {
     if (const auto found = peers.find(order.node); found != peers.end()) {
       found->second.connection->watch();
+    }
+  }
+
+  void execute(const Disconnect& order) {
+    if (peers.contains(order.node)) {
+      drop(order.node, "it came back on another connection");
     }
   }
 

@@ -20,6 +20,7 @@ CoordinatorOptions successor_options(const CoordinatorOptions& own,
   led.max_nodes = known.max_nodes;
   led.max_restarts = known.max_restarts;
   led.require_same_env = known.require_same_env;
+  led.heartbeat_timeout = known.heartbeat_timeout;
   return led;
 }
 

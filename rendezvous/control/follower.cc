@@ -400,9 +400,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     if (!standby_state) {
       return;
     }
-    election.emplace(node.voter, standby_state->replicated,
-                     static_cast<std::size_t>(standby_state->place),
-                     ElectionTimeouts::of(options.heartbeat_timeout), voter.promise().term, now());
+    election.emplace(
+        node.voter, standby_state->replicated, static_cast<std::size_t>(standby_state->place),
+        ElectionTimeouts::of(standby_state->heartbeat_timeout), voter.promise().term, now());
     const auto with_election = [weak = weak_from_this()](const auto& action) {
       if (const auto self = weak.lock();
           self && self->election && self->state == State::searching) {
@@ -461,7 +461,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
                                     election->first_attempt(),
                                     known.so_far,
                                     static_cast<int>(election->votes()),
-                                    options.heartbeat_timeout,
+                                    led.heartbeat_timeout,
                                     now() - contact,
                                     lost_clause,
                                     now() - story_at};

@@ -106,6 +106,8 @@ struct StandbyState {
   int max_nodes = 1;
   int max_restarts = 0;
   bool require_same_env = false;
+  /// The coordinator's: no lease of the job is longer, so its successor waits for this fence.
+  std::chrono::milliseconds heartbeat_timeout{3'000};
 };
 /// For a standby: what has happened since.
 struct Story {

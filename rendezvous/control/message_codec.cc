@@ -390,6 +390,7 @@ void fields(Tag<StandbyState>, A& a, V& v) {
   a.integer(v.max_nodes, 1, kIntMax);
   a.integer(v.max_restarts, 0, kIntMax);
   a.boolean(v.require_same_env);
+  duration(a, v.heartbeat_timeout, 1, kIntMax);
 }
 
 template <class A, class V>

@@ -91,6 +91,12 @@ struct WatchNode {
   NodeId node{};
 };
 
+/// Close the connection of this node, which has come back on another one; NodeLost follows. Bytes
+/// that were still on their way on the old one prove nothing.
+struct Disconnect {
+  NodeId node{};
+};
+
 /// Have the node say EnvironmentTold.
 struct AskEnvironment {
   NodeId node{};
@@ -114,6 +120,6 @@ struct FinishJob {
 
 using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
                              OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
-                             AskEnvironment, TellEnvironments, TellIncident>;
+                             AskEnvironment, TellEnvironments, TellIncident, Disconnect>;
 
 }  // namespace ddprun

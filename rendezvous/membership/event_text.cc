@@ -255,6 +255,10 @@ std::string text_of(const WatchNode& c) {
   return std::move(Line("watch").node(c.node)).text();
 }
 
+std::string text_of(const Disconnect& c) {
+  return std::move(Line("disconnect").node(c.node)).text();
+}
+
 std::string text_of(const OpenStore& c) {
   return std::move(Line("open-store").attempt(c.attempt)).text();
 }

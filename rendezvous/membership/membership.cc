@@ -405,6 +405,7 @@ Membership::Node& Membership::admit(NodeJoined event) {
   node.address = std::move(event.address);
   node.joined_at = now_;
   node.role = std::move(event.description.role);
+  node.voter = event.description.voter;
   node.local_world_size = event.description.local_world_size;
   node.node_rank = event.description.node_rank;
   node.order_hint = event.description.order_hint;
@@ -430,7 +431,12 @@ void Membership::contend(NodeJoined event) {
   const int rank = *event.description.node_rank;
   const NodeId holder = node_ranks_.at(rank);
   const NodeId id = event.node;
+  const VoterId voter = event.description.voter;
   contenders_.emplace(id, std::move(event));
+  if (number(voter) != 0 && nodes_.at(holder).voter == voter) {
+    commands_.push_back(Disconnect{holder});
+    return;
+  }
   commands_.push_back(WatchNode{holder});
   tell_turn(id, "node rank " + std::to_string(rank) + " is taken by node " +
                     nodes_.at(holder).host_name +

@@ -11,7 +11,8 @@
 //
 // A node that joins with a --node-rank already in use waits: the current holder may be dead but not
 // yet detected. If the holder is lost, the newcomer takes its place; if the holder sends anything,
-// the newcomer is rejected.
+// the newcomer is rejected. If the newcomer is the same life of the same agent, the old connection
+// is closed at once.
 //
 // What holds at any time: workers of one attempt at most are alive, for the next is assigned only
 // when every member of the one before has stopped or is lost (a lost node fences itself). Attempt
@@ -109,6 +110,7 @@ class Membership {
     std::string address;
     Instant joined_at{};
     std::string role;
+    VoterId voter{};  ///< the life of its agent; 0: the job has no failover
     int local_world_size = 1;
     std::optional<int> node_rank;
     std::optional<int> order_hint;

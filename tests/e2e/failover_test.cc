@@ -94,6 +94,31 @@ TEST_CASE("An agent that stands still for 0.4 heartbeat timeouts is no loss, nor
   CHECK_FALSE(cluster.said("was lost"));
 }
 
+TEST_CASE(
+    "A node with a --node-rank that gave its coordinator up for a moment comes back as itself") {
+  NEEDS_NAMESPACES();
+  const Endless endless;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "3", "--join-timeout", "30"},
+                   .program = endless.program(),
+                   .namespaces = true});
+  for (int node = 0; node < 3; ++node) {
+    cluster.start(node, {.options = {"--node-rank", std::to_string(node)}});
+  }
+  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  for (int time = 1; time <= 2; ++time) {
+    cluster.network().cut(2);
+    REQUIRE(cluster.node(2).wait_for_err("the coordinator was lost", time));
+    cluster.network().heal(2);  // before the coordinator takes it for lost
+    INFO(cluster.report());
+    REQUIRE(cluster.node(2).wait_for_out("world=3", time + 1));
+  }
+  endless.end();
+  CHECK(cluster.exit_codes() == std::vector<int>(3, 0));
+  CHECK_FALSE(cluster.said("is taken by"));
+}
+
 TEST_CASE("A node that was cut off while the world changed twice is found when it is back") {
   NEEDS_NAMESPACES();
   const Endless endless;
@@ -226,6 +251,39 @@ TEST_CASE("With a witness, the one of two nodes that is left goes on") {
   CHECK(went_on);
   CHECK(second->exit_code() == 0);
   CHECK(witness->exit_code() == 0);
+}
+
+TEST_CASE("A witness that was given no heartbeat timeout waits for the fence of the job's") {
+  NEEDS_NAMESPACES();
+  const Endless endless;
+  NetNamespaces network(3);
+  const std::string endpoint = network.address(0) + ":29400";
+  const auto node = [&](int i) {
+    return start(on_node(network, i,
+                         {.endpoint = endpoint,
+                          .options = {"--nnodes", "1:2", "--heartbeat-timeout", "9", "--rdzv-conf",
+                                      "last_call_timeout=60"},
+                          .program = endless.program()}));
+  };
+  const auto first = node(0);
+  const auto second = node(1);
+  REQUIRE(second->wait_for_out("world=2"));
+  LoneAgent third = on_node(network, 2, {.endpoint = endpoint, .options = {"--witness"}});
+  third.program = {};
+  third.environment = {{"LOGLEVEL", "INFO"}};
+  const auto witness = start(third);
+  const bool stands_by = witness->wait_for_err("this node is standby 2", 2);
+  INFO(first->report() << second->report() << witness->report());
+  REQUIRE(stands_by);
+  const pid_t worker = worker_of(first->pid(), 0);
+  REQUIRE(worker != 0);
+  network.cut(0);
+  REQUIRE(second->wait_for_out("world=1"));
+  const bool overlaps = process_runs(worker);
+  endless.end();
+  INFO(first->report() << second->report() << witness->report());
+  CHECK_FALSE(overlaps);
+  CHECK(second->exit_code() == 0);
 }
 
 namespace {

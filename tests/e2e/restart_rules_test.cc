@@ -71,7 +71,8 @@ TEST_CASE("Attempts that end before their first step are followed by a growing p
   for (std::size_t i = 0; i < 4; ++i) {
     INFO("the pause before attempt " << i + 1);
     const double pause = time_of(assigned[i + 1]) - time_of(ended[i]);
-    CHECK(pause >= pauses_ms[i] - 1);  // both instants are cut to milliseconds
+    // Both instants are cut to milliseconds of the wall clock, which is corrected now and then.
+    CHECK(pause >= pauses_ms[i] - 10);
     CHECK(pause < pauses_ms[i] + 1'000);
   }
 }

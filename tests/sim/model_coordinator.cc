@@ -294,6 +294,8 @@ void ModelCoordinator::carry_out(Command command) {
     }
   } else if (const auto* watch = std::get_if<WatchNode>(shared.get())) {
     peers_.at(watch->node).watched = true;
+  } else if (const auto* back = std::get_if<Disconnect>(shared.get())) {
+    lost(back->node, "it came back on another connection", Duration(0), false);
   } else if (const auto* reject = std::get_if<Reject>(shared.get())) {
     send_order(reject->node, shared);
     dismiss(reject->node);

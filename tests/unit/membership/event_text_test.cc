@@ -64,6 +64,7 @@ TEST_CASE("Every command has a line") {
   CHECK(to_text(Command(TellWaiting{{n}, table})) ==
         "waiting nodes=1 here=2 refused=0 lost=0 note=w");
   CHECK(to_text(Command(WatchNode{n})) == "watch node=3");
+  CHECK(to_text(Command(Disconnect{n})) == "disconnect node=3");
   CHECK(to_text(Command(TellIncident{{n}, "x"})) == "tell-incident nodes=1 text=x");
   JobSummary summary;
   summary.verdict = Verdict::failed;

@@ -315,6 +315,24 @@ TEST_CASE("The rank of a node that may be lost is waited for, and taken when it 
   CHECK(s.world_of(successor).attempt == AttemptNumber{1});
 }
 
+TEST_CASE("A node that comes back before its old connection is known to be lost is itself") {
+  Story s(fixed(2));
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  NodeDescription same = ranked(s, "n2", 1);
+  same.voter = VoterId{77};
+  const NodeId old = s.join(same);
+  CHECK(s.state() == JobState::running);
+  const NodeId again = s.join(same);
+  CHECK(s.only<Disconnect>().node == old);
+  CHECK(s.all<WatchNode>().empty());
+  s.lose(old);
+  CHECK(s.ordered_to_stop() == std::vector{a});
+  s.stopped(a);
+  CHECK(s.world_of(again).group_rank == 1);
+}
+
 TEST_CASE("A rank whose node turns out to be alive stays its own") {
   Story s(fixed(3));
   const NodeId holder = s.join(ranked(s, "n2", 1));

@@ -7,7 +7,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Configuration of(std::vector<std::uint64_t> voters) {
+Configuration of(const std::vector<std::uint64_t>& voters) {
   Configuration configuration;
   for (const std::uint64_t one : voters) {
     configuration.voters.push_back(VoterId{one});
