@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {

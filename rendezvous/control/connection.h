@@ -22,8 +22,8 @@
 #include <string_view>
 
 #include "rendezvous/base/fd.h"
-#include "rendezvous/control/frame.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/frame.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/node/follower_lease.h"
 
 namespace ddprun {

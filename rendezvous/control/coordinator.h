@@ -14,7 +14,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/coordinator_options.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/takeover_state.h"
 #include "rendezvous/membership/world.h"

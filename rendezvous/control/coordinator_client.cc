@@ -8,7 +8,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {

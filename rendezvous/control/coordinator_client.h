@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/rendezvous_status.h"

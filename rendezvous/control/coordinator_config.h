@@ -4,7 +4,7 @@
 
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/event_json.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/membership.h"
 
 namespace ddprun {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
 #include "rendezvous/membership/takeover_state.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

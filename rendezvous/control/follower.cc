@@ -15,7 +15,7 @@
 #include "rendezvous/control/peer_server.h"
 #include "rendezvous/control/random_voter_id.h"
 #include "rendezvous/control/vote_collector.h"
-#include "rendezvous/control/voter_addresses.h"
+#include "rendezvous/protocol/voter_addresses.h"
 #include "rendezvous/membership/election.h"
 #include "rendezvous/membership/last_known_state.h"
 #include "rendezvous/membership/membership.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {

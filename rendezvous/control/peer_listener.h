@@ -12,7 +12,7 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

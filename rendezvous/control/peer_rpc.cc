@@ -7,7 +7,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

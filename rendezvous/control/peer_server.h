@@ -17,7 +17,7 @@
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/control/peer_listener.h"
 
 namespace ddprun {

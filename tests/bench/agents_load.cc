@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "rendezvous/base/fd.h"
-#include "rendezvous/control/frame.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/frame.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/control/frame.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/frame.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "tests/fuzz/input.h"
 
 using namespace ddprun;

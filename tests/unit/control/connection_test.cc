@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rendezvous/control/listener.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
 #include "tests/unit/control/loop.h"
 

@@ -1,6 +1,6 @@
 // What the coordinator tells nodes of each other: MASTER_ADDR, the waiting table, taken ranks.
-#include "rendezvous/control/frame.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/frame.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
 
 using namespace ddprun;

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 
 #include "rendezvous/control/coordinator_client.h"
-#include "rendezvous/control/frame.h"
+#include "rendezvous/protocol/frame.h"
 #include "rendezvous/control/listener.h"
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
 
 using namespace ddprun;

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/configuration.h"
 
 namespace ddprun {

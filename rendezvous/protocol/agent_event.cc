@@ -1,4 +1,4 @@
-#include "rendezvous/control/agent_event.h"
+#include "rendezvous/protocol/agent_event.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/control/frame.h"
-#include "rendezvous/control/wire_archive.h"
-#include "rendezvous/control/wire_values.h"
+#include "rendezvous/protocol/frame.h"
+#include "rendezvous/protocol/wire_archive.h"
+#include "rendezvous/protocol/wire_values.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_history.h"
 

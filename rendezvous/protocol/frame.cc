@@ -1,4 +1,4 @@
-#include "rendezvous/control/frame.h"
+#include "rendezvous/protocol/frame.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "rendezvous/control/voter_addresses.h"
+#include "rendezvous/protocol/voter_addresses.h"
 
 #include <algorithm>
 #include <utility>

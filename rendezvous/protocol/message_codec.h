@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "rendezvous/base/result.h"
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "rendezvous/control/message.h"
+#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/event.h"
 
 namespace ddprun {

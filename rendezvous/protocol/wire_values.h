@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {

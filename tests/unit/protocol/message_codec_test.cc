@@ -1,10 +1,10 @@
-#include "rendezvous/control/message_codec.h"
+#include "rendezvous/protocol/message_codec.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 #include <random>
 
-#include "rendezvous/control/frame.h"
+#include "rendezvous/protocol/frame.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_history.h"
 
