@@ -17,7 +17,6 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/acceptor.h"
-#include "rendezvous/protocol/agent_event.h"
 #include "rendezvous/control/agent_session.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
@@ -26,11 +25,13 @@
 #include "rendezvous/control/handshake_limits.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
-#include "rendezvous/protocol/message_codec.h"
-#include "rendezvous/protocol/voter_addresses.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/node/leader_call.h"
 #include "rendezvous/node/leader_lease.h"
+#include "rendezvous/protocol/agent_event.h"
+#include "rendezvous/protocol/message_codec.h"
+#include "rendezvous/protocol/voter_addresses.h"
 
 namespace ddprun {
 namespace {
@@ -470,7 +471,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     send(id, preamble());
     send_and_close(id, message::Moved{term, {}, 0});  // to a vote, too: a leader grants none
     const bool begins = !options.inheritance && !membership.attempt();
-    if (follow != nullptr && hooks.deposed && outranks(options, term, begins, *follow)) {
+    if (follow != nullptr && hooks.deposed &&
+        call_is_for(*follow, options.job_id, job_options(options), begins) &&
+        outranks(*follow, term)) {
       step_down("a coordinator of a later term took over", *follow);
     }
     return true;

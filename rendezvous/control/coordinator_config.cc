@@ -28,16 +28,6 @@ message::JobOptions job_options(const CoordinatorOptions& options) {
   return {options.min_nodes, options.max_nodes, options.max_restarts, options.require_same_env};
 }
 
-bool is_called(const CoordinatorOptions& own, bool begins, const message::Follow& call) {
-  const bool same = !call.to_endpoint || (begins && *call.to_endpoint == job_options(own));
-  return same && call.job_id == own.job_id;
-}
-
-bool outranks(const CoordinatorOptions& own, Term term, bool begins, const message::Follow& call) {
-  const bool later = call.term > term || (call.to_endpoint && call.term == term);
-  return later && is_called(own, begins, call);
-}
-
 EventJson::Job event_job(const CoordinatorOptions& options) {
   EventJson::Job job{
       options.job_id, {}, options.min_nodes, options.max_nodes, options.max_restarts};

@@ -1,0 +1,262 @@
+// Node: what one agent decides about the coordinator of its job, term by term. It searches for it,
+// follows it, votes, stands for election and leads. Pure: time and what happened come in, what to
+// do goes out, in order. The shell (control/follower) has the sockets, one timer and the
+// coordinator; the simulation runs this very code. docs/failover.md draws it.
+//
+//   joining   --accepted--> following --lost--> fencing --workers gone--> searching
+//   joining   --hosts-----> leading --deposed-^
+//   searching --accepted--> following
+//   searching --elected---> leading
+//
+// An agent without failover takes no part in elections: for it the loss of its coordinator is the
+// end.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/base/endpoint.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/membership/election.h"
+#include "rendezvous/membership/last_known_state.h"
+#include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/takeover_state.h"
+#include "rendezvous/membership/voter.h"
+#include "rendezvous/protocol/message.h"
+
+namespace ddprun {
+
+struct NodeOptions {
+  /// The first is where a new job begins; at the others, agents know where it is.
+  std::vector<Endpoint> endpoints;
+  /// What this agent says in its hello; Node fills in its promise and its past.
+  NodeDescription node;
+  std::optional<bool> is_host;  ///< see control/join.h
+  std::chrono::milliseconds join_timeout{600'000};
+  std::chrono::milliseconds heartbeat_timeout{3'000};
+  bool failover = false;
+};
+
+// --- What happened --------------------------------------------------------------------------
+
+/// The agent listens for others, and begins to search.
+struct NodeStarted {
+  VoterId voter{};
+  std::vector<std::string> addresses;  ///< numeric, of this machine
+  std::uint16_t port = 0;
+};
+/// The search has bound the job's first endpoint: the job begins here.
+struct EndpointBound {
+  std::uint16_t port = 0;
+};
+/// A coordinator accepted this node.
+struct HelloAccepted {
+  message::Accepted accepted;
+  std::string leader;        ///< where it is: numeric address and port
+  Instant asked_at{};        ///< when the hello went
+  bool at_endpoint = false;  ///< at the job's first endpoint, and not by the word of another
+};
+struct SearchFailed {
+  Error why;
+  bool rejected = false;  ///< by a coordinator: another try would not change it
+};
+/// The coordinator that this node follows, or its own, said so.
+struct ToldByLeader {
+  message::Message order;
+};
+struct LeaderLost {
+  Error why;
+  std::string clause;      ///< of it: "its connection closed"
+  Instant last_contact{};  ///< of the newest that it said and was answered
+  bool saw_close = false;  ///< its side closed without a word, as its process' death does
+};
+/// No worker lives here any more; after FenceWorkers.
+struct WorkersGone {};
+/// The coordinator in this agent is to lead no more.
+struct LeaderDeposed {
+  std::string why;
+  std::optional<message::Follow> by;
+};
+/// Another agent asks, on a connection of its own: Hello or AskVote. AnswerPeer follows, or nothing
+/// where the question is for somebody else.
+struct AskedByPeer {
+  message::Message question;
+};
+/// A leader called this agent.
+struct CalledByLeader {
+  message::Follow call;
+};
+struct VoteReceived {
+  VoterId from{};
+  Vote vote;
+};
+/// The process of that voter is no more.
+struct VoterGone {
+  VoterId voter{};
+};
+/// Node::next_deadline() has come.
+struct NodeTimePassed {};
+
+using NodeInput = std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed,
+                               ToldByLeader, LeaderLost, WorkersGone, LeaderDeposed, AskedByPeer,
+                               CalledByLeader, VoteReceived, VoterGone, NodeTimePassed>;
+
+// --- What to do -----------------------------------------------------------------------------
+
+/// Look for the coordinator there; EndpointBound, HelloAccepted or SearchFailed follows. Replaces
+/// the search that is under way.
+struct SearchLeader {
+  std::vector<Endpoint> places;
+  std::optional<bool> is_host;
+  std::chrono::milliseconds timeout{};
+  bool by_endpoint = true;  ///< these are the user's words, not another agent's
+};
+struct StopSearch {};
+/// The connection of HelloAccepted is the one to the coordinator.
+struct FollowLeader {};
+/// Tell the coordinator that this node prepared for a configuration: it will need the node often.
+struct AcknowledgePrepare {
+  message::ConfigurationReady ready;
+};
+/// Say Leaving; obey nothing more; keep the connection open until CloseConnection, so that the
+/// coordinator starts no others before this node's workers are gone.
+struct LeaveLeader {};
+struct CloseConnection {};
+/// Stop all workers within a tenth of the heartbeat timeout; WorkersGone is the answer.
+struct FenceWorkers {
+  Error why;
+};
+struct AnswerPeer {
+  message::Message answer;
+};
+struct AskVotes {
+  VoteRequest request;
+  std::vector<message::VoterAddress> voters;
+};
+/// No vote that is still to come counts.
+struct StopAsking {};
+/// Be the coordinator: at the endpoint that was bound, or (with a takeover) where this agent
+/// listens for others.
+struct BeginLeading {
+  struct Takeover {
+    message::StandbyState known;
+    Term term{};
+    TakeoverState state;
+  };
+  std::optional<Takeover> takeover;
+  bool at_bound_endpoint = false;  ///< it was just bound; else this agent listens already
+};
+struct StopLeading {
+  std::string why;
+};
+/// The job goes on elsewhere, but people were told of the first endpoint, too.
+struct ListenAtFirstEndpoint {};
+/// This node takes no part any more.
+struct GiveUp {
+  Error why;
+};
+struct LogLine {
+  bool warning = false;
+  std::string text;
+};
+
+using NodeAction =
+    std::variant<SearchLeader, StopSearch, FollowLeader, AcknowledgePrepare, LeaveLeader,
+                 CloseConnection, FenceWorkers, AnswerPeer, AskVotes, StopAsking, BeginLeading,
+                 StopLeading, ListenAtFirstEndpoint, GiveUp, LogLine>;
+
+// --- The decisions --------------------------------------------------------------------------
+
+class Node {
+ public:
+  enum class State : std::uint8_t { joining, following, leading, fencing, searching, over };
+
+  explicit Node(NodeOptions options);
+
+  /// Takes what happened and returns what to do about it, in order. `now` never goes back. Total:
+  /// what comes too late for the state is ignored.
+  std::vector<NodeAction> step(Instant now, NodeInput input);
+  /// When NodeTimePassed is due; none: never.
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+
+  /// It searches no more and stands for nothing. (One that leads or follows goes on with that.)
+  void stop_searching();
+
+  [[nodiscard]] State state() const { return state_; }
+  /// What it says of itself now.
+  [[nodiscard]] const NodeDescription& description() const { return node_; }
+  [[nodiscard]] const Voter& voter() const { return voter_; }
+  /// The newest term that this node really followed or led.
+  [[nodiscard]] Term followed_term() const { return followed_; }
+  [[nodiscard]] const std::optional<Election>& election() const { return election_; }
+
+ private:
+  void on(NodeStarted input);
+  void on(const EndpointBound& input);
+  void on(const HelloAccepted& input);
+  void on(const SearchFailed& input);
+  void on(const ToldByLeader& input);
+  void on(const LeaderLost& input);
+  void on(const WorkersGone& input);
+  void on(const LeaderDeposed& input);
+  void on(const AskedByPeer& input);
+  void on(const CalledByLeader& input);
+  void on(const VoteReceived& input);
+  void on(const VoterGone& input);
+  void on(const NodeTimePassed& input);
+
+  void told(const message::Accepted& order);
+  void told(const message::StandbyState& order);
+  void told(const message::Story& order);
+  void told(const message::PrepareConfiguration& order);
+  void told(const message::Assigned& order);
+  template <class Other>
+  void told(const Other&) {}
+
+  void search();
+  void search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
+                 std::chrono::milliseconds timeout, bool by_endpoint);
+  void search_later();
+  void begin_again();
+  void settle();
+  void fence(const Error& why);
+  void begin_election();
+  void run_election();
+  void ask_all();
+  void take_over();
+  void lead(BeginLeading how);
+  void give_up(const Error& why);
+  [[nodiscard]] message::Message where_it_is() const;
+  [[nodiscard]] bool is_called(const message::Follow& call) const;
+  [[nodiscard]] std::chrono::milliseconds time_left() const;
+
+  NodeOptions options_;
+  NodeDescription node_;
+  State state_ = State::joining;
+  Instant now_{};
+  std::vector<NodeAction> actions_;
+  // Of the search.
+  Instant search_since_{};
+  std::optional<Instant> search_again_at_;
+  std::optional<message::Follow> called_;
+  bool began_here_ = false;  ///< it has bound the job's first endpoint
+  // Of the coordinator that it follows.
+  Voter voter_;
+  LastKnownState memory_;
+  Term followed_{};
+  std::string leader_;  ///< where it is, numeric
+  bool at_endpoint_ = false;
+  std::optional<message::StandbyState> standby_state_;
+  Instant story_at_{};  ///< when its story came
+  // Of the newest loss.
+  Instant contact_{};
+  bool saw_close_ = false;
+  std::optional<Error> lost_why_;
+  std::string lost_clause_;
+  std::optional<Election> election_;
+};
+
+}  // namespace ddprun
