@@ -22,9 +22,9 @@
 #include <string_view>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/node/follower_lease.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message.h"
-#include "rendezvous/node/follower_lease.h"
 
 namespace ddprun {
 

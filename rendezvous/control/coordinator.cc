@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,21 +16,16 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/acceptor.h"
-#include "rendezvous/control/agent_session.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/event_log.h"
-#include "rendezvous/control/follower_quorum.h"
 #include "rendezvous/control/handshake_limits.h"
+#include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/membership/event_text.h"
-#include "rendezvous/membership/membership.h"
-#include "rendezvous/node/leader_call.h"
-#include "rendezvous/node/leader_lease.h"
-#include "rendezvous/protocol/agent_event.h"
+#include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message_codec.h"
-#include "rendezvous/protocol/voter_addresses.h"
 
 namespace ddprun {
 namespace {
@@ -51,28 +45,32 @@ Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
+/// First words of an agent; it gets a preamble before the answer.
+bool is_greeting(const message::Message& said) {
+  return std::holds_alternative<message::Hello>(said) ||
+         std::holds_alternative<message::Follow>(said) ||
+         std::holds_alternative<message::AskVote>(said);
+}
+
 }  // namespace
 
-struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
+struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<Coordinator::Impl> {
   Impl(asio::io_context& the_io, CoordinatorOptions the_options, CoordinatorHooks the_hooks,
        std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
         options(std::move(the_options)),
         hooks(std::move(the_hooks)),
         log(std::move(the_log)),
-        membership(membership_options(options), now()),
-        event_log(the_io, options.event_log, event_job(options), membership, log),
-        deadline_timer(the_io),
-        quorum(membership, peers),
-        lease(options.heartbeat_timeout, quorum),
-        lease_timer(the_io),
+        leader(leader_options(options, hooks.deposed != nullptr), now()),
+        event_log(the_io, options.event_log, event_job(options), leader.membership(), log),
+        timer(the_io),
         drain_timer(the_io) {
-    for (message::VoterAddress& one : options.voters) {
-      addresses.add(std::move(one));
-    }
+    leader.watch(event_log.active() || log->should_log(spdlog::level::debug) ? this : nullptr);
   }
 
-  void listen(Fd listener) {
+  void start(Fd listener) {
+    calls = LeaderCalls::create(io, options.other_endpoints, options.heartbeat_timeout / 4,
+                                [this](CallAnswered answered) { step(std::move(answered)); });
     acceptor = Acceptor::create(
         io, std::move(listener), [this](Fd connection) { add_peer(std::move(connection), false); },
         [this](int failed) {
@@ -80,6 +78,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
           drop_oldest_ungreeted();
         });
     acceptor->start();
+    arm_timer();
   }
 
   /// A handler for a timer: not called when that was cancelled, nor when it was
@@ -93,11 +92,19 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     };
   }
 
+  /// NodeIds are given to connections, so that each is used once; a stranger uses one up too.
+  struct Peer {
+    std::shared_ptr<Connection> connection;
+    bool local = false;           ///< the socket pair of the hosting agent
+    std::string address;          ///< of the peer, numeric
+    std::string reached_address;  ///< the local address by which it came
+  };
+
   // --- Connections --------------------------------------------------------------------------
 
   void add_peer(Fd socket, bool local) {
     const NodeId id{++last_id};
-    AgentSession& peer = peers[id];
+    Peer& peer = peers[id];
     peer.local = local;
     if (!local) {
       peer.address = peer_address_of(socket.get());
@@ -113,8 +120,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
            on_no_preamble(id, check, std::move(bytes));
          },
          [this, id](const CloseReason& end) { on_ended(id, end); },
-         [this, id] { apply_event(NodeHeard{id}); }, [this] { return lease.advertised_age(now()); },
-         [this, id](Connection::Clock::time_point sent) { on_echo(id, sent.time_since_epoch()); }});
+         [this, id] { step(SessionHeard{id}); }, [this] { return leader.advertised_age(now()); },
+         [this, id](Connection::Clock::time_point sent) {
+           step(SessionEchoed{id, sent.time_since_epoch()});
+         }});
+    step(SessionOpened{id, local, peer.address});
     peer.connection->start();
     if (local) {
       return;  // it is nobody's guest, and never makes room
@@ -125,12 +135,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void set_stage(NodeId id, AgentSession::Stage stage) {
-    DDP_CHECK(stage != AgentSession::Stage::ungreeted, "what was said is not unsaid");
-    ungreeted.erase(id);
-    peers.at(id).stage = stage;
-  }
-
   void drop_oldest_ungreeted() {
     if (!ungreeted.empty()) {
       hand_over(*ungreeted.begin(), {});
@@ -139,8 +143,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   /// A connection that is no agent's: to the store where there is one at this port, else closed.
   void hand_over(NodeId id, std::string bytes) {
-    const AgentSession peer = std::move(peers.at(id));
+    const Peer peer = std::move(peers.at(id));
     erase(id);
+    step(SessionClosed{id, "it is no agent's", {}, false});
     const bool may_be_store =
         bytes.empty() || static_cast<unsigned char>(bytes.front()) <= kStoreFirstByteMax;
     if (hooks.foreign_connection && may_be_store && !over) {
@@ -149,7 +154,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
     peer.connection->close();
     if (!bytes.empty()) {
-      apply_event(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
+      step(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
     }
     if (strangers.size() < kRememberedMax && strangers.insert(peer.address).second) {
       log->warn("closed a connection from {} that does not speak ddprun's protocol ({})",
@@ -172,108 +177,100 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     const std::string why = versions_clause("it", check.version, "the coordinator");
     const std::string address = peers.at(id).address;
     send_and_close(id, message::Rejected{why, "install the same ddprun on all nodes"});
-    apply_event(StrangerTurnedAway{address, why});
+    step(StrangerTurnedAway{address, why});
   }
 
   void on_ended(NodeId id, const CloseReason& end) {
-    const AgentSession peer = peers.at(id);
     erase(id);
-    if (peer.stage == AgentSession::Stage::member) {
-      // Who never followed may have said hello, and gone to whom it had given its word.
-      const bool died = end.by_peer && !peer.leaves && peer.fresh != kNever;
-      apply_event(NodeLost{id, end.why, end.silent_for, died});
-    }
+    step(SessionClosed{id, end.why, end.silent_for, end.by_peer});
   }
-
-  // --- What agents say ----------------------------------------------------------------------
 
   void on_message(NodeId id, message::Message said) {
-    AgentSession& peer = peers.at(id);
-    if (peer.stage == AgentSession::Stage::ungreeted && answer_peer(id, said)) {
-      return;
-    }
-    const bool hello = std::holds_alternative<message::Hello>(said);
-    if (hello != (peer.stage == AgentSession::Stage::ungreeted)) {
-      drop(id, "it broke the protocol: a hello comes first, and once");
-      return;
-    }
-    if (hello) {
-      set_stage(id, AgentSession::Stage::member);
-      NodeDescription node = std::get<message::Hello>(std::move(said)).node;
-      // Only the socket pair comes from the agent that hosts this coordinator.
-      node.hosts_coordinator = peer.local;
-      peer.voter = node.voter;
-      if (number(node.voter) != 0) {
-        addresses.add({node.voter, node.host_name, node.addresses, node.port});
-      }
+    if (is_greeting(said)) {
+      ungreeted.erase(id);
       send(id, preamble());
-      apply_event(NodeJoined{id, std::move(node), peer.address});
-      return;
     }
-    if (std::holds_alternative<message::Leaving>(said)) {
-      peer.leaves = true;
-      return;
-    }
-    if (const auto* ready = std::get_if<message::ConfigurationReady>(&said)) {
-      on_echo(id, Instant(ready->stamp));
-    }
-    if (auto event = agent_event(id, std::move(said))) {
-      apply_event(std::move(*event));
-    } else {
-      drop(id, "it broke the protocol: it said what only a coordinator says");
-    }
+    step(SessionTold{id, std::move(said)});
   }
 
-  void drop(NodeId id, const std::string& why) {
-    peers.at(id).connection->close();
-    on_ended(id, {why, {}});
-  }
+  // --- Leader and its timer -----------------------------------------------------------------
 
-  // --- Membership ---------------------------------------------------------------------------
-
-  /// Commands are carried out after the event, and an event that arises meanwhile (a store that
-  /// cannot be opened) waits: the state machine is never entered twice.
-  void apply_event(Event event) {
-    events.push_back(std::move(event));
-    if (feeding) {
+  /// An input that arises while an action is carried out (a store that cannot be opened) waits:
+  /// Leader is never entered twice.
+  void step(LeaderInput input) {
+    inputs.push_back(std::move(input));
+    if (stepping) {
       return;
     }
-    feeding = true;
-    while (!events.empty()) {
-      const Instant at = now();
-      if (log->should_log(spdlog::level::debug)) {
-        log->debug("{} {}", to_text(at), to_text(events.front()));
-      }
-      Event next = std::move(events.front());
-      events.pop_front();
-      for (Command& command : event_log.apply(membership, at, std::move(next))) {
-        if (log->should_log(spdlog::level::debug)) {
-          log->debug("{}   {}", to_text(at), to_text(command));
-        }
-        std::visit([this](auto& order) { execute(std::move(order)); }, command);
+    stepping = true;
+    while (!inputs.empty()) {
+      LeaderInput next = std::move(inputs.front());
+      inputs.pop_front();
+      for (LeaderAction& action : leader.step(now(), std::move(next))) {
+        std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
       }
       event_log.write();
     }
-    feeding = false;
-    arm_deadline();
+    stepping = false;
+    arm_timer();
   }
 
-  void arm_deadline() {
-    const auto due = membership.next_deadline();
+  void arm_timer() {
+    const auto due = gone ? std::nullopt : leader.next_deadline();
     if (due == armed_for) {
       return;
     }
     armed_for = due;
     if (!due) {
-      deadline_timer.cancel();
+      timer.cancel();
       return;
     }
-    deadline_timer.expires_at(std::chrono::steady_clock::time_point(*due));
-    deadline_timer.async_wait(unless_gone([](Impl& self) {
+    timer.expires_at(std::chrono::steady_clock::time_point(*due));
+    timer.async_wait(unless_gone([](Impl& self) {
       self.armed_for.reset();
-      self.apply_event(TimePassed{});
+      self.step(LeaderTimePassed{});
     }));
   }
+
+  void applied(Instant at, const Event& event, const std::vector<Command>& commands,
+               const Membership& /*membership*/) override {
+    if (log->should_log(spdlog::level::debug)) {
+      log->debug("{} {}", to_text(at), to_text(event));
+      for (const Command& command : commands) {
+        log->debug("{}   {}", to_text(at), to_text(command));
+      }
+    }
+    if (event_log.active()) {
+      event_log.observe(at, event, commands);
+    }
+  }
+
+  // --- What it decides ----------------------------------------------------------------------
+
+  void carry_out(Command command) {
+    std::visit([this](auto& order) { execute(std::move(order)); }, command);
+  }
+
+  void carry_out(const AnswerAndClose& order) { send_and_close(order.node, order.answer); }
+
+  void carry_out(const DropSession& order) {
+    if (const auto found = peers.find(order.node); found != peers.end()) {
+      found->second.connection->close();
+      erase(order.node);
+    }
+  }
+
+  void carry_out(StepDown order) {
+    asio::post(io, [self = shared_from_this(), order = std::move(order)] {
+      if (!self->gone) {
+        self->hooks.deposed(order.why, order.by);
+      }
+    });
+  }
+
+  void carry_out(const CallVoters& order) { calls->carry_out(order); }
+
+  void carry_out(const CallEndpoints& order) { calls->carry_out(order); }
 
   void execute(Welcome order) {
     send(order.node,
@@ -281,7 +278,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void execute(TellStandbys order) {
-    const auto voters = addresses.of(order.replicated.configurations());
+    const auto voters = leader.addresses().of(order.replicated.configurations());
     for (std::size_t place = 0; place < order.standbys.size(); ++place) {
       send(order.standbys[place],
            encode_standby_state({static_cast<int>(place), order.replicated, voters, order.so_far,
@@ -300,10 +297,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     const std::string to_others = encode(told);
     told.voters = static_cast<int>(order.configuration.voters.size());
     const std::string to_voters = encode(told);
-    for (auto& [id, peer] : peers) {
-      if (peer.stage == AgentSession::Stage::member) {
-        peer.connection->send(holds(order.configuration, peer.voter) ? to_voters : to_others);
-      }
+    for (const NodeId id : leader.members()) {
+      send(id, holds(order.configuration, leader.voter_of(id)) ? to_voters : to_others);
     }
   }
 
@@ -320,33 +315,30 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void execute(OpenStore order) {
     store_open = false;
-    if (!check_lease(lease.restart(now()))) {
-      return;
-    }
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
       store_port = *port;
       std::vector<std::string> reached;  // this host as the agents name it
-      for (const auto& [id, peer] : peers) {
-        if (peer.stage == AgentSession::Stage::member && !peer.local) {
+      for (const NodeId id : leader.members()) {
+        if (const Peer& peer = peers.at(id); !peer.local) {
           reached.push_back(peer.reached_address);
         }
       }
       common_master_address = ddprun::common_address(reached);
     } else {
-      events.push_back(StoreFailed{order.attempt, port.error().sentence()});
+      step(StoreFailed{order.attempt, port.error().sentence()});
     }
   }
 
   void execute(AssignWorld order) {
     if (!store_open) {
-      return;  // StoreFailed is the next event
+      return;  // StoreFailed is the next input
     }
     const auto found = peers.find(order.node);
     if (found == peers.end()) {
       return;
     }
-    const AgentSession& peer = found->second;
+    const Peer& peer = found->second;
     order.world.master_port = store_port;
     // Who came by loopback is on this machine, where any address of it serves.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
@@ -378,21 +370,15 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void execute(const Disconnect& order) {
-    if (peers.contains(order.node)) {
-      drop(order.node, "it came back on another connection");
-    }
-  }
+  void execute(const Disconnect&) {}  // Leader drops the session
 
   void execute(FinishJob order) {
     const std::string bytes = encode_summary(std::move(order.summary));
     over = true;
     // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
     acceptor->close();
-    for (auto& [id, peer] : peers) {
-      if (peer.stage == AgentSession::Stage::member) {
-        peer.connection->send(bytes);
-      }
+    for (const NodeId id : leader.members()) {
+      send(id, bytes);
     }
     drain_timer.expires_after(kDrainGrace);
     drain_timer.async_wait(unless_gone([](Impl& self) {
@@ -418,65 +404,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void send_and_close(NodeId id, const message::Message& last_word) {
-    set_stage(id, AgentSession::Stage::leaving);
+    ungreeted.erase(id);
     peers.at(id).connection->send(encode(last_word));
     peers.at(id).connection->close_after_flush();
-  }
-
-  // --- Failover -----------------------------------------------------------------------------
-
-  void on_echo(NodeId id, Instant sent) {
-    if (const auto found = peers.find(id); found != peers.end()) {
-      found->second.fresh = std::max(found->second.fresh, std::min(sent, now()));
-    }
-  }
-
-  void watch_quorum() {
-    if (membership.leadership().enabled() && hooks.deposed) {
-      lease.start(now());
-      check_lease({});
-    }
-  }
-
-  /// False: `lost` says why this coordinator leads no more.
-  bool check_lease(std::optional<std::string> lost) {
-    if (lost) {
-      step_down(*lost, std::nullopt);
-    } else if (const auto due = lease.due()) {
-      lease_timer.expires_at(std::chrono::steady_clock::time_point(*due));
-      lease_timer.async_wait(
-          unless_gone([](Impl& self) { self.check_lease(self.lease.time_passed(now())); }));
-    }
-    return !lost;
-  }
-
-  void step_down(const std::string& why, std::optional<message::Follow> by) {
-    if (!std::exchange(deposed, true)) {
-      asio::post(io, [self = shared_from_this(), why, by = std::move(by)] {
-        if (!self->gone) {
-          self->hooks.deposed(why, by);
-        }
-      });
-    }
-  }
-
-  /// What other agents ask and say, on connections of their own. False: it is nothing such.
-  bool answer_peer(NodeId id, const message::Message& said) {
-    const auto* follow = std::get_if<message::Follow>(&said);
-    if (follow == nullptr && !std::holds_alternative<message::AskVote>(said)) {
-      return false;
-    }
-    const bool ours = follow == nullptr || follow->job_id == options.job_id;
-    const Term term = ours ? membership.leadership().term() : Term{};
-    send(id, preamble());
-    send_and_close(id, message::Moved{term, {}, 0});  // to a vote, too: a leader grants none
-    const bool begins = !options.inheritance && !membership.attempt();
-    if (follow != nullptr && hooks.deposed &&
-        call_is_for(*follow, options.job_id, job_options(options), begins) &&
-        outranks(*follow, term)) {
-      step_down("a coordinator of a later term took over", *follow);
-    }
-    return true;
   }
 
   // --- The end ------------------------------------------------------------------------------
@@ -495,25 +425,21 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   CoordinatorOptions options;
   CoordinatorHooks hooks;
   std::shared_ptr<spdlog::logger> log;
-  Membership membership;
+  Leader leader;
   EventLog event_log;
+  std::shared_ptr<LeaderCalls> calls;
   std::shared_ptr<Acceptor> acceptor;
-  asio::steady_timer deadline_timer;
-  std::map<NodeId, AgentSession> peers;
-  FollowerQuorum quorum;
-  LeaderLease lease;
-  asio::steady_timer lease_timer;
+  asio::steady_timer timer;
+  std::optional<Instant> armed_for;
+  std::deque<LeaderInput> inputs;
+  bool stepping = false;
   asio::steady_timer drain_timer;
+  std::map<NodeId, Peer> peers;
   std::set<NodeId> ungreeted;  ///< by age: ids rise
   std::set<std::string> strangers;
   std::set<std::string> rejections;
-  VoterAddresses addresses;
-  bool deposed = false;
   bool gone = false;  ///< its owner let go of it
   std::uint64_t last_id = 0;
-  std::deque<Event> events;
-  bool feeding = false;
-  std::optional<Instant> armed_for;
   bool store_open = false;
   std::uint16_t store_port = 0;
   std::string common_master_address;
@@ -533,9 +459,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, F
     return errno_error(errno, "cannot use the listening socket of the rendezvous endpoint");
   }
   auto impl = std::make_shared<Impl>(io, std::move(options), std::move(hooks), std::move(log));
-  impl->watch_quorum();
-  impl->listen(std::move(listener));
-  impl->arm_deadline();
+  impl->start(std::move(listener));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }
 
@@ -551,8 +475,8 @@ Coordinator::~Coordinator() {
 Fd Coordinator::resign(const std::string& why) {
   impl_->gone = true;
   impl_->event_log.resign(why);
-  impl_->lease_timer.cancel();
-  impl_->deadline_timer.cancel();
+  impl_->timer.cancel();
+  impl_->calls.reset();
   const std::string farewell = encode(message::Farewell{why});
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->send(farewell);
@@ -560,16 +484,6 @@ Fd Coordinator::resign(const std::string& why) {
   }
   impl_->peers.clear();
   return impl_->acceptor->release();
-}
-
-std::vector<message::VoterAddress> Coordinator::absent_voters() const {
-  std::set<VoterId> here;
-  for (const auto& [id, peer] : impl_->peers) {
-    if (peer.stage == AgentSession::Stage::member) {
-      here.insert(peer.voter);
-    }
-  }
-  return impl_->addresses.of(impl_->membership.leadership().acquainted(), here);
 }
 
 Result<Fd> Coordinator::connect_local() {
@@ -582,7 +496,7 @@ Result<Fd> Coordinator::connect_local() {
 }
 
 const Membership& Coordinator::membership() const {
-  return impl_->membership;
+  return impl_->leader.membership();
 }
 
 std::string Coordinator::common_address() const {

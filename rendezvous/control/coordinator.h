@@ -1,6 +1,6 @@
-// Coordinator: the thin shell around membership. It accepts agents at the rendezvous endpoint,
-// stamps time on what they say, feeds the state machine, and sends its commands. It decides
-// nothing by itself. Single-threaded: lives on the io_context of its agent.
+// Coordinator: the thin shell around Leader (node/leader.h). It accepts agents at the rendezvous
+// endpoint, stamps time on what they say, and carries out what Leader decides. It decides nothing
+// by itself. Single-threaded: lives on the io_context of its agent.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/coordinator_options.h"
-#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/takeover_state.h"
 #include "rendezvous/membership/world.h"
+#include "rendezvous/protocol/message.h"
 
 namespace boost::asio {
 class io_context;
@@ -60,8 +60,6 @@ class Coordinator {
 
   /// Says farewell to all agents, and hands the listening socket back. Nothing is done after this.
   Fd resign(const std::string& why);
-  /// Voters of this job that are not connected: to be told who leads.
-  [[nodiscard]] std::vector<message::VoterAddress> absent_voters() const;
   [[nodiscard]] const Membership& membership() const;
 
   /// The address of this machine by which most other nodes came, as of the newest attempt; a

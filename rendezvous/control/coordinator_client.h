@@ -12,11 +12,11 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/rendezvous_status.h"
 #include "rendezvous/membership/world.h"
+#include "rendezvous/protocol/message.h"
 
 namespace boost::asio {
 class io_context;

@@ -24,8 +24,13 @@ CoordinatorOptions successor_options(const CoordinatorOptions& own,
   return led;
 }
 
-message::JobOptions job_options(const CoordinatorOptions& options) {
-  return {options.min_nodes, options.max_nodes, options.max_restarts, options.require_same_env};
+LeaderOptions leader_options(const CoordinatorOptions& options, bool failover) {
+  return {membership_options(options),
+          options.heartbeat_timeout,
+          failover,
+          options.addresses,
+          options.port,
+          options.voters};
 }
 
 EventJson::Job event_job(const CoordinatorOptions& options) {

@@ -4,16 +4,16 @@
 
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/event_json.h"
+#include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message.h"
-#include "rendezvous/membership/membership.h"
 
 namespace ddprun {
 
 MembershipOptions membership_options(const CoordinatorOptions& options);
+LeaderOptions leader_options(const CoordinatorOptions& options, bool failover);
 /// Those of a successor: `own`, with the job's terms as the coordinator before told them.
 CoordinatorOptions successor_options(const CoordinatorOptions& own,
                                      const message::StandbyState& known, Term term);
-message::JobOptions job_options(const CoordinatorOptions& options);
 EventJson::Job event_job(const CoordinatorOptions& options);
 
 }  // namespace ddprun

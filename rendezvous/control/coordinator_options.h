@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/protocol/message.h"
+#include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
 #include "rendezvous/membership/takeover_state.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 
@@ -34,8 +35,13 @@ struct CoordinatorOptions {
   VoterId self{};
   Term term{1};
   std::optional<TakeoverState> inheritance = {};
-  /// A successor's: where the voters of the configurations that it took over are.
+  /// Where this coordinator is reached: for those that it calls.
+  std::vector<std::string> addresses = {};
+  std::uint16_t port = 0;
+  /// A successor's: where the voters of the configurations that it took over are, and the endpoints
+  /// of the job at which its agent does not listen.
   std::vector<message::VoterAddress> voters = {};
+  std::vector<Endpoint> other_endpoints = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see membership/environment_check.h
   bool at_endpoint = true;        ///< see JobTerms

@@ -92,18 +92,18 @@ EventLog::~EventLog() {
   impl_->timer.cancel();
 }
 
-std::vector<Command> EventLog::apply(Membership& membership, Instant at, Event event) {
-  if (!impl_->active()) {
-    return membership.apply(at, std::move(event));
-  }
-  std::vector<Command> commands = membership.apply(at, event);
-  for (std::string& line : impl_->event_json.observe(wall_now(), at, event, commands, membership)) {
+bool EventLog::active() const {
+  return impl_->active();
+}
+
+void EventLog::observe(Instant at, const Event& event, const std::vector<Command>& commands) {
+  for (std::string& line :
+       impl_->event_json.observe(wall_now(), at, event, commands, impl_->membership)) {
     impl_->pending.push_back(std::move(line));
   }
   if (!impl_->event_json.for_people().empty()) {
     impl_->for_people = impl_->event_json.for_people();
   }
-  return commands;
 }
 
 void EventLog::write() {

@@ -29,9 +29,11 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  /// Membership::apply, looked at; write() is to follow once the commands have been carried out,
-  /// which a slow disk shall not delay.
-  std::vector<Command> apply(Membership& membership, Instant at, Event event);
+  /// Whether anything is written at all.
+  [[nodiscard]] bool active() const;
+  /// An event of the state machine was applied. write() is to follow once the commands have been
+  /// carried out, which a slow disk shall not delay.
+  void observe(Instant at, const Event& event, const std::vector<Command>& commands);
   void write();
   /// The coordinator gives up.
   void resign(const std::string& why);

@@ -10,7 +10,6 @@
 
 #include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/join.h"
-#include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/peer_server.h"
 #include "rendezvous/control/random_voter_id.h"
@@ -248,16 +247,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       listener = peer_server->release_listener();
     }
     led.at_endpoint = !peer_server || peer_server->at_endpoint();
-    const message::JobOptions told = job_options(led);
-    lead(std::move(listener), std::move(led));
-    if (coordinator && order.takeover) {
-      calls = LeaderCalls::begin(
-          io, *coordinator, node.description(), told, peer_server->other_endpoints(),
-          while_alive([](Impl& self, const message::Follow& by) {
-            self.step(LeaderDeposed{"a coordinator of a later term leads", by});
-          }),
-          options.heartbeat_timeout / 4);
+    led.addresses = node.description().addresses;
+    led.port = node.description().port;
+    if (order.takeover) {
+      led.other_endpoints = peer_server->other_endpoints();
     }
+    lead(std::move(listener), std::move(led));
   }
 
   void lead(Fd listener, CoordinatorOptions led) {
@@ -283,7 +278,6 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void carry_out(const StopLeading& order) {
-    calls = {};
     client.reset();
     Fd listener = coordinator->resign(order.why);
     coordinator.reset();
@@ -296,7 +290,6 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     node.stop_searching();
     search.reset();
     ballot.reset();
-    calls = {};
     arm_timer();
   }
 
@@ -325,7 +318,6 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
   std::shared_ptr<VoteCollector> ballot;  ///< of the election
-  LeaderCalls calls;
   // What one step hands to another place of this shell:
   Fd bound;                                ///< the endpoint's, for BeginLeading
   std::optional<JoinedAsClient> answered;  ///< for FollowLeader

@@ -18,11 +18,11 @@
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/protocol/frame.h"
 #include "rendezvous/control/join_report.h"
 #include "rendezvous/control/join_timeouts.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
+#include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {

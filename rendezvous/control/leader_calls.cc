@@ -1,37 +1,102 @@
 #include "rendezvous/control/leader_calls.h"
 
-#include <cstddef>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
 #include <utility>
 
-#include "rendezvous/membership/membership.h"
+#include "rendezvous/control/peer_rpc.h"
 
 namespace ddprun {
 
-LeaderCalls LeaderCalls::begin(boost::asio::io_context& io, const Coordinator& leader,
-                               const NodeDescription& node, const message::JobOptions& job,
-                               std::vector<Endpoint> endpoints,
-                               std::function<void(const message::Follow&)> outranked,
-                               std::chrono::milliseconds patience) {
-  const auto news = [&leader, &node] {
-    return message::Follow{node.job_id, leader.membership().leadership().term(), node.addresses,
-                           node.port};
-  };
-  LeaderCalls calls;
-  calls.to_voters = LeaderAnnouncer::send(
-      io, {news, [&leader] { return leader.absent_voters(); }, std::move(outranked)}, patience);
-  calls.to_endpoints = EndpointCalls::begin(
-      io,
-      {std::move(endpoints),
-       [news, job] {
-         message::Follow call = news();
-         call.to_endpoint = job;
-         return call;
-       },
-       [&leader, wanted = static_cast<std::size_t>(job.max_nodes)] {
-         return leader.membership().workers_here() < wanted || !leader.absent_voters().empty();
-       }},
-      patience);
-  return calls;
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+std::shared_ptr<LeaderCalls> LeaderCalls::create(boost::asio::io_context& io,
+                                                 const std::vector<Endpoint>& endpoints,
+                                                 std::chrono::milliseconds patience,
+                                                 std::function<void(CallAnswered)> answered) {
+  return std::shared_ptr<LeaderCalls>(
+      new LeaderCalls(io, endpoints, patience, std::move(answered)));
+}
+
+LeaderCalls::LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
+                         std::chrono::milliseconds patience,
+                         std::function<void(CallAnswered)> answered)
+    : io_(io), patience_(patience), answered_(std::move(answered)) {
+  for (const Endpoint& one : endpoints) {
+    places_.push_back(std::make_unique<Place>(io, one));
+  }
+}
+
+void LeaderCalls::carry_out(const CallVoters& order) {
+  for (const message::VoterAddress& voter : order.voters) {
+    if (voter_calls_.contains(voter.voter)) {
+      continue;
+    }
+    voter_calls_[voter.voter] = rpc_to_peer(
+        io_, voter.addresses, voter.port, order.call, patience_,
+        [weak = weak_from_this(), voter](const PeerAnswer& answer) {
+          const auto self = weak.lock();
+          if (!self) {
+            return;
+          }
+          // Not here: the call that answers would end inside its own answer.
+          boost::asio::post(self->io_, [old = std::move(self->voter_calls_[voter.voter])] {});
+          self->voter_calls_.erase(voter.voter);
+          if (const auto* moved =
+                  answer.said ? std::get_if<message::Moved>(&*answer.said) : nullptr) {
+            self->answered_({voter, moved->term});
+          }
+        });
+  }
+}
+
+void LeaderCalls::carry_out(const CallEndpoints& order) {
+  for (const auto& place : places_) {
+    if (!std::exchange(place->busy, true)) {
+      resolve(*place, order.call);
+    }
+  }
+}
+
+/// Anew for each call: a name may mean another machine by now.
+void LeaderCalls::resolve(Place& place, const message::Follow& news) {
+  const std::string& host = place.endpoint.host;
+  error_code not_numeric;
+  boost::asio::ip::make_address(host, not_numeric);
+  if (!not_numeric) {
+    call(place, {host}, news);
+    return;
+  }
+  place.resolver.async_resolve(host, "",
+                               [weak = weak_from_this(), &place, news](
+                                   error_code failed, const tcp::resolver::results_type& all) {
+                                 const auto self = weak.lock();
+                                 if (!self) {
+                                   return;
+                                 }
+                                 std::vector<std::string> addresses;
+                                 for (const auto& one : all) {
+                                   addresses.push_back(one.endpoint().address().to_string());
+                                 }
+                                 if (failed || addresses.empty()) {
+                                   place.busy = false;
+                                 } else {
+                                   self->call(place, std::move(addresses), news);
+                                 }
+                               });
+}
+
+/// The answer decides nothing: an agent of another job may be there.
+void LeaderCalls::call(Place& place, std::vector<std::string> addresses,
+                       const message::Follow& news) {
+  place.call = rpc_to_peer(io_, std::move(addresses), place.endpoint.port, news, patience_,
+                           [weak = weak_from_this(), &place](const PeerAnswer&) {
+                             if (const auto self = weak.lock()) {
+                               boost::asio::post(self->io_, [old = std::move(place.call)] {});
+                               place.busy = false;
+                             }
+                           });
 }
 
 }  // namespace ddprun

@@ -1,32 +1,53 @@
-// LeaderCalls: a leader that took over tells who does not follow it that it leads: the voters that
-// are away (leader_announcer.h), and whoever is at the endpoints of the job (endpoint_calls.h).
-// Internal to control.
+// LeaderCalls: carries the calls of a leader (node/leader.h, CallVoters and CallEndpoints) to the
+// agents that do not follow it, each on a connection of its own. Internal to control.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
-#include "rendezvous/control/coordinator.h"
-#include "rendezvous/control/endpoint_calls.h"
-#include "rendezvous/control/leader_announcer.h"
+#include "rendezvous/node/leader.h"
 
 namespace ddprun {
 
-struct LeaderCalls {
-  std::shared_ptr<LeaderAnnouncer> to_voters;
-  std::shared_ptr<EndpointCalls> to_endpoints;
+class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
+ public:
+  /// `endpoints` are those where this agent does not listen. A call takes `patience` for each
+  /// address at most. `answered` is called on the loop, while this lives.
+  static std::shared_ptr<LeaderCalls> create(boost::asio::io_context& io,
+                                             const std::vector<Endpoint>& endpoints,
+                                             std::chrono::milliseconds patience,
+                                             std::function<void(CallAnswered)> answered);
 
-  /// `leader` and `node`, where it is reached, outlive the calls. `endpoints` are those where it
-  /// does not listen. `outranked` is called where there turns out to be a leader of a later term.
-  static LeaderCalls begin(boost::asio::io_context& io, const Coordinator& leader,
-                           const NodeDescription& node, const message::JobOptions& job,
-                           std::vector<Endpoint> endpoints,
-                           std::function<void(const message::Follow&)> outranked,
-                           std::chrono::milliseconds patience);
+  void carry_out(const CallVoters& order);
+  void carry_out(const CallEndpoints& order);
+
+ private:
+  struct Place {
+    Place(boost::asio::io_context& io, Endpoint the_endpoint)
+        : endpoint(std::move(the_endpoint)), resolver(io) {}
+    Endpoint endpoint;
+    boost::asio::ip::tcp::resolver resolver;
+    bool busy = false;  ///< resolving or calling
+    std::shared_ptr<void> call;
+  };
+
+  LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
+              std::chrono::milliseconds patience, std::function<void(CallAnswered)> answered);
+  void resolve(Place& place, const message::Follow& call);
+  void call(Place& place, std::vector<std::string> addresses, const message::Follow& call);
+
+  boost::asio::io_context& io_;
+  std::chrono::milliseconds patience_;
+  std::function<void(CallAnswered)> answered_;
+  std::map<VoterId, std::shared_ptr<void>> voter_calls_;  ///< under way
+  std::vector<std::unique_ptr<Place>> places_;
 };
 
 }  // namespace ddprun

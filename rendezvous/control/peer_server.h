@@ -17,8 +17,8 @@
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/protocol/message.h"
 #include "rendezvous/control/peer_listener.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/event.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

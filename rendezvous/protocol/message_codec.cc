@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/job_history.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/wire_archive.h"
 #include "rendezvous/protocol/wire_values.h"
-#include "rendezvous/membership/incident.h"
-#include "rendezvous/membership/job_history.h"
 
 namespace ddprun {
 namespace {

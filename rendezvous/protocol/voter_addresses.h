@@ -5,8 +5,8 @@
 #include <set>
 #include <vector>
 
-#include "rendezvous/protocol/message.h"
 #include "rendezvous/membership/configuration.h"
+#include "rendezvous/protocol/message.h"
 
 namespace ddprun {
 

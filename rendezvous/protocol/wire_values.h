@@ -6,8 +6,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "rendezvous/protocol/message_codec.h"
 #include "rendezvous/membership/world.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/protocol/frame.h"
 #include "rendezvous/control/listener.h"
+#include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
 #include "tests/unit/control/loop.h"

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 
 #include "rendezvous/control/coordinator_client.h"
-#include "rendezvous/protocol/frame.h"
 #include "rendezvous/control/listener.h"
+#include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
 

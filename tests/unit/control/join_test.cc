@@ -3,10 +3,10 @@
 #include <sys/socket.h>
 
 #include "rendezvous/control/coordinator.h"
-#include "rendezvous/protocol/frame.h"
 #include "rendezvous/control/listener.h"
-#include "rendezvous/protocol/message_codec.h"
 #include "rendezvous/control/peer_listener.h"
+#include "rendezvous/protocol/frame.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "rendezvous/store/store_server.h"
 #include "tests/support/free_port.h"
 #include "tests/unit/control/loop.h"

@@ -4,9 +4,9 @@
 #include <limits>
 #include <random>
 
-#include "rendezvous/protocol/frame.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_history.h"
+#include "rendezvous/protocol/frame.h"
 
 using namespace ddprun;
 using namespace ddprun::message;
