@@ -247,11 +247,22 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
 
   // --- What it decides ----------------------------------------------------------------------
 
-  void carry_out(Command command) {
-    std::visit([this](auto& order) { execute(std::move(order)); }, command);
+  void carry_out(SendMessage order) {
+    const std::string bytes = encode_bounded(std::move(order.message));
+    for (const NodeId node : order.nodes) {
+      send(node, bytes);
+    }
   }
 
-  void carry_out(const AnswerAndClose& order) { send_and_close(order.node, order.answer); }
+  void carry_out(const SendAndClose& order) {
+    if (const auto* rejected = std::get_if<message::Rejected>(&order.message)) {
+      const std::string& address = peers.at(order.node).address;
+      if (rejections.size() < kRememberedMax && rejections.insert(address + rejected->why).second) {
+        log->warn("rejected a node at {}: {}", address, rejected->why);
+      }
+    }
+    send_and_close(order.node, order.message);
+  }
 
   void carry_out(const DropSession& order) {
     if (const auto found = peers.find(order.node); found != peers.end()) {
@@ -268,52 +279,19 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     });
   }
 
+  void carry_out(const WarnPeople& order) { log->warn("{}", order.text); }
+
+  void carry_out(const WatchSession& order) {
+    if (const auto found = peers.find(order.node); found != peers.end()) {
+      found->second.connection->watch();
+    }
+  }
+
   void carry_out(const CallVoters& order) { calls->carry_out(order); }
 
   void carry_out(const CallEndpoints& order) { calls->carry_out(order); }
 
-  void execute(Welcome order) {
-    send(order.node,
-         encode(message::Accepted{order.term, order.coordinator, Connection::stamp_now()}));
-  }
-
-  void execute(TellStandbys order) {
-    const auto voters = leader.addresses().of(order.replicated.configurations());
-    for (std::size_t place = 0; place < order.standbys.size(); ++place) {
-      send(order.standbys[place],
-           encode_standby_state({static_cast<int>(place), order.replicated, voters, order.so_far,
-                                 options.min_nodes, options.max_nodes, options.max_restarts,
-                                 options.require_same_env, options.heartbeat_timeout}));
-    }
-  }
-
-  void execute(TellStory order) {
-    send(order.standbys, encode_story({order.attempt, std::move(order.so_far)}));
-  }
-
-  void execute(const Prepare& order) {
-    message::PrepareConfiguration told{order.configuration.number, order.term, 0, order.attempt,
-                                       Connection::stamp_now()};
-    const std::string to_others = encode(told);
-    told.voters = static_cast<int>(order.configuration.voters.size());
-    const std::string to_voters = encode(told);
-    for (const NodeId id : leader.members()) {
-      send(id, holds(order.configuration, leader.voter_of(id)) ? to_voters : to_others);
-    }
-  }
-
-  void execute(Reject order) {
-    if (!peers.contains(order.node)) {
-      return;
-    }
-    const std::string& address = peers.at(order.node).address;
-    if (rejections.size() < kRememberedMax && rejections.insert(address + order.why).second) {
-      log->warn("rejected a node at {}: {}", address, order.why);
-    }
-    send_and_close(order.node, message::Rejected{std::move(order.why), std::move(order.todo)});
-  }
-
-  void execute(OpenStore order) {
+  void carry_out(OpenStore order) {
     store_open = false;
     if (auto port = hooks.open_store(order.attempt)) {
       store_open = true;
@@ -330,7 +308,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     }
   }
 
-  void execute(AssignWorld order) {
+  void carry_out(AssignWorld order) {
     if (!store_open) {
       return;  // StoreFailed is the next input
     }
@@ -349,37 +327,10 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
          encode(message::Assigned{std::move(order.world), order.configuration, order.term}));
   }
 
-  void execute(StopWorkers order) {
-    send(order.node,
-         encode(message::Stop{order.attempt, std::move(order.reason), order.how, order.signal}));
-  }
-
-  void execute(Release order) { send(order.node, encode_summary(std::move(order.so_far))); }
-
-  void execute(const TellWaiting& o) { send(o.nodes, encode(message::Waiting{o.table})); }
-
-  void execute(const TellIncident& o) { send(o.nodes, encode(message::TellIncident{o.text})); }
-
-  void execute(AskEnvironment ask) { send(ask.node, encode(message::AskEnvironment{})); }
-
-  void execute(const TellEnvironments& order) { log->warn("{}", order.text); }
-
-  void execute(WatchNode order) {
-    if (const auto found = peers.find(order.node); found != peers.end()) {
-      found->second.connection->watch();
-    }
-  }
-
-  void execute(const Disconnect&) {}  // Leader drops the session
-
-  void execute(FinishJob order) {
-    const std::string bytes = encode_summary(std::move(order.summary));
+  void carry_out(const EndJob&) {
     over = true;
     // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
     acceptor->close();
-    for (const NodeId id : leader.members()) {
-      send(id, bytes);
-    }
     drain_timer.expires_after(kDrainGrace);
     drain_timer.async_wait(unless_gone([](Impl& self) {
       self.drain_grace_over = true;
@@ -394,12 +345,6 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   void send(NodeId id, std::string_view bytes) {
     if (const auto found = peers.find(id); found != peers.end()) {
       found->second.connection->send(bytes);
-    }
-  }
-
-  void send(const std::vector<NodeId>& nodes, std::string_view bytes) {
-    for (const NodeId node : nodes) {
-      send(node, bytes);
     }
   }
 

@@ -132,6 +132,9 @@ struct Past {
   std::optional<int> group_rank;  ///< its own, in that attempt; none: no world was handed out to it
   /// That coordinator was at the job's first endpoint: who holds it now knows that it is no more.
   bool at_endpoint = false;
+  /// The connection to that coordinator closed as the death of its process closes it: it led until
+  /// it died, so it voted for nobody else.
+  bool leader_died = false;
 
   friend bool operator==(const Past&, const Past&) = default;
 };

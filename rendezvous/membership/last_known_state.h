@@ -16,6 +16,10 @@ class LastKnownState {
   /// A world of that configuration was handed out to this node.
   void assigned(Term term, AttemptNumber attempt, ConfigurationNumber configuration, int group_rank,
                 bool at_endpoint);
+  /// This node follows a coordinator, from here on.
+  void follows() { of_leader_ = false; }
+  /// That coordinator is lost. `died`: as in Past.
+  void lost(bool died);
   /// An attempt was handed out, to others at least: a witness is handed out none.
   void heard_of(AttemptNumber attempt);
 
@@ -24,6 +28,7 @@ class LastKnownState {
  private:
   std::optional<Past> past_;
   int newest_voters_ = 1;
+  bool of_leader_ = false;  ///< past_ is of the coordinator that it follows
 };
 
 }  // namespace ddprun

@@ -74,6 +74,7 @@ void Leadership::note_past(NodeId node, const Here& here, const Promise& promise
   if (past.configuration == past_->configuration && knows(promise.configuration)) {
     of_past_.insert(node);
     ++past_count(here.standing);
+    past_leader_died_ = past_leader_died_ || past.leader_died;
   }
   // As a candidate does: a later term, and for every term in between two numbers are left out.
   in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});
@@ -89,6 +90,7 @@ void Leadership::forget_past() {
   past_.reset();
   of_past_.clear();
   past_dead_.clear();
+  past_leader_died_ = false;
   past_here_ = {};
 }
 
@@ -140,16 +142,22 @@ bool Leadership::decides(const Configuration& configuration, const Count& count)
          gains_quorum(count.free + count.bound, all);
 }
 
-/// Of a job that others ran before, and of which this coordinator knows by them alone: a
-/// coordinator that was at this very endpoint is no more, and its vote is ours.
+/// Of a job that others ran before, and of which this coordinator knows by them alone. The one
+/// before it at this very endpoint is no more. Where it led until it died, it voted for nobody, and
+/// its vote is ours. Otherwise it may have voted for a successor; but where half of the voters are
+/// here without it, the rest is no majority, and where all are, none of them leads. One of them has
+/// to be here in any case: else nobody would remember what this coordinator does.
 bool Leadership::past_decides(const Count& count) const {
   if (begun() || !past_) {
     return true;
   }
   const auto all = static_cast<std::size_t>(past_->voters);
-  const std::size_t ours = past_dead_.size() + (past_->at_endpoint ? 1 : 0);
-  return keeps_quorum(count.free + ours, all, past_->at_endpoint) ||
-         gains_quorum(count.free + count.bound + ours, all);
+  const std::size_t gone = past_->at_endpoint ? 1 : 0;
+  const std::size_t credit = past_leader_died_ ? gone : 0;
+  const std::size_t free = count.free + past_dead_.size();
+  return count.free + count.bound > 0 &&
+         (keeps_quorum(free + credit, all, past_->at_endpoint) ||
+          gains_quorum(free + credit + count.bound, all) || free + count.bound + gone >= all);
 }
 
 bool Leadership::quorum_follows() const {
@@ -190,7 +198,7 @@ std::string Leadership::quorum_text() const {
   bool half = holds(*configurations[place], self_);
   if (!past_decides(past_here_)) {
     here = past_here_;
-    here.free += past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+    here.free += past_dead_.size() + (past_->at_endpoint && past_leader_died_ ? 1 : 0);
     all = static_cast<std::size_t>(past_->voters);
     half = past_->at_endpoint;
   }
@@ -276,7 +284,7 @@ Leadership::Plan Leadership::announce(Configuration configuration,
   }
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.replicated = {planned_term_,         in_use_.term, self_, in_use_.attempt, *planned_, {},
+  plan.replicated = {planned_term_,         in_use_.term, self_, newest_attempt(), *planned_, {},
                      log_position_.settled, false};
   for (const Configuration* one : deciders()) {
     if (!one->voters.empty()) {
@@ -288,6 +296,12 @@ Leadership::Plan Leadership::announce(Configuration configuration,
     tally_.use(deciders());
   }
   return plan;
+}
+
+/// No number up to this one is free. It may be larger than that of any world of this leadership: the
+/// numbers that its predecessors may have used count.
+AttemptNumber Leadership::newest_attempt() const {
+  return AttemptNumber{std::max(number(next_), 1U) - 1};
 }
 
 void Leadership::drop_plan() {

@@ -123,6 +123,7 @@ class Leadership {
   void count_ready(const Here& here);
   void release(Here& here);
   [[nodiscard]] bool decides(const Configuration& configuration, const Count& count) const;
+  [[nodiscard]] AttemptNumber newest_attempt() const;
   [[nodiscard]] bool past_decides(const Count& count) const;
   [[nodiscard]] const Configuration& basis() const;
   [[nodiscard]] std::vector<const Configuration*> deciders() const;
@@ -146,8 +147,9 @@ class Leadership {
   VoteTally tally_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   std::set<NodeId> of_past_;  ///< who is here of that configuration
-  std::set<VoterId> past_dead_;  ///< who was here of that configuration, and is dead
-  Count past_here_;              ///< of_past_, counted
+  std::set<VoterId> past_dead_;    ///< who was here of that configuration, and is dead
+  Count past_here_;                ///< of_past_, counted
+  bool past_leader_died_ = false;  ///< as one of of_past_ knows
   std::vector<NodeId> standbys_;
   bool has_planned_ = false;  ///< and handed out what it planned
   std::optional<Configuration> planned_;

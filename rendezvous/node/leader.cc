@@ -122,7 +122,7 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   session.stage = Session::Stage::leaving;
   const auto* follow = std::get_if<message::Follow>(&question);
   const bool ours = follow == nullptr || follow->job_id == options_.membership.job_id;
-  actions_.emplace_back(AnswerAndClose{id, message::Moved{ours ? term() : Term{}, {}, 0}});
+  actions_.emplace_back(SendAndClose{id, message::Moved{ours ? term() : Term{}, {}, 0}});
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   if (follow != nullptr && options_.failover &&
       call_is_for(*follow, options_.membership.job_id, job_options(), begins) &&
@@ -210,21 +210,101 @@ void Leader::apply_now(Event event) {
     observer_->applied(now_, seen, commands, membership_);
   }
   for (Command& command : commands) {
-    give(std::move(command));
+    std::visit([this](auto& order) { give(std::move(order)); }, command);
   }
 }
 
-void Leader::give(Command command) {
-  if (const auto* rejected = std::get_if<Reject>(&command)) {
-    if (const auto found = sessions_.find(rejected->node); found != sessions_.end()) {
-      found->second.stage = Session::Stage::leaving;
-    }
+// --- Its commands as messages ---------------------------------------------------------------
+
+void Leader::send(std::vector<NodeId> nodes, message::Message message) {
+  actions_.emplace_back(SendMessage{std::move(nodes), std::move(message)});
+}
+
+void Leader::give(Welcome order) {
+  send({order.node}, message::Accepted{order.term, order.coordinator, now_.count()});
+}
+
+void Leader::give(Reject order) {
+  if (const auto found = sessions_.find(order.node); found != sessions_.end()) {
+    found->second.stage = Session::Stage::leaving;
+    actions_.emplace_back(
+        SendAndClose{order.node, message::Rejected{std::move(order.why), std::move(order.todo)}});
   }
-  if (const auto* back = std::get_if<Disconnect>(&command)) {
-    drop(back->node, "it came back on another connection");
-  } else {
-    actions_.emplace_back(std::move(command));
+}
+
+void Leader::give(TellStandbys order) {
+  const MembershipOptions& job = options_.membership;
+  const auto voters = addresses_.of(order.replicated.configurations());
+  for (std::size_t place = 0; place < order.standbys.size(); ++place) {
+    send({order.standbys[place]},
+         message::StandbyState{static_cast<int>(place), order.replicated, voters, order.so_far,
+                               job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env,
+                               options_.heartbeat_timeout});
   }
+}
+
+void Leader::give(TellStory order) {
+  send(std::move(order.standbys), message::Story{order.attempt, std::move(order.so_far)});
+}
+
+/// Its voters are told how many they are: that is what they remember (Past).
+void Leader::give(const Prepare& order) {
+  std::vector<NodeId> voters;
+  std::vector<NodeId> others;
+  for (const NodeId id : members()) {
+    (ddprun::holds(order.configuration, sessions_.at(id).voter) ? voters : others).push_back(id);
+  }
+  message::PrepareConfiguration told{order.configuration.number, order.term, 0, order.attempt,
+                                     now_.count()};
+  send(std::move(others), told);
+  told.voters = static_cast<int>(order.configuration.voters.size());
+  send(std::move(voters), told);
+}
+
+void Leader::give(OpenStore order) {
+  actions_.emplace_back(order);
+}
+
+void Leader::give(AssignWorld order) {
+  actions_.emplace_back(std::move(order));
+}
+
+void Leader::give(StopWorkers order) {
+  send({order.node},
+       message::Stop{order.attempt, std::move(order.reason), order.how, order.signal});
+}
+
+void Leader::give(Release order) {
+  send({order.node}, message::Finish{std::move(order.so_far)});
+}
+
+void Leader::give(TellWaiting order) {
+  send(std::move(order.nodes), message::Waiting{std::move(order.table)});
+}
+
+void Leader::give(WatchNode order) {
+  actions_.emplace_back(WatchSession{order.node});
+}
+
+void Leader::give(const Disconnect& order) {
+  drop(order.node, "it came back on another connection");
+}
+
+void Leader::give(const AskEnvironment& order) {
+  send({order.node}, message::AskEnvironment{});
+}
+
+void Leader::give(TellEnvironments order) {
+  actions_.emplace_back(WarnPeople{std::move(order.text)});
+}
+
+void Leader::give(TellIncident order) {
+  send(std::move(order.nodes), message::TellIncident{std::move(order.text)});
+}
+
+void Leader::give(FinishJob order) {
+  send(members(), message::Finish{std::move(order.summary)});
+  actions_.emplace_back(EndJob{});
 }
 
 // --- Its lease ------------------------------------------------------------------------------

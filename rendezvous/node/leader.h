@@ -74,14 +74,29 @@ using LeaderInput =
 
 // --- What to do -----------------------------------------------------------------------------
 
-/// Answer another agent's question, and close the session in order. SessionClosed follows.
-struct AnswerAndClose {
+/// To each of these.
+struct SendMessage {
+  std::vector<NodeId> nodes;
+  message::Message message;
+};
+/// The last message of a session, which is closed in order then. SessionClosed follows.
+struct SendAndClose {
   NodeId node{};
-  message::Message answer;
+  message::Message message;
 };
 /// Close the session at once; no SessionClosed follows.
 struct DropSession {
   NodeId node{};
+};
+/// SessionHeard, the next time that the peer says anything.
+struct WatchSession {
+  NodeId node{};
+};
+/// The job is over, and every member has been sent the summary.
+struct EndJob {};
+/// For the people at this node.
+struct WarnPeople {
+  std::string text;
 };
 /// Lead no more. Comes once.
 struct StepDown {
@@ -99,8 +114,11 @@ struct CallEndpoints {
   message::Follow call;
 };
 
+/// OpenStore and AssignWorld are the state machine's (membership/command.h): the shell has the
+/// store, and knows by which address each node reaches it.
 using LeaderAction =
-    std::variant<Command, AnswerAndClose, DropSession, StepDown, CallVoters, CallEndpoints>;
+    std::variant<SendMessage, SendAndClose, DropSession, WatchSession, OpenStore, AssignWorld,
+                 EndJob, WarnPeople, StepDown, CallVoters, CallEndpoints>;
 
 // --- The decisions --------------------------------------------------------------------------
 
@@ -137,10 +155,7 @@ class Leader : private LeaderLease::Quorum {
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Term term() const { return membership_.leadership().term(); }
   [[nodiscard]] bool is_member(NodeId node) const;
-  [[nodiscard]] VoterId voter_of(NodeId node) const { return sessions_.at(node).voter; }
   [[nodiscard]] std::vector<NodeId> members() const;
-  /// Where voters are, as they said.
-  [[nodiscard]] const VoterAddresses& addresses() const { return addresses_; }
   /// Voters of this job that are not connected: they may be looking for this leader.
   [[nodiscard]] std::vector<VoterId> absent_voters() const;
 
@@ -176,7 +191,23 @@ class Leader : private LeaderLease::Quorum {
   void lose(NodeId id, const std::string& why, std::chrono::nanoseconds silent_for, bool by_peer);
   void apply(Event event);
   void apply_now(Event event);
-  void give(Command command);
+  void give(Welcome order);
+  void give(Reject order);
+  void give(TellStandbys order);
+  void give(TellStory order);
+  void give(const Prepare& order);
+  void give(OpenStore order);
+  void give(AssignWorld order);
+  void give(StopWorkers order);
+  void give(Release order);
+  void give(TellWaiting order);
+  void give(WatchNode order);
+  void give(const Disconnect& order);
+  void give(const AskEnvironment& order);
+  void give(TellEnvironments order);
+  void give(TellIncident order);
+  void give(FinishJob order);
+  void send(std::vector<NodeId> nodes, message::Message message);
   bool keeps_lease(const std::optional<std::string>& lost);
   void step_down(const std::string& why, std::optional<message::Follow> by);
   void call_others();

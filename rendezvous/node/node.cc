@@ -1,6 +1,7 @@
 #include "rendezvous/node/node.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -156,6 +157,7 @@ void Node::on(const HelloAccepted& input) {
   state_ = State::following;
   followed_ = input.accepted.term;
   voter_.follow(followed_, input.accepted.coordinator);
+  memory_.follows();
   leader_ = input.leader;
   at_endpoint_ = input.at_endpoint && !called_;
   settle();
@@ -271,6 +273,7 @@ void Node::on(const WorkersGone&) {
   actions_.emplace_back(CloseConnection{});
   state_ = State::searching;
   voter_.lost(contact_, saw_close_);
+  memory_.lost(saw_close_);
   begin_election();
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});
@@ -396,10 +399,15 @@ void Node::ask_all() {
 void Node::take_over() {
   const message::StandbyState known = *standby_state_;
   BeginLeading::Takeover takeover{
-      known, election_->request().term,
+      known,
+      election_->request().term,
       TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
                     static_cast<int>(election_->votes()), known.heartbeat_timeout, now_ - contact_,
-                    lost_clause_, now_ - story_at_}};
+                    lost_clause_, now_ - story_at_},
+      {}};
+  std::copy_if(election_->voters().begin(), election_->voters().end(),
+               std::back_inserter(takeover.votes),
+               [this](VoterId one) { return election_->granted_by(one); });
   actions_.emplace_back(LogLine{true, "this node is the coordinator from here on: term " +
                                           std::to_string(number(takeover.term)) + ", " +
                                           election_->progress_text()});
@@ -410,6 +418,7 @@ void Node::take_over() {
 void Node::lead(BeginLeading how) {
   state_ = State::leading;
   followed_ = how.takeover ? how.takeover->term : Term{1};
+  at_endpoint_ = false;  // of a coordinator in this agent, nobody at the endpoint knows more
   node_.promise = voter_.promise();
   node_.past = memory_.past();
   node_.hosts_coordinator = true;

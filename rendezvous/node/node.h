@@ -145,6 +145,7 @@ struct BeginLeading {
     message::StandbyState known;
     Term term{};
     TakeoverState state;
+    std::vector<VoterId> votes;  ///< that made it the leader
   };
   std::optional<Takeover> takeover;
   bool at_bound_endpoint = false;  ///< it was just bound; else this agent listens already

@@ -31,6 +31,7 @@ void fields(Tag<Past>, A& a, V& v) {
   a.integer(v.voters, 1, kVotersMax);
   a.optional(v.group_rank, kCount);
   a.boolean(v.at_endpoint);
+  a.boolean(v.leader_died);
 }
 
 template <class A, class V>
@@ -523,37 +524,30 @@ Result<Message> decode(std::uint8_t type, std::string_view payload) {
   return decode_as(type - std::size_t{1}, payload);
 }
 
-std::string encode_summary(JobSummary summary) {
-  std::string bytes = encode(Finish{summary});
-  while (bytes.size() > kCoordinatorFrameBytesMax) {
-    DDP_CHECK(summary.incidents.size() > 1, "one incident fits into a frame");
-    summary.incidents.erase(summary.incidents.begin());
-    bytes = encode(Finish{summary});
-  }
-  return bytes;
-}
-
 namespace {
 
-/// The oldest incidents go first.
-template <class Told>
-std::string encode_bounded(Told told) {
-  std::string bytes = encode(told);
-  while (bytes.size() > kCoordinatorFrameBytesMax && !told.so_far.incidents.empty()) {
-    told.so_far.incidents.erase(told.so_far.incidents.begin());
-    bytes = encode(told);
+JobSummary* summary_in(Message& message) {
+  if (auto* finish = std::get_if<Finish>(&message)) {
+    return &finish->summary;
   }
-  return bytes;
+  if (auto* state = std::get_if<StandbyState>(&message)) {
+    return &state->so_far;
+  }
+  auto* story = std::get_if<Story>(&message);
+  return story != nullptr ? &story->so_far : nullptr;
 }
 
 }  // namespace
 
-std::string encode_standby_state(StandbyState standby_state) {
-  return encode_bounded(std::move(standby_state));
-}
-
-std::string encode_story(Story story) {
-  return encode_bounded(std::move(story));
+std::string encode_bounded(Message message) {
+  std::string bytes = encode(message);
+  if (JobSummary* summary = summary_in(message)) {
+    while (bytes.size() > kCoordinatorFrameBytesMax && !summary->incidents.empty()) {
+      summary->incidents.erase(summary->incidents.begin());
+      bytes = encode(message);
+    }
+  }
+  return bytes;
 }
 
 int bound_records(std::vector<FailureRecord>& records) {

@@ -27,13 +27,9 @@ std::string encode(const message::Message& message);
 /// The message in a frame's type and payload.
 Result<message::Message> decode(std::uint8_t type, std::string_view payload);
 
-/// The Finish frame of a summary, which loses its oldest incidents until the frame is within
-/// kCoordinatorFrameBytesMax.
-std::string encode_summary(JobSummary summary);
-
-/// The same for what a standby is told: the oldest incidents go first.
-std::string encode_standby_state(message::StandbyState standby_state);
-std::string encode_story(message::Story story);
+/// A frame of a coordinator's: the summary in it, where it has one, loses its oldest incidents
+/// until the frame is within kCoordinatorFrameBytesMax.
+std::string encode_bounded(message::Message message);
 
 /// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those
 /// first that may be the cause: workers that failed by themselves, the earliest first. Returns the

@@ -5,7 +5,7 @@
 
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/quorum.h"
-#include "tests/sim/model_agent.h"
+#include "tests/sim/agent_shell.h"
 
 namespace ddprun::sim {
 namespace {
@@ -37,7 +37,7 @@ Cluster::~Cluster() = default;
 
 // --- The network's ends ---------------------------------------------------------------------
 
-ModelAgent* Cluster::agent_of(int machine) const {
+AgentShell* Cluster::agent_of(int machine) const {
   return machines_[static_cast<std::size_t>(machine)]->agent();
 }
 
@@ -55,28 +55,28 @@ bool Cluster::reads(int machine) const {
 
 void Cluster::deliver(ConnectionId connection, Side to, const Message& message) {
   const int place = network_.machine_of(connection, to);
-  if (ModelAgent* agent = agent_of(place)) {
+  if (AgentShell* agent = agent_of(place)) {
     agent->on_message(connection, to, message);
   } else {
     network_.close(connection, to);
   }
 }
 
-void Cluster::ask(int from, int to, std::function<void(ModelAgent&)> question) {
+void Cluster::ask(int from, int to, std::function<void(AgentShell&)> question) {
   network_.call(from, to, [this, to, question = std::move(question)] {
     machine(to).when_it_runs([this, to, question] {
-      if (ModelAgent* agent = agent_of(to); agent != nullptr && !agent->is_over()) {
+      if (AgentShell* agent = agent_of(to); agent != nullptr && !agent->is_over()) {
         question(*agent);
       }
     });
   });
 }
 
-void Cluster::ask_voter(int from, VoterId voter, const std::function<void(ModelAgent&)>& question,
-                        const std::function<void(ModelAgent&)>& gone) {
+void Cluster::ask_voter(int from, VoterId voter, const std::function<void(AgentShell&)>& question,
+                        const std::function<void(AgentShell&)>& gone) {
   const int to = machine_of(voter);
   const auto lives = [this, to, voter] {
-    const ModelAgent* agent = agent_of(to);
+    const AgentShell* agent = agent_of(to);
     return agent != nullptr && agent->voter_id() == voter;
   };
   network_.call(from, to, [=, this] {
@@ -139,7 +139,7 @@ void Cluster::strike(const Fault& fault) {
 }
 
 void Cluster::strike_machine(const Fault& fault, Machine& machine) {
-  ModelAgent* agent = machine.agent();
+  AgentShell* agent = machine.agent();
   // Without failover the coordinator's end is the end of the job.
   const bool spared = !options_.failover && machine.index() == 0;
   switch (fault.kind) {
@@ -209,20 +209,20 @@ void Cluster::knock_as_stranger(int from) {
   NodeDescription node;
   node.host_name = "stranger";
   node.job_id = "another job";
-  const ConnectionId connection = network_.connect(from, to);
-  network_.send(connection, Side::client, Hello{node});
+  const ConnectionId connection = network_.connect(from, to, kEndpointPort);
+  network_.send(connection, Side::client, message::Hello{node});
   network_.close(connection, Side::client);
 }
 
 void Cluster::peers_notice(int place) {
-  ModelAgent* agent = agent_of(place);
+  AgentShell* agent = agent_of(place);
   if (agent == nullptr || !agent->workers().live()) {
     return;
   }
   const AttemptNumber attempt = agent->workers().world()->attempt;
   Random& random = machine(place).random();
   for (const auto& machine : machines_) {
-    ModelAgent* other = machine->agent();
+    AgentShell* other = machine->agent();
     if (other != nullptr && other != agent && machine->runs() && other->workers().live() &&
         other->workers().world()->attempt == attempt && random.chance(options_.victims)) {
       other->workers().notice_peer(attempt);
@@ -302,7 +302,7 @@ bool Cluster::quorum_is_gone() const {
     std::size_t here = 0;
     bool own = false;
     for (const auto& machine : machines_) {
-      const ModelAgent* agent = machine->agent();
+      const AgentShell* agent = machine->agent();
       if (agent != nullptr && std::binary_search(configuration.voters.begin(),
                                                  configuration.voters.end(), agent->voter_id())) {
         ++here;

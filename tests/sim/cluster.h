@@ -1,6 +1,6 @@
-// Cluster: machines, the network between them, a schedule of faults, and an observer. The real
-// membership code runs in it: Membership, Leadership, Voter and Election; what is modelled is the
-// shell around them. One seed and one schedule are one story, the same in every run.
+// Cluster: machines, the network between them, a schedule of faults, and an observer. What decides
+// is the product's: Node and Leader, and all that they are made of. One seed and one schedule are
+// one story, the same in every run.
 #pragma once
 
 #include <map>
@@ -43,17 +43,17 @@ class Cluster : private NetworkEnds {
   Network& network() { return network_; }
   Observer& observer() { return observer_; }
   [[nodiscard]] const Observer& observer() const { return observer_; }
-  [[nodiscard]] ModelAgent* agent_of(int machine) const;
+  [[nodiscard]] AgentShell* agent_of(int machine) const;
   Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
-  /// The job has begun somewhere, or may only be gone on with.
-  [[nodiscard]] bool has_begun() const { return observer_.any_world() || takeovers_ > 0; }
+  /// Of a listener, where the system chooses it.
+  int new_port() { return 30'000 + ports_++ % 30'000; }
   /// A question to another machine's process; not answered where none runs. One that is stopped
   /// answers late.
-  void ask(int from, int to, std::function<void(ModelAgent&)> question);
+  void ask(int from, int to, std::function<void(AgentShell&)> question);
   /// The same to the process of a voter. Where it is no more, the kernel there says so: `gone`
   /// is for who asked.
-  void ask_voter(int from, VoterId voter, const std::function<void(ModelAgent&)>& question,
-                 const std::function<void(ModelAgent&)>& gone);
+  void ask_voter(int from, VoterId voter, const std::function<void(AgentShell&)>& question,
+                 const std::function<void(AgentShell&)>& gone);
   /// Where a voter's agent is.
   void register_voter(VoterId voter, int machine) { voters_[voter] = machine; }
   [[nodiscard]] int machine_of(VoterId voter) const { return voters_.at(voter); }
@@ -95,6 +95,7 @@ class Cluster : private NetworkEnds {
   std::uint32_t leads_ = 0;
   std::size_t events_ = 0;
   int takeovers_ = 0;
+  int ports_ = 0;
   bool end_is_fatal_ = false;
   Training* training_ = nullptr;
   bool tracing_;

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "tests/sim/agent_shell.h"
 #include "tests/sim/cluster.h"
-#include "tests/sim/model_agent.h"
 
 namespace ddprun::sim {
 
@@ -66,7 +66,7 @@ void Machine::start() {
   }
   powered_ = true;
   ++life_;
-  agent_ = std::make_unique<ModelAgent>(*this);
+  agent_ = std::make_unique<AgentShell>(*this);
   agent_->start();
 }
 
@@ -79,7 +79,7 @@ void Machine::end_life(bool kernel_lives) {
   stopped_ = 0;
   waiting_.clear();
   // It may be what runs now.
-  const std::shared_ptr<ModelAgent> old = std::move(agent_);
+  const std::shared_ptr<AgentShell> old = std::move(agent_);
   old->end(kernel_lives);
   cluster_.at(cluster_.now(), [old] {});
 }

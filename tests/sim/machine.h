@@ -1,5 +1,5 @@
 // Machine: power, clock and the one process of a simulated node, which may be stopped. What the
-// process does is ModelAgent's.
+// process does is AgentShell's.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace ddprun::sim {
 
 class Cluster;
-class ModelAgent;
+class AgentShell;
 
 class Machine {
  public:
@@ -43,7 +43,7 @@ class Machine {
   [[nodiscard]] bool awake() const { return suspended_ == 0; }
   /// Its process is not stopped, nor is it suspended.
   [[nodiscard]] bool runs() const { return agent_ && stopped_ == 0 && awake(); }
-  [[nodiscard]] ModelAgent* agent() const { return agent_.get(); }
+  [[nodiscard]] AgentShell* agent() const { return agent_.get(); }
   /// Its steady clock.
   [[nodiscard]] Duration now() const;
   [[nodiscard]] Duration wall_clock() const { return now() + wall_offset_; }
@@ -77,7 +77,7 @@ class Machine {
   int excuses_ = 0;
   std::uint64_t life_ = 0;
   std::vector<std::function<void()>> waiting_;  ///< until it goes on
-  std::unique_ptr<ModelAgent> agent_;
+  std::unique_ptr<AgentShell> agent_;
 };
 
 }  // namespace ddprun::sim

@@ -13,6 +13,14 @@ bool inside(const Fault& cut, int machine, int machines) {
   return (machine - cut.target % machines + machines) % machines < cut.span;
 }
 
+/// What the state machine is told, and not what keeps the connection.
+bool is_report(const message::Message& said) {
+  return !std::holds_alternative<message::Hello>(said) &&
+         !std::holds_alternative<message::Beat>(said) &&
+         !std::holds_alternative<message::Echo>(said) &&
+         !std::holds_alternative<message::Leaving>(said);
+}
+
 }  // namespace
 
 Network::Network(Timeline& timeline, const SimOptions& options, NetworkEnds& ends)
@@ -46,9 +54,10 @@ Duration Network::delay(int from, int to) {
   return random_[static_cast<std::size_t>(from)].up_to(options_.delay_max);
 }
 
-ConnectionId Network::connect(int client, int server) {
+ConnectionId Network::connect(int client, int server, int port) {
   const auto id = static_cast<ConnectionId>(connections_.size());
   Connection& made = connections_.emplace_back();
+  made.port = port;
   made.ends[index(Side::client)].machine = client;
   made.ends[index(Side::server)].machine = server;
   of_machine_[static_cast<std::size_t>(client)].push_back(id);
@@ -58,23 +67,23 @@ ConnectionId Network::connect(int client, int server) {
   return id;
 }
 
-void Network::send(ConnectionId id, Side from, Message message) {
+void Network::send(ConnectionId id, Side from, const Said& said) {
   if (!is_open(id, from)) {
     return;
   }
   if (options_.scrambled && from == Side::client) {
     Random& random = random_[static_cast<std::size_t>(machine_of(id, from))];
-    if (std::holds_alternative<Report>(message)) {
+    if (is_report(*said)) {
       if (random.chance(kTwice)) {
-        hold_back(id, other(from), message);
+        hold_back(id, other(from), said);
       }
       if (random.chance(kSwapped)) {
-        hold_back(id, other(from), std::move(message));
+        hold_back(id, other(from), said);
         return;
       }
     }
   }
-  post(id, other(from), std::move(message));
+  post(id, other(from), said);
 }
 
 void Network::post(ConnectionId id, Side to, Message message) {

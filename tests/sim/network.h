@@ -10,56 +10,40 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "rendezvous/membership/command.h"
-#include "rendezvous/membership/event.h"
+#include "rendezvous/protocol/message.h"
 #include "tests/sim/fault.h"
 #include "tests/sim/timeline.h"
 
 namespace ddprun::sim {
 
-/// What is said on a connection. Stamps are times of the coordinator's clock.
-struct Hello {
-  NodeDescription node;
-};
-struct Beat {
-  Duration stamp{};  ///< the newest that the agent had
-};
-struct BeatAnswer {
-  Duration stamp{};
-  std::optional<Duration> quorum_age;
-};
-/// The stamp of an answer that has a quorum_age, at once.
-struct Echo {
-  Duration stamp{};
-};
-struct Leaving {};
-struct Farewell {};
-/// What membership is to hear; the node's number is filled in at the coordinator.
-struct Report {
-  std::shared_ptr<const Event> event;
-  Duration stamp{};  ///< of ConfigurationPrepared
-};
-struct Order {
-  std::shared_ptr<const Command> command;
-  Duration stamp{};
-  int place = 0;  ///< of TellStandbys
-};
+/// What is said on a connection; one may go to many.
+using Said = std::shared_ptr<const message::Message>;
 /// The other end is closed; nothing follows.
 struct Closed {
   bool reset = false;
 };
-using Message =
-    std::variant<Hello, Beat, BeatAnswer, Echo, Leaving, Farewell, Report, Order, Closed>;
+using Message = std::variant<Said, Closed>;
 
 enum class Side : std::uint8_t { client, server };
 constexpr Side other(Side side) {
   return side == Side::client ? Side::server : Side::client;
 }
 enum class ConnectionId : std::uint32_t {};
+
+/// Of the job's endpoints.
+inline constexpr int kEndpointPort = 29400;
+/// The name and the address of a machine.
+inline std::string host_name(int machine) {
+  return "n" + std::to_string(machine);
+}
+inline int machine_of_host(const std::string& name) {
+  return std::stoi(name.substr(1));
+}
 
 /// How late a message may be that Network holds back (SimOptions::scrambled).
 inline constexpr Duration kHeldBackMax = milliseconds(300);
@@ -86,14 +70,19 @@ class Network {
  public:
   Network(Timeline& timeline, const SimOptions& options, NetworkEnds& ends);
 
-  ConnectionId connect(int client, int server);
+  ConnectionId connect(int client, int server, int port = 0);
+  /// Of the server, that the client named.
+  [[nodiscard]] int port_of(ConnectionId connection) const { return at(connection).port; }
   [[nodiscard]] int machine_of(ConnectionId connection, Side side) const {
     return at(connection).ends[index(side)].machine;
   }
   [[nodiscard]] bool is_open(ConnectionId connection, Side side) const {
     return at(connection).ends[index(side)].open;
   }
-  void send(ConnectionId connection, Side from, Message message);
+  void send(ConnectionId connection, Side from, message::Message message) {
+    send(connection, from, std::make_shared<const message::Message>(std::move(message)));
+  }
+  void send(ConnectionId connection, Side from, const Said& said);
   /// Reads nothing more; the other side does not notice.
   void hold(ConnectionId connection, Side side);
   void close(ConnectionId connection, Side side);
@@ -135,6 +124,7 @@ class Network {
   };
   struct Connection {
     std::array<End, 2> ends;
+    int port = 0;
   };
   struct Cut {
     Fault fault;

@@ -90,19 +90,21 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
   one.term = term;
   one.self = self;
   one.restarts_used = restarts_used;
-  one.configuration = any_world() ? configuration_ : inherited.configuration;
+  one.configuration = any_world() && !votes.empty() ? configuration_ : inherited.configuration;
   one.before = inherited.before;
   one.ends = inherited.ends;
   one.newest = inherited.configuration;
   one.knows = inherited.log_position();
   one.begins = votes.empty();
+  began_anew_ = began_anew_ || (one.begins && any_world());
   const bool by_the_rest = one.ends && is_made_by_the_rest(one, votes);
-  if (any_world() && !by_the_rest && !terms_.insert(number(term)).second) {
+  // One that begins anew has the first term until it hands out a world.
+  if (any_world() && !one.begins && !by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
   if (!votes.empty()) {
     if (any_world() && term > configuration_term_ && !by_the_rest &&
-        !is_most(votes, configuration_.voters)) {
+        !is_most(began_anew_ ? with_dead(votes) : votes, configuration_.voters)) {
       broken("a minority makes a coordinator: " +
              std::to_string(count_of(votes, configuration_.voters)) + " of the " +
              std::to_string(configuration_.voters.size()) + " voters of the newest world");
@@ -117,6 +119,14 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
              std::to_string(restarts_used_));
     }
   }
+}
+
+/// One that began anew at the endpoint has the votes of the dead with it, and so have those that it
+/// told its first world.
+std::set<VoterId> Observer::with_dead(const std::set<VoterId>& votes) const {
+  std::set<VoterId> all = votes;
+  all.insert(gone_.begin(), gone_.end());
+  return all;
 }
 
 /// Where the job is over, all that is left of the newest world may tell each other so, though it is
@@ -187,6 +197,10 @@ void Observer::after(Duration now, LeadershipId leadership, const Event& event,
   const std::size_t known_before = one.known.size();
   note(one, event);
   std::vector<AssignWorld> assigned;
+  // Nothing that it remembers counts while it waits for a rank.
+  contends_ = std::any_of(commands.begin(), commands.end(), [](const Command& command) {
+    return std::holds_alternative<WatchNode>(command);
+  });
   for (const Command& command : commands) {
     check_order(one, event, command);
     if (const auto* assign = std::get_if<AssignWorld>(&command)) {
@@ -217,12 +231,12 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
     one.known[welcome->node] = {node.voter, node.local_world_size, node.witness, false, false, {},
-                                false};
+                                false, node.past && node.past->leader_died};
     const Promise& promise = node.promise;
     one.known.at(welcome->node).bound =
         promise.term > one.term || (promise.term == one.term && promise.to != one.self);
     one.known.at(welcome->node).past = node.past ? node.past->configuration : ConfigurationNumber{};
-    if (node.past && !one.announced.contains(node.past->configuration) &&
+    if (node.past && !contends_ && !one.announced.contains(node.past->configuration) &&
         (!one.past || node.past->configuration > one.past->configuration)) {
       one.past = node.past;
       one.knows = one.begins ? LogPosition{node.past->configuration, {}, {}} : one.knows;
@@ -283,13 +297,23 @@ std::size_t Observer::workers_here(const Watched& one) const {
 
 /// One that begins anew knows of a configuration only what those tell that come.
 bool Observer::knows_enough(const Watched& one) const {
-  if (one.attempt || !one.past || any_world()) {
+  if (!one.begins || one.attempt || !one.past) {
     return true;
   }
-  const auto here = std::count_if(one.known.begin(), one.known.end(), [&](const auto& node) {
-    return node.second.past == one.past->configuration;
-  });
-  return 2 * (here + (one.past->at_endpoint ? 1 : 0)) > one.past->voters;
+  int free = 0;
+  int bound = 0;
+  bool died = false;
+  for (const auto& [id, node] : one.known) {
+    if (node.past == one.past->configuration && !node.beyond) {
+      ++(node.bound ? bound : free);
+      died = died || node.leader_died;
+    }
+  }
+  const int all = one.past->voters;
+  const int gone = one.past->at_endpoint ? 1 : 0;
+  const int credit = died ? gone : 0;
+  return free + bound > 0 && (2 * (free + credit) + gone > all ||
+                              2 * (free + credit + bound) > all || free + bound + gone >= all);
 }
 
 /// One that others came after may have to wait for those who know of them.
@@ -323,10 +347,13 @@ bool Observer::has_quorum(const Watched& one, const Configuration& configuration
   std::size_t all = 0;
   bool own = false;
   for (const VoterId id : configuration.voters) {
-    const bool ours = one.dead.contains(id) || (here.contains(id) && !bound.contains(id));
+    // The coordinator that was at the endpoint before one that begins anew is no more.
+    const bool before = of_any_kind && began_anew_ && gone_.contains(id);
+    const bool ours =
+        one.dead.contains(id) || before || (here.contains(id) && !bound.contains(id));
     free += ours ? 1 : 0;
     all += ours || bound.contains(id) ? 1 : 0;
-    own = own || id == one.self;
+    own = own || id == one.self || before;
   }
   return (own && 2 * free >= configuration.voters.size()) || 2 * all > configuration.voters.size();
 }
@@ -334,7 +361,7 @@ bool Observer::has_quorum(const Watched& one, const Configuration& configuration
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
-  if (one.begins && !one.past && one.announced.size() < all_announced_.size()) {
+  if (one.begins && !one.past && any_world()) {
     begun_twice_ = true;
     return;
   }

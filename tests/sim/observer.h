@@ -69,6 +69,7 @@ class Observer {
     bool bound = false;          ///< may have voted for another coordinator
     ConfigurationNumber past{};  ///< that it was told of before it came
     bool beyond = false;  ///< has prepared for a newer configuration than its coordinator knew then
+    bool leader_died = false;  ///< as its past says
   };
   struct Watched {
     int machine = 0;
@@ -108,6 +109,7 @@ class Observer {
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
+  [[nodiscard]] std::set<VoterId> with_dead(const std::set<VoterId>& votes) const;
   bool is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes);
   [[nodiscard]] bool inherited_agree(const Watched& one) const;
   [[nodiscard]] bool knows_enough(const Watched& one) const;
@@ -139,6 +141,8 @@ class Observer {
   bool success_is_known_ = false;  ///< was told to standbys
   std::optional<Verdict> over_;    ///< for good: a quorum says so
   bool begun_twice_ = false;
+  bool contends_ = false;    ///< the node of the event waits for a rank
+  bool began_anew_ = false;  ///< an agent hosted the endpoint of a job that had begun
 };
 
 }  // namespace ddprun::sim

@@ -46,6 +46,7 @@ struct SimOptions {
   int min_nodes = 1;
   int max_nodes = 4;
   int agents = 5;       ///< machines that run workers; the first hosts the job's first coordinator
+  int endpoints = 1;    ///< the first machines; a new job begins at the first
   int witnesses = 0;    ///< machines besides, that only vote
   int workers_max = 4;  ///< of a node
   int max_restarts = 3;

@@ -100,7 +100,7 @@ NodeDescription full_node() {
           {"10.0.0.1", "fd00::1"},
           4711,
           Promise{Term{3}, VoterId{5}, ConfigurationNumber{7}},
-          Past{Term{2}, AttemptNumber{5}, ConfigurationNumber{3}, 4, 1, true},
+          Past{Term{2}, AttemptNumber{5}, ConfigurationNumber{3}, 4, 1, true, true},
           {0xfedcba9876543210, 0x8000000000000001},
           true,
           "no disk"};
@@ -325,7 +325,7 @@ TEST_CASE("A summary that is too large loses its oldest incidents") {
     incident.attempt = AttemptNumber{static_cast<std::uint32_t>(i)};
     summary.incidents.push_back(incident);
   }
-  const std::string bytes = encode_summary(summary);
+  const std::string bytes = encode_bounded(message::Finish{summary});
   CHECK(bytes.size() <= kCoordinatorFrameBytesMax);
   const auto [type, payload] = parts(bytes);
   const auto received = decode(type, payload);

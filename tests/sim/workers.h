@@ -1,4 +1,4 @@
-// ModelWorkers: the workers of one node: they spawn, train for a while, fail, and are stopped.
+// Workers: the workers of one node: they spawn, train for a while, fail, and are stopped.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 namespace ddprun::sim {
 
 class Machine;
-class ModelAgent;
+class AgentShell;
 
-class ModelWorkers {
+class Workers {
  public:
-  ModelWorkers(Machine& machine, ModelAgent& agent) : machine_(machine), agent_(agent) {}
+  Workers(Machine& machine, AgentShell& agent) : machine_(machine), agent_(agent) {}
 
   void assign(const World& world);
   /// Answers when none is left. Workers that obey save first, if that is asked for.
@@ -43,7 +43,7 @@ class ModelWorkers {
   Duration takes(Duration cost);
 
   Machine& machine_;
-  ModelAgent& agent_;
+  AgentShell& agent_;
   std::optional<World> world_;
   bool live_ = false;
   bool stopping_ = false;

@@ -1,11 +1,11 @@
-#include "tests/sim/model_workers.h"
+#include "tests/sim/workers.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "tests/sim/agent_shell.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/model_agent.h"
 #include "tests/sim/training.h"
 
 namespace ddprun::sim {
@@ -18,11 +18,11 @@ constexpr Duration kSaveMax = seconds(2);
 
 }  // namespace
 
-Duration ModelWorkers::takes(Duration cost) {
+Duration Workers::takes(Duration cost) {
   return machine_.cluster().options().costs.exact ? cost : machine_.random().up_to(cost);
 }
 
-void ModelWorkers::assign(const World& world) {
+void Workers::assign(const World& world) {
   world_ = world;
   live_ = true;
   stopping_ = fenced_ = stepped_ = leaving_ = left_ = complete_ = false;
@@ -37,11 +37,11 @@ void ModelWorkers::assign(const World& world) {
   }
 }
 
-void ModelWorkers::started(AttemptNumber attempt) {
+void Workers::started(AttemptNumber attempt) {
   if (!is(attempt) || stopping_ || !live_) {
     return;
   }
-  agent_.say(WorkersStarted{{}, attempt});
+  agent_.say(message::Started{attempt});
   machine_.later(takes(machine_.cluster().options().costs.first_step), [this, attempt] {
     if (!is(attempt) || !live_ || stopping_) {
       return;
@@ -53,7 +53,7 @@ void ModelWorkers::started(AttemptNumber attempt) {
   });
 }
 
-TrainingProgress ModelWorkers::progress() const {
+TrainingProgress Workers::progress() const {
   TrainingProgress told;
   if (machine_.cluster().options().policy && world_) {
     told.told = true;
@@ -67,7 +67,7 @@ TrainingProgress ModelWorkers::progress() const {
   return told;
 }
 
-void ModelWorkers::finished(AttemptNumber attempt) {
+void Workers::finished(AttemptNumber attempt) {
   if (!is(attempt) || !live_ || stopping_ || fenced_ || !failures_.empty()) {
     return;
   }
@@ -77,18 +77,18 @@ void ModelWorkers::finished(AttemptNumber attempt) {
   if (leaving_) {
     report_stopped();
   } else {
-    agent_.say(WorkersFinished{{}, attempt, progress()});
+    agent_.say(message::Finished{attempt, progress()});
   }
 }
 
-void ModelWorkers::fail() {
+void Workers::fail() {
   if (live_ && !stopping_ && !fenced_ && failures_.empty()) {
     machine_.cluster().peers_notice(machine_.index());
     fail_as(false);
   }
 }
 
-void ModelWorkers::notice_peer(AttemptNumber attempt) {
+void Workers::notice_peer(AttemptNumber attempt) {
   machine_.later(machine_.random().up_to(kNoticeMax), [this, attempt] {
     if (is(attempt) && live_ && !stopping_ && !fenced_ && failures_.empty()) {
       fail_as(machine_.random().chance(0.5));
@@ -96,7 +96,7 @@ void ModelWorkers::notice_peer(AttemptNumber attempt) {
   });
 }
 
-void ModelWorkers::fail_as(bool peer_lost) {
+void Workers::fail_as(bool peer_lost) {
   Random& random = machine_.random();
   FailureRecord record;
   record.local_rank = 0;
@@ -115,12 +115,12 @@ void ModelWorkers::fail_as(bool peer_lost) {
   machine_.later(takes(machine_.cluster().options().costs.detect),
                  [this, attempt = world_->attempt, record] {
                    if (is(attempt) && !stopping_) {
-                     agent_.say(WorkerFailed{{}, attempt, record});
+                     agent_.say(message::Failed{attempt, record});
                    }
                  });
 }
 
-void ModelWorkers::leave(AttemptNumber attempt) {
+void Workers::leave(AttemptNumber attempt) {
   if (is(attempt) && live_ && !stopping_ && !fenced_ && failures_.empty()) {
     left_ = true;
     gone();
@@ -128,7 +128,7 @@ void ModelWorkers::leave(AttemptNumber attempt) {
   }
 }
 
-void ModelWorkers::stop(AttemptNumber attempt, StopHow how) {
+void Workers::stop(AttemptNumber attempt, StopHow how) {
   if (!is(attempt) || stopping_ || left_ || (leaving_ && complete_)) {
     return;
   }
@@ -148,12 +148,12 @@ void ModelWorkers::stop(AttemptNumber attempt, StopHow how) {
   });
 }
 
-void ModelWorkers::report_stopped() {
+void Workers::report_stopped() {
   std::vector<FailureRecord> records = failures_;
   for (FailureRecord& record : records) {
     record.age = machine_.now() - failed_at_;
   }
-  const int last = world_->base_rank + agent_.node().local_world_size - 1;
+  const int last = world_->base_rank + agent_.node().description().local_world_size - 1;
   const bool by_themselves = left_ || complete_;
   if (!by_themselves && (records.empty() || records.front().rank != last)) {
     FailureRecord ours;
@@ -162,10 +162,10 @@ void ModelWorkers::report_stopped() {
     ours.after_stop = true;
     records.push_back(ours);
   }
-  agent_.say(WorkersStopped{{}, world_->attempt, std::move(records), 0, progress()});
+  agent_.say(message::Stopped{world_->attempt, std::move(records), 0, progress()});
 }
 
-void ModelWorkers::fence() {
+void Workers::fence() {
   if (!live_) {
     agent_.workers_gone();
     return;
@@ -181,7 +181,7 @@ void ModelWorkers::fence() {
   });
 }
 
-void ModelWorkers::gone() {
+void Workers::gone() {
   if (live_) {
     live_ = false;
     machine_.cluster().observer().workers_gone(machine_.index());

@@ -1,0 +1,135 @@
+// AgentShell: one life of an agent in the simulation. It does for Node what control/follower does:
+// connections, calls and timers, on the simulated network. What it decides is Node's; its workers
+// are Workers'.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "rendezvous/node/follower_lease.h"
+#include "rendezvous/node/node.h"
+#include "tests/sim/leader_shell.h"
+#include "tests/sim/network.h"
+#include "tests/sim/workers.h"
+
+namespace ddprun::sim {
+
+class Machine;
+
+class AgentShell {
+ public:
+  explicit AgentShell(Machine& machine);
+  ~AgentShell();
+  AgentShell(const AgentShell&) = delete;
+  AgentShell& operator=(const AgentShell&) = delete;
+
+  void start();
+  /// Its process ends; the machine's kernel lives on, or not.
+  void end(bool kernel_lives);
+  void on_message(ConnectionId connection, Side side, const Message& message);
+  /// What it answers another agent, which asks on a connection of its own.
+  std::optional<message::Message> answer(const message::Message& question);
+  [[nodiscard]] bool listens_at(int port) const;
+
+  [[nodiscard]] bool leads() const { return leader_ != nullptr; }
+  [[nodiscard]] std::optional<Term> leading_term() const;
+  [[nodiscard]] bool is_over() const { return over_; }
+  [[nodiscard]] VoterId voter_id() const { return voter_; }
+  [[nodiscard]] const Node& node() const { return *node_; }
+  Workers& workers() { return workers_; }
+  /// Somebody sends it a signal.
+  void signal(int number, StopWish wish);
+
+  // Of its leader.
+
+  void deposed(const StepDown& order);
+  void on_call_answered(const CallAnswered& answered);
+
+  // Of workers.
+
+  /// To the coordinator.
+  void say(message::Message said);
+  /// After Workers::fence().
+  void workers_gone();
+
+ private:
+  /// A search that is under way.
+  struct Search {
+    SearchLeader order;
+    Duration since{};
+    std::size_t turn = 0;
+    bool asked_elsewhere = false;    ///< all other endpoints, before it binds the first one
+    std::optional<Endpoint> detour;  ///< where the coordinator is by the word of an agent
+    std::optional<ConnectionId> connection;
+    bool on_detour = false;
+    Duration asked_at{};
+  };
+
+  void step(NodeInput input);
+  void arm();
+  void carry_out(SearchLeader order);
+  void carry_out(const StopSearch& order);
+  void carry_out(const FollowLeader& order);
+  void carry_out(const AcknowledgePrepare& order);
+  void carry_out(const LeaveLeader& order);
+  void carry_out(const CloseConnection& order);
+  void carry_out(const FenceWorkers& order);
+  void carry_out(AnswerPeer order);
+  void carry_out(const AskVotes& order);
+  void carry_out(const StopAsking& order);
+  void carry_out(BeginLeading order);
+  void carry_out(const StopLeading& order);
+  void carry_out(const ListenAtFirstEndpoint& order);
+  void carry_out(const GiveUp& order);
+  void carry_out(const LogLine& order);
+  // Searching.
+  void look();
+  void look_after(Duration pause);
+  void connect_to(const Endpoint& place);
+  void next_place();
+  void end_search();
+  void on_answer(const Message& message);
+  [[nodiscard]] bool is_own(const Endpoint& place) const;
+  // Following.
+  void follow(ConnectionId connection, bool local, Instant asked_at);
+  void obey(const message::Message& order);
+  void lose(const std::string& why, bool closed);
+  void check_lease();
+  void arm_lease();
+  void be_over();
+  /// On the machine's clock, as long as this life lasts.
+  template <class Action>
+  void later(Duration delay, Action action);
+
+  Machine& machine_;
+  Workers workers_;
+  VoterId voter_{};
+  bool over_ = false;
+  std::unique_ptr<Node> node_;
+  std::vector<NodeInput> inputs_;
+  bool stepping_ = false;
+  std::optional<Instant> armed_;
+  std::unique_ptr<LeaderShell> leader_;
+  std::optional<message::Message> said_;
+  // Where it listens.
+  int gate_ = 0;
+  bool gate_is_endpoint_ = false;
+  bool door_ = false;  ///< at the first endpoint, too
+  // Searching, and asking for votes: answers of earlier ones come too late.
+  std::optional<Search> search_;
+  std::uint64_t searches_ = 0;
+  std::uint64_t elections_ = 0;
+  std::optional<ConnectionId> accepted_;  ///< for FollowLeader
+  Duration accepted_at_{};
+  std::optional<message::Accepted> greeting_;
+  // Following.
+  std::optional<ConnectionId> connection_;
+  bool held_ = false;  ///< the connection is, and says nothing more
+  bool farewell_ = false;
+  std::optional<AttemptNumber> newest_;
+  std::optional<FollowerLease> lease_;
+  std::uint64_t lease_armed_ = 0;  ///< counts changes of its timer
+};
+
+}  // namespace ddprun::sim

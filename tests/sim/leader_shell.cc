@@ -1,0 +1,306 @@
+#include "tests/sim/leader_shell.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/membership/event_text.h"
+#include "tests/sim/agent_shell.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/machine.h"
+
+namespace ddprun::sim {
+namespace {
+
+/// How long agents may take to read that the job is over.
+constexpr Duration kDrainGrace = seconds(2);
+/// Chances of a coordinator whose machine vanishes as it tells the end: that it does so before the
+/// last step, and that what it says then does not reach a node.
+constexpr double kDiesBefore = 0.2;
+constexpr double kSwallowed = 0.7;
+
+}  // namespace
+
+LeaderShell::LeaderShell(Machine& machine, LeaderOptions options, const std::set<VoterId>& votes,
+                         AgentShell& agent)
+    : machine_(machine),
+      agent_(agent),
+      leadership_(machine.cluster().new_leadership()),
+      leader_(options, machine.now()) {
+  leader_.watch(this);
+  const auto& inherited = options.membership.inheritance;
+  machine_.cluster().observer().leadership_begins(leadership_, machine_.index(), leader_.term(),
+                                                  options.membership.self,
+                                                  leader_.membership().restarts_used(), votes,
+                                                  inherited ? inherited->known : ReplicatedState{});
+  arm();
+}
+
+LeaderShell::~LeaderShell() {
+  *here_ = false;
+}
+
+template <class Action>
+void LeaderShell::later(Duration delay, Action action) {
+  machine_.later(delay, [here = here_, action] {
+    if (*here) {
+      action();
+    }
+  });
+}
+
+void LeaderShell::resign() {
+  *here_ = false;
+  Network& network = machine_.cluster().network();
+  for (auto& [id, peer] : peers_) {
+    if (!peer.gone) {
+      network.send(peer.connection, Side::server, message::Farewell{});
+      network.close(peer.connection, Side::server);
+    }
+  }
+  machine_.cluster().observer().leadership_ends(leadership_);
+}
+
+void LeaderShell::end(bool kernel_lives) {
+  *here_ = false;
+  Network& network = machine_.cluster().network();
+  for (auto& [id, peer] : peers_) {
+    if (kernel_lives) {
+      network.close(peer.connection, Side::server);
+    } else {
+      network.lose(peer.connection, Side::server);
+    }
+  }
+  machine_.cluster().observer().leadership_ends(leadership_);
+}
+
+// --- Connections ----------------------------------------------------------------------------
+
+NodeId LeaderShell::add(ConnectionId connection, bool local) {
+  const NodeId id{++last_id_};
+  Peer& peer = peers_[id];
+  peer.connection = connection;
+  peer.local = local;
+  peer.heard_at = machine_.now();
+  nodes_[connection] = id;
+  const int from = machine_.cluster().network().machine_of(connection, Side::client);
+  step(SessionOpened{id, local, local ? std::string() : host_name(from)});
+  if (!local && machine_.cluster().options().heartbeats) {
+    watch_silence(id);
+  }
+  return id;
+}
+
+void LeaderShell::on_message(ConnectionId connection, const Message& said) {
+  const auto found = nodes_.find(connection);
+  const NodeId id = found != nodes_.end() ? found->second : add(connection, false);
+  Peer& peer = peers_.at(id);
+  const auto* known = std::get_if<Said>(&said);
+  if (known == nullptr) {
+    const bool reset = std::get<Closed>(said).reset;
+    lost(id, reset ? "its connection broke" : "its connection closed", Duration(0), !reset);
+    return;
+  }
+  peer.heard_at = machine_.now();
+  const bool watched = std::exchange(peer.watched, false);
+  const message::Message& message = **known;
+  if (const auto* beat = std::get_if<message::Beat>(&message)) {
+    if (beat->stamp > 0) {
+      step(SessionEchoed{id, Instant(beat->stamp)});
+    }
+    machine_.cluster().network().send(
+        connection, Side::server,
+        message::Beat{{}, machine_.now().count(), leader_.advertised_age(machine_.now())});
+  } else if (const auto* echo = std::get_if<message::Echo>(&message)) {
+    step(SessionEchoed{id, Instant(echo->stamp)});
+  } else {
+    step(SessionTold{id, message});
+  }
+  if (watched && *here_) {
+    step(SessionHeard{id});
+  }
+}
+
+void LeaderShell::lost(NodeId id, const std::string& why, Duration silent_for, bool by_peer) {
+  if (!peers_.at(id).gone) {
+    close(id);
+    step(SessionClosed{id, why, silent_for, by_peer});
+  }
+}
+
+void LeaderShell::close(NodeId id) {
+  Peer& peer = peers_.at(id);
+  peer.gone = true;
+  machine_.cluster().network().close(peer.connection, Side::server);
+}
+
+void LeaderShell::watch_silence(NodeId id) {
+  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
+  Peer& peer = peers_.at(id);
+  const Duration silent_for = machine_.now() - peer.heard_at;
+  if (peer.gone) {
+    return;
+  }
+  if (silent_for >= timeout) {
+    if (!machine_.cluster().network().unread(peer.connection, Side::server)) {
+      lost(id, "it was silent", silent_for, false);
+      return;
+    }
+    peer.heard_at = machine_.now();  // this process was late
+  }
+  later(peer.heard_at + timeout - machine_.now(), [this, id] { watch_silence(id); });
+}
+
+std::optional<message::Message> LeaderShell::answer(const message::Message& question) {
+  const NodeId id{++last_id_};
+  asked_ = id;
+  step(SessionOpened{id, false, {}});
+  step(SessionTold{id, question});
+  step(SessionClosed{id, {}, {}, true});
+  asked_.reset();
+  return std::exchange(answer_, std::nullopt);
+}
+
+// --- Leader and its timer -------------------------------------------------------------------
+
+void LeaderShell::step(LeaderInput input) {
+  if (!*here_) {
+    return;
+  }
+  inputs_.push_back(std::move(input));
+  if (stepping_) {
+    return;
+  }
+  stepping_ = true;
+  while (!inputs_.empty() && *here_) {
+    LeaderInput next = std::move(inputs_.front());
+    inputs_.erase(inputs_.begin());
+    for (LeaderAction& action : leader_.step(machine_.now(), std::move(next))) {
+      std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
+    }
+  }
+  stepping_ = false;
+  arm();
+}
+
+void LeaderShell::arm() {
+  const auto due = leader_.next_deadline();
+  if (due == armed_) {
+    return;
+  }
+  armed_ = due;
+  if (due) {
+    later(std::max(*due - machine_.now(), Duration(0)), [this, due] {
+      if (armed_ == due) {
+        armed_.reset();
+        step(LeaderTimePassed{});
+      }
+    });
+  }
+}
+
+void LeaderShell::applied(Instant /*now*/, const Event& event, const std::vector<Command>& commands,
+                          const Membership& membership) {
+  Cluster& cluster = machine_.cluster();
+  cluster.count_event();
+  if (cluster.tracing()) {
+    cluster.log(machine_.index(), to_text(event));
+    for (const Command& command : commands) {
+      cluster.log(machine_.index(), "  " + to_text(command));
+    }
+  }
+  cluster.observer().after(cluster.now(), leadership_, event, commands, membership.state());
+}
+
+// --- What it decides ------------------------------------------------------------------------
+
+/// The machine may lose its power at any of the steps in which the end is told.
+bool LeaderShell::dies_with(const message::Message& message) {
+  const JobState state = leader_.membership().state();
+  const bool last = std::holds_alternative<message::Finish>(message) && state == JobState::over;
+  const bool before = std::holds_alternative<message::StandbyState>(message) ||
+                      std::holds_alternative<message::PrepareConfiguration>(message);
+  return machine_.cluster().end_is_fatal() &&
+         (last || (before && state == JobState::ending && machine_.random().chance(kDiesBefore)));
+}
+
+void LeaderShell::carry_out(SendMessage order) {
+  if (dies_with(order.message)) {
+    dying_ = true;
+    machine_.cluster().vanish_with_end(machine_);
+  }
+  const Said said = std::make_shared<const message::Message>(std::move(order.message));
+  for (const NodeId node : order.nodes) {
+    const Peer& peer = peers_.at(node);
+    const bool swallowed = dying_ && machine_.random().chance(kSwallowed);
+    if (!peer.gone && !swallowed) {
+      machine_.cluster().network().send(peer.connection, Side::server, said);
+    }
+  }
+}
+
+void LeaderShell::carry_out(AssignWorld order) {
+  carry_out(SendMessage{
+      {order.node}, message::Assigned{std::move(order.world), order.configuration, order.term}});
+}
+
+void LeaderShell::carry_out(const SendAndClose& order) {
+  if (order.node == asked_) {
+    answer_ = order.message;
+    return;
+  }
+  carry_out(SendMessage{{order.node}, order.message});
+  close(order.node);
+  step(SessionClosed{order.node, "it was sent away", {}, false});
+}
+
+void LeaderShell::carry_out(const DropSession& order) {
+  if (peers_.contains(order.node)) {
+    close(order.node);
+  }
+}
+
+void LeaderShell::carry_out(const WatchSession& order) {
+  peers_.at(order.node).watched = true;
+}
+
+void LeaderShell::carry_out(const EndJob& /*order*/) {
+  later(kDrainGrace, [this] { machine_.exit(); });
+}
+
+void LeaderShell::carry_out(const StepDown& order) {
+  agent_.deposed(order);
+}
+
+void LeaderShell::call(int machine, int port, const message::Follow& call,
+                       const std::optional<message::VoterAddress>& voter) {
+  Cluster& cluster = machine_.cluster();
+  const int self = machine_.index();
+  cluster.ask(self, machine, [&cluster, self, machine, port, call, voter](AgentShell& other) {
+    if (!other.listens_at(port)) {
+      return;
+    }
+    const auto said = other.answer(call);
+    const auto* moved = said ? std::get_if<message::Moved>(&*said) : nullptr;
+    if (moved != nullptr && voter) {
+      cluster.ask(machine, self, [voter, term = moved->term](AgentShell& caller) {
+        caller.on_call_answered({*voter, term});
+      });
+    }
+  });
+}
+
+void LeaderShell::carry_out(const CallVoters& order) {
+  for (const message::VoterAddress& voter : order.voters) {
+    call(machine_of_host(voter.addresses.front()), voter.port, order.call, voter);
+  }
+}
+
+void LeaderShell::carry_out(const CallEndpoints& order) {
+  for (int i = 0; i < machine_.cluster().options().endpoints; ++i) {
+    if (i != machine_.index() || !agent_.listens_at(kEndpointPort)) {
+      call(i, kEndpointPort, order.call, std::nullopt);
+    }
+  }
+}
+
+}  // namespace ddprun::sim

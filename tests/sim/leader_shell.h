@@ -1,0 +1,93 @@
+// LeaderShell: does for Leader in the simulation what control/coordinator does: sessions on
+// simulated connections, silence, one timer. It shows the observer what Leader decides.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "rendezvous/node/leader.h"
+#include "tests/sim/network.h"
+#include "tests/sim/observer.h"
+
+namespace ddprun::sim {
+
+class AgentShell;
+class Machine;
+
+class LeaderShell : private LeaderObserver {
+ public:
+  /// `votes` made it the leader; none: it begins at the endpoint. `agent` outlives it.
+  LeaderShell(Machine& machine, LeaderOptions options, const std::set<VoterId>& votes,
+              AgentShell& agent);
+  ~LeaderShell() override;
+  LeaderShell(const LeaderShell&) = delete;
+  LeaderShell& operator=(const LeaderShell&) = delete;
+
+  /// Its own agent, on a socket pair.
+  void connect_local(ConnectionId connection) { add(connection, true); }
+  [[nodiscard]] bool serves(ConnectionId connection) const { return nodes_.contains(connection); }
+  void on_message(ConnectionId connection, const Message& said);
+  /// What it answers an agent that asks on a connection of its own.
+  std::optional<message::Message> answer(const message::Message& question);
+  void on_call_answered(CallAnswered answered) { step(std::move(answered)); }
+  /// Says farewell.
+  void resign();
+  /// Its process dies: the kernel closes what it has, or nothing is said.
+  void end(bool kernel_lives);
+  [[nodiscard]] const Leader& leader() const { return leader_; }
+
+ private:
+  struct Peer {
+    ConnectionId connection{};
+    bool local = false;
+    bool watched = false;
+    bool gone = false;
+    Duration heard_at{};
+  };
+
+  NodeId add(ConnectionId connection, bool local);
+  void watch_silence(NodeId id);
+  void lost(NodeId id, const std::string& why, Duration silent_for, bool by_peer);
+  void step(LeaderInput input);
+  void arm();
+  void applied(Instant now, const Event& event, const std::vector<Command>& commands,
+               const Membership& membership) override;
+  void carry_out(SendMessage order);
+  void carry_out(const SendAndClose& order);
+  void carry_out(const DropSession& order);
+  void carry_out(const WatchSession& order);
+  void carry_out(const OpenStore& /*order*/) {}
+  void carry_out(AssignWorld order);
+  void carry_out(const EndJob& order);
+  void carry_out(const WarnPeople& /*order*/) {}
+  void carry_out(const StepDown& order);
+  void carry_out(const CallVoters& order);
+  void carry_out(const CallEndpoints& order);
+  void call(int machine, int port, const message::Follow& call,
+            const std::optional<message::VoterAddress>& voter);
+  [[nodiscard]] bool dies_with(const message::Message& message);
+  void close(NodeId id);
+  /// On the machine's clock, as long as this leader is there.
+  template <class Action>
+  void later(Duration delay, Action action);
+
+  Machine& machine_;
+  AgentShell& agent_;
+  LeadershipId leadership_;
+  Leader leader_;
+  bool dying_ = false;            ///< its machine loses its power as it speaks
+  std::map<NodeId, Peer> peers_;  ///< also those that are gone: what they said may come late
+  std::map<ConnectionId, NodeId> nodes_;
+  std::uint64_t last_id_ = 0;
+  std::vector<LeaderInput> inputs_;
+  bool stepping_ = false;
+  std::optional<Instant> armed_;
+  std::optional<message::Message> answer_;
+  std::optional<NodeId> asked_;  ///< whose answer is kept
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ddprun::sim
