@@ -201,6 +201,9 @@ void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
     return;  // rejected
   }
   const NodeDescription& node = event.description;
+  if (node.history) {
+    saved_ = lines.membership.record().ledger().saved().epoch;  // others have told of it
+  }
   // Who contends for a taken rank has no term yet: it is no node of the job.
   const bool contends = number(welcome->term) == 0;
   nodes_[event.node] = {node.host_name, event.address, node.witness || contends};
@@ -364,6 +367,9 @@ void EventJson::on_incidents(Lines& lines, bool over) {
   const JobHistory& record = lines.membership.record();
   const int count = record.incidents_count();
   if (count > incidents_told_) {
+    if (count > incidents_told_ + 1) {  // a standby came with those that others have told
+      incidents_told_ = incidents_closed_ = count - 1;
+    }
     if (incidents_closed_ < count - 1) {
       close_incident(lines, count - 1);  // its attempt ended before all of it was known
     }

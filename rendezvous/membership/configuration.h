@@ -2,6 +2,7 @@
 // one of them can continue when the coordinator's host is gone. Plain values.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -132,9 +133,13 @@ struct Past {
   std::optional<int> group_rank;  ///< its own, in that attempt; none: no world was handed out to it
   /// That coordinator was at the job's first endpoint: who holds it now knows that it is no more.
   bool at_endpoint = false;
-  /// The connection to that coordinator closed as the death of its process closes it: it led until
-  /// it died, so it voted for nobody else.
-  bool leader_died = false;
+  /// When that coordinator was last certainly there, on the agent's clock
+  /// (NodeDescription::said_at).
+  std::chrono::nanoseconds contact_at{};
+  /// Its kernel closed the connection then, as it does when the process dies.
+  bool saw_close = false;
+  /// No lease that it gave was longer, as far as this agent was told.
+  std::chrono::milliseconds heartbeat_timeout{};
 
   friend bool operator==(const Past&, const Past&) = default;
 };

@@ -60,6 +60,7 @@ struct FailureRecord {
   bool hung = false;            ///< it kept the others waiting, and was ended for that
   std::string stack = {};       ///< newest frames of a worker that hung, at most kStackBytesMax
   std::string stacks_path = {};  ///< file with the stacks of all its threads; empty: none
+  friend bool operator==(const FailureRecord&, const FailureRecord&) = default;
 };
 
 /// An error file larger than this is cut out of the report (the file itself stays).
@@ -88,7 +89,22 @@ struct Incident {
   IncidentKind kind = IncidentKind::worker_failed;
   BreakDown parts = {};
   LostWork lost = {};
+  friend bool operator==(const Incident&, const Incident&) = default;
 };
+
+/// What the next decision of the restart policy depends on, beside the restarts that are used.
+struct RestartState {
+  /// How long ago restarts of --restart-window were spent, the oldest first.
+  std::vector<std::chrono::nanoseconds> spent_ago = {};
+  // Attempts in a row, up to the newest that ended:
+  int before_first_step = 0;
+  int without_progress = 0;
+  std::optional<std::int64_t> best_saved = {};  ///< the newest snapshot's epoch
+  std::int64_t best_steps = 0;                  ///< of one attempt, since that snapshot
+  friend bool operator==(const RestartState&, const RestartState&) = default;
+};
+/// Restarts of a window that are told to another coordinator, the newest.
+inline constexpr std::size_t kRestartsToldMax = 1000;
 
 enum class Verdict : std::uint8_t {
   succeeded,   ///< all workers of all nodes exited 0
@@ -111,6 +127,8 @@ struct JobSummary {
   std::vector<Incident> incidents;  ///< in order; the last one holds the final cause when failed
   TrainingProgress progress;        ///< of rank 0's node, when told
   Accounts accounts = {};           ///< of the job's time
+  RestartState restart_state = {};  ///< while the job goes on, for the next coordinator
+  friend bool operator==(const JobSummary&, const JobSummary&) = default;
 };
 
 }  // namespace ddprun

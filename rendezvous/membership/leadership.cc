@@ -74,7 +74,7 @@ void Leadership::note_past(NodeId node, const Here& here, const Promise& promise
   if (past.configuration == past_->configuration && knows(promise.configuration)) {
     of_past_.insert(node);
     ++past_count(here.standing);
-    past_leader_died_ = past_leader_died_ || past.leader_died;
+    past_leader_died_ = past_leader_died_ || past.saw_close;
   }
   // As a candidate does: a later term, and for every term in between two numbers are left out.
   in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});

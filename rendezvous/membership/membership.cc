@@ -31,8 +31,7 @@ Membership::Membership(MembershipOptions options, Instant now)
       terms_{options_.job_id,       options_.min_nodes,        options_.max_nodes,
              options_.max_restarts, options_.require_same_env, options_.at_endpoint},
       gathering_(gathering_rules(options_)),
-      policy_(restart_rules(options_),
-              options_.inheritance ? options_.inheritance->so_far.restarts_used : 0),
+      policy_(restart_rules(options_)),
       leadership_(options_.term, options_.self,
                   options_.inheritance ? options_.inheritance->known : ReplicatedState{},
                   options_.inheritance ? options_.inheritance->first_attempt : AttemptNumber{}),
@@ -417,6 +416,7 @@ Membership::Node& Membership::admit(NodeJoined event) {
   witnesses_ += node.witness ? 1 : 0;
   leadership_.joined(event.node, event.description.voter, event.description.promise,
                      event.description.past);
+  remember(event.description);
   if (node.node_rank) {
     node_ranks_[*node.node_rank] = event.node;
   }

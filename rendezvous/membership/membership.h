@@ -25,6 +25,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -190,6 +191,9 @@ class Membership {
   void gather();
   void try_start();
   void take_over();
+  void remember(const NodeDescription& node);
+  void resume(JobSummary so_far, Instant told_at, Instant lost_at);
+  void coordinator_lost(AttemptNumber attempt, Instant lost_at, const std::string& why);
   void agree();
   [[nodiscard]] bool waits_for_followers() const;
   void plan();
@@ -224,6 +228,8 @@ class Membership {
   Instant plan_pause_{};  ///< since the last plan that was upset; see put_off_plan()
   JobHistory record_;
   Instant story_told_at_{};  ///< to the standbys
+  /// The newest that it has resumed from: term, attempt, and the job's time by then.
+  std::tuple<Term, AttemptNumber, std::chrono::nanoseconds> remembered_{};
   Leadership leadership_;
   EnvironmentCheck environment_check_;
   Instant now_;

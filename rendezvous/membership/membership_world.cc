@@ -23,14 +23,43 @@ void Membership::take_over() {
   if (inherited.known.ends) {
     inherit_end(inherited.so_far);
   }
-  record_.inherit(std::move(inherited.so_far), std::min(now_ - inherited.told_ago, lost_at));
+  resume(std::move(inherited.so_far), now_ - inherited.told_ago, lost_at);
   if (!ending_) {
-    IncidentBuilder lost(inherited.known.attempt, lost_at, 1);
-    lost.coordinator_lost(inherited.why);
-    record_.ended(lost.build(), {lost_at, now_, now_});  // all workers were gone before this began
+    coordinator_lost(inherited.known.attempt, lost_at, inherited.why);
   }
   expects_until_ = now_ + inherited.patience;
   gathering_.begin(now_, false);
+}
+
+/// A coordinator that began without any state goes on with the history that a standby brings. Of
+/// two the one that was told last counts. What this coordinator has told itself, before a world was
+/// handed out, it knows.
+void Membership::remember(const NodeDescription& node) {
+  const bool begins = state_ == JobState::gathering && !attempt_ && !options_.inheritance;
+  if (!begins || !node.history || !node.past || node.history->coordinator == options_.self) {
+    return;
+  }
+  const RememberedHistory& told = *node.history;
+  const std::tuple newest(told.term, told.attempt, told.so_far.accounts.wall);
+  if (newest <= remembered_) {
+    return;
+  }
+  remembered_ = newest;
+  record_ = {};
+  const Instant lost_at = now_ - node.ago(node.past->contact_at);
+  resume(told.so_far, now_ - node.ago(told.told_at), lost_at);
+  coordinator_lost(told.attempt, lost_at, "its agent was restarted");
+}
+
+void Membership::resume(JobSummary so_far, Instant told_at, Instant lost_at) {
+  policy_.resume(so_far.restarts_used, so_far.restart_state, told_at);
+  record_.inherit(std::move(so_far), std::min(told_at, lost_at));
+}
+
+void Membership::coordinator_lost(AttemptNumber attempt, Instant lost_at, const std::string& why) {
+  IncidentBuilder lost(attempt, lost_at, 1);
+  lost.coordinator_lost(why);
+  record_.ended(lost.build(), {lost_at, now_, now_});  // all workers were gone before this began
 }
 
 /// Those that voted for this coordinator are on their way: a world without them would only be
@@ -290,6 +319,7 @@ JobSummary Membership::story() const {
   }
   so_far.restarts_used = policy_.budget().used();
   so_far.max_restarts = policy_.budget().max();
+  so_far.restart_state = policy_.state(now_);
   return so_far;
 }
 

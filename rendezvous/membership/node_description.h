@@ -1,15 +1,28 @@
 // NodeDescription: what a node says of itself when it joins. Plain values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/membership/configuration.h"
+#include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_environment.h"
 
 namespace ddprun {
+
+/// What a standby was told of the job, for a coordinator that begins without any state.
+struct RememberedHistory {
+  VoterId coordinator{};    ///< that told it
+  Term term{};              ///< of that coordinator
+  AttemptNumber attempt{};  ///< the newest by then
+  JobSummary so_far;
+  std::chrono::nanoseconds told_at{};  ///< on the agent's clock (NodeDescription::said_at)
+
+  friend bool operator==(const RememberedHistory&, const RememberedHistory&) = default;
+};
 
 /// What a node says of itself in its hello. What follows job_id, up to max_restarts, must be equal
 /// on all nodes: a node that disagrees is rejected with a reason that names the field and both
@@ -53,6 +66,15 @@ struct NodeDescription {
   /// Why this node cannot run workers, a sentence: it comes to say so, and is refused. Empty: it
   /// can.
   std::string unable = {};
+  /// Of a standby.
+  std::optional<RememberedHistory> history = {};
+  /// When it says this, on its own steady clock. Only ages are made of what it tells of that clock.
+  std::chrono::nanoseconds said_at{};
+
+  /// How long before the hello that was.
+  [[nodiscard]] std::chrono::nanoseconds ago(std::chrono::nanoseconds at) const {
+    return said_at > at ? said_at - at : std::chrono::nanoseconds(0);
+  }
 
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };

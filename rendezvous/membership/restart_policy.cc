@@ -49,10 +49,36 @@ bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRul
 
 }  // namespace
 
-RestartPolicy::RestartPolicy(RestartRules rules, int used)
-    : rules_(std::move(rules)), budget_(rules_.max_restarts, used) {
+RestartPolicy::RestartPolicy(RestartRules rules)
+    : rules_(std::move(rules)), budget_(rules_.max_restarts) {
   std::stable_sort(rules_.on_fault.begin(), rules_.on_fault.end(),
                    [](const FaultRule& a, const FaultRule& b) { return a.kind < b.kind; });
+}
+
+void RestartPolicy::resume(int used, const RestartState& state, Instant told_at) {
+  budget_ = RestartBudget(rules_.max_restarts, std::clamp(used, 0, rules_.max_restarts));
+  spent_at_.clear();
+  for (const std::chrono::nanoseconds ago : state.spent_ago) {
+    spent_at_.push_back(told_at - ago);
+  }
+  std::sort(spent_at_.begin(), spent_at_.end());
+  before_first_step_ = state.before_first_step;
+  without_progress_ = state.without_progress;
+  best_saved_ = state.best_saved;
+  best_steps_ = state.best_steps;
+}
+
+RestartState RestartPolicy::state(Instant now) const {
+  RestartState state{{}, before_first_step_, without_progress_, best_saved_, best_steps_};
+  for (const Instant at : spent_at_) {
+    if (rules_.window && now - at < rules_.window->span) {
+      state.spent_ago.push_back(now - at);
+    }
+  }
+  if (state.spent_ago.size() > kRestartsToldMax) {
+    state.spent_ago.erase(state.spent_ago.begin(), state.spent_ago.end() - kRestartsToldMax);
+  }
+  return state;
 }
 
 const FaultRule* RestartPolicy::rule_for(const FailureRecord& cause,

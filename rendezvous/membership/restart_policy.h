@@ -71,7 +71,9 @@ struct AttemptStory {
 
 class RestartPolicy {
  public:
-  explicit RestartPolicy(RestartRules rules, int used = 0);
+  explicit RestartPolicy(RestartRules rules);
+  /// Goes on where another coordinator's was: `state` was true at `told_at`.
+  void resume(int used, const RestartState& state, Instant told_at);
 
   struct Decision {
     bool spent = false;
@@ -83,6 +85,7 @@ class RestartPolicy {
   Decision decide(const Incident& incident, bool by_worker, const AttemptStory& story, Instant now);
 
   [[nodiscard]] const RestartBudget& budget() const { return budget_; }
+  [[nodiscard]] RestartState state(Instant now) const;
 
  private:
   [[nodiscard]] const FaultRule* rule_for(const FailureRecord& cause,

@@ -74,7 +74,7 @@ void Node::on(NodeStarted input) {
 void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                      milliseconds timeout, bool by_endpoint) {
   node_.promise = voter_.promise();
-  node_.past = memory_.past();
+  memory_.fill(node_);
   search_again_at_.reset();
   actions_.emplace_back(SearchLeader{std::move(places), is_host, timeout, by_endpoint});
 }
@@ -194,6 +194,7 @@ void Node::told(const message::StandbyState& order) {
   const Configuration& configuration = order.replicated.configuration;
   memory_.announced(order.replicated.term, order.replicated.attempt, configuration.number,
                     static_cast<int>(configuration.voters.size()), at_endpoint_);
+  memory_.told(order.replicated, order.so_far, now_);
   actions_.emplace_back(LogLine{
       false, "this node is standby " + std::to_string(order.place + 1) + " of the coordinator"});
 }
@@ -204,6 +205,7 @@ void Node::told(const message::Story& order) {
     memory_.heard_of(order.attempt);
     standby_state_->so_far = order.so_far;
     story_at_ = now_;
+    memory_.told(standby_state_->replicated, order.so_far, now_);
   }
 }
 
@@ -273,7 +275,7 @@ void Node::on(const WorkersGone&) {
   actions_.emplace_back(CloseConnection{});
   state_ = State::searching;
   voter_.lost(contact_, saw_close_);
-  memory_.lost(saw_close_);
+  memory_.lost(saw_close_ ? now_ : contact_, saw_close_, options_.heartbeat_timeout);
   begin_election();
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});

@@ -6,22 +6,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "rendezvous/base/check.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_history.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/wire_archive.h"
+#include "rendezvous/protocol/wire_history.h"
 #include "rendezvous/protocol/wire_values.h"
 
 namespace ddprun {
 namespace {
 
 using namespace message;
-
-/// `Value` is const when written. One overload per struct would be twice the text: the type is
-/// told by the first parameter's tag.
-template <class T>
-struct Tag {};
 
 template <class A, class V>
 void fields(Tag<Past>, A& a, V& v) {
@@ -31,36 +26,9 @@ void fields(Tag<Past>, A& a, V& v) {
   a.integer(v.voters, 1, kVotersMax);
   a.optional(v.group_rank, kCount);
   a.boolean(v.at_endpoint);
-  a.boolean(v.leader_died);
-}
-
-template <class A, class V>
-void fields(Tag<NodeDescription>, A& a, V& v) {
-  a.text(v.host_name, kNameBytesMax);
-  a.integer(v.agent_pid, 0, kIntMax);
-  a.integer(v.local_world_size, 1, kLocalWorldSizeMax);
-  a.text(v.role, kNameBytesMax);
-  a.optional(v.node_rank, kCount);
-  a.optional(v.order_hint, kCount);
-  a.boolean(v.hosts_coordinator);
-  a.boolean(v.by_endpoint);
-  a.text(v.job_id, kJobIdBytesMax);
-  a.integer(v.min_nodes, 1, kIntMax);
-  a.integer(v.max_nodes, 1, kIntMax);
-  a.integer(v.max_restarts, 0, kIntMax);
-  a.text(v.program, kProgramBytesMax);
-  a.boolean(v.witness);
-  id(a, v.voter);
-  a.list(v.addresses, kAddressesMax, kAddress);
-  a.integer(v.port);
-  id(a, v.promise.term);
-  id(a, v.promise.to);
-  id(a, v.promise.configuration);
-  a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
-  a.bits(v.environment.high);
-  a.bits(v.environment.low);
-  a.boolean(v.require_same_env);
-  a.text(v.unable, kSentenceBytesMax);
+  kNanoseconds(a, v.contact_at);
+  a.boolean(v.saw_close);
+  duration(a, v.heartbeat_timeout, 0, kIntMax);
 }
 
 template <class A, class V>
@@ -75,59 +43,6 @@ void fields(Tag<World>, A& a, V& v) {
   a.integer(v.restarts_used, 0, kIntMax);
   a.text(v.master_addr, kNameBytesMax);
   a.integer(v.master_port);
-}
-
-template <class A, class V>
-void fields(Tag<TrainingProgress>, A& a, V& v) {
-  a.optional(v.resumed_epoch, kEpoch);
-  a.optional(v.last_epoch, kEpoch);
-  a.optional(v.loss, [](auto& ar, auto& loss) { ar.real(loss); });
-  a.optional(v.first_step_after, kNanoseconds);
-  a.boolean(v.told);
-  a.optional(v.steps, kEpoch);
-  a.optional(v.saved, kEpoch);
-  a.boolean(v.left);
-  a.boolean(v.complete);
-  a.optional(v.saved_after, kNanoseconds);
-  a.optional(v.steps_at_save, kEpoch);
-}
-
-template <class A, class V>
-void fields(Tag<BreakDown>, A& a, V& v) {
-  kNanoseconds(a, v.detect);
-  kNanoseconds(a, v.stop);
-  a.optional(v.rendezvous, kNanoseconds);
-  a.optional(v.spawn, kNanoseconds);
-  a.optional(v.first_step, kNanoseconds);
-  a.boolean(v.in_vain);
-}
-
-template <class A, class V>
-void fields(Tag<TimeTrack>, A& a, V& v) {
-  kNanoseconds(a, v.startup);
-  kNanoseconds(a, v.productive);
-  kNanoseconds(a, v.replayed);
-  for (auto& one : v.downtime) {
-    kNanoseconds(a, one);
-  }
-}
-
-constexpr int kIncidentKindMax = static_cast<int>(kIncidentKinds) - 1;
-
-template <class A, class V>
-void fields(Tag<Accounts>, A& a, V& v) {
-  kNanoseconds(a, v.wall);
-  fields(Tag<TimeTrack>{}, a, v.by_start);
-  fields(Tag<TimeTrack>{}, a, v.by_step);
-  a.boolean(v.steps_told);
-  kEpoch(a, v.steps);
-  kEpoch(a, v.replayed_steps);
-  a.boolean(v.ran_by_start);
-  a.boolean(v.ran_by_step);
-  a.optional(v.down_since, [](auto& ar, auto& kind) { enumeration(ar, kind, kIncidentKindMax); });
-  a.optional(v.saved.epoch, kEpoch);
-  kEpoch(a, v.saved.steps);
-  kNanoseconds(a, v.saved.time);
 }
 
 template <class A, class V>
@@ -209,6 +124,44 @@ void fields(Tag<JobSummary>, A& a, V& v) {
          [](auto& ar, auto& incident) { fields(Tag<Incident>{}, ar, incident); });
   fields(Tag<TrainingProgress>{}, a, v.progress);
   fields(Tag<Accounts>{}, a, v.accounts);
+  fields(Tag<RestartState>{}, a, v.restart_state);
+}
+
+template <class A, class V>
+void fields(Tag<NodeDescription>, A& a, V& v) {
+  a.text(v.host_name, kNameBytesMax);
+  a.integer(v.agent_pid, 0, kIntMax);
+  a.integer(v.local_world_size, 1, kLocalWorldSizeMax);
+  a.text(v.role, kNameBytesMax);
+  a.optional(v.node_rank, kCount);
+  a.optional(v.order_hint, kCount);
+  a.boolean(v.hosts_coordinator);
+  a.boolean(v.by_endpoint);
+  a.text(v.job_id, kJobIdBytesMax);
+  a.integer(v.min_nodes, 1, kIntMax);
+  a.integer(v.max_nodes, 1, kIntMax);
+  a.integer(v.max_restarts, 0, kIntMax);
+  a.text(v.program, kProgramBytesMax);
+  a.boolean(v.witness);
+  id(a, v.voter);
+  a.list(v.addresses, kAddressesMax, kAddress);
+  a.integer(v.port);
+  id(a, v.promise.term);
+  id(a, v.promise.to);
+  id(a, v.promise.configuration);
+  a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
+  a.bits(v.environment.high);
+  a.bits(v.environment.low);
+  a.boolean(v.require_same_env);
+  a.text(v.unable, kSentenceBytesMax);
+  a.optional(v.history, [](auto& ar, auto& told) {
+    id(ar, told.coordinator);
+    id(ar, told.term);
+    attempt_number(ar, told.attempt);
+    fields(Tag<JobSummary>{}, ar, told.so_far);
+    kNanoseconds(ar, told.told_at);
+  });
+  kNanoseconds(a, v.said_at);
 }
 
 template <class A, class V>
@@ -508,25 +461,17 @@ Result<Message> decode_as(std::size_t index, std::string_view payload) {
   }
 }
 
-}  // namespace
-
-std::string encode(const Message& message) {
+std::string encode_whole(const Message& message) {
   Writer writer;
   std::visit([&](const auto& kind) { fields(Tag<std::decay_t<decltype(kind)>>{}, writer, kind); },
              message);
   return frame(static_cast<std::uint8_t>(message.index() + 1), writer.bytes());
 }
 
-Result<Message> decode(std::uint8_t type, std::string_view payload) {
-  if (type == 0) {
-    return Error{"a message has no type", {}, {}};
-  }
-  return decode_as(type - std::size_t{1}, payload);
-}
-
-namespace {
-
 JobSummary* summary_in(Message& message) {
+  if (auto* hello = std::get_if<Hello>(&message)) {
+    return hello->node.history ? &hello->node.history->so_far : nullptr;
+  }
   if (auto* finish = std::get_if<Finish>(&message)) {
     return &finish->summary;
   }
@@ -539,12 +484,26 @@ JobSummary* summary_in(Message& message) {
 
 }  // namespace
 
+std::string encode(const Message& message) {
+  const auto* hello = std::get_if<Hello>(&message);
+  return hello != nullptr && hello->node.history ? encode_bounded(message) : encode_whole(message);
+}
+
+Result<Message> decode(std::uint8_t type, std::string_view payload) {
+  if (type == 0) {
+    return Error{"a message has no type", {}, {}};
+  }
+  return decode_as(type - std::size_t{1}, payload);
+}
+
 std::string encode_bounded(Message message) {
-  std::string bytes = encode(message);
+  std::string bytes = encode_whole(message);
+  const std::size_t limit =
+      std::holds_alternative<Hello>(message) ? kAgentFrameBytesMax : kCoordinatorFrameBytesMax;
   if (JobSummary* summary = summary_in(message)) {
-    while (bytes.size() > kCoordinatorFrameBytesMax && !summary->incidents.empty()) {
+    while (bytes.size() > limit && !summary->incidents.empty()) {
       summary->incidents.erase(summary->incidents.begin());
-      bytes = encode(message);
+      bytes = encode_whole(message);
     }
   }
   return bytes;

@@ -21,7 +21,8 @@ inline constexpr int kLocalWorldSizeMax = 65'536;
 inline constexpr std::size_t kAddressesMax = 16;   // of one node
 inline constexpr std::size_t kVotersMax = 65'536;  // of one configuration
 
-/// A whole frame (frame.h).
+/// A whole frame (frame.h). A Hello loses the oldest incidents that it remembers until it is within
+/// kAgentFrameBytesMax.
 std::string encode(const message::Message& message);
 
 /// The message in a frame's type and payload.

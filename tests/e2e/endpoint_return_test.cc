@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/cluster.h"
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/child_process.h"
 #include "tests/support/event_wait.h"
@@ -67,6 +68,36 @@ TEST_CASE("An agent that begins at the first endpoint is called by the leader of
   for (ChildProcess* const one : {first.get(), second.get(), third.get()}) {
     CHECK(one->wait());
   }
+}
+
+TEST_CASE("A coordinator that is restarted goes on with the restart budget and the history") {
+  NEEDS_NAMESPACES();
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "2", "--max-restarts", "1", "--heartbeat-timeout", "3"},
+                   .program = shell("echo world=$WORLD_SIZE; sleep 1000"),
+                   .namespaces = true});
+  cluster.start_all();
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  cluster.signal_worker(1, SIGKILL);
+  REQUIRE(cluster.node(0).wait_for_out("world=2", 2));
+  REQUIRE(cluster.node(1).wait_for_out("world=2", 2));
+  for (int time = 3; time <= 4; ++time) {
+    ::kill(cluster.agent(0), SIGKILL);
+    REQUIRE(cluster.node(1).wait_for_err("searching for the new one", time - 2));
+    cluster.start(0);
+    INFO(cluster.report());
+    REQUIRE(cluster.node(1).wait_for_out("world=2", time));
+    REQUIRE(cluster.node(0).wait_for_out("world=2"));
+  }
+  cluster.signal_worker(1, SIGKILL);
+  const std::vector<int> codes = cluster.exit_codes();
+  INFO(cluster.report());
+  CHECK(codes == std::vector<int>{1, 1});
+  CHECK(cluster.said("the only restart is spent"));
+  CHECK(contains(cluster.node(0).err(), "job failed after 4 attempts"));
+  CHECK(contains(cluster.node(0).err(), "restarts used: 1 of 1"));
+  CHECK(count_of(cluster.node(0).err(), "the coordinator was lost") >= 2);
 }
 
 }  // namespace ddprun::test

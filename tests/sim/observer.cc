@@ -231,7 +231,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
     one.known[welcome->node] = {node.voter, node.local_world_size, node.witness, false, false, {},
-                                false, node.past && node.past->leader_died};
+                                false, node.past && node.past->saw_close};
     const Promise& promise = node.promise;
     one.known.at(welcome->node).bound =
         promise.term > one.term || (promise.term == one.term && promise.to != one.self);

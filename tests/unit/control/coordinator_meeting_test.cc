@@ -51,7 +51,7 @@ TEST_CASE("People are shown who is here, from where, and who was turned away (I-
   other.max_restarts = 9;
   const auto refused = job.start(other, connect_to("127.0.0.1", job.port));
   const Fd other_version = connect_to("127.0.0.1", job.port);
-  write_all(other_version, preamble(9));
+  write_all(other_version, preamble(99));
   const Fd stranger = connect_to("127.0.0.1", job.port);
   write_all(stranger, "GET / HTTP/1.1\r\n\r\n");
   job.loop.until([&] { return a->waiting && b->waiting; });
@@ -66,7 +66,7 @@ TEST_CASE("People are shown who is here, from where, and who was turned away (I-
   REQUIRE(table.refused.size() == 3);
   CHECK(table.refused[2].host_name == "n3");
   CHECK(table.refused[2].why.find("--max-restarts") != std::string::npos);
-  CHECK(table.refused[1].why.find("version 9") != std::string::npos);
+  CHECK(table.refused[1].why.find("version 99") != std::string::npos);
   CHECK(table.refused[0].why.find("does not speak ddprun's protocol") != std::string::npos);
   CHECK(table.left > 500s);
 }

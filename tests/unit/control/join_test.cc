@@ -312,14 +312,14 @@ TEST_CASE("Who must host says that the port is taken") {
 
 TEST_CASE("Another protocol version is named") {
   Loop loop;
-  Stranger stranger(loop, preamble(9), false);
+  Stranger stranger(loop, preamble(99), false);
   const auto a = join(loop, {"127.0.0.1", stranger.port()}, false);
   loop.until([&] {
     stranger.serve();
     return a->result.has_value();
   });
   REQUIRE(a->result->has_error());
-  CHECK(a->result->error().what.find("version 9") != std::string::npos);
+  CHECK(a->result->error().what.find("version 99") != std::string::npos);
 }
 
 TEST_CASE("A name that does not resolve is said so") {

@@ -132,6 +132,31 @@ TEST_CASE("Three attempts in a row without progress end the job") {
   CHECK(policy.budget().used() == 9);  // the end restarts nothing
 }
 
+TEST_CASE(
+    "The next coordinator goes on with the window, the pauses and the count of futile attempts") {
+  const RestartRules rules{
+      .max_restarts = 100, .window = RestartWindow{2, 60s}, .no_progress_max = 3};
+  RestartPolicy before(rules);
+  const auto fails = [](RestartPolicy& policy, const AttemptStory& story, Instant at) {
+    return policy.decide(caused_by(killed(0)), true, story, at);
+  };
+  (void)fails(before, told(20, 3), 100s);
+  (void)fails(before, told(0), 130s);
+  // On its own clock, which says 1,000 s when the other one says 140 s.
+  RestartPolicy after(rules);
+  after.resume(before.budget().used(), before.state(140s), 1'000s);
+  CHECK(after.budget().used() == 2);
+  CHECK(fails(after, told(0), 1'019s).end == "2 restarts within 60 s are spent (--restart-window)");
+  CHECK(fails(after, told(0), 1'021s).pause == 1s);  // the second in a row
+  CHECK(fails(after, told(0), 1'060s).end->find("3 attempts in a row made no progress") == 0);
+}
+
+TEST_CASE("No more restarts are taken over than there are") {
+  RestartPolicy policy({.max_restarts = 2});
+  policy.resume(7, {}, 0s);
+  CHECK(policy.budget().used() == 2);
+}
+
 TEST_CASE("Lost nodes are no lack of progress") {
   RestartPolicy policy({.max_restarts = 100});
   for (int i = 0; i < 10; ++i) {

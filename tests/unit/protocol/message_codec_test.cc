@@ -78,6 +78,7 @@ JobSummary full_summary() {
   s.incidents = {incident, Incident{}};
   s.progress = full_progress();
   s.accounts = full_accounts();
+  s.restart_state = {{9s, 1s}, 2, 1, 40, 17};
   return s;
 }
 
@@ -100,10 +101,12 @@ NodeDescription full_node() {
           {"10.0.0.1", "fd00::1"},
           4711,
           Promise{Term{3}, VoterId{5}, ConfigurationNumber{7}},
-          Past{Term{2}, AttemptNumber{5}, ConfigurationNumber{3}, 4, 1, true, true},
+          Past{Term{2}, AttemptNumber{5}, ConfigurationNumber{3}, 4, 1, true, 7s, true, 3s},
           {0xfedcba9876543210, 0x8000000000000001},
           true,
-          "no disk"};
+          "no disk",
+          RememberedHistory{VoterId{9}, Term{2}, AttemptNumber{4}, full_summary(), 6s},
+          8s};
 }
 
 std::vector<Message> one_of_each() {
@@ -313,6 +316,24 @@ TEST_CASE("Bounding records keeps those first that may be the cause") {
   CHECK(records[0].rank == 2);
   CHECK(records[1].rank == 1);
   CHECK(records[2].after_stop);
+}
+
+TEST_CASE("A hello with a history that is too long loses its oldest incidents") {
+  NodeDescription node = full_node();
+  Incident incident;
+  incident.records.assign(kIncidentRecordsMax, full_record());
+  incident.records.front().stderr_tail.assign(kStderrTailBytesMax, 'x');
+  node.history->so_far.incidents.assign(kIncidentsMax, incident);
+  node.history->so_far.incidents.back().attempt = AttemptNumber{7};
+  const std::string bytes = encode(Hello{node});
+  CHECK(bytes.size() <= kAgentFrameBytesMax);
+  CHECK(bytes.size() > kAgentFrameBytesMax / 2);
+  const auto [type, payload] = parts(bytes);
+  const auto received = decode(type, payload);
+  REQUIRE(received.has_value());
+  const JobSummary& kept = std::get<Hello>(*received).node.history->so_far;
+  CHECK(kept.incidents.back().attempt == AttemptNumber{7});
+  CHECK(kept.restart_state == node.history->so_far.restart_state);
 }
 
 TEST_CASE("A summary that is too large loses its oldest incidents") {
