@@ -259,7 +259,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
                 "something listens there but does not answer: it does not speak "
                 "ddprun's protocol, or it is stopped"});
     });
-    asked_at = Clock::now();
+    request.node.said_at = (asked_at = Clock::now()).time_since_epoch();
     request.node.by_endpoint = request.by_endpoint && !on_detour;
     hello = preamble() + encode(message::Hello{request.node});
     write(hello);
