@@ -32,6 +32,10 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
   if (past && enabled() && !begun() && !is_own(past->configuration)) {
     note_past(node, here, promise, *past);
   }
+  if (past && enabled()) {
+    // Also of a job that this coordinator knows nothing of: an agent's attempt numbers only rise.
+    next_ = std::max(next_, AttemptNumber{number(past->attempt) + 1});
+  }
   if (!knows(promise.configuration)) {
     beyond_ = std::max(beyond_.value_or(ConfigurationNumber{}), promise.configuration);
   }

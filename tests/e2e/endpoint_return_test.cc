@@ -100,4 +100,32 @@ TEST_CASE("A coordinator that is restarted goes on with the restart budget and t
   CHECK(count_of(cluster.node(0).err(), "the coordinator was lost") >= 2);
 }
 
+TEST_CASE("A node that remembers more attempts than a job that began anew is taken in") {
+  NEEDS_NAMESPACES();
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:2", "--max-restarts", "9", "--heartbeat-timeout", "2",
+                               "--rdzv-conf", "last_call_timeout=1"},
+                   .program = shell("echo world=$WORLD_SIZE; sleep 1000"),
+                   .namespaces = true});
+  cluster.start_all();
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  for (int time = 2; time <= 4; ++time) {
+    cluster.signal_worker(1, SIGKILL);
+    REQUIRE(cluster.node(0).wait_for_out("world=2", time));
+    REQUIRE(cluster.node(1).wait_for_out("world=2", time));
+  }
+  cluster.network().cut(1);
+  ::kill(cluster.agent(0), SIGKILL);
+  cluster.start(0);
+  REQUIRE(cluster.all_say({0}, "world=1"));
+  cluster.network().heal(1);
+  const bool grows = cluster.node(1).wait_for_out("world=2", 5);
+  INFO(cluster.report());
+  CHECK(grows);
+  CHECK_FALSE(cluster.said("attempt numbers only rise"));
+  cluster.node(0).signal(SIGTERM);
+  CHECK(cluster.exit_codes() == std::vector<int>(2, 1));
+}
+
 }  // namespace ddprun::test

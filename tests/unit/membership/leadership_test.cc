@@ -170,6 +170,19 @@ TEST_CASE("A new process at the endpoint waits for a quorum of those that ran be
   CHECK(leadership.next_attempt() == AttemptNumber{11});
 }
 
+TEST_CASE(
+    "The next attempt is above all that anybody here remembers, also in a job that has begun") {
+  Leadership leadership = new_job(2);
+  hand_out(leadership, 2, 0);
+  const Past past{Term{3}, AttemptNumber{4}, configuration(3, 1), 2, 1, true};
+  leadership.joined(n(3), e(3), followed(past), past);
+  CHECK(leadership.next_attempt() == AttemptNumber{5});
+  leadership.left(n(3));
+  CHECK(leadership.next_attempt() == AttemptNumber{5});
+  hand_out(leadership, 2, 5);
+  CHECK(leadership.next_attempt() == AttemptNumber{6});
+}
+
 TEST_CASE("A job without failover asks nobody") {
   Leadership leadership(Term{1}, VoterId{}, {}, AttemptNumber{0});
   leadership.joined(n(1), VoterId{}, {}, std::nullopt);
