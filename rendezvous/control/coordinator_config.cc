@@ -7,7 +7,7 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
           options.max_restarts,     options.join_timeout, options.last_call_timeout,
           options.endpoint_note,    options.self,         options.term,
           options.restarts,         options.inheritance,  options.scale_up,
-          options.require_same_env, options.at_endpoint};
+          options.require_same_env, options.at_endpoint,  options.heartbeat_timeout};
 }
 
 CoordinatorOptions successor_options(const CoordinatorOptions& own,

@@ -76,14 +76,23 @@ void Leadership::note_past(NodeId node, const Here& here, const Promise& promise
   }
   past_dead_.erase(here.voter);
   if (past.configuration == past_->configuration && knows(promise.configuration)) {
-    of_past_.insert(node);
+    // It may be here twice, before its old connection is known to be gone: it counts once.
+    if (const auto old = of_past_.find(here.voter); old != of_past_.end()) {
+      --past_count(here_.at(old->second).standing);
+    }
+    of_past_[here.voter] = node;
     ++past_count(here.standing);
-    past_leader_died_ = past_leader_died_ || past.saw_close;
+    past_saw_close_ = past_saw_close_ || past.saw_close;
   }
   // As a candidate does: a later term, and for every term in between two numbers are left out.
   in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});
   const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past.term));
   next_ = std::max(next_, AttemptNumber{number(past.attempt) + skipped});
+}
+
+bool Leadership::is_of_past(NodeId node, VoterId voter) const {
+  const auto found = of_past_.find(voter);
+  return found != of_past_.end() && found->second == node;
 }
 
 std::size_t& Leadership::past_count(VoterState standing) {
@@ -93,8 +102,8 @@ std::size_t& Leadership::past_count(VoterState standing) {
 void Leadership::forget_past() {
   past_.reset();
   of_past_.clear();
+  past_saw_close_ = false;
   past_dead_.clear();
-  past_leader_died_ = false;
   past_here_ = {};
 }
 
@@ -112,7 +121,8 @@ void Leadership::left(NodeId node, bool died) {
   if (dead) {
     tally_.died(here.voter);
   }
-  if (of_past_.erase(node) > 0) {
+  if (is_of_past(node, here.voter)) {
+    of_past_.erase(here.voter);
     --past_count(here.standing);
     if (dead) {
       past_dead_.insert(here.voter);
@@ -157,11 +167,21 @@ bool Leadership::past_decides(const Count& count) const {
   }
   const auto all = static_cast<std::size_t>(past_->voters);
   const std::size_t gone = past_->at_endpoint ? 1 : 0;
-  const std::size_t credit = past_leader_died_ ? gone : 0;
+  const std::size_t credit = past_saw_close_ ? gone : 0;
   const std::size_t free = count.free + past_dead_.size();
   return count.free + count.bound > 0 &&
          (keeps_quorum(free + credit, all, past_->at_endpoint) ||
           gains_quorum(free + credit + count.bound, all) || free + count.bound + gone >= all);
+}
+
+/// A coordinator of two nodes may have gone on with another one than the one that is here, by its
+/// own vote alone. With more, those that are here would have had to prepare for that.
+bool Leadership::past_is_here() const {
+  if (begun() || !past_) {
+    return true;
+  }
+  const std::size_t known = of_past_.size() + past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+  return known >= static_cast<std::size_t>(past_->voters) && (past_->voters > 2 || past_saw_close_);
 }
 
 bool Leadership::quorum_follows() const {
@@ -202,7 +222,7 @@ std::string Leadership::quorum_text() const {
   bool half = holds(*configurations[place], self_);
   if (!past_decides(past_here_)) {
     here = past_here_;
-    here.free += past_dead_.size() + (past_->at_endpoint && past_leader_died_ ? 1 : 0);
+    here.free += past_dead_.size() + (past_->at_endpoint && past_saw_close_ ? 1 : 0);
     all = static_cast<std::size_t>(past_->voters);
     half = past_->at_endpoint;
   }
@@ -351,7 +371,7 @@ Leadership::Step Leadership::prepared(NodeId node, ConfigurationNumber configura
   }
   if (prepared_.insert(found->second.voter).second) {
     count_ready(found->second);
-    if (of_past_.contains(node)) {
+    if (is_of_past(node, found->second.voter)) {
       ++(found->second.standing == VoterState::free ? ready_.past.free : ready_.past.bound);
     }
   }

@@ -54,6 +54,9 @@ class Leadership {
 
   /// Whether enough of those who decide are here; true before the first plan.
   [[nodiscard]] bool quorum_follows() const;
+  /// Of a job that others ran before: every node that may run workers of its last world is here, or
+  /// is known to be dead. True where this coordinator knows of no such job.
+  [[nodiscard]] bool past_is_here() const;
   /// Here, and bound to nobody else: its contact counts.
   [[nodiscard]] bool is_free(NodeId node) const;
   /// A node has prepared for a newer configuration than this coordinator knows of, and without
@@ -119,6 +122,7 @@ class Leadership {
                                        const std::optional<Past>& past) const;
   void forget_past();
   void note_past(NodeId node, const Here& here, const Promise& promise, const Past& past);
+  [[nodiscard]] bool is_of_past(NodeId node, VoterId voter) const;
   [[nodiscard]] std::size_t& past_count(VoterState standing);
   void count_ready(const Here& here);
   void release(Here& here);
@@ -146,10 +150,11 @@ class Leadership {
   Configuration told_first_;  ///< until a world is handed out
   VoteTally tally_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
-  std::set<NodeId> of_past_;  ///< who is here of that configuration
-  std::set<VoterId> past_dead_;    ///< who was here of that configuration, and is dead
-  Count past_here_;                ///< of_past_, counted
-  bool past_leader_died_ = false;  ///< as one of of_past_ knows
+  bool past_saw_close_ = false;  ///< of its coordinator, somebody here
+  /// Voters that are here of that configuration, and the newest connection of each.
+  std::map<VoterId, NodeId> of_past_;
+  std::set<VoterId> past_dead_;  ///< who was here of that configuration, and is dead
+  Count past_here_;              ///< of_past_, counted
   std::vector<NodeId> standbys_;
   bool has_planned_ = false;  ///< and handed out what it planned
   std::optional<Configuration> planned_;

@@ -35,6 +35,7 @@ Membership::Membership(MembershipOptions options, Instant now)
       leadership_(options_.term, options_.self,
                   options_.inheritance ? options_.inheritance->known : ReplicatedState{},
                   options_.inheritance ? options_.inheritance->first_attempt : AttemptNumber{}),
+      fence_(now, options_.heartbeat_timeout),
       environment_check_(options_.require_same_env, options_.inheritance.has_value()),
       now_(now) {
   if (options_.inheritance) {
@@ -68,6 +69,9 @@ std::optional<Instant> Membership::next_deadline() const {
   }
   if (!leadership_.quorum_follows()) {
     due = std::min(due, gathering_.join_deadline());
+  }
+  if (waits_for_old_world()) {
+    due = std::min(due, fence_.over_at());
   }
   return waits_for_followers() ? std::min(due, expects_until_) : due;
 }
@@ -410,12 +414,16 @@ Membership::Node& Membership::admit(NodeJoined event) {
   node.order_hint = event.description.order_hint;
   node.hosts_coordinator = event.description.hosts_coordinator;
   node.witness = event.description.witness;
+  node.said_at = event.description.said_at;
   if (event.description.past) {
     node.last_group_rank = event.description.past->group_rank;
   }
   witnesses_ += node.witness ? 1 : 0;
   leadership_.joined(event.node, event.description.voter, event.description.promise,
                      event.description.past);
+  if (const auto& past = event.description.past) {
+    fence_.told(*past, now_ - event.description.ago(past->contact_at));
+  }
   remember(event.description);
   if (node.node_rank) {
     node_ranks_[*node.node_rank] = event.node;
@@ -431,15 +439,20 @@ void Membership::contend(NodeJoined event) {
   const int rank = *event.description.node_rank;
   const NodeId holder = node_ranks_.at(rank);
   const NodeId id = event.node;
-  const VoterId voter = event.description.voter;
+  const Node& taken_by = nodes_.at(holder);
+  const bool same = number(taken_by.voter) != 0 && taken_by.voter == event.description.voter;
+  if (same && event.description.said_at < taken_by.said_at) {
+    // A connection that its agent gave up. A cut held its hello back until now.
+    commands_.push_back(Disconnect{id});
+    return;
+  }
   contenders_.emplace(id, std::move(event));
-  if (number(voter) != 0 && nodes_.at(holder).voter == voter) {
+  if (same) {
     commands_.push_back(Disconnect{holder});
     return;
   }
   commands_.push_back(WatchNode{holder});
-  tell_turn(id, "node rank " + std::to_string(rank) + " is taken by node " +
-                    nodes_.at(holder).host_name +
+  tell_turn(id, "node rank " + std::to_string(rank) + " is taken by node " + taken_by.host_name +
                     "; this node takes its place if that one turns out to be lost");
 }
 

@@ -38,6 +38,7 @@
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/job_history.h"
 #include "rendezvous/membership/leadership.h"
+#include "rendezvous/membership/old_world_fence.h"
 #include "rendezvous/membership/rank_order.h"
 #include "rendezvous/membership/recent_rejections.h"
 #include "rendezvous/membership/restart_policy.h"
@@ -64,6 +65,7 @@ struct MembershipOptions {
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
+  std::chrono::nanoseconds heartbeat_timeout = {};
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, ending, over };
@@ -111,7 +113,8 @@ class Membership {
     std::string address;
     Instant joined_at{};
     std::string role;
-    VoterId voter{};  ///< the life of its agent; 0: the job has no failover
+    VoterId voter{};    ///< the life of its agent; 0: the job has no failover
+    Instant said_at{};  ///< its hello, on its own clock
     int local_world_size = 1;
     std::optional<int> node_rank;
     std::optional<int> order_hint;
@@ -196,6 +199,8 @@ class Membership {
   void coordinator_lost(AttemptNumber attempt, Instant lost_at, const std::string& why);
   void agree();
   [[nodiscard]] bool waits_for_followers() const;
+  [[nodiscard]] bool waits_for_old_world() const;
+  [[nodiscard]] std::string old_world_text() const;
   void plan();
   void put_off_plan();
   [[nodiscard]] JobSummary story() const;
@@ -231,6 +236,8 @@ class Membership {
   /// The newest that it has resumed from: term, attempt, and the job's time by then.
   std::tuple<Term, AttemptNumber, std::chrono::nanoseconds> remembered_{};
   Leadership leadership_;
+  OldWorldFence fence_;
+  bool fence_told_ = false;
   EnvironmentCheck environment_check_;
   Instant now_;
   /// Enough nodes are here, and something else is waited for (plan, quorum, followers).

@@ -85,10 +85,19 @@ RendezvousStatus Membership::waiting_table() const {
   if (!leadership_.quorum_follows()) {
     table.note += (table.note.empty() ? "" : ": ") + leadership_.quorum_text();
   }
+  if (held_back_ && waits_for_old_world()) {
+    table.note += (table.note.empty() ? "" : ": ") + old_world_text();
+  }
   if (table.note.empty() && host_is_alone() && table.waits_for == RendezvousStatus::For::nodes) {
     table.note = options_.endpoint_note;
   }
   return table;
+}
+
+std::string Membership::old_world_text() const {
+  return "a node of the world before is not here, and may run workers until its lease is over: the "
+         "next attempt begins in " +
+         seconds_text(fence_.over_at() - now_);
 }
 
 /// Ranks that nobody has, when all that are here were given one.

@@ -69,6 +69,13 @@ bool Membership::waits_for_followers() const {
          nodes_.size() < static_cast<std::size_t>(options_.inheritance->expected);
 }
 
+/// A node that is cut off may still run workers of the world before. Only a coordinator that began
+/// without any state may meet that: a successor has waited before it led (election.h).
+bool Membership::waits_for_old_world() const {
+  return !attempt_ && !options_.inheritance && !leadership_.past_is_here() &&
+         now_ < fence_.over_at();
+}
+
 void Membership::gather() {
   state_ = JobState::gathering;
   leadership_.drop_plan();
@@ -94,6 +101,12 @@ void Membership::try_start() {
         break;
       }
       if (waits_for_followers() || leadership_.planning() || now_ < not_before_) {
+        break;
+      }
+      if (waits_for_old_world()) {
+        if (!std::exchange(fence_told_, true)) {
+          tell_waiting();
+        }
         break;
       }
       if (!environment_check_.ready_to_start()) {

@@ -422,7 +422,7 @@ void Node::lead(BeginLeading how) {
   followed_ = how.takeover ? how.takeover->term : Term{1};
   at_endpoint_ = false;  // of a coordinator in this agent, nobody at the endpoint knows more
   node_.promise = voter_.promise();
-  node_.past = memory_.past();
+  memory_.fill(node_);
   node_.hosts_coordinator = true;
   actions_.emplace_back(std::move(how));
 }

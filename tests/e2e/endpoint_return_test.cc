@@ -128,4 +128,27 @@ TEST_CASE("A node that remembers more attempts than a job that began anew is tak
   CHECK(cluster.exit_codes() == std::vector<int>(2, 1));
 }
 
+TEST_CASE("A coordinator that is restarted starts nothing while a node that is cut off runs") {
+  NEEDS_NAMESPACES();
+  Cluster cluster({.nodes = 5,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "4", "--heartbeat-timeout", "6"},
+                   .program = shell("echo world=$WORLD_SIZE; sleep 1000"),
+                   .namespaces = true});
+  REQUIRE(cluster.start_in_order(4));
+  REQUIRE(cluster.all_say({0, 1, 2, 3}, "world=4"));
+  REQUIRE(cluster.start(4).wait_for_err("this node is a spare"));
+  const std::vector<pid_t> workers = cluster.workers_of(3);
+  REQUIRE(workers.size() == 1);
+  cluster.network().cut(3);
+  ::kill(cluster.agent(0), SIGKILL);
+  cluster.start(0);
+  const bool goes_on = cluster.all_say({0, 4}, "world=4");
+  const bool overlaps = process_runs(workers.front());
+  INFO(cluster.report());
+  CHECK(goes_on);
+  CHECK_FALSE(overlaps);
+  CHECK(contains(cluster.node(0).err(), "may run workers until its lease is over"));
+}
+
 }  // namespace ddprun::test

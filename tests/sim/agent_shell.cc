@@ -13,6 +13,8 @@ constexpr Duration kLookAgain = milliseconds(300);
 /// A coordinator answers a hello at once, and a host that is there refuses at once.
 constexpr Duration kAnswerTimeout = seconds(3);
 constexpr Duration kElsewhereTimeout = seconds(1);
+/// Of a job of thousands of nodes.
+constexpr int kEndpointsMax = 8;
 
 NodeDescription describe(Machine& machine) {
   const SimOptions& options = machine.cluster().options();
@@ -50,14 +52,21 @@ void AgentShell::later(Duration delay, Action action) {
 void AgentShell::start() {
   const SimOptions& options = machine_.cluster().options();
   NodeOptions mine;
-  for (int i = 0; i < options.endpoints; ++i) {
+  const bool begins = machine_.index() == 0 && !machine_.cluster().has_begun();
+  const int endpoints = options.fresh_coordinators ? options.endpoints
+                        : begins                   ? 1
+                                                   : std::min(options.machines(), kEndpointsMax);
+  for (int i = 0; i < endpoints; ++i) {
     mine.endpoints.push_back({host_name(i), kEndpointPort});
+  }
+  if (!options.fresh_coordinators && !begins) {
+    mine.is_host = false;
   }
   mine.node = describe(machine_);
   mine.join_timeout = std::chrono::duration_cast<milliseconds>(options.join_timeout);
   mine.heartbeat_timeout = std::chrono::duration_cast<milliseconds>(options.heartbeat_timeout);
   mine.failover = options.failover;
-  gate_is_endpoint_ = machine_.index() > 0 && machine_.index() < options.endpoints;
+  gate_is_endpoint_ = machine_.index() > 0 && machine_.index() < endpoints;
   gate_ = gate_is_endpoint_ ? kEndpointPort : machine_.cluster().new_port();
   if (options.failover) {
     voter_ = VoterId{(machine_.random().next() >> 1U) | 1U};
@@ -233,6 +242,7 @@ void AgentShell::connect_to(const Endpoint& place) {
   search.asked_at = machine_.now();
   NodeDescription hello = node_->description();
   hello.by_endpoint = search.order.by_endpoint && !search.on_detour;
+  hello.said_at = machine_.now();
   network.send(*search.connection, Side::client, message::Hello{std::move(hello)});
   const bool could_bind = is_own(search.order.places.front()) && !search.order.is_host;
   later(could_bind ? kElsewhereTimeout : kAnswerTimeout,
@@ -304,7 +314,8 @@ void AgentShell::carry_out(AnswerPeer order) {
 // --- Following ------------------------------------------------------------------------------
 
 void AgentShell::carry_out(const ListenAtFirstEndpoint& /*order*/) {
-  door_ = machine_.index() == 0 && machine_.cluster().options().endpoints > 1;
+  const SimOptions& options = machine_.cluster().options();
+  door_ = machine_.index() == 0 && (options.endpoints > 1 || !options.fresh_coordinators);
 }
 
 void AgentShell::carry_out(const FollowLeader& /*order*/) {

@@ -47,6 +47,8 @@ class Cluster : private NetworkEnds {
   Machine& machine(int index) { return *machines_[static_cast<std::size_t>(index)]; }
   /// Of a listener, where the system chooses it.
   int new_port() { return 30'000 + ports_++ % 30'000; }
+  /// The job has begun somewhere, or may only be gone on with.
+  [[nodiscard]] bool has_begun() const { return observer_.any_world() || takeovers_ > 0; }
   /// A question to another machine's process; not answered where none runs. One that is stopped
   /// answers late.
   void ask(int from, int to, std::function<void(AgentShell&)> question);

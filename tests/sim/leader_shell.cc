@@ -296,7 +296,9 @@ void LeaderShell::carry_out(const CallVoters& order) {
 }
 
 void LeaderShell::carry_out(const CallEndpoints& order) {
-  for (int i = 0; i < machine_.cluster().options().endpoints; ++i) {
+  const SimOptions& options = machine_.cluster().options();
+  const int endpoints = options.fresh_coordinators ? options.endpoints : options.machines();
+  for (int i = 0; i < endpoints; ++i) {
     if (i != machine_.index() || !agent_.listens_at(kEndpointPort)) {
       call(i, kEndpointPort, order.call, std::nullopt);
     }

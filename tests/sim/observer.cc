@@ -97,6 +97,10 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
   one.knows = inherited.log_position();
   one.begins = votes.empty();
   began_anew_ = began_anew_ || (one.begins && any_world());
+  if (began_anew_ && !one.begins && count_of(votes, configuration_.voters) == 0) {
+    begun_twice_ = true;  // it comes after one that could not know
+    return;
+  }
   const bool by_the_rest = one.ends && is_made_by_the_rest(one, votes);
   // One that begins anew has the first term until it hands out a world.
   if (any_world() && !one.begins && !by_the_rest && !terms_.insert(number(term)).second) {
@@ -230,12 +234,21 @@ void Observer::after(Duration now, LeadershipId leadership, const Event& event,
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
-    one.known[welcome->node] = {node.voter, node.local_world_size, node.witness, false, false, {},
-                                false, node.past && node.past->saw_close};
+    one.known[welcome->node] = {node.voter,   node.local_world_size,
+                                node.witness, false,
+                                false,        {},
+                                false,        node.past && node.past->saw_close};
     const Promise& promise = node.promise;
     one.known.at(welcome->node).bound =
         promise.term > one.term || (promise.term == one.term && promise.to != one.self);
     one.known.at(welcome->node).past = node.past ? node.past->configuration : ConfigurationNumber{};
+    if (one.begins && node.history && !contends_ && !one.attempt) {
+      const std::pair told{node.history->term, node.history->attempt};
+      if (!one.known_history || told > *one.known_history) {
+        one.known_history = told;
+        one.restarts_used = node.history->so_far.restarts_used;
+      }
+    }
     if (node.past && !contends_ && !one.announced.contains(node.past->configuration) &&
         (!one.past || node.past->configuration > one.past->configuration)) {
       one.past = node.past;
@@ -349,8 +362,7 @@ bool Observer::has_quorum(const Watched& one, const Configuration& configuration
   for (const VoterId id : configuration.voters) {
     // The coordinator that was at the endpoint before one that begins anew is no more.
     const bool before = of_any_kind && began_anew_ && gone_.contains(id);
-    const bool ours =
-        one.dead.contains(id) || before || (here.contains(id) && !bound.contains(id));
+    const bool ours = one.dead.contains(id) || before || (here.contains(id) && !bound.contains(id));
     free += ours ? 1 : 0;
     all += ours || bound.contains(id) ? 1 : 0;
     own = own || id == one.self || before;

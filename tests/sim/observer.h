@@ -92,6 +92,8 @@ class Observer {
     Configuration newest;
     std::vector<Configuration> before;
     int restarts_used = 0;
+    /// Of one that begins: the newest that a standby told it.
+    std::optional<std::pair<Term, AttemptNumber>> known_history;
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
     bool over = false;

@@ -83,6 +83,7 @@ MembershipOptions membership_options(const SimOptions& o) {
   options.join_timeout = o.join_timeout;
   options.last_call_timeout = o.last_call;
   options.scale_up = o.scale_up;
+  options.heartbeat_timeout = o.heartbeat_timeout;
   if (o.policy) {
     options.restarts.window = RestartWindow{3, seconds(30)};
     options.restarts.on_fault = {

@@ -47,6 +47,9 @@ struct SimOptions {
   int max_nodes = 4;
   int agents = 5;       ///< machines that run workers; the first hosts the job's first coordinator
   int endpoints = 1;    ///< the first machines; a new job begins at the first
+  /// An agent that starts at the first endpoint hosts it at once, also when the job has begun long
+  /// ago. Otherwise it looks for the job first, and every machine is an endpoint.
+  bool fresh_coordinators = false;
   int witnesses = 0;    ///< machines besides, that only vote
   int workers_max = 4;  ///< of a node
   int max_restarts = 3;

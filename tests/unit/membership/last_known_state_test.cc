@@ -62,6 +62,17 @@ class Votes {
   TellStandbys told;
 };
 
+/// Of a world of so many nodes, whose coordinator was at the endpoint; lost at 60 s.
+LastKnownState member(int voters, bool saw_close,
+                      std::chrono::milliseconds heartbeat_timeout = 3s) {
+  LastKnownState memory;
+  const ConfigurationNumber number = make_configuration(Term{1}, VoterId{9}, 1);
+  memory.announced(Term{1}, {}, number, voters, true);
+  memory.assigned(Term{1}, AttemptNumber{0}, number, 1, true);
+  memory.lost(60s, saw_close, heartbeat_timeout);
+  return memory;
+}
+
 /// A standby of a coordinator that had spent so many restarts.
 LastKnownState standby(int restarts_used, Term term = Term{1}, std::uint32_t attempt = 4) {
   LastKnownState memory;
@@ -144,4 +155,73 @@ TEST_CASE("Standbys are told the state of the restart policy, and their hellos a
   memory.fill(node);
   CHECK(node.history->so_far.incidents.front().records.size() == 1);
   CHECK(node.history->so_far.incidents.front().records_dropped == 2);
+}
+
+TEST_CASE("A coordinator that begins anew waits for workers of a node that is not here") {
+  const bool saw_close = GENERATE(false, true);
+  MembershipOptions options = begins(4, 0);
+  options.heartbeat_timeout = 3s;
+  Votes job(options);
+  job.s.wait(100s);
+  job.join(1);
+  job.join(2, member(4, saw_close), 61s);
+  job.join(3, member(4, false, 5s), 60s + 500ms);
+  job.s.wait(100ms);
+  job.join(5);  // a spare that knows nothing
+  CHECK_FALSE(job.s.job().leadership().planning());
+  const RendezvousStatus table = job.s.only<TellWaiting>().table;
+  CHECK(table.note.find("a node of the world before is not here") == 0);
+  // The newest contact is half a second old, and the longest lease is one of 5 s.
+  CHECK(job.s.job().next_deadline() <= 104s + 500ms);
+  job.s.wait(4s + 300ms);
+  job.s.time_passed();
+  CHECK_FALSE(job.s.job().leadership().planning());
+  job.s.wait(100ms);
+  job.s.time_passed();
+  job.agree();
+  CHECK(job.s.state() == JobState::running);
+}
+
+TEST_CASE("A coordinator that begins anew waits for nothing when all nodes are here") {
+  const int nodes = GENERATE(2, 3);
+  MembershipOptions options = begins(nodes, 0);
+  options.heartbeat_timeout = 3s;
+  Votes job(options);
+  job.join(1);
+  for (int i = 2; i <= nodes; ++i) {
+    job.join(static_cast<std::uint64_t>(i), member(nodes, nodes == 2), 60s);
+  }
+  CHECK(job.s.job().leadership().planning());
+}
+
+TEST_CASE("Of two nodes the old coordinator may have gone on with another one than the survivor") {
+  MembershipOptions options = begins(2, 0);
+  options.heartbeat_timeout = 3s;
+  Votes job(options);
+  job.s.wait(1s);
+  job.join(1);
+  job.join(2, member(2, false), 90s);  // it lost it half a minute ago, and does not know how
+  CHECK_FALSE(job.s.job().leadership().planning());
+  job.s.wait(1s + 900ms);
+  job.s.time_passed();
+  CHECK_FALSE(job.s.job().leadership().planning());
+  job.s.wait(100ms);  // 3 s since this one began
+  job.s.time_passed();
+  CHECK(job.s.job().leadership().planning());
+}
+
+TEST_CASE("By whom the old coordinator's end was seen, it is known when the last lease began") {
+  OldWorldFence fence(100s, 3s);
+  Past past = *member(4, false).past();
+  fence.told(past, 90s);
+  CHECK(fence.over_at() == 103s);  // it may have lived until this one took its port
+  past.saw_close = true;
+  fence.told(past, 95s);
+  CHECK(fence.over_at() == 98s);
+  past.configuration = make_configuration(Term{2}, VoterId{8}, 1);
+  past.at_endpoint = past.saw_close =
+      false;  // elsewhere: more than half of its voters have left it
+  past.heartbeat_timeout = 4s;
+  fence.told(past, 99s);
+  CHECK(fence.over_at() == 103s);
 }

@@ -170,6 +170,28 @@ TEST_CASE("A new process at the endpoint waits for a quorum of those that ran be
   CHECK(leadership.next_attempt() == AttemptNumber{11});
 }
 
+TEST_CASE("A node of the past that is here twice counts once") {
+  Leadership leadership(Term{1}, e(1), {}, AttemptNumber{0});
+  leadership.joined(n(1), e(1), {}, std::nullopt);
+  const Past past{Term{1}, AttemptNumber{4}, configuration(1, 2), 5, 1, true};
+  leadership.joined(n(2), e(2), followed(past), past);
+  leadership.joined(n(3), e(2), followed(past), past);
+  CHECK_FALSE(leadership.quorum_follows());  // two of five, with the old coordinator's vote
+  leadership.left(n(2));
+  CHECK_FALSE(leadership.quorum_follows());
+  leadership.joined(n(4), e(3), followed(past), past);
+  CHECK(leadership.quorum_follows());
+  CHECK_FALSE(leadership.past_is_here());
+  leadership.joined(n(5), e(4), followed(past), past);
+  leadership.joined(n(6), e(5), followed(past), past);
+  CHECK(leadership.past_is_here());
+  leadership.left(n(6));
+  CHECK_FALSE(leadership.past_is_here());
+  leadership.joined(n(7), e(5), followed(past), past);
+  leadership.left(n(7), true);
+  CHECK(leadership.past_is_here());  // its agent is dead, and so are its workers
+}
+
 TEST_CASE(
     "The next attempt is above all that anybody here remembers, also in a job that has begun") {
   Leadership leadership = new_job(2);
