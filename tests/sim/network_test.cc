@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+using namespace ddprun;
 using namespace ddprun::sim;
 
 namespace {
@@ -12,10 +13,10 @@ struct Ends : NetworkEnds {
   [[nodiscard]] bool powered(int machine) const override { return !dark.contains(machine); }
   [[nodiscard]] bool awake(int) const override { return true; }
   [[nodiscard]] bool reads(int machine) const override { return !stopped.contains(machine); }
-  void deliver(ConnectionId, Side, const Message& message) override {
-    if (const auto* beat = std::get_if<Beat>(&message)) {
-      read.push_back(beat->stamp.count());
-    } else if (const auto* closed = std::get_if<Closed>(&message)) {
+  void deliver(ConnectionId, Side, const Message& delivered) override {
+    if (const auto* said = std::get_if<Said>(&delivered)) {
+      read.push_back(std::get<message::Beat>(**said).stamp);
+    } else if (const auto* closed = std::get_if<Closed>(&delivered)) {
       read.push_back(closed->reset ? -2 : -1);
     }
   }
@@ -34,7 +35,7 @@ struct Pair {
       timeline.step();
     }
   }
-  void say(std::int64_t number) { network.send(id, Side::client, Beat{Duration(number)}); }
+  void say(std::int64_t number) { network.send(id, Side::client, message::Beat{{}, number}); }
 
   SimOptions options;
   Timeline timeline;
@@ -74,7 +75,7 @@ TEST_CASE("What a cut holds up comes after it, and a one-way cut holds up one wa
 TEST_CASE("A closed end answers with a reset, and so may lose its last words") {
   Pair pair;
   pair.network.cut({Duration(0), FaultKind::cut, 0, 1, seconds(1)});
-  pair.network.send(pair.id, Side::server, Beat{Duration(1)});
+  pair.network.send(pair.id, Side::server, message::Beat{{}, 1});
   pair.say(7);
   pair.network.close(pair.id, Side::client);
   pair.run_until(seconds(3));

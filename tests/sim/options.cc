@@ -43,6 +43,7 @@ SimOptions draw(std::uint64_t seed) {
   Random random(seed, 1);
   SimOptions o;
   o.seed = seed;
+  o.fresh_coordinators = seed >= kFreshSeeds;
   o.min_nodes = 1 + random.number_below(4);
   o.max_nodes = o.min_nodes + random.number_below(3);
   o.agents = std::max(1, o.min_nodes - 1 + random.number_below(5));

@@ -79,6 +79,9 @@ struct SimOptions {
   [[nodiscard]] int machines() const { return agents + witnesses; }
 };
 
+/// The stories from this seed on have `fresh_coordinators`. New seeds are always lower.
+inline constexpr std::uint64_t kFreshSeeds = std::uint64_t{1} << 63U;
+
 /// Options drawn from a seed: mostly small jobs of every shape, some of hundreds of nodes, one in a
 /// thousand of thousands.
 SimOptions draw(std::uint64_t seed);

@@ -1,0 +1,193 @@
+#include "rendezvous/node/node.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr VoterId kSelf{7};
+constexpr VoterId kLeader{1};
+
+/// One Node, and what it wants done.
+class Story {
+ public:
+  explicit Story(bool failover = true) : node_(options(failover)) {
+    step(NodeStarted{kSelf, {"10.0.0.7"}, 30'000});
+  }
+
+  void step(NodeInput input) { actions = node_.step(now, std::move(input)); }
+  void wait(std::chrono::nanoseconds span) { now += span; }
+
+  /// It was accepted by the leader of that term.
+  void follow(Term term) { step(HelloAccepted{{term, kLeader, 1}, "10.0.0.1:29400", now, true}); }
+  /// It is a standby in a world of itself and the leader.
+  void be_standby() {
+    message::StandbyState state;
+    state.replicated = {Term{1},
+                        Term{1},
+                        kLeader,
+                        AttemptNumber{3},
+                        {make_configuration(Term{1}, kLeader, 1), {kLeader, kSelf, VoterId{9}}}};
+    state.replicated.settled = state.replicated.configuration.number;
+    state.voters = {{VoterId{9}, "n9", {"10.0.0.9"}, 30'000}};
+    step(ToldByLeader{state});
+  }
+  void lose(bool saw_close) {
+    step(LeaderLost{Error{"the coordinator was lost: it is gone", {}, {}}, "it is gone", now,
+                    saw_close});
+  }
+
+  template <class Kind>
+  const Kind* find() const {
+    for (const NodeAction& one : actions) {
+      if (const auto* found = std::get_if<Kind>(&one)) {
+        return found;
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] const Node& node() const { return node_; }
+
+  Instant now = 100s;
+  std::vector<NodeAction> actions;
+
+ private:
+  static NodeOptions options(bool failover) {
+    NodeOptions options;
+    options.endpoints = {{"10.0.0.1", 29400}};
+    options.node.job_id = "job";
+    options.node.max_nodes = 3;
+    options.failover = failover;
+    return options;
+  }
+
+  Node node_;
+};
+
+message::Follow call_of(Term term, bool to_endpoint = false) {
+  message::Follow call{"job", term, {"10.0.0.2"}, 4711, std::nullopt};
+  if (to_endpoint) {
+    call.to_endpoint = message::JobOptions{1, 3, 0, false};
+  }
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("A node searches at the endpoints of its job, and follows who accepts it") {
+  Story story;
+  REQUIRE(story.find<SearchLeader>() != nullptr);
+  CHECK(story.find<SearchLeader>()->places.front().host == "10.0.0.1");
+  story.follow(Term{1});
+  CHECK(story.find<FollowLeader>() != nullptr);
+  CHECK(story.node().state() == Node::State::following);
+}
+
+TEST_CASE("An answer that is half a lease old is not followed: the node comes again") {
+  Story story;
+  story.wait(1600ms);
+  story.step(HelloAccepted{{Term{1}, kLeader, 1}, "10.0.0.1:29400", story.now - 1600ms, true});
+  CHECK(story.find<FollowLeader>() == nullptr);
+  REQUIRE(story.node().next_deadline().has_value());
+  story.now = *story.node().next_deadline();
+  story.step(NodeTimePassed{});
+  CHECK(story.find<SearchLeader>() != nullptr);
+}
+
+TEST_CASE("A node that loses its coordinator first stops its workers, and then searches") {
+  Story story;
+  story.follow(Term{1});
+  story.lose(true);
+  CHECK(story.find<FenceWorkers>() != nullptr);
+  CHECK(story.find<SearchLeader>() == nullptr);
+  story.step(WorkersGone{});
+  CHECK(story.find<CloseConnection>() != nullptr);
+  CHECK(story.find<SearchLeader>() != nullptr);
+}
+
+TEST_CASE("A node without failover ends with its coordinator") {
+  Story story(false);
+  story.follow(Term{1});
+  story.lose(true);
+  story.step(WorkersGone{});
+  CHECK(story.find<GiveUp>() != nullptr);
+  CHECK(story.node().state() == Node::State::over);
+}
+
+TEST_CASE("A standby asks for votes, and leads with those of more than half") {
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  story.lose(true);
+  story.step(WorkersGone{});
+  const auto* asked = story.find<AskVotes>();
+  REQUIRE(asked != nullptr);
+  REQUIRE(asked->voters.size() == 1);
+  const Term term = asked->request.term;
+  CHECK(term == Term{2});
+  Vote vote;
+  vote.newest_term = term;
+  vote.saw_close = true;
+  story.step(VoteReceived{VoterId{9}, vote});
+  const auto* leads = story.find<BeginLeading>();
+  REQUIRE(leads != nullptr);
+  REQUIRE(leads->takeover.has_value());
+  CHECK(leads->takeover->term == term);
+  CHECK(leads->takeover->votes.size() == 2);
+  // Of the coordinator in this agent nobody at the endpoint knows that it is gone.
+  CHECK(story.node().description().hosts_coordinator);
+}
+
+TEST_CASE("A node that leads gives way to a leader of a later term, and follows it") {
+  Story story;
+  story.step(EndpointBound{29400});
+  REQUIRE(story.find<BeginLeading>() != nullptr);
+  story.step(LeaderDeposed{"another leads", call_of(Term{2})});
+  CHECK(story.find<StopLeading>() != nullptr);
+  CHECK(story.find<FenceWorkers>() != nullptr);
+  story.step(WorkersGone{});
+  const auto* search = story.find<SearchLeader>();
+  REQUIRE(search != nullptr);
+  CHECK(search->places.front().host == "10.0.0.2");
+}
+
+TEST_CASE("A call to the endpoint is for a node without a world") {
+  Story story;
+  story.step(CalledByLeader{call_of(Term{2}, true)});
+  REQUIRE(story.find<SearchLeader>() != nullptr);
+  CHECK(story.find<SearchLeader>()->places.front().host == "10.0.0.2");
+
+  Story follower;
+  follower.follow(Term{1});
+  follower.be_standby();
+  follower.step(CalledByLeader{call_of(Term{2}, true)});
+  CHECK(follower.actions.empty());
+  follower.step(CalledByLeader{call_of(Term{2})});
+  CHECK(follower.find<LeaveLeader>() != nullptr);
+}
+
+TEST_CASE("A leader that called and is gone is forgotten: the node does what it did before") {
+  Story story;
+  story.step(EndpointBound{29400});
+  story.step(LeaderDeposed{"another leads", call_of(Term{2})});
+  story.step(WorkersGone{});
+  story.step(SearchFailed{Error{"nobody answers", {}, {}}, false});
+  const auto* leads = story.find<BeginLeading>();
+  REQUIRE(leads != nullptr);
+  CHECK_FALSE(leads->at_bound_endpoint);
+}
+
+TEST_CASE("A node says of itself when and how it lost its coordinator") {
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  story.lose(true);
+  story.step(WorkersGone{});
+  REQUIRE(story.node().description().past.has_value());
+  CHECK(story.node().description().past->saw_close);
+  CHECK(story.node().description().past->at_endpoint);
+  CHECK(story.node().description().history.has_value());
+}
