@@ -322,8 +322,8 @@ Leadership::Plan Leadership::announce(Configuration configuration,
   return plan;
 }
 
-/// No number up to this one is free. It may be larger than that of any world of this leadership: the
-/// numbers that its predecessors may have used count.
+/// No number up to this one is free. It may be larger than that of any world of this leadership:
+/// the numbers that its predecessors may have used count.
 AttemptNumber Leadership::newest_attempt() const {
   return AttemptNumber{std::max(number(next_), 1U) - 1};
 }

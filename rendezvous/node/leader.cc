@@ -13,10 +13,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// An agent that its supervisor restarts is there after a tenth of a second, or much later. Two
+/// nodes that wait for each other do so for the longest interval at most.
 constexpr milliseconds kCallsFirst{500};
-/// Voters may be gone for good; an agent that its supervisor restarts is at its endpoint soon.
-constexpr milliseconds kVoterCallsMax{5'000};
-constexpr milliseconds kEndpointCallsMax{2'000};
+constexpr milliseconds kCallsMax{2'000};
 
 template <class Kind>
 bool holds(const std::vector<Command>& commands) {
@@ -36,7 +36,7 @@ Leader::Leader(LeaderOptions options, Instant now)
     lease_.start(now);
   }
   if (options_.membership.inheritance) {
-    voter_calls_ = endpoint_calls_ = {now, kCallsFirst};
+    calls_ = {now, kCallsFirst};
   }
 }
 
@@ -48,7 +48,7 @@ std::vector<LeaderAction> Leader::step(Instant now, LeaderInput input) {
 
 std::optional<Instant> Leader::next_deadline() const {
   std::optional<Instant> next = membership_.next_deadline();
-  for (const auto& due : {lease_.due(), voter_calls_.due, endpoint_calls_.due}) {
+  for (const auto& due : {lease_.due(), calls_.due}) {
     next = next && due ? std::min(next, due) : next ? next : due;
   }
   return next;
@@ -211,6 +211,11 @@ void Leader::apply_now(Event event) {
   }
   for (Command& command : commands) {
     std::visit([this](auto& order) { give(std::move(order)); }, command);
+  }
+  // A witness that joins may make a quorum of others necessary while an attempt runs.
+  if (const bool needs = needed();
+      std::exchange(needs_others_, needs) != needs && needs && lease_.due()) {
+    lease_.start(now_);
   }
 }
 
@@ -383,33 +388,26 @@ std::vector<VoterId> Leader::absent_voters() const {
 /// has just started there is no voter, and nobody knows its port.
 void Leader::call_others() {
   if (deposed_ || membership_.state() == JobState::over) {
-    voter_calls_.due.reset();
-    endpoint_calls_.due.reset();
+    calls_.due.reset();
+  }
+  if (!calls_.due || *calls_.due > now_) {
     return;
   }
-  const auto is_due = [this](Calls& calls, milliseconds interval_max) {
-    if (!calls.due || *calls.due > now_) {
-      return false;
+  calls_.due = now_ + calls_.interval;
+  calls_.interval = std::min(2 * calls_.interval, kCallsMax);
+  const std::vector<VoterId> absent = absent_voters();
+  CallVoters voters{{}, call()};
+  for (const VoterId voter : absent) {
+    if (const auto* place = addresses_.find(voter)) {
+      voters.voters.push_back(*place);
     }
-    calls.due = now_ + calls.interval;
-    calls.interval = std::min(2 * calls.interval, interval_max);
-    return true;
-  };
-  const auto wanted = static_cast<std::size_t>(options_.membership.max_nodes);
-  if (is_due(voter_calls_, kVoterCallsMax)) {
-    CallVoters calls{{}, call()};
-    for (const VoterId voter : absent_voters()) {
-      if (const auto* place = addresses_.find(voter)) {
-        calls.voters.push_back(*place);
-      }
-    }
-    actions_.emplace_back(std::move(calls));
   }
-  if (is_due(endpoint_calls_, kEndpointCallsMax) &&
-      (membership_.workers_here() < wanted || !absent_voters().empty())) {
-    CallEndpoints calls{call()};
-    calls.call.to_endpoint = job_options();
-    actions_.emplace_back(std::move(calls));
+  actions_.emplace_back(std::move(voters));
+  const auto wanted = static_cast<std::size_t>(options_.membership.max_nodes);
+  if (membership_.workers_here() < wanted || !absent.empty()) {
+    CallEndpoints endpoints{call()};
+    endpoints.call.to_endpoint = job_options();
+    actions_.emplace_back(std::move(endpoints));
   }
 }
 

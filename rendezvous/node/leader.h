@@ -230,8 +230,8 @@ class Leader : private LeaderLease::Quorum {
   std::deque<Event> events_;
   bool applying_ = false;
   bool deposed_ = false;
-  Calls voter_calls_;
-  Calls endpoint_calls_;
+  bool needs_others_ = false;  ///< needed(), after the newest event
+  Calls calls_;
 };
 
 }  // namespace ddprun

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "rendezvous/protocol/wire_values.h"
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/protocol/wire_values.h"
 
 namespace ddprun {
 

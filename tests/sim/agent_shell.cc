@@ -245,7 +245,10 @@ void AgentShell::connect_to(const Endpoint& place) {
   hello.said_at = machine_.now();
   network.send(*search.connection, Side::client, message::Hello{std::move(hello)});
   const bool could_bind = is_own(search.order.places.front()) && !search.order.is_host;
-  later(could_bind ? kElsewhereTimeout : kAnswerTimeout,
+  const bool is_there = machine_.cluster().machine(machine_of_host(place.host)).powered();
+  later(!is_there    ? kLookAgain
+        : could_bind ? kElsewhereTimeout
+                     : kAnswerTimeout,
         [this, which = searches_, connection = *search.connection] {
           if (which == searches_ && search_ && search_->connection == connection) {
             on_answer(Closed{true});

@@ -45,8 +45,8 @@ struct SimOptions {
   std::uint64_t seed = 0;
   int min_nodes = 1;
   int max_nodes = 4;
-  int agents = 5;       ///< machines that run workers; the first hosts the job's first coordinator
-  int endpoints = 1;    ///< the first machines; a new job begins at the first
+  int agents = 5;     ///< machines that run workers; the first hosts the job's first coordinator
+  int endpoints = 1;  ///< the first machines; a new job begins at the first
   /// An agent that starts at the first endpoint hosts it at once, also when the job has begun long
   /// ago. Otherwise it looks for the job first, and every machine is an endpoint.
   bool fresh_coordinators = false;

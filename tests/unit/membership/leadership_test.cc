@@ -155,7 +155,12 @@ TEST_CASE("A new process at the endpoint waits for a quorum of those that ran be
   CHECK(leadership.quorum_follows());
   const Past past{Term{1}, AttemptNumber{4}, configuration(1, 2), 4, 1, true};
   leadership.joined(n(2), e(2), followed(past), past);
-  // It stands where the coordinator before did: two of four, with that one's vote.
+  CHECK_FALSE(leadership.quorum_follows());  // the one before may have voted for another
+  Past saw_close = past;
+  saw_close.saw_close = true;
+  leadership.joined(n(12), e(12), followed(past), saw_close);
+  leadership.left(n(12));
+  // It stands where the coordinator before did, which led until it died: two of four.
   CHECK(leadership.quorum_follows());
   CHECK(leadership.term() == Term{2});
   CHECK(leadership.next_attempt() == AttemptNumber{6});
@@ -176,13 +181,14 @@ TEST_CASE("A node of the past that is here twice counts once") {
   const Past past{Term{1}, AttemptNumber{4}, configuration(1, 2), 5, 1, true};
   leadership.joined(n(2), e(2), followed(past), past);
   leadership.joined(n(3), e(2), followed(past), past);
-  CHECK_FALSE(leadership.quorum_follows());  // two of five, with the old coordinator's vote
+  CHECK_FALSE(leadership.quorum_follows());  // one of five
   leadership.left(n(2));
   CHECK_FALSE(leadership.quorum_follows());
   leadership.joined(n(4), e(3), followed(past), past);
-  CHECK(leadership.quorum_follows());
+  CHECK_FALSE(leadership.quorum_follows());
   CHECK_FALSE(leadership.past_is_here());
   leadership.joined(n(5), e(4), followed(past), past);
+  CHECK(leadership.quorum_follows());
   leadership.joined(n(6), e(5), followed(past), past);
   CHECK(leadership.past_is_here());
   leadership.left(n(6));
@@ -400,15 +406,20 @@ TEST_CASE("Who promised its vote and died may have made another one the coordina
 TEST_CASE("A first world that was announced is waited for by the next process at the endpoint") {
   Leadership leadership(Term{1}, e(1), {}, AttemptNumber{0});
   leadership.joined(n(1), e(1), {}, std::nullopt);
-  const Past announced{Term{1}, {}, configuration(1, 1), 4, {}, true};
+  Past announced{Term{1}, {}, configuration(1, 1), 4, {}, true};
+  announced.saw_close = true;
   leadership.joined(n(2), e(2), followed(announced), announced);
-  CHECK(leadership.quorum_follows());  // two of four, with the vote of who was here before
+  CHECK(leadership.quorum_follows());  // two of four, with the vote of the one before
   leadership.left(n(2), true);
-  CHECK(leadership.quorum_follows());  // it is dead, and votes for no other
+  CHECK_FALSE(leadership.quorum_follows());  // nobody is left that would remember
+  leadership.joined(n(4), e(4), followed(announced), announced);
+  CHECK(leadership.quorum_follows());  // the dead one votes for no other
   leadership.joined(n(3), e(3), {}, std::nullopt);
   const auto plan = leadership.plan({n(1), n(3)}, {});
   REQUIRE(plan);
   (void)leadership.standby_knows(n(3), plan->replicated.configuration.number);
   CHECK(leadership.prepared(n(1), plan->replicated.configuration.number) ==
+        Leadership::Step::wait);
+  CHECK(leadership.prepared(n(4), plan->replicated.configuration.number) ==
         Leadership::Step::hand_out);
 }
