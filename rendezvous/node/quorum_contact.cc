@@ -8,11 +8,15 @@ namespace ddprun {
 
 Instant quorum_contact(const Configuration& configuration,
                        const std::vector<FollowerContact>& followers) {
-  std::vector<Instant> fresh;
+  const auto& voters = configuration.voters;
+  // By voter: one that is here twice, before its old connection is known to be gone, counts once.
+  std::vector<Instant> fresh(voters.size(), kNever);
   bool in_configuration = false;
   for (const FollowerContact& one : followers) {
-    if (std::binary_search(configuration.voters.begin(), configuration.voters.end(), one.voter)) {
-      fresh.push_back(one.fresh);
+    const auto found = std::lower_bound(voters.begin(), voters.end(), one.voter);
+    if (found != voters.end() && *found == one.voter) {
+      Instant& newest = fresh[static_cast<std::size_t>(found - voters.begin())];
+      newest = std::max(newest, one.fresh);
       in_configuration = in_configuration || one.local;
     }
   }

@@ -45,3 +45,12 @@ TEST_CASE("Who is not of the configuration does not count") {
             three, {{VoterId{1}, 50s, true}, {VoterId{9}, 49s, false}, {VoterId{3}, 30s, false}}) ==
         30s);
 }
+
+TEST_CASE("A voter that is here by two connections counts once, by the newest of them") {
+  const Configuration five = of({1, 2, 3, 4, 5});
+  std::vector<FollowerContact> followers{
+      {VoterId{1}, 50s, true}, {VoterId{2}, 20s, false}, {VoterId{2}, 40s, false}};
+  CHECK(quorum_contact(five, followers) == kNever);  // two of five
+  followers.push_back({VoterId{3}, 45s, false});
+  CHECK(quorum_contact(five, followers) == 40s);
+}
