@@ -126,8 +126,12 @@ std::string text_of(const NodeHeard& e) {
 }
 
 std::string text_of(const NodeLost& e) {
-  return std::move(Line("lost").node(e.node).add("why", e.why).add("silent", to_text(e.silent_for)))
-      .text();
+  Line line("lost");
+  line.node(e.node).add("why", e.why).add("silent", to_text(e.silent_for));
+  if (e.died) {
+    line.flag("died");
+  }
+  return std::move(line).text();
 }
 
 std::string text_of(const WorkersStarted& e) {

@@ -26,6 +26,8 @@ TEST_CASE("Every event has a line") {
         "turned-away address=10.0.0.2 why=no");
   CHECK(to_text(Event(NodeHeard{n})) == "heard node=3");
   CHECK(to_text(Event(NodeLost{n, "gone", 3s})) == "lost node=3 why=gone silent=3.000000");
+  CHECK(to_text(Event(NodeLost{n, "gone", {}, true})) ==
+        "lost node=3 why=gone silent=0.000000 died");
   CHECK(to_text(Event(WorkersStarted{n, a})) == "started node=3 attempt=7");
   CHECK(to_text(Event(WorkerFailed{n, a, peer_lost(killed(5))})) ==
         "failed node=3 attempt=7 failed-rank=5 signal=SIGKILL age=0.000000 peer-lost");
