@@ -1,6 +1,7 @@
 #include "rendezvous/membership/leadership.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -290,6 +291,29 @@ std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& 
   return plan;
 }
 
+/// Witnesses are there for this, and elsewhere. The members are spread over the order of ranks:
+/// neighbours in it may share a rack with each other and with the coordinator. They stand first,
+/// for a witness need not be a machine that can serve the store of the job.
+std::vector<NodeId> Leadership::choose_standbys(const std::vector<NodeId>& members,
+                                                const std::vector<NodeId>& witnesses) const {
+  const auto others = [this](const std::vector<NodeId>& nodes) {
+    std::vector<NodeId> found;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found),
+                 [this](NodeId node) { return here_.at(node).voter != self_; });
+    return found;
+  };
+  std::vector<NodeId> watching = others(witnesses);
+  watching.resize(std::min(watching.size(), kStandbysMax));
+  const std::vector<NodeId> working = others(members);
+  const std::size_t count = std::min(kStandbysMax - watching.size(), working.size());
+  std::vector<NodeId> chosen;
+  for (std::size_t i = 1; i <= count; ++i) {
+    chosen.push_back(working[i * working.size() / (count + 1)]);
+  }
+  chosen.insert(chosen.end(), watching.begin(), watching.end());
+  return chosen;
+}
+
 /// In planned_term_.
 Leadership::Plan Leadership::announce(Configuration configuration,
                                       const std::vector<NodeId>& members,
@@ -299,13 +323,7 @@ Leadership::Plan Leadership::announce(Configuration configuration,
   own_terms_.insert(planned_term_);
   planned_ = std::move(configuration);
   Plan plan;
-  for (const auto* group : {&members, &witnesses}) {
-    for (const NodeId node : *group) {
-      if (here_.at(node).voter != self_ && plan.standbys.size() < kStandbysMax) {
-        plan.standbys.push_back(node);
-      }
-    }
-  }
+  plan.standbys = choose_standbys(members, witnesses);
   standbys_ = plan.standbys;
   owe_.insert(plan.standbys.begin(), plan.standbys.end());
   plan.replicated = {planned_term_,         in_use_.term, self_, newest_attempt(), *planned_, {},

@@ -134,6 +134,8 @@ class Leadership {
   [[nodiscard]] Term next_term() const;
   [[nodiscard]] Configuration configuration_of(const std::vector<NodeId>& members,
                                                const std::vector<NodeId>& witnesses) const;
+  [[nodiscard]] std::vector<NodeId> choose_standbys(const std::vector<NodeId>& members,
+                                                    const std::vector<NodeId>& witnesses) const;
   Plan announce(Configuration configuration, const std::vector<NodeId>& members,
                 const std::vector<NodeId>& witnesses);
 

@@ -70,11 +70,11 @@ TEST_CASE("A new world goes to the standbys, then to a quorum, then out") {
   CHECK(leadership.quorum_follows());  // nobody decided for anything yet
   const auto plan = leadership.plan(nodes(5), {});
   REQUIRE(plan);
-  CHECK(plan->standbys == std::vector<NodeId>{n(2), n(3), n(4)});
+  CHECK(plan->standbys == std::vector<NodeId>{n(3), n(4), n(5)});
   const ConfigurationNumber configuration = plan->replicated.configuration.number;
-  CHECK(leadership.standby_knows(n(2), configuration) == Leadership::Step::wait);
-  CHECK(leadership.standby_knows(n(2), configuration) == Leadership::Step::wait);  // said twice
-  CHECK(leadership.standby_knows(n(5), configuration) == Leadership::Step::wait);  // no standby
+  CHECK(leadership.standby_knows(n(5), configuration) == Leadership::Step::wait);
+  CHECK(leadership.standby_knows(n(5), configuration) == Leadership::Step::wait);  // said twice
+  CHECK(leadership.standby_knows(n(2), configuration) == Leadership::Step::wait);  // no standby
   CHECK(leadership.prepared(n(1), configuration) == Leadership::Step::wait);  // nobody asked it yet
   CHECK(leadership.standby_knows(n(3), configuration) == Leadership::Step::wait);
   CHECK(leadership.standby_knows(n(4), configuration) == Leadership::Step::prepare);
@@ -139,6 +139,20 @@ TEST_CASE("Who is known to be dead votes for nobody else, and is counted as here
   CHECK(leadership.prepared(n(1), configuration) == Leadership::Step::hand_out);
   leadership.handed_out(AttemptNumber{1});
   CHECK(leadership.dead().empty());
+}
+
+TEST_CASE("Standbys are spread over the order of ranks, and witnesses are among them") {
+  Leadership leadership = new_job(102);
+  std::vector<NodeId> members = nodes(100);
+  CHECK(leadership.plan(members, {})->standbys == std::vector<NodeId>{n(26), n(51), n(76)});
+  CHECK(leadership.plan(members, {n(101)})->standbys == std::vector<NodeId>{n(35), n(68), n(101)});
+  CHECK(leadership.plan(members, {n(101), n(102)})->standbys ==
+        std::vector<NodeId>{n(51), n(101), n(102)});
+  for (int count = 1; count <= 9; ++count) {  // all there are, none twice, while they are few
+    const std::vector<NodeId> chosen = leadership.plan(nodes(count), {})->standbys;
+    CHECK(std::set<NodeId>(chosen.begin(), chosen.end()).size() ==
+          std::min<std::size_t>(static_cast<std::size_t>(count) - 1, kStandbysMax));
+  }
 }
 
 TEST_CASE("A witness votes, and is a standby after the others") {
