@@ -126,7 +126,7 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   if (follow != nullptr && options_.failover &&
       call_is_for(*follow, options_.membership.job_id, job_options(), begins) &&
-      outranks(*follow, term())) {
+      outranks(*follow, term(), begins)) {
     step_down("a coordinator of a later term took over", *follow);
   }
 }

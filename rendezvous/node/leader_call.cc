@@ -11,8 +11,8 @@ bool call_is_for(const message::Follow& call, const std::string& job_id,
   return call.job_id == job_id && (!call.to_endpoint || (begins && *call.to_endpoint == job));
 }
 
-bool outranks(const message::Follow& call, Term term) {
-  return call.term > term || (call.to_endpoint && call.term == term);
+bool outranks(const message::Follow& call, Term term, bool begins) {
+  return call.term > term || (begins && call.term == term);
 }
 
 }  // namespace ddprun

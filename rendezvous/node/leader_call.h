@@ -16,9 +16,9 @@ message::JobOptions job_options(const NodeDescription& node);
 bool call_is_for(const message::Follow& call, const std::string& job_id,
                  const message::JobOptions& job, bool begins);
 
-/// Whether a coordinator of that term gives way to a call that is for it. A call to an endpoint
-/// wins with an equal term: a coordinator that begins there raises its term to what the nodes that
-/// it lets in remember, and that may be the term of an elected leader.
-bool outranks(const message::Follow& call, Term term);
+/// Whether a coordinator of that term gives way to a call that is for it. Of equal terms the leader
+/// that was elected comes before a coordinator that `begins`, because that one raised its term by
+/// what its nodes remember, without a vote. Elected leaders alone call.
+bool outranks(const message::Follow& call, Term term, bool begins);
 
 }  // namespace ddprun

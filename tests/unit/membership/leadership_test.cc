@@ -432,8 +432,7 @@ TEST_CASE("A first world that was announced is waited for by the next process at
   const auto plan = leadership.plan({n(1), n(3)}, {});
   REQUIRE(plan);
   (void)leadership.standby_knows(n(3), plan->replicated.configuration.number);
-  CHECK(leadership.prepared(n(1), plan->replicated.configuration.number) ==
-        Leadership::Step::wait);
+  CHECK(leadership.prepared(n(1), plan->replicated.configuration.number) == Leadership::Step::wait);
   CHECK(leadership.prepared(n(4), plan->replicated.configuration.number) ==
         Leadership::Step::hand_out);
 }

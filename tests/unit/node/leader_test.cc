@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "rendezvous/node/leader_call.h"
+
 using namespace ddprun;
 using namespace std::chrono_literals;
 
@@ -152,4 +154,21 @@ TEST_CASE("A leader that hears of a later term steps down for it") {
   REQUIRE(story.find<StepDown>() != nullptr);
   REQUIRE(story.find<StepDown>()->by.has_value());
   CHECK(story.find<StepDown>()->by->port == 4711);
+}
+
+TEST_CASE("Of equal terms the leader that was elected comes before a coordinator that began") {
+  message::Follow elected{"job", Term{2}, {"10.0.0.3"}, 1, std::nullopt};
+  if (GENERATE(false, true)) {
+    elected.to_endpoint = message::JobOptions{};
+  }
+  // The call comes before the coordinator has raised its term, and after.
+  CHECK(outranks(elected, Term{1}, true));
+  CHECK(outranks(elected, Term{2}, true));
+  CHECK_FALSE(outranks(elected, Term{3}, true));
+  // A coordinator that was elected, or has a world, has the votes for its term.
+  CHECK_FALSE(outranks(elected, Term{2}, false));
+  CHECK(outranks(elected, Term{1}, false));
+  // Only a coordinator without a world is called at its endpoint.
+  CHECK(call_is_for(elected, "job", message::JobOptions{}, false) !=
+        elected.to_endpoint.has_value());
 }
