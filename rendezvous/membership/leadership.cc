@@ -77,12 +77,13 @@ void Leadership::note_past(NodeId node, const Here& here, const Promise& promise
   }
   past_dead_.erase(here.voter);
   if (past.configuration == past_->configuration && knows(promise.configuration)) {
-    // It may be here twice, before its old connection is known to be gone: it counts once.
-    if (const auto old = of_past_.find(here.voter); old != of_past_.end()) {
-      --past_count(here_.at(old->second).standing);
+    // It may be here by several connections, of which it gave up all but one: it counts once.
+    std::set<NodeId>& connections = of_past_[here.voter];
+    if (!connections.empty()) {
+      --past_count(here_.at(*connections.rbegin()).standing);
     }
-    of_past_[here.voter] = node;
-    ++past_count(here.standing);
+    connections.insert(node);
+    ++past_count(here_.at(*connections.rbegin()).standing);
     past_saw_close_ = past_saw_close_ || past.saw_close;
   }
   // As a candidate does: a later term, and for every term in between two numbers are left out.
@@ -93,7 +94,7 @@ void Leadership::note_past(NodeId node, const Here& here, const Promise& promise
 
 bool Leadership::is_of_past(NodeId node, VoterId voter) const {
   const auto found = of_past_.find(voter);
-  return found != of_past_.end() && found->second == node;
+  return found != of_past_.end() && found->second.contains(node);
 }
 
 std::size_t& Leadership::past_count(VoterState standing) {
@@ -123,8 +124,18 @@ void Leadership::left(NodeId node, bool died) {
     tally_.died(here.voter);
   }
   if (is_of_past(node, here.voter)) {
-    of_past_.erase(here.voter);
-    --past_count(here.standing);
+    std::set<NodeId>& connections = of_past_.at(here.voter);
+    const bool was_newest = *connections.rbegin() == node;
+    connections.erase(node);
+    if (was_newest) {
+      --past_count(here.standing);
+    }
+    if (was_newest && !connections.empty()) {
+      ++past_count(here_.at(*connections.rbegin()).standing);
+    }
+    if (connections.empty()) {
+      of_past_.erase(here.voter);
+    }
     if (dead) {
       past_dead_.insert(here.voter);
     }
@@ -158,21 +169,26 @@ bool Leadership::decides(const Configuration& configuration, const Count& count)
 }
 
 /// Of a job that others ran before, and of which this coordinator knows by them alone. The one
-/// before it at this very endpoint is no more. Where it led until it died, it voted for nobody, and
-/// its vote is ours. Otherwise it may have voted for a successor; but where half of the voters are
-/// here without it, the rest is no majority, and where all are, none of them leads. One of them has
-/// to be here in any case: else nobody would remember what this coordinator does.
+/// before it is no more where it was at this very endpoint, or where its death was seen. In the
+/// second case it led until it died: it voted for nobody, and its vote is ours. Otherwise it may
+/// have voted for a successor; but where half of the voters are here without it, the rest is no
+/// majority, and where all are, none of them leads. One of them has to be here in any case: else
+/// nobody would remember what this coordinator does.
 bool Leadership::past_decides(const Count& count) const {
   if (begun() || !past_) {
     return true;
   }
   const auto all = static_cast<std::size_t>(past_->voters);
-  const std::size_t gone = past_->at_endpoint ? 1 : 0;
-  const std::size_t credit = past_saw_close_ ? gone : 0;
+  const std::size_t gone = past_leader_is_gone() ? 1 : 0;
+  const std::size_t credit = past_saw_close_ ? 1 : 0;
   const std::size_t free = count.free + past_dead_.size();
   return count.free + count.bound > 0 &&
-         (keeps_quorum(free + credit, all, past_->at_endpoint) ||
+         (keeps_quorum(free + credit, all, gone > 0) ||
           gains_quorum(free + credit + count.bound, all) || free + count.bound + gone >= all);
+}
+
+bool Leadership::past_leader_is_gone() const {
+  return past_->at_endpoint || past_saw_close_;
 }
 
 /// A coordinator of two nodes may have gone on with another one than the one that is here, by its
@@ -181,7 +197,7 @@ bool Leadership::past_is_here() const {
   if (begun() || !past_) {
     return true;
   }
-  const std::size_t known = of_past_.size() + past_dead_.size() + (past_->at_endpoint ? 1 : 0);
+  const std::size_t known = of_past_.size() + past_dead_.size() + (past_leader_is_gone() ? 1 : 0);
   return known >= static_cast<std::size_t>(past_->voters) && (past_->voters > 2 || past_saw_close_);
 }
 
@@ -223,9 +239,9 @@ std::string Leadership::quorum_text() const {
   bool half = holds(*configurations[place], self_);
   if (!past_decides(past_here_)) {
     here = past_here_;
-    here.free += past_dead_.size() + (past_->at_endpoint && past_saw_close_ ? 1 : 0);
+    here.free += past_dead_.size() + (past_saw_close_ ? 1 : 0);
     all = static_cast<std::size_t>(past_->voters);
-    half = past_->at_endpoint;
+    half = past_leader_is_gone();
   }
   const std::size_t needed = half && here.bound == 0 ? (all + 1) / 2 : all / 2 + 1;
   return std::to_string(here.free + here.bound) + " of the " + std::to_string(all) +

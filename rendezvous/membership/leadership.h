@@ -122,6 +122,7 @@ class Leadership {
                                        const std::optional<Past>& past) const;
   void forget_past();
   void note_past(NodeId node, const Here& here, const Promise& promise, const Past& past);
+  [[nodiscard]] bool past_leader_is_gone() const;
   [[nodiscard]] bool is_of_past(NodeId node, VoterId voter) const;
   [[nodiscard]] std::size_t& past_count(VoterState standing);
   void count_ready(const Here& here);
@@ -153,8 +154,8 @@ class Leadership {
   VoteTally tally_;
   std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
   bool past_saw_close_ = false;  ///< of its coordinator, somebody here
-  /// Voters that are here of that configuration, and the newest connection of each.
-  std::map<VoterId, NodeId> of_past_;
+  /// Voters that are here of that configuration, and their connections; the newest one's counts.
+  std::map<VoterId, std::set<NodeId>> of_past_;
   std::set<VoterId> past_dead_;  ///< who was here of that configuration, and is dead
   Count past_here_;              ///< of_past_, counted
   std::vector<NodeId> standbys_;

@@ -125,7 +125,7 @@ TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of
     story.step(SessionTold{id, message::Follow{job, term, {"10.0.0.3"}, 1, std::nullopt}});
     return story.find<StepDown>() != nullptr;
   };
-  CHECK_FALSE(steps_down(10, "job", Term{1}));
+  CHECK_FALSE(steps_down(10, "job", Term{0}));
   CHECK_FALSE(steps_down(11, "another", Term{5}));
   CHECK(steps_down(12, "job", Term{2}));
 }
