@@ -170,9 +170,7 @@ void AgentShell::carry_out(const GiveUp& /*order*/) {
 
 void AgentShell::carry_out(SearchLeader order) {
   end_search();
-  search_.emplace();
-  search_->order = std::move(order);
-  search_->since = machine_.now();
+  search_.emplace(std::move(order), machine_.now());
   look_after(Duration(0));
 }
 

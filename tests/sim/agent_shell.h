@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/node/follower_lease.h"
@@ -56,8 +57,9 @@ class AgentShell {
  private:
   /// A search that is under way.
   struct Search {
+    Search(SearchLeader the_order, Duration now) : order(std::move(the_order)), since(now) {}
     SearchLeader order;
-    Duration since{};
+    Duration since;
     std::size_t turn = 0;
     bool asked_elsewhere = false;    ///< all other endpoints, before it binds the first one
     std::optional<Endpoint> detour;  ///< where the coordinator is by the word of an agent

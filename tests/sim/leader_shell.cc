@@ -20,8 +20,8 @@ constexpr double kSwallowed = 0.7;
 
 }  // namespace
 
-LeaderShell::LeaderShell(Machine& machine, LeaderOptions options, const std::set<VoterId>& votes,
-                         AgentShell& agent)
+LeaderShell::LeaderShell(Machine& machine, const LeaderOptions& options,
+                         const std::set<VoterId>& votes, AgentShell& agent)
     : machine_(machine),
       agent_(agent),
       leadership_(machine.cluster().new_leadership()),

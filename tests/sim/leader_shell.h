@@ -20,7 +20,7 @@ class Machine;
 class LeaderShell : private LeaderObserver {
  public:
   /// `votes` made it the leader; none: it begins at the endpoint. `agent` outlives it.
-  LeaderShell(Machine& machine, LeaderOptions options, const std::set<VoterId>& votes,
+  LeaderShell(Machine& machine, const LeaderOptions& options, const std::set<VoterId>& votes,
               AgentShell& agent);
   ~LeaderShell() override;
   LeaderShell(const LeaderShell&) = delete;
