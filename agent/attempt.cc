@@ -244,6 +244,12 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
     record.stack = python.empty() ? worker.stack : python;
     record.stacks_path = worker.logs.stacks_file;
   }
+  if (after_stop && !worker.asked_for_stack) {
+    // It tells of our signal. Of thousands of nodes this would be hundreds of megabytes for the
+    // coordinator at each restart; the files stay on this node.
+    record.error_file_json.clear();
+    record.stderr_tail.clear();
+  }
   record.age = std::chrono::steady_clock::now() - worker.ended;
   return record;
 }

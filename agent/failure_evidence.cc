@@ -11,6 +11,7 @@
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/signal_name.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/contract/error_file.h"
 
 namespace ddprun {
@@ -20,20 +21,6 @@ using std::chrono::microseconds;
 using WallTime = std::chrono::sys_time<microseconds>;
 
 constexpr std::string_view kCut = " ...";
-
-bool is_space(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.back())) {
-    text.remove_suffix(1);
-  }
-  while (!text.empty() && is_space(text.front())) {
-    text.remove_prefix(1);
-  }
-  return text;
-}
 
 /// At most `bytes_max`, never ending inside a UTF-8 character.
 std::string shortened(std::string_view text, std::size_t bytes_max) {

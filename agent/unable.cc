@@ -18,7 +18,7 @@ void tell_unable(const JobSpec& spec, const Error& why, std::shared_ptr<spdlog::
   if (spec.max_nodes == 1 || spec.witness) {
     return;
   }
-  JoinRequest request;
+  SearchRequest request;
   request.endpoints = {spec.endpoint};
   request.endpoints.insert(request.endpoints.end(), spec.more_endpoints.begin(),
                            spec.more_endpoints.end());

@@ -47,7 +47,7 @@ const char* title(OptionGroup group) {
     case OptionGroup::other:
       return "Help";
     case OptionGroup::accepted:
-      return "Read for torchrun's sake";
+      return "Accepted for compatibility with torchrun";
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "launcher/python_numbers.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {

@@ -13,8 +13,8 @@ constexpr OptionRow kRows[] = {
      .field = &O::nnodes,
      .value_name = "N|MIN:MAX",
      .group = G::job,
-     .help = "Number of nodes. With MIN:MAX the job starts with at least MIN, grows to at most "
-             "MAX, and goes on after a loss while MIN are left."},
+     .help = "Number of nodes. With MIN:MAX the job starts with at least MIN nodes, grows up to "
+             "MAX, and continues after a loss while MIN are left."},
     {.name = "nproc-per-node",
      .field = &O::nproc_per_node,
      .value_name = "N|cpu|gpu|auto",
@@ -25,7 +25,7 @@ constexpr OptionRow kRows[] = {
      .field = &O::max_restarts,
      .value_name = "N",
      .group = G::job,
-     .help = "How many times failed workers may be started again, counted over the whole job."},
+     .help = "How many times the job may restart its workers after a failure."},
     {.name = "restart-window",
      .field = &O::restart_window,
      .value_name = "N/TIME",
@@ -37,28 +37,29 @@ constexpr OptionRow kRows[] = {
      .value_name = "CLASS=ACTION,...",
      .group = G::job,
      .ours = true,
-     .help = "What follows a fault: restart (spends one), free (spends none) or fail (ends the "
-             "job), for oom, hang, start, exit, exit:CODE, signal, a signal's name, node-lost."},
+     .help = "What a fault of a class does: restart (spends a restart), free (spends none) or fail "
+             "(ends the job). Classes: oom, hang, start, exit, exit:CODE, signal, a signal's name, "
+             "node-lost."},
     {.name = "no-progress-limit",
      .field = &O::no_progress_limit,
      .value_name = "N",
      .group = G::job,
      .ours = true,
-     .help = "End the job after N attempts in a row without a newer snapshot or more steps, where "
-             "workers tell them (default 3; 0: never)."},
+     .help = "End the job after N attempts in a row without a newer snapshot or more steps, if "
+             "workers report them (0: never)."},
     {.name = "scale-up",
      .field = &O::scale_up,
      .value_name = "WHEN",
      .group = G::job,
      .ours = true,
      .choices = "now|at-snapshot|never",
-     .help = "When a node that joins a running job below MAX comes in: at once; when all have "
-             "saved (which workers that obey orders do at once, others are restarted); or never."},
+     .help = "When a node that joins a running job below MAX is admitted: now; at-snapshot, after "
+             "all workers have saved (those that do not save on request are restarted); or never."},
     {.name = "standalone",
      .field = &O::standalone,
      .group = G::job,
-     .help = "A job of this node alone, on a free port; --rdzv-endpoint, --rdzv-backend and "
-             "--rdzv-id are not looked at."},
+     .help = "A job of this node only, on a free port; --rdzv-endpoint, --rdzv-backend and "
+             "--rdzv-id are ignored."},
     {.name = "role",
      .field = &O::role,
      .value_name = "NAME",
@@ -69,9 +70,9 @@ constexpr OptionRow kRows[] = {
      .field = &O::rdzv_endpoint,
      .value_name = "HOST[:PORT],...",
      .group = G::rendezvous,
-     .help = "Where the nodes meet, the same on every node; the node that owns the address "
-             "hosts it. Port 29400 when none is given. At further ones, agents of the job tell "
-             "newcomers where it is now."},
+     .help = "Where the nodes meet, the same on every node. The node that owns the address hosts "
+             "it. Default port: 29400. At the other endpoints, agents of the job redirect new "
+             "nodes to the coordinator."},
     {.name = "rdzv-backend",
      .field = &O::rdzv_backend,
      .value_name = "c10d|static",
@@ -82,7 +83,7 @@ constexpr OptionRow kRows[] = {
      .field = &O::rdzv_id,
      .value_name = "ID",
      .group = G::rendezvous,
-     .help = "Name of the job; keeps two jobs at one endpoint apart."},
+     .help = "Name of the job. It separates two jobs at one endpoint."},
     {.name = "rdzv-conf",
      .field = &O::rdzv_conf,
      .value_name = "KEY=VALUE,...",
@@ -111,7 +112,7 @@ constexpr OptionRow kRows[] = {
      .field = &O::local_addr,
      .value_name = "ADDRESS",
      .group = G::rendezvous,
-     .help = "Address by which other nodes reach this one, in place of what is found out."},
+     .help = "Address at which other nodes reach this one, instead of the detected one."},
     {.name = "join-timeout",
      .field = &O::join_timeout_seconds,
      .value_name = "SECONDS",
@@ -123,13 +124,13 @@ constexpr OptionRow kRows[] = {
      .value_name = "SECONDS",
      .group = G::rendezvous,
      .ours = true,
-     .help = "A node that is silent for so long is lost (default 3)."},
+     .help = "A node that sends nothing for this long is lost (default 3)."},
     {.name = "witness",
      .field = &O::witness,
      .group = G::rendezvous,
      .ours = true,
-     .help = "Run no workers: only vote on who is the coordinator, and be it where needed. The "
-             "third vote for two nodes; takes no PROGRAM."},
+     .help = "Run no workers: vote for the coordinator, and be it where needed. The third vote for "
+             "two nodes; takes no PROGRAM."},
     {.name = "require-same-env",
      .field = &O::require_same_env,
      .group = G::rendezvous,
@@ -142,7 +143,7 @@ constexpr OptionRow kRows[] = {
      .group = G::rendezvous,
      .ours = true,
      .help = "What may differ between nodes: ddprun, program, python, torch, driver, cuda, nccl, "
-             "gpu, or variables; NCCL_IB_* means all that begin so."},
+             "gpu, or variables; NCCL_IB_* means all with that prefix."},
 
     {.name = "module",
      .letter = 'm',
@@ -172,13 +173,13 @@ constexpr OptionRow kRows[] = {
      .group = G::program,
      .has_variable = false,
      .ours = true,
-     .help = "With --legacy-launch: leave --local-rank out; LOCAL_RANK is always there."},
+     .help = "With --legacy-launch: leave --local-rank out. LOCAL_RANK is always set."},
     {.name = "warm-workers",
      .field = &O::warm_workers,
      .group = G::program,
      .ours = true,
-     .help = "Keep one spare Python process per worker that has imported PyTorch, for a restart "
-             "to go on with at once; costs the memory of one more import per worker."},
+     .help = "Keep one spare Python process per worker that has imported PyTorch, so that a "
+             "restart needs no import. It costs the memory of one more import per worker."},
     {.name = "warm-imports",
      .field = &O::warm_imports,
      .value_name = "NAME,...",
@@ -216,8 +217,8 @@ constexpr OptionRow kRows[] = {
      .field = &O::duplicate_stdout_filters,
      .value_name = "TEXT,...",
      .group = G::output,
-     .help = "Teed stdout lines with one of these texts also go to filtered_stdout.log of the "
-             "attempt; ,, is a comma in a text."},
+     .help = "Teed stdout lines that contain one of these texts also go to filtered_stdout.log of "
+             "the attempt; ,, is a comma in a text."},
     {.name = "duplicate-stderr-filters",
      .field = &O::duplicate_stderr_filters,
      .value_name = "TEXT,...",
@@ -227,14 +228,13 @@ constexpr OptionRow kRows[] = {
      .field = &O::no_fold,
      .group = G::output,
      .ours = true,
-     .help =
-         "On a terminal, too, show a line that several workers write at about the same time once "
-         "for each of them, and not once for all with their ranks: [0-7]. Wins over --fold."},
+     .help = "Show a line that several workers write at about the same time once per worker, and "
+             "not once with their ranks ([0-7]), on a terminal too. Wins over --fold."},
     {.name = "fold",
      .field = &O::fold,
      .group = G::output,
      .ours = true,
-     .help = "Show such a line once also where stdout or stderr is no terminal; never with "
+     .help = "Show such a line once even if stdout or stderr is no terminal; never with "
              "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE."},
 
     {.name = "event-log",
@@ -242,8 +242,8 @@ constexpr OptionRow kRows[] = {
      .value_name = "FILE",
      .group = G::output,
      .ours = true,
-     .help = "Append what happens to the job to this file, as JSON lines (docs/events.md); written "
-             "on the node of the coordinator."},
+     .help = "Append the events of the job to this file, as JSON lines (docs/events.md). The node "
+             "of the coordinator writes it."},
 
     {.name = "signals-to-handle",
      .field = &O::signals_to_handle,
@@ -263,21 +263,21 @@ constexpr OptionRow kRows[] = {
      .group = G::ending,
      .ours = true,
      .help = "How long workers may take to save when the job is preempted: by SIGTERM or SIGUSR1 "
-             "to any agent, or by --deadline (default 10m)."},
+             "to any agent, or by --deadline."},
     {.name = "deadline",
      .field = &O::deadline,
      .value_name = "TIME|@UNIX",
      .group = G::ending,
      .ours = true,
-     .help = "Preempt the job so long after this start, as in 230m, or at this Unix time: "
-             "all workers save, and ddprun ends with 75."},
+     .help = "Preempt the job this long after this start, as in 230m, or at this Unix time: all "
+             "workers save, and ddprun exits with 75."},
     {.name = "hang-timeout",
      .field = &O::hang_timeout,
      .value_name = "TIME[,START]",
      .group = G::ending,
      .ours = true,
-     .help = "Workers that make no progress for TIME (as in 90s or 10m) hang: their stacks are "
-             "taken, they are named, and the job restarts. Until its first step a worker has "
+     .help = "Workers that make no progress for TIME (as in 90s or 10m) hang: ddprun collects "
+             "their stacks, names them, and restarts the job. Until its first step a worker has "
              "START: 10 times TIME, at least 5 minutes. Default: off."},
 
     {.name = "help",
@@ -297,7 +297,7 @@ constexpr OptionRow kRows[] = {
      .field = &O::monitor_interval_seconds,
      .value_name = "SECONDS",
      .group = G::accepted,
-     .help = "No effect: ddprun waits for events and polls nothing."},
+     .help = "No effect: ddprun waits for events and does not poll."},
     {.name = "start-method",
      .field = &O::start_method,
      .value_name = "METHOD",

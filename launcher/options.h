@@ -76,7 +76,7 @@ struct Options {
   std::string deadline;
   std::string hang_timeout;
 
-  // Read for torchrun's sake.
+  // Accepted for compatibility with torchrun.
   double monitor_interval_seconds = 0.1;
   std::string start_method = "spawn";
   std::string event_log_handler = "null";

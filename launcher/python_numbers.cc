@@ -3,6 +3,8 @@
 #include <charconv>
 #include <string>
 
+#include "rendezvous/base/text.h"
+
 namespace ddprun {
 namespace {
 
@@ -42,15 +44,6 @@ std::optional<Number> read(std::string_view text) {
 }
 
 }  // namespace
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n\r\f\v";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 std::optional<int> read_int(std::string_view text) {
   return read<int>(text);

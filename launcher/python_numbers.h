@@ -13,9 +13,6 @@ namespace ddprun {
 std::optional<int> read_int(std::string_view text);
 std::optional<double> read_float(std::string_view text);
 
-/// Without blanks at both ends.
-std::string_view trimmed(std::string_view text);
-
 /// "90", "90s", "10m", "2h", "1d". None when it is no time above 0 and up to ten years.
 std::optional<std::chrono::nanoseconds> read_time(std::string_view text);
 

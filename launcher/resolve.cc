@@ -11,8 +11,10 @@
 #include "launcher/python_numbers.h"
 #include "launcher/rendezvous_config.h"
 #include "launcher/restart_rules.h"
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/environment.h"
+#include "rendezvous/membership/node_description.h"
 
 namespace ddprun {
 namespace {
@@ -44,10 +46,21 @@ class Resolver {
         return done.error();
       }
     }
+    check_spec();
     return std::move(launch_);
   }
 
  private:
+  /// What every step has seen to, so that nobody behind us asks again.
+  void check_spec() const {
+    DDP_CHECK(1 <= job_.min_nodes && job_.min_nodes <= job_.max_nodes, "MIN:MAX is a range");
+    DDP_CHECK(job_.max_restarts >= 0, "a budget is not negative");
+    DDP_CHECK(job_.heartbeat_timeout.count() > 0, "a silence is noticed some day");
+    DDP_CHECK(job_.shutdown_timeout.count() >= 0, "time runs forwards");
+    DDP_CHECK(job_.witness == job_.program.path.empty(), "all but witnesses run a program");
+    DDP_CHECK(job_.witness || job_.local_world_size > 0, "and have workers");
+  }
+
   [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
   [[nodiscard]] std::string variable(const char* name) const {
     const char* const value = environment_(name);

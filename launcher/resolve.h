@@ -37,9 +37,6 @@ struct Launch {
   std::vector<Notice> notices;
 };
 
-/// Workers on one node, nodes in one job: beyond these a slipped key is likelier than a wish.
-inline constexpr int kLocalWorldSizeMax = 4096;
-inline constexpr int kNodesMax = 1'000'000;
 /// An Error here is one of the configuration: main returns kExitFailure for it, as torchrun does.
 Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host);
 

@@ -2,12 +2,12 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "agent/attempt.h"
 #include "agent/hang/stack_collector.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
@@ -40,11 +40,8 @@ struct HangResponse::Impl {
     for (const int local_rank : answer.still) {
       ranks.push_back(attempt->world().base_rank + local_rank);
     }
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%.1f",
-                  std::chrono::duration<double>(answer.still_for).count());
     on_hang(attempt->positions(now()),
-            ranks_text(ranks) + " made no progress for " + seconds + " s");
+            ranks_text(ranks) + " made no progress for " + seconds_text(answer.still_for));
   }
 
   asio::io_context& io;

@@ -1,4 +1,4 @@
-// WorkerActivity: what the kernel counts of a worker that tells nothing by itself.
+// ProcessUsage: what the kernel counts of a worker that tells nothing by itself.
 #pragma once
 
 #include <sys/types.h>

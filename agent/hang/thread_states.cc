@@ -1,36 +1,21 @@
 #include "agent/hang/thread_states.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/failure_evidence.h"
-#include "rendezvous/base/fd.h"
+#include "agent/host/host.h"
+#include "agent/process/process_tree.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kProcFileBytesMax = 4096;
-
-/// Files of /proc have no size, so they are read to their end; the last line end is cut off.
+/// Without the last line end; empty when it cannot be read: the thread is gone, or not ours.
 std::string read_proc(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text(kProcFileBytesMax, '\0');
-  std::size_t size = 0;
-  while (file && size < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
-    if (got <= 0) {
-      break;
-    }
-    size += static_cast<std::size_t>(got);
-  }
-  text.resize(size);
+  std::string text = read_file(path).value_or("");
   while (!text.empty() && text.back() == '\n') {
     text.pop_back();
   }
@@ -80,19 +65,7 @@ std::string describe(const std::string& directory, pid_t thread) {
 }  // namespace
 
 std::vector<pid_t> threads_of(pid_t pid) {
-  std::vector<pid_t> threads;
-  DIR* const directory = ::opendir((directory_of(pid) + "/task").c_str());
-  if (directory == nullptr) {
-    return threads;
-  }
-  while (const dirent* entry = ::readdir(directory)) {
-    pid_t thread = 0;
-    const std::string_view name = entry->d_name;
-    if (std::from_chars(name.data(), name.data() + name.size(), thread).ec == std::errc()) {
-      threads.push_back(thread);
-    }
-  }
-  ::closedir(directory);
+  std::vector<pid_t> threads = numbers_in(directory_of(pid) + "/task");
   std::sort(threads.begin(), threads.end(),
             [pid](pid_t a, pid_t b) { return std::pair(a != pid, a) < std::pair(b != pid, b); });
   return threads;

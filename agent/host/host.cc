@@ -1,6 +1,7 @@
 #include "agent/host/host.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -13,12 +14,11 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "agent/host/cpu_quota.h"
+#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
@@ -45,12 +45,19 @@ int processors_of_affinity() {
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) {
     return std::nullopt;
   }
-  return text.str();
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
+    if (got <= 0) {
+      return got == 0 ? std::optional(text) : std::nullopt;
+    }
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
 }
 
 bool in_first_pid_namespace() {

@@ -3,27 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <vector>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = std::min(text.find_first_not_of(" \t"), text.size());
-  text.remove_prefix(begin);
-  return text.substr(0, text.find_last_not_of(" \t") + 1);
-}
-
-std::vector<std::string_view> entries_of(std::string_view list) {
-  std::vector<std::string_view> entries;
-  while (true) {
-    const auto comma = list.find(',');
-    entries.push_back(trimmed(list.substr(0, comma)));
-    if (comma == std::string_view::npos) {
-      return entries;
-    }
-    list.remove_prefix(comma + 1);
-  }
-}
 
 /// strtoul as the driver uses it: what follows the digits is not looked at.
 std::optional<std::size_t> index_of(std::string_view entry, std::size_t devices) {
@@ -70,10 +56,12 @@ VisibleDevices by_distinct_names(const std::vector<std::string_view>& entries,
 }  // namespace
 
 VisibleDevices visible_devices(std::string_view list, const std::vector<std::string>& uuids) {
-  const auto entries = entries_of(list);
+  const auto entries = parts_of(list, ',');
+  DDP_CHECK(!entries.empty(), "even an empty list has one entry, which names nothing");
   if (entries.front().empty()) {
     return {0, ""};
   }
+  // Of the slices that MIG makes a process sees one, whatever else its list names.
   if (entries.front().starts_with("MIG-")) {
     return {uuids.empty() ? 0 : 1, ""};
   }
@@ -99,6 +87,7 @@ VisibleDevices visible_devices(std::string_view list, const std::vector<std::str
     }
     visible.push_back(*device);
   }
+  DDP_CHECK(visible.size() <= uuids.size(), "no more devices are visible than there are");
   return {static_cast<int>(visible.size()), ""};
 }
 

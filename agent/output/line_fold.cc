@@ -22,6 +22,7 @@ bool moves_back(std::string_view line) {
 }  // namespace
 
 std::string rank_list(const std::vector<int>& ranks) {
+  DDP_CHECK(std::is_sorted(ranks.begin(), ranks.end()), "a range has its ranks in order");
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t end = i + 1;
@@ -39,6 +40,7 @@ std::string rank_list(const std::vector<int>& ranks) {
 
 LineFold::LineFold(int members, Label label)
     : label_(std::move(label)), members_(static_cast<std::size_t>(members)) {
+  DDP_CHECK(members > 0, "lines come from somebody");
   for (int i = 0; i < members; ++i) {
     members_[static_cast<std::size_t>(i)].label = label_({i});
   }
@@ -96,6 +98,8 @@ std::optional<LineFold::Sequence> LineFold::place_for(const Member& member, std:
   const auto& places = found->second;
   for (auto at = std::upper_bound(places.begin(), places.end(), member.last); at != places.end();
        ++at) {
+    DDP_CHECK(*at >= first_ && *at - first_ < static_cast<Sequence>(queue_.size()),
+              "an open place is in the queue");
     if (queue_[static_cast<std::size_t>(*at - first_)].text == text) {
       return *at;
     }
@@ -141,6 +145,7 @@ void LineFold::add_as_it_is(int member, const LinePiece& piece, std::string& sho
 }
 
 void LineFold::push(int member, Item item) {
+  DDP_CHECK(item.members.empty(), "a line has one author when it comes");
   item.members.push_back(member);
   held_bytes_ += item.text.size() + kItemBytes;
   queue_.push_back(std::move(item));
@@ -190,7 +195,9 @@ void LineFold::show_until(Sequence end, std::string& shown) {
 }
 
 void LineFold::show_first(std::string& shown) {
+  DDP_CHECK(!queue_.empty(), "there is a first line");
   Item& item = queue_.front();
+  DDP_CHECK(!item.members.empty(), "every line was written by somebody");
   if (item.begins_line && item.members.size() == 1) {
     shown += members_[static_cast<std::size_t>(item.members.front())].label;
   } else if (item.begins_line) {
@@ -208,9 +215,12 @@ void LineFold::show_first(std::string& shown) {
     }
     remember(item);
   }
+  DDP_CHECK(held_bytes_ >= item.text.size() + kItemBytes, "what is held was counted");
   held_bytes_ -= item.text.size() + kItemBytes;
   queue_.pop_front();
   ++first_;
+  DDP_CHECK(!queue_.empty() || (held_bytes_ == 0 && open_.empty()),
+            "of an empty queue nothing is held, and nothing can be joined");
 }
 
 /// Who has written it, for those that come late. Two texts of one hash: a late line waits for
@@ -231,6 +241,7 @@ void LineFold::remember(const Item& item) {
   for (const int member : item.members) {
     known.members[static_cast<std::size_t>(member)] = true;
   }
+  DDP_CHECK(remembered_.size() == remembered_order_.size(), "what is remembered can be forgotten");
   if (remembered_order_.size() > kRememberedMax) {
     remembered_.erase(remembered_order_.front());
     remembered_order_.pop_front();
@@ -241,6 +252,7 @@ void LineFold::tick(Time now, std::string& shown) {
   now_ = now;
   Sequence end = first_;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
+    // Deadlines do not ascend where late lines are among them: all before the last due one go, too.
     if (queue_[i].deadline <= now + kTogether) {
       end = first_ + static_cast<Sequence>(i) + 1;
     }

@@ -39,6 +39,7 @@ void LogFilter::finish(std::string& shown, std::string& filtered) {
 
 void LogFilter::feed(std::string_view bytes, const OnPiece& shown, std::string& filtered) {
   while (!bytes.empty()) {
+    DDP_CHECK(line_.size() < kLineBytesMax, "a full line was passed on at once");
     const std::size_t room = kLineBytesMax - line_.size();
     const auto newline = bytes.substr(0, room).find('\n');
     const bool ends = newline != std::string_view::npos;
@@ -64,6 +65,7 @@ void LogFilter::release(const OnPiece& shown, std::string& filtered) {
 }
 
 void LogFilter::pass_on(bool ends, const OnPiece& shown, std::string& filtered) {
+  DDP_CHECK(!line_.empty(), "a piece of a line has bytes");
   const bool begins = !inside_line_;
   if (begins) {
     matches_ = std::any_of(filters_.begin(), filters_.end(), [this](const std::string& filter) {

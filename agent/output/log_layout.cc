@@ -116,6 +116,7 @@ Result<void> LogLayout::make_attempt(AttemptNumber attempt, int local_world_size
   if (run_dir_.empty()) {
     return {};
   }
+  DDP_CHECK(local_world_size > 0, "an attempt has workers on this node");
   const fs::path dir = attempt_dir(attempt);
   std::error_code error;
   fs::remove_all(dir, error);
@@ -135,6 +136,7 @@ WorkerLogs LogLayout::worker(const LogSpec& spec, AttemptNumber attempt, int loc
   const bool shown = spec.local_ranks_filter.empty() ||
                      std::find(spec.local_ranks_filter.begin(), spec.local_ranks_filter.end(),
                                local_rank) != spec.local_ranks_filter.end();
+  DDP_CHECK(local_rank >= 0, "ranks are counted from 0");
   WorkerLogs logs;
   const std::string dir =
       run_dir_.empty() ? "" : attempt_dir(attempt) + "/" + std::to_string(local_rank);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "agent/failure_evidence.h"
+#include "rendezvous/base/check.h"
 
 namespace ddprun {
 namespace {
@@ -21,6 +22,7 @@ bool in_range(char c, char first, char last) {
 /// Where the escape sequence that begins at `at` has ended (ECMA-48): CSI with its parameters, a
 /// string (OSC, DCS, ...) up to BEL or ST, or a short one.
 std::size_t after_escape(std::string_view line, std::size_t at) {
+  DDP_CHECK(at < line.size() && line[at] == kEscape, "a sequence begins with its escape");
   ++at;
   if (at == line.size()) {
     return at;
@@ -123,6 +125,7 @@ void OutputTail::append(std::string_view bytes) {
   const std::string_view state =
       open.substr(static_cast<std::size_t>(last_state(open).data() - open.data()));
   kept_ = shown_tail(all.substr(0, begin), bytes_max_) + last_lines(state, kept_max / 2);
+  DDP_CHECK(kept_.size() <= kept_max, "what is kept of any output is bounded");
 }
 
 }  // namespace ddprun

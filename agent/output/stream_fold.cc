@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 
 StreamFold::StreamFold(int streams, Unfinished unfinished, const LineFold::Label& label)
@@ -47,6 +49,7 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
 /// A flood without prefixes need not be cut into its lines. What is left to be fed.
 std::string_view StreamFold::pass_whole_lines(int stream, std::string_view bytes, Time now,
                                               std::string& shown) {
+  DDP_CHECK(unfinished_ == Unfinished::passed, "only a reader without prefixes takes lines whole");
   const auto size = bytes.rfind('\n') + 1;
   if (size > 0) {
     release(stream, now, shown);
@@ -61,6 +64,7 @@ void StreamFold::release(int stream, Time now, std::string& shown) {
   Stream& from = streams_[static_cast<std::size_t>(stream)];
   std::string no_filters;
   from.filter.release(adder(stream, now, shown), no_filters);
+  DDP_CHECK(from.filter.unfinished().empty(), "what is released does not wait any more");
   from.unfinished_until.reset();
 }
 

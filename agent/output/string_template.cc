@@ -1,5 +1,7 @@
 #include "agent/output/string_template.h"
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
@@ -52,6 +54,7 @@ std::string safe_substitute(std::string_view text, const TemplateValues& values)
       name = leading_name(text.substr(1));
       used = 1 + name.size();
     }
+    DDP_CHECK(used >= 1 && used <= text.size(), "every turn takes the dollar at least");
     const auto value = values.find(name);
     out += !name.empty() && value != values.end() ? value->second : text.substr(0, used);
     text.remove_prefix(used);

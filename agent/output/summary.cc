@@ -226,21 +226,28 @@ std::string incident_line(const Incident& incident) {
   return line + "\n" + stack_lines(incident);
 }
 
+/// " after 2 attempts". A node that is asked to end while it searches for its coordinator knows of
+/// none: nothing then.
+std::string after_attempts(int attempts) {
+  return attempts == 0
+             ? ""
+             : " after " + std::to_string(attempts) + (attempts == 1 ? " attempt" : " attempts");
+}
+
 std::string verdict_line(const JobSummary& summary) {
-  const std::string attempts =
-      std::to_string(summary.attempts) + (summary.attempts == 1 ? " attempt" : " attempts");
+  const std::string after = after_attempts(summary.attempts);
   switch (summary.verdict) {
     case Verdict::succeeded:
-      return "job succeeded after " + attempts;
+      return "job succeeded" + after;
     case Verdict::failed:
-      return "job failed after " + attempts;
+      return "job failed" + after;
     case Verdict::stopped:
-      return "job stopped by " + signal_name(summary.stop_signal) + " after " + attempts;
+      return "job stopped by " + signal_name(summary.stop_signal) + after;
     case Verdict::impossible:
     case Verdict::disagreed:
-      return summary.attempts == 0 ? "job could not run" : "job could not go on after " + attempts;
+      return summary.attempts == 0 ? "job could not run" : "job could not go on" + after;
     case Verdict::preempted:
-      return "job preempted after " + attempts;
+      return "job preempted" + after;
     case Verdict::left:
       return "this node has left the job, which goes on";
   }

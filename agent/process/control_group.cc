@@ -3,24 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <vector>
+
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
 
-std::vector<std::string_view> split(std::string_view text, std::string_view at) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of(at), text.size());
-    if (end > 0) {
-      parts.push_back(text.substr(0, end));
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
 bool names(std::string_view comma_list, std::string_view one) {
-  const auto parts = split(comma_list, ",");
+  const auto parts = words_of(comma_list, ",");
   return std::find(parts.begin(), parts.end(), one) != parts.end();
 }
 
@@ -50,8 +41,8 @@ std::string unescaped(std::string_view text) {
 /// `v1_controller` empty: the v2 hierarchy. The last line wins: it is mounted over the others.
 std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view v1_controller) {
   std::optional<Mount> found;
-  for (const std::string_view line : split(mountinfo, "\n")) {
-    const auto words = split(line, " ");
+  for (const std::string_view line : words_of(mountinfo, "\n")) {
+    const auto words = words_of(line, " ");
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) {
       continue;
@@ -68,7 +59,7 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view v1_
 
 /// The group's path in that hierarchy, from lines "ID:CONTROLLERS:PATH".
 std::optional<std::string> find_group(std::string_view proc_cgroup, std::string_view controller) {
-  for (const std::string_view line : split(proc_cgroup, "\n")) {
+  for (const std::string_view line : words_of(proc_cgroup, "\n")) {
     const auto first = line.find(':');
     const auto second = line.find(':', first == std::string_view::npos ? first : first + 1);
     if (second == std::string_view::npos) {

@@ -1,6 +1,7 @@
 #include "agent/process/guardian.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -108,10 +109,24 @@ void watch(pid_t agent, const sigset_t& blocked) {
 }
 
 /// fork(2), but both processes have one table of descriptors: what the agent has open when it is
-/// killed stays open until the guardian ends, and what the agent closes is closed.
-pid_t fork_sharing_descriptors() {
-  return static_cast<pid_t>(
-      ::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+/// killed stays open until the guardian ends, and what the agent closes is closed. `process`
+/// becomes the agent's pidfd.
+pid_t fork_sharing_descriptors(Fd& process) {
+  int pidfd = -1;
+  const auto agent = static_cast<pid_t>(
+      ::syscall(SYS_clone, CLONE_FILES | CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr));
+  if (agent > 0) {
+    process.reset(pidfd);
+  }
+  return agent;
+}
+
+/// Until the agent has closed its end of the pipe, or is dead: then that end stays open, for the
+/// table of descriptors is this process', too.
+void wait_until_ready(const Fd& ready, const Fd& agent) {
+  std::array<pollfd, 2> either{{{ready.get(), POLLIN, 0}, {agent.get(), POLLIN, 0}}};
+  while (::poll(either.data(), either.size(), -1) == -1 && errno == EINTR) {
+  }
 }
 
 /// Two free places in the table for the clean-up, which reads /proc: the agent may have filled it.
@@ -199,7 +214,8 @@ int run_under_guardian(const std::function<int()>& agent_main) {
   Fd ready_write(ends[1]);
   SpareDescriptors spare;
   std::fflush(nullptr);
-  const pid_t agent = fork_sharing_descriptors();
+  Fd process;
+  const pid_t agent = fork_sharing_descriptors(process);
   if (agent < 0) {
     return cannot_start("fork");
   }
@@ -210,9 +226,8 @@ int run_under_guardian(const std::function<int()>& agent_main) {
   }
   (void)self.release();         // the agent's
   (void)ready_write.release();  // the agent's
-  char none = 0;
-  while (::read(ready_read.get(), &none, 1) == -1 && errno == EINTR) {
-  }
+  wait_until_ready(ready_read, process);
+  process.reset();
   return guard(agent, blocked, spare);
 }
 

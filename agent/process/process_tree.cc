@@ -1,31 +1,16 @@
 #include "agent/process/process_tree.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 
-#include "rendezvous/base/fd.h"
+#include "agent/host/host.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
-
-std::optional<std::string> read_file(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) {
-    return std::nullopt;
-  }
-  std::string text;
-  char buffer[4096];
-  while (true) {
-    const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
-    if (got <= 0) {
-      return got == 0 ? std::optional(text) : std::nullopt;
-    }
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-}
 
 /// Cuts the next word off `text`; empty at its end.
 std::string_view next_word(std::string_view& text) {
@@ -35,16 +20,8 @@ std::string_view next_word(std::string_view& text) {
   return word;
 }
 
-std::optional<pid_t> to_number(std::string_view word) {
-  pid_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc() || end != word.data() + word.size()) {
-    return std::nullopt;
-  }
-  return number;
-}
+}  // namespace
 
-/// The entries of a directory whose names are numbers.
 std::vector<pid_t> numbers_in(const std::string& path) {
   std::vector<pid_t> numbers;
   DIR* const directory = ::opendir(path.c_str());
@@ -52,15 +29,13 @@ std::vector<pid_t> numbers_in(const std::string& path) {
     return numbers;
   }
   while (const dirent* entry = ::readdir(directory)) {
-    if (const auto number = to_number(entry->d_name)) {
+    if (const auto number = parse_number<pid_t>(entry->d_name)) {
       numbers.push_back(*number);
     }
   }
   ::closedir(directory);
   return numbers;
 }
-
-}  // namespace
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   const auto open = text.find('(');
@@ -72,9 +47,9 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   stat.name = text.substr(open + 1, close - open - 1);
   std::string_view rest = text.substr(close + 1);
   const std::string_view state = next_word(rest);
-  const auto parent = to_number(next_word(rest));
-  const auto group = to_number(next_word(rest));
-  const auto session = to_number(next_word(rest));
+  const auto parent = parse_number<pid_t>(next_word(rest));
+  const auto group = parse_number<pid_t>(next_word(rest));
+  const auto session = parse_number<pid_t>(next_word(rest));
   if (state.size() != 1 || !parent || !group || !session) {
     return std::nullopt;
   }
@@ -82,10 +57,18 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   stat.parent = *parent;
   stat.group = *group;
   stat.session = *session;
-  next_word(rest);                 // the terminal
-  next_word(rest);                 // its foreground group
-  constexpr pid_t kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
-  stat.exiting = (to_number(next_word(rest)).value_or(0) & kExiting) != 0;
+  next_word(rest);                    // the terminal
+  next_word(rest);                    // its foreground group
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING of the kernel's include/linux/sched.h
+  stat.exiting = (parse_number<unsigned>(next_word(rest)).value_or(0) & kExiting) != 0;
+  constexpr int kFaults = 4;  // minflt, cminflt, majflt, cmajflt
+  for (int i = 0; i < kFaults; ++i) {
+    next_word(rest);
+  }
+  constexpr int kTimes = 4;  // utime, stime, cutime, cstime
+  for (int i = 0; i < kTimes; ++i) {
+    stat.cpu_ticks += parse_number<std::uint64_t>(next_word(rest)).value_or(0);
+  }
   return stat;
 }
 
@@ -95,6 +78,7 @@ std::optional<ProcStat> read_proc_stat(pid_t pid) {
 }
 
 bool descends_from(pid_t pid, pid_t ancestor) {
+  // Numbers are used again while we climb: what looks like a circle must end some day.
   constexpr int kDepthMax = 1000;
   for (int depth = 0; pid > 1 && depth < kDepthMax; ++depth) {
     const auto stat = read_proc_stat(pid);
@@ -123,7 +107,7 @@ std::vector<pid_t> ProcessTree::listed(pid_t parent) const {
   for (const pid_t task : numbers_in(tasks)) {
     const auto text = read_file(tasks + std::to_string(task) + "/children");
     std::string_view rest = text ? std::string_view(*text) : std::string_view();
-    while (const auto child = to_number(next_word(rest))) {
+    while (const auto child = parse_number<pid_t>(next_word(rest))) {
       found.push_back(*child);
     }
   }
@@ -131,6 +115,7 @@ std::vector<pid_t> ProcessTree::listed(pid_t parent) const {
 }
 
 std::vector<pid_t> ProcessTree::scanned(pid_t parent) {
+  // One walk through all of /proc serves all questions to this object.
   if (!scan_) {
     scan_.emplace();
     for (const pid_t pid : numbers_in("/proc")) {

@@ -20,8 +20,12 @@ struct ProcStat {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
+  std::uint64_t cpu_ticks = 0;  ///< its own time and that of its reaped children
   bool exiting = false;  ///< its main thread has begun to exit (PF_EXITING): no signal changes that
 };
+
+/// The entries of a directory of /proc whose names are numbers; none when it cannot be read.
+std::vector<pid_t> numbers_in(const std::string& directory);
 
 /// None when the text is no stat line. The name may hold spaces, brackets and line ends.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/membership/exit_code.h"
 
 namespace ddprun {
@@ -15,6 +16,8 @@ bool all_obey(const std::vector<Obedience>& running) {
 }
 
 StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
+  DDP_CHECK(how != StopHow::hang, "workers that hang are looked at before a plan is made");
+  DDP_CHECK(context.shutdown_timeout.count() >= 0, "time runs forwards");
   if (how != StopHow::now && context.obeys) {
     return {true, SIGTERM, context.preempt_grace};
   }

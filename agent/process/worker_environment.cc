@@ -6,6 +6,8 @@
 #include <map>
 
 #include "agent/output/string_template.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
@@ -23,36 +25,19 @@ Variables to_map(const std::vector<std::string>& environment) {
   return variables;
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t from = 0;
-  for (auto at = text.find(separator); at != std::string::npos; at = text.find(separator, from)) {
-    parts.push_back(text.substr(from, at - from));
-    from = at + 1;
-  }
-  parts.push_back(text.substr(from));
-  return parts;
-}
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(' ');
-  return first == std::string::npos ? std::string()
-                                    : text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 /// --virtual-local-rank: the worker sees one GPU, as number 0 (contract, section 2).
 Result<void> put_one_gpu(Variables& variables, int local_rank) {
   std::string gpu = std::to_string(local_rank);
   if (const auto visible = variables.find(env::kCudaVisibleDevices);
       visible != variables.end() && !visible->second.empty()) {
-    const auto entries = split(visible->second, ',');
+    const auto entries = parts_of(visible->second, ',');
     if (static_cast<std::size_t>(local_rank) >= entries.size()) {
       return Error{"it names " + std::to_string(entries.size()) + " GPUs, and local rank " + gpu +
                        " needs one of its own",
                    "CUDA_VISIBLE_DEVICES='" + visible->second + "'",
                    "name more GPUs, or lower --nproc-per-node"};
     }
-    gpu = trimmed(entries[static_cast<std::size_t>(local_rank)]);
+    gpu = entries[static_cast<std::size_t>(local_rank)];
   }
   variables[env::kCudaVisibleDevices] = gpu;
   return {};
@@ -72,6 +57,13 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
                                                     const JobSpec& spec, const WorkerPlace& place) {
   Variables v = to_map(inherited);
   const World& world = place.world;
+  DDP_CHECK(place.local_rank >= 0 && place.local_rank < spec.local_world_size,
+            "a worker is one of this node's");
+  DDP_CHECK(world.base_rank + place.local_rank < world.world_size,
+            "ranks end below the world size");
+  DDP_CHECK(world.group_rank < world.group_world_size, "a node is one of the world's");
+  DDP_CHECK(world.role_base_rank + place.local_rank < world.role_world_size,
+            "and its ranks within the role end below the role's size");
   const auto put = [&v](const char* name, auto number) { v[name] = std::to_string(number); };
   put(env::kLocalRank, spec.virtual_local_rank ? 0 : place.local_rank);
   put(env::kRank, world.base_rank + place.local_rank);

@@ -13,6 +13,8 @@ std::string_view to_text(State state) {
       return "idle";
     case State::running:
       return "running";
+    case State::draining:
+      return "draining";
     case State::finished:
       return "finished";
     case State::stopping:
@@ -28,8 +30,16 @@ int WorkerGroup::running_workers() const {
       std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.running; }));
 }
 
+bool WorkerGroup::is_working() const {
+  return state_ == State::running || state_ == State::draining;
+}
+
 std::vector<Command> WorkerGroup::handle(const Event& event) {
-  return std::visit([this](const auto& e) { return on(e); }, event);
+  Commands commands = std::visit([this](const auto& e) { return on(e); }, event);
+  DDP_CHECK((running_workers() > 0) == (is_working() || state_ == State::stopping),
+            "the group runs or stops as long as a worker runs, and no longer");
+  DDP_CHECK(!killing_ || !is_working(), "who is killed does not work");
+  return commands;
 }
 
 WorkerGroup::Commands WorkerGroup::on(const Started& event) {
@@ -40,12 +50,16 @@ WorkerGroup::Commands WorkerGroup::on(const Started& event) {
   state_ = State::running;
   attempt_ = event.attempt;
   killing_ = false;
+  preempted_ = false;
   workers_.assign(static_cast<std::size_t>(event.workers), Worker{});
   return {ReportStarted{}};
 }
 
 WorkerGroup::Commands WorkerGroup::on(const WorkerExited& event) {
-  DDP_CHECK(state_ == State::running || state_ == State::stopping,
+  if (state_ == State::stopped && killing_) {
+    return {};  // it was given up, and is dead after all
+  }
+  DDP_CHECK(is_working() || state_ == State::stopping,
             "a worker can only exit while some are left");
   DDP_CHECK(event.local_rank >= 0 && static_cast<std::size_t>(event.local_rank) < workers_.size(),
             "local rank out of range");
@@ -69,18 +83,24 @@ WorkerGroup::Commands WorkerGroup::on(const WorkerExited& event) {
     }
     return commands;
   }
-  if (running_workers() == 0) {
-    state_ = State::finished;
-    return {ReportFinished{}};
+  if (running_workers() > 0) {
+    return {};
   }
-  return {};
+  if (state_ == State::draining) {
+    return end_stopping();  // they left as they were ordered to, which is not the end of training
+  }
+  // Nothing is cleaned up yet: another node may still fail, and then a stop of this attempt comes.
+  state_ = State::finished;
+  return {ReportFinished{}};
 }
 
 WorkerGroup::Commands WorkerGroup::on(const StopOrdered& event) {
+  preempted_ = preempted_ || event.preempts;
   switch (state_) {
     case State::running:
+    case State::draining:
     case State::finished:
-      return begin_stopping(event.signal);
+      return begin_stopping(event.signal, {Awaited::end, event.grace});
     case State::idle:      // nothing was ever started: nothing of ours is left
     case State::stopping:  // the local failure that caused this order began the stop already
     case State::stopped:   // and may have ended it: the report is on its way
@@ -89,25 +109,17 @@ WorkerGroup::Commands WorkerGroup::on(const StopOrdered& event) {
   return {};
 }
 
-WorkerGroup::Commands WorkerGroup::on(const DeadlinePassed&) {
-  // The last worker may have gone in the same turn of the loop: then there is nobody to kill.
-  if (state_ != State::stopping) {
-    return {};
-  }
-  killing_ = true;
-  return {SignalWorkers{SIGKILL}};
-}
-
-WorkerGroup::Commands WorkerGroup::on(const KillOrdered&) {
-  killing_ = true;
+WorkerGroup::Commands WorkerGroup::on(const SaveOrdered& event) {
+  preempted_ = preempted_ || event.preempts;
   switch (state_) {
     case State::running:
-      state_ = State::stopping;
-      return {SignalWorkers{SIGKILL}};
-    case State::stopping:
-      return {DisarmDeadline{}, SignalWorkers{SIGKILL}};
+    case State::draining:  // a preemption may come while they save for a smaller reason
+      state_ = State::draining;
+      return {OrderSave{}, ArmDeadline{Awaited::save, event.grace}};
+    case State::stopping:  // who still saves on SIGTERM may do so; the deadline stays
+      return {OrderSave{}};
     case State::finished:
-      return begin_stopping(SIGKILL);
+      return begin_stopping(SIGTERM);
     case State::idle:
     case State::stopped:
       return {};
@@ -115,27 +127,86 @@ WorkerGroup::Commands WorkerGroup::on(const KillOrdered&) {
   return {};
 }
 
-WorkerGroup::Commands WorkerGroup::on(const GaveUp&) {
-  DDP_CHECK(state_ == State::stopping, "only what was killed can be given up");
+WorkerGroup::Commands WorkerGroup::on(const FenceOrdered& event) {
+  switch (state_) {
+    case State::running:
+    case State::draining:
+    case State::finished:
+      return begin_stopping(SIGTERM, {Awaited::fence, event.grace});
+    case State::stopping:
+      return killing_ ? Commands{} : Commands{ArmDeadline{Awaited::fence, event.grace}};
+    case State::idle:
+    case State::stopped:
+      return {};
+  }
+  return {};
+}
+
+WorkerGroup::Commands WorkerGroup::on(const DeadlinePassed&) {
+  switch (state_) {
+    case State::draining:
+      // Slow savers are ended as anybody else: another grace, then SIGKILL.
+      return begin_stopping(SIGTERM);
+    case State::stopping:
+      return killing_ ? give_up() : kill();
+    case State::idle:  // the last worker may have gone in the same turn of the loop
+    case State::running:
+    case State::finished:
+    case State::stopped:
+      return {};
+  }
+  return {};
+}
+
+WorkerGroup::Commands WorkerGroup::on(const KillOrdered&) {
+  switch (state_) {
+    case State::running:
+    case State::draining:
+    case State::stopping:
+      return kill();
+    case State::finished:
+      return begin_stopping(SIGTERM);  // nobody is left to signal: it only reports
+    case State::idle:
+    case State::stopped:
+      return {};
+  }
+  return {};
+}
+
+WorkerGroup::Commands WorkerGroup::begin_stopping(int signal, const ArmDeadline& deadline) {
+  DDP_CHECK(signal > 0, "workers are stopped by a signal");
+  DDP_CHECK(is_working() || state_ == State::finished, "a stop begins once");
+  state_ = State::stopping;
+  if (running_workers() == 0) {
+    return end_stopping();
+  }
+  return {SignalWorkers{signal}, deadline};
+}
+
+/// The report comes last: it lets the coordinator start the next attempt.
+WorkerGroup::Commands WorkerGroup::end_stopping() {
+  DDP_CHECK(running_workers() == 0, "nothing is reported as stopped that still runs");
+  state_ = State::stopped;
+  return {DisarmDeadline{}, KillDescendants{}, ReportStopped{}};
+}
+
+/// SIGKILL needs no grace, but a process that waits inside the kernel does not see it.
+WorkerGroup::Commands WorkerGroup::kill() {
+  DDP_CHECK(running_workers() > 0, "there is somebody to kill");
+  state_ = State::stopping;
+  killing_ = true;
+  return {SignalWorkers{SIGKILL}, ArmDeadline{Awaited::death, kUnkillableBound}};
+}
+
+/// Counted as gone, though not as stopped: the node leaves the job, which must not wait for what
+/// never ends, and no report says that nothing of the attempt is left here.
+WorkerGroup::Commands WorkerGroup::give_up() {
+  DDP_CHECK(killing_, "only what was killed is given up");
   for (Worker& worker : workers_) {
     worker.running = false;
   }
   state_ = State::stopped;
-  return {DisarmDeadline{}};
-}
-
-WorkerGroup::Commands WorkerGroup::begin_stopping(int signal) {
-  state_ = State::stopping;
-  killing_ = signal == SIGKILL;
-  if (running_workers() == 0) {
-    return end_stopping();
-  }
-  return {SignalWorkers{signal}, ArmDeadline{}};
-}
-
-WorkerGroup::Commands WorkerGroup::end_stopping() {
-  state_ = State::stopped;
-  return {DisarmDeadline{}, KillDescendants{}, ReportStopped{}};
+  return {GiveUp{}};
 }
 
 }  // namespace ddprun::group

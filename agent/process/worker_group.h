@@ -2,16 +2,20 @@
 // Events say what happened, commands say what the agent must do; no process, clock or socket here.
 //
 //   idle ──started──► running ──all exited 0──► finished ──stop──► stopped
-//                        │ a worker failed, stop ordered             ▲
-//                        └──────────────► stopping ──all gone────────┘
-//                                            └──given up────────────► stopped, nothing reported
+//                      │    │ a worker failed, stop ordered          ▲ ▲
+//         save ordered │    └───────────► stopping ──all gone────────┘ │
+//                      ▼ failed, too late ▲    └──SIGKILL ends nobody──► stopped, nothing reported
+//                   draining ─────────────┘                            │
+//                      └──all exited 0─────────────────────────────────┘
 //
 // A worker that fails stops its siblings at once, without waiting for the coordinator's order: the
-// answer to that order is then already on its way. Escalation is a deadline that the agent arms.
+// answer to that order is then already on its way. Escalation (save, signal, SIGKILL, give up) is
+// one deadline that the agent arms.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -31,13 +35,23 @@ struct WorkerExited {
   ExitStatus exit;
   bool unasked = false;  ///< before it got a signal, though after the group was told to stop
 };
-struct StopOrdered {  ///< by the coordinator, a signal, or the loss of the coordinator
+struct StopOrdered {  ///< by the coordinator, a signal, or the end of this agent
   int signal = 0;     ///< the first signal to send, SIGTERM as a rule
+  std::optional<std::chrono::milliseconds> grace = {};  ///< up to SIGKILL; none: the usual one
+  bool preempts = false;                                ///< since the job ends
+};
+struct SaveOrdered {                  ///< the workers follow orders to save and leave
+  std::chrono::milliseconds grace{};  ///< up to the first signal
+  bool preempts = false;
+};
+/// The coordinator is lost: within `grace` all must be gone, whatever grace they had before.
+struct FenceOrdered {
+  std::chrono::milliseconds grace{};
 };
 struct DeadlinePassed {};  ///< the deadline that ArmDeadline asked for
 struct KillOrdered {};     ///< no more patience: second signal, guardian gone
-struct GaveUp {};  ///< SIGKILL does not end what still runs; it will never run again, though
-using Event = std::variant<Started, WorkerExited, StopOrdered, DeadlinePassed, KillOrdered, GaveUp>;
+using Event = std::variant<Started, WorkerExited, StopOrdered, SaveOrdered, FenceOrdered,
+                           DeadlinePassed, KillOrdered>;
 
 // What to do, in this order.
 struct ReportStarted {};
@@ -47,15 +61,33 @@ struct ReportFailure {  ///< the first failure of this attempt on this node
 struct SignalWorkers {  ///< every worker that still runs
   int signal = 0;
 };
-struct ArmDeadline {};      ///< the shutdown timeout, from now
-struct DisarmDeadline {};   ///< it is not needed any more
+struct OrderSave {};
+/// What the workers have until the deadline.
+enum class Awaited : std::uint8_t {
+  save,   ///< they save and leave, or are signalled
+  end,    ///< they end, or are killed
+  fence,  ///< so too, before the coordinator counts this node as lost
+  death,  ///< they are dead, or are given up
+};
+/// From now; replaces the deadline that was armed before.
+struct ArmDeadline {
+  Awaited what = Awaited::end;
+  std::optional<std::chrono::milliseconds> grace = {};  ///< none: the usual one of a stop
+};
+struct DisarmDeadline {};  ///< it is not needed any more
+/// SIGKILL does not end what still runs (I-16). It will never run again, so the group is stopped.
+struct GiveUp {};
 struct ReportFinished {};   ///< all exited 0
 struct KillDescendants {};  ///< what the workers left behind
 struct ReportStopped {};    ///< nothing of this attempt is left
-using Command = std::variant<ReportStarted, ReportFailure, SignalWorkers, ArmDeadline,
-                             DisarmDeadline, ReportFinished, KillDescendants, ReportStopped>;
+using Command =
+    std::variant<ReportStarted, ReportFailure, SignalWorkers, OrderSave, ArmDeadline,
+                 DisarmDeadline, GiveUp, ReportFinished, KillDescendants, ReportStopped>;
 
-enum class State : std::uint8_t { idle, running, finished, stopping, stopped };
+/// From SIGKILL until a worker that is still there is given up, and its node with it (I-16).
+inline constexpr std::chrono::milliseconds kUnkillableBound{5'000};
+
+enum class State : std::uint8_t { idle, running, draining, finished, stopping, stopped };
 std::string_view to_text(State state);
 
 /// One worker as far as the group knows it.
@@ -76,22 +108,30 @@ class WorkerGroup {
   [[nodiscard]] AttemptNumber attempt() const { return attempt_; }
   [[nodiscard]] const std::vector<Worker>& workers() const { return workers_; }
   [[nodiscard]] int running_workers() const;
+  /// The workers work: they may train, or save before they leave.
+  [[nodiscard]] bool is_working() const;
+  /// These workers were told to end since the job ends.
+  [[nodiscard]] bool preempted() const { return preempted_; }
 
  private:
   using Commands = std::vector<Command>;
   Commands on(const Started& event);
   Commands on(const WorkerExited& event);
   Commands on(const StopOrdered& event);
+  Commands on(const SaveOrdered& event);
+  Commands on(const FenceOrdered& event);
   Commands on(const DeadlinePassed& event);
   Commands on(const KillOrdered& event);
-  Commands on(const GaveUp& event);
-  Commands begin_stopping(int signal);
+  Commands begin_stopping(int signal, const ArmDeadline& deadline = {});
   Commands end_stopping();
+  Commands kill();
+  Commands give_up();
 
   State state_ = State::idle;
   AttemptNumber attempt_{};
   std::vector<Worker> workers_;
-  bool killing_ = false;  ///< SIGKILL was ordered
+  bool killing_ = false;    ///< SIGKILL was ordered
+  bool preempted_ = false;  ///< see preempted()
 };
 
 }  // namespace ddprun::group

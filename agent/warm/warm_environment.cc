@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
@@ -46,6 +47,7 @@ std::vector<std::string> warm_environment(const std::vector<std::string>& worker
 std::string environment_text(const std::vector<std::string>& environment) {
   std::string text;
   for (const std::string& entry : environment) {
+    DDP_CHECK(entry.find('\0') == std::string::npos, "an entry ends at its zero byte");
     text += entry;
     text += '\0';
   }

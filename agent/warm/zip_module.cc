@@ -1,5 +1,6 @@
 #include "agent/warm/zip_module.h"
 
+#include <boost/crc.hpp>
 #include <cstdint>
 #include <limits>
 
@@ -24,15 +25,9 @@ void put(std::string& out, Number number) {
 }
 
 std::uint32_t crc32(std::string_view bytes) {
-  constexpr std::uint32_t kPolynomial = 0xedb88320;
-  std::uint32_t crc = ~0U;
-  for (const char c : bytes) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) {
-      crc = (crc & 1) != 0 ? crc >> 1 ^ kPolynomial : crc >> 1;
-    }
-  }
-  return ~crc;
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 /// What local and central header have in common: from the version to the length of extra fields.

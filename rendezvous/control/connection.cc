@@ -14,23 +14,17 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {
 
 namespace asio = boost::asio;
-using std::chrono::milliseconds;
 
 constexpr std::size_t kReadBytes = 16 * 1024;
 /// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
 constexpr int kReadsPerTurn = 16;
-
-std::string seconds_text(std::chrono::nanoseconds duration) {
-  const auto tenths = std::chrono::round<milliseconds>(duration).count() / 100;
-  return std::to_string(tenths / 10) + (tenths % 10 != 0 ? "." + std::to_string(tenths % 10) : "") +
-         " s";
-}
 
 bool has_unread_bytes(int socket) {
   int bytes = 0;
@@ -107,6 +101,7 @@ void Connection::on_readable() {
       break;
     }
     if (size <= 0) {
+      by_reset_ = size < 0 && errno == ECONNRESET;
       end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0);
       return;
     }
@@ -372,22 +367,35 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
       say_last_word();
     }
     hold();
-  } else {
+  } else if (by_peer) {
     close();
+  } else {
+    close_by_reset();
   }
   silenced_ = false;  // one call is still owed
   asio::post(timer_.get_executor(),
              [self = shared_from_this(), why = std::move(why), silent_for, by_peer] {
                if (!self->silenced_) {
                  self->silenced_ = true;
-                 self->handlers_.ended({why, silent_for, by_peer});
+                 self->handlers_.ended({why, silent_for, by_peer, self->by_reset_});
                }
              });
 }
 
-void Connection::say_last_word() {
+void Connection::reset_when_closed() {
   const linger reset{1, 0};
   ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
+
+void Connection::close_by_reset() {
+  if (!over_) {
+    reset_when_closed();
+  }
+  close();
+}
+
+void Connection::say_last_word() {
+  reset_when_closed();
   if (write_queue_.empty()) {
     (void)::send(socket_.native_handle(), options_.last_word.data(), options_.last_word.size(),
                  MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -29,7 +29,8 @@
 namespace ddprun {
 
 /// Bytes that a peer may leave unread before it counts as dead: the largest frame, and some more.
-inline constexpr std::size_t kWriteQueueBytesMax = 2 * kCoordinatorFrameBytesMax;
+/// A voter of a job of 100,000 nodes is told where all are, at up to 400 bytes each.
+inline constexpr std::size_t kWriteQueueBytesMax = 8 * kCoordinatorFrameBytesMax;
 /// How long a connection that is being closed in order may take to read what it was sent.
 inline constexpr std::chrono::seconds kLingerMax{2};
 
@@ -56,6 +57,8 @@ struct CloseReason {
   /// Its kernel closed it in order, as it does when the process dies: after all that was said. (A
   /// reset may have swallowed a last word.)
   bool by_peer = false;
+  /// Its kernel reset it: the process died with bytes unread, or it gave this connection up.
+  bool by_reset = false;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -85,8 +88,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Queues bytes (frames, a preamble). Ignored when the connection is over.
   void send(std::string_view bytes);
-  /// Closes at once. No handler is called any more.
+  /// Closes at once, in order: for the peer this is as the death of this process. No handler is
+  /// called any more.
   void close();
+  /// The same by a reset, which says nothing about this process: it lives, and gave the peer up.
+  void close_by_reset();
   /// Says and hears nothing any more, and calls no handler; the socket stays open until this object
   /// is gone. The peer is not to believe that this side is gone before it is.
   void hold();
@@ -132,6 +138,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_lease_timer(Clock::time_point now);
   void on_silence_timer(Clock::time_point now);
   void fell_silent(std::chrono::nanoseconds silent_for);
+  void reset_when_closed();
   void say_last_word();
   [[nodiscard]] bool heart_beats() const;
 
@@ -152,6 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool heartbeat_on_ = false;
   bool write_waiting_ = false;
   bool lingering_ = false;
+  bool by_reset_ = false;  ///< the peer's kernel ended it so
   bool over_ = false;      ///< nothing is read, written or timed any more
   bool silenced_ = false;  ///< the owner wants no more calls
 };

@@ -182,7 +182,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
 
   void on_ended(NodeId id, const CloseReason& end) {
     erase(id);
-    step(SessionClosed{id, end.why, end.silent_for, end.by_peer});
+    step(SessionClosed{id, end.why, end.silent_for, end.by_peer, end.by_reset});
   }
 
   void on_message(NodeId id, message::Message said) {
@@ -248,7 +248,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   // --- What it decides ----------------------------------------------------------------------
 
   void carry_out(SendMessage order) {
-    const std::string bytes = encode_bounded(std::move(order.message));
+    const std::string bytes = encode_bounded(std::move(order.message), order.nodes.size());
     for (const NodeId node : order.nodes) {
       send(node, bytes);
     }
@@ -266,7 +266,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
 
   void carry_out(const DropSession& order) {
     if (const auto found = peers.find(order.node); found != peers.end()) {
-      found->second.connection->close();
+      found->second.connection->close_by_reset();
       erase(order.node);
     }
   }
@@ -323,8 +323,8 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
                               : peer.local || is_loopback_text(peer.reached_address)
                                   ? common_master_address
                                   : peer.reached_address;
-    send(order.node,
-         encode(message::Assigned{std::move(order.world), order.configuration, order.term}));
+    send(order.node, encode(message::Assigned{std::move(order.world), order.configuration,
+                                              order.term, order.others, order.instance}));
   }
 
   void carry_out(const EndJob&) {

@@ -71,19 +71,16 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.accepted(order);
   }
 
-  void obey(const message::StandbyState& order) {
-    orders.standby_state(order);
-    say(message::StandbyReady{order.replicated.configuration.number});
+  void obey(const message::VoterState& order) {
+    if (orders.voter_state(order)) {
+      connection->take_stamp(order.stamp, true);
+      say(message::StateKept{order.replicated.configuration.number, order.stamp});
+    }
   }
 
   void obey(const message::Story& order) { orders.story(order); }
 
-  void obey(const message::PrepareConfiguration& order) {
-    if (orders.prepare(order)) {
-      connection->take_stamp(order.stamp, true);
-      say(message::ConfigurationReady{order.configuration, order.stamp});
-    }
-  }
+  void obey(const message::MoreNodes& order) { orders.more_nodes(order); }
 
   void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }
 
@@ -183,8 +180,7 @@ std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
     std::shared_ptr<spdlog::logger> log, std::chrono::steady_clock::time_point asked_at) {
   DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
   DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
-  DDP_CHECK(orders.accepted && orders.standby_state && orders.story && orders.prepare,
-            "an agent obeys all orders");
+  DDP_CHECK(orders.accepted && orders.voter_state && orders.story, "an agent obeys all orders");
   auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
   impl->connect(io, std::move(connection), greeted, heartbeat_timeout, asked_at);
   return std::unique_ptr<CoordinatorClient>(new CoordinatorClient(std::move(impl)));

@@ -54,16 +54,14 @@ struct CoordinatorOrders {
   /// The coordinator let this node in, in this term. Comes first, unless the client was made with
   /// the answer.
   std::function<void(const message::Accepted&)> accepted = [](const message::Accepted&) {};
-  /// This node is a standby: keep this, it replaces what came before.
-  std::function<void(const message::StandbyState&)> standby_state =
-      [](const message::StandbyState&) {};
-  /// For a standby: what has happened since.
+  /// This node votes: keep this, it replaces what came before, and no candidate that knows an older
+  /// configuration is to be granted a vote from here on. False: this node gave its word to another
+  /// coordinator.
+  std::function<bool(const message::VoterState&)> voter_state = [](const auto&) { return true; };
+  /// For a voter: what has happened since.
   std::function<void(const message::Story&)> story = [](const message::Story&) {};
-  /// No candidate that knows an older configuration is to be granted a vote from here on. False:
-  /// this node gave its word to another coordinator.
-  std::function<bool(const message::PrepareConfiguration&)> prepare = [](const auto&) {
-    return true;
-  };
+  /// For a voter: where nodes are that came since.
+  std::function<void(const message::MoreNodes&)> more_nodes = [](const message::MoreNodes&) {};
   /// What of this node is compared with others.
   std::function<NodeEnvironment()> environment = [] { return NodeEnvironment(); };
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.

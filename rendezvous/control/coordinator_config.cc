@@ -3,19 +3,21 @@
 namespace ddprun {
 
 MembershipOptions membership_options(const CoordinatorOptions& options) {
-  return {options.job_id,           options.min_nodes,    options.max_nodes,
-          options.max_restarts,     options.join_timeout, options.last_call_timeout,
-          options.endpoint_note,    options.self,         options.term,
-          options.restarts,         options.inheritance,  options.scale_up,
-          options.require_same_env, options.at_endpoint,  options.heartbeat_timeout};
+  MembershipOptions job{options.job_id,           options.min_nodes,    options.max_nodes,
+                        options.max_restarts,     options.join_timeout, options.last_call_timeout,
+                        options.endpoint_note,    options.self,         options.term,
+                        options.restarts,         options.inheritance,  options.scale_up,
+                        options.require_same_env, options.at_endpoint,  options.heartbeat_timeout};
+  job.instance = options.instance;
+  return job;
 }
 
 CoordinatorOptions successor_options(const CoordinatorOptions& own,
-                                     const message::StandbyState& known, Term term) {
+                                     const message::VoterState& known, Term term) {
   CoordinatorOptions led = own;
   led.endpoint_note.clear();
   led.term = term;
-  led.voters = known.voters;
+  led.nodes = known.nodes;
   led.min_nodes = known.min_nodes;
   led.max_nodes = known.max_nodes;
   led.max_restarts = known.max_restarts;
@@ -30,7 +32,9 @@ LeaderOptions leader_options(const CoordinatorOptions& options, bool failover) {
           failover,
           options.addresses,
           options.port,
-          options.voters};
+          options.host,
+          options.at_first_endpoint,
+          options.nodes};
 }
 
 EventJson::Job event_job(const CoordinatorOptions& options) {

@@ -13,7 +13,7 @@ MembershipOptions membership_options(const CoordinatorOptions& options);
 LeaderOptions leader_options(const CoordinatorOptions& options, bool failover);
 /// Those of a successor: `own`, with the job's terms as the coordinator before told them.
 CoordinatorOptions successor_options(const CoordinatorOptions& own,
-                                     const message::StandbyState& known, Term term);
+                                     const message::VoterState& known, Term term);
 EventJson::Job event_job(const CoordinatorOptions& options);
 
 }  // namespace ddprun

@@ -34,13 +34,16 @@ struct CoordinatorOptions {
   RestartRules restarts = {};
   VoterId self{};
   Term term{1};
+  JobInstance instance = {};  ///< of a new job
   std::optional<TakeoverState> inheritance = {};
   /// Where this coordinator is reached: for those that it calls.
   std::vector<std::string> addresses = {};
   std::uint16_t port = 0;
+  HostIdentity host = {};
+  bool at_first_endpoint = false;  ///< this process listens at the job's first endpoint
   /// A successor's: where the voters of the configurations that it took over are, and the endpoints
   /// of the job at which its agent does not listen.
-  std::vector<message::VoterAddress> voters = {};
+  std::vector<message::VoterAddress> nodes = {};
   std::vector<Endpoint> other_endpoints = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see membership/environment_check.h

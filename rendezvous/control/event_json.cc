@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rendezvous/base/signal_name.h"
+#include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/exit_code.h"
 #include "rendezvous/membership/incident.h"
 #include "rendezvous/membership/ledger_text.h"
@@ -60,26 +61,6 @@ const char* name_of(IncidentKind kind) {
       return "ending";
     case IncidentKind::node_left:
       return "node_left";
-  }
-  return "?";
-}
-
-const char* name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::succeeded:
-      return "succeeded";
-    case Verdict::failed:
-      return "failed";
-    case Verdict::stopped:
-      return "stopped";
-    case Verdict::impossible:
-      return "impossible";
-    case Verdict::preempted:
-      return "preempted";
-    case Verdict::left:
-      return "left";
-    case Verdict::disagreed:
-      return "disagreed";
   }
   return "?";
 }
@@ -201,7 +182,7 @@ void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
     return;  // rejected
   }
   const NodeDescription& node = event.description;
-  if (node.history) {
+  if (node.copy) {
     saved_ = lines.membership.record().ledger().saved().epoch;  // others have told of it
   }
   // Who contends for a taken rank has no term yet: it is no node of the job.
@@ -461,7 +442,7 @@ void EventJson::add_ledger(Lines& lines) const {
 
 void EventJson::on_over(Lines& lines, const JobSummary& summary) {
   add_ledger(lines);
-  lines.add("job_over", {{"verdict", name_of(summary.verdict)},
+  lines.add("job_over", {{"verdict", to_text(summary.verdict)},
                          {"reason", or_null(summary.reason)},
                          {"exit_code", exit_code_of(summary.verdict)},
                          {"attempts", summary.attempts},

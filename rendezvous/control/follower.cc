@@ -11,6 +11,7 @@
 #include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
+#include "rendezvous/control/own_host.h"
 #include "rendezvous/control/peer_server.h"
 #include "rendezvous/control/random_voter_id.h"
 #include "rendezvous/control/vote_collector.h"
@@ -106,9 +107,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     const std::weak_ptr<Impl> weak = weak_from_this();
     peer_server = PeerServer::create(
         io, options.endpoints,
-        [weak](const message::Message& question) {
+        [weak](const message::Message& question, bool from_here) {
           const auto self = weak.lock();
-          return self ? self->answer(question) : std::nullopt;
+          return self ? self->answer(question, from_here) : std::nullopt;
         },
         log);
     peer_server->open(while_alive([](Impl& self, const Result<void>& opened) {
@@ -125,8 +126,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   void carry_out(SearchLeader order) {
     search = join_endpoint(
         io,
-        JoinRequest{std::move(order.places), node.description(), order.is_host, order.timeout,
-                    order.by_endpoint},
+        SearchRequest{std::move(order.places), node.description(), order.is_host, order.timeout,
+                      order.by_endpoint},
         while_alive([](Impl& self, Result<Joined> joined) { self.on_joined(std::move(joined)); }),
         log);
   }
@@ -139,7 +140,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     } else if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
       bound = std::move(host->listener);
       options.coordinator.endpoint_note = host->note;
-      step(EndpointBound{host->bound.port});
+      step(EndpointBound{host->bound.port, random_job_instance()});
     } else {
       answered = std::move(std::get<JoinedAsClient>(*joined));
       step(HelloAccepted{answered->accepted, answered->peer, answered->asked_at.time_since_epoch(),
@@ -150,13 +151,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   // --- What others ask ----------------------------------------------------------------------
 
-  std::optional<message::Message> answer(const message::Message& question) {
+  std::optional<message::Message> answer(const message::Message& question, bool from_here) {
     if (const auto* call = std::get_if<message::Follow>(&question)) {
       asio::post(io, while_alive([call = *call](Impl& self) { self.step(CalledByLeader{call}); }));
-      return message::Moved{};
+      return node.answer_to_call();
     }
     said.reset();
-    step(AskedByPeer{question});
+    step(AskedByPeer{question, from_here});
     return std::exchange(said, std::nullopt);
   }
 
@@ -165,6 +166,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   // --- Following ----------------------------------------------------------------------------
 
   void carry_out(const ListenAtFirstEndpoint&) { peer_server->listen_at_first_endpoint(); }
+
+  void carry_out(const LeaveFirstEndpoint&) {
+    if (peer_server) {
+      peer_server->leave_first_endpoint();
+    }
+  }
 
   void carry_out(const FollowLeader&) {
     connect(std::move(answered->connection), answered->accepted, answered->asked_at);
@@ -175,9 +182,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     CoordinatorOrders orders;
     const auto tell = [this](const auto& order) { step(ToldByLeader{order}); };
     orders.accepted = tell;
-    orders.standby_state = tell;
     orders.story = tell;
-    orders.prepare = [this](const message::PrepareConfiguration& order) {
+    orders.more_nodes = tell;
+    orders.voter_state = [this](const message::VoterState& order) {
       acknowledged = false;
       step(ToldByLeader{order});
       return acknowledged;
@@ -201,8 +208,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
                                        options.heartbeat_timeout, std::move(orders), log, asked_at);
   }
 
-  /// The client says ConfigurationReady itself: it has the connection, whose beats change with it.
-  void carry_out(const AcknowledgePrepare&) { acknowledged = true; }
+  /// The client says StateAcknowledged itself: it has the connection, whose beats change with it.
+  void carry_out(const AcknowledgeState&) { acknowledged = true; }
 
   void carry_out(const LeaveLeader&) { client->leave(); }
 
@@ -237,6 +244,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       led.inheritance = std::move(order.takeover->state);
     }
     led.self = node.description().voter;
+    led.instance = order.instance;
     Fd listener;
     if (order.at_bound_endpoint) {
       listener = std::move(bound);
@@ -247,6 +255,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
       listener = peer_server->release_listener();
     }
     led.at_endpoint = !peer_server || peer_server->at_endpoint();
+    led.at_first_endpoint = peer_server && peer_server->at_first_endpoint();
+    led.host = own_host();
     led.addresses = node.description().addresses;
     led.port = node.description().port;
     if (order.takeover) {
@@ -290,6 +300,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     node.stop_searching();
     search.reset();
     ballot.reset();
+    if (peer_server) {
+      peer_server->leave_first_endpoint();  // the next job finds it free
+    }
     arm_timer();
   }
 
@@ -322,7 +335,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   Fd bound;                                ///< the endpoint's, for BeginLeading
   std::optional<JoinedAsClient> answered;  ///< for FollowLeader
   std::optional<message::Message> said;    ///< AnswerPeer
-  bool acknowledged = false;               ///< AcknowledgePrepare
+  bool acknowledged = false;               ///< AcknowledgeState
 };
 
 Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHooks hooks,

@@ -27,7 +27,7 @@ struct FollowerOptions {
   /// The first is the one that a new job begins at; at the others, agents know where it is.
   std::vector<Endpoint> endpoints;
   NodeDescription node;
-  std::optional<bool> is_host;  ///< see JoinRequest
+  std::optional<bool> is_host;  ///< see SearchRequest
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};
   /// For the time that this agent is the coordinator; what an election decides is filled in.

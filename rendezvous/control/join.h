@@ -1,6 +1,7 @@
-// join: finds out whether this agent hosts the rendezvous endpoint or is a client of it, and
-// leaves it with a listening or a greeted socket. Every way this can fail is an Error sentence of
-// its own that names host, address, port and how long was tried (field complaints I-1 to I-5).
+// join: finds the coordinator at the rendezvous endpoints, or binds the first one, and leaves it
+// with a greeted or a listening socket. What is tried, in which order and for how long is
+// LeaderSearch's; here are the name service, the sockets and one timer. Every way this can fail is
+// an Error sentence of its own that names host, address, port and how long was tried.
 #pragma once
 
 #include <chrono>
@@ -15,22 +16,9 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/coordinator_client.h"
+#include "rendezvous/node/leader_search.h"
 
 namespace ddprun {
-
-struct JoinRequest {
-  /// One or more. The first is where a new job begins; at the others a coordinator may be, or
-  /// somebody who knows where one is. They are tried by turns.
-  std::vector<Endpoint> endpoints;
-  NodeDescription node;
-  /// rdzv-conf is_host, or node rank 0 of the static backend; none: decide by the addresses of
-  /// this machine and by trying to bind, never by comparing names.
-  std::optional<bool> is_host;
-  /// How long a client keeps trying while nobody answers.
-  std::chrono::milliseconds join_timeout{600'000};
-  /// Whether the endpoints are a user's words; otherwise an agent's.
-  bool by_endpoint = true;
-};
 
 /// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).
 struct JoinedAsHost {
@@ -62,7 +50,7 @@ using JoinHandle = std::unique_ptr<JoinAttempt, JoinAttemptDeleter>;
 /// change.
 [[nodiscard]] bool was_rejected(const JoinHandle& attempt);
 
-JoinHandle join_endpoint(boost::asio::io_context& io, JoinRequest request,
+JoinHandle join_endpoint(boost::asio::io_context& io, SearchRequest request,
                          std::function<void(Result<Joined>)> done,
                          std::shared_ptr<spdlog::logger> log);
 

@@ -29,13 +29,19 @@ LeaderCalls::LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint
 }
 
 void LeaderCalls::carry_out(const CallVoters& order) {
-  for (const message::VoterAddress& voter : order.voters) {
+  for (const auto& [voter, call] : order.calls) {
     if (voter_calls_.contains(voter.voter)) {
       continue;
     }
     voter_calls_[voter.voter] = rpc_to_peer(
-        io_, voter.addresses, voter.port, order.call, patience_,
-        [weak = weak_from_this(), voter](const PeerAnswer& answer) {
+        io_,
+        {voter.addresses, voter.port, call, patience_,
+         [id = voter.voter](const message::Message& said) {
+           const auto* moved = std::get_if<message::Moved>(&said);
+           return moved != nullptr && moved->from == id ? PeerQuestion::From::asked
+                                                        : PeerQuestion::From::unknown;
+         }},
+        [weak = weak_from_this(), voter = voter](const PeerAnswer& answer) {
           const auto self = weak.lock();
           if (!self) {
             return;
@@ -45,7 +51,7 @@ void LeaderCalls::carry_out(const CallVoters& order) {
           self->voter_calls_.erase(voter.voter);
           if (const auto* moved =
                   answer.said ? std::get_if<message::Moved>(&*answer.said) : nullptr) {
-            self->answered_({voter, moved->term});
+            self->answered_({voter, moved->term, moved->instance});
           }
         });
   }
@@ -87,16 +93,24 @@ void LeaderCalls::resolve(Place& place, const message::Follow& news) {
                                });
 }
 
-/// The answer decides nothing: an agent of another job may be there.
+/// An agent of another job may be there; its answer says so.
 void LeaderCalls::call(Place& place, std::vector<std::string> addresses,
                        const message::Follow& news) {
-  place.call = rpc_to_peer(io_, std::move(addresses), place.endpoint.port, news, patience_,
-                           [weak = weak_from_this(), &place](const PeerAnswer&) {
-                             if (const auto self = weak.lock()) {
-                               boost::asio::post(self->io_, [old = std::move(place.call)] {});
-                               place.busy = false;
-                             }
-                           });
+  place.call = rpc_to_peer(
+      io_, {addresses, place.endpoint.port, news, patience_},
+      [weak = weak_from_this(), &place, addresses](const PeerAnswer& answer) {
+        const auto self = weak.lock();
+        if (!self) {
+          return;
+        }
+        boost::asio::post(self->io_, [old = std::move(place.call)] {});
+        place.busy = false;
+        if (const auto* moved =
+                answer.said ? std::get_if<message::Moved>(&*answer.said) : nullptr) {
+          self->answered_(
+              {{moved->from, {}, addresses, place.endpoint.port}, moved->term, moved->instance});
+        }
+      });
 }
 
 }  // namespace ddprun

@@ -1,8 +1,11 @@
 #include "rendezvous/control/peer_listener.h"
 
 #include <chrono>
+#include <string>
 #include <utility>
+#include <variant>
 
+#include "rendezvous/node/peer_addresses.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -28,18 +31,22 @@ void PeerListener::accept(Fd socket) {
     drop(guests_.begin()->first);
   }
   const std::uint64_t id = ++last_;
+  const std::string from = peer_address_of(socket.get());
   ConnectionOptions how;
   how.preamble_timeout = kQuestionTimeout;
   const auto guest =
       Connection::create(io_, std::move(socket), how,
-                         {[this, id](const message::Message& question) {
+                         {[this, id, from](message::Message question) {
                             const auto alive = shared_from_this();
                             const auto found = guests_.find(id);
                             if (closed_ || found == guests_.end()) {
                               return;
                             }
                             const auto asker = found->second;
-                            const auto answer = answer_(question);
+                            if (auto* call = std::get_if<message::Follow>(&question)) {
+                              call->addresses = seen_first(std::move(call->addresses), from);
+                            }
+                            const auto answer = answer_(question, from);
                             if (!answer) {
                               drop(id);
                               return;

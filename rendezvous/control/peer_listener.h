@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/control/acceptor.h"
@@ -18,14 +19,18 @@ namespace ddprun {
 
 class PeerListener : public std::enable_shared_from_this<PeerListener> {
  public:
-  /// The answer to a question; none closes the connection without one.
-  using Answer = std::function<std::optional<message::Message>(const message::Message&)>;
+  /// The answer to a question that came from this address; none closes the connection without one.
+  /// A Follow names that address first.
+  using Answer = std::function<std::optional<message::Message>(const message::Message&,
+                                                               const std::string& from)>;
 
   /// `listener` is listening and non-blocking.
   static std::shared_ptr<PeerListener> open(boost::asio::io_context& io, Fd listener,
                                             Answer answer);
   /// Hands the listening socket back; answers nobody any more.
   Fd close();
+  /// Listens no more. Who has come is answered.
+  void close_port() { acceptor_->close(); }
 
  private:
   PeerListener(boost::asio::io_context& io, Answer answer) : io_(io), answer_(std::move(answer)) {}

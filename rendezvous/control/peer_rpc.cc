@@ -3,6 +3,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstddef>
+#include <deque>
 #include <utility>
 
 #include "rendezvous/base/fd.h"
@@ -15,90 +17,132 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+/// An address that answers does so within this, on any network that a job can run in.
+constexpr std::chrono::milliseconds kNextAfter{50};
+
 class PeerRpc : public std::enable_shared_from_this<PeerRpc> {
  public:
-  PeerRpc(asio::io_context& io, std::vector<std::string> addresses, std::uint16_t port,
-          std::string question, std::chrono::milliseconds patience,
-          std::function<void(const PeerAnswer&)> done)
+  PeerRpc(asio::io_context& io, PeerQuestion question, std::function<void(const PeerAnswer&)> done)
       : io_(io),
-        addresses_(std::move(addresses)),
-        port_(port),
         question_(std::move(question)),
-        patience_(patience),
+        bytes_(preamble() + encode(question_.said)),
         done_(std::move(done)),
-        socket_(io),
-        timer_(io) {}
+        next_(io) {}
 
-  void next() {
-    error_code ignored;
-    socket_.close(ignored);
-    drop_connection();
-    if (at_ == addresses_.size()) {
-      finish({std::nullopt, refused_ > 0 && refused_ == addresses_.size()});
+  /// At the next address, if there is one.
+  void begin_try() {
+    if (!done_) {
       return;
     }
+    if (tries_.size() == question_.addresses.size()) {
+      if (ended_ == tries_.size()) {
+        finish({std::nullopt, refused_ > 0 && refused_ == ended_});
+      }
+      return;
+    }
+    const std::size_t place = tries_.size();
+    Try& one = tries_.emplace_back(io_);
+    next_.expires_after(kNextAfter);
+    next_.async_wait([self = shared_from_this()](error_code cancelled) {
+      if (!cancelled) {
+        self->begin_try();
+      }
+    });
     error_code failed;
-    const auto address = asio::ip::make_address(addresses_[at_++], failed);
+    const auto address = asio::ip::make_address(question_.addresses[place], failed);
     if (failed) {
-      asio::post(io_, [self = shared_from_this()] { self->go_on(); });
+      asio::post(io_, [self = shared_from_this(), place] { self->end_try(place); });
       return;
     }
-    const std::uint64_t round = ++round_;
-    timer_.expires_after(patience_);
-    timer_.async_wait([self = shared_from_this(), round](error_code cancelled) {
-      if (!cancelled && self->round_ == round) {
-        self->go_on();
+    one.limit.expires_after(question_.patience);
+    one.limit.async_wait([self = shared_from_this(), place](error_code cancelled) {
+      if (!cancelled) {
+        self->end_try(place);
       }
     });
-    socket_.async_connect({address, port_}, [self = shared_from_this(), round](error_code error) {
-      if (self->round_ != round || !self->done_) {
-        return;
-      }
-      self->refused_ += error == asio::error::connection_refused ? 1 : 0;
-      error ? self->go_on() : self->ask();
-    });
+    one.socket.async_connect(
+        {address, question_.port},
+        [self = shared_from_this(), place](error_code error) { self->on_connected(place, error); });
   }
 
   void cancel() {
     done_ = nullptr;
-    ++round_;
-    timer_.cancel();
-    error_code ignored;
-    socket_.close(ignored);
-    drop_connection();
+    next_.cancel();
+    for (Try& one : tries_) {
+      one.close();
+    }
   }
 
  private:
-  void go_on() {
-    if (done_) {
-      next();
+  struct Try {
+    explicit Try(asio::io_context& io) : socket(io), limit(io) {}
+    void close() {
+      over = true;
+      limit.cancel();
+      error_code ignored;
+      socket.close(ignored);
+      if (connection) {
+        std::exchange(connection, nullptr)->close();
+      }
     }
-  }
 
-  void ask() {
-    error_code failed;
-    const int fd = socket_.release(failed);
-    if (failed) {
-      go_on();
+    asio::ip::tcp::socket socket;
+    asio::steady_timer limit;
+    std::shared_ptr<Connection> connection;
+    bool over = false;
+  };
+
+  void on_connected(std::size_t place, const error_code& error) {
+    if (!done_ || tries_[place].over) {
       return;
     }
-    const std::weak_ptr<PeerRpc> weak = weak_from_this();
-    const auto with = [weak](auto action) {
+    refused_ += error == asio::error::connection_refused ? 1 : 0;
+    error ? end_try(place) : ask(place);
+  }
+
+  /// It failed, or its answer does not count.
+  void end_try(std::size_t place) {
+    if (!done_ || tries_[place].over) {
+      return;
+    }
+    tries_[place].close();
+    ++ended_;
+    begin_try();
+  }
+
+  void ask(std::size_t place) {
+    error_code failed;
+    const int fd = tries_[place].socket.release(failed);
+    if (failed) {
+      end_try(place);
+      return;
+    }
+    const auto with = [weak = weak_from_this()](auto action) {
       if (const auto self = weak.lock(); self && self->done_) {
         action(*self);
       }
     };
-    connection_ = Connection::create(
-        io_, Fd(fd), ConnectionOptions{},
-        {[with](const message::Message& said) {
-           with([&](PeerRpc& self) { self.finish({said, false}); });
-         },
-         [with](const PreambleCheck&, const std::string&) {
-           with([](PeerRpc& self) { self.go_on(); });
-         },
-         [with](const CloseReason&) { with([](PeerRpc& self) { self.go_on(); }); }});
-    connection_->start();
-    connection_->send(question_);
+    const auto end = [with, place] { with([place](PeerRpc& self) { self.end_try(place); }); };
+    tries_[place].connection =
+        Connection::create(io_, Fd(fd), ConnectionOptions{},
+                           {[with, place](const message::Message& said) {
+                              with([&](PeerRpc& self) { self.on_answer(place, said); });
+                            },
+                            [end](const PreambleCheck&, const std::string&) { end(); },
+                            [end](const CloseReason&) { end(); }});
+    const auto connection = tries_[place].connection;
+    connection->start();
+    connection->send(bytes_);
+  }
+
+  void on_answer(std::size_t place, const message::Message& said) {
+    const auto from = question_.from ? question_.from(said) : PeerQuestion::From::asked;
+    refused_ += from == PeerQuestion::From::another ? 1 : 0;
+    if (from == PeerQuestion::From::asked) {
+      finish({said, false});
+    } else {
+      end_try(place);
+    }
   }
 
   void finish(const PeerAnswer& answer) {
@@ -110,35 +154,22 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc> {
     }
   }
 
-  void drop_connection() {
-    if (connection_) {
-      std::exchange(connection_, nullptr)->close();
-    }
-  }
-
   asio::io_context& io_;
-  std::vector<std::string> addresses_;
-  std::uint16_t port_;
-  std::string question_;
-  std::chrono::milliseconds patience_;
+  PeerQuestion question_;
+  std::string bytes_;
   std::function<void(const PeerAnswer&)> done_;
-  asio::ip::tcp::socket socket_;
-  asio::steady_timer timer_;
-  std::shared_ptr<Connection> connection_;
-  std::size_t at_ = 0;
-  std::size_t refused_ = 0;  ///< of the addresses
-  std::uint64_t round_ = 0;
+  asio::steady_timer next_;
+  std::deque<Try> tries_;  ///< at the first addresses, in their order
+  std::size_t ended_ = 0;  ///< of the tries
+  std::size_t refused_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<void> rpc_to_peer(asio::io_context& io, std::vector<std::string> addresses,
-                                  std::uint16_t port, const message::Message& question,
-                                  std::chrono::milliseconds patience,
+std::shared_ptr<void> rpc_to_peer(asio::io_context& io, PeerQuestion question,
                                   std::function<void(const PeerAnswer&)> done) {
-  auto call = std::make_shared<PeerRpc>(io, std::move(addresses), port,
-                                        preamble() + encode(question), patience, std::move(done));
-  asio::post(io, [call] { call->next(); });
+  auto call = std::make_shared<PeerRpc>(io, std::move(question), std::move(done));
+  asio::post(io, [call] { call->begin_try(); });
   return {call.get(), [call](void*) { call->cancel(); }};
 }
 

@@ -18,38 +18,45 @@ namespace {
 
 /// A machine knows its own name at once; the others' may not be known yet.
 constexpr std::chrono::milliseconds kNamesPatience{2'000};
+/// A process that dies closes its connections some time before the port that it listens at.
+constexpr std::chrono::milliseconds kRetryAfter{100};
+constexpr int kTries = 50;
 
 }  // namespace
 
 std::shared_ptr<PeerServer> PeerServer::create(boost::asio::io_context& io,
-                                               std::vector<Endpoint> endpoints,
-                                               PeerListener::Answer answer,
+                                               std::vector<Endpoint> endpoints, Answer answer,
                                                std::shared_ptr<spdlog::logger> log) {
   return std::shared_ptr<PeerServer>(
       new PeerServer(io, std::move(endpoints), std::move(answer), std::move(log)));
 }
 
-PeerServer::PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoints,
-                       PeerListener::Answer answer, std::shared_ptr<spdlog::logger> log)
+PeerServer::PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoints, Answer answer,
+                       std::shared_ptr<spdlog::logger> log)
     : io_(io),
       endpoints_(std::move(endpoints)),
       answer_(std::move(answer)),
       log_(std::move(log)),
-      own_(endpoints_.size()) {}
+      own_(endpoints_.size()),
+      retry_(io) {}
 
 void PeerServer::open(std::function<void(const Result<void>&)> opened) {
-  if (endpoints_.size() < 2) {
+  const bool needs_names = endpoints_.size() > 1;
+  if (!needs_names) {
     opened(open_gate());
-    return;
   }
-  resolve_local(
-      io_, endpoints_, kNamesPatience,
-      [weak = weak_from_this(), opened = std::move(opened)](const std::vector<bool>& own) {
-        if (const auto self = weak.lock()) {
-          self->own_ = own;
-          opened(self->open_gate());
-        }
-      });
+  resolve_local(io_, endpoints_, kNamesPatience,
+                [weak = weak_from_this(), needs_names,
+                 opened = std::move(opened)](const std::vector<bool>& own) {
+                  const auto self = weak.lock();
+                  if (!self) {
+                    return;
+                  }
+                  self->own_ = own;
+                  if (needs_names) {
+                    opened(self->open_gate());
+                  }
+                });
 }
 
 Result<void> PeerServer::open_gate() {
@@ -83,17 +90,18 @@ Result<void> PeerServer::open_gate() {
   return {};
 }
 
-std::shared_ptr<PeerListener> PeerServer::answer_at(Fd listener, bool at_endpoint) {
+std::shared_ptr<PeerListener> PeerServer::answer_at(Fd listener, bool at_endpoint, bool at_first) {
   return PeerListener::open(
       io_, std::move(listener),
-      [answer = answer_,
-       at_endpoint](const message::Message& question) -> std::optional<message::Message> {
+      [answer = answer_, at_endpoint, at_first](
+          const message::Message& question,
+          const std::string& from) -> std::optional<message::Message> {
         if (const auto* hello = std::get_if<message::Hello>(&question)) {
           if (auto astray = stray(at_endpoint, hello->node)) {
             return message::Rejected{std::move(astray->why), std::move(astray->todo)};
           }
         }
-        return answer(question);
+        return answer(question, at_first && is_own_address(from));
       });
 }
 
@@ -103,6 +111,7 @@ Fd PeerServer::release_listener() {
 
 void PeerServer::give_way_to(std::uint16_t endpoint_port) {
   (void)release_listener();
+  leave_first_endpoint();
   port_ = endpoint_port;
   place_ = 0;
 }
@@ -122,13 +131,35 @@ std::vector<Endpoint> PeerServer::other_endpoints() const {
 }
 
 void PeerServer::listen_at_first_endpoint() {
+  tries_left_ = kTries;
+  try_first_endpoint();
+}
+
+void PeerServer::leave_first_endpoint() {
+  tries_left_ = 0;
+  retry_.cancel();
+  if (door_) {
+    door_->close_port();
+    leaving_ = std::exchange(door_, nullptr);
+  }
+}
+
+void PeerServer::try_first_endpoint() {
   const Endpoint& first = endpoints_.front();
-  if (door_ || endpoints_.size() < 2 || first.port == port_ || !own_.front()) {
+  if (door_ || tries_left_ == 0 || first.port == port_ || first.port == 0 || !own_.front()) {
     return;
   }
   if (Listening listening = listen_at_host(first.host, first.port); listening.socket) {
-    door_ = answer_at(std::move(listening.socket), true);
+    door_ = answer_at(std::move(listening.socket), true, true);
+    return;
   }
+  --tries_left_;
+  retry_.expires_after(kRetryAfter);
+  retry_.async_wait([weak = weak_from_this()](boost::system::error_code cancelled) {
+    if (const auto self = weak.lock(); self && !cancelled) {
+      self->try_first_endpoint();
+    }
+  });
 }
 
 }  // namespace ddprun

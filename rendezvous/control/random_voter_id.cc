@@ -7,11 +7,22 @@
 #include "rendezvous/base/check.h"
 
 namespace ddprun {
+namespace {
 
-VoterId random_voter_id() {
+std::uint64_t random_number() {
   std::uint64_t bits = 0;
   DDP_CHECK(::getrandom(&bits, sizeof bits, 0) == sizeof bits, "the kernel gives random bytes");
-  return VoterId{(bits >> 1) | 1};
+  return (bits >> 1) | 1;
+}
+
+}  // namespace
+
+VoterId random_voter_id() {
+  return VoterId{random_number()};
+}
+
+JobInstance random_job_instance() {
+  return JobInstance{random_number()};
 }
 
 }  // namespace ddprun

@@ -21,12 +21,21 @@ void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& r
   if (calls_.contains(id)) {
     return;
   }
-  calls_[id] = rpc_to_peer(io_, voter.addresses, voter.port, message::AskVote{job_id_, id, request},
-                           patience_, [weak = weak_from_this(), id](const PeerAnswer& answer) {
-                             if (const auto self = weak.lock()) {
-                               self->on_answer(id, answer);
-                             }
-                           });
+  const auto from = [id](const message::Message& said) {
+    if (std::holds_alternative<message::VoteAnswer>(said)) {
+      return PeerQuestion::From::asked;
+    }
+    const auto* moved = std::get_if<message::Moved>(&said);
+    return moved != nullptr && moved->from != id ? PeerQuestion::From::another
+                                                 : PeerQuestion::From::unknown;
+  };
+  calls_[id] = rpc_to_peer(
+      io_, {voter.addresses, voter.port, message::AskVote{job_id_, id, request}, patience_, from},
+      [weak = weak_from_this(), id](const PeerAnswer& answer) {
+        if (const auto self = weak.lock()) {
+          self->on_answer(id, answer);
+        }
+      });
 }
 
 void VoteCollector::on_answer(VoterId from, const PeerAnswer& answer) {

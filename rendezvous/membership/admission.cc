@@ -5,6 +5,9 @@
 namespace ddprun {
 namespace {
 
+/// In heartbeat timeouts: one until the loss is noticed, one for the fence, and two for the votes.
+constexpr int kElectedWithin = 4;
+
 std::string range(int min_nodes, int max_nodes) {
   return min_nodes == max_nodes ? std::to_string(min_nodes)
                                 : std::to_string(min_nodes) + ":" + std::to_string(max_nodes);
@@ -25,6 +28,14 @@ std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node) {
   return Refusal{"the agent at this port was given it by the system, and its job meets elsewhere",
                  "name the endpoint of the job; where this is it, choose another port, below those "
                  "that the system gives out (sysctl net.ipv4.ip_local_port_range)"};
+}
+
+bool of_another_job(JobInstance instance, const NodeDescription& node) {
+  if (number(instance) == 0 || !node.past || node.remembers(instance)) {
+    return false;
+  }
+  const Past& past = *node.past;
+  return !past.at_endpoint || node.ago(past.contact_at) < kElectedWithin * past.heartbeat_timeout;
 }
 
 std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node) {

@@ -31,6 +31,11 @@ struct Refusal {
 /// (`at_endpoint` false), means another job: the ports are the same by chance.
 std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node);
 
+/// A node that remembers a job of another instance is no part of this one, though both have one id.
+/// Where the coordinator of that job was at this endpoint, and was lost so long ago that its voters
+/// would have elected another by now, the job has begun anew here, and the node is taken in.
+bool of_another_job(JobInstance instance, const NodeDescription& node);
+
 /// The first disagreement found, naming the field and both values; none when the node may join.
 /// Programs may differ: a parameter server beside trainers (environment_check.h tells people of
 /// it).

@@ -19,6 +19,7 @@ struct Welcome {
   NodeId node{};
   Term term{};
   VoterId coordinator{};
+  JobInstance instance{};
 };
 
 /// The node is none of the job's, for good; nothing follows for it. Also after a Welcome, when it
@@ -29,25 +30,19 @@ struct Reject {
   std::string todo;  ///< what the person at that node can do, may be empty
 };
 
-/// Give these standbys (by place) what a successor has to know, and answer StandbyKnows for each.
-struct TellStandbys {
-  std::vector<NodeId> standbys;
+/// Give these voters (in the order in which they stand) what a successor has to know, and answer
+/// StateAcknowledged for each.
+struct Replicate {
+  std::vector<NodeId> voters;
   ReplicatedState replicated;
   JobSummary so_far;  ///< with the verdict where the job has ended; else none yet
 };
 
-/// Tell the standbys of TellStandbys what has happened since; nobody answers.
+/// Tell the voters of Replicate what has happened since; nobody answers.
 struct TellStory {
-  std::vector<NodeId> standbys;
+  std::vector<NodeId> voters;
   AttemptNumber attempt{};  ///< the newest
   JobSummary so_far;        ///< no verdict yet
-};
-
-/// Have every node prepare for this configuration, and answer ConfigurationPrepared for each.
-struct Prepare {
-  Configuration configuration;
-  Term term{};
-  AttemptNumber attempt{};  ///< the newest that was handed out
 };
 
 /// Open the fresh store of the attempt, closing the one before. Assignments of the attempt follow;
@@ -62,6 +57,8 @@ struct AssignWorld {
   World world;
   ConfigurationNumber configuration{};
   Term term{};
+  int others = 0;  ///< nodes of the world, without the coordinator's own
+  JobInstance instance{};
 };
 
 /// Stop the workers of the attempt and answer WorkersStopped. May come again, as `now`, when what
@@ -118,8 +115,8 @@ struct FinishJob {
   JobSummary summary;
 };
 
-using Command = std::variant<Welcome, Reject, WatchNode, TellStandbys, TellStory, Prepare,
-                             OpenStore, AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
+using Command = std::variant<Welcome, Reject, WatchNode, Replicate, TellStory, OpenStore,
+                             AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
                              AskEnvironment, TellEnvironments, TellIncident, Disconnect>;
 
 }  // namespace ddprun

@@ -2,27 +2,38 @@
 // one of them can continue when the coordinator's host is gone. Plain values.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "rendezvous/membership/host_identity.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
+
+/// Of a promise; the oldest is dropped.
+inline constexpr std::size_t kGrantedMax = 16;
 
 /// One coordinator's leadership, from 1; the next coordinator of the job has a higher one.
 enum class Term : std::uint32_t {};
 /// One process life of an agent, drawn at random. A restarted agent is a new voter: the votes of
 /// its former life are not its own.
 enum class VoterId : std::uint64_t {};
+/// One job, from its first coordinator to its end, drawn at random by that coordinator: two jobs
+/// may have one id, and meet at one endpoint. 0: of a job without failover, or not known.
+enum class JobInstance : std::uint64_t {};
 
 constexpr std::uint32_t number(Term term) {
   return static_cast<std::uint32_t>(term);
 }
 constexpr std::uint64_t number(VoterId id) {
   return static_cast<std::uint64_t>(id);
+}
+constexpr std::uint64_t number(JobInstance instance) {
+  return static_cast<std::uint64_t>(instance);
 }
 
 /// Identifies a configuration. Monotonic across terms: (term, 16 bits of the proposer's id,
@@ -74,19 +85,41 @@ struct LogPosition {
   friend bool operator==(const LogPosition&, const LogPosition&) = default;
 };
 
-/// Who decides for the job: the nodes of its newest world, and witnesses.
+/// Three of seven may be lost at once. More would cost messages, and add little.
+inline constexpr std::size_t kVotersMax = 7;
+
+/// Who decides for the job: some nodes of its newest world, and witnesses (leadership.h). All
+/// others are learners.
 struct Configuration {
   ConfigurationNumber number{};
-  std::vector<VoterId> voters;
+  std::vector<VoterId> voters;  ///< sorted
 
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 
+inline bool holds(const Configuration& configuration, VoterId voter) {
+  return std::binary_search(configuration.voters.begin(), configuration.voters.end(), voter);
+}
+
+/// Where an agent is reached.
+struct VoterAddress {
+  VoterId voter{};
+  std::string host_name;
+  std::vector<std::string> addresses;  ///< numeric
+  std::uint16_t port = 0;
+
+  friend bool operator==(const VoterAddress&, const VoterAddress&) = default;
+};
+
+/// That the hello of a voter names.
+inline constexpr std::size_t kOthersMax = 1'024;
+
 /// Of a replicated state.
 inline constexpr std::size_t kBeforeMax = 4;
 
-/// A new configuration is replicated to all standbys, then prepared by a quorum of the old one,
-/// then committed. So every node that can be elected knows it, or is refused by a voter that does.
+/// A new configuration is replicated to its voters and to those of the old one, and committed when
+/// a quorum of each has acknowledged it. So every node that can be elected knows it, or is refused
+/// by a voter that does.
 struct ReplicatedState {
   Term term{};
   Term since{};  ///< of the coordinator, until a world of this configuration is handed out
@@ -95,11 +128,12 @@ struct ReplicatedState {
   Configuration configuration;
   /// What may be in use instead, newest first: one, or more where coordinators died one after the
   /// other before they handed out a world. None for a first world.
-  std::vector<Configuration> before;
+  std::vector<Configuration> before = {};
   ConfigurationNumber settled{};  ///< all up to this one are dropped, or among these
   /// The job is over, and this configuration announces nothing but that: whoever knows of it hands
   /// out no world any more.
   bool ends = false;
+  JobInstance instance{};
 
   [[nodiscard]] LogPosition log_position() const { return {settled, configuration.number, since}; }
   /// All of them, newest first.
@@ -110,6 +144,12 @@ struct ReplicatedState {
     }
     return all;
   }
+  /// Whether it votes in one of them.
+  [[nodiscard]] bool involves(VoterId voter) const {
+    return holds(configuration, voter) ||
+           std::any_of(before.begin(), before.end(),
+                       [voter](const Configuration& one) { return holds(one, voter); });
+  }
   friend bool operator==(const ReplicatedState&, const ReplicatedState&) = default;
 };
 
@@ -118,21 +158,26 @@ struct ReplicatedState {
 struct Promise {
   Term term{};                          ///< the newest that it followed, or gave its vote for
   VoterId to{};                         ///< the coordinator of that term, or who stood for it
-  ConfigurationNumber configuration{};  ///< the newest that it has prepared for
+  ConfigurationNumber configuration{};  ///< the newest that it keeps, or was handed a world of
+  /// The candidates that it granted its vote since it last kept a state: one of them may lead.
+  std::vector<VoterId> granted = {};
 
   friend bool operator==(const Promise&, const Promise&) = default;
 };
 
-/// The last state that this agent saw. Sent in Hello so that a coordinator that started without any
-/// (a restarted process at the endpoint) can resume the job instead of starting a second one.
+/// The last world that this agent was part of. Sent in Hello, so that a coordinator that started
+/// without any state (a restarted process at the endpoint) begins no second job, and waits for
+/// workers that may still run.
 struct Past {
   Term term{};
   AttemptNumber attempt{};
   ConfigurationNumber configuration{};
-  int voters = 0;                 ///< of that configuration
   std::optional<int> group_rank;  ///< its own, in that attempt; none: no world was handed out to it
-  /// That coordinator was at the job's first endpoint: who holds it now knows that it is no more.
+  int others = 0;                 ///< nodes of that world, without the coordinator's own
+  /// That coordinator was at the job's first endpoint: who holds it now, on the same host, knows
+  /// that it is no more.
   bool at_endpoint = false;
+  HostIdentity host = {};
   /// When that coordinator was last certainly there, on the agent's clock
   /// (NodeDescription::said_at).
   std::chrono::nanoseconds contact_at{};
@@ -140,6 +185,7 @@ struct Past {
   bool saw_close = false;
   /// No lease that it gave was longer, as far as this agent was told.
   std::chrono::milliseconds heartbeat_timeout{};
+  JobInstance instance{};
 
   friend bool operator==(const Past&, const Past&) = default;
 };

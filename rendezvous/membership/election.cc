@@ -6,7 +6,6 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/quorum.h"
-#include "rendezvous/membership/vote_tally.h"
 
 namespace ddprun {
 namespace {
@@ -180,6 +179,9 @@ void Election::count(VoterId from, const Vote& vote, Instant lost_at) {
     ++tally.votes;
     tally.saw_close += vote.saw_close && from != known_.coordinator ? 1 : 0;
     tally.prepared = std::max(tally.prepared, vote.prepared_configuration);
+    if (from != known_.coordinator) {
+      tally.prepared_by_others = std::max(tally.prepared_by_others, vote.prepared_configuration);
+    }
     tally.lost.push(lost_at);
     if (tally.lost.size() > configuration.voters.size() / 2 + 1) {
       tally.lost.pop();
@@ -227,10 +229,10 @@ bool Election::has_quorum() const {
 
 /// The job has ended, and every voter either granted this term or is known to be dead. At least one
 /// that granted it must have prepared the end: an isolated coordinator may announce an end, but
-/// nobody prepares it.
+/// nobody else prepares it.
 bool Election::others_are_gone() const {
-  const bool is_over =
-      known_.ends && !tallies_.empty() && tallies_.front().prepared == known_.configuration.number;
+  const bool is_over = known_.ends && !tallies_.empty() &&
+                       tallies_.front().prepared_by_others == known_.configuration.number;
   return is_over && votes_.size() + gone_.size() == voters_.size();
 }
 
@@ -275,6 +277,10 @@ Instant Election::quiet_from() const {
                   [this](std::size_t one) { return all_saw_close(one); })) {
     return Instant::min();
   }
+  return leases_end();
+}
+
+Instant Election::leases_end() const {
   Instant quiet = Instant::min();
   for (std::size_t place = 0; place < tallies_.size(); ++place) {
     if (gains(place)) {  // of one out of use it may have none

@@ -72,6 +72,10 @@ class Election {
   /// In State::leading: what it goes on with. A configuration that may have been used decides, and
   /// as long as that is not certain those before it decide as well; one that was not is left out.
   [[nodiscard]] ReplicatedState inheritance() const;
+  /// In State::leading: from here on no node works for the lost coordinator, however far away it
+  /// is. All voters may have seen the death of the coordinator, and not waited for that: a node
+  /// that is cut off, and no voter, works on until its lease is over.
+  [[nodiscard]] Instant leases_end() const;
   /// "2 of 5 nodes were reached, 3 are needed", for the people who wait; or "2 of 5 nodes are left,
   /// and the job is over".
   [[nodiscard]] std::string progress_text() const;
@@ -88,6 +92,8 @@ class Election {
     std::size_t saw_close = 0;       ///< of others than the lost coordinator
     bool in_use = false;             ///< somebody was assigned a world of it
     ConfigurationNumber prepared{};  ///< the newest that any of them has prepared for
+    /// And that any has of others than the coordinator that planned it.
+    ConfigurationNumber prepared_by_others{};
     /// When the first voters that make a quorum had lost the coordinator; the last of them on
     /// top.
     std::priority_queue<Instant> lost;

@@ -46,6 +46,8 @@ struct NodeLost {
   std::chrono::nanoseconds silent_for{};
   /// Its agent's process is certainly no more.
   bool died = false;
+  /// For so long its agent may still follow, and run its workers.
+  std::chrono::nanoseconds lease_left{};
 };
 
 /// All workers of the node have been spawned.
@@ -112,14 +114,8 @@ struct StoreFailed {
   std::string why;  ///< a sentence
 };
 
-/// A standby keeps the state of TellStandbys.
-struct StandbyKnows {
-  NodeId node{};
-  ConfigurationNumber configuration{};
-};
-
-/// A node has prepared for the configuration of Prepare.
-struct ConfigurationPrepared {
+/// A voter keeps the state of Replicate, and gave its word for the term of it.
+struct StateAcknowledged {
   NodeId node{};
   ConfigurationNumber configuration{};
 };
@@ -133,9 +129,9 @@ struct EnvironmentTold {
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
-using Event = std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted,
-                           WorkerFailed, WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp,
-                           StoreFailed, StandbyKnows, ConfigurationPrepared, TimePassed,
-                           WorkersProgress, EnvironmentTold, WorkersHung>;
+using Event =
+    std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted, WorkerFailed,
+                 WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp, StoreFailed,
+                 StateAcknowledged, TimePassed, WorkersProgress, EnvironmentTold, WorkersHung>;
 
 }  // namespace ddprun

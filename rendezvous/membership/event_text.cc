@@ -131,6 +131,9 @@ std::string text_of(const NodeLost& e) {
   if (e.died) {
     line.flag("died");
   }
+  if (e.lease_left > e.lease_left.zero()) {
+    line.add("lease-left", to_text(e.lease_left));
+  }
   return std::move(line).text();
 }
 
@@ -203,15 +206,8 @@ std::string text_of(const StoreFailed& e) {
   return std::move(Line("store-failed").attempt(e.attempt).add("why", e.why)).text();
 }
 
-std::string text_of(const StandbyKnows& e) {
-  return std::move(Line("standby-knows")
-                       .node(e.node)
-                       .add("configuration", configuration_text(e.configuration)))
-      .text();
-}
-
-std::string text_of(const ConfigurationPrepared& e) {
-  return std::move(Line("configuration-prepared")
+std::string text_of(const StateAcknowledged& e) {
+  return std::move(Line("acknowledged")
                        .node(e.node)
                        .add("configuration", configuration_text(e.configuration)))
       .text();
@@ -234,9 +230,9 @@ std::string text_of(const Reject& c) {
   return std::move(Line("reject").node(c.node).add("why", c.why)).text();
 }
 
-std::string text_of(const TellStandbys& c) {
-  return std::move(Line("tell-standbys")
-                       .add_number("standbys", c.standbys.size())
+std::string text_of(const Replicate& c) {
+  return std::move(Line("replicate")
+                       .add_number("nodes", c.voters.size())
                        .add("configuration", configuration_text(c.replicated.configuration.number))
                        .add_number("voters", c.replicated.configuration.voters.size())
                        .add("ends", c.replicated.ends ? "yes" : "no"))
@@ -244,14 +240,7 @@ std::string text_of(const TellStandbys& c) {
 }
 
 std::string text_of(const TellStory& c) {
-  return std::move(Line("tell-story").add_number("standbys", c.standbys.size()).attempt(c.attempt))
-      .text();
-}
-
-std::string text_of(const Prepare& c) {
-  return std::move(Line("prepare")
-                       .add("configuration", configuration_text(c.configuration.number))
-                       .add_number("term", number(c.term)))
+  return std::move(Line("tell-story").add_number("voters", c.voters.size()).attempt(c.attempt))
       .text();
 }
 
@@ -318,10 +307,8 @@ std::string text_of(const TellIncident& c) {
 }
 
 std::string text_of(const FinishJob& c) {
-  constexpr std::string_view kVerdicts[] = {"succeeded", "failed", "stopped",  "impossible",
-                                            "preempted", "left",   "disagreed"};
   return std::move(Line("finish")
-                       .add("verdict", kVerdicts[static_cast<std::size_t>(c.summary.verdict)])
+                       .add("verdict", to_text(c.summary.verdict))
                        .add("reason", c.summary.reason)
                        .add_number("attempts", c.summary.attempts)
                        .add_number("restarts", c.summary.restarts_used))
@@ -349,6 +336,26 @@ std::string to_text(const Event& event) {
 
 std::string to_text(const Command& command) {
   return std::visit([](const auto& c) { return text_of(c); }, command);
+}
+
+const char* to_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::succeeded:
+      return "succeeded";
+    case Verdict::failed:
+      return "failed";
+    case Verdict::stopped:
+      return "stopped";
+    case Verdict::impossible:
+      return "impossible";
+    case Verdict::preempted:
+      return "preempted";
+    case Verdict::left:
+      return "left";
+    case Verdict::disagreed:
+      return "disagreed";
+  }
+  return "?";
 }
 
 }  // namespace ddprun

@@ -19,5 +19,7 @@ namespace ddprun {
 std::string to_text(Instant at);
 std::string to_text(const Event& event);
 std::string to_text(const Command& command);
+/// One word: "succeeded".
+const char* to_text(Verdict verdict);
 
 }  // namespace ddprun

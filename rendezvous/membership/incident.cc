@@ -247,7 +247,9 @@ std::string IncidentBuilder::reason() const {
     return "the coordinator was lost (" + coordinator_lost_ + ")";
   }
   if (lost_.count > 0) {
-    return lost_.text() + (lost_.count == 1 ? " was lost (" : " were lost (") + why_lost_ + ")";
+    return lost_.count == 1
+               ? lost_.text() + " was lost (" + why_lost_ + ")"
+               : lost_.text() + " were lost (" + lost_.hosts.front() + ": " + why_lost_ + ")";
   }
   if (leaving_.count > 0) {
     return leaving_.text() + (leaving_.count == 1 ? " leaves" : " leave") + " in order";

@@ -122,7 +122,7 @@ class IncidentBuilder {
   std::vector<bool> seen_;       ///< by rank, also of records that were dropped since
   int dropped_ = 0;
   Names lost_;
-  std::string why_lost_;
+  std::string why_lost_;  ///< of the first one
   std::string coordinator_lost_;
   Names joined_;
   Names leaving_;

@@ -3,36 +3,77 @@
 #include <algorithm>
 
 namespace ddprun {
-
-void LastKnownState::announced(Term term, AttemptNumber attempt, ConfigurationNumber configuration,
-                               int voters, bool at_endpoint) {
-  newest_voters_ = voters;
-  if (!past_ || !past_->group_rank) {  // what was in use says more than what may have been
-    past_ = Past{term, attempt, configuration, voters, {}, at_endpoint};
-    of_leader_ = true;
-  }
-}
-
-void LastKnownState::assigned(Term term, AttemptNumber attempt, ConfigurationNumber configuration,
-                              int group_rank, bool at_endpoint) {
-  past_ = Past{term, attempt, configuration, newest_voters_, group_rank, at_endpoint};
-  of_leader_ = true;
-}
-
-void LastKnownState::heard_of(AttemptNumber attempt) {
-  if (past_) {
-    past_->attempt = std::max(past_->attempt, attempt);
-  }
-}
+namespace {
 
 /// Of the records of an incident the cause is enough for the summary: a hello is small.
-void LastKnownState::told(const ReplicatedState& state, const JobSummary& so_far, Instant now) {
-  history_ = RememberedHistory{state.coordinator, state.term, state.attempt, so_far, now};
-  for (Incident& incident : history_->so_far.incidents) {
+JobSummary shortened(JobSummary so_far) {
+  for (Incident& incident : so_far.incidents) {
     if (incident.records.size() > 1) {
       incident.records_dropped += static_cast<int>(incident.records.size()) - 1;
       incident.records.resize(1);
     }
+  }
+  return so_far;
+}
+
+}  // namespace
+
+void LastKnownState::follows(bool at_endpoint, const HostIdentity& host) {
+  of_leader_ = copy_of_leader_ = false;
+  at_endpoint_ = at_endpoint;
+  host_ = host;
+}
+
+void LastKnownState::leads() {
+  at_endpoint_ = false;
+  host_ = {};
+}
+
+void LastKnownState::told(const ReplicatedState& state, const JobSummary& so_far, Instant now) {
+  copy_ = StateCopy{state, shortened(so_far), now, at_endpoint_, host_, false, {}};
+  copy_of_leader_ = true;
+  if (!past_ || !past_->group_rank) {  // what was in use says more than what may have been
+    past_ = Past{state.term, state.attempt, state.configuration.number, {}, 0, at_endpoint_, host_};
+    past_->instance = state.instance;
+    of_leader_ = true;
+  }
+}
+
+void LastKnownState::story(AttemptNumber attempt, const JobSummary& so_far, Instant now) {
+  if (!copy_) {
+    return;
+  }
+  if (attempt > copy_->replicated.attempt) {
+    copy_->replicated.attempt = attempt;
+    copy_->replicated.before.clear();  // a world of its configuration was handed out
+  }
+  copy_->so_far = shortened(so_far);
+  copy_->told_at = now;
+  if (!past_->group_rank) {
+    past_->attempt = std::max(past_->attempt, attempt);
+  }
+}
+
+void LastKnownState::more_nodes(const std::vector<VoterAddress>& nodes) {
+  if (!copy_) {
+    return;
+  }
+  std::vector<VoterAddress>& others = copy_->others;
+  others.insert(others.end(), nodes.begin(), nodes.end());
+  if (others.size() > kOthersMax) {
+    others.erase(others.begin(), others.end() - kOthersMax);
+  }
+}
+
+void LastKnownState::assigned(const Past& world) {
+  past_ = world;
+  past_->at_endpoint = at_endpoint_;
+  past_->host = host_;
+  of_leader_ = true;
+  if (copy_ && copy_->replicated.instance != world.instance) {
+    copy_.reset();
+  } else if (copy_ && copy_->replicated.configuration.number == world.configuration) {
+    copy_->replicated.before.clear();
   }
 }
 
@@ -42,11 +83,14 @@ void LastKnownState::lost(Instant at, bool saw_close, std::chrono::milliseconds 
     past_->saw_close = saw_close;
     past_->heartbeat_timeout = heartbeat_timeout;
   }
+  if (copy_ && copy_of_leader_) {
+    copy_->saw_close = saw_close;
+  }
 }
 
 void LastKnownState::fill(NodeDescription& node) const {
   node.past = past_;
-  node.history = history_;
+  node.copy = copy_;
 }
 
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// LastKnownState: what an agent remembers of its job, for the next coordinator (Past). Pure.
+// LastKnownState: what an agent remembers of its job, for the next coordinator (Past, StateCopy).
+// Pure.
 #pragma once
 
 #include <chrono>
@@ -12,31 +13,33 @@ namespace ddprun {
 
 class LastKnownState {
  public:
-  /// A configuration that this node is of may be about to be used; `attempt` is the newest of any.
-  /// `at_endpoint`: as in Past, of the coordinator that says so.
-  void announced(Term term, AttemptNumber attempt, ConfigurationNumber configuration, int voters,
-                 bool at_endpoint);
-  /// A world of that configuration was handed out to this node.
-  void assigned(Term term, AttemptNumber attempt, ConfigurationNumber configuration, int group_rank,
-                bool at_endpoint);
-  /// This node follows a coordinator, from here on.
-  void follows() { of_leader_ = false; }
-  /// An attempt was handed out, to others at least: a witness is handed out none.
-  void heard_of(AttemptNumber attempt);
-  /// This agent is a standby of the coordinator of that state, and was told the story of the job.
+  /// This node follows a coordinator, from here on. `at_endpoint`, `host`: as in StateCopy.
+  void follows(bool at_endpoint, const HostIdentity& host);
+  /// The coordinator is in this agent.
+  void leads();
+  /// This agent is a voter, and keeps this state.
   void told(const ReplicatedState& state, const JobSummary& so_far, Instant now);
-
-  [[nodiscard]] const std::optional<Past>& past() const { return past_; }
+  /// For a voter: what has happened since. A newer attempt is of the configuration that it keeps.
+  void story(AttemptNumber attempt, const JobSummary& so_far, Instant now);
+  /// For a voter: nodes have come since.
+  void more_nodes(const std::vector<VoterAddress>& nodes);
+  /// A world was handed out to this node, as it says but for where the coordinator is. What this
+  /// node knows of another instance is forgotten.
+  void assigned(const Past& world);
   /// Its coordinator was last there at `at`. `saw_close`, `heartbeat_timeout`: as in Past.
   void lost(Instant at, bool saw_close, std::chrono::milliseconds heartbeat_timeout);
+
+  [[nodiscard]] const std::optional<Past>& past() const { return past_; }
   /// All of it, into a hello.
   void fill(NodeDescription& node) const;
 
  private:
   std::optional<Past> past_;
-  std::optional<RememberedHistory> history_;
-  int newest_voters_ = 1;
-  bool of_leader_ = false;  ///< past_ is of the coordinator that it follows
+  std::optional<StateCopy> copy_;
+  bool of_leader_ = false;       ///< past_ is of the coordinator that it follows
+  bool copy_of_leader_ = false;  ///< and so is copy_
+  bool at_endpoint_ = false;     ///< the coordinator that it follows
+  HostIdentity host_;
 };
 
 }  // namespace ddprun

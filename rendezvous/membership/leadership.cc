@@ -9,29 +9,49 @@
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
+namespace {
 
-Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first)
+/// Since it acknowledged something. A vote for this coordinator binds it to nobody else.
+bool voted_for_another(const Promise& promise, VoterId self) {
+  return std::any_of(promise.granted.begin(), promise.granted.end(),
+                     [self](VoterId candidate) { return candidate != self; });
+}
+
+}  // namespace
+
+Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first,
+                       std::size_t voters_max)
     : self_(self),
+      voters_max_(voters_max),
       in_use_(std::move(known)),
       newest_configuration_(in_use_.configuration.number),
       log_position_(in_use_.log_position()),
-      next_(first) {
+      next_(first),
+      begins_(!begun()) {
+  DDP_CHECK(voters_max_ >= 1, "somebody decides");
   in_use_.term = in_use_.since = term;
+  if (begun()) {
+    old_job_.emplace(OldJob{});
+    old_job_->leader = in_use_.coordinator;
+    old_job_->leader_is_gone = old_job_->leader_died = true;  // else its lease is over by now
+  }
   in_use_.coordinator = self;
-  tally_.use(deciders());
 }
 
 // --- Who is here ----------------------------------------------------------------------------
 
 void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
-                        const std::optional<Past>& past) {
+                        const std::optional<Past>& past, const std::optional<StateCopy>& copy) {
   DDP_CHECK(!here_.contains(node), "a node joins once");
   drop_plan();
-  const Here here{voter, standing_of(promise, past), is_ours(promise) ? Term{} : promise.term};
-  here_[node] = here;
-  tally_.came(voter, here.standing);
-  if (past && enabled() && !begun() && !is_own(past->configuration)) {
-    note_past(node, here, promise, *past);
+  Here& here = here_[node];
+  here = {voter, promise, past};
+  connections_[voter].insert(node);
+  if (enabled()) {
+    heard_of(here);
+  }
+  if (begins_ && enabled() && copy && !is_own(copy->replicated.configuration.number)) {
+    adopt(*copy);
   }
   if (past && enabled()) {
     // Also of a job that this coordinator knows nothing of: an agent's attempt numbers only rise.
@@ -40,6 +60,24 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
   if (!knows(promise.configuration)) {
     beyond_ = std::max(beyond_.value_or(ConfigurationNumber{}), promise.configuration);
   }
+  here.beyond = is_beyond(here);
+  here.above = is_ours(promise) ? Term{} : promise.term;
+  if (votes(node)) {
+    std::erase_if(told_, [&](NodeId told) { return here_.at(told).voter == voter; });
+    told_.push_back(node);
+  }
+}
+
+const std::set<NodeId>& Leadership::connections_of(VoterId agent) const {
+  static const std::set<NodeId> none;
+  const auto found = connections_.find(agent);
+  return number(agent) != 0 && found != connections_.end() ? found->second : none;
+}
+
+bool Leadership::votes(NodeId node) const {
+  const auto found = here_.find(node);
+  return enabled() && !begins_ && found != here_.end() &&
+         holds(in_use_.configuration, found->second.voter);
 }
 
 bool Leadership::knows(ConfigurationNumber configuration) const {
@@ -52,107 +90,58 @@ bool Leadership::is_own(ConfigurationNumber configuration) const {
   return configuration == own && own_terms_.contains(term_of(configuration));
 }
 
+/// A promise for a later term counts as foreign even if it names this node: it may have overwritten
+/// one for a term in between.
 bool Leadership::is_ours(const Promise& promise) const {
   return !enabled() || promise.term < in_use_.term ||
          (promise.term == in_use_.term && promise.to == self_);
 }
 
-/// A promise for a later term counts as foreign even if it names this node: it may have overwritten
-/// one for a term in between. A node is unbound when its last leader's job is the one we resume.
-VoterState Leadership::standing_of(const Promise& promise, const std::optional<Past>& past) const {
-  if (begun() && !knows(promise.configuration)) {
-    return VoterState::beyond;
-  }
-  const bool goes_on = !begun() && past && promise.term <= past->term;
-  return is_ours(promise) || goes_on ? VoterState::free : VoterState::bound;
-}
-
-void Leadership::note_past(NodeId node, const Here& here, const Promise& promise,
-                           const Past& past) {
-  if (!past_ || past.configuration > past_->configuration) {
-    forget_past();
-    past_ = past;
-    newest_configuration_ = std::max(newest_configuration_, past.configuration);
-    log_position_ = {past.configuration, past.configuration, {}};
-  }
-  past_dead_.erase(here.voter);
-  if (past.configuration == past_->configuration && knows(promise.configuration)) {
-    // It may be here by several connections, of which it gave up all but one: it counts once.
-    std::set<NodeId>& connections = of_past_[here.voter];
-    if (!connections.empty()) {
-      --past_count(here_.at(*connections.rbegin()).standing);
-    }
-    connections.insert(node);
-    ++past_count(here_.at(*connections.rbegin()).standing);
-    past_saw_close_ = past_saw_close_ || past.saw_close;
-  }
-  // As a candidate does: a later term, and for every term in between two numbers are left out.
-  in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});
-  const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past.term));
-  next_ = std::max(next_, AttemptNumber{number(past.attempt) + skipped});
-}
-
-bool Leadership::is_of_past(NodeId node, VoterId voter) const {
-  const auto found = of_past_.find(voter);
-  return found != of_past_.end() && found->second.contains(node);
-}
-
-std::size_t& Leadership::past_count(VoterState standing) {
-  return standing == VoterState::free ? past_here_.free : past_here_.bound;
-}
-
-void Leadership::forget_past() {
-  past_.reset();
-  of_past_.clear();
-  past_saw_close_ = false;
-  past_dead_.clear();
-  past_here_ = {};
+bool Leadership::is_beyond(const Here& here) const {
+  return begun() && !knows(here.promise.configuration);
 }
 
 void Leadership::left(NodeId node, bool died) {
   drop_plan();
-  std::erase(standbys_, node);
+  std::erase(told_, node);
   const auto found = here_.find(node);
   if (found == here_.end()) {
     return;
   }
-  const Here here = found->second;
+  const Here here = std::move(found->second);
   here_.erase(found);
-  tally_.went(here.voter, here.standing);
-  const bool dead = died && here.standing == VoterState::free;
-  if (dead) {
-    tally_.died(here.voter);
+  const auto connections = connections_.find(here.voter);
+  connections->second.erase(node);
+  const bool is_away = connections->second.empty();
+  if (is_away) {
+    connections_.erase(connections);
   }
-  if (is_of_past(node, here.voter)) {
-    std::set<NodeId>& connections = of_past_.at(here.voter);
-    const bool was_newest = *connections.rbegin() == node;
-    connections.erase(node);
-    if (was_newest) {
-      --past_count(here.standing);
+  const bool dead = died && !here.beyond && !voted_for_another(here.promise, self_);
+  if (dead && is_away && enabled()) {
+    dead_.insert(here.voter);
+  }
+  if (old_job_ && is_of_old_world(here)) {
+    if (const auto of_world = old_job_->here.find(here.voter); --of_world->second == 0) {
+      old_job_->here.erase(of_world);
     }
-    if (was_newest && !connections.empty()) {
-      ++past_count(here_.at(*connections.rbegin()).standing);
-    }
-    if (connections.empty()) {
-      of_past_.erase(here.voter);
-    }
-    if (dead) {
-      past_dead_.insert(here.voter);
+    if (dead && is_away) {
+      old_job_->dead.insert(here.voter);
     }
   }
 }
 
 // --- Who decides ----------------------------------------------------------------------------
 
-/// Who decides about the next world: the configuration in use, or who was told to be in the first.
-const Configuration& Leadership::basis() const {
-  return begun() ? in_use_.configuration : told_first_;
-}
-
-/// With those that may have been in use instead of what a successor inherited.
+/// Who decides about the next world: the configurations that may be in use, and who was told to be
+/// in the first one.
 std::vector<const Configuration*> Leadership::deciders() const {
-  std::vector<const Configuration*> all = in_use_.configurations();
-  all.front() = &basis();
+  std::vector<const Configuration*> all;
+  if (begun()) {
+    all = in_use_.configurations();
+  }
+  if (!told_first_.voters.empty()) {
+    all.push_back(&told_first_);
+  }
   return all;
 }
 
@@ -162,89 +151,110 @@ std::vector<const Configuration*> Leadership::acquainted() const {
   return all;
 }
 
+Leadership::Count Leadership::count(const Configuration& configuration,
+                                    const std::set<VoterId>* among) const {
+  Count count;
+  for (const VoterId voter : configuration.voters) {
+    const auto found = connections_.find(voter);
+    if (found == connections_.end()) {
+      count.dead += dead_.contains(voter) ? 1 : 0;
+      continue;
+    }
+    const Standing standing = standing_of(voter, among);
+    if (standing != Standing::beyond && (among == nullptr || among->contains(voter))) {
+      ++(standing == Standing::free ? count.free : count.bound);
+      count.own = count.own || (standing == Standing::free && voter == self_);
+    }
+  }
+  return count;
+}
+
+/// A candidate that follows this coordinator leads nobody.
+Leadership::Standing Leadership::standing_of(VoterId voter, const std::set<VoterId>* among) const {
+  bool free = true;
+  for (const NodeId node : connections_.at(voter)) {
+    const Here& here = here_.at(node);
+    if (here.beyond) {
+      return Standing::beyond;
+    }
+    for (const VoterId granted : here.promise.granted) {
+      free = free && (among != nullptr ? among->contains(granted) : connections_.contains(granted));
+    }
+  }
+  return free ? Standing::free : Standing::bound;
+}
+
 bool Leadership::decides(const Configuration& configuration, const Count& count) const {
   const std::size_t all = configuration.voters.size();
-  return all == 0 || keeps_quorum(count.free, all, holds(configuration, self_)) ||
-         gains_quorum(count.free + count.bound, all);
-}
-
-/// Of a job that others ran before, and of which this coordinator knows by them alone. The one
-/// before it is no more where it was at this very endpoint, or where its death was seen. In the
-/// second case it led until it died: it voted for nobody, and its vote is ours. Otherwise it may
-/// have voted for a successor; but where half of the voters are here without it, the rest is no
-/// majority, and where all are, none of them leads. One of them has to be here in any case: else
-/// nobody would remember what this coordinator does.
-bool Leadership::past_decides(const Count& count) const {
-  if (begun() || !past_) {
-    return true;
+  const std::size_t free = count.free + count.dead;
+  if (begins_ && old_job_ && !is_own(configuration.number)) {
+    // One of them has to be here: else nobody would remember what this coordinator does.
+    return count.free + count.bound > 0 &&
+           (gains_quorum(free + count.bound, all) || rest_is_no_quorum(configuration, count));
   }
-  const auto all = static_cast<std::size_t>(past_->voters);
-  const std::size_t gone = past_leader_is_gone() ? 1 : 0;
-  const std::size_t credit = past_saw_close_ ? 1 : 0;
-  const std::size_t free = count.free + past_dead_.size();
-  return count.free + count.bound > 0 &&
-         (keeps_quorum(free + credit, all, gone > 0) ||
-          gains_quorum(free + credit + count.bound, all) || free + count.bound + gone >= all);
+  return keeps_quorum(free, all, count.own) || gains_quorum(free + count.bound, all);
 }
 
-bool Leadership::past_leader_is_gone() const {
-  return past_->at_endpoint || past_saw_close_;
+/// The coordinator before is no more, but it may have voted for a successor. Where half of the
+/// voters are here without it the rest is no majority, and where all are, none of them leads.
+bool Leadership::rest_is_no_quorum(const Configuration& configuration, const Count& count) const {
+  const std::size_t all = configuration.voters.size();
+  return old_job_->leader_is_gone && holds(configuration, old_job_->leader) &&
+         (2 * (count.free + count.dead) >= all || count.free + count.bound + count.dead + 1 >= all);
 }
 
-/// A coordinator of two nodes may have gone on with another one than the one that is here, by its
-/// own vote alone. With more, those that are here would have had to prepare for that.
-bool Leadership::past_is_here() const {
-  if (begun() || !past_) {
-    return true;
+/// Of all that decide; of those who have acknowledged the plan, where `among` says who has.
+bool Leadership::quorum_of(const std::set<VoterId>* among) const {
+  const auto all = deciders();
+  if (begins_ && old_job_ && !begun()) {
+    return false;  // nobody here knows who decides
   }
-  const std::size_t known = of_past_.size() + past_dead_.size() + (past_leader_is_gone() ? 1 : 0);
-  return known >= static_cast<std::size_t>(past_->voters) && (past_->voters > 2 || past_saw_close_);
+  return all.size() <= kBeforeMax && std::all_of(all.begin(), all.end(), [&](const auto* one) {
+           return decides(*one, count(*one, among));
+         });
 }
 
 bool Leadership::quorum_follows() const {
-  if (!enabled()) {
-    return true;
-  }
-  const auto all = deciders();
-  for (std::size_t place = 0; place < all.size(); ++place) {
-    if (!decides(*all[place], tally_.count(place))) {
-      return false;
-    }
-  }
-  return past_decides(past_here_);
+  return !enabled() || quorum_of(nullptr);
 }
 
 bool Leadership::is_free(NodeId node) const {
   const auto found = here_.find(node);
-  return found != here_.end() && found->second.standing == VoterState::free;
+  return found != here_.end() && !found->second.beyond &&
+         !voted_for_another(found->second.promise, self_);
 }
 
 bool Leadership::outdated() const {
-  return enabled() && beyond_ && !knows(*beyond_) && !quorum_follows();
+  return enabled() && !begins_ && beyond_ && !knows(*beyond_) && !quorum_follows();
 }
 
 bool Leadership::needs_nobody() const {
-  return !enabled() || keeps_quorum(1 + dead().size(), basis().voters.size(), true);
+  const Configuration& decides = in_use_.configuration;
+  if (!enabled() || decides.voters.empty()) {
+    return true;
+  }
+  const auto dead = std::count_if(dead_.begin(), dead_.end(), [&](VoterId voter) {
+    return holds(decides, voter) && !connections_.contains(voter);
+  });
+  return holds(decides, self_) &&
+         keeps_quorum(1 + static_cast<std::size_t>(dead), decides.voters.size(), true);
 }
 
 std::string Leadership::quorum_text() const {
-  const auto configurations = deciders();
-  std::size_t place = 0;  // the first that is not enough
-  while (place + 1 < configurations.size() &&
-         decides(*configurations[place], tally_.count(place))) {
-    ++place;
+  const auto all = deciders();
+  const auto missing = std::find_if(all.begin(), all.end(), [this](const Configuration* one) {
+    return !decides(*one, count(*one));
+  });
+  if (missing == all.end()) {
+    return "none of the nodes that decide for the job is here";
   }
-  Count here = tally_.count(place);
-  std::size_t all = configurations[place]->voters.size();
-  bool half = holds(*configurations[place], self_);
-  if (!past_decides(past_here_)) {
-    here = past_here_;
-    here.free += past_dead_.size() + (past_saw_close_ ? 1 : 0);
-    all = static_cast<std::size_t>(past_->voters);
-    half = past_leader_is_gone();
-  }
-  const std::size_t needed = half && here.bound == 0 ? (all + 1) / 2 : all / 2 + 1;
-  return std::to_string(here.free + here.bound) + " of the " + std::to_string(all) +
+  const Configuration& configuration = **missing;
+  const Count here = count(configuration);
+  const std::size_t voters = configuration.voters.size();
+  const bool half = here.bound == 0 && (holds(configuration, self_) ||
+                                        (begins_ && old_job_ && old_job_->leader_is_gone));
+  const std::size_t needed = half ? (voters + 1) / 2 : voters / 2 + 1;
+  return std::to_string(here.free + here.bound + here.dead) + " of the " + std::to_string(voters) +
          " nodes that decide for the job are here, " + std::to_string(needed) + " are needed";
 }
 
@@ -253,7 +263,8 @@ std::string Leadership::quorum_text() const {
 /// One that everybody who is here may prepare for, and who has prepared for a plan that was
 /// dropped.
 Term Leadership::next_term() const {
-  Term term = std::max(in_use_.term, planned_term_);
+  const std::uint32_t unknown = knows_newest() ? 0 : kUnknownMax;
+  Term term = std::max(Term{number(in_use_.term) + unknown}, planned_term_);
   for (const auto& [node, one] : here_) {
     if (one.above >= term) {
       term = Term{number(one.above) + 1};
@@ -262,13 +273,36 @@ Term Leadership::next_term() const {
   return term;
 }
 
-Configuration Leadership::configuration_of(const std::vector<NodeId>& members,
-                                           const std::vector<NodeId>& witnesses) const {
+/// Witnesses are there for this. The members are spread over the order of ranks: neighbours in it
+/// may share a rack with each other and with the coordinator. They stand first, for a witness need
+/// not be a machine that can serve the store of the job.
+std::vector<NodeId> Leadership::choose_voters(const std::vector<NodeId>& members,
+                                              const std::vector<NodeId>& witnesses) const {
+  std::vector<NodeId> own;
+  std::vector<NodeId> working;
+  std::vector<NodeId> watching;
+  for (const NodeId node : members) {
+    (here_.at(node).voter == self_ ? own : working).push_back(node);
+  }
+  for (const NodeId node : witnesses) {
+    (here_.at(node).voter == self_ ? own : watching).push_back(node);
+  }
+  const std::size_t others = voters_max_ - std::min<std::size_t>(voters_max_, own.size());
+  watching.resize(std::min(watching.size(), others));
+  const std::size_t count = std::min(others - watching.size(), working.size());
+  std::vector<NodeId> chosen;
+  for (std::size_t i = 1; i <= count; ++i) {
+    chosen.push_back(working[i * working.size() / (count + 1)]);
+  }
+  chosen.insert(chosen.end(), watching.begin(), watching.end());
+  chosen.insert(chosen.end(), own.begin(), own.end());
+  return chosen;
+}
+
+Configuration Leadership::configuration_of(const std::vector<NodeId>& voters) const {
   Configuration configuration;
-  for (const auto* group : {&members, &witnesses}) {
-    for (const NodeId node : *group) {
-      configuration.voters.push_back(here_.at(node).voter);
-    }
+  for (const NodeId node : voters) {
+    configuration.voters.push_back(here_.at(node).voter);
   }
   std::sort(configuration.voters.begin(), configuration.voters.end());
   // A node may be here twice, before its old connection is known to be gone: it votes once.
@@ -283,174 +317,117 @@ std::optional<Leadership::Plan> Leadership::plan(const std::vector<NodeId>& memb
   if (!enabled()) {
     return std::nullopt;
   }
-  Configuration configuration = configuration_of(members, witnesses);
+  const std::vector<NodeId> voters = choose_voters(members, witnesses);
   planned_term_ = next_term();
   // What was told of a plan that came to nothing stays told: then even the configuration in use has
   // to be announced anew.
-  if (has_planned_ && planned_term_ == in_use_.term && !beyond_ &&
-      configuration.voters == in_use_.configuration.voters &&
+  if (has_planned_ && planned_term_ == in_use_.term && !beyond_ && members == members_ &&
+      configuration_of(voters).voters == in_use_.configuration.voters &&
       newest_configuration_ == in_use_.configuration.number) {
     return std::nullopt;
   }
-  return announce(std::move(configuration), members, witnesses);
+  return announce(voters, members);
 }
 
 std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& members,
                                                      const std::vector<NodeId>& witnesses) {
   drop_plan();
-  if (!enabled() || (basis().voters.empty() && !past_)) {
+  if (!enabled() || deciders().empty()) {
     return std::nullopt;
   }
   planned_term_ = next_term();
-  Plan plan = announce(configuration_of(members, witnesses), members, witnesses);
+  Plan plan = announce(choose_voters(members, witnesses), members);
   plan.replicated.ends = true;
   return plan;
 }
 
-/// Witnesses are there for this, and elsewhere. The members are spread over the order of ranks:
-/// neighbours in it may share a rack with each other and with the coordinator. They stand first,
-/// for a witness need not be a machine that can serve the store of the job.
-std::vector<NodeId> Leadership::choose_standbys(const std::vector<NodeId>& members,
-                                                const std::vector<NodeId>& witnesses) const {
-  const auto others = [this](const std::vector<NodeId>& nodes) {
-    std::vector<NodeId> found;
-    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found),
-                 [this](NodeId node) { return here_.at(node).voter != self_; });
-    return found;
-  };
-  std::vector<NodeId> watching = others(witnesses);
-  watching.resize(std::min(watching.size(), kStandbysMax));
-  const std::vector<NodeId> working = others(members);
-  const std::size_t count = std::min(kStandbysMax - watching.size(), working.size());
-  std::vector<NodeId> chosen;
-  for (std::size_t i = 1; i <= count; ++i) {
-    chosen.push_back(working[i * working.size() / (count + 1)]);
-  }
-  chosen.insert(chosen.end(), watching.begin(), watching.end());
-  return chosen;
-}
-
 /// In planned_term_.
-Leadership::Plan Leadership::announce(Configuration configuration,
-                                      const std::vector<NodeId>& members,
-                                      const std::vector<NodeId>& witnesses) {
+Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
+                                      const std::vector<NodeId>& members) {
   newest_configuration_ = next_configuration(newest_configuration_, planned_term_, self_);
-  configuration.number = newest_configuration_;
   own_terms_.insert(planned_term_);
-  planned_ = std::move(configuration);
-  Plan plan;
-  plan.standbys = choose_standbys(members, witnesses);
-  standbys_ = plan.standbys;
-  owe_.insert(plan.standbys.begin(), plan.standbys.end());
-  plan.replicated = {planned_term_,         in_use_.term, self_, newest_attempt(), *planned_, {},
-                     log_position_.settled, false};
+  planned_ = configuration_of(voters);
+  planned_->number = newest_configuration_;
+  planned_members_ = members;
+  Plan plan{voters,
+            {planned_term_,
+             in_use_.term,
+             self_,
+             AttemptNumber{std::max(number(next_attempt()), 1U) - 1},
+             *planned_,
+             {},
+             log_position_.settled,
+             false,
+             in_use_.instance}};
   for (const Configuration* one : deciders()) {
-    if (!one->voters.empty()) {
-      plan.replicated.before.push_back(*one);
+    plan.replicated.before.push_back(*one);
+    for (const VoterId voter : one->voters) {
+      const auto found = connections_.find(voter);
+      if (!holds(*planned_, voter) && found != connections_.end()) {
+        plan.voters.push_back(*found->second.rbegin());
+      }
     }
   }
-  if (basis().voters.empty() && !plan.standbys.empty()) {
+  told_ = plan.voters;
+  if (plan.replicated.before.empty()) {
     told_first_ = *planned_;
-    tally_.use(deciders());
   }
   return plan;
 }
 
-/// No number up to this one is free. It may be larger than that of any world of this leadership:
-/// the numbers that its predecessors may have used count.
-AttemptNumber Leadership::newest_attempt() const {
-  return AttemptNumber{std::max(number(next_), 1U) - 1};
-}
-
 void Leadership::drop_plan() {
   planned_.reset();
-  owe_.clear();
-  preparing_ = false;
-  prepared_.clear();
-  ready_ = {};
+  acknowledged_.clear();
 }
 
-Leadership::Step Leadership::after_standbys() {
-  if (!planned_ || preparing_ || !owe_.empty()) {
-    return Step::wait;
+/// Whoever is only believed to be here may be standing for it by now: who has acknowledged is not.
+bool Leadership::committed() const {
+  if (!planned_ || !quorum_of(&acknowledged_)) {
+    return false;
   }
-  preparing_ = true;
-  for (const Configuration* configuration : deciders()) {
-    Count& count = ready_.deciders.emplace_back();
-    for (const VoterId one : dead()) {
-      count.free += holds(*configuration, one) ? 1 : 0;
-    }
-  }
-  return Step::prepare;
+  const auto& voters = planned_->voters;
+  const auto ready =
+      static_cast<std::size_t>(std::count_if(voters.begin(), voters.end(), [this](VoterId voter) {
+        return acknowledged_.contains(voter);
+      }));
+  const bool own = holds(*planned_, self_) && acknowledged_.contains(self_);
+  return voters.empty() || keeps_quorum(ready, voters.size(), own);
 }
 
-Leadership::Step Leadership::standby_knows(NodeId node, ConfigurationNumber configuration) {
-  if (!planned_ || planned_->number != configuration || owe_.erase(node) == 0) {
-    return Step::wait;
-  }
-  return after_standbys();
-}
-
-/// Whoever is only believed to be here may be standing for it by now: who has prepared is not.
-Leadership::Step Leadership::prepared(NodeId node, ConfigurationNumber configuration) {
+bool Leadership::acknowledged(NodeId node, ConfigurationNumber configuration) {
   const auto found = here_.find(node);
   if (found == here_.end()) {
-    return Step::wait;
+    return false;
   }
-  if (!planned_ || planned_->number != configuration || !preparing_) {
+  if (!planned_ || planned_->number != configuration) {
     if (begun() && configuration == in_use_.configuration.number) {
       release(found->second);  // it comes late: others were enough
     }
-    return Step::wait;
+    return false;
   }
-  if (prepared_.insert(found->second.voter).second) {
-    count_ready(found->second);
-    if (is_of_past(node, found->second.voter)) {
-      ++(found->second.standing == VoterState::free ? ready_.past.free : ready_.past.bound);
-    }
-  }
-  bool enough = past_decides(ready_.past) && decides(*planned_, {ready_.planned, 0});
-  const auto all = deciders();
-  for (std::size_t place = 0; place < all.size(); ++place) {
-    enough = enough && decides(*all[place], ready_.deciders[place]);
-  }
-  return enough ? Step::hand_out : Step::wait;
+  return acknowledged_.insert(found->second.voter).second && committed();
 }
 
-void Leadership::count_ready(const Here& here) {
-  ready_.planned += holds(*planned_, here.voter) ? 1 : 0;
-  if (here.standing == VoterState::beyond) {
-    return;
-  }
-  const auto all = deciders();
-  for (std::size_t place = 0; place < all.size(); ++place) {
-    if (holds(*all[place], here.voter)) {
-      Count& count = ready_.deciders[place];
-      ++(here.standing == VoterState::free ? count.free : count.bound);
-    }
-  }
-}
-
-/// It has prepared in this term: it is bound to nobody else any more.
+/// It has acknowledged in this term: it is bound to nobody else any more.
 void Leadership::release(Here& here) {
+  here.promise = {};
   here.above = {};
-  if (here.standing != VoterState::free) {
-    tally_.went(here.voter, here.standing);
-    here.standing = VoterState::free;
-    tally_.came(here.voter, here.standing);
-  }
+  here.beyond = false;
 }
 
-void Leadership::handed_out(AttemptNumber attempt) {
+bool Leadership::handed_out(AttemptNumber attempt) {
+  begins_ = false;
+  old_job_.reset();
   if (planned_) {
     for (auto& [node, one] : here_) {
-      if (prepared_.contains(one.voter)) {
+      if (acknowledged_.contains(one.voter)) {
         release(one);
       }
     }
     in_use_.term = in_use_.since = planned_term_;
     replaced_ = std::exchange(in_use_.configuration, std::move(*planned_));
     in_use_.settled = in_use_.configuration.number;
+    members_ = std::move(planned_members_);
     told_first_ = {};
     has_planned_ = true;
     log_position_ = {in_use_.configuration.number, in_use_.configuration.number, {}};
@@ -460,9 +437,9 @@ void Leadership::handed_out(AttemptNumber attempt) {
   in_use_.before.clear();
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
-  forget_past();
-  tally_.use(deciders());
-  tally_.forget_others();
+  std::erase_if(dead_, [this](VoterId one) { return !holds(in_use_.configuration, one); });
+  return std::any_of(told_.begin(), told_.end(),
+                     [this](NodeId node) { return votes(node) && here_.at(node).beyond; });
 }
 
 }  // namespace ddprun

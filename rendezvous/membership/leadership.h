@@ -2,17 +2,25 @@
 // over and the old coordinator cannot continue beside it. Pure; membership asks it before it
 // assigns a world.
 //
+// It is Raft (Ongaro's dissertation) for one replicated value, the ReplicatedState, with the state
+// in memory: a voter is one life of one process. Of all nodes at most kVotersMax vote; the others
+// are learners.
+//
 //   - The coordinator continues only while a quorum of the committed configuration follows it
-//     (quorum.h).
-//   - A world of other nodes is a new configuration, and so is the first world of a leadership.
-//     It is replicated to the standbys, then prepared by a quorum of the old configuration and by
-//     one of the new (which starts its lease), then committed. An unchanged world needs neither.
-//   - Voters that promised another candidate may join. The next proposal uses a term above all
-//     their promises, and preparing it counts as a vote. It then needs a strict majority, because
-//     the earlier promise may have elected somebody.
-//   - Numbers of abandoned proposals are never reused. The first proposal sent to a standby counts
-//     as committed, because a standby may take over with it.
-// docs/failover.md says why that suffices.
+//     (check quorum, section 6.2; quorum.h).
+//   - A world of other nodes is a new configuration, and so is the first world of a leadership. It
+//     is replicated to the voters of the old configuration and of the new one, and committed when a
+//     quorum of each has acknowledged it (joint consensus, section 4.3). An acknowledgement counts
+//     as a vote in the term of the configuration. An unchanged world needs no round.
+//   - Voters that granted another candidate their vote may join. The next proposal uses a term
+//     above all their promises. Where that candidate does not acknowledge the proposal, too, it may
+//     lead, so a strict majority is needed.
+//   - Numbers of abandoned proposals are never reused. The first proposal that is sent counts as
+//     committed, because a voter may take over with it.
+//
+// A coordinator that begins without any state adopts the newest copy that a voter brings. It leads
+// on by the same rules, and none of the voters that are missing can be elected without those that
+// are here. docs/failover.md says why that suffices.
 #pragma once
 
 #include <cstddef>
@@ -23,36 +31,40 @@
 #include <vector>
 
 #include "rendezvous/membership/configuration.h"
-#include "rendezvous/membership/vote_tally.h"
+#include "rendezvous/membership/event.h"
+#include "rendezvous/membership/node_description.h"
 
 namespace ddprun {
 
-/// Standbys that are kept up to date.
-inline constexpr std::size_t kStandbysMax = 3;
+/// A coordinator that nobody here saw die may have used attempts and terms that nobody here knows
+/// of. So many numbers are left out; more would need that many restarts of one half of the voters,
+/// alone.
+inline constexpr std::uint32_t kUnknownMax = 100;
 
 class Leadership {
  public:
   /// What is to be told to whom before the planned world may be handed out. Both empty: nothing.
   struct Plan {
-    std::vector<NodeId> standbys;  ///< by place; each is to acknowledge the state
+    std::vector<NodeId> voters;  ///< in the order in which they stand; each is to acknowledge it
     ReplicatedState replicated;
   };
 
-  /// `known` is what a successor took over; empty for a new job. With configurations before, all of
-  /// them decide until a world is handed out. A voter 0 stands for a job without failover (one
-  /// machine, static ranks): nothing is ever asked of anybody then.
+  /// `known` is what a successor took over; empty, but for the instance, for a new job. With
+  /// configurations before, all of them decide until a world is handed out. A voter 0 stands for a
+  /// job without failover (one machine, static ranks): nothing is ever asked of anybody then.
   /// `first` is the number of the first attempt (Election::first_attempt for a successor).
-  Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first);
+  Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first,
+             std::size_t voters_max = kVotersMax);
 
-  /// Drops the plan, if any: who is here has changed. `past`: what a node remembers. A new
-  /// coordinator that knows nothing goes on from there, once a quorum of that configuration is
-  /// here; one that knows the job ignores it.
-  void joined(NodeId node, VoterId voter, const Promise& promise, const std::optional<Past>& past);
+  /// Drops the plan, if any: who is here has changed. A coordinator that began without any state
+  /// goes on from what this node remembers.
+  void joined(NodeId node, VoterId voter, const Promise& promise, const std::optional<Past>& past,
+              const std::optional<StateCopy>& copy = {});
   /// Drops the plan. `died`: its agent is no more, so it votes for nobody: that is as good as
   /// following.
   void left(NodeId node, bool died = false);
 
-  /// Whether enough of those who decide are here; true before the first plan.
+  /// Whether enough of those who decide are here; true before the first plan of a new job.
   [[nodiscard]] bool quorum_follows() const;
   /// Of a job that others ran before: every node that may run workers of its last world is here, or
   /// is known to be dead. True where this coordinator knows of no such job.
@@ -60,12 +72,12 @@ class Leadership {
   /// Here, and bound to nobody else: its contact counts.
   [[nodiscard]] bool is_free(NodeId node) const;
   /// A node has prepared for a newer configuration than this coordinator knows of, and without
-  /// those who know of it there is no quorum: whoever made that configuration, or its standbys,
-  /// have to go on.
+  /// those who know of it there is no quorum: whoever made that configuration, or its voters, have
+  /// to go on.
   [[nodiscard]] bool outdated() const;
   /// The coordinator's own node is quorum enough.
   [[nodiscard]] bool needs_nobody() const;
-  /// "2 of the 5 nodes of the last world are here, 3 are needed".
+  /// "2 of the 5 nodes that decide for the job are here, 3 are needed".
   [[nodiscard]] std::string quorum_text() const;
 
   /// `members` of the next world, in the order of their ranks, and `witnesses`. None: it may be
@@ -80,27 +92,41 @@ class Leadership {
   [[nodiscard]] bool planning() const { return planned_.has_value(); }
   void drop_plan();
 
-  enum class Step : std::uint8_t { wait, prepare, hand_out };
-  /// For a plan without standbys.
-  Step after_standbys();
-  /// An acknowledgement of the state, or of Prepare. `prepare`: all standbys know, everybody
-  /// in who() is to prepare now. `hand_out`: the world may go out.
-  Step standby_knows(NodeId node, ConfigurationNumber configuration);
-  Step prepared(NodeId node, ConfigurationNumber configuration);
+  /// The plan is committed: the world may be handed out.
+  [[nodiscard]] bool committed() const;
+  /// A voter keeps the state of this configuration, and gave its word for the term of it. True: the
+  /// plan is committed by that.
+  [[nodiscard]] bool acknowledged(NodeId node, ConfigurationNumber configuration);
   /// While planning().
   [[nodiscard]] const Configuration& planned() const { return *planned_; }
   [[nodiscard]] Term planned_term() const { return planned_term_; }
 
-  /// The world of the plan, or of the configuration in use, was handed out.
-  void handed_out(AttemptNumber attempt);
+  /// The world of the plan, or of the configuration in use, was handed out. What other coordinators
+  /// proposed before is void. True: a voter keeps such a configuration, and does not count before
+  /// it was told and has acknowledged the one in use.
+  bool handed_out(AttemptNumber attempt);
 
   /// The number that follows all that may have been handed out.
-  [[nodiscard]] AttemptNumber next_attempt() const { return next_; }
+  [[nodiscard]] AttemptNumber next_attempt() const;
   /// Those of the newest plan that are here.
-  [[nodiscard]] const std::vector<NodeId>& standbys() const { return standbys_; }
-  [[nodiscard]] const std::set<VoterId>& dead() const { return tally_.dead(); }
+  [[nodiscard]] const std::vector<NodeId>& voters() const { return told_; }
+  /// Of an agent that is here: usually one. An agent of a job without failover has no number, and
+  /// none.
+  [[nodiscard]] const std::set<NodeId>& connections_of(VoterId agent) const;
+  /// It is a voter of the configuration in use. One that was away may have missed something.
+  [[nodiscard]] bool votes(NodeId node) const;
+  [[nodiscard]] const std::set<VoterId>& dead() const { return dead_; }
   [[nodiscard]] Term term() const { return in_use_.term; }
+  /// Of a coordinator that began without any state: the newest term that a node has brought. It has
+  /// raised its own above that without a vote, so it gives way to a leader of that one.
+  [[nodiscard]] Term remembered_term() const { return remembered_term_; }
   [[nodiscard]] const ReplicatedState& in_use() const { return in_use_; }
+  [[nodiscard]] JobInstance instance() const { return in_use_.instance; }
+  /// The job is not of another instance any more: a world of it was announced, or a node that is
+  /// here remembers it.
+  [[nodiscard]] bool instance_is_settled() const {
+    return !begins_ || old_job_ || !told_first_.voters.empty();
+  }
   /// The voters of the configurations that decide, and of the one that was in use before them: who
   /// is not here of these may be looking for this coordinator.
   [[nodiscard]] std::vector<const Configuration*> acquainted() const;
@@ -109,38 +135,58 @@ class Leadership {
  private:
   struct Here {
     VoterId voter{};
-    VoterState standing = VoterState::free;
-    Term above{};  ///< the term of a plan for it has to be a later one
+    Promise promise;  ///< of its hello; none where it has acknowledged a plan since
+    std::optional<Past> past;
+    bool beyond = false;  ///< it keeps a configuration that this coordinator does not know
+    Term above{};         ///< the term of a plan for it has to be a later one
   };
-  using Count = VoteTally::Count;
+  /// Voters of one configuration. Those that are beyond are never counted.
+  struct Count {
+    std::size_t free = 0;   ///< that are here, and voted for nobody who may lead
+    std::size_t bound = 0;  ///< that are here, and may have made another one the coordinator
+    std::size_t dead = 0;
+    bool own = false;  ///< this coordinator's own voter is one of the free: half is enough then
+  };
+  /// Of a voter that is here, by all of its connections.
+  enum class Standing : std::uint8_t { free, bound, beyond };
+  /// Of a job that others ran before.
+  struct OldJob {
+    VoterId leader{};                     ///< of the copy
+    bool leader_is_gone = false;          ///< it was at this endpoint, or was seen to die
+    bool leader_died = false;             ///< it was seen to die: it led until then
+    AttemptNumber attempt{};              ///< the newest that anybody ran
+    ConfigurationNumber configuration{};  ///< of that world
+    int others = 0;                       ///< nodes of that world, without its coordinator's own
+    std::map<VoterId, int> here;          ///< of these, with the number of their connections
+    std::set<VoterId> dead;               ///< of these
+  };
 
   [[nodiscard]] bool begun() const { return !in_use_.configuration.voters.empty(); }
   [[nodiscard]] bool knows(ConfigurationNumber configuration) const;
   [[nodiscard]] bool is_own(ConfigurationNumber configuration) const;
   [[nodiscard]] bool is_ours(const Promise& promise) const;
-  [[nodiscard]] VoterState standing_of(const Promise& promise,
-                                       const std::optional<Past>& past) const;
-  void forget_past();
-  void note_past(NodeId node, const Here& here, const Promise& promise, const Past& past);
-  [[nodiscard]] bool past_leader_is_gone() const;
-  [[nodiscard]] bool is_of_past(NodeId node, VoterId voter) const;
-  [[nodiscard]] std::size_t& past_count(VoterState standing);
-  void count_ready(const Here& here);
-  void release(Here& here);
+  [[nodiscard]] bool is_beyond(const Here& here) const;
+  void heard_of(const Here& here);
+  [[nodiscard]] bool is_of_old_world(const Here& here) const;
+  [[nodiscard]] bool knows_newest() const;
+  void adopt(const StateCopy& copy);
+  [[nodiscard]] Count count(const Configuration& configuration,
+                            const std::set<VoterId>* among = nullptr) const;
+  [[nodiscard]] Standing standing_of(VoterId voter, const std::set<VoterId>* among) const;
   [[nodiscard]] bool decides(const Configuration& configuration, const Count& count) const;
-  [[nodiscard]] AttemptNumber newest_attempt() const;
-  [[nodiscard]] bool past_decides(const Count& count) const;
-  [[nodiscard]] const Configuration& basis() const;
+  [[nodiscard]] bool rest_is_no_quorum(const Configuration& configuration,
+                                       const Count& count) const;
   [[nodiscard]] std::vector<const Configuration*> deciders() const;
+  [[nodiscard]] bool quorum_of(const std::set<VoterId>* among) const;
+  void release(Here& here);
   [[nodiscard]] Term next_term() const;
-  [[nodiscard]] Configuration configuration_of(const std::vector<NodeId>& members,
-                                               const std::vector<NodeId>& witnesses) const;
-  [[nodiscard]] std::vector<NodeId> choose_standbys(const std::vector<NodeId>& members,
-                                                    const std::vector<NodeId>& witnesses) const;
-  Plan announce(Configuration configuration, const std::vector<NodeId>& members,
-                const std::vector<NodeId>& witnesses);
+  [[nodiscard]] std::vector<NodeId> choose_voters(const std::vector<NodeId>& members,
+                                                  const std::vector<NodeId>& witnesses) const;
+  [[nodiscard]] Configuration configuration_of(const std::vector<NodeId>& voters) const;
+  Plan announce(const std::vector<NodeId>& voters, const std::vector<NodeId>& members);
 
   VoterId self_;
+  std::size_t voters_max_;
   /// Its attempt: the newest that was handed out. Before: what decides besides, until a world is.
   ReplicatedState in_use_;
   ConfigurationNumber newest_configuration_{};
@@ -149,28 +195,20 @@ class Leadership {
   std::optional<ConfigurationNumber> beyond_;  ///< that somebody here has prepared for
   AttemptNumber next_{};
   std::map<NodeId, Here> here_;
-  Configuration replaced_;    ///< by the one in use
-  Configuration told_first_;  ///< until a world is handed out
-  VoteTally tally_;
-  std::optional<Past> past_;  ///< the newest that was heard of, of a coordinator that knows nothing
-  bool past_saw_close_ = false;  ///< of its coordinator, somebody here
-  /// Voters that are here of that configuration, and their connections; the newest one's counts.
-  std::map<VoterId, std::set<NodeId>> of_past_;
-  std::set<VoterId> past_dead_;  ///< who was here of that configuration, and is dead
-  Count past_here_;              ///< of_past_, counted
-  std::vector<NodeId> standbys_;
-  bool has_planned_ = false;  ///< and handed out what it planned
+  std::map<VoterId, std::set<NodeId>> connections_;  ///< of here_; the worst one counts
+  std::set<VoterId> dead_;                           ///< they followed
+  Configuration replaced_;                           ///< by the one in use
+  Configuration told_first_;                         ///< until a world is handed out
+  std::optional<OldJob> old_job_;                    ///< until a world is handed out
+  bool begins_ = false;  ///< it began without any state, and handed out no world
+  Term remembered_term_{1};
+  std::vector<NodeId> told_;
+  bool has_planned_ = false;     ///< and handed out what it planned
+  std::vector<NodeId> members_;  ///< of the world in use
   std::optional<Configuration> planned_;
-  Term planned_term_{};   ///< of the newest plan
-  std::set<NodeId> owe_;  ///< standbys that have not acknowledged the plan
-  bool preparing_ = false;
-  std::set<VoterId> prepared_;
-  /// Those who have prepared, or need not, of all that the plan needs a quorum of.
-  struct {
-    std::vector<Count> deciders;
-    Count past;
-    std::size_t planned = 0;
-  } ready_;
+  std::vector<NodeId> planned_members_;
+  Term planned_term_{};  ///< of the newest plan
+  std::set<VoterId> acknowledged_;
 };
 
 }  // namespace ddprun

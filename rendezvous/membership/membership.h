@@ -66,6 +66,9 @@ struct MembershipOptions {
   bool require_same_env = false;  ///< see environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
   std::chrono::nanoseconds heartbeat_timeout = {};
+  std::size_t voters_max = kVotersMax;  ///< see leadership.h
+  /// Of a new job; a successor's is inherited.
+  JobInstance instance{};
 };
 
 enum class JobState : std::uint8_t { gathering, running, stopping, ending, over };
@@ -154,8 +157,7 @@ class Membership {
   void on(const NodeGaveUp& event);
   void go_on_without(NodeId id, Node& node, const std::string& why);
   void on(const StoreFailed& event);
-  void on(const StandbyKnows& event);
-  void on(const ConfigurationPrepared& event);
+  void on(const StateAcknowledged& event);
   void on(TimePassed event);
   void on(const WorkersProgress& event);
   void on(EnvironmentTold event);
@@ -174,6 +176,7 @@ class Membership {
   std::optional<NodeId> next_waiter(const Node& lost);
   void lost_from(const Node& node, const std::string& why, Instant lost_at);
   void joined_while_running(NodeId id, const Node& node);
+  void catch_up(NodeId id);
   void add_record(const Node& node, FailureRecord record);
   void add_positions(const Node& node, const std::vector<WorkerPosition>& positions);
   IncidentBuilder& incident();
@@ -204,7 +207,7 @@ class Membership {
   void plan();
   void put_off_plan();
   [[nodiscard]] JobSummary story() const;
-  void next_step(Leadership::Step step);
+  void committed();
   [[nodiscard]] std::vector<RankedNode> ranked() const;
   [[nodiscard]] std::vector<NodeId> members() const;
   void assign();
@@ -234,7 +237,8 @@ class Membership {
   JobHistory record_;
   Instant story_told_at_{};  ///< to the standbys
   /// The newest that it has resumed from: term, attempt, and the job's time by then.
-  std::tuple<Term, AttemptNumber, std::chrono::nanoseconds> remembered_{};
+  std::tuple<ConfigurationNumber, AttemptNumber, std::chrono::nanoseconds> remembered_{};
+  std::optional<JobSummary> remembered_end_;  ///< of that copy: the job is over
   Leadership leadership_;
   OldWorldFence fence_;
   bool fence_told_ = false;

@@ -60,7 +60,8 @@ RendezvousStatus Membership::waiting_table() const {
   table.nodes_here = static_cast<int>(nodes_.size());
   table.waited = now_ - gathering_.since();
   Instant ends = gathering_.join_deadline();
-  if (const auto last_call = gathering_.last_call_ends()) {
+  // Once it is over something else is awaited: a quorum, or the end of old leases.
+  if (const auto last_call = gathering_.last_call_ends(); last_call && *last_call > now_) {
     table.waits_for = RendezvousStatus::For::last_call;
     ends = *last_call;
   }

@@ -36,19 +36,26 @@ void Membership::take_over() {
 /// handed out, it knows.
 void Membership::remember(const NodeDescription& node) {
   const bool begins = state_ == JobState::gathering && !attempt_ && !options_.inheritance;
-  if (!begins || !node.history || !node.past || node.history->coordinator == options_.self) {
+  if (!begins || !node.copy || !node.past || node.copy->replicated.coordinator == options_.self) {
     return;
   }
-  const RememberedHistory& told = *node.history;
-  const std::tuple newest(told.term, told.attempt, told.so_far.accounts.wall);
+  const ReplicatedState& told = node.copy->replicated;
+  const JobSummary& so_far = node.copy->so_far;
+  const std::tuple newest(told.configuration.number, told.attempt, so_far.accounts.wall);
   if (newest <= remembered_) {
     return;
   }
   remembered_ = newest;
   record_ = {};
+  const Instant told_at = now_ - node.ago(node.copy->told_at);
   const Instant lost_at = now_ - node.ago(node.past->contact_at);
-  resume(told.so_far, now_ - node.ago(told.told_at), lost_at);
-  coordinator_lost(told.attempt, lost_at, "its agent was restarted");
+  resume(so_far, told_at, lost_at);
+  remembered_end_.reset();
+  if (told.ends) {
+    remembered_end_ = so_far;
+  } else {
+    coordinator_lost(told.attempt, lost_at, "an agent began anew at its endpoint");
+  }
 }
 
 void Membership::resume(JobSummary so_far, Instant told_at, Instant lost_at) {
@@ -69,11 +76,9 @@ bool Membership::waits_for_followers() const {
          nodes_.size() < static_cast<std::size_t>(options_.inheritance->expected);
 }
 
-/// A node that is cut off may still run workers of the world before. Only a coordinator that began
-/// without any state may meet that: a successor has waited before it led (election.h).
+/// A node that is cut off may still run workers of the world before.
 bool Membership::waits_for_old_world() const {
-  return !attempt_ && !options_.inheritance && !leadership_.past_is_here() &&
-         now_ < fence_.over_at();
+  return now_ < fence_.over_at() && !(fence_.is_of_another() && leadership_.past_is_here());
 }
 
 void Membership::gather() {
@@ -90,6 +95,11 @@ void Membership::gather() {
 
 void Membership::try_start() {
   DDP_CHECK(state_ == JobState::gathering, "nothing starts while an attempt lives");
+  if (remembered_end_ && !attempt_ && leadership_.quorum_follows()) {
+    inherit_end(*std::exchange(remembered_end_, std::nullopt));
+    try_end();
+    return;
+  }
   const Gathering::Decision decision = gathering_.decide(now_, workers_here(), count_refused());
   held_back_ = decision == Gathering::Decision::start;
   switch (decision) {
@@ -190,36 +200,26 @@ void Membership::plan() {
     planned = state_ == JobState::ending ? leadership_.plan_end(members(), witnesses)
                                          : leadership_.plan(members(), witnesses);
   }
-  if (!planned) {
-    next_step(Leadership::Step::hand_out);
-  } else if (planned->standbys.empty()) {
-    next_step(leadership_.after_standbys());
-  } else {
+  if (planned && !planned->voters.empty()) {
     commands_.push_back(
-        TellStandbys{std::move(planned->standbys), std::move(planned->replicated), story()});
+        Replicate{std::move(planned->voters), std::move(planned->replicated), story()});
+  }
+  if (!planned || leadership_.committed()) {
+    committed();
   }
 }
 
-void Membership::next_step(Leadership::Step step) {
-  switch (step) {
-    case Leadership::Step::wait:
-      break;
-    case Leadership::Step::prepare:
-      commands_.push_back(
-          Prepare{leadership_.planned(), leadership_.planned_term(), leadership_.in_use().attempt});
-      break;
-    case Leadership::Step::hand_out:
-      if (state_ == JobState::gathering) {
-        assign();
-      } else if (state_ == JobState::ending) {
-        tell_end();
-      } else if (attempt_ && state_ != JobState::over) {
-        // The same world, and others that vote. A world that is handed out says itself that its
-        // configuration is in use; here the standbys have to be told.
-        leadership_.handed_out(*attempt_);
-        commands_.push_back(TellStandbys{leadership_.standbys(), leadership_.in_use(), story()});
-      }
-      break;
+/// What was planned may be used now.
+void Membership::committed() {
+  if (state_ == JobState::gathering) {
+    assign();
+  } else if (state_ == JobState::ending) {
+    tell_end();
+  } else if (attempt_ && state_ != JobState::over) {
+    // The same world, and others that vote. A world that is handed out says itself that its
+    // configuration is in use; here the voters have to be told.
+    leadership_.handed_out(*attempt_);
+    commands_.push_back(Replicate{leadership_.voters(), leadership_.in_use(), story()});
   }
 }
 
@@ -286,7 +286,8 @@ void Membership::assign() {
     node.last_group_rank.reset();
   }
   attempt_ = leadership_.next_attempt();
-  leadership_.handed_out(*attempt_);
+  const bool keeps_void = leadership_.handed_out(*attempt_);
+  fence_.handed_out();
   state_ = JobState::running;
   world_nodes_ = working_ = unstarted_ = static_cast<int>(ranked.size());
   world_size_ = ranked.front().world.world_size;
@@ -297,6 +298,10 @@ void Membership::assign() {
   refused_.clear();
   record_.assigned(now_, *attempt_, world_nodes_);
   commands_.push_back(OpenStore{*attempt_});
+  const auto own = std::count_if(ranked.begin(), ranked.end(), [this](const RankedNode& one) {
+    return nodes_.at(one.node).hosts_coordinator;
+  });
+  const int others = world_nodes_ - static_cast<int>(own);
   for (const RankedNode& one : ranked) {
     Node& node = nodes_.at(one.node);
     node.phase = Phase::working;
@@ -307,15 +312,19 @@ void Membership::assign() {
     world.attempt = *attempt_;
     world.restarts_used = policy_.budget().used();
     commands_.push_back(AssignWorld{one.node, std::move(world),
-                                    leadership_.in_use().configuration.number, leadership_.term()});
+                                    leadership_.in_use().configuration.number, leadership_.term(),
+                                    others, leadership_.instance()});
+  }
+  if (keeps_void) {
+    commands_.push_back(Replicate{leadership_.voters(), leadership_.in_use(), story()});
   }
   tell_story();
 }
 
 void Membership::tell_story() {
   story_told_at_ = now_;
-  if (!leadership_.standbys().empty()) {
-    commands_.push_back(TellStory{leadership_.standbys(), *attempt_, story()});
+  if (!leadership_.voters().empty()) {
+    commands_.push_back(TellStory{leadership_.voters(), *attempt_, story()});
   }
   if (leaving_ > 0) {
     release_leaving();

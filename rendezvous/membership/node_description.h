@@ -13,15 +13,26 @@
 
 namespace ddprun {
 
-/// What a standby was told of the job, for a coordinator that begins without any state.
-struct RememberedHistory {
-  VoterId coordinator{};    ///< that told it
-  Term term{};              ///< of that coordinator
-  AttemptNumber attempt{};  ///< the newest by then
+/// Workers of one node, nodes of one job: beyond these a slipped key is likelier than a wish, and a
+/// world size has room in an int (wire_values.h).
+inline constexpr int kLocalWorldSizeMax = 4096;
+inline constexpr int kNodesMax = 262'144;
+
+/// A voter's copy of the replicated state, for a coordinator that begins without any.
+struct StateCopy {
+  ReplicatedState replicated;
   JobSummary so_far;
   std::chrono::nanoseconds told_at{};  ///< on the agent's clock (NodeDescription::said_at)
+  /// The coordinator that sent it was at the job's first endpoint: who holds that now, on the same
+  /// host, knows that it is no more.
+  bool at_endpoint = false;
+  HostIdentity host = {};
+  /// Its kernel closed the connection, as it does when the process dies.
+  bool saw_close = false;
+  /// Nodes that it was told of since, which a successor may not have been; the newest.
+  std::vector<VoterAddress> others = {};
 
-  friend bool operator==(const RememberedHistory&, const RememberedHistory&) = default;
+  friend bool operator==(const StateCopy&, const StateCopy&) = default;
 };
 
 /// What a node says of itself in its hello. What follows job_id, up to max_restarts, must be equal
@@ -66,14 +77,19 @@ struct NodeDescription {
   /// Why this node cannot run workers, a sentence: it comes to say so, and is refused. Empty: it
   /// can.
   std::string unable = {};
-  /// Of a standby.
-  std::optional<RememberedHistory> history = {};
+  /// Of a voter.
+  std::optional<StateCopy> copy = {};
   /// When it says this, on its own steady clock. Only ages are made of what it tells of that clock.
   std::chrono::nanoseconds said_at{};
 
   /// How long before the hello that was.
   [[nodiscard]] std::chrono::nanoseconds ago(std::chrono::nanoseconds at) const {
     return said_at > at ? said_at - at : std::chrono::nanoseconds(0);
+  }
+
+  /// It was part of that instance of the job, or was told of it as a voter.
+  [[nodiscard]] bool remembers(JobInstance instance) const {
+    return (past && past->instance == instance) || (copy && copy->replicated.instance == instance);
   }
 
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;

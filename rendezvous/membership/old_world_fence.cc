@@ -18,7 +18,28 @@ void OldWorldFence::told(const Past& past, Instant contact) {
       std::max<std::chrono::nanoseconds>(heartbeat_timeout_, past.heartbeat_timeout);
 }
 
+void OldWorldFence::handed_out() {
+  handed_out_ = true;
+  lost_.clear();
+}
+
+void OldWorldFence::lost(VoterId agent, Instant lease_end) {
+  Instant& end = lost_.try_emplace(agent, lease_end).first->second;
+  end = std::max(end, lease_end);  // agents of a job without failover have no number of their own
+}
+
 Instant OldWorldFence::over_at() const {
+  Instant over = handed_out_ ? Instant::min() / 2 : leases_of_another_end();
+  for (const auto& [agent, lease_end] : lost_) {
+    over = std::max(over, lease_end);
+  }
+  return over;
+}
+
+Instant OldWorldFence::leases_of_another_end() const {
+  if (inherited_) {
+    return *inherited_;
+  }
   const bool lived_on = at_endpoint_ && !saw_close_;
   return (lived_on ? std::max(contact_, began_) : contact_) + heartbeat_timeout_;
 }

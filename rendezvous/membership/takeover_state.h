@@ -17,6 +17,8 @@ struct TakeoverState {
   /// Nodes that are known to be alive, this one too, and how long to wait for them.
   int expected = 1;
   std::chrono::nanoseconds patience{};
+  /// After this long no worker lives of a node that is not here (Election::leases_end).
+  std::chrono::nanoseconds leases_end_in{};
   /// How long ago the coordinator before was lost, and what is known of it, as a clause.
   std::chrono::nanoseconds lost_for{};
   std::string why = {};

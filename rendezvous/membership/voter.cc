@@ -12,6 +12,13 @@ void Voter::follow(Term term, VoterId coordinator) {
   }
 }
 
+bool Voter::keeps(const ReplicatedState& state) {
+  const ConfigurationNumber kept = promise_.configuration;
+  const bool is_own = maker_of(kept) == maker_of(state.configuration.number);
+  return (is_own || state.log_position().covers(kept)) &&
+         prepared(state.configuration.number, state.term);
+}
+
 bool Voter::prepared(ConfigurationNumber configuration, Term term) {
   if (!follows_ || term < promise_.term || (term == promise_.term && promise_.to != *follows_)) {
     return false;
@@ -19,6 +26,7 @@ bool Voter::prepared(ConfigurationNumber configuration, Term term) {
   promise_.term = term;
   promise_.to = *follows_;
   promise_.configuration = std::max(promise_.configuration, configuration);
+  promise_.granted.clear();
   return true;
 }
 
@@ -54,6 +62,11 @@ Vote Voter::answer(Instant now, const VoteRequest& request) {
   } else {
     promise_.term = vote.newest_term = request.term;
     promise_.to = request.candidate;
+    std::erase(promise_.granted, request.candidate);
+    promise_.granted.push_back(request.candidate);
+    if (promise_.granted.size() > kGrantedMax) {
+      promise_.granted.erase(promise_.granted.begin());
+    }
   }
   return vote;
 }

@@ -43,10 +43,11 @@ class Voter {
   /// The agent is connected to this coordinator. With a promise of a later term it grants nothing
   /// meanwhile, and stays bound until the coordinator has risen above that term.
   void follow(Term term, VoterId coordinator);
-  /// This configuration is about to be used: from here on no candidate that knows less is granted
-  /// anything, and it counts as a vote for its coordinator in `term`. False: it is bound to another
-  /// one, and may not say that it is ready.
-  [[nodiscard]] bool prepared(ConfigurationNumber configuration, Term term);
+  /// Its coordinator sent this state: from here on no candidate that knows less is granted
+  /// anything, and it counts as a vote for the coordinator in that term. False: this voter is bound
+  /// to another one, or has kept a state that the coordinator does not know; it may not acknowledge
+  /// this one.
+  [[nodiscard]] bool keeps(const ReplicatedState& state);
   /// A world was handed out to it.
   void assigned(ConfigurationNumber configuration, AttemptNumber attempt, Term term);
   /// Its coordinator is gone, and so are its own workers.
@@ -56,6 +57,8 @@ class Voter {
   [[nodiscard]] const Promise& promise() const { return promise_; }
 
  private:
+  [[nodiscard]] bool prepared(ConfigurationNumber configuration, Term term);
+
   Promise promise_;
   std::optional<VoterId> follows_;
   ConfigurationNumber assigned_configuration_{};

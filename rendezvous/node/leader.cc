@@ -1,27 +1,36 @@
 #include "rendezvous/node/leader.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/node/leader_call.h"
+#include "rendezvous/node/peer_addresses.h"
 #include "rendezvous/protocol/agent_event.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {
 
-using std::chrono::milliseconds;
-
-/// An agent that its supervisor restarts is there after a tenth of a second, or much later. Two
-/// nodes that wait for each other do so for the longest interval at most.
-constexpr milliseconds kCallsFirst{500};
-constexpr milliseconds kCallsMax{2'000};
+/// Between the first two calls: an agent that its supervisor restarts is there after a tenth of a
+/// second, or much later.
+constexpr std::chrono::milliseconds kFirstPause{500};
 
 template <class Kind>
 bool holds(const std::vector<Command>& commands) {
   return std::any_of(commands.begin(), commands.end(),
                      [](const Command& command) { return std::holds_alternative<Kind>(command); });
+}
+
+/// The name or the address of an endpoint may be another host's by now. Of a coordinator that was
+/// there, on the host before, a leader on this one knows no more than others do.
+void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
+  if (node.past && !is_same_host(node.past->host, own)) {
+    node.past->at_endpoint = false;
+  }
+  if (node.copy && !is_same_host(node.copy->host, own)) {
+    node.copy->at_endpoint = false;
+  }
 }
 
 }  // namespace
@@ -30,13 +39,13 @@ Leader::Leader(LeaderOptions options, Instant now)
     : options_(std::move(options)),
       membership_(options_.membership, now),
       lease_(options_.heartbeat_timeout, *this),
-      addresses_(options_.voters),
+      addresses_(options_.nodes, now),
       now_(now) {
   if (options_.failover && membership_.leadership().enabled()) {
     lease_.start(now);
   }
   if (options_.membership.inheritance) {
-    calls_ = {now, kCallsFirst};
+    calls_ = {now, kFirstPause};
   }
 }
 
@@ -95,7 +104,7 @@ void Leader::on(SessionTold input) {
   } else if (std::holds_alternative<message::Leaving>(input.message)) {
     session.leaves = true;
   } else {
-    if (const auto* ready = std::get_if<message::ConfigurationReady>(&input.message)) {
+    if (const auto* ready = std::get_if<message::StateKept>(&input.message)) {
       on(SessionEchoed{input.node, Instant(ready->stamp)});
     }
     if (auto event = agent_event(input.node, std::move(input.message))) {
@@ -107,28 +116,65 @@ void Leader::on(SessionTold input) {
 }
 
 void Leader::join(NodeId id, Session& session, NodeDescription node) {
+  forget_other_hosts(node, options_.host);
+  const Leadership& leadership = membership_.leadership();
+  if (leadership.instance_is_settled() && of_another_job(leadership.instance(), node)) {
+    session.stage = Session::Stage::leaving;
+    actions_.emplace_back(
+        SendAndClose{id, message::Moved{{}, {}, 0, own_voter(), leadership.instance()}});
+    return;
+  }
   session.stage = Session::Stage::member;
   session.voter = node.voter;
   // Only the socket pair comes from the agent that hosts this coordinator.
   node.hosts_coordinator = session.local;
   if (number(node.voter) != 0) {
-    addresses_.add({node.voter, node.host_name, node.addresses, node.port});
+    addresses_.add(
+        {node.voter, node.host_name, seen_first(node.addresses, session.address), node.port});
   }
+  if (node.copy) {
+    for (const VoterAddress& other : node.copy->others) {
+      addresses_.learn(other, now_);
+    }
+  }
+  const VoterId voter = node.voter;
+  voters_know_all_ = false;
   apply(NodeJoined{id, std::move(node), session.address});
+  if (const auto* place = addresses_.find(voter); !voters_know_all_ && place != nullptr) {
+    tell_voters_of(*place);
+  }
+}
+
+/// It is no reason for another configuration. But a successor has to find it, too.
+void Leader::tell_voters_of(const message::VoterAddress& place) {
+  if (auto voters = membership_.leadership().voters(); !voters.empty()) {
+    send(std::move(voters), message::MoreNodes{{place}});
+  }
 }
 
 /// What other agents ask and say, on connections of their own. A leader grants no votes.
 void Leader::answer_peer(NodeId id, Session& session, const message::Message& question) {
   session.stage = Session::Stage::leaving;
   const auto* follow = std::get_if<message::Follow>(&question);
-  const bool ours = follow == nullptr || follow->job_id == options_.membership.job_id;
-  actions_.emplace_back(SendAndClose{id, message::Moved{ours ? term() : Term{}, {}, 0}});
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
-  if (follow != nullptr && options_.failover &&
-      call_is_for(*follow, options_.membership.job_id, job_options(), begins) &&
-      outranks(*follow, term(), begins)) {
-    step_down("a coordinator of a later term took over", *follow);
+  const bool ours = follow == nullptr || is_for_this(*follow, begins);
+  actions_.emplace_back(SendAndClose{
+      id, message::Moved{
+              ours ? term() : Term{}, {}, 0, own_voter(), membership_.leadership().instance()}});
+  if (follow != nullptr && ours && options_.failover &&
+      outranks(*follow, begins ? membership_.leadership().remembered_term() : term(), begins)) {
+    message::Follow by = *follow;
+    by.addresses = seen_first(std::move(by.addresses), session.address);
+    step_down("a coordinator of a later term took over", std::move(by));
   }
+}
+
+/// As long as no node here knows of a job, the one that calls may be the one that is looked for.
+bool Leader::is_for_this(const message::Follow& call, bool begins) const {
+  const Leadership& leadership = membership_.leadership();
+  const JobInstance own = leadership.instance_is_settled() ? leadership.instance() : JobInstance{};
+  return call_is_for(call, own_voter(), own, options_.membership.job_id) &&
+         (!call.to_endpoint || (begins && *call.to_endpoint == job_options()));
 }
 
 void Leader::on(const SessionEchoed& input) {
@@ -142,28 +188,37 @@ void Leader::on(const SessionHeard& input) {
 }
 
 void Leader::on(const SessionClosed& input) {
-  lose(input.node, input.why, input.silent_for, input.by_peer);
+  lose(input);
 }
 
 void Leader::drop(NodeId id, const std::string& why) {
   actions_.emplace_back(DropSession{id});
-  lose(id, why, {}, false);
+  lose({id, why, {}, false, false});
 }
 
 /// A death is certain where the peer's kernel closed in order and no word of leaving came before.
 /// But an agent that never followed may have said hello, and gone to the one that has its promise.
-void Leader::lose(NodeId id, const std::string& why, std::chrono::nanoseconds silent_for,
-                  bool by_peer) {
-  const auto found = sessions_.find(id);
+void Leader::lose(const SessionClosed& closed) {
+  const auto found = sessions_.find(closed.node);
   if (found == sessions_.end()) {
     return;
   }
   const Session session = std::move(found->second);
   sessions_.erase(found);
   if (session.stage == Session::Stage::member) {
-    const bool died = by_peer && !session.leaves && session.fresh != kNever;
-    apply(NodeLost{id, why, silent_for, died});
+    addresses_.went(session.voter, now_);
+    const bool died = closed.by_peer && !session.leaves && session.fresh != kNever;
+    const bool ended = closed.by_peer || closed.by_reset || session.leaves;
+    apply(NodeLost{closed.node, closed.why, closed.silent_for, died,
+                   ended ? std::chrono::nanoseconds{} : lease_left(closed.silent_for)});
   }
+}
+
+/// An agent lets go when it has ended its workers, or its kernel does when it is dead. Where
+/// neither was told the node may follow on. A lease counts from something that was heard from the
+/// node, so the silence is a part of it.
+std::chrono::nanoseconds Leader::lease_left(std::chrono::nanoseconds silent_for) const {
+  return std::max(options_.heartbeat_timeout - silent_for, std::chrono::nanoseconds{});
 }
 
 bool Leader::is_member(NodeId node) const {
@@ -178,6 +233,7 @@ std::vector<NodeId> Leader::members() const {
       all.push_back(id);
     }
   }
+  std::sort(all.begin(), all.end());  // the same in every run
   return all;
 }
 
@@ -226,44 +282,50 @@ void Leader::send(std::vector<NodeId> nodes, message::Message message) {
 }
 
 void Leader::give(Welcome order) {
-  send({order.node}, message::Accepted{order.term, order.coordinator, now_.count()});
+  send({order.node}, message::Accepted{order.term, order.coordinator, now_.count(), order.instance,
+                                       options_.host, options_.at_first_endpoint});
 }
 
 void Leader::give(Reject order) {
   if (const auto found = sessions_.find(order.node); found != sessions_.end()) {
     found->second.stage = Session::Stage::leaving;
+    addresses_.went(found->second.voter, now_);
     actions_.emplace_back(
         SendAndClose{order.node, message::Rejected{std::move(order.why), std::move(order.todo)}});
   }
 }
 
-void Leader::give(TellStandbys order) {
+/// A successor calls all nodes of the job, so the voters are told where they all are: those that
+/// vote first, and the others in messages of bounded size.
+void Leader::give(Replicate order) {
   const MembershipOptions& job = options_.membership;
-  const auto voters = addresses_.of(order.replicated.configurations());
-  for (std::size_t place = 0; place < order.standbys.size(); ++place) {
-    send({order.standbys[place]},
-         message::StandbyState{static_cast<int>(place), order.replicated, voters, order.so_far,
-                               job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env,
-                               options_.heartbeat_timeout});
+  forget_absent();
+  std::vector<VoterAddress> nodes = addresses_.all();
+  voters_know_all_ = true;
+  const auto others = std::stable_partition(
+      nodes.begin(), nodes.end(),
+      [&](const VoterAddress& one) { return order.replicated.involves(one.voter); });
+  const auto chunk_from = [&nodes](auto from) {
+    const auto size = std::min<std::ptrdiff_t>(nodes.end() - from, kNodesInMessageMax);
+    return std::vector<VoterAddress>(from, from + size);
+  };
+  const std::vector<VoterAddress> first = chunk_from(nodes.begin());
+  DDP_CHECK(others - nodes.begin() <= std::ssize(first), "all voters have room in one message");
+  for (std::size_t place = 0; place < order.voters.size(); ++place) {
+    send({order.voters[place]},
+         message::VoterState{static_cast<int>(place), order.replicated, first, now_.count(),
+                             order.so_far, job.min_nodes, job.max_nodes, job.max_restarts,
+                             job.require_same_env, options_.heartbeat_timeout});
+  }
+  for (auto from = nodes.begin() + std::ssize(first); from != nodes.end();) {
+    std::vector<VoterAddress> chunk = chunk_from(from);
+    from += std::ssize(chunk);
+    send(order.voters, message::MoreNodes{std::move(chunk)});
   }
 }
 
 void Leader::give(TellStory order) {
-  send(std::move(order.standbys), message::Story{order.attempt, std::move(order.so_far)});
-}
-
-/// Its voters are told how many they are: that is what they remember (Past).
-void Leader::give(const Prepare& order) {
-  std::vector<NodeId> voters;
-  std::vector<NodeId> others;
-  for (const NodeId id : members()) {
-    (ddprun::holds(order.configuration, sessions_.at(id).voter) ? voters : others).push_back(id);
-  }
-  message::PrepareConfiguration told{order.configuration.number, order.term, 0, order.attempt,
-                                     now_.count()};
-  send(std::move(others), told);
-  told.voters = static_cast<int>(order.configuration.voters.size());
-  send(std::move(voters), told);
+  send(std::move(order.voters), message::Story{order.attempt, std::move(order.so_far)});
 }
 
 void Leader::give(OpenStore order) {
@@ -339,87 +401,28 @@ bool Leader::needed_later() const {
 }
 
 Instant Leader::contact(Instant now) const {
+  const Leadership& leadership = membership_.leadership();
+  const Configuration& configuration = leadership.in_use().configuration;
   std::vector<FollowerContact> followers;
-  for (const auto& [id, one] : sessions_) {
-    if (one.stage == Session::Stage::member && membership_.leadership().is_free(id)) {
-      followers.push_back({one.voter, one.local ? now : one.fresh, one.local});
+  followers.reserve(configuration.voters.size() + leadership.dead().size());
+  for (const VoterId voter : configuration.voters) {  // few, in a job of thousands of nodes
+    for (const NodeId id : leadership.connections_of(voter)) {
+      const auto found = sessions_.find(id);
+      if (found != sessions_.end() && found->second.stage == Session::Stage::member &&
+          leadership.is_free(id)) {
+        const Session& one = found->second;
+        followers.push_back({one.voter, one.local ? now : one.fresh, one.local});
+      }
     }
   }
-  for (const VoterId dead : membership_.leadership().dead()) {
+  for (const VoterId dead : leadership.dead()) {
     followers.push_back({dead, now, false});  // it will never follow another
   }
-  return quorum_contact(membership_.leadership().in_use().configuration, followers);
+  return quorum_contact(configuration, followers);
 }
 
 bool Leader::outdated() const {
   return membership_.leadership().outdated();
-}
-
-// --- Calls ----------------------------------------------------------------------------------
-
-message::JobOptions Leader::job_options() const {
-  const MembershipOptions& job = options_.membership;
-  return {job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env};
-}
-
-message::Follow Leader::call() const {
-  return {options_.membership.job_id, term(), options_.addresses, options_.port, std::nullopt};
-}
-
-std::vector<VoterId> Leader::absent_voters() const {
-  std::set<VoterId> named;
-  for (const auto& [id, session] : sessions_) {
-    if (session.stage == Session::Stage::member) {
-      named.insert(session.voter);
-    }
-  }
-  std::vector<VoterId> absent;
-  for (const Configuration* configuration : membership_.leadership().acquainted()) {
-    for (const VoterId voter : configuration->voters) {
-      if (named.insert(voter).second) {
-        absent.push_back(voter);
-      }
-    }
-  }
-  return absent;
-}
-
-/// Voters that do not follow are called, and the endpoints while any node is missing: an agent that
-/// has just started there is no voter, and nobody knows its port.
-void Leader::call_others() {
-  if (deposed_ || membership_.state() == JobState::over) {
-    calls_.due.reset();
-  }
-  if (!calls_.due || *calls_.due > now_) {
-    return;
-  }
-  calls_.due = now_ + calls_.interval;
-  calls_.interval = std::min(2 * calls_.interval, kCallsMax);
-  const std::vector<VoterId> absent = absent_voters();
-  CallVoters voters{{}, call()};
-  for (const VoterId voter : absent) {
-    if (const auto* place = addresses_.find(voter)) {
-      voters.voters.push_back(*place);
-    }
-  }
-  actions_.emplace_back(std::move(voters));
-  const auto wanted = static_cast<std::size_t>(options_.membership.max_nodes);
-  if (membership_.workers_here() < wanted || !absent.empty()) {
-    CallEndpoints endpoints{call()};
-    endpoints.call.to_endpoint = job_options();
-    actions_.emplace_back(std::move(endpoints));
-  }
-}
-
-/// A leader of a later term is not to be led over.
-void Leader::on(const CallAnswered& input) {
-  if (input.term > term()) {
-    message::Follow other = call();
-    other.term = input.term;
-    other.addresses = input.from.addresses;
-    other.port = input.from.port;
-    step_down("a coordinator of a later term leads", std::move(other));
-  }
 }
 
 }  // namespace ddprun

@@ -7,9 +7,9 @@
 
 #include <chrono>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -28,8 +28,10 @@ struct LeaderOptions {
   /// Where this leader is reached.
   std::vector<std::string> addresses;
   std::uint16_t port = 0;
-  /// Of a successor: where the voters of the configurations that it took over are.
-  std::vector<message::VoterAddress> voters = {};
+  HostIdentity host = {};
+  bool at_first_endpoint = false;  ///< its process listens at the job's first endpoint
+  /// Of a successor: where the nodes of the job that it took over are.
+  std::vector<message::VoterAddress> nodes = {};
 };
 
 // --- What happened --------------------------------------------------------------------------
@@ -58,11 +60,14 @@ struct SessionClosed {
   std::string why;                        ///< a clause: "its connection closed"
   std::chrono::nanoseconds silent_for{};  ///< larger than zero: it fell silent
   bool by_peer = false;  ///< its kernel closed it in order, as it does when the process dies
+  /// Its kernel reset it: the process died with bytes unread, or it gave the connection up.
+  bool by_reset = false;
 };
-/// An agent that was called answered that it knows of this term.
+/// An agent that was called, or a coordinator at an endpoint, answered that it knows of this term.
 struct CallAnswered {
   message::VoterAddress from;
   Term term{};
+  JobInstance instance{};
 };
 /// Leader::next_deadline() has come.
 struct LeaderTimePassed {};
@@ -104,12 +109,16 @@ struct StepDown {
   std::optional<message::Follow> by;  ///< who leads instead, if that is known
 };
 /// Call these voters, but not one whose call is still under way. CallAnswered is for each that
-/// answers with a Moved.
+/// answers with a Moved; what another agent answers counts for nothing.
 struct CallVoters {
-  std::vector<message::VoterAddress> voters;
-  message::Follow call;
+  struct Call {
+    message::VoterAddress to;
+    message::Follow call;
+  };
+  std::vector<Call> calls;
 };
-/// Call all endpoints of the job at which this agent does not listen.
+/// Call all endpoints of the job at which this agent does not listen. CallAnswered is for each
+/// Moved.
 struct CallEndpoints {
   message::Follow call;
 };
@@ -156,8 +165,7 @@ class Leader : private LeaderLease::Quorum {
   [[nodiscard]] Term term() const { return membership_.leadership().term(); }
   [[nodiscard]] bool is_member(NodeId node) const;
   [[nodiscard]] std::vector<NodeId> members() const;
-  /// Voters of this job that are not connected: they may be looking for this leader.
-  [[nodiscard]] std::vector<VoterId> absent_voters() const;
+  /// Nodes of this job that are not connected: they may be looking for this leader.
 
  private:
   struct Session {
@@ -188,14 +196,15 @@ class Leader : private LeaderLease::Quorum {
   void join(NodeId id, Session& session, NodeDescription node);
   void answer_peer(NodeId id, Session& session, const message::Message& question);
   void drop(NodeId id, const std::string& why);
-  void lose(NodeId id, const std::string& why, std::chrono::nanoseconds silent_for, bool by_peer);
+  void lose(const SessionClosed& closed);
+  [[nodiscard]] std::chrono::nanoseconds lease_left(std::chrono::nanoseconds silent_for) const;
   void apply(Event event);
   void apply_now(Event event);
   void give(Welcome order);
   void give(Reject order);
-  void give(TellStandbys order);
+  void give(Replicate order);
   void give(TellStory order);
-  void give(const Prepare& order);
+  void tell_voters_of(const message::VoterAddress& place);
   void give(OpenStore order);
   void give(AssignWorld order);
   void give(StopWorkers order);
@@ -210,8 +219,11 @@ class Leader : private LeaderLease::Quorum {
   void send(std::vector<NodeId> nodes, message::Message message);
   bool keeps_lease(const std::optional<std::string>& lost);
   void step_down(const std::string& why, std::optional<message::Follow> by);
+  void forget_absent();
   void call_others();
+  [[nodiscard]] VoterId own_voter() const { return options_.membership.self; }
   [[nodiscard]] message::Follow call() const;
+  [[nodiscard]] bool is_for_this(const message::Follow& call, bool begins) const;
   [[nodiscard]] message::JobOptions job_options() const;
 
   [[nodiscard]] bool needed() const override;
@@ -223,7 +235,8 @@ class Leader : private LeaderLease::Quorum {
   Membership membership_;
   LeaderLease lease_;
   VoterAddresses addresses_;
-  std::map<NodeId, Session> sessions_;
+  std::unordered_map<NodeId, Session> sessions_;  ///< looked up at each heartbeat
+  bool voters_know_all_ = false;                  ///< where the newest node is
   LeaderObserver* observer_ = nullptr;
   Instant now_;
   std::vector<LeaderAction> actions_;

@@ -6,9 +6,14 @@ message::JobOptions job_options(const NodeDescription& node) {
   return {node.min_nodes, node.max_nodes, node.max_restarts, node.require_same_env};
 }
 
-bool call_is_for(const message::Follow& call, const std::string& job_id,
-                 const message::JobOptions& job, bool begins) {
-  return call.job_id == job_id && (!call.to_endpoint || (begins && *call.to_endpoint == job));
+bool call_is_for(const message::Follow& call, VoterId voter, JobInstance instance,
+                 const std::string& job_id) {
+  const bool is_of_job = number(instance) == 0 || call.instance == instance;
+  return call.job_id == job_id && is_of_job && (call.to_endpoint || call.voter == voter);
+}
+
+bool is_of_another_job(const message::Moved& answer, const NodeDescription& node) {
+  return node.past && number(answer.instance) != 0 && !node.remembers(answer.instance);
 }
 
 bool outranks(const message::Follow& call, Term term, bool begins) {

@@ -11,14 +11,18 @@ namespace ddprun {
 /// What all nodes of a job are given alike, as this node was given it.
 message::JobOptions job_options(const NodeDescription& node);
 
-/// Whether a call is for an agent or a coordinator of this job. A call to an endpoint is for one
-/// that `begins` there, without a world.
-bool call_is_for(const message::Follow& call, const std::string& job_id,
-                 const message::JobOptions& job, bool begins);
+/// Whether a call is for an agent or a coordinator of this job: for this very voter, or to an
+/// endpoint. `instance` 0: it knows of no job yet, and may join the one that calls. Of a call to an
+/// endpoint the caller of this compares the options.
+bool call_is_for(const message::Follow& call, VoterId voter, JobInstance instance,
+                 const std::string& job_id);
 
-/// Whether a coordinator of that term gives way to a call that is for it. Of equal terms the leader
-/// that was elected comes before a coordinator that `begins`, because that one raised its term by
-/// what its nodes remember, without a vote. Elected leaders alone call.
+/// Whether a coordinator of that term gives way to a call that is for it. One that `begins` names
+/// the newest term that its nodes remember (Leadership::remembered_term), and gives way to a leader
+/// of that term, too: such a leader was elected. Elected leaders alone call.
 bool outranks(const message::Follow& call, Term term, bool begins);
+
+/// Whether an answer is of another job than the one that this node remembers.
+bool is_of_another_job(const message::Moved& answer, const NodeDescription& node);
 
 }  // namespace ddprun

@@ -6,6 +6,8 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/node/leader_call.h"
+#include "rendezvous/node/peer_addresses.h"
+#include "rendezvous/protocol/message_codec.h"
 #include "rendezvous/protocol/voter_addresses.h"
 
 namespace ddprun {
@@ -76,6 +78,9 @@ void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
   node_.promise = voter_.promise();
   memory_.fill(node_);
   search_again_at_.reset();
+  if (is_host != false) {
+    actions_.emplace_back(LeaveFirstEndpoint{});  // this node may listen there as a coordinator
+  }
   actions_.emplace_back(SearchLeader{std::move(places), is_host, timeout, by_endpoint});
 }
 
@@ -84,7 +89,7 @@ void Node::search() {
   state_ = State::searching;
   if (called_) {
     std::vector<Endpoint> places;
-    for (const std::string& address : called_->addresses) {
+    for (const std::string& address : addresses_to_try(called_->addresses, node_.addresses)) {
       places.push_back({address, called_->port});
     }
     if (!places.empty()) {
@@ -112,7 +117,7 @@ milliseconds Node::time_left() const {
 void Node::begin_again() {
   if (!memory_.past() && began_here_) {
     settle();
-    lead({});
+    lead({std::nullopt, false, begun_});
   } else if (number(followed_) == 0) {
     state_ = State::joining;
     search_at(options_.endpoints, options_.is_host, time_left(), true);
@@ -135,8 +140,9 @@ void Node::on(const SearchFailed& input) {
 void Node::on(const EndpointBound& input) {
   node_.port = input.port;
   began_here_ = true;
+  begun_ = input.instance;
   settle();
-  lead({std::nullopt, true});
+  lead({std::nullopt, true, begun_});
 }
 
 void Node::on(const HelloAccepted& input) {
@@ -149,22 +155,24 @@ void Node::on(const HelloAccepted& input) {
     search();  // it gave its vote since it said what it is bound by: it comes anew
     return;
   }
-  if (options_.failover) {
+  if (options_.failover && input.at_endpoint && !called_) {
+    actions_.emplace_back(LeaveFirstEndpoint{});  // it is the coordinator's
+  } else if (options_.failover) {
     actions_.emplace_back(ListenAtFirstEndpoint{});
   }
   actions_.emplace_back(LogLine{false, "follows the coordinator at " + input.leader + ", term " +
                                            std::to_string(number(input.accepted.term))});
   state_ = State::following;
   followed_ = input.accepted.term;
+  followed_instance_ = input.accepted.instance;
   voter_.follow(followed_, input.accepted.coordinator);
-  memory_.follows();
+  memory_.follows(input.accepted.at_first_endpoint, input.accepted.host);
   leader_ = input.leader;
-  at_endpoint_ = input.at_endpoint && !called_;
   settle();
   actions_.emplace_back(FollowLeader{});
 }
 
-/// There is a coordinator: nothing of the search for one goes on. What a standby knows stays true
+/// There is a coordinator: nothing of the search for one goes on. What a voter knows stays true
 /// until a world of a later term is handed out.
 void Node::settle() {
   election_.reset();
@@ -188,37 +196,37 @@ void Node::told(const message::Accepted& order) {
   voter_.follow(order.term, order.coordinator);
 }
 
-void Node::told(const message::StandbyState& order) {
-  standby_state_ = order;
+/// From here on no candidate that knows an older configuration is granted a vote.
+void Node::told(const message::VoterState& order) {
+  const ConfigurationNumber configuration = order.replicated.configuration.number;
+  if (!voter_.keeps(order.replicated)) {
+    return;
+  }
+  followed_ = order.replicated.term;
+  voter_state_ = order;
   story_at_ = now_;
-  const Configuration& configuration = order.replicated.configuration;
-  memory_.announced(order.replicated.term, order.replicated.attempt, configuration.number,
-                    static_cast<int>(configuration.voters.size()), at_endpoint_);
   memory_.told(order.replicated, order.so_far, now_);
-  actions_.emplace_back(LogLine{
-      false, "this node is standby " + std::to_string(order.place + 1) + " of the coordinator"});
+  actions_.emplace_back(AcknowledgeState{{configuration, order.stamp}});
+  if (state_ == State::following) {
+    actions_.emplace_back(LogLine{false, "this node is voter " + std::to_string(order.place + 1) +
+                                             " of the job, and may take over"});
+  }
 }
 
 void Node::told(const message::Story& order) {
-  if (standby_state_) {
-    standby_state_->replicated.attempt = order.attempt;
-    memory_.heard_of(order.attempt);
-    standby_state_->so_far = order.so_far;
+  if (voter_state_) {
+    voter_state_->replicated.attempt = order.attempt;
+    voter_state_->so_far = order.so_far;
     story_at_ = now_;
-    memory_.told(standby_state_->replicated, order.so_far, now_);
+    memory_.story(order.attempt, order.so_far, now_);
   }
 }
 
-/// From here on no candidate that knows an older configuration is granted a vote.
-void Node::told(const message::PrepareConfiguration& order) {
-  if (!voter_.prepared(order.configuration, order.term)) {
-    return;  // this node gave its word to another coordinator
+void Node::told(const message::MoreNodes& order) {
+  if (voter_state_ && voter_state_->nodes.size() + order.nodes.size() <= kNodesMax) {
+    voter_state_->nodes.insert(voter_state_->nodes.end(), order.nodes.begin(), order.nodes.end());
+    memory_.more_nodes(order.nodes);
   }
-  followed_ = order.term;
-  if (order.voters > 0) {
-    memory_.announced(order.term, order.attempt, order.configuration, order.voters, at_endpoint_);
-  }
-  actions_.emplace_back(AcknowledgePrepare{{order.configuration, order.stamp}});
 }
 
 void Node::told(const message::Assigned& order) {
@@ -227,10 +235,12 @@ void Node::told(const message::Assigned& order) {
   }
   followed_ = order.term;
   voter_.assigned(order.configuration, order.world.attempt, order.term);
-  memory_.assigned(order.term, order.world.attempt, order.configuration, order.world.group_rank,
-                   at_endpoint_);
-  if (standby_state_ && standby_state_->replicated.term < order.term) {
-    standby_state_.reset();  // others are the standbys now
+  Past world{order.term, order.world.attempt, order.configuration, order.world.group_rank,
+             order.others};
+  world.instance = order.instance;
+  memory_.assigned(world);
+  if (voter_state_ && voter_state_->replicated.configuration.number < order.configuration) {
+    voter_state_.reset();  // others vote now
   }
 }
 
@@ -280,14 +290,25 @@ void Node::on(const WorkersGone&) {
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});
   search_since_ = now_;
+  actions_.emplace_back(ListenAtFirstEndpoint{});
   search();
   run_election();
 }
 
 // --- What others ask ------------------------------------------------------------------------
 
-message::Message Node::where_it_is() const {
-  message::Moved moved{followed_, {}, 0};
+message::Moved Node::answer_to_call() const {
+  return {Term{}, {}, 0, node_.voter, instance()};
+}
+
+/// Of the job that it was part of, or 0.
+JobInstance Node::instance() const {
+  return memory_.past() ? memory_.past()->instance : JobInstance{};
+}
+
+message::Moved Node::where_it_is() const {
+  message::Moved moved = answer_to_call();
+  moved.term = followed_;
   if (state_ == State::leading) {
     moved.addresses = node_.addresses;
     moved.port = node_.port;
@@ -299,12 +320,23 @@ message::Message Node::where_it_is() const {
 }
 
 void Node::on(const AskedByPeer& input) {
-  if (std::holds_alternative<message::Hello>(input.question)) {
-    actions_.emplace_back(AnswerPeer{where_it_is()});
+  if (const auto* hello = std::get_if<message::Hello>(&input.question)) {
+    message::Moved answer = where_it_is();
+    // A new life of the agent that had the endpoint may be what the survivors need, where they
+    // cannot elect one of themselves. An elected leader calls it.
+    const bool is_new = !hello->node.past && hello->node.promise == Promise{};
+    if (input.from_here && is_new && answer.addresses.empty()) {
+      actions_.emplace_back(LeaveFirstEndpoint{});
+    }
+    actions_.emplace_back(AnswerPeer{std::move(answer)});
     return;
   }
   const auto* ask = std::get_if<message::AskVote>(&input.question);
-  if (ask == nullptr || ask->job_id != node_.job_id || ask->voter != node_.voter) {
+  if (ask == nullptr || ask->job_id != node_.job_id) {
+    return;
+  }
+  if (ask->voter != node_.voter) {
+    actions_.emplace_back(AnswerPeer{answer_to_call()});  // the voter that was here is gone
     return;
   }
   const Vote vote = voter_.answer(now_, ask->request);
@@ -318,7 +350,11 @@ void Node::on(const AskedByPeer& input) {
 /// themselves. But a voter that was away while the world changed twice is not called any more.
 bool Node::is_called(const message::Follow& call) const {
   const bool yields = !memory_.past() || (state_ == State::searching && call.term > followed_);
-  return call_is_for(call, node_.job_id, job_options(node_), yields);
+  const bool follows_it = call.instance == followed_instance_ ||
+                          (voter_state_ && call.instance == voter_state_->replicated.instance);
+  const bool is_of_job =
+      call_is_for(call, node_.voter, follows_it ? call.instance : instance(), node_.job_id);
+  return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node_)));
 }
 
 void Node::on(const CalledByLeader& input) {
@@ -343,69 +379,17 @@ void Node::on(const CalledByLeader& input) {
   }
 }
 
-// --- Election -------------------------------------------------------------------------------
-
-void Node::begin_election() {
-  if (standby_state_) {
-    election_.emplace(
-        node_.voter, standby_state_->replicated, static_cast<std::size_t>(standby_state_->place),
-        ElectionTimeouts::of(standby_state_->heartbeat_timeout), voter_.promise().term, now_);
-  }
-}
-
-void Node::on(const VoteReceived& input) {
-  if (state_ == State::searching && election_) {
-    election_->on_vote(now_, input.from, input.vote);
-    run_election();
-  }
-}
-
-void Node::on(const VoterGone& input) {
-  if (state_ == State::searching && election_) {
-    election_->on_gone(now_, input.voter);
-    run_election();
-  }
-}
-
-void Node::run_election() {
-  if (state_ != State::searching || !election_) {
-    return;
-  }
-  if (election_->time_passed(now_)) {
-    ask_all();
-  }
-  if (election_->state() == Election::State::leading) {
-    take_over();
-  }
-}
-
-void Node::ask_all() {
-  const VoteRequest request = election_->request();
-  const VoterAddresses book(standby_state_->voters);
-  AskVotes asked{request, {}};
-  for (const VoterId one : std::vector(election_->voters())) {
-    if (election_->granted_by(one)) {
-      continue;
-    }
-    if (one == node_.voter) {
-      election_->on_vote(now_, one, voter_.answer(now_, request));
-    } else if (const auto* place = book.find(one)) {
-      asked.voters.push_back(*place);
-    }
-  }
-  actions_.emplace_back(std::move(asked));
-}
-
 // --- Leading --------------------------------------------------------------------------------
 
 void Node::take_over() {
-  const message::StandbyState known = *standby_state_;
+  const message::VoterState known = *voter_state_;
   BeginLeading::Takeover takeover{
       known,
       election_->request().term,
       TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
-                    static_cast<int>(election_->votes()), known.heartbeat_timeout, now_ - contact_,
-                    lost_clause_, now_ - story_at_},
+                    static_cast<int>(election_->votes()), known.heartbeat_timeout,
+                    std::max(election_->leases_end(), now_) - now_, now_ - contact_, lost_clause_,
+                    now_ - story_at_},
       {}};
   std::copy_if(election_->voters().begin(), election_->voters().end(),
                std::back_inserter(takeover.votes),
@@ -414,13 +398,13 @@ void Node::take_over() {
                                           std::to_string(number(takeover.term)) + ", " +
                                           election_->progress_text()});
   settle();
-  lead({std::move(takeover), false});
+  lead({std::move(takeover), false, {}});
 }
 
 void Node::lead(BeginLeading how) {
   state_ = State::leading;
   followed_ = how.takeover ? how.takeover->term : Term{1};
-  at_endpoint_ = false;  // of a coordinator in this agent, nobody at the endpoint knows more
+  memory_.leads();  // of a coordinator in this agent, nobody at the endpoint knows more
   node_.promise = voter_.promise();
   memory_.fill(node_);
   node_.hosts_coordinator = true;

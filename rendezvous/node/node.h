@@ -34,7 +34,7 @@ struct NodeOptions {
   std::vector<Endpoint> endpoints;
   /// What this agent says in its hello; Node fills in its promise and its past.
   NodeDescription node;
-  std::optional<bool> is_host;  ///< see control/join.h
+  std::optional<bool> is_host;  ///< see SearchRequest
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};
   bool failover = false;
@@ -51,6 +51,7 @@ struct NodeStarted {
 /// The search has bound the job's first endpoint: the job begins here.
 struct EndpointBound {
   std::uint16_t port = 0;
+  JobInstance instance{};  ///< drawn at random; of the job, unless it began before
 };
 /// A coordinator accepted this node.
 struct HelloAccepted {
@@ -81,9 +82,12 @@ struct LeaderDeposed {
   std::optional<message::Follow> by;
 };
 /// Another agent asks, on a connection of its own: Hello or AskVote. AnswerPeer follows, or nothing
-/// where the question is for somebody else.
+/// where the question is of another job.
 struct AskedByPeer {
   message::Message question;
+  /// Who asks is a process of this machine, at the job's first endpoint: without this node it could
+  /// listen there itself.
+  bool from_here = false;
 };
 /// A leader called this agent.
 struct CalledByLeader {
@@ -117,9 +121,9 @@ struct SearchLeader {
 struct StopSearch {};
 /// The connection of HelloAccepted is the one to the coordinator.
 struct FollowLeader {};
-/// Tell the coordinator that this node prepared for a configuration: it will need the node often.
-struct AcknowledgePrepare {
-  message::ConfigurationReady ready;
+/// Tell the coordinator that this node keeps the state that it sent: it will need the node often.
+struct AcknowledgeState {
+  message::StateKept acknowledged;
 };
 /// Say Leaving; obey nothing more; keep the connection open until CloseConnection, so that the
 /// coordinator starts no others before this node's workers are gone.
@@ -142,19 +146,23 @@ struct StopAsking {};
 /// listens for others.
 struct BeginLeading {
   struct Takeover {
-    message::StandbyState known;
+    message::VoterState known;
     Term term{};
     TakeoverState state;
     std::vector<VoterId> votes;  ///< that made it the leader
   };
   std::optional<Takeover> takeover;
   bool at_bound_endpoint = false;  ///< it was just bound; else this agent listens already
+  JobInstance instance = {};       ///< without a takeover
 };
 struct StopLeading {
   std::string why;
 };
-/// The job goes on elsewhere, but people were told of the first endpoint, too.
+/// The job goes on elsewhere, but people were told of the first endpoint. Only where that is this
+/// machine, and once nobody else listens there.
 struct ListenAtFirstEndpoint {};
+/// Another process of this machine is to listen there.
+struct LeaveFirstEndpoint {};
 /// This node takes no part any more.
 struct GiveUp {
   Error why;
@@ -165,9 +173,9 @@ struct LogLine {
 };
 
 using NodeAction =
-    std::variant<SearchLeader, StopSearch, FollowLeader, AcknowledgePrepare, LeaveLeader,
+    std::variant<SearchLeader, StopSearch, FollowLeader, AcknowledgeState, LeaveLeader,
                  CloseConnection, FenceWorkers, AnswerPeer, AskVotes, StopAsking, BeginLeading,
-                 StopLeading, ListenAtFirstEndpoint, GiveUp, LogLine>;
+                 StopLeading, ListenAtFirstEndpoint, LeaveFirstEndpoint, GiveUp, LogLine>;
 
 // --- The decisions --------------------------------------------------------------------------
 
@@ -190,6 +198,8 @@ class Node {
   /// What it says of itself now.
   [[nodiscard]] const NodeDescription& description() const { return node_; }
   [[nodiscard]] const Voter& voter() const { return voter_; }
+  /// The answer to the call of a leader, whatever comes of it.
+  [[nodiscard]] message::Moved answer_to_call() const;
   /// The newest term that this node really followed or led.
   [[nodiscard]] Term followed_term() const { return followed_; }
   [[nodiscard]] const std::optional<Election>& election() const { return election_; }
@@ -210,9 +220,9 @@ class Node {
   void on(const NodeTimePassed& input);
 
   void told(const message::Accepted& order);
-  void told(const message::StandbyState& order);
+  void told(const message::VoterState& order);
   void told(const message::Story& order);
-  void told(const message::PrepareConfiguration& order);
+  void told(const message::MoreNodes& order);
   void told(const message::Assigned& order);
   template <class Other>
   void told(const Other&) {}
@@ -230,8 +240,9 @@ class Node {
   void take_over();
   void lead(BeginLeading how);
   void give_up(const Error& why);
-  [[nodiscard]] message::Message where_it_is() const;
+  [[nodiscard]] message::Moved where_it_is() const;
   [[nodiscard]] bool is_called(const message::Follow& call) const;
+  [[nodiscard]] JobInstance instance() const;
   [[nodiscard]] std::chrono::milliseconds time_left() const;
 
   NodeOptions options_;
@@ -244,13 +255,14 @@ class Node {
   std::optional<Instant> search_again_at_;
   std::optional<message::Follow> called_;
   bool began_here_ = false;  ///< it has bound the job's first endpoint
+  JobInstance begun_{};      ///< there
   // Of the coordinator that it follows.
   Voter voter_;
   LastKnownState memory_;
   Term followed_{};
-  std::string leader_;  ///< where it is, numeric
-  bool at_endpoint_ = false;
-  std::optional<message::StandbyState> standby_state_;
+  JobInstance followed_instance_{};  ///< as its coordinator said at first
+  std::string leader_;               ///< where it is, numeric
+  std::optional<message::VoterState> voter_state_;
   Instant story_at_{};  ///< when its story came
   // Of the newest loss.
   Instant contact_{};

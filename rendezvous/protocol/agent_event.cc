@@ -31,11 +31,8 @@ struct EventOf {
   std::optional<Event> operator()(message::GiveUp& m) const {
     return NodeGaveUp{id, std::move(m.why)};
   }
-  std::optional<Event> operator()(message::StandbyReady& m) const {
-    return StandbyKnows{id, m.configuration};
-  }
-  std::optional<Event> operator()(message::ConfigurationReady& m) const {
-    return ConfigurationPrepared{id, m.configuration};
+  std::optional<Event> operator()(message::StateKept& m) const {
+    return StateAcknowledged{id, m.configuration};
   }
   std::optional<Event> operator()(message::TellEnvironment& m) const {
     return EnvironmentTold{id, std::move(m.environment)};

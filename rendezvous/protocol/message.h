@@ -18,15 +18,7 @@
 
 namespace ddprun::message {
 
-/// Where a voter is reached.
-struct VoterAddress {
-  VoterId voter{};
-  std::string host_name;
-  std::vector<std::string> addresses;  ///< numeric
-  std::uint16_t port = 0;
-
-  friend bool operator==(const VoterAddress&, const VoterAddress&) = default;
-};
+using ddprun::VoterAddress;
 
 // From the agent.
 
@@ -69,6 +61,9 @@ struct Accepted {
   Term term{};
   VoterId coordinator{};
   std::int64_t stamp = 0;  ///< see Beat
+  JobInstance instance{};
+  HostIdentity host = {};          ///< where the coordinator runs
+  bool at_first_endpoint = false;  ///< its process listens at the job's first endpoint
 };
 /// Final. Its layout never changes, so that nodes of different versions can say so to each other.
 /// Comes after Accepted when the node waited for a rank that stays taken.
@@ -80,6 +75,8 @@ struct Assigned {
   World world;
   ConfigurationNumber configuration{};
   Term term{};
+  int others = 0;  ///< nodes of the world, without the coordinator's own
+  JobInstance instance{};
 };
 struct Stop {
   AttemptNumber attempt{};
@@ -95,11 +92,14 @@ struct Waiting {
   RendezvousStatus table;
 };
 
-/// For a standby: all that it needs to go on without this coordinator. Bounded by the frame.
-struct StandbyState {
-  int place = 0;  ///< among the standbys, from 0
+/// For a voter: all that it needs to go on without this coordinator. Bounded by the frame. A node
+/// that is bound to another coordinator of this term or a later one does not acknowledge it.
+struct VoterState {
+  int place = 0;  ///< in the order in which the voters stand, from 0
   ReplicatedState replicated;
-  std::vector<VoterAddress> voters;  ///< of both configurations
+  /// Of the job, those that vote among them, at most kNodesInMessageMax; MoreNodes has the others.
+  std::vector<VoterAddress> nodes;
+  std::int64_t stamp = 0;  ///< see Beat
   JobSummary so_far;
   // The job's terms, for a witness that was not told them.
   int min_nodes = 1;
@@ -109,19 +109,14 @@ struct StandbyState {
   /// The coordinator's: no lease of the job is longer, so its successor waits for this fence.
   std::chrono::milliseconds heartbeat_timeout{3'000};
 };
-/// For a standby: what has happened since.
+/// For a voter: what has happened since.
 struct Story {
   AttemptNumber attempt{};
   JobSummary so_far;
 };
-/// To every node before a new configuration is used. A node that is bound to another coordinator of
-/// this term or a later one does not answer.
-struct PrepareConfiguration {
-  ConfigurationNumber configuration{};
-  Term term{};
-  int voters = 0;           ///< of that configuration; 0: this node is none of them
-  AttemptNumber attempt{};  ///< the newest that was handed out
-  std::int64_t stamp = 0;
+/// For a voter: where nodes are that its VoterState had no room for, or that came after it.
+struct MoreNodes {
+  std::vector<VoterAddress> nodes;
 };
 /// The coordinator closes this connection on purpose: it is not dead, and others may come soon.
 struct Farewell {
@@ -132,12 +127,10 @@ struct Farewell {
 
 /// It takes this coordinator for lost and is about to close: it lives, and may vote for another.
 struct Leaving {};
-struct StandbyReady {
+/// Of a VoterState: it is kept, and no candidate that knows less is granted a vote from here on.
+struct StateKept {
   ConfigurationNumber configuration{};
-};
-struct ConfigurationReady {
-  ConfigurationNumber configuration{};
-  std::int64_t stamp = 0;  ///< of the PrepareConfiguration
+  std::int64_t stamp = 0;  ///< of the VoterState
 };
 /// Answer to AskEnvironment.
 struct TellEnvironment {
@@ -187,12 +180,17 @@ struct Follow {
   std::uint16_t port = 0;
   /// Sent to an endpoint of the job, for an agent that has no world yet. None: sent to a voter.
   std::optional<JobOptions> to_endpoint = {};
+  JobInstance instance{};
+  VoterId voter{};  ///< who is called, where a voter is; another life of its agent is not
 };
-/// Answer of an agent that is no coordinator to a Hello: who is.
+/// Answer of an agent that is no coordinator to a Hello: who is. Also to a Follow, and of a
+/// coordinator to a node of another job.
 struct Moved {
   Term term{};
   std::vector<std::string> addresses;
   std::uint16_t port = 0;
+  VoterId from{};          ///< who answers
+  JobInstance instance{};  ///< of its job, where it remembers or leads one
 };
 
 // From the agent.
@@ -225,8 +223,8 @@ struct Echo {
 
 using Message =
     std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
-                 Assigned, Stop, Finish, Waiting, Beat, StandbyState, Story, PrepareConfiguration,
-                 Farewell, StandbyReady, ConfigurationReady, AskVote, VoteAnswer, Follow, Moved,
-                 Leaving, Progress, AskEnvironment, TellEnvironment, Hung, TellIncident, Echo>;
+                 Assigned, Stop, Finish, Waiting, Beat, VoterState, Story, Farewell, StateKept,
+                 AskVote, VoteAnswer, Follow, Moved, Leaving, Progress, AskEnvironment,
+                 TellEnvironment, Hung, TellIncident, Echo, MoreNodes>;
 
 }  // namespace ddprun::message

@@ -1,207 +1,19 @@
 #include "rendezvous/protocol/message_codec.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include "rendezvous/membership/incident.h"
-#include "rendezvous/membership/job_history.h"
+#include "rendezvous/base/check.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/wire_archive.h"
-#include "rendezvous/protocol/wire_history.h"
-#include "rendezvous/protocol/wire_values.h"
+#include "rendezvous/protocol/wire_membership.h"
 
 namespace ddprun {
 namespace {
 
 using namespace message;
-
-template <class A, class V>
-void fields(Tag<Past>, A& a, V& v) {
-  id(a, v.term);
-  attempt_number(a, v.attempt);
-  id(a, v.configuration);
-  a.integer(v.voters, 1, kVotersMax);
-  a.optional(v.group_rank, kCount);
-  a.boolean(v.at_endpoint);
-  kNanoseconds(a, v.contact_at);
-  a.boolean(v.saw_close);
-  duration(a, v.heartbeat_timeout, 0, kIntMax);
-}
-
-template <class A, class V>
-void fields(Tag<World>, A& a, V& v) {
-  attempt_number(a, v.attempt);
-  a.integer(v.group_rank, 0, kWorldSizeMax);
-  a.integer(v.group_world_size, 1, kWorldSizeMax);
-  a.integer(v.base_rank, 0, kWorldSizeMax);
-  a.integer(v.world_size, 1, kWorldSizeMax);
-  a.integer(v.role_base_rank, 0, kWorldSizeMax);
-  a.integer(v.role_world_size, 1, kWorldSizeMax);
-  a.integer(v.restarts_used, 0, kIntMax);
-  a.text(v.master_addr, kNameBytesMax);
-  a.integer(v.master_port);
-}
-
-template <class A, class V>
-void fields(Tag<FailureRecord>, A& a, V& v) {
-  a.text(v.node, kNameBytesMax);
-  a.integer(v.group_rank, 0, kWorldSizeMax);
-  a.integer(v.rank, 0, kWorldSizeMax);
-  a.integer(v.local_rank, 0, kLocalWorldSizeMax);
-  a.integer(v.pid, 0, kIntMax);
-  enumeration(a, v.exit.kind, 1);
-  a.integer(v.exit.value, 0, 255);
-  std::int64_t time_us = v.time.time_since_epoch().count();
-  a.integer(time_us, std::numeric_limits<std::int64_t>::min());
-  duration(a, v.age, 0, kDurationNsMax);
-  a.boolean(v.after_stop);
-  a.boolean(v.peer_lost);
-  a.text(v.message, kSentenceBytesMax);
-  a.text(v.error_file_path, kPathBytesMax);
-  a.text(v.error_file_json, kErrorFileBytesMax);
-  a.text(v.stderr_tail, kStderrTailBytesMax);
-  a.text(v.note, kSentenceBytesMax);
-  enumeration(a, v.blame, 2);
-  a.boolean(v.out_of_memory);
-  a.boolean(v.do_not_retry);
-  a.boolean(v.hung);
-  a.text(v.stack, kStackBytesMax);
-  a.text(v.stacks_path, kPathBytesMax);
-  if constexpr (!std::is_const_v<V>) {
-    v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));
-  }
-}
-
-const auto kRecord = [](auto& a, auto& record) { fields(Tag<FailureRecord>{}, a, record); };
-
-template <class A, class V>
-void fields(Tag<WorkerPosition>, A& a, V& v) {
-  a.integer(v.rank, 0, kWorldSizeMax);
-  a.boolean(v.told);
-  a.text(v.phase, kPhaseBytesMax);
-  a.integer(v.steps);
-  a.text(v.operation, kPhaseBytesMax);
-  a.integer(v.group, 0, 1);
-  a.integer(v.sequence);
-  a.integer(v.bytes);
-  a.integer(v.entered[0]);
-  a.integer(v.entered[1]);
-  kNanoseconds(a, v.still_for);
-  a.text(v.standstill, kStandstillBytesMax);
-}
-
-const auto kPosition = [](auto& a, auto& one) { fields(Tag<WorkerPosition>{}, a, one); };
-
-template <class A, class V>
-void fields(Tag<Incident>, A& a, V& v) {
-  attempt_number(a, v.attempt);
-  a.text(v.reason, kSentenceBytesMax);
-  a.list(v.records, kIncidentRecordsMax, kRecord);
-  a.integer(v.records_dropped, 0, kIntMax);
-  a.boolean(v.spent_restart);
-  a.boolean(v.node_lost);
-  a.optional(v.downtime, kNanoseconds);
-  a.optional(v.resumed_epoch, kEpoch);
-  a.optional(v.next_attempt, kAttempt);
-  enumeration(a, v.kind, kIncidentKindMax);
-  fields(Tag<BreakDown>{}, a, v.parts);
-  a.optional(v.lost.steps, kEpoch);
-  a.optional(v.lost.time, kNanoseconds);
-}
-
-template <class A, class V>
-void fields(Tag<JobSummary>, A& a, V& v) {
-  enumeration(a, v.verdict, 6);
-  a.text(v.reason, kSentenceBytesMax);
-  a.integer(v.stop_signal, 0, 255);
-  a.integer(v.attempts, 0, kIntMax);
-  a.integer(v.restarts_used, 0, kIntMax);
-  a.integer(v.max_restarts, 0, kIntMax);
-  a.list(v.incidents, kIncidentsMax,
-         [](auto& ar, auto& incident) { fields(Tag<Incident>{}, ar, incident); });
-  fields(Tag<TrainingProgress>{}, a, v.progress);
-  fields(Tag<Accounts>{}, a, v.accounts);
-  fields(Tag<RestartState>{}, a, v.restart_state);
-}
-
-template <class A, class V>
-void fields(Tag<NodeDescription>, A& a, V& v) {
-  a.text(v.host_name, kNameBytesMax);
-  a.integer(v.agent_pid, 0, kIntMax);
-  a.integer(v.local_world_size, 1, kLocalWorldSizeMax);
-  a.text(v.role, kNameBytesMax);
-  a.optional(v.node_rank, kCount);
-  a.optional(v.order_hint, kCount);
-  a.boolean(v.hosts_coordinator);
-  a.boolean(v.by_endpoint);
-  a.text(v.job_id, kJobIdBytesMax);
-  a.integer(v.min_nodes, 1, kIntMax);
-  a.integer(v.max_nodes, 1, kIntMax);
-  a.integer(v.max_restarts, 0, kIntMax);
-  a.text(v.program, kProgramBytesMax);
-  a.boolean(v.witness);
-  id(a, v.voter);
-  a.list(v.addresses, kAddressesMax, kAddress);
-  a.integer(v.port);
-  id(a, v.promise.term);
-  id(a, v.promise.to);
-  id(a, v.promise.configuration);
-  a.optional(v.past, [](auto& ar, auto& past) { fields(Tag<Past>{}, ar, past); });
-  a.bits(v.environment.high);
-  a.bits(v.environment.low);
-  a.boolean(v.require_same_env);
-  a.text(v.unable, kSentenceBytesMax);
-  a.optional(v.history, [](auto& ar, auto& told) {
-    id(ar, told.coordinator);
-    id(ar, told.term);
-    attempt_number(ar, told.attempt);
-    fields(Tag<JobSummary>{}, ar, told.so_far);
-    kNanoseconds(ar, told.told_at);
-  });
-  kNanoseconds(a, v.said_at);
-}
-
-template <class A, class V>
-void fields(Tag<NodeHere>, A& a, V& v) {
-  a.text(v.host_name, kNameBytesMax);
-  a.text(v.address, kNameBytesMax);
-  a.integer(v.workers, 1, kLocalWorldSizeMax);
-  a.optional(v.node_rank, kCount);
-  a.boolean(v.hosts_coordinator);
-  kNanoseconds(a, v.here_for);
-}
-
-template <class A, class V>
-void fields(Tag<NodeGone>, A& a, V& v) {
-  a.text(v.host_name, kNameBytesMax);
-  a.text(v.address, kNameBytesMax);
-  a.text(v.why, kSentenceBytesMax);
-  a.integer(v.times, 1, kIntMax);
-  kNanoseconds(a, v.ago);
-}
-
-template <class A, class V>
-void fields(Tag<RendezvousStatus>, A& a, V& v) {
-  const auto gone = [](auto& ar, auto& row) { fields(Tag<NodeGone>{}, ar, row); };
-  enumeration(a, v.waits_for, 2);
-  a.integer(v.min_nodes, 1, kIntMax);
-  a.integer(v.max_nodes, 1, kIntMax);
-  a.integer(v.nodes_here, 0, kIntMax);
-  a.integer(v.workers_here, 0, kIntMax);
-  kNanoseconds(a, v.waited);
-  a.optional(v.left, kNanoseconds);
-  a.list(v.here, kWaitingRowsMax, [](auto& ar, auto& row) { fields(Tag<NodeHere>{}, ar, row); });
-  a.text(v.names_here, kSentenceBytesMax);
-  a.list(v.refused, kWaitingRowsMax, gone);
-  a.integer(v.refused_more, 0, kIntMax);
-  a.list(v.lost, kWaitingRowsMax, gone);
-  a.integer(v.lost_more, 0, kIntMax);
-  a.list(v.missing_ranks, kMissingRanksMax, kCount);
-  a.text(v.note, kSentenceBytesMax);
-}
 
 template <class A, class V>
 void fields(Tag<Hello>, A& a, V& v) {
@@ -262,6 +74,9 @@ void fields(Tag<Accepted>, A& a, V& v) {
   id(a, v.term);
   id(a, v.coordinator);
   a.integer(v.stamp);
+  id(a, v.instance);
+  fields(Tag<HostIdentity>{}, a, v.host);
+  a.boolean(v.at_first_endpoint);
 }
 
 template <class A, class V>
@@ -275,6 +90,8 @@ void fields(Tag<Assigned>, A& a, V& v) {
   fields(Tag<World>{}, a, v.world);
   id(a, v.configuration);
   id(a, v.term);
+  a.integer(v.others, 0, kWorldSizeMax);
+  id(a, v.instance);
 }
 
 template <class A, class V>
@@ -308,40 +125,15 @@ void fields(Tag<Echo>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<VoterAddress>, A& a, V& v) {
-  id(a, v.voter);
-  a.text(v.host_name, kNameBytesMax);
-  a.list(v.addresses, kAddressesMax, kAddress);
-  a.integer(v.port);
-}
-
-template <class A, class V>
-void fields(Tag<Configuration>, A& a, V& v) {
-  id(a, v.number);
-  a.list(v.voters, kVotersMax, kId);
-}
-
-template <class A, class V>
-void fields(Tag<ReplicatedState>, A& a, V& v) {
-  id(a, v.term);
-  id(a, v.since);
-  id(a, v.coordinator);
-  attempt_number(a, v.attempt);
-  fields(Tag<Configuration>{}, a, v.configuration);
-  a.list(v.before, kBeforeMax, [](auto& ar, auto& one) { fields(Tag<Configuration>{}, ar, one); });
-  id(a, v.settled);
-  a.boolean(v.ends);
-}
-
-template <class A, class V>
-void fields(Tag<StandbyState>, A& a, V& v) {
+void fields(Tag<VoterState>, A& a, V& v) {
   a.integer(v.place, 0, kIntMax);
   fields(Tag<ReplicatedState>{}, a, v.replicated);
-  a.list(v.voters, 2 * kVotersMax,
+  a.list(v.nodes, kNodesInMessageMax,
          [](auto& ar, auto& one) { fields(Tag<VoterAddress>{}, ar, one); });
+  a.integer(v.stamp);
   fields(Tag<JobSummary>{}, a, v.so_far);
-  a.integer(v.min_nodes, 1, kIntMax);
-  a.integer(v.max_nodes, 1, kIntMax);
+  a.integer(v.min_nodes, 1, kNodesMax);
+  a.integer(v.max_nodes, 1, kNodesMax);
   a.integer(v.max_restarts, 0, kIntMax);
   a.boolean(v.require_same_env);
   duration(a, v.heartbeat_timeout, 1, kIntMax);
@@ -354,12 +146,9 @@ void fields(Tag<Story>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<PrepareConfiguration>, A& a, V& v) {
-  id(a, v.configuration);
-  id(a, v.term);
-  a.integer(v.voters, 0, kVotersMax);
-  attempt_number(a, v.attempt);
-  a.integer(v.stamp);
+void fields(Tag<MoreNodes>, A& a, V& v) {
+  a.list(v.nodes, kNodesInMessageMax,
+         [](auto& ar, auto& one) { fields(Tag<VoterAddress>{}, ar, one); });
 }
 
 template <class A, class V>
@@ -387,12 +176,7 @@ void fields(Tag<TellEnvironment>, A& a, V& v) {
 }
 
 template <class A, class V>
-void fields(Tag<StandbyReady>, A& a, V& v) {
-  id(a, v.configuration);
-}
-
-template <class A, class V>
-void fields(Tag<ConfigurationReady>, A& a, V& v) {
+void fields(Tag<StateKept>, A& a, V& v) {
   id(a, v.configuration);
   a.integer(v.stamp);
 }
@@ -427,11 +211,13 @@ void fields(Tag<Follow>, A& a, V& v) {
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
   a.optional(v.to_endpoint, [](auto& ar, auto& job) {
-    ar.integer(job.min_nodes, 1, kIntMax);
-    ar.integer(job.max_nodes, 1, kIntMax);
+    ar.integer(job.min_nodes, 1, kNodesMax);
+    ar.integer(job.max_nodes, 1, kNodesMax);
     ar.integer(job.max_restarts, 0, kIntMax);
     ar.boolean(job.require_same_env);
   });
+  id(a, v.instance);
+  id(a, v.voter);
 }
 
 template <class A, class V>
@@ -439,6 +225,8 @@ void fields(Tag<Moved>, A& a, V& v) {
   id(a, v.term);
   a.list(v.addresses, kAddressesMax, kAddress);
   a.integer(v.port);
+  id(a, v.from);
+  id(a, v.instance);
 }
 
 /// A message's type on the wire is its place in the variant, from 1.
@@ -462,6 +250,7 @@ Result<Message> decode_as(std::size_t index, std::string_view payload) {
 }
 
 std::string encode_whole(const Message& message) {
+  static_assert(std::variant_size_v<Message> < 256, "a type is one byte");
   Writer writer;
   std::visit([&](const auto& kind) { fields(Tag<std::decay_t<decltype(kind)>>{}, writer, kind); },
              message);
@@ -470,23 +259,55 @@ std::string encode_whole(const Message& message) {
 
 JobSummary* summary_in(Message& message) {
   if (auto* hello = std::get_if<Hello>(&message)) {
-    return hello->node.history ? &hello->node.history->so_far : nullptr;
+    return hello->node.copy ? &hello->node.copy->so_far : nullptr;
   }
   if (auto* finish = std::get_if<Finish>(&message)) {
     return &finish->summary;
   }
-  if (auto* state = std::get_if<StandbyState>(&message)) {
+  if (auto* state = std::get_if<VoterState>(&message)) {
     return &state->so_far;
   }
   auto* story = std::get_if<Story>(&message);
   return story != nullptr ? &story->so_far : nullptr;
 }
 
+std::size_t bytes_max_of(const Message& message, std::size_t receivers) {
+  if (std::holds_alternative<Hello>(message)) {
+    return kAgentFrameBytesMax;
+  }
+  if (!std::holds_alternative<Finish>(message)) {
+    return kCoordinatorFrameBytesMax;
+  }
+  return std::clamp(kFinishCopiesBytesMax / std::max<std::size_t>(receivers, 1), kFinishBytesMin,
+                    kCoordinatorFrameBytesMax);
+}
+
+std::size_t evidence_in(const FailureRecord& record) {
+  return record.error_file_json.size() + record.stderr_tail.size() + record.stack.size();
+}
+
+void drop_evidence(FailureRecord& record) {
+  record.error_file_json.clear();
+  record.stderr_tail.clear();
+  record.stack.clear();
+}
+
+/// Until so many bytes are gone.
+void drop_evidence(JobSummary& summary, std::size_t excess) {
+  for (Incident& incident : summary.incidents) {
+    const bool is_last = &incident == &summary.incidents.back();
+    for (std::size_t i = is_last ? 1 : 0; i < incident.records.size() && excess > 0; ++i) {
+      excess -= std::min(excess, evidence_in(incident.records[i]));
+      drop_evidence(incident.records[i]);
+    }
+  }
+}
+
 }  // namespace
 
 std::string encode(const Message& message) {
   const auto* hello = std::get_if<Hello>(&message);
-  return hello != nullptr && hello->node.history ? encode_bounded(message) : encode_whole(message);
+  return hello != nullptr && hello->node.copy ? encode_bounded(message) : encode_whole(message);
 }
 
 Result<Message> decode(std::uint8_t type, std::string_view payload) {
@@ -496,15 +317,18 @@ Result<Message> decode(std::uint8_t type, std::string_view payload) {
   return decode_as(type - std::size_t{1}, payload);
 }
 
-std::string encode_bounded(Message message) {
+std::string encode_bounded(Message message, std::size_t receivers) {
   std::string bytes = encode_whole(message);
-  const std::size_t limit =
-      std::holds_alternative<Hello>(message) ? kAgentFrameBytesMax : kCoordinatorFrameBytesMax;
-  if (JobSummary* summary = summary_in(message)) {
-    while (bytes.size() > limit && !summary->incidents.empty()) {
-      summary->incidents.erase(summary->incidents.begin());
-      bytes = encode_whole(message);
-    }
+  const std::size_t limit = bytes_max_of(message, receivers);
+  JobSummary* const summary = summary_in(message);
+  if (summary == nullptr || bytes.size() <= limit) {
+    return bytes;
+  }
+  drop_evidence(*summary, bytes.size() - limit);
+  bytes = encode_whole(message);
+  while (bytes.size() > limit && !summary->incidents.empty()) {
+    summary->incidents.erase(summary->incidents.begin());
+    bytes = encode_whole(message);
   }
   return bytes;
 }
@@ -521,16 +345,14 @@ int bound_records(std::vector<FailureRecord>& records) {
   }
   std::size_t bytes = 0;
   for (FailureRecord& record : records) {
-    const std::size_t evidence =
-        record.error_file_json.size() + record.stderr_tail.size() + record.stack.size();
-    bytes += evidence;
+    bytes += evidence_in(record);
     if (bytes > kIncidentEvidenceBytesMax) {
-      bytes -= evidence;
-      record.stack.clear();
-      record.error_file_json.clear();
-      record.stderr_tail.clear();
+      bytes -= evidence_in(record);
+      drop_evidence(record);
     }
   }
+  DDP_CHECK(records.size() <= kIncidentRecordsMax, "as many records as the frame has room for");
+  DDP_CHECK(bytes <= kIncidentEvidenceBytesMax, "and as much evidence");
   return dropped;
 }
 

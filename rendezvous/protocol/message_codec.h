@@ -17,9 +17,9 @@ inline constexpr std::size_t kJobIdBytesMax = 1024;     // --rdzv-id
 inline constexpr std::size_t kProgramBytesMax = 4096;   // program's name
 inline constexpr std::size_t kSentenceBytesMax = 2048;  // reasons, messages
 inline constexpr std::size_t kPathBytesMax = 4096;
-inline constexpr int kLocalWorldSizeMax = 65'536;
-inline constexpr std::size_t kAddressesMax = 16;   // of one node
-inline constexpr std::size_t kVotersMax = 65'536;  // of one configuration
+inline constexpr std::size_t kAddressesMax = 16;  // of one node
+/// Nodes in one message; of more, the rest come in further ones (message::MoreNodes).
+inline constexpr std::size_t kNodesInMessageMax = 1'024;
 
 /// A whole frame (frame.h). A Hello loses the oldest incidents that it remembers until it is within
 /// kAgentFrameBytesMax.
@@ -28,9 +28,17 @@ std::string encode(const message::Message& message);
 /// The message in a frame's type and payload.
 Result<message::Message> decode(std::uint8_t type, std::string_view payload);
 
-/// A frame of a coordinator's: the summary in it, where it has one, loses its oldest incidents
-/// until the frame is within kCoordinatorFrameBytesMax.
-std::string encode_bounded(message::Message message);
+/// What all copies of a Finish together may take: most of them wait in the coordinator's memory
+/// until the nodes have read them.
+inline constexpr std::size_t kFinishCopiesBytesMax = 256UL * 1024 * 1024;
+/// However many nodes there are, the evidence of one worker has room in a Finish.
+inline constexpr std::size_t kFinishBytesMin = 128UL * 1024;
+
+/// A frame of a coordinator's for so many receivers. Until it is within kCoordinatorFrameBytesMax,
+/// and a Finish also within its part of kFinishCopiesBytesMax, the summary in it loses evidence,
+/// that of the oldest incidents first and that of the last cause never, and then its oldest
+/// incidents.
+std::string encode_bounded(message::Message message, std::size_t receivers = 1);
 
 /// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those
 /// first that may be the cause: workers that failed by themselves, the earliest first. Returns the

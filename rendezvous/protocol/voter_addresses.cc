@@ -5,36 +5,62 @@
 
 namespace ddprun {
 
-VoterAddresses::VoterAddresses(const std::vector<message::VoterAddress>& known) {
+VoterAddresses::VoterAddresses(const std::vector<message::VoterAddress>& known, Instant now) {
   for (const message::VoterAddress& one : known) {
-    known_.emplace(one.voter, one);
+    known_.insert_or_assign(one.voter, Known{one, 0, now});
   }
 }
 
-const message::VoterAddress* VoterAddresses::find(VoterId voter) const {
-  const auto found = known_.find(voter);
-  return found == known_.end() ? nullptr : &found->second;
+void VoterAddresses::learn(const message::VoterAddress& address, Instant now) {
+  known_.try_emplace(address.voter, Known{address, 0, now});
 }
 
 void VoterAddresses::add(message::VoterAddress address) {
-  const VoterId voter = address.voter;
-  known_.insert_or_assign(voter, std::move(address));
+  Known& known = known_[address.voter];
+  known.address = std::move(address);
+  ++known.connections;
 }
 
-std::vector<message::VoterAddress> VoterAddresses::of(
-    const std::vector<const Configuration*>& configurations,
-    const std::set<VoterId>& without) const {
-  std::vector<message::VoterAddress> found;
-  std::set<VoterId> named = without;
-  for (const Configuration* configuration : configurations) {
-    for (const VoterId voter : configuration->voters) {
-      const auto known = known_.find(voter);
-      if (known != known_.end() && named.insert(voter).second) {
-        found.push_back(known->second);
-      }
+void VoterAddresses::went(VoterId agent, Instant now) {
+  const auto found = known_.find(agent);
+  if (found != known_.end() && --found->second.connections == 0) {
+    found->second.away_since = now;
+  }
+}
+
+void VoterAddresses::forget(Instant limit, const std::vector<const Configuration*>& but) {
+  std::erase_if(known_, [&](const auto& one) {
+    const auto& [agent, known] = one;
+    return known.connections == 0 && known.away_since < limit &&
+           std::none_of(but.begin(), but.end(),
+                        [agent = agent](const Configuration* configuration) {
+                          return holds(*configuration, agent);
+                        });
+  });
+}
+
+const message::VoterAddress* VoterAddresses::find(VoterId agent) const {
+  const auto found = known_.find(agent);
+  return found == known_.end() ? nullptr : &found->second.address;
+}
+
+std::vector<message::VoterAddress> VoterAddresses::all() const {
+  std::vector<message::VoterAddress> all;
+  all.reserve(known_.size());
+  for (const auto& [agent, known] : known_) {
+    all.push_back(known.address);
+  }
+  return all;
+}
+
+std::vector<VoterId> VoterAddresses::absent() const {
+  std::vector<VoterId> absent;
+  for (const auto& [agent, known] : known_) {
+    if (known.connections == 0) {
+      absent.push_back(agent);
     }
   }
-  return found;
+  return absent;
 }
 
 }  // namespace ddprun

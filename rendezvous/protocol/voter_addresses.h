@@ -1,8 +1,8 @@
-// VoterAddresses: where the voters of a job are reached. Internal to control.
+// VoterAddresses: where the agents of a job are reached, each life of one by its own number. Those
+// that are away are kept for a time: they may look for the job. Pure.
 #pragma once
 
 #include <map>
-#include <set>
 #include <vector>
 
 #include "rendezvous/membership/configuration.h"
@@ -12,17 +12,31 @@ namespace ddprun {
 
 class VoterAddresses {
  public:
-  explicit VoterAddresses(const std::vector<message::VoterAddress>& known = {});
+  VoterAddresses() = default;
+  /// All of them are away, from `now` on. Of two places of one agent the later one counts.
+  explicit VoterAddresses(const std::vector<message::VoterAddress>& known, Instant now = {});
+
+  /// It is away, unless more is known of it.
+  void learn(const message::VoterAddress& address, Instant now);
+  /// It is here, by one more connection.
   void add(message::VoterAddress address);
+  /// It has one connection less.
+  void went(VoterId agent, Instant now);
+  /// Drops those that went before `limit`, but nobody of these configurations.
+  void forget(Instant limit, const std::vector<const Configuration*>& but);
+
   /// Null where it is not known; until the next change.
-  [[nodiscard]] const message::VoterAddress* find(VoterId voter) const;
-  /// Those of the configurations, each once, as far as they are known, without some.
-  [[nodiscard]] std::vector<message::VoterAddress> of(
-      const std::vector<const Configuration*>& configurations,
-      const std::set<VoterId>& without = {}) const;
+  [[nodiscard]] const message::VoterAddress* find(VoterId agent) const;
+  [[nodiscard]] std::vector<message::VoterAddress> all() const;
+  [[nodiscard]] std::vector<VoterId> absent() const;
 
  private:
-  std::map<VoterId, message::VoterAddress> known_;  ///< of all that ever were here
+  struct Known {
+    message::VoterAddress address;
+    int connections = 0;
+    Instant away_since{};  ///< where it has none
+  };
+  std::map<VoterId, Known> known_;
 };
 
 }  // namespace ddprun

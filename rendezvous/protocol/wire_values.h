@@ -14,7 +14,7 @@ namespace ddprun {
 /// No duration of ours is longer; keeps all sums of durations far from overflow.
 inline constexpr std::int64_t kDurationNsMax = std::int64_t{100} * 365 * 86400 * 1'000'000'000;
 inline constexpr int kIntMax = std::numeric_limits<int>::max();
-/// 10,000 nodes of kLocalWorldSizeMax workers are below this.
+/// kNodesMax nodes of kLocalWorldSizeMax workers.
 inline constexpr int kWorldSizeMax = 1 << 30;
 
 /// An enum or a duration by its integer.

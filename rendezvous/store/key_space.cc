@@ -19,6 +19,7 @@ std::optional<std::int64_t> parse_number(const std::string& text) {
   return value;
 }
 
+/// As PyTorch's server counts. Clients choose both numbers, and a signed sum may not overflow.
 std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
@@ -62,6 +63,8 @@ std::optional<std::int64_t> KeySpace::add(std::string_view key, std::int64_t del
 std::string KeySpace::compare_set(std::string_view key, std::string_view expected,
                                   std::string_view desired, Woken& woken) {
   const auto found = values_.find(key);
+  // PyTorch's rules: a key that is not there is set only when nothing was expected of it, and else
+  // the answer is what the caller expected.
   if (found == values_.end() && !expected.empty()) {
     return std::string(expected);
   }
@@ -106,6 +109,7 @@ void KeySpace::queue_push(std::string_view key, std::string_view value, Woken& w
   if (found == waiters_.end()) {
     return;
   }
+  DDP_CHECK(!found->second.empty(), "a key that nobody waits for has no waiters");
   const ConnectionId first = found->second.begin()->second;
   found->second.erase(found->second.begin());
   if (found->second.empty()) {
@@ -121,6 +125,7 @@ std::optional<std::string> KeySpace::queue_pop(std::string_view key) {
   if (found == queues_.end()) {
     return std::nullopt;
   }
+  DDP_CHECK(!found->second.empty(), "a queue that is empty is forgotten");
   std::string front = std::move(found->second.front());
   found->second.pop_front();
   if (found->second.empty()) {
@@ -167,6 +172,7 @@ void KeySpace::register_wait(ConnectionId connection,
     }
   }
   wait.missing = wait.keys.size();
+  DDP_CHECK(wait.missing > 0, "a wait for keys waits for one at least");
   waits_.emplace(connection, std::move(wait));
 }
 
@@ -214,6 +220,7 @@ void KeySpace::created(std::string_view key, Woken& woken) {
     return;
   }
   const auto all = std::move(found->second);
+  DDP_CHECK(!all.empty(), "a key that nobody waits for has no waiters");
   waiters_.erase(found);
   for (const auto& [ticket, connection] : all) {
     if (count_down(connection)) {

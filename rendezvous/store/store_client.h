@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
-#include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_protocol.h"
 
 namespace ddprun {
@@ -29,7 +29,7 @@ class StoreClient {
   using Timeout = std::chrono::milliseconds;
   /// PyTorch's own default for its stores.
   static constexpr Timeout kDefaultTimeout{300'000};
-  static constexpr Timeout kAnswerGrace{1'000};
+  static constexpr Timeout kAnswerGrace = StoreConnection::kAnswerGrace;
 
   /// Connects, retrying while nobody listens yet, and shakes hands. The Error names host, address,
   /// port, and how long was tried. `timeout` also becomes the default of all calls.
@@ -71,39 +71,30 @@ class StoreClient {
   /// True when a wait of the last call ran into its timeout (and the client is still usable).
   [[nodiscard]] bool timed_out() const { return timed_out_; }
   /// "127.0.0.1:29500", for messages.
-  [[nodiscard]] const std::string& peer() const { return peer_; }
+  [[nodiscard]] const std::string& peer() const { return connection_.peer(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  StoreClient(Fd socket, std::string peer, Timeout timeout)
-      : socket_(std::move(socket)), peer_(std::move(peer)), timeout_(timeout) {}
+  StoreClient(StoreConnection connection, Timeout timeout)
+      : connection_(std::move(connection)), timeout_(timeout) {}
 
-  Result<void> handshake(Clock::time_point deadline);
   std::string begin(store_protocol::Operation operation);
   void put_key(std::string& request, std::string_view key);
   void put_value(std::string& request, std::string_view value);
   void put_keys(std::string& request, const std::vector<std::string>& keys);
-  Result<void> send(const std::string& request, Clock::time_point deadline);
-  Result<void> receive(char* bytes, std::size_t size, Clock::time_point deadline);
-  Result<std::int64_t> receive_i64(Clock::time_point deadline);
-  Result<std::string> receive_bytes(Clock::time_point deadline);
-  Result<std::string> get_now(std::string_view key, Clock::time_point deadline);
+  Result<void> send(const std::string& request, net::Deadline deadline);
+  Result<std::string> get_now(std::string_view key, net::Deadline deadline);
   Result<std::vector<std::string>> multi_get_now(const std::vector<std::string>& keys,
-                                                 Clock::time_point deadline);
-  Result<std::optional<std::string>> pop_now(std::string_view key, Clock::time_point deadline);
-  Result<void> wait_until(const std::vector<std::string>& keys, Clock::time_point deadline,
+                                                 net::Deadline deadline);
+  Result<std::optional<std::string>> pop_now(std::string_view key, net::Deadline deadline);
+  Result<void> wait_until(const std::vector<std::string>& keys, net::Deadline deadline,
                           Timeout timeout);
   /// The byte that ends a WAIT or BARRIER; at the deadline takes the wait back.
-  Result<void> receive_stop(const std::string& what, Clock::time_point deadline, Timeout timeout);
+  Result<void> receive_stop(const std::string& what, net::Deadline deadline, Timeout timeout);
   Result<void> take_back(const std::string& what, Timeout timeout);
-  Error broken(const std::string& what);
-  /// Until when the server's answers are waited for in a call that itself ends at `deadline`.
-  [[nodiscard]] static Clock::time_point answer_by(Clock::time_point deadline);
-  /// The same for a call that waits for nothing else.
-  [[nodiscard]] Clock::time_point answer_deadline() const;
+  /// Until when an answer is waited for in a call that waits for nothing else.
+  [[nodiscard]] net::Deadline answer_deadline() const;
 
-  Fd socket_;
-  std::string peer_;
+  StoreConnection connection_;
   Timeout timeout_;
   bool raw_keys_ = false;
   bool timed_out_ = false;

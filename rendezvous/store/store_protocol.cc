@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun::store_protocol {
 
 static_assert(std::endian::native == std::endian::little,
@@ -48,6 +50,7 @@ class Reader {
       return false;
     }
     view = bytes_.substr(at_, length);
+    DDP_CHECK(view.size() == length, "a text that is there is whole");
     at_ += length;
     return true;
   }
@@ -164,6 +167,7 @@ std::optional<Operation> modern_operation(std::uint8_t opcode) {
 }  // namespace
 
 void RequestParser::feed(std::string_view bytes) {
+  DDP_CHECK(at_ <= buffer_.size(), "no more is taken out than was put in");
   if (at_ > 64 * 1024) {
     buffer_.erase(0, at_);
     at_ = 0;
@@ -236,6 +240,7 @@ RequestParser::Status RequestParser::next(Request& request) {
     return hopeless ? Status::malformed : Status::need_more;
   }
   at_ += 1 + in.at();
+  DDP_CHECK(at_ <= buffer_.size(), "a whole request lies in the buffer");
   needed_ = 1;
   in_list_ = false;
   return Status::request;
@@ -281,6 +286,7 @@ RequestParser::Status RequestParser::walk_list(std::string_view bytes, bool pair
       return Status::need_more;
     }
     list_at_ += kWord + length;
+    DDP_CHECK(list_at_ <= bytes.size(), "what was walked over is there");
   }
   return Status::request;
 }

@@ -45,10 +45,13 @@ constexpr int kConnectsPerTurn = 32;
 /// quorum; a tenth of them at a time.
 constexpr int kBeatsPerTimeout = 6;
 constexpr int kBeatShares = 10;
-/// After the meeting, so that what follows is not part of it; and to see what beats alone cost.
-constexpr milliseconds kIdle{1'500};
+/// At least so long after the meeting, so that what follows is not part of it; and as long again,
+/// to see what beats alone cost.
+constexpr milliseconds kIdleMin{1'500};
 /// Nothing takes longer than this.
 constexpr std::chrono::seconds kPatience{60};
+/// The kernel has some 28,000 ports for connections from one address to one port.
+constexpr std::size_t kAgentsPerAddress = 20'000;
 
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "agents_load: %s\n", what.c_str());
@@ -174,6 +177,16 @@ class Crowd {
     const int one = 1;
     ::setsockopt(agent.socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     agent.reader = std::make_unique<FrameReader>(kCoordinatorFrameBytesMax);
+    if (agents_.size() > kAgentsPerAddress) {  // then 127.0.0.1, 127.0.0.2, and so on
+      sockaddr_in from{};
+      from.sin_family = AF_INET;
+      from.sin_addr.s_addr =
+          htonl(INADDR_LOOPBACK + static_cast<std::uint32_t>(i / kAgentsPerAddress));
+      ::setsockopt(agent.socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+      if (::bind(agent.socket.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) {
+        fail("cannot connect from another loopback address");
+      }
+    }
     const auto* where = reinterpret_cast<const sockaddr*>(&job_.address);
     if (::connect(agent.socket.get(), where, sizeof job_.address) != 0 && errno != EINPROGRESS) {
       fail("cannot connect");
@@ -256,12 +269,9 @@ class Crowd {
     agents_[i].stamp = order.stamp;
     beat(i);
   }
-  void obey(std::size_t i, const message::StandbyState& order) {
-    say(i, message::StandbyReady{order.replicated.configuration.number});
-  }
-  void obey(std::size_t i, const message::PrepareConfiguration& order) {
+  void obey(std::size_t i, const message::VoterState& order) {
     agents_[i].stamp = order.stamp;
-    say(i, message::ConfigurationReady{order.configuration, order.stamp});
+    say(i, message::StateKept{order.replicated.configuration.number, order.stamp});
   }
   void obey(std::size_t i, const message::Assigned& order) {
     agents_[i].assigned = order.world.attempt;
@@ -406,9 +416,11 @@ int main(int count, char** words) {
   const std::size_t bytes_out = crowd.bytes(&Agent::bytes_out);
   const std::size_t median_in = crowd.median_bytes_in();
   const std::size_t most_in = crowd.most_bytes_in();
-  crowd.idle(kIdle);
+  // Each agent beats once in it.
+  const milliseconds round = std::max(kIdleMin, job.heartbeat_timeout / kBeatsPerTimeout);
+  crowd.idle(round);
   const long rss_met = coordinator.rss_bytes();
-  const Cost idle = cost_of(coordinator, [&] { crowd.idle(kIdle); });
+  const Cost idle = cost_of(coordinator, [&] { crowd.idle(round); });
   std::string restarts;
   for (int i = 0; i < job.max_restarts; ++i) {
     crowd.idle(milliseconds(100));

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,17 @@ def load(ddprun, agents_load, agents, restarts, heartbeat_timeout):
     report = json.loads(done.stdout)
     report["bytes_per_agent"] = (report["rss_end"] - report["rss_before"]) / agents
     return report
+
+
+def allow_descriptors(wanted):
+    """So many for this process and those that it starts; the reason if that cannot be had."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, wanted))
+        except (OSError, ValueError):
+            return f"needs {wanted:,} descriptors for a process; its limit here is {hard:,}"
+    return ""
 
 
 def meetings(ddprun, agents_load, counts, runs, heartbeat_timeout, into):

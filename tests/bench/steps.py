@@ -10,12 +10,15 @@ import measure_store
 
 WORKERS = 8
 RESTARTED_AGENTS = 1_000
+# Of the step scale. With the default of 3 s the heartbeats of so many would be 200,000 a second.
+SCALE_AGENTS = (10_000, 100_000)
+SCALE_HEARTBEAT_TIMEOUT_S = 60
 # The names on the command line, and their steps.
 NAMES = {
     "launch": ["launch"], "footprint": ["footprint"], "recovery": ["recovery"],
     "python": ["first_line", "pytorch_restart"],
     "store": ["one_client", "store_load", "pytorch_store", "meeting"],
-    "rendezvous": ["rendezvous"], "restart": ["restart"], "starts": ["starts"],
+    "rendezvous": ["rendezvous"], "scale": ["scale"], "restart": ["restart"], "starts": ["starts"],
     "kill": ["kill"], "cut": ["cut"], "host": ["host"],
 }
 NEED_PYTORCH = ("first_line", "pytorch_restart", "pytorch_store", "meeting")
@@ -23,11 +26,11 @@ NEED_PYTORCH = ("first_line", "pytorch_restart", "pytorch_store", "meeting")
 RUNS = {
     "full": {"launch": (45, 9), "footprint": 5, "recovery": (41, 9), "first_line": (60, 10),
              "pytorch_restart": (3, 3), "one_client": 5, "store_load": 5, "pytorch_store": 5, "meeting": 7,
-             "rendezvous": 5, "restart": 21, "starts": (9, 5), "kill": (21, 5), "cut": (7, 5),
+             "rendezvous": 5, "scale": 3, "restart": 21, "starts": (9, 5), "kill": (21, 5), "cut": (7, 5),
              "host": (7, 5)},
     "quick": {"launch": (3, 1), "footprint": 1, "recovery": (3, 1), "first_line": (4, 1),
               "pytorch_restart": (1, 1), "one_client": 1, "store_load": 1, "pytorch_store": 1, "meeting": 1,
-              "rendezvous": 1, "restart": 3, "starts": (1, 1), "kill": (2, 1), "cut": (1, 1),
+              "rendezvous": 1, "scale": 1, "restart": 3, "starts": (1, 1), "kill": (2, 1), "cut": (1, 1),
               "host": (1, 1)},
     "check": {"launch": (15, 3), "footprint": 1, "recovery": (9, 3), "first_line": (9, 3),
               "pytorch_restart": (1, 2), "restart": 5, "kill": (5, 0)},
@@ -65,6 +68,8 @@ class Bench:
     def missing(self, step):
         if step in NEED_PYTORCH and not self.python:
             return "needs PyTorch; scripts/setup --with-pytorch brings it"
+        if step == "scale" and self.how != "quick":
+            return measure_rendezvous.allow_descriptors(max(SCALE_AGENTS) + 1_000)
         return ": ".join(measure_loss.missing() or ()) if step in measure_loss.SILENT else ""
 
     def of_each(self, step):
@@ -117,6 +122,11 @@ class Bench:
     def rendezvous(self, into):
         measure_rendezvous.meetings(self.ddprun, self.program("agents_load"), (100, 1_000, 10_000),
                                     self.runs["rendezvous"], self.heartbeat_timeout, into)
+
+    def scale(self, into):
+        agents = SCALE_AGENTS[:1] if self.how == "quick" else SCALE_AGENTS
+        measure_rendezvous.meetings(self.ddprun, self.program("agents_load"), agents,
+                                    self.runs["scale"], SCALE_HEARTBEAT_TIMEOUT_S, into)
 
     def restart(self, into):
         measure_rendezvous.restarts(self.ddprun, self.program("agents_load"), RESTARTED_AGENTS,

@@ -170,6 +170,24 @@ def rendezvous(found):
               (at_most(8192, "KiB"),))
 
 
+def scale(found):
+    """As rendezvous, with a longer heartbeat timeout and more agents."""
+    timeout = f"heartbeat timeout {steps.SCALE_HEARTBEAT_TIMEOUT_S} s"
+    agents = max(found, key=int, default=str(max(steps.SCALE_AGENTS)))
+    runs = found.get(agents, [])
+    yield Row(f"{int(agents):,} simulated agents, {timeout}, until all are assigned",
+              Series([run["meeting"]["wall_s"] for run in runs]), Series(), "s")
+    turns = zip(*([(int(count), run["meeting"]["wall_s"]) for run in found[count]]
+                  for count in sorted(found, key=int)))
+    yield Row("power of the number of agents with which that grows from 10,000 (1: linear)",
+              Series([exponent(points) for points in turns]), Series(), "")
+    yield Row("memory of the coordinator for each of them",
+              Series([run["bytes_per_agent"] for run in runs]), Series(), "KiB", (at_most(3072, "KiB"),))
+    yield Row("share of one core that their heartbeats cost the coordinator",
+              Series([run["idle"]["coordinator_cpu_s"] / run["idle"]["wall_s"] for run in runs]),
+              Series(), "%")
+
+
 def restart(found):
     yield Row(f"restart of an unchanged world of {found.get('agents', steps.RESTARTED_AGENTS):,} "
               "simulated agents", Series([run["wall_s"] for run in found.get("runs", [])]),
@@ -226,6 +244,7 @@ def host(found):
 ROWS = {"launch": launch, "first_line": first_line, "recovery": recovery,
         "pytorch_restart": pytorch_restart, "meeting": meeting, "footprint": footprint,
         "store_load": store_load, "pytorch_store": pytorch_store, "one_client": one_client, "rendezvous": rendezvous,
+        "scale": scale,
         "restart": restart, "starts": starts, "kill": kill, "cut": cut, "host": host}
 
 

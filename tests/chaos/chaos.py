@@ -7,6 +7,7 @@ from half of each kind's faults within the usual time and the slack.
   --seed S         of the schedule (default: a new one, which is printed)
   --elastic        --nnodes 2:4; without it 4, always. The weights depend on who was there then, the
                    account of samples does not
+  --endpoints N    in --rdzv-endpoint, 1 to 4 (default 3)
   --only KIND,...  only these kinds
   --per-job N      faults per job (default 10)
   --slack S        seconds that each bound grants to the machine (default 1.5)
@@ -51,6 +52,8 @@ def options(argv=None):
     parser.add_argument("--seed", type=int)
     parser.add_argument("--only", default="")
     parser.add_argument("--per-job", type=int, default=10)
+    parser.add_argument("--endpoints", type=int, choices=range(1, 5),
+                        default=faults.Setup.endpoints)
     add_common(parser)
     for flag in ("--elastic", "--list", "--keep"):
         parser.add_argument(flag, action="store_true")
@@ -166,7 +169,7 @@ def again(asked):
     words = ["scripts/chaos", f"--faults {asked.faults}", f"--seed {asked.seed}"]
     words += ["--elastic"] * asked.elastic
     words += [f"--only {','.join(asked.only)}"] if asked.only else []
-    for name, usual in (("per_job", 10), ("timeouts", 1), ("slack", faults.Setup.slack_s),
+    for name, usual in (("endpoints", faults.Setup.endpoints), ("per_job", 10), ("timeouts", 1), ("slack", faults.Setup.slack_s),
                         ("factor", faults.Setup.factor)):
         if getattr(asked, name) != usual:
             words.append(f"--{name.replace('_', '-')} {getattr(asked, name):g}")
@@ -176,7 +179,7 @@ def again(asked):
 def main():
     asked = options()
     setup = faults.Setup.of(asked.timeouts, elastic=asked.elastic, slack_s=asked.slack,
-                            factor=asked.factor)
+                            factor=asked.factor, endpoints=asked.endpoints)
     if asked.list:
         for kind in faults.KINDS:
             say(f"{kind.name:<20} {kind.does}; healed by: {kind.heals}; "

@@ -27,6 +27,7 @@ class Setup:
     hang_s: int = 2
     slack_s: float = 1.5
     factor: float = 1.0
+    endpoints: int = 3
 
     @classmethod
     def of(cls, times, **more):
@@ -49,7 +50,7 @@ class Setup:
 class Kind:
     """`ends`: "yes": the attempt ends; "no": it must not; "dice": its Fault knows. `usual`: from when
     it is made good until all is well; `went_on`: until the job goes on in spite of it. `loses`: "none",
-    "victims" or "coordinator": the nodes that the others must do without. `lasts`: seconds as
+    "victims", "coordinator" or "endpoint": the nodes that the others must do without. `lasts`: seconds as
     multiples of the heartbeat timeout, from and to; None: over at once."""
     name: str
     does: str
@@ -64,6 +65,8 @@ class Kind:
 
 AT_ONCE, RESTART, HANG = Usual(0.15), Usual(0.25), Usual(0.3, 2.0)
 AGENT_BACK, LINK_BACK = Usual(0.45), Usual(0.7)
+# Twice that, as every bound is: a heartbeat timeout, and the 2 s between a leader's calls.
+FOUND = Usual(1.0, 0.5)
 NOTICED = Usual(0.12, 1.0)  # a silent loss
 
 KINDS = (
@@ -103,6 +106,12 @@ KINDS = (
     Kind("coordinator_cut", "the coordinator's node is cut off both ways",
          "another takes over; the link is whole again", "yes", LINK_BACK, loses="coordinator",
          lasts=(1.5, 2.5), went_on=NOTICED),
+    Kind("endpoint_restart", "SIGKILL, up to four times, to the agent at the first endpoint",
+         "it is started again, after 0 to 0.5 s", "yes", FOUND, loses="endpoint"),
+    Kind("coordinator_restart", "SIGKILL to the coordinator's agent, up to three times",
+         "it is started again, after 0 to 0.5 s", "yes", FOUND, loses="coordinator"),
+    Kind("two_agents", "SIGKILL to two agents at once",
+         "they are started again, after 0 to 0.5 s", "yes", FOUND, loses="victims", victims=2),
     Kind("disk_full", "a node's disk is full while snapshots are saved", "room is made", "no",
          AT_ONCE),
     Kind("disk_full_kill", "a node's disk is full and a worker gets SIGKILL",
@@ -134,7 +143,8 @@ class Fault:
 
     def text(self):
         where = " and ".join(f"node{v}" for v in self.victims) or (
-            "the coordinator's node" if self.kind.loses == "coordinator" else "all nodes")
+            {"coordinator": "the coordinator's node", "endpoint": "the endpoint's node"}.get(
+                self.kind.loses, "all nodes"))
         lasts = f" for {self.lasts_s:.2f} s" if self.lasts_s else ""
         return f"fault {self.number}: {self.kind.name} on {where}{lasts}"
 
@@ -148,12 +158,24 @@ def draw(kinds, count, seed, setup):
         if not bag:
             bag = dice.sample(kinds, len(kinds))
         kind = bag.pop()
-        whole = kind.loses == "coordinator" or kind.name == "storm"
+        whole = kind.loses in ("coordinator", "endpoint") or kind.name == "storm"
         victims = () if whole else tuple(dice.sample(range(setup.nodes), kind.victims))
         lasts = dice.uniform(*kind.lasts) * setup.heartbeat_s if kind.lasts else 0.0
         schedule.append(Fault(number, kind, victims, lasts, dice.uniform(0.0, 0.2),
                               dice.random()))
     return schedule
+
+
+# Of an agent that is killed several times: for how long it is gone, and how long it then lives.
+Life = collections.namedtuple("Life", "gone_s lives_s")
+GONE_S, LIVES_S = (0.0, 0.05, 0.1, 0.2, 0.5), (0.0, 0.02, 0.1, 0.3, 1.0)
+
+
+def lives(fault, most):
+    """Of one that is killed so many times at most: its next lives."""
+    dice = random.Random(fault.dice)
+    return [Life(dice.choice(GONE_S), dice.choice(LIVES_S))
+            for _ in range(dice.randint(1, most))]
 
 
 FLAP_PAUSE_S = 0.05  # for which a flapping link is up

@@ -6,7 +6,9 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import types
 import unittest
 
 sys.dont_write_bytecode = True
@@ -15,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import chaos  # noqa: E402
 import faults  # noqa: E402
 import inject  # noqa: E402
+import job as job_module  # noqa: E402
 import namespaces  # noqa: E402
 import verdict  # noqa: E402
 
@@ -94,6 +97,19 @@ class Storm(unittest.TestCase):
                     away.remove(blow.node)
 
 
+class Lives(unittest.TestCase):
+    def test_an_agent_is_killed_once_at_least_and_no_more_often_than_asked(self):
+        counts, gone = set(), set()
+        for fault in faults.draw([faults.BY_NAME["endpoint_restart"]], 300, 5, FIXED):
+            self.assertEqual(fault.victims, ())
+            lives = faults.lives(fault, 4)
+            counts.add(len(lives))
+            gone |= {life.gone_s for life in lives}
+        self.assertEqual(counts, {1, 2, 3, 4})
+        self.assertEqual(gone, set(faults.GONE_S))
+        self.assertEqual(min(gone), 0.0)
+
+
 class Flap(unittest.TestCase):
     def test_a_link_is_down_for_as_long_as_its_end_asks(self):
         for setup, expected in ((FIXED, {"yes", "maybe"}), (SLOW, {"yes", "no", "maybe"})):
@@ -161,11 +177,23 @@ class Medians(unittest.TestCase):
                       found[0])
 
 
+class Reset(unittest.TestCase):
+    def test_a_reset_counts_when_it_was_said_since_the_last_wait_whatever_was_said_after_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = job_module.Job(FIXED, types.SimpleNamespace(count=1), {"chaos_worker": ""}, folder)
+            err = job.path(0, "stderr")
+            err.write_text("lost: its connection broke: Connection reset by peer\nwaiting\n")
+            self.assertTrue(job.was_reset(0))
+            job.agents = []
+            job.until(lambda: True, 1, "the fault is over")
+            self.assertFalse(job.was_reset(0))
+
+
 class Again(unittest.TestCase):
     def test_the_command_that_repeats_a_run_has_all_that_it_depends_on(self):
         for words in (["--faults", "8", "--seed", "7"],
                       ["--faults", "8", "--seed", "7", "--elastic", "--only", "storm,node_cut",
-                       "--per-job", "3", "--timeouts", "3", "--slack", "2.5", "--factor", "4"]):
+                       "--endpoints", "1", "--per-job", "3", "--timeouts", "3", "--slack", "2.5", "--factor", "4"]):
             command = chaos.again(chaos.options(["--build-dir", "build", *words])).split()
             self.assertEqual(command, ["scripts/chaos", *words])
 

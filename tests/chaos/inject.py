@@ -33,6 +33,8 @@ def run(job, fault):
     job.may_end = set(fault.victims) if kind.loses == "victims" or ends == "maybe" else set()
     if kind.loses == "coordinator":
         job.may_end = {job.coordinator()}
+    elif kind.loses == "endpoint":
+        job.may_end = {job.hosts()[0]}
     job.stopped = fault.victims[0] if kind.name == "agent_stop" else None
     job.dead = before if ends == "yes" else -1
     measured = {}
@@ -58,7 +60,7 @@ def run(job, fault):
     if disturbed():
         raise Broken(f"attempt {before} ended, though it had no reason to; {job.where()}")
     measured["recovered"] = (time.monotonic() - healed, kind.usual)
-    job.may_end, job.stopped = set(), None
+    job.may_end, job.stopped, job.restart_pause_s = set(), None, faults.RESTART_PAUSE_S
     return measured
 
 
@@ -111,11 +113,16 @@ def node_replace(job, fault, before, measured):
     job.power_on(fault.victims[0])
 
 
-def two_nodes(job, fault, before, measured):
-    # A successor needs more than half of four, and is not promised without: the coordinator stays.
+def spare_coordinator(job, fault):
+    """The victims, another in its place: a successor needs more than half of four, and is not promised
+    without."""
     host = job.coordinator()
     spared = [node for node in range(job.nodes.count) if node not in (host, *fault.victims)]
-    first, second = (spared[0] if node == host else node for node in fault.victims)
+    return [spared[0] if node == host else node for node in fault.victims]
+
+
+def two_nodes(job, fault, before, measured):
+    first, second = spare_coordinator(job, fault)
     job.may_end = {first, second}
     os.kill(job.agent(first), signal.SIGKILL)
     job.pause(fault.dice * 0.3)
@@ -123,6 +130,45 @@ def two_nodes(job, fault, before, measured):
     job.power_off(second)
     survivors_go_on(job, fault, before, measured, (first, second))
     job.power_on(second)
+
+
+def kill_agent(job, node, gone_s):
+    """It is started again after so many seconds."""
+    job.doom(node)
+    job.restart_pause_s = gone_s
+    os.kill(job.agent(node), signal.SIGKILL)
+
+
+def endpoint_restart(job, fault, _before, _measured):
+    node = job.hosts()[0]
+    for life in faults.lives(fault, 4):
+        former = job.guardian(node)
+        kill_agent(job, node, life.gone_s)
+        job.until(lambda: job.guardian(node) not in (None, former) and job.has_agent(node),
+                  job.setup.bound_s(faults.AT_ONCE), f"node{node} has another agent")
+        job.pause(life.lives_s)
+
+
+def coordinator_restart(job, fault, _before, _measured):
+    lives = faults.lives(fault, 3)
+    for life in lives:
+        node = job.coordinator()
+        job.may_end = {node}
+        kill_agent(job, node, life.gone_s)
+        if life is not lives[-1]:  # a second one that is lost before may be one too many
+            job.until(lambda: (job.attempt() or 0) > job.dead, job.setup.bound_s(fault.kind.usual),
+                      f"all nodes train after the agent of node{node} is started again")
+
+
+def two_agents(job, fault, _before, _measured):
+    # The half that is left goes on with an agent that starts where the coordinator's was, at the first
+    # endpoint; elsewhere the coordinator stays.
+    at_endpoint = job.coordinator() == job.hosts()[0]
+    victims = fault.victims if at_endpoint else spare_coordinator(job, fault)
+    job.may_end = set(victims)
+    gone_s = faults.lives(fault, 1)[0].gone_s
+    for node in victims:
+        kill_agent(job, node, gone_s)
 
 
 def storm(job, fault, _before, _measured):
@@ -306,6 +352,9 @@ DO = {
     "node_kill": node_kill,
     "node_replace": node_replace,
     "two_nodes": two_nodes,
+    "two_agents": two_agents,
+    "endpoint_restart": endpoint_restart,
+    "coordinator_restart": coordinator_restart,
     "storm": storm,
     "node_cut": lose_link("cut", "heal"),
     "node_mute": lose_link("mute", "unmute"),

@@ -32,12 +32,14 @@ class Job:
         self.state = [verdict.Node() for _ in range(nodes.count)]
         self.agents = [None] * nodes.count
         self.restart_at = [None] * nodes.count  # when its next agent starts; None: not now
+        self.restart_pause_s = faults.RESTART_PAUSE_S
         self.may_end = set()  # nodes whose agents may end by the fault at hand
         self.codes = []  # (node, exit code) of agents, in the order in which they ended
         self.over = False
         self.stopped = None  # a node whose agent is stopped, and cannot stop its workers
         self.dead = -1  # no attempt up to this one can go on, whatever its records say
         self._read = [0] * nodes.count
+        self._said = [0] * nodes.count  # characters, when the last wait was over
         self.hold = self.folder / "hold"
         self.hold.touch()
         for node in range(nodes.count):
@@ -54,7 +56,7 @@ class Job:
 
     def hosts(self):
         """The nodes whose addresses are endpoints."""
-        return list(range(min(3, self.nodes.count)))
+        return list(range(min(self.setup.endpoints, self.nodes.count)))
 
     def endpoint(self):
         return ",".join(f"{self.nodes.address(host)}:{PORT}" for host in self.hosts())
@@ -99,6 +101,9 @@ class Job:
         if not children:
             raise Broken(f"node{node} has no agent to hurt")
         return children[0]
+
+    def has_agent(self, node):
+        return bool(self.agents[node] and namespaces.children_of(self.guardian(node)))
 
     def worker(self, node):
         return self.state[node].begun.pid
@@ -154,17 +159,15 @@ class Job:
         elif code not in (1, 137):
             raise Broken(f"the agent of node{node} ended with {code}; {self.last(node)}")
         else:
-            self.restart_at[node] = now + faults.RESTART_PAUSE_S
+            self.restart_at[node] = now + self.restart_pause_s
 
     def last(self, node):
         lines = self.said(node).strip().splitlines()
         return "its last words: " + (lines[-1] if lines else "(none)")
 
-    def was_reset(self, node, since):
-        """Whether the agent's last words, said since then, are that its connection was reset."""
-        path = self.path(node, "stderr")
-        return (path.exists() and path.stat().st_mtime >= since
-                and "broke: Connection reset" in self.last(node))
+    def was_reset(self, node):
+        """Whether its agent has said since the last wait was over that its connection was reset."""
+        return "broke: Connection reset" in self.said(node)[self._said[node]:]
 
     def said(self, node):
         path = self.path(node, "stderr")
@@ -205,14 +208,14 @@ class Job:
         whose connection was reset by this fault has no proof of a death, and waits for the heartbeat
         timeout (docs/failover.md): the bound then grants it, once."""
         begin, waited = time.monotonic(), namespaces.waited_s()
-        fault_at, reset_s = time.time() - 0.5, self.setup.heartbeat_s
+        reset_s = self.setup.heartbeat_s
         while True:
             self.pump()
             if condition():
+                self._said = [len(self.said(node)) for node in range(self.nodes.count)]
                 return time.monotonic() - begin
             if time.monotonic() - begin - (namespaces.waited_s() - waited) > seconds:
-                if reset_s > 0 and any(self.was_reset(node, fault_at)
-                                       for node in range(self.nodes.count)):
+                if reset_s > 0 and any(map(self.was_reset, range(self.nodes.count))):
                     seconds, reset_s = seconds + reset_s, 0
                     continue
                 raise Broken(f"not within {seconds:.1f} s: {what}; {self.where()}")

@@ -10,9 +10,13 @@ namespace ddprun::test {
 
 std::unique_ptr<ChildProcess> start(const LoneAgent& agent) {
   std::vector<std::string> argv;
+  std::map<std::string, std::string> files = agent.files;
   if (!agent.hosts_file.empty()) {
-    argv = {"unshare",       "-m", "sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\"",
-            agent.hosts_file};
+    files["/etc/hosts"] = agent.hosts_file;
+  }
+  for (const auto& [path, seen] : files) {
+    argv.insert(argv.end(), {"unshare", "-m", "sh", "-c",
+                             "mount --bind \"$0\" \"$1\" && shift && exec \"$@\"", seen, path});
   }
   argv.push_back(find_program("ddprun"));
   if (!agent.endpoint.empty()) {

@@ -20,6 +20,8 @@ struct LoneAgent {
   std::string network_namespace = {};  ///< a name of NetNamespaces; empty: ours
   std::string host_name = {};          ///< needs root; empty: ours
   std::string hosts_file = {};         ///< seen as /etc/hosts; needs root; empty: ours
+  /// What it sees in place of other files, by their paths; needs root.
+  std::map<std::string, std::string> files = {};
 };
 
 /// Starts it.

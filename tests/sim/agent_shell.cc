@@ -5,16 +5,10 @@
 
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/narrator.h"
 
 namespace ddprun::sim {
 namespace {
-
-constexpr Duration kLookAgain = milliseconds(300);
-/// A coordinator answers a hello at once, and a host that is there refuses at once.
-constexpr Duration kAnswerTimeout = seconds(3);
-constexpr Duration kElsewhereTimeout = seconds(1);
-/// Of a job of thousands of nodes.
-constexpr int kEndpointsMax = 8;
 
 NodeDescription describe(Machine& machine) {
   const SimOptions& options = machine.cluster().options();
@@ -40,9 +34,13 @@ AgentShell::AgentShell(Machine& machine) : machine_(machine), workers_(machine, 
 
 AgentShell::~AgentShell() = default;
 
+Duration AgentShell::timeout() const {
+  return machine_.cluster().options().timeout_of(machine_.index());
+}
+
 template <class Action>
 void AgentShell::later(Duration delay, Action action) {
-  machine_.later(delay, [this, action] {
+  machine_.later(delay, [this, action = std::move(action)]() mutable {
     if (!over_) {
       action();
     }
@@ -53,9 +51,7 @@ void AgentShell::start() {
   const SimOptions& options = machine_.cluster().options();
   NodeOptions mine;
   const bool begins = machine_.index() == 0 && !machine_.cluster().has_begun();
-  const int endpoints = options.fresh_coordinators ? options.endpoints
-                        : begins                   ? 1
-                                                   : std::min(options.machines(), kEndpointsMax);
+  const int endpoints = begins && !options.fresh_coordinators ? 1 : options.places();
   for (int i = 0; i < endpoints; ++i) {
     mine.endpoints.push_back({host_name(i), kEndpointPort});
   }
@@ -64,7 +60,7 @@ void AgentShell::start() {
   }
   mine.node = describe(machine_);
   mine.join_timeout = std::chrono::duration_cast<milliseconds>(options.join_timeout);
-  mine.heartbeat_timeout = std::chrono::duration_cast<milliseconds>(options.heartbeat_timeout);
+  mine.heartbeat_timeout = std::chrono::duration_cast<milliseconds>(timeout());
   mine.failover = options.failover;
   gate_is_endpoint_ = machine_.index() > 0 && machine_.index() < endpoints;
   gate_ = gate_is_endpoint_ ? kEndpointPort : machine_.cluster().new_port();
@@ -84,12 +80,14 @@ void AgentShell::end(bool kernel_lives) {
     leader_.reset();
   }
   Network& network = machine_.cluster().network();
-  for (const auto& one : {connection_, search_ ? search_->connection : std::nullopt}) {
-    if (one && kernel_lives) {
-      network.close(*one, Side::client);
-    } else if (one) {
-      network.lose(*one, Side::client);
-    }
+  if (search_ && !kernel_lives) {
+    search_->lose_connection();
+  }
+  search_.reset();
+  if (connection_ && kernel_lives) {
+    network.close(*connection_, Side::client);
+  } else if (connection_) {
+    network.lose(*connection_, Side::client);
   }
 }
 
@@ -105,13 +103,25 @@ std::optional<Term> AgentShell::leading_term() const {
   return leader_ ? std::optional(leader_->leader().term()) : std::nullopt;
 }
 
+bool AgentShell::gathers() const {
+  return leader_ && leader_->leader().membership().state() == JobState::gathering;
+}
+
+int AgentShell::leader_machine() const {
+  if (leader_) {
+    return machine_.index();
+  }
+  const bool follows = node_ && node_->state() == Node::State::following && connection_;
+  return follows ? machine_.cluster().network().machine_of(*connection_, Side::server) : -1;
+}
+
 void AgentShell::signal(int number, StopWish wish) {
   say(message::StopRequest{number, wish});
 }
 
-void AgentShell::say(message::Message said) {
+void AgentShell::say(const Said& said) {
   if (connection_ && !held_) {
-    machine_.cluster().network().send(*connection_, Side::client, std::move(said));
+    machine_.cluster().network().send(*connection_, Side::client, said);
   }
 }
 
@@ -130,8 +140,13 @@ void AgentShell::step(NodeInput input) {
   while (!inputs_.empty() && !over_) {
     NodeInput next = std::move(inputs_.front());
     inputs_.erase(inputs_.begin());
+    Narrator* narrator = machine_.cluster().narrator();
+    const std::optional<NodeInput> told = narrator != nullptr ? std::optional(next) : std::nullopt;
     for (NodeAction& action : node_->step(machine_.now(), std::move(next))) {
       if (!over_) {
+        if (narrator != nullptr) {
+          narrator->decided(machine_.index(), *told, action);
+        }
         std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
       }
     }
@@ -169,128 +184,33 @@ void AgentShell::carry_out(const GiveUp& /*order*/) {
 // --- Searching ------------------------------------------------------------------------------
 
 void AgentShell::carry_out(SearchLeader order) {
-  end_search();
-  search_.emplace(std::move(order), machine_.now());
-  look_after(Duration(0));
+  search_ =
+      std::make_unique<SearchShell>(machine_,
+                                    SearchRequest{std::move(order.places), node_->description(),
+                                                  order.is_host, order.timeout, order.by_endpoint},
+                                    *this);
 }
 
 void AgentShell::carry_out(const StopSearch& /*order*/) {
-  end_search();
-}
-
-void AgentShell::end_search() {
-  ++searches_;
-  if (search_ && search_->connection) {
-    machine_.cluster().network().close(*search_->connection, Side::client);
-  }
   search_.reset();
 }
 
-void AgentShell::look_after(Duration pause) {
-  later(pause, [this, which = searches_] {
-    if (which == searches_ && search_) {
-      look();
-    }
-  });
+void AgentShell::on_bound(std::uint16_t port) {
+  step(EndpointBound{port, JobInstance{number(voter_)}});
 }
 
-bool AgentShell::is_own(const Endpoint& place) const {
-  return machine_of_host(place.host) == machine_.index();
+void AgentShell::on_search_failed(const SearchFailed& how) {
+  step(how);
 }
 
-void AgentShell::look() {
-  Search& search = *search_;
-  const Duration limit = search.order.timeout;
-  if (machine_.now() - search.since >= limit) {
-    end_search();
-    step(SearchFailed{Error{"nobody answered", {}, {}}, false});
-    return;
+void AgentShell::on_accepted(ConnectionId connection, const HelloAccepted& how) {
+  accepted_ = connection;
+  accepted_at_ = how.asked_at;
+  greeting_ = how.accepted;
+  step(how);
+  if (accepted_) {  // it is not to be followed
+    machine_.cluster().network().close(*std::exchange(accepted_, std::nullopt), Side::client);
   }
-  if (search.detour) {
-    search.on_detour = true;
-    connect_to(*std::exchange(search.detour, std::nullopt));
-    return;
-  }
-  search.on_detour = false;
-  const Endpoint& place = search.order.places[search.turn];
-  const bool may_bind =
-      search.turn == 0 && !search.order.is_host && is_own(place) && place.port == kEndpointPort;
-  if (may_bind && (search.asked_elsewhere || search.order.places.size() == 1)) {
-    end_search();
-    step(EndpointBound{kEndpointPort});
-  } else if (may_bind || is_own(place)) {
-    next_place();
-    look_after(search.turn == 0 ? kLookAgain : Duration(0));
-  } else {
-    connect_to(place);
-  }
-}
-
-/// One that could bind the first endpoint asks each of the others once before.
-void AgentShell::next_place() {
-  Search& search = *search_;
-  search.turn = (search.turn + 1) % search.order.places.size();
-  search.asked_elsewhere = search.asked_elsewhere || search.turn == 0;
-}
-
-void AgentShell::connect_to(const Endpoint& place) {
-  Search& search = *search_;
-  Network& network = machine_.cluster().network();
-  search.connection = network.connect(machine_.index(), machine_of_host(place.host), place.port);
-  search.asked_at = machine_.now();
-  NodeDescription hello = node_->description();
-  hello.by_endpoint = search.order.by_endpoint && !search.on_detour;
-  hello.said_at = machine_.now();
-  network.send(*search.connection, Side::client, message::Hello{std::move(hello)});
-  const bool could_bind = is_own(search.order.places.front()) && !search.order.is_host;
-  const bool is_there = machine_.cluster().machine(machine_of_host(place.host)).powered();
-  later(!is_there    ? kLookAgain
-        : could_bind ? kElsewhereTimeout
-                     : kAnswerTimeout,
-        [this, which = searches_, connection = *search.connection] {
-          if (which == searches_ && search_ && search_->connection == connection) {
-            on_answer(Closed{true});
-          }
-        });
-}
-
-void AgentShell::on_answer(const Message& said) {
-  Search& search = *search_;
-  const auto* known = std::get_if<Said>(&said);
-  const message::Message* answer = known != nullptr ? known->get() : nullptr;
-  if (answer != nullptr && std::holds_alternative<message::Accepted>(*answer)) {
-    accepted_ = search.connection;
-    accepted_at_ = search.asked_at;
-    greeting_ = std::get<message::Accepted>(*answer);
-    const int leader = machine_.cluster().network().machine_of(*accepted_, Side::server);
-    const int port = machine_.cluster().network().port_of(*accepted_);
-    HelloAccepted input{*greeting_,
-                        to_text(Endpoint{host_name(leader), static_cast<std::uint16_t>(port)}),
-                        accepted_at_, search.turn == 0 && !search.on_detour};
-    search.connection.reset();
-    step(std::move(input));
-    if (accepted_) {  // it is not to be followed
-      machine_.cluster().network().close(*std::exchange(accepted_, std::nullopt), Side::client);
-    }
-    return;
-  }
-  machine_.cluster().network().close(*std::exchange(search.connection, std::nullopt), Side::client);
-  if (answer != nullptr && std::holds_alternative<message::Rejected>(*answer)) {
-    end_search();
-    step(SearchFailed{Error{std::get<message::Rejected>(*answer).why, {}, {}}, true});
-    return;
-  }
-  const auto* moved = answer != nullptr ? std::get_if<message::Moved>(answer) : nullptr;
-  const bool leads_on = moved != nullptr && !moved->addresses.empty();
-  if (leads_on && machine_of_host(moved->addresses.front()) != machine_.index() &&
-      !search.on_detour) {
-    search.detour = Endpoint{moved->addresses.front(), moved->port};
-    look_after(Duration(0));
-    return;
-  }
-  next_place();
-  const bool asks = is_own(search.order.places.front()) && !search.order.is_host;
-  look_after(asks ? Duration(0) : kLookAgain);
 }
 
 // --- What others ask ------------------------------------------------------------------------
@@ -301,7 +221,7 @@ std::optional<message::Message> AgentShell::answer(const message::Message& quest
   }
   if (const auto* call = std::get_if<message::Follow>(&question)) {
     later(Duration(0), [this, call = *call] { step(CalledByLeader{call}); });
-    return message::Moved{};
+    return node_->answer_to_call();
   }
   said_.reset();
   step(AskedByPeer{question});
@@ -331,7 +251,7 @@ void AgentShell::follow(ConnectionId connection, bool local, Instant asked_at) {
   newest_.reset();
   held_ = farewell_ = false;
   const bool beats = !local && options.heartbeats;
-  lease_.emplace(beats ? options.heartbeat_timeout : Duration(0), machine_.now());
+  lease_.emplace(beats ? timeout() : Duration(0), machine_.now());
   lease_->begin(machine_.now(), asked_at);
   check_lease();
 }
@@ -350,8 +270,8 @@ void AgentShell::on_message(ConnectionId connection, Side side, const Message& s
     } else {
       network.close(connection, Side::server);
     }
-  } else if (search_ && connection == search_->connection) {
-    on_answer(said);
+  } else if (search_ && search_->connection() == connection) {
+    search_->on_message(said);
   } else if (connection != connection_ || held_) {
     return;
   } else if (known != nullptr) {
@@ -363,8 +283,7 @@ void AgentShell::on_message(ConnectionId connection, Side side, const Message& s
 
 void AgentShell::obey(const message::Message& order) {
   if (const auto* beat = std::get_if<message::Beat>(&order)) {
-    const FollowerLease::Answer told{machine_.cluster().options().heartbeat_timeout,
-                                     Instant(beat->stamp), beat->quorum_age};
+    const FollowerLease::Answer told{beat->timeout, Instant(beat->stamp), beat->quorum_age};
     if (lease_->answered(machine_.now(), told)) {
       say(message::Echo{beat->stamp});
     }
@@ -394,17 +313,14 @@ void AgentShell::obey(const message::Message& order) {
       lease_->take_stamp(machine_.now(), Instant(accepted->stamp));
     }
     step(ToldByLeader{order});
-    if (const auto* state = std::get_if<message::StandbyState>(&order)) {
-      say(message::StandbyReady{state->replicated.configuration.number});
-    }
   }
 }
 
-void AgentShell::carry_out(const AcknowledgePrepare& order) {
-  lease_->take_stamp(machine_.now(), Instant(order.ready.stamp));
+void AgentShell::carry_out(const AcknowledgeState& order) {
+  lease_->take_stamp(machine_.now(), Instant(order.acknowledged.stamp));
   lease_->quorum_needed_soon(machine_.now());
   arm_lease();
-  say(order.ready);
+  say(order.acknowledged);
 }
 
 // --- The lease ------------------------------------------------------------------------------
@@ -416,9 +332,8 @@ void AgentShell::check_lease() {
     case FollowerLease::Step::look_again:
       break;
     case FollowerLease::Step::beat:
-      say(message::Beat{
-          std::chrono::duration_cast<milliseconds>(machine_.cluster().options().heartbeat_timeout),
-          lease_->newest_stamp().count(), std::nullopt});
+      say(message::Beat{std::chrono::duration_cast<milliseconds>(timeout()),
+                        lease_->newest_stamp().count(), std::nullopt});
       break;
     case FollowerLease::Step::lost:
       lose("it was silent", false);
@@ -472,7 +387,7 @@ void AgentShell::carry_out(const AskVotes& order) {
   const int self = machine_.index();
   for (const message::VoterAddress& voter : order.voters) {
     const VoterId one = voter.voter;
-    const auto tell = [mine = voter_, which = elections_](NodeInput input) {
+    const auto tell = [mine = voter_, which = elections_](auto input) {
       return [mine, which, input = std::move(input)](AgentShell& asker) {
         if (asker.voter_ == mine && asker.elections_ == which) {
           asker.step(input);
@@ -511,18 +426,23 @@ void AgentShell::carry_out(BeginLeading order) {
   LeaderOptions led;
   led.membership = membership_options(options);
   led.membership.self = voter_;
-  led.heartbeat_timeout = std::chrono::duration_cast<milliseconds>(options.heartbeat_timeout);
+  led.heartbeat_timeout = std::chrono::duration_cast<milliseconds>(timeout());
+  led.membership.heartbeat_timeout = timeout();
   led.failover = options.failover;
   if (order.at_bound_endpoint) {
     gate_ = kEndpointPort;
     gate_is_endpoint_ = true;
   }
   led.membership.at_endpoint = gate_is_endpoint_;
+  const auto machine = static_cast<std::uint64_t>(machine_.index()) + 1;
+  led.host = {machine, machine, machine};
+  led.at_first_endpoint = machine_.index() == 0 && (door_ || gate_ == kEndpointPort);
   led.addresses = node_->description().addresses;
   led.port = static_cast<std::uint16_t>(gate_);
   std::set<VoterId> votes;
+  led.membership.instance = order.instance;
   if (order.takeover) {
-    led.voters = order.takeover->known.voters;
+    led.nodes = order.takeover->known.nodes;
     led.membership.term = order.takeover->term;
     led.membership.inheritance = std::move(order.takeover->state);
     votes.insert(order.takeover->votes.begin(), order.takeover->votes.end());

@@ -12,6 +12,7 @@
 #include "rendezvous/node/node.h"
 #include "tests/sim/leader_shell.h"
 #include "tests/sim/network.h"
+#include "tests/sim/search_shell.h"
 #include "tests/sim/workers.h"
 
 namespace ddprun::sim {
@@ -36,8 +37,22 @@ class AgentShell {
   [[nodiscard]] bool leads() const { return leader_ != nullptr; }
   [[nodiscard]] std::optional<Term> leading_term() const;
   [[nodiscard]] bool is_over() const { return over_; }
+  /// It leads, and waits for nodes.
+  [[nodiscard]] bool gathers() const;
+  /// It did, or does, follow a coordinator.
+  [[nodiscard]] bool has_followed() const { return lease_.has_value(); }
+  /// Whose coordinator it follows, or its own machine; -1: it has none.
+  [[nodiscard]] int leader_machine() const;
   [[nodiscard]] VoterId voter_id() const { return voter_; }
   [[nodiscard]] const Node& node() const { return *node_; }
+  /// Null where it does not search.
+  [[nodiscard]] const LeaderSearch* search() const {
+    return search_ ? &search_->decides() : nullptr;
+  }
+  /// Its coordinator; none where it is no coordinator.
+  [[nodiscard]] const Leader* leader() const { return leader_ ? &leader_->leader() : nullptr; }
+  /// Of its newest connection to a coordinator.
+  [[nodiscard]] const std::optional<FollowerLease>& lease() const { return lease_; }
   Workers& workers() { return workers_; }
   /// Somebody sends it a signal.
   void signal(int number, StopWish wish);
@@ -47,33 +62,32 @@ class AgentShell {
   void deposed(const StepDown& order);
   void on_call_answered(const CallAnswered& answered);
 
+  // Of its search.
+
+  void on_bound(std::uint16_t port);
+  void on_accepted(ConnectionId connection, const HelloAccepted& how);
+  void on_search_failed(const SearchFailed& how);
+
   // Of workers.
 
   /// To the coordinator.
-  void say(message::Message said);
+  void say(const Said& said);
+  template <class Kind>
+  void say(Kind message) {
+    say(std::make_shared<const message::Message>(std::move(message)));
+  }
   /// After Workers::fence().
   void workers_gone();
 
  private:
-  /// A search that is under way.
-  struct Search {
-    Search(SearchLeader the_order, Duration now) : order(std::move(the_order)), since(now) {}
-    SearchLeader order;
-    Duration since;
-    std::size_t turn = 0;
-    bool asked_elsewhere = false;    ///< all other endpoints, before it binds the first one
-    std::optional<Endpoint> detour;  ///< where the coordinator is by the word of an agent
-    std::optional<ConnectionId> connection;
-    bool on_detour = false;
-    Duration asked_at{};
-  };
-
+  /// The heartbeat timeout that this agent was given.
+  [[nodiscard]] Duration timeout() const;
   void step(NodeInput input);
   void arm();
   void carry_out(SearchLeader order);
   void carry_out(const StopSearch& order);
   void carry_out(const FollowLeader& order);
-  void carry_out(const AcknowledgePrepare& order);
+  void carry_out(const AcknowledgeState& order);
   void carry_out(const LeaveLeader& order);
   void carry_out(const CloseConnection& order);
   void carry_out(const FenceWorkers& order);
@@ -83,16 +97,9 @@ class AgentShell {
   void carry_out(BeginLeading order);
   void carry_out(const StopLeading& order);
   void carry_out(const ListenAtFirstEndpoint& order);
+  void carry_out(const LeaveFirstEndpoint& /*order*/) { door_ = false; }
   void carry_out(const GiveUp& order);
   void carry_out(const LogLine& order);
-  // Searching.
-  void look();
-  void look_after(Duration pause);
-  void connect_to(const Endpoint& place);
-  void next_place();
-  void end_search();
-  void on_answer(const Message& message);
-  [[nodiscard]] bool is_own(const Endpoint& place) const;
   // Following.
   void follow(ConnectionId connection, bool local, Instant asked_at);
   void obey(const message::Message& order);
@@ -118,9 +125,8 @@ class AgentShell {
   int gate_ = 0;
   bool gate_is_endpoint_ = false;
   bool door_ = false;  ///< at the first endpoint, too
-  // Searching, and asking for votes: answers of earlier ones come too late.
-  std::optional<Search> search_;
-  std::uint64_t searches_ = 0;
+  // Searching, and asking for votes: answers to earlier questions come too late.
+  std::unique_ptr<SearchShell> search_;
   std::uint64_t elections_ = 0;
   std::optional<ConnectionId> accepted_;  ///< for FollowLeader
   Duration accepted_at_{};

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "rendezvous/base/check.h"
+#include "tests/sim/child.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/shrink.h"
 
@@ -56,28 +57,11 @@ class Slates {
   Slate* slates_ = nullptr;
 };
 
-pid_t run_in_child(const std::function<void()>& what) {
-  std::fflush(nullptr);
-  std::cout.flush();
-  const pid_t pid = ::fork();
-  DDP_CHECK(pid >= 0, "a process can be made");
-  if (pid == 0) {
-    ::signal(SIGABRT, SIG_DFL);  // a test's own handler would go on with its tests
-    what();
-    ::_exit(0);
-  }
-  return pid;
-}
-
-bool ended_well(pid_t pid) {
-  int status = 0;
-  return ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 void add(Tally& tally, const Cluster& story) {
   const Observer& seen = story.observer();
   ++tally.stories;
   tally.events += story.events();
+  tally.digest += story.digest();
   tally.attempts += static_cast<std::uint64_t>(seen.attempts());
   tally.incidents += static_cast<std::uint64_t>(seen.incidents());
   tally.contests += static_cast<std::uint64_t>(seen.contests());
@@ -112,9 +96,9 @@ void add(Tally& tally, const Cluster& story) {
 }
 
 constexpr std::uint64_t Tally::*kCounts[] = {
-    &Tally::stories,    &Tally::events,      &Tally::attempts,  &Tally::incidents, &Tally::contests,
-    &Tally::takeovers,  &Tally::begun_twice, &Tally::succeeded, &Tally::failed,    &Tally::stopped,
-    &Tally::impossible, &Tally::unended,     &Tally::after_end};
+    &Tally::stories,  &Tally::left_out,   &Tally::events,      &Tally::attempts,  &Tally::incidents,
+    &Tally::contests, &Tally::takeovers,  &Tally::begun_twice, &Tally::succeeded, &Tally::failed,
+    &Tally::stopped,  &Tally::impossible, &Tally::unended,     &Tally::after_end, &Tally::digest};
 
 void silence_stderr() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -133,7 +117,8 @@ std::string to_text(const Tally& t) {
        << " incidents; succeeded " << t.succeeded << ", failed " << t.failed << ", stopped "
        << t.stopped << ", impossible " << t.impossible << ", no quorum left " << t.unended
        << ", begun anew by who could not know " << t.begun_twice << ", world after the end "
-       << t.after_end;
+       << t.after_end << ", left out as too large " << t.left_out << "; digest " << std::hex
+       << t.digest;
   return text.str();
 }
 
@@ -152,6 +137,10 @@ Campaign run_seeds(const Seeds& seeds, int processes) {
            i < seeds.count && Clock::now() < until; i += step) {
         slate.seed = seeds.first + i;
         const SimOptions options = draw(slate.seed);
+        if (options.machines() > seeds.nodes_max) {
+          ++slate.tally.left_out;
+          continue;
+        }
         Cluster story(options, draw_faults(options));
         story.run();
         if (seeds.count_known && story.violation() == kKnownDefect) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,9 @@ namespace ddprun::sim {
 
 struct Tally {
   std::uint64_t stories = 0;
+  std::uint64_t left_out = 0;  ///< of jobs larger than Seeds::nodes_max
   std::uint64_t events = 0;
+  std::uint64_t digest = 0;  ///< a sum over all stories (Cluster::digest): two builds tell the same
   std::uint64_t attempts = 0;
   std::uint64_t incidents = 0;
   std::uint64_t contests = 0;     ///< for a node rank
@@ -42,6 +45,8 @@ struct Seeds {
   std::uint64_t count = 0;
   /// No story begins after so many seconds; 0: without a limit.
   std::uint64_t seconds = 0;
+  /// Stories of more nodes are left out: one of a thousand costs as much as thousands.
+  int nodes_max = std::numeric_limits<int>::max();
   /// A story with the known defect is counted instead.
   bool count_known = false;
 };

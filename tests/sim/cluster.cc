@@ -20,7 +20,7 @@ constexpr Duration kAfterlife = seconds(30);
 }  // namespace
 
 Cluster::Cluster(SimOptions options, std::vector<Fault> schedule, bool tracing)
-    : options_(options),
+    : options_(std::move(options)),
       schedule_(std::move(schedule)),
       observer_(options_),
       network_(timeline_, options_, *this),
@@ -49,12 +49,16 @@ bool Cluster::awake(int machine) const {
   return machines_[static_cast<std::size_t>(machine)]->awake();
 }
 
+/// Where no process is, the kernel answers for it.
 bool Cluster::reads(int machine) const {
-  return machines_[static_cast<std::size_t>(machine)]->runs();
+  const Machine& place = *machines_[static_cast<std::size_t>(machine)];
+  return place.agent() == nullptr || place.runs();
 }
 
 void Cluster::deliver(ConnectionId connection, Side to, const Message& message) {
   const int place = network_.machine_of(connection, to);
+  const auto* said = std::get_if<Said>(&message);
+  digest_.add(now().count()).add(place).add(said != nullptr ? (**said).index() : message.index());
   if (AgentShell* agent = agent_of(place)) {
     agent->on_message(connection, to, message);
   } else {
@@ -63,8 +67,8 @@ void Cluster::deliver(ConnectionId connection, Side to, const Message& message) 
 }
 
 void Cluster::ask(int from, int to, std::function<void(AgentShell&)> question) {
-  network_.call(from, to, [this, to, question = std::move(question)] {
-    machine(to).when_it_runs([this, to, question] {
+  network_.call(from, to, [this, to, question = std::move(question)]() mutable {
+    machine(to).when_it_runs([this, to, question = std::move(question)] {
       if (AgentShell* agent = agent_of(to); agent != nullptr && !agent->is_over()) {
         question(*agent);
       }
@@ -72,26 +76,36 @@ void Cluster::ask(int from, int to, std::function<void(AgentShell&)> question) {
   });
 }
 
-void Cluster::ask_voter(int from, VoterId voter, const std::function<void(AgentShell&)>& question,
-                        const std::function<void(AgentShell&)>& gone) {
+void Cluster::ask_voter(int from, VoterId voter, std::function<void(AgentShell&)> question,
+                        std::function<void(AgentShell&)> gone) {
   const int to = machine_of(voter);
   const auto lives = [this, to, voter] {
     const AgentShell* agent = agent_of(to);
     return agent != nullptr && agent->voter_id() == voter;
   };
-  network_.call(from, to, [=, this] {
-    if (!lives()) {
-      if (machine(to).powered() && machine(to).awake()) {
-        ask(to, from, gone);
-      }
-      return;
-    }
-    machine(to).when_it_runs([=, this] {
-      if (lives() && !agent_of(to)->is_over()) {
-        question(*agent_of(to));
-      }
-    });
-  });
+  network_.call(
+      from, to,
+      [this, from, to, lives, question = std::move(question), gone = std::move(gone)]() mutable {
+        if (!lives()) {
+          if (machine(to).powered() && machine(to).awake()) {
+            ask(to, from, std::move(gone));
+          }
+          return;
+        }
+        machine(to).when_it_runs([this, to, lives, question = std::move(question)] {
+          if (lives() && !agent_of(to)->is_over()) {
+            question(*agent_of(to));
+          }
+        });
+      });
+}
+
+void Cluster::count_event(const Event& event, const std::vector<Command>& commands) {
+  ++events_;
+  digest_.add(now().count()).add(event.index());
+  for (const Command& command : commands) {
+    digest_.add(command.index());
+  }
 }
 
 // --- Faults ---------------------------------------------------------------------------------
@@ -277,6 +291,9 @@ void Cluster::run() {
     }
     next_look = now() + kProgressTick;
     observer_.check_progress(now());
+    if (const std::string apart = apart_.look(*this); !apart.empty()) {
+      observer_.broken(apart);
+    }
     if (observer_.summary() && !over_since) {
       over_since = now();
     }
@@ -286,6 +303,13 @@ void Cluster::run() {
   }
   if (timeline_.empty()) {
     judge_end(false);
+  }
+}
+
+void Cluster::run_until(Duration time) {
+  at(time, [] {});
+  while (now() < time && (observer_.violation().empty() || observer_.begun_twice())) {
+    timeline_.step();
   }
 }
 
@@ -326,6 +350,10 @@ void Cluster::judge_end(bool timed_out) {
   observer_.broken(timed_out
                        ? "the job neither ends nor can be seen to end, long after the last fault"
                        : "nothing is left to happen, and the job has not ended");
+}
+
+void Cluster::log_step(const std::string& what) {
+  trace_ += ddprun::to_text(now()) + " * " + what + "\n";
 }
 
 void Cluster::log(int machine, const std::string& what) {

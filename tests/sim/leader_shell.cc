@@ -7,6 +7,7 @@
 #include "tests/sim/agent_shell.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/narrator.h"
 
 namespace ddprun::sim {
 namespace {
@@ -39,9 +40,13 @@ LeaderShell::~LeaderShell() {
   *here_ = false;
 }
 
+Duration LeaderShell::timeout() const {
+  return machine_.cluster().options().timeout_of(machine_.index());
+}
+
 template <class Action>
 void LeaderShell::later(Duration delay, Action action) {
-  machine_.later(delay, [here = here_, action] {
+  machine_.later(delay, [here = here_, action = std::move(action)]() mutable {
     if (*here) {
       action();
     }
@@ -51,8 +56,8 @@ void LeaderShell::later(Duration delay, Action action) {
 void LeaderShell::resign() {
   *here_ = false;
   Network& network = machine_.cluster().network();
-  for (auto& [id, peer] : peers_) {
-    if (!peer.gone) {
+  for (const Peer& peer : peers_) {
+    if (peer.exists && !peer.gone) {
       network.send(peer.connection, Side::server, message::Farewell{});
       network.close(peer.connection, Side::server);
     }
@@ -63,10 +68,10 @@ void LeaderShell::resign() {
 void LeaderShell::end(bool kernel_lives) {
   *here_ = false;
   Network& network = machine_.cluster().network();
-  for (auto& [id, peer] : peers_) {
-    if (kernel_lives) {
+  for (const Peer& peer : peers_) {
+    if (peer.exists && kernel_lives) {
       network.close(peer.connection, Side::server);
-    } else {
+    } else if (peer.exists) {
       network.lose(peer.connection, Side::server);
     }
   }
@@ -75,9 +80,15 @@ void LeaderShell::end(bool kernel_lives) {
 
 // --- Connections ----------------------------------------------------------------------------
 
+NodeId LeaderShell::new_node() {
+  peers_.emplace_back();
+  return NodeId{peers_.size()};
+}
+
 NodeId LeaderShell::add(ConnectionId connection, bool local) {
-  const NodeId id{++last_id_};
-  Peer& peer = peers_[id];
+  const NodeId id = new_node();
+  Peer& peer = peer_of(id);
+  peer.exists = true;
   peer.connection = connection;
   peer.local = local;
   peer.heard_at = machine_.now();
@@ -93,11 +104,12 @@ NodeId LeaderShell::add(ConnectionId connection, bool local) {
 void LeaderShell::on_message(ConnectionId connection, const Message& said) {
   const auto found = nodes_.find(connection);
   const NodeId id = found != nodes_.end() ? found->second : add(connection, false);
-  Peer& peer = peers_.at(id);
+  Peer& peer = peer_of(id);
   const auto* known = std::get_if<Said>(&said);
   if (known == nullptr) {
-    const bool reset = std::get<Closed>(said).reset;
-    lost(id, reset ? "its connection broke" : "its connection closed", Duration(0), !reset);
+    const auto [reset, broken] = std::get<Closed>(said);
+    lost({id, reset ? "its connection broke" : "its connection closed", Duration(0), !reset,
+          reset && !broken});
     return;
   }
   peer.heard_at = machine_.now();
@@ -109,7 +121,8 @@ void LeaderShell::on_message(ConnectionId connection, const Message& said) {
     }
     machine_.cluster().network().send(
         connection, Side::server,
-        message::Beat{{}, machine_.now().count(), leader_.advertised_age(machine_.now())});
+        message::Beat{std::chrono::duration_cast<milliseconds>(timeout()), machine_.now().count(),
+                      leader_.advertised_age(machine_.now())});
   } else if (const auto* echo = std::get_if<message::Echo>(&message)) {
     step(SessionEchoed{id, Instant(echo->stamp)});
   } else {
@@ -120,38 +133,43 @@ void LeaderShell::on_message(ConnectionId connection, const Message& said) {
   }
 }
 
-void LeaderShell::lost(NodeId id, const std::string& why, Duration silent_for, bool by_peer) {
-  if (!peers_.at(id).gone) {
-    close(id);
-    step(SessionClosed{id, why, silent_for, by_peer});
+void LeaderShell::lost(SessionClosed closed) {
+  Peer& peer = peer_of(closed.node);
+  if (!std::exchange(peer.gone, true)) {
+    if (closed.by_peer) {
+      machine_.cluster().network().close(peer.connection, Side::server);
+    } else {
+      machine_.cluster().network().reset(peer.connection, Side::server);
+    }
+    step(std::move(closed));
   }
 }
 
 void LeaderShell::close(NodeId id) {
-  Peer& peer = peers_.at(id);
+  Peer& peer = peer_of(id);
   peer.gone = true;
   machine_.cluster().network().close(peer.connection, Side::server);
 }
 
 void LeaderShell::watch_silence(NodeId id) {
-  const Duration timeout = machine_.cluster().options().heartbeat_timeout;
-  Peer& peer = peers_.at(id);
+  const Duration limit = timeout();
+  Peer& peer = peer_of(id);
   const Duration silent_for = machine_.now() - peer.heard_at;
   if (peer.gone) {
     return;
   }
-  if (silent_for >= timeout) {
+  if (silent_for >= limit) {
     if (!machine_.cluster().network().unread(peer.connection, Side::server)) {
-      lost(id, "it was silent", silent_for, false);
+      lost({id, "it was silent", silent_for, false, false});
       return;
     }
     peer.heard_at = machine_.now();  // this process was late
   }
-  later(peer.heard_at + timeout - machine_.now(), [this, id] { watch_silence(id); });
+  later(peer.heard_at + limit - machine_.now(), [this, id] { watch_silence(id); });
 }
 
 std::optional<message::Message> LeaderShell::answer(const message::Message& question) {
-  const NodeId id{++last_id_};
+  const NodeId id = new_node();
   asked_ = id;
   step(SessionOpened{id, false, {}});
   step(SessionTold{id, question});
@@ -201,12 +219,15 @@ void LeaderShell::arm() {
 void LeaderShell::applied(Instant /*now*/, const Event& event, const std::vector<Command>& commands,
                           const Membership& membership) {
   Cluster& cluster = machine_.cluster();
-  cluster.count_event();
+  cluster.count_event(event, commands);
   if (cluster.tracing()) {
     cluster.log(machine_.index(), to_text(event));
     for (const Command& command : commands) {
       cluster.log(machine_.index(), "  " + to_text(command));
     }
+  }
+  if (Narrator* narrator = cluster.narrator()) {
+    narrator->led(machine_.index(), event, commands);
   }
   cluster.observer().after(cluster.now(), leadership_, event, commands, membership.state());
 }
@@ -217,8 +238,7 @@ void LeaderShell::applied(Instant /*now*/, const Event& event, const std::vector
 bool LeaderShell::dies_with(const message::Message& message) {
   const JobState state = leader_.membership().state();
   const bool last = std::holds_alternative<message::Finish>(message) && state == JobState::over;
-  const bool before = std::holds_alternative<message::StandbyState>(message) ||
-                      std::holds_alternative<message::PrepareConfiguration>(message);
+  const bool before = std::holds_alternative<message::VoterState>(message);
   return machine_.cluster().end_is_fatal() &&
          (last || (before && state == JobState::ending && machine_.random().chance(kDiesBefore)));
 }
@@ -230,7 +250,7 @@ void LeaderShell::carry_out(SendMessage order) {
   }
   const Said said = std::make_shared<const message::Message>(std::move(order.message));
   for (const NodeId node : order.nodes) {
-    const Peer& peer = peers_.at(node);
+    const Peer& peer = peer_of(node);
     const bool swallowed = dying_ && machine_.random().chance(kSwallowed);
     if (!peer.gone && !swallowed) {
       machine_.cluster().network().send(peer.connection, Side::server, said);
@@ -239,8 +259,9 @@ void LeaderShell::carry_out(SendMessage order) {
 }
 
 void LeaderShell::carry_out(AssignWorld order) {
-  carry_out(SendMessage{
-      {order.node}, message::Assigned{std::move(order.world), order.configuration, order.term}});
+  carry_out(SendMessage{{order.node},
+                        message::Assigned{std::move(order.world), order.configuration, order.term,
+                                          order.others, order.instance}});
 }
 
 void LeaderShell::carry_out(const SendAndClose& order) {
@@ -254,13 +275,14 @@ void LeaderShell::carry_out(const SendAndClose& order) {
 }
 
 void LeaderShell::carry_out(const DropSession& order) {
-  if (peers_.contains(order.node)) {
-    close(order.node);
+  if (Peer& peer = peer_of(order.node); peer.exists) {
+    peer.gone = true;
+    machine_.cluster().network().reset(peer.connection, Side::server);
   }
 }
 
 void LeaderShell::carry_out(const WatchSession& order) {
-  peers_.at(order.node).watched = true;
+  peer_of(order.node).watched = true;
 }
 
 void LeaderShell::carry_out(const EndJob& /*order*/) {
@@ -272,7 +294,7 @@ void LeaderShell::carry_out(const StepDown& order) {
 }
 
 void LeaderShell::call(int machine, int port, const message::Follow& call,
-                       const std::optional<message::VoterAddress>& voter) {
+                       const std::optional<VoterId>& voter) {
   Cluster& cluster = machine_.cluster();
   const int self = machine_.index();
   cluster.ask(self, machine, [&cluster, self, machine, port, call, voter](AgentShell& other) {
@@ -281,17 +303,19 @@ void LeaderShell::call(int machine, int port, const message::Follow& call,
     }
     const auto said = other.answer(call);
     const auto* moved = said ? std::get_if<message::Moved>(&*said) : nullptr;
-    if (moved != nullptr && voter) {
-      cluster.ask(machine, self, [voter, term = moved->term](AgentShell& caller) {
-        caller.on_call_answered({*voter, term});
-      });
+    if (moved != nullptr && (!voter || moved->from == *voter)) {
+      const CallAnswered answer{
+          {moved->from, {}, {host_name(machine)}, static_cast<std::uint16_t>(port)},
+          moved->term,
+          moved->instance};
+      cluster.ask(machine, self, [answer](AgentShell& caller) { caller.on_call_answered(answer); });
     }
   });
 }
 
 void LeaderShell::carry_out(const CallVoters& order) {
-  for (const message::VoterAddress& voter : order.voters) {
-    call(machine_of_host(voter.addresses.front()), voter.port, order.call, voter);
+  for (const CallVoters::Call& one : order.calls) {
+    call(machine_of_host(one.to.addresses.front()), one.to.port, one.call, one.to.voter);
   }
 }
 

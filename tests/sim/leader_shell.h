@@ -2,10 +2,11 @@
 // simulated connections, silence, one timer. It shows the observer what Leader decides.
 #pragma once
 
-#include <map>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "rendezvous/node/leader.h"
@@ -41,6 +42,7 @@ class LeaderShell : private LeaderObserver {
 
  private:
   struct Peer {
+    bool exists = false;  ///< it has a connection; who only asks a question has none
     ConnectionId connection{};
     bool local = false;
     bool watched = false;
@@ -48,9 +50,13 @@ class LeaderShell : private LeaderObserver {
     Duration heard_at{};
   };
 
+  [[nodiscard]] Duration timeout() const;
   NodeId add(ConnectionId connection, bool local);
+  NodeId new_node();
+  /// Nodes are numbered from 1.
+  Peer& peer_of(NodeId node) { return peers_[number(node) - 1]; }
   void watch_silence(NodeId id);
-  void lost(NodeId id, const std::string& why, Duration silent_for, bool by_peer);
+  void lost(SessionClosed closed);
   void step(LeaderInput input);
   void arm();
   void applied(Instant now, const Event& event, const std::vector<Command>& commands,
@@ -67,7 +73,7 @@ class LeaderShell : private LeaderObserver {
   void carry_out(const CallVoters& order);
   void carry_out(const CallEndpoints& order);
   void call(int machine, int port, const message::Follow& call,
-            const std::optional<message::VoterAddress>& voter);
+            const std::optional<VoterId>& voter);
   [[nodiscard]] bool dies_with(const message::Message& message);
   void close(NodeId id);
   /// On the machine's clock, as long as this leader is there.
@@ -78,10 +84,9 @@ class LeaderShell : private LeaderObserver {
   AgentShell& agent_;
   LeadershipId leadership_;
   Leader leader_;
-  bool dying_ = false;            ///< its machine loses its power as it speaks
-  std::map<NodeId, Peer> peers_;  ///< also those that are gone: what they said may come late
-  std::map<ConnectionId, NodeId> nodes_;
-  std::uint64_t last_id_ = 0;
+  bool dying_ = false;      ///< its machine loses its power as it speaks
+  std::deque<Peer> peers_;  ///< also those that are gone: what they said may come late
+  std::unordered_map<ConnectionId, NodeId> nodes_;
   std::vector<LeaderInput> inputs_;
   bool stepping_ = false;
   std::optional<Instant> armed_;

@@ -27,27 +27,22 @@ Duration Machine::now() const {
 
 // --- Time -----------------------------------------------------------------------------------
 
-void Machine::later(Duration delay, std::function<void()> action) {
-  at_local(now() + delay, life_, std::move(action));
-}
-
-void Machine::at_local(Duration local, std::uint64_t life, std::function<void()> action) {
+/// Until its clock shows `local`, if nothing happens to it meanwhile.
+void Machine::wait_until(Duration local, std::function<void()> action) {
   const auto left = static_cast<double>((local - now()).count());
   const Duration wait(left <= 0 ? 0 : static_cast<std::int64_t>(left / rate_) + 1);
-  cluster_.at(cluster_.now() + wait, [this, local, life, action = std::move(action)]() mutable {
-    if (life != life_) {
-      return;
-    }
-    if (!runs()) {
-      waiting_.push_back([this, local, life, action = std::move(action)]() mutable {
-        at_local(local, life, std::move(action));
-      });
-    } else if (now() < local) {
-      at_local(local, life, std::move(action));  // its clock stood meanwhile
-    } else {
-      action();
-    }
-  });
+  Duration at = cluster_.now() + wait;
+  if (cluster_.options().one_by_one) {  // what is due at about the same time is so at once
+    at = std::chrono::ceil<milliseconds>(at);
+  }
+  cluster_.at(at, std::move(action), {ActionTag::Kind::timer, index_, 0});
+}
+
+Machine::Timer Machine::look_at_timer(Duration local, std::uint64_t life) const {
+  return life != life_   ? Timer::of_the_dead
+         : !runs()       ? Timer::stands
+         : now() < local ? Timer::early
+                         : Timer::due;
 }
 
 void Machine::when_it_runs(std::function<void()> action) {

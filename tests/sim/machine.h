@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/random.h"
@@ -48,7 +49,10 @@ class Machine {
   [[nodiscard]] Duration now() const;
   [[nodiscard]] Duration wall_clock() const { return now() + wall_offset_; }
   /// On its steady clock, in this life of the process.
-  void later(Duration delay, std::function<void()> action);
+  template <class Action>
+  void later(Duration delay, Action action) {
+    at_local(now() + delay, life_, std::move(action));
+  }
   /// Now, or when the process goes on.
   void when_it_runs(std::function<void()> action);
   /// The process ends by itself.
@@ -60,7 +64,30 @@ class Machine {
   static constexpr Duration kWallJump = std::chrono::hours(24);
 
   void end_life(bool kernel_lives);
-  void at_local(Duration local, std::uint64_t life, std::function<void()> action);
+  /// An action of that life, due by the machine's clock, when the true time for it has come.
+  enum class Timer : std::uint8_t { of_the_dead, stands, early, due };
+  [[nodiscard]] Timer look_at_timer(Duration local, std::uint64_t life) const;
+  template <class Action>
+  void at_local(Duration local, std::uint64_t life, Action action) {
+    wait_until(local, [this, local, life, action = std::move(action)]() mutable {
+      switch (look_at_timer(local, life)) {
+        case Timer::of_the_dead:
+          break;
+        case Timer::stands:
+          waiting_.push_back([this, local, life, action = std::move(action)]() mutable {
+            at_local(local, life, std::move(action));
+          });
+          break;
+        case Timer::early:  // its clock stood meanwhile
+          at_local(local, life, std::move(action));
+          break;
+        case Timer::due:
+          action();
+          break;
+      }
+    });
+  }
+  void wait_until(Duration local, std::function<void()> action);
   void go_on();
   void rest(Duration lasts);
 

@@ -1,5 +1,5 @@
-"""mutate.py MUTATIONS SOURCES OUT: writes OUT/<file>.cc, a copy of each file in SOURCES that the list
-names, in which each mutation of it is chosen where the program runs (mutant.h), and prints the
+"""mutate.py MUTATIONS OUT SOURCES...: writes OUT/<file>.cc, a copy of each file that the list names,
+out of whichever folder of SOURCES has it, in which each mutation of it is chosen where the program runs (mutant.h), and prints the
 mutations' names. A text that is not there exactly once is an error: the list has to follow the code."""
 import pathlib
 import re
@@ -31,11 +31,12 @@ def chosen(name, old, new):
 
 
 def main():
-    listed, sources, out = (pathlib.Path(argument) for argument in sys.argv[1:])
+    listed, out, *folders = (pathlib.Path(argument) for argument in sys.argv[1:])
+    sources = {source.name: source for folder in folders for source in folder.glob("*.cc")}
     out.mkdir(parents=True, exist_ok=True)
     files = {}
     for name, file, old, new in mutations(listed.read_text()):
-        original = (sources / file).read_text()
+        original = sources[file].read_text()
         if original.count(old) != 1:
             raise SystemExit(f"mutations.txt: {name}: {file} has this {original.count(old)} times, "
                              f"not once: {old.strip()}")

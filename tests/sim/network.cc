@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/protocol/message_codec.h"
+#include "tests/sim/digest.h"
+
 namespace ddprun::sim {
 namespace {
 
@@ -26,6 +29,8 @@ bool is_report(const message::Message& said) {
 Network::Network(Timeline& timeline, const SimOptions& options, NetworkEnds& ends)
     : timeline_(timeline), options_(options), ends_(ends) {
   of_machine_.resize(static_cast<std::size_t>(options.machines()));
+  opened_.resize(of_machine_.size());
+  connections_.reserve(16 * of_machine_.size());
   for (int i = 0; i < options.machines(); ++i) {
     random_.emplace_back(options.seed, 1'000'000 + static_cast<std::uint64_t>(i));
   }
@@ -58,6 +63,8 @@ ConnectionId Network::connect(int client, int server, int port) {
   const auto id = static_cast<ConnectionId>(connections_.size());
   Connection& made = connections_.emplace_back();
   made.port = port;
+  made.label = ++opened_[static_cast<std::size_t>(client)] << 8U |
+               static_cast<std::uint32_t>(client % 16 * 16 + server % 16);
   made.ends[index(Side::client)].machine = client;
   made.ends[index(Side::server)].machine = server;
   of_machine_[static_cast<std::size_t>(client)].push_back(id);
@@ -93,18 +100,38 @@ void Network::post(ConnectionId id, Side to, Message message) {
   if (pipe.empty()) {
     pipe.clear();
   }
+  if (options_.one_by_one && digests_) {
+    take_into_digest(id, to, message);
+  }
   pipe.packets.push_back({pipe.last, std::move(message)});
   schedule(id, to);
+}
+
+void Network::take_into_digest(ConnectionId id, Side to, const Message& message) {
+  Digest sent;
+  sent.add(label(id)).add(index(to)).add(timeline_.now().count());
+  if (const auto* said = std::get_if<Said>(&message)) {
+    if (is_heartbeat(**said)) {
+      return;
+    }
+    sent.add(encode(**said));
+  } else {
+    sent.add(std::get<Closed>(message).reset);
+  }
+  digest_ += sent.value();
 }
 
 void Network::schedule(ConnectionId id, Side to) {
   Pipe& pipe = at(id).ends[index(to)].inbox;
   if (!pipe.due && !pipe.empty()) {
     pipe.due = true;
-    timeline_.at(pipe.packets[pipe.read].arrives, [this, id, to] {
-      at(id).ends[index(to)].inbox.due = false;
-      pump(id, to);
-    });
+    const auto detail = static_cast<std::uint32_t>(2 * static_cast<std::uint32_t>(id) + index(to));
+    timeline_.at(pipe.packets[pipe.read].arrives,
+                 [this, id, to] {
+                   at(id).ends[index(to)].inbox.due = false;
+                   pump(id, to);
+                 },
+                 {ActionTag::Kind::delivery, machine_of(id, to), detail});
   }
 }
 
@@ -146,6 +173,9 @@ void Network::pump(ConnectionId id, Side to) {
     ++end().inbox.read;
     const Message message = std::move(packet.message);  // delivering may send, and move packets
     ends_.deliver(id, to, message);
+    if (options_.one_by_one) {
+      break;
+    }
   }
   schedule(id, to);
 }
@@ -164,18 +194,19 @@ void Network::hold(ConnectionId id, Side side) {
   at(id).ends[index(side)].held = true;
 }
 
-void Network::close(ConnectionId id, Side side) {
+void Network::close(ConnectionId id, Side side, bool by_reset) {
   End& end = at(id).ends[index(side)];
   if (!end.open) {
     return;
   }
-  const bool reset = unread(id, side);
+  const bool reset = by_reset || unread(id, side);
   end.open = false;
   end.inbox.clear();
   if (!at(id).ends[index(other(side))].open) {
     return;
   }
-  if (reset && !passes(end.machine, machine_of(id, other(side)))) {
+  const bool is_told = side == Side::client || !at(id).broken_at_server;
+  if (reset && (!is_told || !passes(end.machine, machine_of(id, other(side))))) {
     at(id).ends[index(other(side))].inbox.clear();
     return;  // a reset is sent once; the next that comes is answered by one again
   }
@@ -195,11 +226,13 @@ void Network::call(int from, int to, std::function<void()> what) {
   if (!passes(from, to)) {
     return;
   }
-  timeline_.at(timeline_.now() + delay(from, to), [this, from, to, what = std::move(what)] {
-    if (passes(from, to)) {
-      what();
-    }
-  });
+  timeline_.at(timeline_.now() + delay(from, to),
+               [this, from, to, what = std::move(what)] {
+                 if (passes(from, to)) {
+                   what();
+                 }
+               },
+               {ActionTag::Kind::call, to, static_cast<std::uint32_t>(from)});
 }
 
 void Network::hold_back(ConnectionId id, Side to, Message message) {
@@ -224,7 +257,16 @@ void Network::cut(const Fault& fault) {
   timeline_.at(timeline_.now() + fault.lasts, [this, cut = cuts_.size() - 1] { heal(cut); });
 }
 
+void Network::heal_all() {
+  for (std::size_t cut = 0; cut < cuts_.size(); ++cut) {
+    heal(cut);
+  }
+}
+
 void Network::heal(std::size_t cut) {
+  if (cuts_[cut].over) {
+    return;
+  }
   cuts_[cut].over = true;
   --cuts_now_;
   for (std::size_t i = 0; i < connections_.size(); ++i) {
@@ -258,6 +300,44 @@ void Network::wake(int machine) {
       }
     }
   }
+}
+
+void Network::break_off(ConnectionId id, bool at_server_only) {
+  at(id).broken_at_server = at_server_only;
+  for (const Side side : {Side::client, Side::server}) {
+    End& end = at(id).ends[index(side)];
+    end.inbox.clear();
+    if (end.open && !(at_server_only && side == Side::client)) {
+      post(id, side, Closed{true, true});
+    }
+  }
+}
+
+// --- For an exploration ---------------------------------------------------------------------
+
+bool is_heartbeat(const message::Message& said) {
+  return std::holds_alternative<message::Beat>(said) || std::holds_alternative<message::Echo>(said);
+}
+
+std::pair<ConnectionId, Side> Network::end_of(const ActionTag& tag) const {
+  return {static_cast<ConnectionId>(tag.detail / 2),
+          tag.detail % 2 == 0 ? Side::client : Side::server};
+}
+
+const Message* Network::next_of(ConnectionId connection, Side to) const {
+  const Pipe& pipe = at(connection).ends[index(to)].inbox;
+  return pipe.empty() ? nullptr : &pipe.packets[pipe.read].message;
+}
+
+std::vector<ConnectionId> Network::open_connections() const {
+  std::vector<ConnectionId> open;
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const auto& ends = connections_[i].ends;
+    if (ends[0].open && ends[1].open && ends[0].machine != ends[1].machine) {
+      open.push_back(static_cast<ConnectionId>(i));
+    }
+  }
+  return open;
 }
 
 }  // namespace ddprun::sim

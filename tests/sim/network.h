@@ -26,6 +26,7 @@ using Said = std::shared_ptr<const message::Message>;
 /// The other end is closed; nothing follows.
 struct Closed {
   bool reset = false;
+  bool broken = false;  ///< by nobody at the other end
 };
 using Message = std::variant<Said, Closed>;
 
@@ -35,6 +36,9 @@ constexpr Side other(Side side) {
 }
 enum class ConnectionId : std::uint32_t {};
 
+/// It keeps a lease, and says nothing else.
+bool is_heartbeat(const message::Message& said);
+
 /// Of the job's endpoints.
 inline constexpr int kEndpointPort = 29400;
 /// The name and the address of a machine.
@@ -42,7 +46,11 @@ inline std::string host_name(int machine) {
   return "n" + std::to_string(machine);
 }
 inline int machine_of_host(const std::string& name) {
-  return std::stoi(name.substr(1));
+  int machine = 0;
+  for (std::size_t i = 1; i < name.size(); ++i) {
+    machine = 10 * machine + (name[i] - '0');
+  }
+  return machine;
 }
 
 /// How late a message may be that Network holds back (SimOptions::scrambled).
@@ -79,15 +87,21 @@ class Network {
   [[nodiscard]] bool is_open(ConnectionId connection, Side side) const {
     return at(connection).ends[index(side)].open;
   }
-  void send(ConnectionId connection, Side from, message::Message message) {
+  template <class Kind>
+  void send(ConnectionId connection, Side from, Kind message) {
     send(connection, from, std::make_shared<const message::Message>(std::move(message)));
   }
   void send(ConnectionId connection, Side from, const Said& said);
   /// Reads nothing more; the other side does not notice.
   void hold(ConnectionId connection, Side side);
-  void close(ConnectionId connection, Side side);
+  void close(ConnectionId connection, Side side) { close(connection, side, false); }
+  /// By a reset: its process gave the other side up, and lives.
+  void reset(ConnectionId connection, Side side) { close(connection, side, true); }
   /// Its machine lost power: nobody is told, and what it had not got through is gone.
   void lose(ConnectionId connection, Side side);
+  /// A device on the way breaks it: what is on its way is lost, and each side is told by a reset.
+  /// Or the server alone is: the client learns of it when it says something.
+  void break_off(ConnectionId connection, bool at_server_only);
   /// Something waits here unread.
   [[nodiscard]] bool unread(ConnectionId connection, Side side) const;
 
@@ -97,6 +111,27 @@ class Network {
   /// False while a cut is between.
   [[nodiscard]] bool passes(int from, int to) const;
   void cut(const Fault& fault);
+  /// Ends all cuts.
+  void heal_all();
+  [[nodiscard]] bool is_cut() const { return cuts_now_ > 0; }
+
+  // For an exploration (SimOptions::one_by_one).
+
+  /// The connection of a delivery's tag, and to which side.
+  [[nodiscard]] std::pair<ConnectionId, Side> end_of(const ActionTag& tag) const;
+  /// What is read next there; nothing may wait.
+  [[nodiscard]] const Message* next_of(ConnectionId connection, Side to) const;
+  /// The same in each order of events, unlike the number of the connection.
+  [[nodiscard]] std::uint32_t label(ConnectionId connection) const { return at(connection).label; }
+  /// Of all that was ever sent but heartbeats, whatever the order.
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
+  /// Of what was sent before and is sent again; none is computed for that until then.
+  void expect_digest(std::optional<std::uint64_t> digest) {
+    digest_ = digest.value_or(digest_);
+    digests_ = digest.has_value();
+  }
+  /// Connections with both ends open, between two machines.
+  [[nodiscard]] std::vector<ConnectionId> open_connections() const;
   /// A machine whose processes stood still goes on: all that waits is read.
   void wake(int machine);
 
@@ -125,6 +160,8 @@ class Network {
   struct Connection {
     std::array<End, 2> ends;
     int port = 0;
+    std::uint32_t label = 0;
+    bool broken_at_server = false;
   };
   struct Cut {
     Fault fault;
@@ -136,6 +173,7 @@ class Network {
     return connections_[static_cast<std::size_t>(id)];
   }
   Connection& at(ConnectionId id) { return connections_[static_cast<std::size_t>(id)]; }
+  void close(ConnectionId connection, Side side, bool by_reset);
   Duration delay(int from, int to);
   void post(ConnectionId id, Side to, Message message);
   void schedule(ConnectionId id, Side to);
@@ -145,15 +183,19 @@ class Network {
   void held_back(ConnectionId id, Side to, const Message& message);
   void heal(std::size_t cut);
   void resend(ConnectionId id, Side to);
+  void take_into_digest(ConnectionId id, Side to, const Message& message);
 
   Timeline& timeline_;
   const SimOptions& options_;
   NetworkEnds& ends_;
   std::vector<Connection> connections_;
   std::vector<std::vector<ConnectionId>> of_machine_;
-  std::vector<Random> random_;  ///< by machine
+  std::vector<std::uint32_t> opened_;  ///< connections, by machine
+  std::vector<Random> random_;         ///< by machine
   std::vector<Cut> cuts_;
   int cuts_now_ = 0;
+  std::uint64_t digest_ = 0;
+  bool digests_ = true;
 };
 
 }  // namespace ddprun::sim

@@ -7,6 +7,11 @@
 namespace ddprun::sim {
 namespace {
 
+/// Any other end may be one without a quorum: of one node alone.
+bool is_of_all(Verdict verdict) {
+  return verdict == Verdict::succeeded || verdict == Verdict::failed;
+}
+
 bool failed_by_itself(const FailureRecord& record) {
   return !record.after_stop && !record.exit.success();
 }
@@ -101,13 +106,13 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
     begun_twice_ = true;  // it comes after one that could not know
     return;
   }
-  const bool by_the_rest = one.ends && is_made_by_the_rest(one, votes);
+  one.by_the_rest = one.ends && is_made_by_the_rest(one, votes);
   // One that begins anew has the first term until it hands out a world.
-  if (any_world() && !one.begins && !by_the_rest && !terms_.insert(number(term)).second) {
+  if (any_world() && !one.begins && !one.by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
   if (!votes.empty()) {
-    if (any_world() && term > configuration_term_ && !by_the_rest &&
+    if (any_world() && term > configuration_term_ && !one.by_the_rest &&
         !is_most(began_anew_ ? with_dead(votes) : votes, configuration_.voters)) {
       broken("a minority makes a coordinator: " +
              std::to_string(count_of(votes, configuration_.voters)) + " of the " +
@@ -163,19 +168,25 @@ void Observer::note(Watched& one, const Event& event) {
   };
   if (const auto* lost = std::get_if<NodeLost>(&event)) {
     one.contenders.erase(lost->node);
-    if (const auto found = one.known.find(lost->node); found != one.known.end()) {
-      if (lost->died && !found->second.bound && !found->second.beyond) {
-        one.dead.insert(found->second.voter);
+    if (const KnownNode* node = one.known.find(lost->node)) {
+      if (lost->died && number(node->voter) != 0 && !gone_.contains(node->voter)) {
+        broken("a node counts as dead, and its agent lives");
       }
-      one.known.erase(found);
+      // A vote for this coordinator binds it to nobody else.
+      const bool voted_for_another =
+          std::any_of(node->granted.begin(), node->granted.end(),
+                      [&](VoterId candidate) { return candidate != one.self; });
+      if (lost->died && !voted_for_another && !node->beyond) {
+        one.dead.insert(node->voter);
+      }
+      one.known.erase(lost->node);
     }
     one.origin_seen = one.origin_seen || one.members.contains(lost->node);
   } else if (std::get_if<NodeJoined>(&event) != nullptr) {
     one.origin_seen = true;
   } else if (const auto* asked = std::get_if<StopRequested>(&event)) {
-    const auto node = one.known.find(asked->node);
-    if (asked->wish == StopWish::leave && node != one.known.end()) {
-      node->second.leaving = true;  // unless it is the last, and then the job ends
+    if (asked->wish == StopWish::leave && one.known.contains(asked->node)) {
+      one.known.leaves(asked->node);  // unless it is the last, and then the job ends
       one.origin_seen = true;
     }
   } else if (const auto* failed = std::get_if<WorkerFailed>(&event)) {
@@ -220,7 +231,7 @@ void Observer::after(Duration now, LeadershipId leadership, const Event& event,
   if (state == JobState::running || state == JobState::over) {
     one.able_since.reset();
   } else if (moved || state != one.state || !commands.empty()) {
-    const bool enough = workers_here(one) >= static_cast<std::size_t>(options_.min_nodes);
+    const bool enough = one.known.workers() >= static_cast<std::size_t>(options_.min_nodes);
     const bool able = decides_now(one) && (enough || state == JobState::ending);
     if (!able) {
       one.able_since.reset();
@@ -234,28 +245,17 @@ void Observer::after(Duration now, LeadershipId leadership, const Event& event,
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
-    one.known[welcome->node] = {node.voter,   node.local_world_size,
-                                node.witness, false,
-                                false,        {},
-                                false,        node.past && node.past->saw_close};
+    if (node.past) {
+      one.remembered = std::max(one.remembered, node.past->attempt);
+    }
     const Promise& promise = node.promise;
-    one.known.at(welcome->node).bound =
-        promise.term > one.term || (promise.term == one.term && promise.to != one.self);
-    one.known.at(welcome->node).past = node.past ? node.past->configuration : ConfigurationNumber{};
-    if (one.begins && node.history && !contends_ && !one.attempt) {
-      const std::pair told{node.history->term, node.history->attempt};
-      if (!one.known_history || told > *one.known_history) {
-        one.known_history = told;
-        one.restarts_used = node.history->so_far.restarts_used;
-      }
+    if (one.begins && !one.attempt && !contends_) {
+      adopt(one, node);
     }
-    if (node.past && !contends_ && !one.announced.contains(node.past->configuration) &&
-        (!one.past || node.past->configuration > one.past->configuration)) {
-      one.past = node.past;
-      one.knows = one.begins ? LogPosition{node.past->configuration, {}, {}} : one.knows;
-    }
-    one.known.at(welcome->node).beyond =
+    const bool beyond =
         !one.knows.covers(promise.configuration) && !one.announced.contains(promise.configuration);
+    one.known.add(welcome->node, {node.voter, node.local_world_size, node.witness, false,
+                                  promise.granted, beyond});
   } else if (const auto* reject = std::get_if<Reject>(&command)) {
     if (reject->why.empty() || one.members.contains(reject->node)) {
       broken("a rejection without a reason, or of a member");
@@ -263,13 +263,24 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     one.known.erase(reject->node);
     return;
   } else if (const auto* finish = std::get_if<FinishJob>(&command)) {
+    rise(one, is_of_all(finish->summary.verdict) ? one.end_term : one.term);
     check_end(one, finish->summary);
     return;
-  } else if (const auto* told = std::get_if<TellStandbys>(&command)) {
+  } else if (const auto* told = std::get_if<Replicate>(&command)) {
+    const bool others_planned =
+        std::any_of(all_announced_.begin(), all_announced_.end(),
+                    [&](ConfigurationNumber number) { return !one.announced.contains(number); });
+    if (one.begins && !one.past && (any_world() || others_planned)) {
+      begun_twice_ = true;  // what it tells its voters binds as a world does
+    }
     announced_ = told->replicated.configuration;
+    if (told->replicated.ends) {
+      one.end_term = told->replicated.term;
+    }
     if (told->replicated.ends && told->so_far.verdict == Verdict::succeeded) {
       success_is_known_ = success_is_known_ || has_finished(one);
     }
+    one.planned = announced_;
     one.announced.insert(announced_.number);
     all_announced_.insert(announced_.number);
     if (one.configuration.voters.empty()) {
@@ -302,74 +313,6 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
 
 // --- Worlds ---------------------------------------------------------------------------------
 
-std::size_t Observer::workers_here(const Watched& one) const {
-  return static_cast<std::size_t>(
-      std::count_if(one.known.begin(), one.known.end(),
-                    [](const auto& node) { return !node.second.witness && !node.second.leaving; }));
-}
-
-/// One that begins anew knows of a configuration only what those tell that come.
-bool Observer::knows_enough(const Watched& one) const {
-  if (!one.begins || one.attempt || !one.past) {
-    return true;
-  }
-  int free = 0;
-  int bound = 0;
-  bool died = false;
-  for (const auto& [id, node] : one.known) {
-    if (node.past == one.past->configuration && !node.beyond) {
-      ++(node.bound ? bound : free);
-      died = died || node.leader_died;
-    }
-  }
-  const int all = one.past->voters;
-  const int gone = one.past->at_endpoint ? 1 : 0;
-  const int credit = died ? gone : 0;
-  return free + bound > 0 && (2 * (free + credit) + gone > all ||
-                              2 * (free + credit + bound) > all || free + bound + gone >= all);
-}
-
-/// One that others came after may have to wait for those who know of them.
-bool Observer::decides_now(const Watched& one) const {
-  return one.term >= configuration_term_ && has_quorum(one, one.configuration) &&
-         inherited_agree(one) && knows_enough(one);
-}
-
-bool Observer::inherited_agree(const Watched& one) const {
-  return has_quorum(one, one.newest) &&
-         std::all_of(one.before.begin(), one.before.end(), [&](const Configuration& configuration) {
-           return has_quorum(one, configuration);
-         });
-}
-
-/// Of what it was told: who is here, and who is dead; and of those who count for it for sure. Half
-/// of them are enough only where nobody of them may have voted for another.
-bool Observer::has_quorum(const Watched& one, const Configuration& configuration,
-                          bool of_any_kind) const {
-  if (!sim_.failover || configuration.voters.empty()) {
-    return true;
-  }
-  std::set<VoterId> here;
-  std::set<VoterId> bound;
-  for (const auto& [id, node] : one.known) {
-    if (!node.beyond || of_any_kind) {
-      (node.bound && !of_any_kind ? bound : here).insert(node.voter);
-    }
-  }
-  std::size_t free = 0;
-  std::size_t all = 0;
-  bool own = false;
-  for (const VoterId id : configuration.voters) {
-    // The coordinator that was at the endpoint before one that begins anew is no more.
-    const bool before = of_any_kind && began_anew_ && gone_.contains(id);
-    const bool ours = one.dead.contains(id) || before || (here.contains(id) && !bound.contains(id));
-    free += ours ? 1 : 0;
-    all += ours || bound.contains(id) ? 1 : 0;
-    own = own || id == one.self || before;
-  }
-  return (own && 2 * free >= configuration.voters.size()) || 2 * all > configuration.voters.size();
-}
-
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
@@ -386,7 +329,7 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   if (over_ && !excused_.contains(one.machine)) {
     broken("a world is handed out after the end of the job");
   }
-  if (one.attempt ? attempt != number(*one.attempt) + 1
+  if (one.attempt ? attempt != number(std::max(*one.attempt, one.remembered)) + 1
                   : !attempts_.empty() && attempt <= *attempts_.rbegin()) {
     broken("attempt numbers do not rise");
   }
@@ -407,12 +350,15 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   one.members.clear();
   for (const AssignWorld& assign : assigned) {
     one.members.insert(assign.node);
-    configuration.voters.push_back(one.known.at(assign.node).voter);
+    configuration.voters.push_back(one.known.find(assign.node)->voter);
   }
-  for (const auto& [id, node] : one.known) {
+  for (const auto& [id, node] : one.known.all()) {
     if (node.witness) {
       configuration.voters.push_back(node.voter);
     }
+  }
+  if (sim_.failover) {
+    configuration = one.planned.number == configuration.number ? one.planned : one.configuration;
   }
   std::sort(configuration.voters.begin(), configuration.voters.end());
   // A witness may be here twice, before its old connection is known to be gone: it votes once.
@@ -433,7 +379,7 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
 
 /// To a later term, by the votes of those that prepared.
 void Observer::rise(Watched& one, Term term) {
-  if (term > one.term && !terms_.insert(number(term)).second) {
+  if (term > one.term && !one.by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
   one.term = std::max(one.term, term);
@@ -442,8 +388,10 @@ void Observer::rise(Watched& one, Term term) {
 void Observer::use(Watched& one, const Configuration& configuration) {
   one.configuration = configuration;
   one.knows.settled = configuration.number;
-  for (auto& [id, node] : one.known) {
-    node.bound = node.beyond = false;  // all have prepared, or are about to
+  one.known.release_all();
+  const auto [same, is_new] = committed_.emplace(configuration.number, configuration.voters);
+  if (!is_new && same->second != configuration.voters) {
+    broken("two configurations with one number are committed");
   }
   if (one.term >= configuration_term_) {
     configuration_ = configuration;
@@ -467,12 +415,12 @@ void Observer::check_ranks(const Watched& one, const std::vector<AssignWorld>& a
         w.restarts_used != first.restarts_used) {
       broken("the worlds of one attempt do not agree: " + to_text(Command(assign)));
     }
-    const auto found = one.known.find(assign.node);
-    if (found == one.known.end() || found->second.witness || !seen.insert(assign.node).second) {
+    const KnownNode* node = one.known.find(assign.node);
+    if (node == nullptr || node->witness || !seen.insert(assign.node).second) {
       broken("a world has a node twice, one that is not here, or a witness");
       return;
     }
-    next_rank += found->second.workers;
+    next_rank += node->workers;
     ++next_node;
   }
   if (next_rank != first.world_size) {
@@ -521,7 +469,7 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
     broken("a failure without a cause, or with budget left");
   }
   if (summary.verdict == Verdict::impossible && decides_now(one) &&
-      workers_here(one) >= static_cast<std::size_t>(options_.min_nodes)) {
+      one.known.workers() >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
   const auto spent = std::count_if(summary.incidents.begin(), summary.incidents.end(),

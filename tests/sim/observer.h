@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.h"
+#include "tests/sim/known_nodes.h"
 #include "tests/sim/options.h"
 
 namespace ddprun::sim {
@@ -61,29 +62,23 @@ class Observer {
   [[nodiscard]] bool begun_twice() const { return begun_twice_; }
 
  private:
-  struct Node {
-    VoterId voter{};
-    int workers = 0;
-    bool witness = false;
-    bool leaving = false;        ///< was asked to, and runs no more workers
-    bool bound = false;          ///< may have voted for another coordinator
-    ConfigurationNumber past{};  ///< that it was told of before it came
-    bool beyond = false;  ///< has prepared for a newer configuration than its coordinator knew then
-    bool leader_died = false;  ///< as its past says
-  };
   struct Watched {
     int machine = 0;
     Term term{};
     VoterId self{};
-    bool first_world = true;       ///< of this leadership
-    bool begins = false;           ///< it knows of no world but by others
-    std::map<NodeId, Node> known;  ///< welcomed, and not lost
+    bool first_world = true;  ///< of this leadership
+    bool begins = false;      ///< it knows of no world but by others
+    KnownNodes known;
     std::map<NodeId, NodeDescription> contenders;
     std::set<VoterId> dead;
-    std::optional<Past> past;  ///< of one that knows nothing: the newest that it heard of
+    bool past = false;     ///< of one that knows nothing: it heard of a job
+    VoterId old_leader{};  ///< of the copy that it goes by
+    bool leader_is_gone = false;
+    Configuration planned;  ///< by it, the newest
     std::set<NodeId> members;
     std::set<NodeId> finished;
     std::optional<AttemptNumber> attempt;
+    AttemptNumber remembered{};   ///< the newest that a node brought
     Configuration configuration;  ///< that it uses
     LogPosition knows;
     std::set<ConfigurationNumber> announced;
@@ -93,11 +88,13 @@ class Observer {
     std::vector<Configuration> before;
     int restarts_used = 0;
     /// Of one that begins: the newest that a standby told it.
-    std::optional<std::pair<Term, AttemptNumber>> known_history;
+    std::optional<std::pair<ConfigurationNumber, AttemptNumber>> known_history;
     bool fault_seen = false;   ///< in this attempt a worker failed by itself, and said so
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
     bool over = false;
-    bool ends = false;  ///< it came after one that had decided the end
+    bool ends = false;         ///< it came after one that had decided the end
+    bool by_the_rest = false;  ///< and so may have its term with another that tells the same end
+    Term end_term{};           ///< in which it commits the end
     JobState state = JobState::gathering;
     std::optional<Duration> able_since;  ///< since when all that it needs is here
   };
@@ -115,11 +112,12 @@ class Observer {
   bool is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes);
   [[nodiscard]] bool inherited_agree(const Watched& one) const;
   [[nodiscard]] bool knows_enough(const Watched& one) const;
+  [[nodiscard]] static bool is_bound(const Watched& one, const KnownNode& node);
+  void adopt(Watched& one, const NodeDescription& node) const;
   [[nodiscard]] bool decides_now(const Watched& one) const;
   [[nodiscard]] bool has_finished(const Watched& one) const;
   [[nodiscard]] bool has_quorum(const Watched& one, const Configuration& configuration,
                                 bool of_any_kind = false) const;
-  [[nodiscard]] std::size_t workers_here(const Watched& one) const;
 
   const SimOptions& sim_;
   MembershipOptions options_;
@@ -128,6 +126,7 @@ class Observer {
   std::set<VoterId> gone_;
   std::vector<std::vector<VoterId>> rests_;  ///< is_made_by_the_rest()
   std::set<std::uint32_t> terms_;
+  std::map<ConfigurationNumber, std::vector<VoterId>> committed_;
   std::set<std::uint32_t> attempts_;
   Configuration configuration_;
   Term configuration_term_{};

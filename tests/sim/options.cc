@@ -69,10 +69,29 @@ SimOptions draw(std::uint64_t seed) {
   } else if (random.chance(0.01)) {
     enlarge(o, random, 20 + random.number_below(180));
   }
+  if (o.fresh_coordinators && seed % 4 == 3) {  // the first asks at the others before it hosts
+    o.endpoints = std::min(o.machines(), 3);
+  }
   o.scale_up = random.chance(0.8)   ? ScaleUp::at_snapshot
                : random.chance(0.5) ? ScaleUp::now
                                     : ScaleUp::never;
   return o;
+}
+
+SimOptions scripted_job() {
+  SimOptions options;
+  options.seed = 1;
+  options.workers_max = 1;
+  options.training = seconds(0);
+  options.delay_max = milliseconds(1);
+  options.costs = {Duration(0), milliseconds(100), milliseconds(20), Duration(0), true};
+  options.clock_drift = 0;
+  options.last_call = seconds(1);
+  options.victims = 0;
+  options.fatal_ends = 0;
+  options.fresh_coordinators = true;
+  options.one_by_one = true;
+  return options;
 }
 
 MembershipOptions membership_options(const SimOptions& o) {

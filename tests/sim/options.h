@@ -2,8 +2,10 @@
 // seed draws them all.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 
 #include "rendezvous/membership/membership.h"
 #include "tests/sim/random.h"
@@ -41,14 +43,18 @@ struct Rates {
   double coordinator_stops = 0.01;
 };
 
+/// Of a job of thousands of nodes.
+inline constexpr int kEndpointsMax = 8;
+
 struct SimOptions {
   std::uint64_t seed = 0;
   int min_nodes = 1;
   int max_nodes = 4;
   int agents = 5;     ///< machines that run workers; the first hosts the job's first coordinator
   int endpoints = 1;  ///< the first machines; a new job begins at the first
-  /// An agent that starts at the first endpoint hosts it at once, also when the job has begun long
-  /// ago. Otherwise it looks for the job first, and every machine is an endpoint.
+  /// An agent that starts at the first endpoint hosts it, also when the job began long ago, once
+  /// it has asked at the others. Otherwise it looks for the job first, and every machine is an
+  /// endpoint.
   bool fresh_coordinators = false;
   int witnesses = 0;    ///< machines besides, that only vote
   int workers_max = 4;  ///< of a node
@@ -59,6 +65,8 @@ struct SimOptions {
   Duration delay_max = milliseconds(5);  ///< of one message
   Costs costs;
   Duration heartbeat_timeout = seconds(3);
+  /// Of machines whose agent was given another one.
+  std::map<int, Duration> other_timeouts = {};
   bool heartbeats = true;
   double clock_drift = 0.01;  ///< rates of steady clocks are 1 - this .. 1 + this
   Duration join_timeout = seconds(60);
@@ -75,8 +83,18 @@ struct SimOptions {
   /// Reports also come twice, late (after their connection is gone, too) and in another order,
   /// which TCP never does: what Membership::apply promises to stand.
   bool scrambled = false;
+  /// Each message is an action of its own, for an exploration to choose from.
+  bool one_by_one = false;
 
   [[nodiscard]] int machines() const { return agents + witnesses; }
+  /// Machines where an agent looks for a job that has begun.
+  [[nodiscard]] int places() const {
+    return fresh_coordinators ? endpoints : std::min(machines(), kEndpointsMax);
+  }
+  [[nodiscard]] Duration timeout_of(int machine) const {
+    const auto other = other_timeouts.find(machine);
+    return other != other_timeouts.end() ? other->second : heartbeat_timeout;
+  }
 };
 
 /// The stories from this seed on have `fresh_coordinators`. New seeds are always lower.
@@ -85,6 +103,10 @@ inline constexpr std::uint64_t kFreshSeeds = std::uint64_t{1} << 63U;
 /// Options drawn from a seed: mostly small jobs of every shape, some of hundreds of nodes, one in a
 /// thousand of thousands.
 SimOptions draw(std::uint64_t seed);
+
+/// A job to which nothing happens but what somebody writes down: no fault, no drift, whole
+/// milliseconds. It trains until somebody says that it finishes.
+SimOptions scripted_job();
 
 MembershipOptions membership_options(const SimOptions& options);
 

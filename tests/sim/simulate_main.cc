@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -21,6 +22,7 @@ using namespace ddprun::sim;
 constexpr const char* kUsage =
     "usage: simulate [--seeds COUNT] [--first SEED] [--processes N]   many stories\n"
     "                [--new-seeds]            begins at a seed drawn anew\n"
+    "                [--nodes-max N]          leaves out jobs of more nodes\n"
     "                [--seconds S]            no story begins after S seconds\n"
     "                [--must-fail FAULTS]     ends well if one goes wrong, by so few faults\n"
     "                [--must-be-varied]       fails if the stories are all alike, or too many of\n"
@@ -30,8 +32,8 @@ constexpr const char* kUsage =
     "       simulate --replay FILE [--trace]                          a story that was printed\n";
 
 const std::set<std::string> kAlone{"--trace", "--must-be-varied", "--new-seeds"};
-const std::set<std::string> kValued{"--seeds", "--seconds", "--first",    "--processes",
-                                    "--seed",  "--replay",  "--must-fail"};
+const std::set<std::string> kValued{"--seeds",     "--seconds", "--nodes-max", "--first",
+                                    "--processes", "--seed",    "--replay",    "--must-fail"};
 
 /// Options without a value are "".
 std::map<std::string, std::string> parse(int argc, char** argv) {
@@ -121,10 +123,13 @@ int tell_many(const std::map<std::string, std::string>& given) {
   const std::uint64_t first = first_seed(given);
   const std::uint64_t count = number_of(given, "--seeds", 20'000);
   const std::uint64_t seconds = number_of(given, "--seconds", 0);
+  const auto nodes_max =
+      static_cast<int>(number_of(given, "--nodes-max", std::numeric_limits<int>::max()));
   const std::uint64_t processes = number_of(given, "--processes", 1);
   std::cout << "simulate --first " << first << " --seeds " << count << std::endl;
-  const Campaign campaign = run_seeds({first, count, seconds, given.contains("--new-seeds")},
-                                      static_cast<int>(processes));
+  const Campaign campaign =
+      run_seeds({first, count, seconds, nodes_max, given.contains("--new-seeds")},
+                static_cast<int>(processes));
   std::cout << to_text(campaign.tally) << "\n";
   std::printf(
       "judged in part: %.2f %% begun anew (at most %.1f), %.2f %% without a quorum (%.1f)\n",

@@ -81,6 +81,12 @@ void Workers::finished(AttemptNumber attempt) {
   }
 }
 
+void Workers::finish() {
+  if (world_) {
+    finished(world_->attempt);
+  }
+}
+
 void Workers::fail() {
   if (live_ && !stopping_ && !fenced_ && failures_.empty()) {
     machine_.cluster().peers_notice(machine_.index());
@@ -171,7 +177,7 @@ void Workers::fence() {
     return;
   }
   fenced_ = true;
-  const Duration bound = machine_.cluster().options().heartbeat_timeout / 20;
+  const Duration bound = machine_.cluster().options().timeout_of(machine_.index()) / 20;
   const Duration needs = std::min(takes(machine_.cluster().options().costs.stop), bound);
   machine_.later(needs, [this] {
     gone();

@@ -21,6 +21,8 @@ class Workers {
   void stop(AttemptNumber attempt, StopHow how);
   /// The coordinator is lost: they have to be gone within a tenth of the heartbeat timeout.
   void fence();
+  /// All of them are done.
+  void finish();
   /// One of them fails by itself.
   void fail();
   /// One of a peer that is gone, if it looks so.

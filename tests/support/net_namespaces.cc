@@ -17,6 +17,7 @@ namespace {
 
 constexpr char kPrefix[] = "ddpt";
 constexpr char kBridge[] = "bridge0";
+constexpr char kOtherBridge[] = "bridge1";
 
 /// Runs `ip` with these words; the text of its failure, empty when it worked.
 std::string try_ip(const std::string& words) {
@@ -107,6 +108,18 @@ void NetNamespaces::cut(int node) {
   ip("-n " + hub() + " link set port" + std::to_string(node) + " nomaster");
 }
 
+void NetNamespaces::split(const std::vector<int>& nodes) {
+  ip("-n " + hub() + " link add " + kOtherBridge + " type bridge");
+  ip("-n " + hub() + " link set " + kOtherBridge + " up");
+  for (const int node : nodes) {
+    ip("-n " + hub() + " link set port" + std::to_string(node) + " master " + kOtherBridge);
+  }
+}
+
+void NetNamespaces::forget_neighbours(int node) {
+  ip("-n " + name(node) + " neigh flush all");
+}
+
 void NetNamespaces::heal(int node) {
   ip("-n " + hub() + " link set port" + std::to_string(node) + " master " + kBridge);
 }
@@ -126,6 +139,18 @@ std::string NetNamespaces::second_address(int node) const {
 void NetNamespaces::add_address(int node, const std::string& address,
                                 const std::string& interface) {
   ip("-n " + name(node) + " addr add " + address + " dev " + interface);
+}
+
+bool NetNamespaces::abort_connections(int node, int other) {
+  const Finished ended =
+      run({.argv = {"ss", "-K", "-tnH", "dst", address(other)}, .network_namespace = name(node)});
+  return ended.exit_code == 0 && !ended.out.empty();
+}
+
+void NetNamespaces::add_bridge(int node, const std::string& bridge, const std::string& address) {
+  ip("-n " + name(node) + " link add " + bridge + " type bridge");
+  ip("-n " + name(node) + " link set " + bridge + " up");
+  add_address(node, address, bridge);
 }
 
 void NetNamespaces::drop_packets(int node, const std::string& address) {

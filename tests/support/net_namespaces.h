@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ddprun::test {
 
@@ -33,8 +34,17 @@ class NetNamespaces {
   /// Takes the node off the bridge: its packets are lost in both directions, while its own link
   /// looks well. Connections stay silent; none is reset.
   void cut(int node);
-  /// Undoes cut().
+  /// The nodes have a network of their own from here on: they and the others do not reach each
+  /// other.
+  void split(const std::vector<int>& nodes);
+  /// Undoes cut() and split().
   void heal(int node);
+  /// The node asks anew who has an address, as it does when a host says that it has taken one over.
+  void forget_neighbours(int node);
+
+  /// Ends the connections that `node` has with `other`: to `node` they look reset. The other side
+  /// is told by packets, so after cut() it is told nothing. False: this kernel cannot do that.
+  [[nodiscard]] bool abort_connections(int node, int other);
 
   /// Gives two nodes a second network of their own, with addresses second_address().
   void connect_directly(int one, int other);
@@ -42,6 +52,8 @@ class NetNamespaces {
   [[nodiscard]] std::string second_address(int node) const;
   /// One more address (with its prefix length) on an interface ("eth0") of a node.
   void add_address(int node, const std::string& address, const std::string& interface);
+  /// A bridge of the node's own with this address (and prefix length), to which nothing is joined.
+  void add_bridge(int node, const std::string& name, const std::string& address);
   /// From now on every packet that `node` sends to `address` is dropped on the way, in silence, as
   /// by a firewall: nobody has the link address that it is sent to.
   void drop_packets(int node, const std::string& address);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,8 @@
 
 #include "ddp/error.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/socket.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/store/store_client.h"
 #include "worker_runtime/bootstrap/peer_monitor_socket.h"
 
@@ -32,10 +33,8 @@ T value_or_throw(Result<T> result) {
 }
 
 std::optional<std::uint16_t> parse_port(const std::string& text) {
-  std::uint16_t port = 0;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), port);
-  const bool whole = code == std::errc() && stop == text.data() + text.size();
-  return whole && port != 0 ? std::optional(port) : std::nullopt;
+  const auto port = ddprun::parse_number<std::uint16_t>(text);
+  return port != 0 ? port : std::nullopt;
 }
 
 /// The store at MASTER_ADDR:MASTER_PORT, with what is left until the deadline for each call.
@@ -98,7 +97,7 @@ std::uint16_t await_port_file(const std::string& path, Deadline deadline) {
     if (const auto port = read_port_file(path)) {
       return *port;
     }
-    if (!wait_for(watch.get(), POLLIN, deadline)) {
+    if (!ddprun::net::wait_ready(watch.get(), POLLIN, deadline)) {
       throw StartError(path + ": rank 0 did not publish its port in time");
     }
     char events[4096];

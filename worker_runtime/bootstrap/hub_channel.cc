@@ -47,7 +47,7 @@ std::size_t moved_or_wait(ssize_t moved, int fd, short event, int peer,
     return static_cast<std::size_t>(moved);
   }
   if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-    if (!wait_for(fd, event, deadline)) {
+    if (!ddprun::net::wait_ready(fd, event, deadline)) {
       throw std::runtime_error("Timed out waiting for rank " + std::to_string(peer));
     }
   } else if (moved == 0 || errno != EINTR) {

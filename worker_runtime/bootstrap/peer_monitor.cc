@@ -50,7 +50,7 @@ Result<std::unique_ptr<PeerMonitor>> PeerMonitor::listen(int world_size, std::ui
   }
   std::unique_ptr<PeerMonitor> lifeline(new PeerMonitor(0, world_size));
   lifeline->listener_ = std::move(*listener);
-  lifeline->port_ = local_port(lifeline->listener_.get());
+  lifeline->port_ = ddprun::net::local_end(lifeline->listener_.get()).port();
   return lifeline;
 }
 
@@ -87,7 +87,7 @@ Result<void> PeerMonitor::accept_hello(std::vector<Link>& strangers, Deadline de
       items.push_back({.fd = link.fd.get(), .events = POLLIN, .revents = 0});
     }
   }
-  const int count = ::poll(items.data(), items.size(), milliseconds_left(deadline));
+  const int count = ::poll(items.data(), items.size(), ddprun::net::milliseconds_left(deadline));
   if (count == 0) {
     std::vector<int> missing;
     for (int rank = 1; rank < world_size_; ++rank) {
@@ -172,11 +172,11 @@ void PeerMonitor::settle_addresses() {
   addresses_.assign(static_cast<std::size_t>(world_size_), "");
   std::string ours = "127.0.0.1";
   for (const Link& link : links_) {
-    const std::string peer = peer_address(link.fd.get());
-    const std::string own = own_address(link.fd.get());
-    if (!is_loopback(peer) && peer != own) {
+    const std::string peer = ddprun::net::far_end(link.fd.get()).host();
+    const std::string own = ddprun::net::local_end(link.fd.get()).host();
+    if (!ddprun::net::is_loopback(peer) && peer != own) {
       addresses_[static_cast<std::size_t>(link.rank)] = peer;
-      if (is_loopback(ours)) {
+      if (ddprun::net::is_loopback(ours)) {
         ours = own;
       }
     }
@@ -285,7 +285,7 @@ Result<LifelineFrame> PeerMonitor::read_frame(Link& link, Type wanted, Deadline 
     if (!open) {
       return Error(who + " ended while the ranks were gathering", "", "");
     }
-    if (!wait_for(link.fd.get(), POLLIN, deadline)) {
+    if (!ddprun::net::wait_ready(link.fd.get(), POLLIN, deadline)) {
       return not_in_time(who + " was silent for too long");
     }
     open = receive_some(link.fd.get(), link.unread);

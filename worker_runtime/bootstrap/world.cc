@@ -1,8 +1,9 @@
 #include "worker_runtime/bootstrap/world.h"
 
-#include <charconv>
 #include <limits>
 
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddp {
@@ -29,21 +30,20 @@ constexpr Names kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_L
 
 /// A number that must be there.
 Result<int> number(const Environment& environment, const char* name, int low, int high) {
+  DDP_CHECK(low <= high, "some number is good");
   const std::optional<std::string> text = environment(name);
   if (!text) {
     return Error("is not set, though other variables of its launcher are", name,
                  "start the program with ddprun, torchrun or mpirun, or unset the others to run "
                  "alone");
   }
-  int value = 0;
-  const char* end = text->data() + text->size();
-  const auto [stop, code] = std::from_chars(text->data(), end, value);
-  if (code != std::errc() || stop != end || value < low || value > high) {
+  const auto value = ddprun::parse_number<int>(*text);
+  if (!value || *value < low || *value > high) {
     return Error("\"" + *text + "\" is not a number from " + std::to_string(low) + " to " +
                      std::to_string(high),
                  name, "");
   }
-  return value;
+  return *value;
 }
 
 Result<int> number_or(const Environment& environment, const char* name, int low, int high,
@@ -97,6 +97,8 @@ Result<World> read_ranks(const Environment& environment, const Names& names) {
                            world.world_size);
     }
   }
+  DDP_CHECK(world.rank >= 0 && world.rank < world.world_size, "ranks are counted from 0");
+  DDP_CHECK(world.local_rank >= 0 && world.local_world_size >= 1, "and so are local ones");
   return world;
 }
 
@@ -182,6 +184,7 @@ Result<World> read_mpi(const Environment& environment, const Names& names) {
         "is set, so the ranks cannot find each other",
         names.launcher, "give mpirun -x MASTER_ADDR=127.0.0.1 -x MASTER_PORT=<free port>");
   }
+  DDP_CHECK(world->local_world_size == world->world_size, "a file is seen by one host");
   world->meeting = World::Meeting::by_file;
   world->master_host = "127.0.0.1";
   world->publish_path = *folder + "/ddprun-" + *job + ".port";

@@ -1,6 +1,7 @@
 #include "worker_runtime/collectives/operation.h"
 
 #include "ddp/error.h"
+#include "rendezvous/base/text.h"
 
 namespace ddp {
 
@@ -52,11 +53,8 @@ std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss) {
 std::exception_ptr timed_out(const Operation& operation, std::chrono::milliseconds timeout) {
   const std::optional<int> peer =
       operation.is_message() ? std::optional(operation.peer) : std::nullopt;
-  const double seconds = std::chrono::duration<double>(timeout).count();
-  char limit[32];
-  std::snprintf(limit, sizeof(limit), "%g s", seconds);
   return std::make_exception_ptr(
-      Timeout(to_text(operation) + " did not finish within " + limit +
+      Timeout(to_text(operation) + " did not finish within " + ddprun::exact_seconds_text(timeout) +
                   "; a rank hangs, is stopped, or did not issue the same operation",
               name_of(operation.kind), operation.sequence, peer));
 }

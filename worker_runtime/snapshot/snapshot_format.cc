@@ -11,6 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
+
 namespace ddp {
 namespace {
 
@@ -35,6 +38,7 @@ std::optional<std::uint64_t> parse_hex(std::string_view text) {
   return value;
 }
 
+/// JSON has no such numbers, and a loss may be one of them.
 Json number_to_json(double value) {
   if (std::isfinite(value)) {
     return value;
@@ -103,6 +107,8 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 std::string encode_state(const SnapshotState& state) {
+  DDP_CHECK(state.epochs_run >= 0 && state.samples_done >= 0,
+            "a state that could not be read again is not written");
   Json scalars = Json::object();
   for (const auto& [name, value] : state.scalars) {
     scalars[name] = number_to_json(value);
@@ -172,6 +178,8 @@ Result<Manifest> decode_manifest(std::string_view text) {
       manifest.files.push_back(
           {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), *hash});
     }
+    // Written anew it must be the very text: so the checksum is right, and nothing stands in it
+    // that we would not know of.
     if (encode_manifest(manifest) != text) {
       return damaged("its checksum does not match", kManifestFile);
     }
@@ -225,15 +233,16 @@ Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace
 
 std::string snapshot_name(std::uint64_t number) {
   const auto digits = std::to_string(number);
-  return std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
+  std::string name = std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
+  DDP_CHECK(name.ends_with(digits) && name.size() >= 8, "names sort as their numbers do");
+  return name;
 }
 
 std::optional<std::uint64_t> parse_snapshot_name(std::string_view name) {
-  std::uint64_t number = 0;
-  const auto [stop, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const auto number = ddprun::parse_number<std::uint64_t>(name);
   // A number near the top could not be counted on from; nobody saves that often.
-  if (problem != std::errc{} || stop != name.data() + name.size() ||
-      number > std::numeric_limits<std::uint64_t>::max() / 2 || snapshot_name(number) != name) {
+  if (!number || *number > std::numeric_limits<std::uint64_t>::max() / 2 ||
+      snapshot_name(*number) != name) {
     return std::nullopt;
   }
   return number;

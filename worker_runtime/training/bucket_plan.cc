@@ -1,5 +1,7 @@
 #include "worker_runtime/training/bucket_plan.h"
 
+#include "rendezvous/base/check.h"
+
 namespace ddp {
 namespace {
 
@@ -26,10 +28,16 @@ std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
     bucket.parameters.push_back(i);
     bucket.offsets.push_back(bucket.size);
     bucket.size = aligned(bucket.size + gradient.elements);
+    DDP_CHECK(bucket.size >= bucket.offsets.back() + gradient.elements,
+              "a gradient lies inside its bucket, and none reaches into the next one");
+    DDP_CHECK(bucket.dtype == gradient.dtype, "one collective reduces numbers of one type");
     content_bytes += gradient.elements * size_of(gradient.dtype);
   }
   if (buckets.empty()) {
     buckets.push_back({});
+  }
+  for (const Bucket& bucket : buckets) {
+    DDP_CHECK(bucket.parameters.size() == bucket.offsets.size(), "each gradient has its place");
   }
   buckets.front().size += kExtraElements;
   return buckets;

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -108,6 +109,39 @@ TEST_CASE("a killed agent leaves nothing behind within a second, in whatever ses
   std::getline(std::ifstream(errors), sentence);
   CHECK_THAT(sentence, Catch::StartsWith("ddprun: the agent (pid " + std::to_string(agent) +
                                          ") was killed by SIGKILL; processes that it left"));
+}
+
+/// Starts a guardian that stops as soon as it has forked, and returns its agent, which has not run.
+pid_t stop_after_fork(pid_t guardian) {
+  int status = 0;
+  unsigned long agent = 0;  // allowed: the type that ptrace writes
+  if (::waitpid(guardian, &status, 0) != guardian || !WIFSTOPPED(status) ||
+      ::ptrace(PTRACE_SETOPTIONS, guardian, nullptr, PTRACE_O_TRACEFORK) != 0 ||
+      ::ptrace(PTRACE_CONT, guardian, nullptr, nullptr) != 0 ||
+      ::waitpid(guardian, &status, 0) != guardian || status >> 16 != PTRACE_EVENT_FORK ||
+      ::ptrace(PTRACE_GETEVENTMSG, guardian, nullptr, &agent) != 0) {
+    return -1;
+  }
+  return static_cast<pid_t>(agent);
+}
+
+TEST_CASE("an agent that is killed before its first instruction ends its guardian", "[agent]") {
+  Forked guardian([] {
+    stderr_to("/dev/null");
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    ::raise(SIGSTOP);
+    return run_under_guardian([] { return 0; });
+  });
+  const pid_t agent = stop_after_fork(guardian.pid());
+  REQUIRE(agent > 0);
+  ::kill(agent, SIGKILL);
+  int status = 0;
+  do {
+    REQUIRE(::waitpid(agent, &status, __WALL) == agent);
+  } while (!WIFSIGNALED(status));
+  REQUIRE(::ptrace(PTRACE_DETACH, guardian.pid(), nullptr, nullptr) == 0);
+  REQUIRE(guardian.all_gone_within(Forked::kPatience));
+  CHECK(guardian.end() == ExitStatus{Kind::exited, 128 + SIGKILL});
 }
 
 TEST_CASE("the connections of a killed agent close when all that it had started is gone",

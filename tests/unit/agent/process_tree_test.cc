@@ -31,6 +31,16 @@ TEST_CASE("a stat line is read whatever the process calls itself", "[agent]") {
   CHECK(nasty->session == 10);
 }
 
+TEST_CASE("a stat line tells what a process and the children that it reaped have computed",
+          "[agent]") {
+  const auto busy = parse_proc_stat("12 (train) R 3 45 67 0 -1 4194304 9 9 9 9 100 20 3 4 20 0\n");
+  REQUIRE(busy);
+  CHECK(busy->cpu_ticks == 127);
+  const auto cut = parse_proc_stat("12 (train) R 3 45 67 0 -1 4194304 9 9 9 9 100");
+  REQUIRE(cut);
+  CHECK(cut->cpu_ticks == 100);
+}
+
 TEST_CASE("what is no stat line is refused", "[agent]") {
   for (const char* text : {"", "12 sleep S 3 4 5", "12 (sleep", ")(", "12 (sleep) S 3 4",
                            "12 (sleep) S x 4 5", "12 (sleep) SS 3 4 5"}) {

@@ -101,6 +101,17 @@ const Utc kUtc;
 
 }  // namespace
 
+TEST_CASE("A node that was preempted before it knew of an attempt counts none", "[agent]") {
+  JobSummary summary;
+  summary.verdict = Verdict::preempted;
+  summary.reason = "SIGTERM was sent to this agent";
+  CHECK_THAT(summary_text(summary, ""),
+             Catch::StartsWith("ddprun: job preempted: SIGTERM was sent to this agent"));
+  summary.attempts = 1;
+  CHECK_THAT(summary_text(summary, ""),
+             Catch::StartsWith("ddprun: job preempted after 1 attempt:"));
+}
+
 TEST_CASE("a clean success says nothing", "[agent]") {
   JobSummary summary;
   summary.attempts = 1;

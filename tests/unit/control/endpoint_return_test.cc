@@ -105,7 +105,7 @@ message::Follow call_of(Term term, std::uint16_t port) {
 
 PeerAnswer call(Loop& loop, std::uint16_t port, const message::Follow& said) {
   std::optional<PeerAnswer> answer;
-  const auto handle = rpc_to_peer(loop.io, {"127.0.0.1"}, port, said, 5s,
+  const auto handle = rpc_to_peer(loop.io, {{"127.0.0.1"}, port, said, 5s},
                                   [&](const PeerAnswer& told) { answer = told; });
   loop.until([&] { return answer.has_value(); });
   return *answer;
@@ -286,6 +286,7 @@ TEST_CASE("A coordinator that began yields to the leader of a term that it only 
   job.loop.until([&] { return job.loop.logged("host=n2"); });
   message::Follow said = call_of(Term{2}, 1);
   said.to_endpoint.reset();
+  said.voter = job.options.self;
   const PeerAnswer answer = call(job.loop, job.port, said);
   REQUIRE(answer.said);
   CHECK(std::get<message::Moved>(*answer.said).term == Term{2});

@@ -342,7 +342,7 @@ TEST_CASE("A successor of one that had decided the end tells of that end, and of
   own.voter = VoterId{7};
   own.hosts_coordinator = true;
   const NodeId node = told.join(own);
-  told.apply(ConfigurationPrepared{node, told.job().leadership().planned().number});
+  told.apply(StateAcknowledged{node, told.job().leadership().planned().number});
   const json over = told.only("job_over");
   CHECK(over["verdict"] == "succeeded");
   CHECK(over["incidents"] == 0);

@@ -1,5 +1,6 @@
 #include "rendezvous/control/peer_server.h"
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ constexpr char kElsewhere[] = "192.0.2.1";
 
 std::shared_ptr<PeerServer> open_reception(Loop& loop, std::vector<Endpoint> endpoints) {
   auto reception = PeerServer::create(
-      loop.io, std::move(endpoints), [](const message::Message&) { return std::nullopt; },
+      loop.io, std::move(endpoints), [](const message::Message&, bool) { return std::nullopt; },
       loop.log);
   bool open = false;
   reception->open([&](const Result<void>& opened) {
@@ -65,4 +66,20 @@ TEST_CASE("An agent is found at its own one of the further endpoints, or where t
   CHECK_FALSE(second->at_endpoint());
   CHECK(loop.logged("cannot listen at 127.0.0.1:" + std::to_string(port) +
                     ", which is this machine: Address already in use"));
+}
+
+TEST_CASE("The port of the first endpoint is taken over when its process ends, and given up") {
+  Loop loop;
+  Listening process = listen_at("127.0.0.1", 0);
+  const Endpoint endpoint{"127.0.0.1", port_of(process.socket)};
+  const auto server = open_reception(loop, {endpoint});
+  CHECK(server->other_endpoints().size() == 1);
+  server->listen_at_first_endpoint();
+  CHECK(server->other_endpoints().size() == 1);  // it is still there
+  process.socket = Fd();
+  loop.until([&] { return server->other_endpoints().empty(); });
+  CHECK(listen_at("127.0.0.1", endpoint.port).errno_value == EADDRINUSE);
+  server->leave_first_endpoint();
+  CHECK(listen_at("127.0.0.1", endpoint.port).socket);
+  CHECK(server->other_endpoints().size() == 1);
 }

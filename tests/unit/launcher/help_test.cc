@@ -45,7 +45,7 @@ TEST_CASE("the help shows the groups in the order of the table", "[launcher]") {
   std::size_t last = 0;
   for (const char* title :
        {"Usage: ddprun", "The job:", "Where the nodes meet:", "What to run:",
-        "The workers' output:", "Ending the job:", "Read for torchrun's sake:"}) {
+        "The workers' output:", "Ending the job:", "Accepted for compatibility with torchrun:"}) {
     INFO(title);
     const auto at = text.find(title);
     REQUIRE(at != std::string::npos);

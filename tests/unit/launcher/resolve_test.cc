@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "rendezvous/membership/node_description.h"
 #include "tests/unit/launcher/resolve_words.h"
 
 using namespace ddprun;
@@ -36,7 +37,7 @@ TEST_CASE("nnodes is a number or a range", "[launcher]") {
   CHECK(range.min_nodes == 2);
   CHECK(range.max_nodes == 4);
   CHECK(good("--nnodes 3 --rdzv-endpoint h p").job.min_nodes == 3);
-  CHECK(good("--nnodes 1000000 --rdzv-endpoint h p").job.max_nodes == kNodesMax);
+  CHECK(good("--nnodes 262144 --rdzv-endpoint h p").job.max_nodes == kNodesMax);
 }
 
 TEST_CASE("a value that makes no sense is told by option, value and remedy", "[launcher]") {
@@ -53,7 +54,7 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"--nnodes 4:2 p", "--nnodes", "minimum of 4 nodes is above the maximum of 2"},
       {"--nnodes 0 p", "--nnodes", "0 nodes"},
       {"--nnodes=-1:2 p", "--nnodes", "-1 nodes"},
-      {"--nnodes 1000001 p", "--nnodes", "above 1000000 nodes"},
+      {"--nnodes 262145 p", "--nnodes", "above 262144 nodes"},
       {"--max-restarts -1 p", "--max-restarts", "-1"},
       {"--nproc-per-node 0 p", "--nproc-per-node", "0 workers"},
       {"--nproc-per-node -2 p", "--nproc-per-node", "-2 workers"},

@@ -137,10 +137,9 @@ TEST_CASE("Standbys are told of progress within an attempt, every five seconds a
   second.voter = VoterId{2};
   const NodeId a = s.join(first);
   const NodeId b = s.join(second);
-  const auto configuration = s.only<TellStandbys>().replicated.configuration.number;
-  s.apply(StandbyKnows{b, configuration});
-  s.apply(ConfigurationPrepared{a, configuration});
-  s.apply(ConfigurationPrepared{b, configuration});
+  const auto configuration = s.only<Replicate>().replicated.configuration.number;
+  s.apply(StateAcknowledged{a, configuration});
+  s.apply(StateAcknowledged{b, configuration});
   REQUIRE(s.state() == JobState::running);
   s.started(a);
   s.started(b);
@@ -150,7 +149,7 @@ TEST_CASE("Standbys are told of progress within an attempt, every five seconds a
   s.wait(1s);
   s.apply(WorkersProgress{b, s.attempt(), stepped(1s, 12)});
   const TellStory told = s.only<TellStory>();
-  CHECK(told.standbys == std::vector{b});
+  CHECK(told.voters == std::vector{b, a});
   CHECK(told.so_far.accounts.ran_by_step);
   CHECK(told.so_far.accounts.steps == 12);
 }

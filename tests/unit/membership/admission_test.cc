@@ -53,3 +53,21 @@ TEST_CASE("At a port that the system chose, who comes by an endpoint is not let 
         "the agent at this port was given it by the system, and its job meets elsewhere");
   CHECK(s.job().nodes() == 1);
 }
+
+TEST_CASE("A node that remembers a job of another instance is no part of this one") {
+  NodeDescription node;
+  node.said_at = 100s;
+  CHECK_FALSE(of_another_job(JobInstance{1}, node));
+  node.past.emplace(Past{});
+  node.past->instance = JobInstance{2};
+  node.past->heartbeat_timeout = 3s;
+  node.past->contact_at = 10s;
+  CHECK(of_another_job(JobInstance{1}, node));
+  CHECK_FALSE(of_another_job(JobInstance{2}, node));
+  CHECK_FALSE(of_another_job(JobInstance{}, node));
+  // The coordinator of that job was here, and nobody was elected in its place in time.
+  node.past->at_endpoint = true;
+  CHECK_FALSE(of_another_job(JobInstance{1}, node));
+  node.past->contact_at = 90s;
+  CHECK(of_another_job(JobInstance{1}, node));
+}

@@ -257,10 +257,10 @@ TEST_CASE("a node that leaves while the world with it is prepared is in none") {
   };
   (void)voter("n1", 1);
   const NodeId b = voter("n2", 2);
-  const ConfigurationNumber planned = s.only<TellStandbys>().replicated.configuration.number;
+  const ConfigurationNumber planned = s.only<Replicate>().replicated.configuration.number;
   s.apply(StopRequested{b, 12, StopWish::leave});
   CHECK(s.only<Release>().node == b);
-  s.apply(StandbyKnows{b, planned});
+  s.apply(StateAcknowledged{b, planned});
   CHECK(s.commands.empty());
   CHECK(s.state() == JobState::gathering);
 }

@@ -24,24 +24,20 @@ struct Three {
     node.hosts_coordinator = node.voter == self;
     return s.join(std::move(node));
   }
-  /// Who is a standby says so, and then all of these prepare.
-  void all_prepare(const std::vector<NodeId>& nodes) {
-    const auto told = s.all<TellStandbys>();
-    for (const NodeId standby : told.empty() ? std::vector<NodeId>() : told.front().standbys) {
-      s.apply(StandbyKnows{standby, told.front().replicated.configuration.number});
-    }
-    const ConfigurationNumber planned = s.only<Prepare>().configuration.number;
+  /// These keep what is planned.
+  void all_acknowledge(const std::vector<NodeId>& nodes) {
+    const ConfigurationNumber planned = s.only<Replicate>().replicated.configuration.number;
     for (const NodeId node : nodes) {
-      s.apply(ConfigurationPrepared{node, planned});
+      s.apply(StateAcknowledged{node, planned});
     }
   }
   void run() {
     a = join(1);
     b = join(2);
     c = join(3);
-    all_prepare({a, b});
+    all_acknowledge({a, b});
     REQUIRE(s.state() == JobState::running);
-    s.apply(ConfigurationPrepared{c, s.job().leadership().in_use().configuration.number});
+    s.apply(StateAcknowledged{c, s.job().leadership().in_use().configuration.number});
   }
   void finish_all() {
     s.finished(a);
@@ -78,24 +74,20 @@ TakeoverState ended(Verdict verdict, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("The end goes to the standbys, then to a quorum, and only then to all") {
+TEST_CASE("The end goes to the voters, and to all once a quorum keeps it") {
   Three t;
   t.run();
   t.finish_all();
   CHECK(t.s.state() == JobState::ending);
-  const auto told = t.s.only<TellStandbys>();
-  CHECK(told.standbys == std::vector<NodeId>{t.b, t.c});
+  const auto told = t.s.only<Replicate>();
+  CHECK(told.voters == std::vector<NodeId>{t.b, t.c, t.a});
   CHECK(told.replicated.ends);
   CHECK(told.so_far.verdict == Verdict::succeeded);
   const ConfigurationNumber end = told.replicated.configuration.number;
   CHECK(end > t.s.job().leadership().in_use().configuration.number);
-  t.s.apply(StandbyKnows{t.b, end});
+  t.s.apply(StateAcknowledged{t.a, end});
   CHECK(t.s.commands.empty());
-  t.s.apply(StandbyKnows{t.c, end});
-  CHECK(t.s.only<Prepare>().configuration.number == end);
-  t.s.apply(ConfigurationPrepared{t.a, end});
-  CHECK(t.s.commands.empty());
-  t.s.apply(ConfigurationPrepared{t.c, end});
+  t.s.apply(StateAcknowledged{t.c, end});
   CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
   CHECK(t.s.state() == JobState::over);
 }
@@ -104,16 +96,16 @@ TEST_CASE("A node that is lost while the end is made known begins that anew, aft
   Three t;
   t.run();
   t.finish_all();
-  const ConfigurationNumber first = t.s.only<TellStandbys>().replicated.configuration.number;
+  const ConfigurationNumber first = t.s.only<Replicate>().replicated.configuration.number;
   t.s.lose(t.c);
   CHECK(t.s.commands.empty());
-  t.s.apply(StandbyKnows{t.b, first});
+  t.s.apply(StateAcknowledged{t.b, first});
   CHECK(t.s.commands.empty());
   REQUIRE(t.s.job().next_deadline());
   t.s.wait(*t.s.job().next_deadline() - t.s.now());
   t.s.time_passed();
-  CHECK(t.s.only<TellStandbys>().replicated.configuration.number > first);
-  t.all_prepare({t.a, t.b});
+  CHECK(t.s.only<Replicate>().replicated.configuration.number > first);
+  t.all_acknowledge({t.a, t.b});
   CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
   CHECK(t.s.only<FinishJob>().summary.incidents.empty());
 }
@@ -131,8 +123,8 @@ TEST_CASE("An end that no quorum can be told waits for one, and says so") {
 
   SECTION("until it is back") {
     const NodeId back = t.join(3);
-    CHECK(t.s.only<TellStandbys>().standbys == std::vector<NodeId>{back});
-    t.all_prepare({t.a, back});
+    CHECK(t.s.only<Replicate>().voters == std::vector<NodeId>{back, t.a});
+    t.all_acknowledge({t.a, back});
     CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
   }
   SECTION("until somebody asks the agent to end") {
@@ -158,13 +150,11 @@ TEST_CASE("Who is asked to end while all are told that the job succeeded changes
   Three t;
   t.run();
   t.finish_all();
-  const ConfigurationNumber end = t.s.only<TellStandbys>().replicated.configuration.number;
+  const ConfigurationNumber end = t.s.only<Replicate>().replicated.configuration.number;
   t.s.apply(StopRequested{t.b, 15, StopWish::end});
   CHECK(t.s.commands.empty());
-  t.s.apply(StandbyKnows{t.b, end});
-  t.s.apply(StandbyKnows{t.c, end});
-  t.s.apply(ConfigurationPrepared{t.b, end});
-  t.s.apply(ConfigurationPrepared{t.c, end});
+  t.s.apply(StateAcknowledged{t.b, end});
+  t.s.apply(StateAcknowledged{t.c, end});
   CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
 }
 
@@ -214,8 +204,8 @@ TEST_CASE("A successor tells the end that was decided before it, and hands out n
   const NodeId own = t.join(2);
   CHECK(t.s.only<Welcome>().node == own);  // and nothing else: those that voted are on their way
   const NodeId other = t.join(3);
-  CHECK(t.s.only<TellStandbys>().replicated.ends);
-  t.all_prepare({own, other});
+  CHECK(t.s.only<Replicate>().replicated.ends);
+  t.all_acknowledge({own, other});
   const JobSummary summary = t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == verdict);
   CHECK(summary.reason == "rank 1 on n2 exited with 3");

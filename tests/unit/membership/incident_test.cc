@@ -164,7 +164,7 @@ TEST_CASE("A reason names a few lost nodes and counts the others") {
   for (int i = 1; i <= 6; ++i) {
     b.node_lost("n" + std::to_string(i), "its connection closed", 100s);
   }
-  CHECK(b.reason() == "nodes n1, n2, n3, n4 and 2 more were lost (its connection closed)");
+  CHECK(b.reason() == "nodes n1, n2, n3, n4 and 2 more were lost (n1: its connection closed)");
 }
 
 TEST_CASE("Exit codes and signals read differently") {

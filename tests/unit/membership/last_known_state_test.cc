@@ -10,6 +10,7 @@ using namespace ddprun::story;
 namespace {
 
 constexpr VoterId kSelf{1};
+constexpr VoterId kOld{99};  ///< the coordinator before
 
 MembershipOptions begins(int nodes, int max_restarts) {
   MembershipOptions options = fixed(nodes, max_restarts);
@@ -17,7 +18,7 @@ MembershipOptions begins(int nodes, int max_restarts) {
   return options;
 }
 
-/// A story of a job with so many nodes, each of which prepares for whatever is planned.
+/// A story of a job with so many nodes, each of which acknowledges whatever is planned.
 class Votes {
  public:
   explicit Votes(const MembershipOptions& options) : s(options) {}
@@ -29,24 +30,15 @@ class Votes {
     node.said_at = said_at;
     memory.fill(node);
     if (node.past) {
-      node.promise = {node.past->term, VoterId{99}, node.past->configuration};
+      node.promise = {node.past->term, kOld, node.past->configuration};
     }
     here.push_back(s.join(node));
     return here.back();
   }
-  /// What the planned world needs is told and prepared.
   void agree() {
-    if (!s.job().leadership().planning()) {
-      return;
-    }
-    told = s.all<TellStandbys>().empty() ? told : s.all<TellStandbys>().front();
-    const ConfigurationNumber planned = s.job().leadership().planned().number;
-    for (const NodeId node : s.job().leadership().standbys()) {
-      s.apply(StandbyKnows{node, planned});
-    }
     for (const NodeId node : here) {
       if (s.job().leadership().planning()) {
-        s.apply(ConfigurationPrepared{node, planned});
+        s.apply(StateAcknowledged{node, s.job().leadership().planned().number});
       }
     }
   }
@@ -59,46 +51,65 @@ class Votes {
 
   Story s;
   std::vector<NodeId> here;
-  TellStandbys told;
 };
 
-/// Of a world of so many nodes, whose coordinator was at the endpoint; lost at 60 s.
-LastKnownState member(int voters, bool saw_close,
-                      std::chrono::milliseconds heartbeat_timeout = 3s) {
+constexpr JobInstance kJob{42};
+constexpr HostIdentity kHost{3, 4, 5};
+
+/// What the old coordinator told in the attempt: the voters are itself and others, from 2 on.
+ReplicatedState state_of(int voters, std::uint32_t attempt = 0) {
+  ReplicatedState state;
+  state.term = Term{1};
+  state.coordinator = kOld;
+  state.attempt = AttemptNumber{attempt};
+  state.instance = kJob;
+  state.configuration.number = make_configuration(Term{1}, kOld, attempt + 1);
+  for (int i = 2; i <= voters; ++i) {
+    state.configuration.voters.push_back(VoterId{static_cast<std::uint64_t>(i)});
+  }
+  state.configuration.voters.push_back(kOld);
+  return state;
+}
+
+Past world_of(const ReplicatedState& state, int nodes) {
+  Past past{state.term, state.attempt, state.configuration.number, 1, nodes - 1};
+  past.instance = state.instance;
+  return past;
+}
+
+/// A voter of a world of so many nodes, whose coordinator was at the endpoint; lost at 60 s.
+LastKnownState member(int nodes, bool saw_close, std::chrono::milliseconds heartbeat_timeout = 3s) {
   LastKnownState memory;
-  const ConfigurationNumber number = make_configuration(Term{1}, VoterId{9}, 1);
-  memory.announced(Term{1}, {}, number, voters, true);
-  memory.assigned(Term{1}, AttemptNumber{0}, number, 1, true);
+  const ReplicatedState state = state_of(nodes);
+  memory.follows(true, kHost);
+  memory.told(state, {}, 50s);
+  memory.assigned(world_of(state, nodes));
   memory.lost(60s, saw_close, heartbeat_timeout);
   return memory;
 }
 
-/// A standby of a coordinator that had spent so many restarts.
-LastKnownState standby(int restarts_used, Term term = Term{1}, std::uint32_t attempt = 4) {
+/// A voter of a coordinator that had spent so many restarts.
+LastKnownState voter(int restarts_used, int nodes = 2, std::uint32_t attempt = 4) {
   LastKnownState memory;
-  const ConfigurationNumber number = make_configuration(term, VoterId{9}, 1);
-  memory.announced(term, {}, number, 2, true);
-  memory.assigned(term, AttemptNumber{attempt}, number, 1, true);
-  ReplicatedState state;
-  state.term = term;
-  state.coordinator = VoterId{9};
-  state.attempt = AttemptNumber{attempt};
+  const ReplicatedState state = state_of(nodes, attempt);
   JobSummary so_far;
   so_far.attempts = static_cast<int>(attempt) + 1;
   so_far.restarts_used = restarts_used;
   so_far.incidents.resize(static_cast<std::size_t>(restarts_used));
+  memory.follows(true, kHost);
   memory.told(state, so_far, 50s);
+  memory.assigned(world_of(state, nodes));
   memory.lost(60s, true, 3s);
   return memory;
 }
 
 }  // namespace
 
-TEST_CASE("A coordinator that begins anew goes on with the budget and the history of a standby") {
+TEST_CASE("A coordinator that begins anew goes on with the budget and the history of a voter") {
   Votes job(begins(2, 1));
   job.join(1);
   job.s.wait(10s);
-  const NodeId survivor = job.join(2, standby(1), 62s);
+  const NodeId survivor = job.join(2, voter(1), 62s);
   job.agree();
   REQUIRE(job.s.state() == JobState::running);
   CHECK(job.s.world_of(survivor).restarts_used == 1);
@@ -115,20 +126,74 @@ TEST_CASE("A coordinator that begins anew goes on with the budget and the histor
   CHECK(summary.incidents.size() == 3);
 }
 
-TEST_CASE("Of two standbys the one that was told last counts, whoever comes first") {
+TEST_CASE("A coordinator that begins anew is of the instance that a node remembers, if one does") {
+  MembershipOptions options = begins(2, 1);
+  options.instance = JobInstance{7};
+  const bool remembers = GENERATE(false, true);
+  Votes job(options);
+  job.join(1);
+  CHECK_FALSE(job.s.job().leadership().instance_is_settled());
+  job.join(2, remembers ? voter(1) : LastKnownState{}, 62s);
+  const JobInstance instance = remembers ? kJob : JobInstance{7};
+  CHECK(job.s.job().leadership().instance_is_settled());
+  CHECK(job.s.job().leadership().instance() == instance);
+  CHECK(job.s.only<Replicate>().replicated.instance == instance);
+  job.agree();
+  REQUIRE(job.s.state() == JobState::running);
+  CHECK(job.s.all<AssignWorld>().front().instance == instance);
+}
+
+TEST_CASE("A world of another instance makes a node forget what it kept of the one before") {
+  LastKnownState memory = voter(1);
+  Past other = *memory.past();
+  other.instance = JobInstance{43};
+  memory.assigned(other);
+  NodeDescription node;
+  memory.fill(node);
+  CHECK(node.past->instance == JobInstance{43});
+  CHECK_FALSE(node.copy.has_value());
+}
+
+TEST_CASE("Of two voters the one that was told last counts, whoever comes first") {
   const bool newer_first = GENERATE(false, true);
   Votes job(begins(3, 9));
   job.join(1);
-  job.join(2, newer_first ? standby(5, Term{1}, 7) : standby(3, Term{1}, 4));
-  job.join(3, newer_first ? standby(3, Term{1}, 4) : standby(5, Term{1}, 7));
+  job.join(2, newer_first ? voter(5, 3, 7) : voter(3, 3, 4));
+  job.join(3, newer_first ? voter(3, 3, 4) : voter(5, 3, 7));
   CHECK(job.s.job().restarts_used() == 5);
   CHECK(job.s.job().record().incidents().size() == 6);  // and the coordinator's loss, once
+}
+
+TEST_CASE("A host is the same by kernel and network, or by machine when it was started again") {
+  CHECK(is_same_host(kHost, kHost));
+  CHECK(is_same_host(kHost, {3, 4, 0}));
+  CHECK_FALSE(is_same_host(kHost, {3, 9, 5}));  // another container of that machine
+  CHECK(is_same_host(kHost, {9, 9, 5}));        // started again
+  CHECK_FALSE(is_same_host(kHost, {9, 4, 8}));
+  CHECK_FALSE(is_same_host({3, 4, 0}, {9, 4, 0}));
+  CHECK_FALSE(is_same_host({}, {}));
+  CHECK_FALSE(is_same_host({0, 4, 5}, {0, 4, 5}));
+}
+
+TEST_CASE("A job that waits for a quorum when its last call is over does not say that it starts") {
+  MembershipOptions options = begins(4, 0);
+  options.min_nodes = 1;
+  options.last_call_timeout = 1s;
+  Votes job(options);
+  job.join(1);
+  job.join(2, member(4, false));
+  job.s.wait(2s);
+  job.s.time_passed();
+  const RendezvousStatus table = job.s.all<TellWaiting>().back().table;
+  CHECK(table.waits_for == RendezvousStatus::For::nodes);
+  CHECK(table.left > options.last_call_timeout);
+  CHECK_THAT(table.note, Catch::Contains("of the 4 nodes that decide for the job are here"));
 }
 
 TEST_CASE("What a coordinator has told by itself it is not told again") {
   Votes job(begins(2, 1));
   job.join(1);
-  LastKnownState memory = standby(1);
+  LastKnownState memory = voter(1);
   ReplicatedState own;
   own.coordinator = kSelf;
   own.term = Term{2};
@@ -137,7 +202,32 @@ TEST_CASE("What a coordinator has told by itself it is not told again") {
   CHECK(job.s.job().restarts_used() == 0);
 }
 
-TEST_CASE("Standbys are told the state of the restart policy, and their hellos are small") {
+TEST_CASE("A voter that was away is told what it missed") {
+  Votes job(begins(3, 1));
+  for (const std::uint64_t voter : {1U, 2U, 3U}) {
+    job.join(voter);
+  }
+  job.agree();
+  REQUIRE(job.s.state() == JobState::running);
+  job.s.finished(job.here[2]);  // so that its loss stops nobody
+  job.s.lose(job.here[2]);
+  SECTION("while an attempt runs others vote from then on") {
+    const NodeId again = job.join(3);
+    const Replicate told = job.s.only<Replicate>();
+    CHECK(told.replicated.configuration.voters == std::vector<VoterId>{VoterId{1}, VoterId{2}});
+    CHECK(std::count(told.voters.begin(), told.voters.end(), again) == 1);
+  }
+  SECTION("while it is stopped the voter is told the state in use") {
+    job.s.failed(job.here[1], killed(1));
+    REQUIRE(job.s.state() == JobState::stopping);
+    const NodeId again = job.join(3);
+    const Replicate told = job.s.only<Replicate>();
+    CHECK(told.replicated.configuration.voters.size() == 3);
+    CHECK(std::count(told.voters.begin(), told.voters.end(), again) == 1);
+  }
+}
+
+TEST_CASE("Voters are told the state of the restart policy, and their hellos are small") {
   MembershipOptions options = begins(2, 9);
   options.restarts.window = RestartWindow{3, 100s};
   Votes job(options);
@@ -153,8 +243,8 @@ TEST_CASE("Standbys are told the state of the restart policy, and their hellos a
   memory.told({}, so_far, 0s);
   NodeDescription node;
   memory.fill(node);
-  CHECK(node.history->so_far.incidents.front().records.size() == 1);
-  CHECK(node.history->so_far.incidents.front().records_dropped == 2);
+  CHECK(node.copy->so_far.incidents.front().records.size() == 1);
+  CHECK(node.copy->so_far.incidents.front().records_dropped == 2);
 }
 
 TEST_CASE("A coordinator that begins anew waits for workers of a node that is not here") {

@@ -250,9 +250,8 @@ TEST_CASE("A swarm that comes while a world is prepared costs a few plans, not o
   };
   std::vector<NodeId> nodes = {join(true)};
   std::size_t plans = 0;
-  const auto count_plans = [&] { plans += job.all<TellStandbys>().size(); };
-  // Alone it needs no standby: the plan is prepared at once, and the swarm comes meanwhile.
-  CHECK(job.all<Prepare>().size() == 1);
+  const auto count_plans = [&] { plans += job.all<Replicate>().size(); };
+  CHECK(job.all<Replicate>().size() == 1);  // and the swarm comes meanwhile
   for (int i = 0; i < kSwarm; ++i) {
     job.wait(1ms);
     if (const auto due = job.job().next_deadline(); due && *due <= job.now()) {
@@ -269,14 +268,11 @@ TEST_CASE("A swarm that comes while a world is prepared costs a few plans, not o
   REQUIRE(*due - job.now() <= 640ms);
   job.wait(*due - job.now());
   job.time_passed();
-  const TellStandbys told = job.only<TellStandbys>();
-  CHECK(told.replicated.configuration.voters.size() == nodes.size());
-  for (const NodeId standby : told.standbys) {
-    job.apply(StandbyKnows{standby, told.replicated.configuration.number});
-  }
-  for (const NodeId node : nodes) {
+  const Replicate told = job.only<Replicate>();
+  CHECK(told.replicated.configuration.voters.size() == kVotersMax);
+  for (const NodeId one : told.voters) {
     if (job.state() == JobState::gathering) {
-      job.apply(ConfigurationPrepared{node, told.replicated.configuration.number});
+      job.apply(StateAcknowledged{one, told.replicated.configuration.number});
     }
   }
   CHECK(job.all<AssignWorld>().size() == nodes.size());

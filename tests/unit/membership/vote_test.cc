@@ -86,15 +86,27 @@ TEST_CASE("A voter grants one candidate a term, and whom it follows none") {
   CHECK(voter.answer(5s, request(2, 4)).verdict == VoteVerdict::promised);
 }
 
+namespace {
+
+ReplicatedState state(std::uint32_t term, std::uint32_t count, VoterId coordinator = e(1)) {
+  ReplicatedState state;
+  state.term = state.since = Term{term};
+  state.coordinator = coordinator;
+  state.configuration.number = make_configuration(Term{term}, coordinator, count);
+  return state;
+}
+
+}  // namespace
+
 TEST_CASE(
     "Who follows a coordinator of an older term than it promised stays bound until that rises") {
   Voter voter;
   CHECK(voter.answer(1s, request(5, 4)).verdict == VoteVerdict::granted);
   voter.follow(Term{1}, e(1));
-  CHECK(voter.promise() == Promise{Term{5}, e(4), {}});
-  CHECK_FALSE(voter.prepared(configuration(1, 2), Term{1}));
-  CHECK_FALSE(voter.prepared(configuration(5, 1), Term{5}));  // the other's term
-  CHECK(voter.prepared(configuration(6, 1), Term{6}));
+  CHECK(voter.promise() == Promise{Term{5}, e(4), {}, {e(4)}});
+  CHECK_FALSE(voter.keeps(state(1, 2)));
+  CHECK_FALSE(voter.keeps(state(5, 1)));  // the other's term
+  CHECK(voter.keeps(state(6, 1)));
   CHECK(voter.promise() == Promise{Term{6}, e(1), configuration(6, 1)});
   voter.lost(2s, false);
   CHECK(voter.answer(3s, request(5, 4)).verdict != VoteVerdict::granted);
@@ -104,12 +116,24 @@ TEST_CASE(
     "Who has prepared for a configuration grants nothing to a candidate that does not know it") {
   Voter voter;
   voter.follow(Term{1}, e(1));
-  REQUIRE(voter.prepared(configuration(1, 2), Term{1}));
+  REQUIRE(voter.keeps(state(1, 2)));
   voter.lost(1s, false);
   CHECK(voter.answer(2s, request(2, 4)).verdict == VoteVerdict::ahead);
   VoteRequest better = request(2, 4);
   better.log_position.newest = configuration(1, 2);
   CHECK(voter.answer(2s, better).verdict == VoteVerdict::granted);
+}
+
+TEST_CASE("A voter keeps no state of a coordinator that does not know what it has kept") {
+  Voter voter;
+  voter.follow(Term{2}, e(1));
+  REQUIRE(voter.keeps(state(2, 1)));
+  voter.lost(1s, false);
+  voter.follow(Term{1}, e(4));
+  CHECK_FALSE(voter.keeps(state(3, 1, e(4))));
+  ReplicatedState knows = state(3, 1, e(4));
+  knows.settled = configuration(2, 1);
+  CHECK(voter.keeps(knows));
 }
 
 TEST_CASE("A candidate whose own voter gives its word to another begins again") {

@@ -1,8 +1,11 @@
 #include "rendezvous/node/leader.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
 
 #include "rendezvous/node/leader_call.h"
+#include "rendezvous/protocol/message_codec.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
@@ -11,6 +14,7 @@ namespace {
 
 constexpr NodeId kOwn{1};
 constexpr NodeId kOther{2};
+constexpr JobInstance kJob{42};
 
 /// A leader of a job of two nodes, which begins at its endpoint.
 class Story {
@@ -52,6 +56,7 @@ class Story {
     options.membership.job_id = "job";
     options.membership.min_nodes = options.membership.max_nodes = 2;
     options.membership.self = VoterId{1};
+    options.membership.instance = kJob;
     options.failover = true;
     options.addresses = {"10.0.0.1"};
     options.port = 29400;
@@ -73,16 +78,125 @@ class Story {
   std::vector<LeaderAction> actions;
 };
 
+message::Follow call_of(Term term, JobInstance instance = kJob, const std::string& job = "job") {
+  return {job, term, {"10.0.0.3"}, 1, std::nullopt, instance, VoterId{1}};
+}
+
 }  // namespace
 
-TEST_CASE("A leader accepts a node, and tells its standby what it has to know") {
+TEST_CASE("A leader accepts a node, and tells the voters what they have to know") {
   Story story;
   story.join_other();
   CHECK(story.sent<message::Accepted>() != nullptr);
-  const auto* state = story.sent<message::StandbyState>();
+  const auto* state = story.sent<message::VoterState>();
   REQUIRE(state != nullptr);
-  CHECK(state->voters.size() == 2);
+  CHECK(state->nodes.size() == 2);
   CHECK(story.leader.is_member(kOther));
+}
+
+TEST_CASE("The voters are told where all nodes of a large job are, in messages of bounded size") {
+  constexpr std::uint64_t kNodes = 2 * kNodesInMessageMax + 100;
+  LeaderOptions options = Story::options();
+  options.membership.min_nodes = options.membership.max_nodes = kNodes;
+  const auto describe = [](std::uint64_t voter) {
+    NodeDescription node = Story::describe(voter);
+    node.min_nodes = node.max_nodes = kNodes;
+    return node;
+  };
+  Leader leader(options, 100s);
+  std::vector<LeaderAction> actions;
+  for (std::uint64_t one = 1; one <= kNodes; ++one) {
+    (void)leader.step(100s, SessionOpened{NodeId{one}, one == 1, "10.0.0.2"});
+    // The last ones come with the smallest numbers, so that the voters are not the first ones.
+    actions = leader.step(
+        100s, SessionTold{NodeId{one}, message::Hello{describe(one == 1 ? 1 : kNodes + 2 - one)}});
+  }
+  std::map<NodeId, std::set<VoterId>> told;
+  const auto note = [&](const std::vector<NodeId>& receivers, const auto& nodes) {
+    CHECK(nodes.size() <= kNodesInMessageMax);
+    for (const NodeId receiver : receivers) {
+      for (const VoterAddress& one : nodes) {
+        told[receiver].insert(one.voter);
+      }
+    }
+  };
+  for (const LeaderAction& one : actions) {
+    const auto* send = std::get_if<SendMessage>(&one);
+    if (send == nullptr) {
+      continue;
+    }
+    if (const auto* state = std::get_if<message::VoterState>(&send->message)) {
+      CHECK(told[send->nodes.front()].empty());  // it comes before MoreNodes
+      note(send->nodes, state->nodes);
+      for (const VoterId voter : state->replicated.configuration.voters) {
+        CHECK(told[send->nodes.front()].count(voter) == 1);
+      }
+    } else if (const auto* more = std::get_if<message::MoreNodes>(&send->message)) {
+      note(send->nodes, more->nodes);
+    }
+  }
+  CHECK(told.size() > 2);
+  for (const auto& [receiver, known] : told) {
+    CHECK(known.size() == kNodes);
+  }
+}
+
+TEST_CASE("Only on the host of the coordinator before does its endpoint prove that it is gone") {
+  const HostIdentity host{3, 4, 5};
+  for (const HostIdentity& now : {host, HostIdentity{7, 8, 5}, HostIdentity{7, 8, 9}}) {
+    LeaderOptions options = Story::options();
+    options.host = now;
+    options.at_first_endpoint = true;
+    Story story(options);
+    // Half of the voters of that coordinator, which itself is in the other half.
+    for (const std::uint64_t voter : {2U, 3U}) {
+      NodeDescription node = Story::describe(voter);
+      node.copy.emplace();
+      node.copy->replicated.term = node.promise.term = Term{1};
+      node.copy->replicated.coordinator = node.promise.to = VoterId{9};
+      node.copy->replicated.instance = kJob;
+      node.copy->replicated.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
+                                             {VoterId{2}, VoterId{3}, VoterId{8}, VoterId{9}}};
+      node.promise.configuration = node.copy->replicated.configuration.number;
+      node.copy->at_endpoint = true;
+      node.copy->host = host;
+      node.past = Past{Term{1}, AttemptNumber{3}, node.promise.configuration, 1, 3, true, host};
+      node.past->instance = kJob;
+      story.step(SessionOpened{NodeId{voter}, false, "10.0.0." + std::to_string(voter)});
+      story.step(SessionTold{NodeId{voter}, message::Hello{node}});
+      REQUIRE(story.sent<message::Accepted>() != nullptr);
+      CHECK(story.sent<message::Accepted>()->host == now);
+      CHECK(story.sent<message::Accepted>()->at_first_endpoint);
+    }
+    CHECK(story.leader.membership().leadership().quorum_follows() == (now.machine == 5));
+  }
+}
+
+TEST_CASE("The voters are told of a node that comes later, and of one that is away") {
+  Story story;
+  story.join_other();
+  const auto configuration = story.sent<message::VoterState>()->replicated.configuration.number;
+  story.step(SessionTold{kOwn, message::StateKept{configuration, 0}});
+  story.step(SessionTold{kOther, message::StateKept{configuration, 0}});
+  REQUIRE(story.leader.membership().state() == JobState::running);
+  const NodeId spare{3};
+  story.step(SessionOpened{spare, false, "10.0.0.3"});
+  story.step(SessionTold{spare, message::Hello{Story::describe(3)}});
+  const auto* more = story.sent<message::MoreNodes>();
+  REQUIRE(more != nullptr);
+  REQUIRE(more->nodes.size() == 1);
+  CHECK(more->nodes.front().voter == VoterId{3});
+  // It falls silent, and then the world is another one.
+  story.step(SessionClosed{spare, "it was silent for 3 s", 3s, false});
+  story.step(SessionClosed{kOther, "its connection closed", {}, true});
+  story.step(SessionTold{kOwn, message::Stopped{AttemptNumber{}, {}, 0, {}}});
+  NodeDescription replacement = Story::describe(4);
+  story.step(SessionOpened{NodeId{4}, false, "10.0.0.4"});
+  story.step(SessionTold{NodeId{4}, message::Hello{replacement}});
+  const auto* state = story.sent<message::VoterState>();
+  REQUIRE(state != nullptr);
+  const auto is_spare = [](const message::VoterAddress& one) { return one.voter == VoterId{3}; };
+  CHECK(std::any_of(state->nodes.begin(), state->nodes.end(), is_spare));
 }
 
 TEST_CASE("What comes before a hello ends the session") {
@@ -111,6 +225,43 @@ TEST_CASE("A node is dead for certain if it followed, and its kernel closed with
   CHECK(voters_needed(true, false, false) == 0);
 }
 
+TEST_CASE("The lease of a lost node is over if it is dead for certain, or said that it leaves") {
+  struct Seen : LeaderObserver {
+    void applied(Instant /*now*/, const Event& event, const std::vector<Command>& /*commands*/,
+                 const Membership& /*membership*/) override {
+      if (const auto* lost = std::get_if<NodeLost>(&event)) {
+        lease_left = lost->lease_left;
+      }
+    }
+    std::chrono::nanoseconds lease_left = -1ns;
+  } seen;
+  Story story;
+  story.leader.watch(&seen);
+  story.join_other();
+  story.step(SessionEchoed{kOther, story.now});
+  SECTION("its kernel closed the connection") {
+    story.step(SessionClosed{kOther, "its connection closed", {}, true});
+    CHECK(seen.lease_left == 0s);
+  }
+  SECTION("it left, and then something broke the connection") {
+    story.step(SessionTold{kOther, message::Leaving{}});
+    story.step(SessionClosed{kOther, "its connection broke", {}, false});
+    CHECK(seen.lease_left == 0s);
+  }
+  SECTION("its kernel reset the connection, as it does where bytes were unread") {
+    story.step(SessionClosed{kOther, "its connection broke", {}, false, true});
+    CHECK(seen.lease_left == 0s);
+  }
+  SECTION("something broke the connection") {
+    story.step(SessionClosed{kOther, "its connection broke", {}, false});
+    CHECK(seen.lease_left == 3s);
+  }
+  SECTION("it was silent") {
+    story.step(SessionClosed{kOther, "it was silent for 2 s", 2s, false});
+    CHECK(seen.lease_left == 1s);
+  }
+}
+
 TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of its job") {
   Story story;
   story.step(SessionOpened{kOther, false, "10.0.0.2"});
@@ -122,7 +273,7 @@ TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of
   const auto steps_down = [&](std::uint64_t session, const std::string& job, Term term) {
     const NodeId id{session};
     story.step(SessionOpened{id, false, "10.0.0.3"});
-    story.step(SessionTold{id, message::Follow{job, term, {"10.0.0.3"}, 1, std::nullopt}});
+    story.step(SessionTold{id, call_of(term, kJob, job)});
     return story.find<StepDown>() != nullptr;
   };
   CHECK_FALSE(steps_down(10, "job", Term{0}));
@@ -130,10 +281,25 @@ TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of
   CHECK(steps_down(12, "job", Term{2}));
 }
 
-TEST_CASE("A leader that took over calls the voters that are away, and the endpoints") {
+TEST_CASE("A coordinator that begins gives way to the leader of the term that its nodes remember") {
+  const std::uint32_t term = GENERATE(2U, 3U);
+  Story story;
+  NodeDescription node = Story::describe(2);
+  node.past = Past{Term{3}, AttemptNumber{4}, make_configuration(Term{3}, VoterId{9}, 1), 1, 1};
+  node.past->instance = JobInstance{77};
+  story.step(SessionOpened{kOther, false, "10.0.0.2"});
+  story.step(SessionTold{kOther, message::Hello{node}});
+  REQUIRE(story.leader.term() == Term{4});  // without a vote
+  story.step(SessionOpened{NodeId{3}, false, "10.0.0.3"});
+  story.step(SessionTold{NodeId{3}, call_of(Term{term}, JobInstance{77})});
+  CHECK((story.find<StepDown>() != nullptr) == (term == 3));
+}
+
+TEST_CASE("A leader that took over calls the nodes that are away, and the endpoints") {
   LeaderOptions options = Story::options();
-  options.voters = {{VoterId{2}, "n2", {"10.0.0.2"}, 4711}};
+  options.nodes = {{VoterId{2}, "n2", {"10.0.0.2"}, 4711}};
   TakeoverState taken;
+  taken.known.instance = kJob;
   taken.known.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
                                {VoterId{1}, VoterId{2}}};
   options.membership.term = Term{2};
@@ -142,7 +308,9 @@ TEST_CASE("A leader that took over calls the voters that are away, and the endpo
   REQUIRE(story.leader.next_deadline().has_value());
   story.step(LeaderTimePassed{});
   REQUIRE(story.find<CallVoters>() != nullptr);
-  CHECK(story.find<CallVoters>()->voters.size() == 1);
+  REQUIRE(story.find<CallVoters>()->calls.size() == 1);
+  CHECK(story.find<CallVoters>()->calls.front().call.voter == VoterId{2});
+  CHECK(story.find<CallVoters>()->calls.front().call.instance == kJob);
   REQUIRE(story.find<CallEndpoints>() != nullptr);
   CHECK(story.find<CallEndpoints>()->call.to_endpoint.has_value());
   CHECK(*story.leader.next_deadline() > story.now);
@@ -150,7 +318,9 @@ TEST_CASE("A leader that took over calls the voters that are away, and the endpo
 
 TEST_CASE("A leader that hears of a later term steps down for it") {
   Story story;
-  story.step(CallAnswered{{VoterId{2}, "n2", {"10.0.0.2"}, 4711}, Term{3}});
+  story.step(CallAnswered{{VoterId{2}, "n2", {"10.0.0.2"}, 4711}, Term{3}, JobInstance{77}});
+  CHECK(story.find<StepDown>() == nullptr);
+  story.step(CallAnswered{{VoterId{2}, "n2", {"10.0.0.2"}, 4711}, Term{3}, kJob});
   REQUIRE(story.find<StepDown>() != nullptr);
   REQUIRE(story.find<StepDown>()->by.has_value());
   CHECK(story.find<StepDown>()->by->port == 4711);
@@ -168,7 +338,55 @@ TEST_CASE("Of equal terms the leader that was elected comes before a coordinator
   // A coordinator that was elected, or has a world, has the votes for its term.
   CHECK_FALSE(outranks(elected, Term{2}, false));
   CHECK(outranks(elected, Term{1}, false));
-  // Only a coordinator without a world is called at its endpoint.
-  CHECK(call_is_for(elected, "job", message::JobOptions{}, false) !=
-        elected.to_endpoint.has_value());
+}
+
+TEST_CASE("A call names the job, its instance, and the voter that is called") {
+  message::Follow call = call_of(Term{2});
+  CHECK(call_is_for(call, VoterId{1}, kJob, "job"));
+  CHECK_FALSE(call_is_for(call, VoterId{2}, kJob, "job"));
+  CHECK_FALSE(call_is_for(call, VoterId{1}, JobInstance{77}, "job"));
+  CHECK_FALSE(call_is_for(call, VoterId{1}, kJob, "another"));
+  CHECK(call_is_for(call, VoterId{1}, JobInstance{}, "job"));  // it knows of no job
+  call.to_endpoint = message::JobOptions{};
+  CHECK(call_is_for(call, VoterId{2}, kJob, "job"));
+  CHECK_FALSE(call_is_for(call, VoterId{2}, JobInstance{77}, "job"));
+}
+
+TEST_CASE("A coordinator with a world keeps it, whatever a leader of another instance calls") {
+  Story story;
+  story.join_other();
+  REQUIRE(story.leader.membership().leadership().instance_is_settled());
+  const auto steps_down = [&](std::uint64_t session, const message::Follow& call) {
+    story.step(SessionOpened{NodeId{session}, false, "10.0.0.3"});
+    story.step(SessionTold{NodeId{session}, call});
+    const auto* answer = story.find<SendAndClose>();
+    REQUIRE(answer != nullptr);
+    const auto& moved = std::get<message::Moved>(answer->message);
+    CHECK(moved.from == VoterId{1});
+    CHECK(moved.instance == kJob);
+    return story.find<StepDown>() != nullptr;
+  };
+  message::Follow call = call_of(Term{5}, JobInstance{77});
+  CHECK_FALSE(steps_down(10, call));
+  call.to_endpoint = message::JobOptions{2, 2, 0, false};
+  CHECK_FALSE(steps_down(11, call));
+  call = call_of(Term{5});
+  call.voter = VoterId{9};  // a life before this one
+  CHECK_FALSE(steps_down(12, call));
+  CHECK(steps_down(13, call_of(Term{5})));
+}
+
+TEST_CASE("A node of a job of another instance is told that this one is another") {
+  Story story;
+  story.join_other();
+  NodeDescription node = Story::describe(3);
+  node.past = Past{};
+  node.past->instance = JobInstance{77};
+  story.step(SessionOpened{NodeId{3}, false, "10.0.0.3"});
+  story.step(SessionTold{NodeId{3}, message::Hello{node}});
+  REQUIRE(story.find<SendAndClose>() != nullptr);
+  const auto* moved = std::get_if<message::Moved>(&story.find<SendAndClose>()->message);
+  REQUIRE(moved != nullptr);
+  CHECK(is_of_another_job(*moved, node));
+  CHECK_FALSE(story.leader.is_member(NodeId{3}));
 }

@@ -10,6 +10,8 @@ namespace {
 
 constexpr VoterId kSelf{7};
 constexpr VoterId kLeader{1};
+constexpr JobInstance kJob{42};
+constexpr HostIdentity kHost{3, 4, 5};
 
 /// One Node, and what it wants done.
 class Story {
@@ -22,17 +24,20 @@ class Story {
   void wait(std::chrono::nanoseconds span) { now += span; }
 
   /// It was accepted by the leader of that term.
-  void follow(Term term) { step(HelloAccepted{{term, kLeader, 1}, "10.0.0.1:29400", now, true}); }
+  void follow(Term term) {
+    step(HelloAccepted{{term, kLeader, 1, {}, kHost, true}, "10.0.0.1:29400", now, true});
+  }
   /// It is a standby in a world of itself and the leader.
   void be_standby() {
-    message::StandbyState state;
+    message::VoterState state;
     state.replicated = {Term{1},
                         Term{1},
                         kLeader,
                         AttemptNumber{3},
                         {make_configuration(Term{1}, kLeader, 1), {kLeader, kSelf, VoterId{9}}}};
+    state.replicated.instance = kJob;
     state.replicated.settled = state.replicated.configuration.number;
-    state.voters = {{VoterId{9}, "n9", {"10.0.0.9"}, 30'000}};
+    state.nodes = {{VoterId{9}, "n9", {"10.0.0.9"}, 30'000}};
     step(ToldByLeader{state});
   }
   void lose(bool saw_close) {
@@ -68,7 +73,7 @@ class Story {
 };
 
 message::Follow call_of(Term term, bool to_endpoint = false) {
-  message::Follow call{"job", term, {"10.0.0.2"}, 4711, std::nullopt};
+  message::Follow call{"job", term, {"10.0.0.2"}, 4711, std::nullopt, kJob, kSelf};
   if (to_endpoint) {
     call.to_endpoint = message::JobOptions{1, 3, 0, false};
   }
@@ -169,6 +174,29 @@ TEST_CASE("A call to the endpoint is for a node without a world") {
   CHECK(follower.find<LeaveLeader>() != nullptr);
 }
 
+TEST_CASE("A node follows no call of another instance, and none for another life of its agent") {
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  message::Follow call = call_of(Term{2});
+  call.instance = JobInstance{77};
+  story.step(CalledByLeader{call});
+  CHECK(story.actions.empty());
+  CHECK(story.node().answer_to_call().instance == kJob);
+  CHECK(story.node().answer_to_call().from == kSelf);
+  call = call_of(Term{2});
+  call.voter = VoterId{8};
+  story.step(CalledByLeader{call});
+  CHECK(story.actions.empty());
+  // One that lost its coordinator, and searches, remembers its job.
+  story.lose(true);
+  story.step(WorkersGone{});
+  call = call_of(Term{3}, true);
+  call.instance = JobInstance{77};
+  story.step(CalledByLeader{call});
+  CHECK(story.actions.empty());
+}
+
 TEST_CASE("A leader that called and is gone is forgotten: the node does what it did before") {
   Story story;
   story.step(EndpointBound{29400});
@@ -189,5 +217,63 @@ TEST_CASE("A node says of itself when and how it lost its coordinator") {
   REQUIRE(story.node().description().past.has_value());
   CHECK(story.node().description().past->saw_close);
   CHECK(story.node().description().past->at_endpoint);
-  CHECK(story.node().description().history.has_value());
+  CHECK(story.node().description().past->host == kHost);
+  REQUIRE(story.node().description().copy.has_value());
+  CHECK(story.node().description().copy->at_endpoint);
+  CHECK(story.node().description().copy->host == kHost);
+}
+
+TEST_CASE("A node that was called knows from its coordinator whether that is at the endpoint") {
+  for (const bool at_first_endpoint : {true, false}) {
+    Story story;
+    story.step(CalledByLeader{call_of(Term{1})});
+    story.step(HelloAccepted{
+        {Term{1}, kLeader, 1, {}, kHost, at_first_endpoint}, "10.0.0.2:4711", story.now, true});
+    story.be_standby();
+    story.lose(false);
+    story.step(WorkersGone{});
+    REQUIRE(story.node().description().copy.has_value());
+    CHECK(story.node().description().copy->at_endpoint == at_first_endpoint);
+  }
+}
+
+TEST_CASE("A node on the endpoint's machine listens there once it lost its coordinator") {
+  Story story;
+  story.follow(Term{1});
+  story.lose(true);
+  CHECK(story.find<ListenAtFirstEndpoint>() == nullptr);
+  story.step(WorkersGone{});
+  CHECK(story.find<ListenAtFirstEndpoint>() != nullptr);
+  const auto asked = [&](bool from_here, bool is_new) {
+    NodeDescription node;
+    if (!is_new) {
+      node.promise.term = Term{1};
+    }
+    story.step(AskedByPeer{message::Hello{node}, from_here});
+    REQUIRE(story.find<AnswerPeer>() != nullptr);
+    return story.find<LeaveFirstEndpoint>() != nullptr;
+  };
+  // It knows of no coordinator, and a new life of the one before may be needed.
+  CHECK(asked(true, true));
+  CHECK_FALSE(asked(true, false));
+  CHECK_FALSE(asked(false, true));
+  story.step(CalledByLeader{call_of(Term{2})});
+  story.follow(Term{2});
+  CHECK_FALSE(asked(true, true));
+  CHECK(std::get<message::Moved>(story.find<AnswerPeer>()->answer).port == 29400);
+}
+
+TEST_CASE("A node that is asked for the vote of a process before it says that it is another") {
+  Story story;
+  message::AskVote ask{"job", VoterId{8}, {}};
+  story.step(AskedByPeer{ask});
+  REQUIRE(story.find<AnswerPeer>() != nullptr);
+  CHECK(std::get<message::Moved>(story.find<AnswerPeer>()->answer).from == kSelf);
+  ask.job_id = "another";
+  story.step(AskedByPeer{ask});
+  CHECK(story.find<AnswerPeer>() == nullptr);
+  ask = {"job", kSelf, {}};
+  story.step(AskedByPeer{ask});
+  REQUIRE(story.find<AnswerPeer>() != nullptr);
+  CHECK(std::holds_alternative<message::VoteAnswer>(story.find<AnswerPeer>()->answer));
 }

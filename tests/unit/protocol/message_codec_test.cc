@@ -82,6 +82,15 @@ JobSummary full_summary() {
   return s;
 }
 
+ReplicatedState full_state() {
+  ReplicatedState state{
+      Term{2}, Term{1}, VoterId{5}, AttemptNumber{6}, {}, {}, ConfigurationNumber{6}};
+  state.configuration = {ConfigurationNumber{8}, {VoterId{5}, VoterId{6}}};
+  state.before.push_back({ConfigurationNumber{7}, {VoterId{4}}});
+  state.instance = JobInstance{99};
+  return state;
+}
+
 NodeDescription full_node() {
   return {"n1",
           42,
@@ -101,11 +110,27 @@ NodeDescription full_node() {
           {"10.0.0.1", "fd00::1"},
           4711,
           Promise{Term{3}, VoterId{5}, ConfigurationNumber{7}},
-          Past{Term{2}, AttemptNumber{5}, ConfigurationNumber{3}, 4, 1, true, 7s, true, 3s},
+          Past{Term{2},
+               AttemptNumber{5},
+               ConfigurationNumber{3},
+               1,
+               4,
+               true,
+               {1, 2, 3},
+               7s,
+               true,
+               3s,
+               JobInstance{99}},
           {0xfedcba9876543210, 0x8000000000000001},
           true,
           "no disk",
-          RememberedHistory{VoterId{9}, Term{2}, AttemptNumber{4}, full_summary(), 6s},
+          StateCopy{full_state(),
+                    full_summary(),
+                    6s,
+                    true,
+                    {4, 5, 6},
+                    true,
+                    {{VoterId{6}, "n2", {"10.0.0.2"}, 4712}}},
           8s};
 }
 
@@ -125,11 +150,6 @@ std::vector<Message> one_of_each() {
                          4,
                          {1, 2},
                          "note"};
-  const Configuration before{ConfigurationNumber{7}, {VoterId{4}}};
-  ReplicatedState replicated{
-      Term{2}, Term{1}, VoterId{5}, AttemptNumber{6}, {}, {}, ConfigurationNumber{6}};
-  replicated.configuration = {ConfigurationNumber{8}, {VoterId{5}, VoterId{6}}};
-  replicated.before.push_back(before);
   const WorkerPosition position{3,  true, "training", 16,    "all_reduce", 1,
                                 17, 4096, {16, 17},   500ms, "stopped"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
@@ -140,35 +160,41 @@ std::vector<Message> one_of_each() {
           Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
           StopRequest{15, StopWish::preempt},
           GiveUp{"no program"},
-          Accepted{Term{3}, VoterId{5}, 12345},
+          Accepted{Term{3}, VoterId{5}, 12345, JobInstance{99}, {7, 8, 9}, true},
           Rejected{"why", "todo"},
-          Assigned{world, ConfigurationNumber{4}, Term{3}},
+          Assigned{world, ConfigurationNumber{4}, Term{3}, 1},
           Stop{AttemptNumber{2}, "reason", StopHow::preempt, 10},
           Finish{full_summary()},
           Waiting{table},
           Beat{3s, 99, 1500ms},
           Echo{99},
-          StandbyState{1,
-                       replicated,
-                       {{VoterId{5}, "n1", {"10.0.0.1"}, 4711}},
-                       full_summary(),
-                       2,
-                       4,
-                       3,
-                       true,
-                       7s},
+          VoterState{1,
+                     full_state(),
+                     {{VoterId{5}, "n1", {"10.0.0.1"}, 4711}},
+                     4,
+                     full_summary(),
+                     2,
+                     4,
+                     3,
+                     true,
+                     7s},
           Story{AttemptNumber{6}, full_summary()},
-          PrepareConfiguration{ConfigurationNumber{8}, Term{3}, 6, AttemptNumber{2}, 4},
+          MoreNodes{{{VoterId{6}, "n2", {"10.0.0.2", "fd00::2"}, 4712}}},
           Farewell{"why"},
-          StandbyReady{ConfigurationNumber{8}},
-          ConfigurationReady{ConfigurationNumber{8}, 4},
+          StateKept{ConfigurationNumber{8}, 4},
           AskVote{"job",
                   VoterId{3},
                   {Term{4}, VoterId{9}, {ConfigurationNumber{7}, ConfigurationNumber{8}, Term{1}}}},
           VoteAnswer{{VoteVerdict::ahead, Term{4}, ConfigurationNumber{8}, ConfigurationNumber{7},
                       AttemptNumber{3}, Term{2}, 5ms, true}},
-          Follow{"job", Term{4}, {"10.0.0.2"}, 4712, JobOptions{2, 4, 3, true}},
-          Moved{Term{4}, {"10.0.0.2"}, 4712},
+          Follow{"job",
+                 Term{4},
+                 {"10.0.0.2"},
+                 4712,
+                 JobOptions{2, 4, 3, true},
+                 JobInstance{99},
+                 VoterId{6}},
+          Moved{Term{4}, {"10.0.0.2"}, 4712, VoterId{6}, JobInstance{99}},
           Leaving{},
           Progress{AttemptNumber{2}, full_progress()},
           AskEnvironment{},
@@ -323,35 +349,63 @@ TEST_CASE("A hello with a history that is too long loses its oldest incidents") 
   Incident incident;
   incident.records.assign(kIncidentRecordsMax, full_record());
   incident.records.front().stderr_tail.assign(kStderrTailBytesMax, 'x');
-  node.history->so_far.incidents.assign(kIncidentsMax, incident);
-  node.history->so_far.incidents.back().attempt = AttemptNumber{7};
+  node.copy->so_far.incidents.assign(kIncidentsMax, incident);
+  node.copy->so_far.incidents.back().attempt = AttemptNumber{7};
   const std::string bytes = encode(Hello{node});
   CHECK(bytes.size() <= kAgentFrameBytesMax);
   CHECK(bytes.size() > kAgentFrameBytesMax / 2);
   const auto [type, payload] = parts(bytes);
   const auto received = decode(type, payload);
   REQUIRE(received.has_value());
-  const JobSummary& kept = std::get<Hello>(*received).node.history->so_far;
+  const JobSummary& kept = std::get<Hello>(*received).node.copy->so_far;
   CHECK(kept.incidents.back().attempt == AttemptNumber{7});
-  CHECK(kept.restart_state == node.history->so_far.restart_state);
+  CHECK(kept.restart_state == node.copy->so_far.restart_state);
 }
 
-TEST_CASE("A summary that is too large loses its oldest incidents") {
+namespace {
+
+/// As many incidents as a job keeps, of kIncidentRecordsMax records with these bytes of evidence.
+JobSummary long_story(std::size_t evidence) {
   JobSummary summary;
   Incident incident;
   FailureRecord record;
-  record.stderr_tail.assign(kStderrTailBytesMax, 'x');
+  record.message = "it failed";
+  record.stderr_tail.assign(evidence, 'x');
   incident.records.assign(kIncidentRecordsMax, record);
   for (std::size_t i = 0; i < kIncidentsMax; ++i) {
     incident.attempt = AttemptNumber{static_cast<std::uint32_t>(i)};
     summary.incidents.push_back(incident);
   }
-  const std::string bytes = encode_bounded(message::Finish{summary});
-  CHECK(bytes.size() <= kCoordinatorFrameBytesMax);
+  return summary;
+}
+
+std::vector<Incident> incidents_sent(const JobSummary& summary, std::size_t receivers,
+                                     std::size_t bytes_max) {
+  const std::string bytes = encode_bounded(message::Finish{summary}, receivers);
+  CHECK(bytes.size() <= bytes_max);
+  CHECK(bytes.size() > bytes_max / 2);
   const auto [type, payload] = parts(bytes);
-  const auto received = decode(type, payload);
+  auto received = decode(type, payload);
   REQUIRE(received.has_value());
-  const auto& kept = std::get<Finish>(*received).summary.incidents;
+  return std::get<Finish>(*received).summary.incidents;
+}
+
+}  // namespace
+
+TEST_CASE("A summary that is too large loses its oldest evidence first") {
+  const auto kept = incidents_sent(long_story(kStderrTailBytesMax), 1, kCoordinatorFrameBytesMax);
+  REQUIRE(kept.size() == kIncidentsMax);
+  CHECK(kept.front().records.size() == kIncidentRecordsMax);
+  CHECK(kept.front().records.front().stderr_tail.empty());
+  CHECK(kept.back().records.back().stderr_tail.size() == kStderrTailBytesMax);
+}
+
+TEST_CASE("The end of a job of thousands of nodes is short, and has the last cause") {
+  const auto kept = incidents_sent(long_story(kStderrTailBytesMax), 10'000, kFinishBytesMin);
+  REQUIRE(kept.size() > 1);
   CHECK(kept.size() < kIncidentsMax);
   CHECK(kept.back().attempt == AttemptNumber{kIncidentsMax - 1});
+  CHECK(kept.back().records.size() == kIncidentRecordsMax);
+  CHECK(kept.back().records.front().stderr_tail.size() == kStderrTailBytesMax);
+  CHECK(kept.back().records.back().stderr_tail.empty());
 }

@@ -1,9 +1,7 @@
-// JoinPatience: how long each step of a join may take, and how much is read of an answer. Internal
-// to control.
+// SearchTimeouts: how long each step of the search for a coordinator may take.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 
 namespace ddprun {
 
@@ -25,9 +23,5 @@ inline constexpr std::chrono::milliseconds kElsewhereTimeout{1'000};
 inline constexpr std::chrono::milliseconds kProbeTimeout{700};
 /// Shortly before the end only the end is told.
 inline constexpr std::chrono::milliseconds kLastWords{500};
-/// A Rejected frame with both of its sentences.
-inline constexpr std::size_t kAnswerBytesMax = 8 * 1024;
-/// What tells who somebody is.
-inline constexpr std::size_t kProbeAnswerBytes = 64;
 
 }  // namespace ddprun

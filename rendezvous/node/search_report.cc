@@ -1,8 +1,10 @@
-#include "rendezvous/control/join_report.h"
+#include "rendezvous/node/search_report.h"
 
 #include <algorithm>
 #include <cctype>
 #include <utility>
+
+#include "rendezvous/base/check.h"
 
 namespace ddprun {
 namespace {
@@ -31,6 +33,14 @@ Trouble connect_trouble(bool refused, std::string message) {
   return {Obstacle::unreachable, std::move(message)};
 }
 
+Trouble was_closed() {
+  return {Obstacle::closed, "something listens there but closes the connection without an answer"};
+}
+
+Trouble was_reset() {
+  return {Obstacle::reset, "something accepts the connection and resets it without an answer"};
+}
+
 std::string host_note(const std::string& host, bool literal, const std::string& own_address,
                       bool own_is_local) {
   if (own_address.empty()) {
@@ -49,7 +59,7 @@ std::string host_note(const std::string& host, bool literal, const std::string& 
          " is its own address; where another node says so too, both wait alone";
 }
 
-std::string join_advice(Obstacle obstacle) {
+std::string search_advice(Obstacle obstacle) {
   switch (obstacle) {
     case Obstacle::unresolved:
       return "check the host name, or give the endpoint by its numeric address";
@@ -69,19 +79,21 @@ std::string join_advice(Obstacle obstacle) {
   return {};
 }
 
-JoinReport::JoinReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started)
+SearchReport::SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started)
     : endpoints_(std::move(endpoints)), join_timeout_(join_timeout), started_(started) {
+  DDP_CHECK(!endpoints_.empty(), "there is somewhere to search");
   pace_.begin(started);
 }
 
-void JoinReport::resolved(std::size_t place, const std::vector<std::string>& addresses) {
+void SearchReport::resolved(std::size_t place, const std::vector<std::string>& addresses) {
   std::erase_if(rows_, [&](const Row& row) {
     return row.place == place &&
            std::find(addresses.begin(), addresses.end(), row.address) == addresses.end();
   });
 }
 
-void JoinReport::tried(std::size_t place, const std::string& address, Trouble trouble, Time now) {
+void SearchReport::tried(std::size_t place, const std::string& address, Trouble trouble, Time now) {
+  DDP_CHECK(place < endpoints_.size(), "what is tried is an endpoint's");
   const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& one) {
     return one.place == place && one.address == address;
   });
@@ -100,7 +112,7 @@ void JoinReport::tried(std::size_t place, const std::string& address, Trouble tr
   row->trouble = std::move(trouble);
 }
 
-std::string JoinReport::where() const {
+std::string SearchReport::where() const {
   const std::size_t others = endpoints_.size() - 1;
   const bool one = rows_.size() == 1 && others == 0;
   std::string text = place_text(endpoints_.front(), one ? rows_.front().address : std::string());
@@ -111,11 +123,11 @@ std::string JoinReport::where() const {
   return text;
 }
 
-std::string JoinReport::label(const Row& row) const {
+std::string SearchReport::label(const Row& row) const {
   return endpoints_.size() == 1 ? row.address : place_text(endpoints_[row.place], row.address);
 }
 
-const JoinReport::Row* JoinReport::furthest(std::optional<std::size_t> place) const {
+const SearchReport::Row* SearchReport::furthest(std::optional<std::size_t> place) const {
   const Row* found = nullptr;
   for (const Row& row : rows_) {
     const bool counts = !place || row.place == *place;
@@ -126,22 +138,22 @@ const JoinReport::Row* JoinReport::furthest(std::optional<std::size_t> place) co
   return found;
 }
 
-Trouble JoinReport::worst() const {
+Trouble SearchReport::worst() const {
   const Row* row = furthest();
   return row == nullptr ? Trouble{} : row->trouble;
 }
 
-Trouble JoinReport::worst_at(std::size_t place) const {
+Trouble SearchReport::worst_at(std::size_t place) const {
   const Row* row = furthest(place);
   return row == nullptr ? Trouble{} : row->trouble;
 }
 
-JoinReport::Time JoinReport::worst_for(Time now) const {
+SearchReport::Time SearchReport::worst_for(Time now) const {
   const Row* row = furthest();
   return row == nullptr ? Time(0) : now - row->since;
 }
 
-std::vector<std::string> JoinReport::lines(Time now) const {
+std::vector<std::string> SearchReport::lines(Time now) const {
   const std::string times = "tried for " + seconds_text(now - started_) + ", for up to " +
                             seconds_text(std::max(join_timeout_ - (now - started_), Time(0))) +
                             " more";
@@ -151,7 +163,7 @@ std::vector<std::string> JoinReport::lines(Time now) const {
     const bool always = row.since == started_;
     return {head + row.trouble.what +
             (always ? "" : " (for " + seconds_text(now - row.since) + ")") + ", " + times + "; " +
-            join_advice(row.trouble.obstacle)};
+            search_advice(row.trouble.obstacle)};
   }
   std::vector<std::string> lines{head + std::to_string(rows_.size()) +
                                  (rows_.size() == 1 ? " address, " : " addresses, ") + times};
@@ -167,7 +179,7 @@ std::vector<std::string> JoinReport::lines(Time now) const {
   return lines;
 }
 
-Error JoinReport::verdict(Time now) const {
+Error SearchReport::verdict(Time now) const {
   std::string what;
   for (const Row& row : rows_) {
     what += (what.empty() ? "" : ", ") +
@@ -176,7 +188,7 @@ Error JoinReport::verdict(Time now) const {
   }
   return Error{
       "cannot reach the coordinator: " + what + ", tried for " + seconds_text(now - started_),
-      where(), join_advice(worst().obstacle)};
+      where(), search_advice(worst().obstacle)};
 }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// JoinReport: what an agent that cannot reach the endpoint yet tells people: each address that it
+// SearchReport: what an agent that cannot reach the endpoint yet tells people: each address that it
 // tries, what happened there and since when, and how long it will go on; and, when that time is
 // over, the one sentence about it (field complaints I-1, I-2). Pure.
 #pragma once
@@ -34,7 +34,7 @@ struct Trouble {
   std::string what;  ///< a clause
 };
 
-class JoinReport {
+class SearchReport {
  public:
   using Time = std::chrono::nanoseconds;  ///< on any steady clock
 
@@ -42,7 +42,7 @@ class JoinReport {
   static constexpr std::size_t kAddressesMax = 8;
 
   /// `endpoints`: one or more, tried by turns; below each is told by its place.
-  JoinReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started);
+  SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started);
 
   /// The name's addresses, numeric: what was said of others of this endpoint is forgotten. Empty:
   /// it has none now.
@@ -84,12 +84,15 @@ class JoinReport {
 /// Of a connection that could not be made; `message` is the system's.
 Trouble connect_trouble(bool refused, std::string message);
 
+Trouble was_closed();
+Trouble was_reset();
+
 /// Why nobody else may come, for the host that waits alone (field complaint I-3). `literal`: the
 /// endpoint's host is an address, or localhost. No own address: this node was told to host.
 std::string host_note(const std::string& host, bool literal, const std::string& own_address,
                       bool own_is_local = false);
 
 /// What the person at this node can do.
-std::string join_advice(Obstacle obstacle);
+std::string search_advice(Obstacle obstacle);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "rendezvous/control/join_report.h"
+#include "rendezvous/node/search_report.h"
 
 #include <catch2/catch.hpp>
 
@@ -14,7 +14,7 @@ const Trouble kUnresolved{Obstacle::unresolved, "the name cannot be resolved"};
 }  // namespace
 
 TEST_CASE("One address is one line: what happens, how long tried, how long it goes on (I-1)") {
-  JoinReport report({{"head", 29400}}, 600s, 100s);
+  SearchReport report({{"head", 29400}}, 600s, 100s);
   report.resolved(0, {"10.0.0.1"});
   report.tried(0, "10.0.0.1", kRefused, 100s);
   CHECK_FALSE(report.due(101s));
@@ -27,7 +27,7 @@ TEST_CASE("One address is one line: what happens, how long tried, how long it go
 }
 
 TEST_CASE("Each address has a row of its own, with what happens there and since when") {
-  JoinReport report({{"head", 29400}}, 600s, 0s);
+  SearchReport report({{"head", 29400}}, 600s, 0s);
   report.resolved(0, {"10.0.0.1", "fd00::1"});
   report.tried(0, "10.0.0.1", kFiltered, 3s);
   report.tried(0, "fd00::1", kRefused, 4s);
@@ -44,7 +44,7 @@ TEST_CASE("Each address has a row of its own, with what happens there and since 
 }
 
 TEST_CASE("A changed reason is told soon, with its own age, the same one at growing intervals") {
-  JoinReport report({{"head", 29400}}, 600s, 0s);
+  SearchReport report({{"head", 29400}}, 600s, 0s);
   report.tried(0, "", kUnresolved, 0s);
   REQUIRE(report.due(2s));
   CHECK(report.lines(2s).front().find("head port 29400: the name cannot be resolved, tried for") !=
@@ -57,7 +57,7 @@ TEST_CASE("A changed reason is told soon, with its own age, the same one at grow
   report.tried(0, "10.0.0.1", kFiltered, 10s);
   CHECK(report.lines(14s).front().find("no answer (for 4 s), tried for 14 s") != std::string::npos);
   int told = 0;
-  for (JoinReport::Time now = 15s; now < 600s; now += 1s) {
+  for (SearchReport::Time now = 15s; now < 600s; now += 1s) {
     told += report.due(now) ? 1 : 0;
   }
   CHECK(told >= 9);
@@ -65,7 +65,7 @@ TEST_CASE("A changed reason is told soon, with its own age, the same one at grow
 }
 
 TEST_CASE("Addresses that a name does not have any more are forgotten") {
-  JoinReport report({{"head", 29400}}, 600s, 0s);
+  SearchReport report({{"head", 29400}}, 600s, 0s);
   report.resolved(0, {"10.0.0.1"});
   report.tried(0, "10.0.0.1", kRefused, 0s);
   report.resolved(0, {"10.0.0.2"});
@@ -77,15 +77,15 @@ TEST_CASE("Addresses that a name does not have any more are forgotten") {
 }
 
 TEST_CASE("No more addresses are told than people read") {
-  JoinReport report({{"head", 29400}}, 600s, 0s);
+  SearchReport report({{"head", 29400}}, 600s, 0s);
   for (int i = 0; i < 100; ++i) {
     report.tried(0, "10.0.0." + std::to_string(i), kRefused, 0s);
   }
-  CHECK(report.lines(1s).size() == 1 + JoinReport::kAddressesMax);
+  CHECK(report.lines(1s).size() == 1 + SearchReport::kAddressesMax);
 }
 
 TEST_CASE("Of several endpoints each address is told with its own name and port") {
-  JoinReport report({{"n1", 29400}, {"n2", 29401}, {"10.0.0.3", 29400}}, 600s, 0s);
+  SearchReport report({{"n1", 29400}, {"n2", 29401}, {"10.0.0.3", 29400}}, 600s, 0s);
   report.resolved(0, {"10.0.0.1"});
   report.tried(0, "10.0.0.1", kFiltered, 3s);
   report.tried(1, "", kUnresolved, 3s);

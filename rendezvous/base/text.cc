@@ -1,0 +1,63 @@
+#include "rendezvous/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\n\r\f\v";
+
+}  // namespace
+
+std::string seconds_text(std::chrono::nanoseconds measured) {
+  DDP_CHECK(measured.count() >= 0, "what was measured took no negative time");
+  using std::chrono::milliseconds;
+  const auto tenths = (measured + milliseconds(50)) / milliseconds(100);
+  if (tenths >= 100 || tenths % 10 == 0) {
+    return fmt::format("{} s", (measured + milliseconds(500)) / milliseconds(1'000));
+  }
+  return fmt::format("{}.{} s", tenths / 10, tenths % 10);
+}
+
+std::string exact_seconds_text(std::chrono::nanoseconds chosen) {
+  return fmt::format("{:g} s", std::chrono::duration<double>(chosen).count());
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(kWhiteSpace);
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
+}
+
+std::vector<std::string_view> words_of(std::string_view text, std::string_view separators) {
+  DDP_CHECK(!separators.empty(), "words end somewhere");
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(separators), text.size());
+    if (end > 0) {
+      words.push_back(text.substr(0, end));
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto end = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, end)));
+    if (end == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace ddprun

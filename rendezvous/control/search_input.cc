@@ -1,0 +1,60 @@
+#include "rendezvous/control/search_input.h"
+
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <iterator>
+#include <utility>
+
+#include "rendezvous/control/listener.h"
+#include "rendezvous/control/listener_fingerprint.h"
+#include "rendezvous/protocol/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+bool is_numeric(const std::string& address) {
+  boost::system::error_code failed;
+  boost::asio::ip::make_address(address, failed);
+  return !failed;
+}
+
+search::Redirected redirected(message::Moved moved) {
+  std::erase_if(moved.addresses, [](const std::string& one) { return !is_numeric(one); });
+  search::Redirected input{std::move(moved), {}};
+  std::copy_if(input.moved.addresses.begin(), input.moved.addresses.end(),
+               std::back_inserter(input.own), is_own_address);
+  return input;
+}
+
+}  // namespace
+
+search::Resolved resolved_to(const std::vector<std::string>& addresses, bool literal) {
+  search::Resolved found{{}, literal};
+  for (const std::string& text : addresses) {
+    if (std::none_of(found.addresses.begin(), found.addresses.end(),
+                     [&](const search::Address& known) { return known.text == text; })) {
+      found.addresses.push_back({text, is_own_address(text)});
+    }
+  }
+  return found;
+}
+
+search::Input answer_of(std::uint8_t type, const std::string& payload) {
+  auto answer = decode(type, payload);
+  if (answer && std::holds_alternative<message::Accepted>(*answer)) {
+    return search::Accepted{std::get<message::Accepted>(*std::move(answer))};
+  }
+  if (answer && std::holds_alternative<message::Moved>(*answer)) {
+    return redirected(std::get<message::Moved>(*std::move(answer)));
+  }
+  if (answer && std::holds_alternative<message::Rejected>(*answer)) {
+    return search::Rejected{std::get<message::Rejected>(*std::move(answer))};
+  }
+  return stranger(payload);
+}
+
+search::Stranger stranger(const std::string& first_bytes) {
+  return {describe_listener(first_bytes), !identify_listener(first_bytes).empty()};
+}
+
+}  // namespace ddprun

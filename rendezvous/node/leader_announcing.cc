@@ -1,0 +1,75 @@
+// The part of Leader that announces it: to nodes that are away, and at the endpoints of the job.
+#include <algorithm>
+
+#include "rendezvous/node/leader.h"
+#include "rendezvous/node/leader_call.h"
+#include "rendezvous/node/peer_addresses.h"
+
+namespace ddprun {
+namespace {
+
+/// Two nodes that wait for each other do so for the longest interval at most.
+constexpr std::chrono::milliseconds kPauseMax{2'000};
+
+}  // namespace
+
+message::JobOptions Leader::job_options() const {
+  const MembershipOptions& job = options_.membership;
+  return {job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env};
+}
+
+message::Follow Leader::call() const {
+  return {
+      options_.membership.job_id,          term(), options_.addresses, options_.port, std::nullopt,
+      membership_.leadership().instance(), {}};
+}
+
+/// An agent that looks for the job gives up after the join timeout.
+void Leader::forget_absent() {
+  addresses_.forget(now_ - options_.membership.join_timeout, membership_.leadership().acquainted());
+}
+
+/// Voters that do not follow are called, and the endpoints while any node is missing: an agent that
+/// has just started there is no voter, and nobody knows its port.
+void Leader::call_others() {
+  if (deposed_ || membership_.state() == JobState::over) {
+    calls_.due.reset();
+  }
+  if (!calls_.due || *calls_.due > now_) {
+    return;
+  }
+  calls_.due = now_ + calls_.interval;
+  calls_.interval = std::min(2 * calls_.interval, kPauseMax);
+  forget_absent();
+  const std::vector<VoterId> absent = addresses_.absent();
+  CallVoters voters;
+  for (const VoterId voter : absent) {
+    if (const auto* place = addresses_.find(voter)) {
+      voters.calls.push_back({*place, call()});
+      auto& [to, call] = voters.calls.back();
+      to.addresses = addresses_to_try(to.addresses, options_.addresses);
+      call.voter = voter;
+    }
+  }
+  actions_.emplace_back(std::move(voters));
+  const auto wanted = static_cast<std::size_t>(options_.membership.max_nodes);
+  if (membership_.workers_here() < wanted || !absent.empty()) {
+    CallEndpoints endpoints{call()};
+    endpoints.call.to_endpoint = job_options();
+    actions_.emplace_back(std::move(endpoints));
+  }
+}
+
+/// A leader of a later term is not to be led over.
+void Leader::on(const CallAnswered& input) {
+  const JobInstance instance = membership_.leadership().instance();
+  if (input.term > term() && input.instance == instance) {
+    message::Follow other = call();
+    other.term = input.term;
+    other.addresses = input.from.addresses;
+    other.port = input.from.port;
+    step_down("a coordinator of a later term leads", std::move(other));
+  }
+}
+
+}  // namespace ddprun

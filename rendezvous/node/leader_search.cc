@@ -1,0 +1,438 @@
+#include "rendezvous/node/leader_search.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/node/leader_call.h"
+#include "rendezvous/node/peer_addresses.h"
+#include "rendezvous/node/search_timeouts.h"
+#include "rendezvous/protocol/frame.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+bool is_unspecified(const std::string& address) {
+  return address == "0.0.0.0" || address == "::";
+}
+
+}  // namespace
+
+LeaderSearch::LeaderSearch(SearchRequest request, Instant now)
+    : request_(std::move(request)),
+      started_(now),
+      now_(now),
+      deadline_(now),
+      report_(request_.endpoints, request_.join_timeout, now),
+      pause_(kPauseFirst),
+      turn_(request_.endpoints.size() - 1) {
+  DDP_CHECK(!request_.endpoints.empty(), "a job has an endpoint");
+}
+
+std::vector<search::Action> LeaderSearch::step(Instant now, search::Input input) {
+  DDP_CHECK(now >= now_, "time never goes back");
+  now_ = now;
+  if (state_ != State::over) {
+    std::visit([this](auto& one) { on(std::move(one)); }, input);
+  }
+  return std::exchange(actions_, {});
+}
+
+std::optional<Instant> LeaderSearch::next_deadline() const {
+  return state_ == State::over ? std::nullopt : std::optional(deadline_);
+}
+
+/// When the join timeout is over before, a try that it cuts short says nothing new about its place:
+/// what is known from the ones before is the verdict then.
+void LeaderSearch::wait(State state, milliseconds limit) {
+  DDP_CHECK(state_ != State::over, "a search that is over waits for nothing");
+  state_ = state;
+  const Instant end = started_ + std::max(request_.join_timeout, kPauseFirst);
+  const Instant due = asks_elsewhere() ? elsewhere_until_ : now_ + limit;
+  cut_ = !may_host_ && !asks_elsewhere() && end < due;
+  deadline_ = cut_ ? end : due;
+}
+
+void LeaderSearch::on(const search::TimePassed& /*input*/) {
+  if (now_ < deadline_) {
+    return;
+  }
+  if (state_ != State::pausing && cut_ && report_.worst().obstacle != Obstacle::none) {
+    fail(verdict());
+    return;
+  }
+  switch (state_) {
+    case State::pausing:
+      next_ == 0 && detour_.empty() ? next_turn() : knock();
+      break;
+    case State::resolving:
+      unresolved("the name service does not answer");
+      break;
+    case State::binding:
+      on(search::BindFailed{false, "the system does not answer"});
+      break;
+    case State::connecting:
+      again({Obstacle::filtered, "no answer (the host is down, or a firewall drops packets)"});
+      break;
+    case State::greeting:
+      identify({Obstacle::mute,
+                "something listens there but does not answer: it does not speak "
+                "ddprun's protocol, or it is stopped"});
+      break;
+    case State::probing:
+      actions_.emplace_back(search::SayProbe{search::SayProbe::Words::line});
+      wait(State::probing_again, kProbeTimeout);
+      break;
+    case State::identifying:
+    case State::probing_again:
+      again(unidentified_);
+      break;
+    case State::over:
+      break;
+  }
+}
+
+// --- Where ----------------------------------------------------------------------------------
+
+/// All addresses of an endpoint were tried; a name may mean another one by now.
+void LeaderSearch::next_turn() {
+  turn_ = (turn_ + 1) % request_.endpoints.size();
+  found_ = {};
+  next_ = 0;
+  detour_.clear();
+  place_ = {};
+  // Told to host: whatever the name means, peers may come by any interface.
+  const bool hosts = request_.is_host == true && turn_ == 0;
+  actions_.emplace_back(search::Resolve{endpoint().host, !hosts});
+  wait(State::resolving, kResolveTimeout);
+}
+
+void LeaderSearch::on(const search::Unresolved& input) {
+  if (state_ != State::resolving) {
+    return;
+  }
+  if (request_.is_host == true && turn_ == 0) {
+    bind();
+  } else {
+    unresolved(input.why);
+  }
+}
+
+void LeaderSearch::unresolved(const std::string& why) {
+  report_.resolved(turn_, {});
+  again({Obstacle::unresolved, "the name cannot be resolved (" + why + ")"});
+}
+
+void LeaderSearch::on(search::Resolved input) {
+  if (state_ != State::resolving) {
+    return;
+  }
+  if (input.addresses.empty()) {
+    on(search::Unresolved{"it has no address"});
+    return;
+  }
+  found_ = std::move(input);
+  std::vector<std::string> texts;
+  for (const search::Address& one : found_.addresses) {
+    texts.push_back(one.text);
+  }
+  report_.resolved(turn_, texts);
+  const auto own = std::find_if(found_.addresses.begin(), found_.addresses.end(),
+                                [](const search::Address& one) { return one.own; });
+  const bool first = turn_ == 0;
+  if (first && request_.is_host == true) {
+    bind();
+  } else if (first && !request_.is_host && own != found_.addresses.end()) {
+    std::rotate(found_.addresses.begin(), own, own + 1);
+    elsewhere_ == Elsewhere::asked || request_.endpoints.size() == 1 ? bind() : next_elsewhere();
+  } else {
+    knock();
+  }
+}
+
+// --- As host --------------------------------------------------------------------------------
+
+void LeaderSearch::next_elsewhere() {
+  DDP_CHECK(request_.endpoints.size() > 1, "there is another endpoint to ask at");
+  actions_.emplace_back(search::Disconnect{});
+  const bool asks = std::exchange(elsewhere_, Elsewhere::asking) == Elsewhere::asking;
+  if (asks && now_ < elsewhere_until_ && (next_ != 0 || !detour_.empty())) {
+    knock();
+    return;
+  }
+  elsewhere_until_ = now_ + kElsewhereTimeout;
+  if (turn_ + 1 == request_.endpoints.size()) {
+    elsewhere_ = Elsewhere::asked;
+  }
+  next_turn();
+}
+
+void LeaderSearch::bind() {
+  DDP_CHECK(turn_ == 0 && request_.is_host != false, "the job begins at the first endpoint");
+  may_host_ = true;
+  // A name that means loopback on its own machine (127.0.1.1 in Debian's /etc/hosts) means
+  // something else on the others: only who writes a loopback address wants loopback alone.
+  const bool loopback = found_.literal && is_loopback(found_.addresses.front().text);
+  actions_.emplace_back(
+      search::Bind{loopback ? found_.addresses.front().text : std::string(), endpoint().port});
+  wait(State::binding, kAnswerTimeout);
+}
+
+void LeaderSearch::on(const search::Bound& input) {
+  if (state_ == State::binding) {
+    const bool known = !found_.addresses.empty();
+    end(search::HostEndpoint{{known ? found_.addresses.front().text : "::", input.port},
+                             why_host()});
+  }
+}
+
+void LeaderSearch::on(const search::BindFailed& input) {
+  if (state_ != State::binding) {
+    return;
+  }
+  if (!input.in_use) {
+    fail(Error{"cannot listen here: " + input.why, where(),
+               "choose another port, or another host for the endpoint"});
+  } else if (request_.is_host == true) {
+    again({Obstacle::refused, "the port is in use"});
+  } else {
+    add_loopback();
+    knock();  // whoever has the port may be the coordinator
+  }
+}
+
+/// Another agent of this machine may have taken the port on loopback alone, because it calls the
+/// endpoint by another name of this machine than we do.
+void LeaderSearch::add_loopback() {
+  auto& addresses = found_.addresses;
+  std::erase_if(addresses, [](const auto& one) { return is_unspecified(one.text); });
+  for (const char* loopback : {"127.0.0.1", "::1"}) {
+    if (std::none_of(addresses.begin(), addresses.end(),
+                     [&](const auto& one) { return one.text == loopback; })) {
+      addresses.push_back({loopback, true});
+    }
+  }
+}
+
+std::string LeaderSearch::why_host() const {
+  if (request_.is_host == true) {
+    return host_note(endpoint().host, found_.literal, {});
+  }
+  const std::string& own = found_.addresses.front().text;
+  return host_note(endpoint().host, found_.literal, own, is_loopback(own) || is_unspecified(own));
+}
+
+// --- As client ------------------------------------------------------------------------------
+
+void LeaderSearch::knock() {
+  if (!detour_.empty()) {
+    place_ = std::move(detour_.back());
+    detour_.pop_back();
+  } else {
+    DDP_CHECK(next_ < found_.addresses.size(), "there is an address to try");
+    place_ = {found_.addresses[next_].text, endpoint().port};
+    next_ = (next_ + 1) % found_.addresses.size();
+  }
+  connect(State::connecting, kConnectTimeout);
+}
+
+void LeaderSearch::connect(State state, milliseconds limit) {
+  actions_.emplace_back(search::Connect{place_.address, place_.port});
+  wait(state, limit);
+}
+
+void LeaderSearch::on(const search::Connected& /*input*/) {
+  if (state_ == State::connecting) {
+    place_.asked_at = now_;
+    message::Hello hello{request_.node};
+    hello.node.said_at = now_;
+    hello.node.by_endpoint = request_.by_endpoint && !place_.on_detour;
+    actions_.emplace_back(search::SayHello{std::move(hello)});
+    wait(State::greeting, kAnswerTimeout);
+  } else if (state_ == State::identifying) {
+    actions_.emplace_back(search::SayProbe{search::SayProbe::Words::store});
+    wait(State::probing, kProbeTimeout);
+  }
+}
+
+void LeaderSearch::on(const search::Disconnected& input) {
+  const bool answers =
+      input.how.obstacle != Obstacle::refused && input.how.obstacle != Obstacle::unreachable;
+  if (state_ == State::connecting || state_ == State::greeting) {
+    answers ? identify(input.how) : again(input.how);
+  } else if (is_identifying()) {
+    again(unidentified_);
+  }
+}
+
+void LeaderSearch::on(const search::Accepted& input) {
+  if (state_ == State::greeting) {
+    const Instant asked_at = place_.asked_at;
+    const bool at_endpoint = turn_ == 0 && !place_.on_detour;
+    end(HelloAccepted{input.accepted, to_text(Endpoint{place_.address, place_.port}), asked_at,
+                      at_endpoint});
+  }
+}
+
+void LeaderSearch::on(const search::Rejected& input) {
+  if (state_ != State::greeting) {
+    return;
+  }
+  if (asks_elsewhere()) {  // as another job does, which is none of ours
+    next_elsewhere();
+    return;
+  }
+  fail(Error{"the coordinator rejected this node: " + input.rejected.why, where(),
+             input.rejected.todo},
+       true);
+}
+
+/// An agent that is no coordinator: it names the one that it follows, or knows of none.
+void LeaderSearch::on(const search::Redirected& input) {
+  if (state_ != State::greeting) {
+    return;
+  }
+  const message::Moved& moved = input.moved;
+  detour_.clear();
+  if (is_of_another_job(moved, request_.node)) {
+    again({Obstacle::refused, "another job of this id is there"});
+    return;
+  }
+  const auto is_own = [&](const std::string& one) {
+    return std::find(input.own.begin(), input.own.end(), one) != input.own.end();
+  };
+  for (const std::string& one : addresses_to_try(moved.addresses, request_.node.addresses)) {
+    // Who names our own endpoint has not noticed that the coordinator here died.
+    const bool names_us =
+        asks_elsewhere() && moved.port == request_.endpoints.front().port && is_own(one);
+    if (!place_.on_detour && !names_us) {
+      detour_.insert(detour_.begin(), Place{one, moved.port, true});
+    }
+  }
+  if (detour_.empty()) {
+    again({Obstacle::refused, "an agent is there that knows of no coordinator yet"});
+  } else {
+    knock();
+  }
+}
+
+void LeaderSearch::on(const search::OtherVersion& input) {
+  if (state_ != State::greeting) {
+    return;
+  }
+  if (asks_elsewhere()) {
+    next_elsewhere();
+    return;
+  }
+  fail(Error{versions_clause("the coordinator", input.version, "this agent"), where(),
+             "install the same ddprun on all nodes"});
+}
+
+// --- What is it? ----------------------------------------------------------------------------
+
+void LeaderSearch::on(const search::Stranger& input) {
+  if (state_ == State::greeting) {
+    again({Obstacle::stranger, input.what});
+  } else if (is_identifying()) {
+    if (input.recognised) {
+      identified_[place_.key()] = {Obstacle::stranger, input.what};
+      unidentified_ = identified_[place_.key()];
+    }
+    again(unidentified_);
+  }
+}
+
+/// Asks a listener that did not answer what it is: once, in other protocols' words.
+void LeaderSearch::identify(Trouble found) {
+  if (asks_elsewhere()) {
+    next_elsewhere();
+    return;
+  }
+  const auto [known, is_new] = identified_.try_emplace(place_.key());
+  if (is_new) {
+    unidentified_ = std::move(found);
+    connect(State::identifying, kProbeTimeout);
+  } else {
+    again(known->second.obstacle == Obstacle::none ? std::move(found) : known->second);
+  }
+}
+
+// --- Trying again ---------------------------------------------------------------------------
+
+void LeaderSearch::again(const Trouble& trouble) {
+  if (asks_elsewhere()) {
+    next_elsewhere();
+    return;
+  }
+  actions_.emplace_back(search::Disconnect{});
+  report_.tried(turn_, place_.address, trouble, now_);
+  if (is_final(trouble)) {
+    fail(verdict());
+    return;
+  }
+  const Instant left = started_ + request_.join_timeout - now_;
+  if (left > kLastWords && report_.due(now_)) {
+    for (std::string& line : report_.lines(now_)) {
+      actions_.emplace_back(LogLine{true, std::move(line)});
+    }
+  }
+  state_ = State::pausing;
+  deadline_ = now_ + std::clamp<Instant>(left, milliseconds(1), pause_);
+  pause_ = may_host_ ? kPauseFirst : std::min(2 * pause_, kPauseMax);
+}
+
+/// On this machine a taken port is either ours or not, and a few seconds tell. Elsewhere a peer may
+/// come up at any time, also behind a proxy that accepts and closes.
+bool LeaderSearch::is_final(const Trouble& trouble) {
+  if (may_host_ && turn_ == 0) {
+    taken_since_ = taken_since_.value_or(now_);
+    return trouble.obstacle == Obstacle::stranger || trouble.obstacle == Obstacle::mute ||
+           now_ - *taken_since_ >= kTakenPatience;
+  }
+  return now_ - started_ >= request_.join_timeout ||
+         (request_.endpoints.size() == 1 && report_.worst().obstacle == Obstacle::stranger &&
+          report_.worst_for(now_) >= kStrangerPatience);
+}
+
+Error LeaderSearch::verdict() const {
+  if (may_host_ && turn_ == 0) {
+    const auto tried = std::chrono::round<seconds>(now_ - started_).count();
+    // Of several addresses, the one that was tried last need not be the one that is taken.
+    return Error{"port " + std::to_string(endpoint().port) + " is taken by another program (" +
+                     report_.worst_at(turn_).what + ", tried for " + std::to_string(tried) + " s)",
+                 where(), "choose another port"};
+  }
+  return report_.verdict(now_);
+}
+
+/// "n1 (10.0.0.1) port 29400"
+std::string LeaderSearch::where() const {
+  const bool tried = !place_.address.empty() && !is_unspecified(place_.address);
+  const std::string numeric = tried                      ? place_.address
+                              : found_.addresses.empty() ? std::string()
+                                                         : found_.addresses.front().text;
+  const std::string& host = endpoint().host;
+  return host + (numeric.empty() || numeric == host ? "" : " (" + numeric + ")") + " port " +
+         std::to_string(endpoint().port);
+}
+
+// --- The end --------------------------------------------------------------------------------
+
+void LeaderSearch::fail(Error why, bool rejected) {
+  end(SearchFailed{std::move(why), rejected});
+}
+
+void LeaderSearch::end(search::Action result) {
+  DDP_CHECK(state_ != State::over, "a search ends once");
+  state_ = State::over;
+  actions_.push_back(std::move(result));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+#include "tests/sim/apart.h"
+
+#include <algorithm>
+
+#include "rendezvous/membership/event_text.h"
+#include "tests/sim/agent_shell.h"
+#include "tests/sim/cluster.h"
+
+namespace ddprun::sim {
+namespace {
+
+/// The longest pause between a leader's calls (node/leader_announcing.cc), and what a search may
+/// lose at a place that does not answer before it comes to the right one.
+constexpr Duration kCallsMax = seconds(2);
+constexpr Duration kConnectMax = seconds(3);
+
+bool is_healthy(const Machine& machine) {
+  return machine.runs() && !machine.agent()->is_over();
+}
+
+/// It is there for the job, and no part of a world that runs.
+bool waits(Cluster& cluster, const AgentShell& agent) {
+  if (const int leader = agent.leader_machine(); leader >= 0) {
+    const AgentShell* leads = cluster.agent_of(leader);
+    return leads != nullptr && leads->gathers();
+  }
+  return true;
+}
+
+bool are_connected(Cluster& cluster, int a, int b) {
+  return cluster.network().passes(a, b) && cluster.network().passes(b, a);
+}
+
+/// A process that was in the job is known to its voters. One that was not can only be found by way
+/// of an endpoint where somebody answers.
+bool can_meet(Cluster& cluster, int a, int b) {
+  if (cluster.machine(b).agent()->has_followed()) {
+    return true;
+  }
+  for (int place = 0; place < cluster.options().places(); ++place) {
+    if (is_healthy(cluster.machine(place)) && are_connected(cluster, place, a) &&
+        are_connected(cluster, place, b)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string Apart::look(Cluster& cluster) {
+  const SimOptions& options = cluster.options();
+  const Duration bound = options.heartbeat_timeout + kCallsMax + options.places() * kConnectMax;
+  for (int a = 0; a < options.machines(); ++a) {
+    const Machine& leads = cluster.machine(a);
+    if (!is_healthy(leads) || !leads.agent()->gathers()) {
+      since_.erase(since_.lower_bound({a, 0}), since_.lower_bound({a + 1, 0}));
+      continue;
+    }
+    for (int b = 0; b < options.machines(); ++b) {
+      const Machine& other = cluster.machine(b);
+      const bool apart = a != b && is_healthy(other) && other.agent()->leader_machine() != a &&
+                         waits(cluster, *other.agent()) && are_connected(cluster, a, b) &&
+                         can_meet(cluster, a, b);
+      if (!apart) {
+        since_.erase({a, b});
+      } else if (const Duration since = since_.try_emplace({a, b}, cluster.now()).first->second;
+                 cluster.now() - since > bound) {
+        return "n" + std::to_string(a) + " gathers nodes, and n" + std::to_string(b) +
+               " is not among them since " + ddprun::to_text(since);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace ddprun::sim
