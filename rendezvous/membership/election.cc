@@ -12,6 +12,8 @@ namespace {
 
 /// As long as another one may need for it: to notice, to be elected, to wait for the fence.
 constexpr int kDeferrals = 4;
+/// An election among connected voters takes the fence and a few turns: less than two fences.
+constexpr int kFencesOfElection = 2;
 
 }  // namespace
 
@@ -21,7 +23,8 @@ Election::Election(VoterId self, ReplicatedState known, std::size_t place, Elect
       known_(std::move(known)),
       place_(place),
       times_(times),
-      newest_term_(std::max(newest, known_.term)) {
+      newest_term_(std::max(newest, known_.term)),
+      lacking_from_(now + kFencesOfElection * times.fence) {
   std::sort(known_.configuration.voters.begin(), known_.configuration.voters.end());
   for (Configuration& configuration : known_.before) {
     std::sort(configuration.voters.begin(), configuration.voters.end());
@@ -130,6 +133,10 @@ void Election::outvoted(Instant now, Term term) {
     // Whoever has this vote may have to wait for its fence, and is not to be outvoted meanwhile.
     deadline_ += times_.fence;
   }
+}
+
+bool Election::lacks_voters(Instant now) {
+  return state_ == State::asking && now >= lacking_from_ && !std::exchange(said_lacking_, true);
 }
 
 std::optional<Instant> Election::next_deadline() const {

@@ -56,6 +56,9 @@ class Election {
   /// This node's own voter gave its word to another for this term: the votes of an earlier one
   /// are not a quorum any more, and that one comes first.
   void outvoted(Instant now, Term term);
+  /// True once: it has asked for so long that voters must be missing. Without a majority nothing
+  /// happens until the join timeout, so people have to hear of it.
+  [[nodiscard]] bool lacks_voters(Instant now);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   [[nodiscard]] State state() const { return state_; }
@@ -128,6 +131,8 @@ class Election {
   std::set<VoterId> promised_;  ///< of the voters, for term_, to another
   std::set<VoterId> gone_;      ///< of the voters, and have not granted
   Instant deadline_{};
+  Instant lacking_from_;  ///< the latest time at which connected voters have elected one
+  bool said_lacking_ = false;
 };
 
 }  // namespace ddprun

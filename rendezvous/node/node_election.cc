@@ -1,6 +1,7 @@
 // The part of Node that stands for election: it carries votes between Election and the network.
 #include <algorithm>
 
+#include "rendezvous/base/text.h"
 #include "rendezvous/node/node.h"
 #include "rendezvous/node/peer_addresses.h"
 
@@ -37,6 +38,10 @@ void Node::run_election() {
   }
   if (election_->state() == Election::State::leading) {
     take_over();
+  } else if (election_->lacks_voters(now_)) {
+    actions_.emplace_back(LogLine{
+        true, "no node can take over as the coordinator: " + election_->progress_text() +
+                  "; waiting for the others for up to " + seconds_text(time_left()) + " more"});
   }
 }
 

@@ -18,7 +18,7 @@ std::string place_text(const Endpoint& endpoint, const std::string& address) {
          std::to_string(endpoint.port);
 }
 
-std::string seconds_text(nanoseconds duration) {
+std::string whole_seconds(nanoseconds duration) {
   return std::to_string(std::chrono::round<std::chrono::seconds>(duration).count()) + " s";
 }
 
@@ -154,15 +154,15 @@ SearchReport::Time SearchReport::worst_for(Time now) const {
 }
 
 std::vector<std::string> SearchReport::lines(Time now) const {
-  const std::string times = "tried for " + seconds_text(now - started_) + ", for up to " +
-                            seconds_text(std::max(join_timeout_ - (now - started_), Time(0))) +
+  const std::string times = "tried for " + whole_seconds(now - started_) + ", for up to " +
+                            whole_seconds(std::max(join_timeout_ - (now - started_), Time(0))) +
                             " more";
   const std::string head = "waiting for the coordinator at " + where() + ": ";
   if (rows_.size() == 1 && endpoints_.size() == 1) {
     const Row& row = rows_.front();
     const bool always = row.since == started_;
     return {head + row.trouble.what +
-            (always ? "" : " (for " + seconds_text(now - row.since) + ")") + ", " + times + "; " +
+            (always ? "" : " (for " + whole_seconds(now - row.since) + ")") + ", " + times + "; " +
             search_advice(row.trouble.obstacle)};
   }
   std::vector<std::string> lines{head + std::to_string(rows_.size()) +
@@ -174,7 +174,7 @@ std::vector<std::string> SearchReport::lines(Time now) const {
   for (const Row& row : rows_) {
     const std::string name = label(row);
     lines.push_back("  " + name + std::string(width - name.size() + 2, ' ') + row.trouble.what +
-                    ", for " + seconds_text(now - row.since));
+                    ", for " + whole_seconds(now - row.since));
   }
   return lines;
 }
@@ -187,7 +187,7 @@ Error SearchReport::verdict(Time now) const {
             row.trouble.what;
   }
   return Error{
-      "cannot reach the coordinator: " + what + ", tried for " + seconds_text(now - started_),
+      "cannot reach the coordinator: " + what + ", tried for " + whole_seconds(now - started_),
       where(), search_advice(worst().obstacle)};
 }
 

@@ -209,6 +209,8 @@ TEST_CASE("Two of five nodes never go on by themselves, and do so with a third")
   // What they write every 2 s comes a second time after a heartbeat timeout and a last call.
   for (const int left : {3, 4}) {
     REQUIRE(cluster.node(left).wait_for_err("waiting for the coordinator at ", 3));
+    CHECK(cluster.node(left).wait_for_err("no node can take over as the coordinator: "));
+    CHECK(cluster.node(left).wait_for_err("of 5 nodes were reached, 3 are needed"));
     CHECK(cluster.workers_of(left).empty());
   }
   cluster.network().heal(2);

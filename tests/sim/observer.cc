@@ -325,12 +325,15 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
     begun_twice_ = true;  // all who knew of the end are gone, as they should be
     return;
   }
-  // A machine that was suspended does not know how long ago its quorum agreed.
-  if (over_ && !excused_.contains(one.machine)) {
+  // A machine that was suspended does not know how long ago its quorum agreed. Nobody is connected
+  // with it any more, and its own workers live for half a heartbeat timeout at most.
+  const bool too_late = excused_.contains(one.machine);
+  if (over_ && !too_late) {
     broken("a world is handed out after the end of the job");
   }
+  const bool overtaken = too_late && one.term < configuration_term_;
   if (one.attempt ? attempt != number(std::max(*one.attempt, one.remembered)) + 1
-                  : !attempts_.empty() && attempt <= *attempts_.rbegin()) {
+                  : !attempts_.empty() && attempt <= *attempts_.rbegin() && !overtaken) {
     broken("attempt numbers do not rise");
   }
   if (!attempts_.insert(attempt).second) {

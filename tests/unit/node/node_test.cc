@@ -146,6 +146,31 @@ TEST_CASE("A standby asks for votes, and leads with those of more than half") {
   CHECK(story.node().description().hosts_coordinator);
 }
 
+TEST_CASE("A standby that reaches no majority says so once, after two heartbeat timeouts") {
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  story.lose(false);
+  story.step(WorkersGone{});
+  const Instant lost_at = story.now;
+  std::vector<std::pair<Instant, std::string>> warnings;
+  while (story.now < lost_at + 60s) {
+    const auto due = story.node().next_deadline();
+    REQUIRE(due.has_value());
+    story.now = std::max(*due, story.now);
+    story.step(NodeTimePassed{});
+    if (const auto* line = story.find<LogLine>()) {
+      CHECK(line->warning);
+      warnings.emplace_back(story.now, line->text);
+    }
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].first - lost_at >= 6s);
+  CHECK(warnings[0].first - lost_at < 6s + 300ms);
+  CHECK(warnings[0].second.find("no node can take over as the coordinator: 1 of 3 nodes were "
+                                "reached, 2 are needed; waiting for the others for up to 59") == 0);
+}
+
 TEST_CASE("A node that leads gives way to a leader of a later term, and follows it") {
   Story story;
   story.step(EndpointBound{29400});
