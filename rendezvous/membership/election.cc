@@ -135,6 +135,10 @@ void Election::outvoted(Instant now, Term term) {
   }
 }
 
+void Election::on_leader(Term term) {
+  others_led_ = others_led_ || term > known_.term;
+}
+
 bool Election::lacks_voters(Instant now) {
   return state_ == State::asking && now >= lacking_from_ && !std::exchange(said_lacking_, true);
 }
@@ -236,9 +240,10 @@ bool Election::has_quorum() const {
 
 /// The job has ended, and every voter either granted this term or is known to be dead. At least one
 /// that granted it must have prepared the end: an isolated coordinator may announce an end, but
-/// nobody else prepares it.
+/// nobody else prepares it. And no leader of a later term may be known of: it may have come to
+/// another end.
 bool Election::others_are_gone() const {
-  const bool is_over = known_.ends && !tallies_.empty() &&
+  const bool is_over = known_.ends && !others_led_ && !tallies_.empty() &&
                        tallies_.front().prepared_by_others == known_.configuration.number;
   return is_over && votes_.size() + gone_.size() == voters_.size();
 }

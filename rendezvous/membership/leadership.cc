@@ -17,6 +17,14 @@ bool voted_for_another(const Promise& promise, VoterId self) {
                      [self](VoterId candidate) { return candidate != self; });
 }
 
+/// Adds up to `count` of `nodes`, as far from each other as they can be.
+void spread(const std::vector<NodeId>& nodes, std::size_t count, std::vector<NodeId>& chosen) {
+  count = std::min(count, nodes.size());
+  for (std::size_t i = 1; i <= count; ++i) {
+    chosen.push_back(nodes[i * nodes.size() / (count + 1)]);
+  }
+}
+
 }  // namespace
 
 Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first,
@@ -169,8 +177,15 @@ Leadership::Count Leadership::count(const Configuration& configuration,
   return count;
 }
 
-/// A candidate that follows this coordinator leads nobody.
+/// A candidate that follows this coordinator leads nobody. But one that is beyond acknowledges
+/// nothing, so a vote for it stays a vote for it.
 Leadership::Standing Leadership::standing_of(VoterId voter, const std::set<VoterId>* among) const {
+  const auto follows = [this](VoterId candidate) {
+    const auto found = connections_.find(candidate);
+    return found != connections_.end() &&
+           std::none_of(found->second.begin(), found->second.end(),
+                        [this](NodeId node) { return here_.at(node).beyond; });
+  };
   bool free = true;
   for (const NodeId node : connections_.at(voter)) {
     const Here& here = here_.at(node);
@@ -178,7 +193,7 @@ Leadership::Standing Leadership::standing_of(VoterId voter, const std::set<Voter
       return Standing::beyond;
     }
     for (const VoterId granted : here.promise.granted) {
-      free = free && (among != nullptr ? among->contains(granted) : connections_.contains(granted));
+      free = free && (among != nullptr ? among->contains(granted) : follows(granted));
     }
   }
   return free ? Standing::free : Standing::bound;
@@ -280,20 +295,22 @@ std::vector<NodeId> Leadership::choose_voters(const std::vector<NodeId>& members
                                               const std::vector<NodeId>& witnesses) const {
   std::vector<NodeId> own;
   std::vector<NodeId> working;
+  std::vector<NodeId> beyond;
   std::vector<NodeId> watching;
   for (const NodeId node : members) {
-    (here_.at(node).voter == self_ ? own : working).push_back(node);
+    const Here& here = here_.at(node);
+    (here.voter == self_ ? own : here.beyond ? beyond : working).push_back(node);
   }
   for (const NodeId node : witnesses) {
     (here_.at(node).voter == self_ ? own : watching).push_back(node);
   }
   const std::size_t others = voters_max_ - std::min<std::size_t>(voters_max_, own.size());
   watching.resize(std::min(watching.size(), others));
-  const std::size_t count = std::min(others - watching.size(), working.size());
   std::vector<NodeId> chosen;
-  for (std::size_t i = 1; i <= count; ++i) {
-    chosen.push_back(working[i * working.size() / (count + 1)]);
-  }
+  spread(working, others - watching.size(), chosen);
+  // Those that are beyond acknowledge nothing before the plan is in use. With too many of them it
+  // never would be, so they only fill the places that are left.
+  spread(beyond, others - watching.size() - chosen.size(), chosen);
   chosen.insert(chosen.end(), watching.begin(), watching.end());
   chosen.insert(chosen.end(), own.begin(), own.end());
   return chosen;
@@ -433,6 +450,10 @@ bool Leadership::handed_out(AttemptNumber attempt) {
     log_position_ = {in_use_.configuration.number, in_use_.configuration.number, {}};
     beyond_.reset();
     drop_plan();
+    for (auto& [node, one] : here_) {
+      // A voter of this configuration does not count before it has acknowledged it.
+      one.beyond = one.beyond && (holds(in_use_.configuration, one.voter) || is_beyond(one));
+    }
   }
   in_use_.before.clear();
   in_use_.attempt = attempt;
