@@ -165,6 +165,19 @@ TEST_CASE("Once the job is over, those who are left need no quorum, and decide")
   CHECK(election.inheritance().before.empty());
 }
 
+TEST_CASE("An end that a leader of a later term may have replaced is not repeated alone") {
+  ReplicatedState over = known(3);
+  over.ends = true;
+  for (const bool later : {false, true}) {
+    Election election = asking(over);
+    election.on_leader(later ? Term{2} : Term{1});
+    election.on_vote(10s, e(2), granted(1ms));
+    election.on_gone(10s, e(1));
+    election.on_gone(10s, e(3));
+    CHECK(election.state() == (later ? Election::State::asking : Election::State::fencing));
+  }
+}
+
 TEST_CASE("As long as the job goes on, who is gone is not counted") {
   Election election = asking(known(3));
   election.on_vote(10s, e(2), granted(1ms));

@@ -1,5 +1,6 @@
 #include "rendezvous/membership/leadership.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "rendezvous/membership/membership.h"
@@ -556,4 +557,46 @@ TEST_CASE("Who promised its vote and died may have made another one the coordina
   leadership.left(n(5), true);
   CHECK(leadership.dead().empty());
   CHECK_FALSE(leadership.quorum_follows());
+}
+
+TEST_CASE("A vote for a candidate that stores what this leader does not know binds its voter") {
+  Leadership leadership = new_job(4);
+  hand_out(leadership, 4, 0);
+  leadership.left(n(2));
+  leadership.left(n(3));
+  leadership.left(n(4));
+  leadership.joined(n(5), e(2), promised(3, e(3), configuration(1, 1)), std::nullopt);
+  CHECK_FALSE(leadership.quorum_follows());
+  // The candidate follows, but can acknowledge no plan: this leader could wait for ever.
+  leadership.joined(n(6), e(3), promised(3, e(3), configuration(1, 7)), std::nullopt);
+  CHECK(leadership.quorum_follows());  // it is this leader's own proposal
+  leadership.left(n(6));
+  leadership.joined(n(7), e(3), promised(3, e(3), make_configuration(Term{2}, e(4), 1)),
+                    std::nullopt);
+  CHECK_FALSE(leadership.quorum_follows());
+  CHECK(leadership.outdated());
+}
+
+TEST_CASE("Nodes that can acknowledge nothing yet are voters only where places are left") {
+  Leadership leadership = new_job(3);
+  hand_out(leadership, 3, 0);
+  const Promise ahead = promised(2, e(9), make_configuration(Term{2}, e(9), 1));
+  for (std::uint64_t id = 4; id <= 13; ++id) {
+    leadership.joined(n(id), e(id), id < 10 ? ahead : Promise{}, std::nullopt);
+  }
+  const auto voters_ahead = [](const Leadership::Plan& plan) {
+    const auto& voters = plan.replicated.configuration.voters;
+    return std::count_if(voters.begin(), voters.end(),
+                         [](VoterId one) { return one >= e(4) && one < e(10); });
+  };
+  const auto plan = leadership.plan(nodes(13), {});
+  REQUIRE(plan);
+  CHECK(plan->replicated.configuration.voters.size() == kVotersMax);
+  CHECK(voters_ahead(*plan) == 0);
+  leadership.left(n(13));
+  leadership.left(n(12));
+  const auto fewer = leadership.plan(nodes(11), {});
+  REQUIRE(fewer);
+  CHECK(fewer->replicated.configuration.voters.size() == kVotersMax);
+  CHECK(voters_ahead(*fewer) == 2);
 }
