@@ -136,7 +136,7 @@ void Election::outvoted(Instant now, Term term) {
 }
 
 void Election::on_leader(Term term) {
-  others_led_ = others_led_ || term > known_.term;
+  others_led_ = others_led_ || term >= known_.term;
 }
 
 bool Election::lacks_voters(Instant now) {
@@ -240,8 +240,7 @@ bool Election::has_quorum() const {
 
 /// The job has ended, and every voter either granted this term or is known to be dead. At least one
 /// that granted it must have prepared the end: an isolated coordinator may announce an end, but
-/// nobody else prepares it. And no leader of a later term may be known of: it may have come to
-/// another end.
+/// nobody else prepares it. And no other leader may be known of: it may have come to another end.
 bool Election::others_are_gone() const {
   const bool is_over = known_.ends && !others_led_ && !tallies_.empty() &&
                        tallies_.front().prepared_by_others == known_.configuration.number;

@@ -53,7 +53,8 @@ class Election {
   void on_vote(Instant now, VoterId from, const Vote& vote);
   /// The process of this voter is no more, for certain.
   void on_gone(Instant now, VoterId from);
-  /// There was a leader of that term, whatever became of it.
+  /// A leader of that term called, whatever became of it. The lost coordinator calls with an earlier
+  /// term than that of what it plans.
   void on_leader(Term term);
   /// This node's own voter gave its word to another for this term: the votes of an earlier one
   /// are not a quorum any more, and that one comes first.
@@ -132,7 +133,7 @@ class Election {
   std::vector<Tally> tallies_;  ///< of all configurations, as ReplicatedState::configurations()
   std::set<VoterId> promised_;  ///< of the voters, for term_, to another
   std::set<VoterId> gone_;      ///< of the voters, and have not granted
-  bool others_led_ = false;     ///< in a later term than that of what this node knows
+  bool others_led_ = false;     ///< after the coordinator that this node lost
   Instant deadline_{};
   Instant lacking_from_;  ///< the latest time at which connected voters have elected one
   bool said_lacking_ = false;

@@ -165,13 +165,16 @@ TEST_CASE("Once the job is over, those who are left need no quorum, and decide")
   CHECK(election.inheritance().before.empty());
 }
 
-TEST_CASE("An end that a leader of a later term may have replaced is not repeated alone") {
+TEST_CASE("An end that another leader may have replaced is not repeated alone") {
   ReplicatedState over = known(3);
+  over.term = Term{2};  // the lost coordinator led in term 1
   over.ends = true;
   for (const bool later : {false, true}) {
     Election election = asking(over);
     election.on_leader(later ? Term{2} : Term{1});
-    election.on_vote(10s, e(2), granted(1ms));
+    Vote vote = granted(1ms);
+    vote.newest_term = Term{3};
+    election.on_vote(10s, e(2), vote);
     election.on_gone(10s, e(1));
     election.on_gone(10s, e(3));
     CHECK(election.state() == (later ? Election::State::asking : Election::State::fencing));
