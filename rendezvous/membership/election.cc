@@ -135,10 +135,6 @@ void Election::outvoted(Instant now, Term term) {
   }
 }
 
-void Election::on_leader(Term term) {
-  others_led_ = others_led_ || term >= known_.term;
-}
-
 bool Election::lacks_voters(Instant now) {
   return state_ == State::asking && now >= lacking_from_ && !std::exchange(said_lacking_, true);
 }
@@ -240,11 +236,21 @@ bool Election::has_quorum() const {
 
 /// The job has ended, and every voter either granted this term or is known to be dead. At least one
 /// that granted it must have prepared the end: an isolated coordinator may announce an end, but
-/// nobody else prepares it. And no other leader may be known of: it may have come to another end.
+/// nobody else prepares it. And at least half must have granted it: the rest was no majority, so
+/// none of them can have led and come to another end.
 bool Election::others_are_gone() const {
-  const bool is_over = known_.ends && !others_led_ && !tallies_.empty() &&
-                       tallies_.front().prepared_by_others == known_.configuration.number;
+  const bool is_over = known_.ends && !tallies_.empty() &&
+                       tallies_.front().prepared_by_others == known_.configuration.number &&
+                       half_granted();
   return is_over && votes_.size() + gone_.size() == voters_.size();
+}
+
+bool Election::half_granted() const {
+  const auto configurations = known_.configurations();
+  return std::equal(tallies_.begin(), tallies_.end(), configurations.begin(),
+                    [](const Tally& tally, const Configuration* configuration) {
+                      return 2 * tally.votes >= configuration->voters.size();
+                    });
 }
 
 /// Whatever else was planned up to now came to nothing: more than half of each that decides had not

@@ -53,9 +53,6 @@ class Election {
   void on_vote(Instant now, VoterId from, const Vote& vote);
   /// The process of this voter is no more, for certain.
   void on_gone(Instant now, VoterId from);
-  /// A leader of that term called, whatever became of it. The lost coordinator calls with an earlier
-  /// term than that of what it plans.
-  void on_leader(Term term);
   /// This node's own voter gave its word to another for this term: the votes of an earlier one
   /// are not a quorum any more, and that one comes first.
   void outvoted(Instant now, Term term);
@@ -112,6 +109,7 @@ class Election {
   [[nodiscard]] std::vector<std::size_t> deciding() const;
   [[nodiscard]] bool has_quorum() const;
   [[nodiscard]] bool others_are_gone() const;
+  [[nodiscard]] bool half_granted() const;
   void fence_if_granted(Instant now);
   [[nodiscard]] bool all_saw_close(std::size_t place) const;
   [[nodiscard]] Instant quiet_from() const;
@@ -133,7 +131,6 @@ class Election {
   std::vector<Tally> tallies_;  ///< of all configurations, as ReplicatedState::configurations()
   std::set<VoterId> promised_;  ///< of the voters, for term_, to another
   std::set<VoterId> gone_;      ///< of the voters, and have not granted
-  bool others_led_ = false;     ///< after the coordinator that this node lost
   Instant deadline_{};
   Instant lacking_from_;  ///< the latest time at which connected voters have elected one
   bool said_lacking_ = false;

@@ -362,9 +362,6 @@ void Node::on(const CalledByLeader& input) {
   if (!is_called(call)) {
     return;
   }
-  if (election_) {
-    election_->on_leader(call.term);
-  }
   if (state_ == State::following && call.term > followed_) {
     actions_.emplace_back(LeaveLeader{});
     called_ = call;
