@@ -308,9 +308,10 @@ std::vector<NodeId> Leadership::choose_voters(const std::vector<NodeId>& members
   watching.resize(std::min(watching.size(), others));
   std::vector<NodeId> chosen;
   spread(working, others - watching.size(), chosen);
-  // Those that are beyond acknowledge nothing before the plan is in use. With too many of them it
-  // never would be, so they only fill the places that are left.
-  spread(beyond, others - watching.size() - chosen.size(), chosen);
+  // Those that are beyond acknowledge nothing before the plan is in use, and with too many of them
+  // it never would be. So they only fill places that are left, up to half of all.
+  const std::size_t able = chosen.size() + watching.size() + own.size();
+  spread(beyond, std::min(others - watching.size() - chosen.size(), able), chosen);
   chosen.insert(chosen.end(), watching.begin(), watching.end());
   chosen.insert(chosen.end(), own.begin(), own.end());
   return chosen;
@@ -358,6 +359,15 @@ std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& 
   return plan;
 }
 
+/// By its newest connection, unless it is told as one of the planned voters, or was named before.
+void Leadership::tell(Plan& plan, VoterId voter) const {
+  const std::set<NodeId>& nodes = connections_of(voter);
+  if (!holds(*planned_, voter) && !nodes.empty() &&
+      std::find(plan.voters.begin(), plan.voters.end(), *nodes.rbegin()) == plan.voters.end()) {
+    plan.voters.push_back(*nodes.rbegin());
+  }
+}
+
 /// In planned_term_.
 Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
                                       const std::vector<NodeId>& members) {
@@ -379,9 +389,12 @@ Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
   for (const Configuration* one : deciders()) {
     plan.replicated.before.push_back(*one);
     for (const VoterId voter : one->voters) {
-      const auto found = connections_.find(voter);
-      if (!holds(*planned_, voter) && found != connections_.end()) {
-        plan.voters.push_back(*found->second.rbegin());
+      tell(plan, voter);
+      // A vote for another binds its voter until that candidate has acknowledged, too.
+      for (const NodeId node : connections_of(voter)) {
+        for (const VoterId granted : here_.at(node).promise.granted) {
+          tell(plan, granted);
+        }
       }
     }
   }

@@ -183,6 +183,7 @@ class Leadership {
   [[nodiscard]] std::vector<NodeId> choose_voters(const std::vector<NodeId>& members,
                                                   const std::vector<NodeId>& witnesses) const;
   [[nodiscard]] Configuration configuration_of(const std::vector<NodeId>& voters) const;
+  void tell(Plan& plan, VoterId voter) const;
   Plan announce(const std::vector<NodeId>& voters, const std::vector<NodeId>& members);
 
   VoterId self_;

@@ -599,4 +599,28 @@ TEST_CASE("Nodes that can acknowledge nothing yet are voters only where places a
   REQUIRE(fewer);
   CHECK(fewer->replicated.configuration.voters.size() == kVotersMax);
   CHECK(voters_ahead(*fewer) == 2);
+  // No more than those that can: with their acknowledgements alone the plan is committed.
+  for (std::uint64_t id = 10; id <= 11; ++id) {
+    leadership.left(n(id));
+  }
+  leadership.left(n(3));
+  const auto half = leadership.plan({n(1), n(2), n(4), n(5), n(6), n(7)}, {});
+  REQUIRE(half);
+  CHECK(half->replicated.configuration.voters.size() == 4);
+  CHECK(voters_ahead(*half) == 2);
+  const ConfigurationNumber number = half->replicated.configuration.number;
+  CHECK_FALSE(leadership.acknowledged(n(1), number));
+  CHECK(leadership.acknowledged(n(2), number));
+}
+
+TEST_CASE("A candidate that somebody voted for is told of the plan, so that it can acknowledge") {
+  Leadership leadership = new_job(3);
+  hand_out(leadership, 3, 0);
+  leadership.left(n(2));
+  leadership.left(n(3));
+  leadership.joined(n(4), e(2), promised(2, e(9), configuration(1, 1)), std::nullopt);
+  leadership.joined(n(5), e(9), {}, std::nullopt);  // no voter, and no member of the next world
+  const auto plan = leadership.plan({n(1), n(4)}, {});
+  REQUIRE(plan);
+  CHECK(plan->voters == std::vector{n(4), n(1), n(5)});
 }
