@@ -26,8 +26,7 @@ struct Tally {
   std::uint64_t failed = 0;
   std::uint64_t stopped = 0;
   std::uint64_t impossible = 0;
-  std::uint64_t unended = 0;    ///< nobody was left who could
-  std::uint64_t after_end = 0;  ///< kKnownDefect, where it is counted
+  std::uint64_t unended = 0;  ///< nobody was left who could
 };
 std::string to_text(const Tally& tally);
 
@@ -35,9 +34,6 @@ struct Campaign {
   Tally tally;
   std::optional<std::uint64_t> failed_seed;  ///< one of the first
 };
-
-/// A defect of the protocol that is not mended yet (docs/simulation.md).
-inline constexpr const char* kKnownDefect = "a world is handed out after the end of the job";
 
 /// Which stories a campaign tells, until one goes wrong: seeds first .. first+count-1.
 struct Seeds {
@@ -47,8 +43,6 @@ struct Seeds {
   std::uint64_t seconds = 0;
   /// Stories of more nodes are left out: one of a thousand costs as much as thousands.
   int nodes_max = std::numeric_limits<int>::max();
-  /// A story with the known defect is counted instead.
-  bool count_known = false;
 };
 Campaign run_seeds(const Seeds& seeds, int processes);
 
