@@ -159,7 +159,8 @@ struct Promise {
   Term term{};                          ///< the newest that it followed, or gave its vote for
   VoterId to{};                         ///< the coordinator of that term, or who stood for it
   ConfigurationNumber configuration{};  ///< the newest that it keeps, or was handed a world of
-  /// The candidates that it granted its vote since it last kept a state: one of them may lead.
+  /// The candidates that it granted its vote since it last was in a world, or stored one that was
+  /// in use: one of them may lead.
   std::vector<VoterId> granted = {};
 
   friend bool operator==(const Promise&, const Promise&) = default;

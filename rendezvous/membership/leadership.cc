@@ -11,10 +11,10 @@
 namespace ddprun {
 namespace {
 
-/// Since it acknowledged something. A vote for this coordinator binds it to nobody else.
-bool voted_for_another(const Promise& promise, VoterId self) {
+/// A vote for this coordinator binds the voter to nobody else. Nor does one for itself: it follows.
+bool voted_for_another(const Promise& promise, VoterId voter, VoterId self) {
   return std::any_of(promise.granted.begin(), promise.granted.end(),
-                     [self](VoterId candidate) { return candidate != self; });
+                     [&](VoterId candidate) { return candidate != self && candidate != voter; });
 }
 
 /// Adds up to `count` of `nodes`, as far from each other as they can be.
@@ -124,7 +124,7 @@ void Leadership::left(NodeId node, bool died) {
   if (is_away) {
     connections_.erase(connections);
   }
-  const bool dead = died && !here.beyond && !voted_for_another(here.promise, self_);
+  const bool dead = died && !here.beyond && !voted_for_another(here.promise, here.voter, self_);
   if (dead && is_away && enabled()) {
     dead_.insert(here.voter);
   }
@@ -177,10 +177,16 @@ Leadership::Count Leadership::count(const Configuration& configuration,
   return count;
 }
 
-/// A candidate that follows this coordinator leads nobody. But one that is beyond acknowledges
-/// nothing, so a vote for it stays a vote for it.
+/// A candidate that follows this coordinator leads nobody, nor does one that died while it
+/// followed. But one that is beyond acknowledges nothing, so a vote for it stays a vote for it.
 Leadership::Standing Leadership::standing_of(VoterId voter, const std::set<VoterId>* among) const {
-  const auto follows = [this](VoterId candidate) {
+  const auto leads_nobody = [&](VoterId candidate) {
+    if (dead_.contains(candidate)) {
+      return true;
+    }
+    if (among != nullptr) {
+      return among->contains(candidate);
+    }
     const auto found = connections_.find(candidate);
     return found != connections_.end() &&
            std::none_of(found->second.begin(), found->second.end(),
@@ -193,7 +199,7 @@ Leadership::Standing Leadership::standing_of(VoterId voter, const std::set<Voter
       return Standing::beyond;
     }
     for (const VoterId granted : here.promise.granted) {
-      free = free && (among != nullptr ? among->contains(granted) : follows(granted));
+      free = free && leads_nobody(granted);
     }
   }
   return free ? Standing::free : Standing::bound;
@@ -236,7 +242,7 @@ bool Leadership::quorum_follows() const {
 bool Leadership::is_free(NodeId node) const {
   const auto found = here_.find(node);
   return found != here_.end() && !found->second.beyond &&
-         !voted_for_another(found->second.promise, self_);
+         !voted_for_another(found->second.promise, found->second.voter, self_);
 }
 
 bool Leadership::outdated() const {

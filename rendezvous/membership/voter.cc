@@ -15,8 +15,14 @@ void Voter::follow(Term term, VoterId coordinator) {
 bool Voter::keeps(const ReplicatedState& state) {
   const ConfigurationNumber kept = promise_.configuration;
   const bool is_own = maker_of(kept) == maker_of(state.configuration.number);
-  return (is_own || state.log_position().covers(kept)) &&
-         prepared(state.configuration.number, state.term);
+  if ((!is_own && !state.log_position().covers(kept)) ||
+      !prepared(state.configuration.number, state.term)) {
+    return false;
+  }
+  if (state.settled == state.configuration.number) {
+    in_use();
+  }
+  return true;
 }
 
 bool Voter::prepared(ConfigurationNumber configuration, Term term) {
@@ -26,12 +32,17 @@ bool Voter::prepared(ConfigurationNumber configuration, Term term) {
   promise_.term = term;
   promise_.to = *follows_;
   promise_.configuration = std::max(promise_.configuration, configuration);
-  promise_.granted.clear();
   return true;
 }
 
+void Voter::in_use() {
+  promise_.granted.clear();
+}
+
 void Voter::assigned(ConfigurationNumber configuration, AttemptNumber attempt, Term term) {
-  (void)prepared(configuration, term);  // it may have been away when it was to
+  if (prepared(configuration, term)) {  // it may have been away when it was to
+    in_use();
+  }
   assigned_configuration_ = std::max(assigned_configuration_, configuration);
   if (!attempt_ || attempt > *attempt_) {
     attempt_ = attempt;

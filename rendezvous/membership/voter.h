@@ -48,6 +48,9 @@ class Voter {
   /// to another one, or has kept a state that the coordinator does not know; it may not acknowledge
   /// this one.
   [[nodiscard]] bool keeps(const ReplicatedState& state);
+  /// The configuration that it stores is in use. So none of the candidates that it voted for before
+  /// leads. (While it is only proposed, one of them may: that proposal may come to nothing.)
+  void in_use();
   /// A world was handed out to it.
   void assigned(ConfigurationNumber configuration, AttemptNumber attempt, Term term);
   /// Its coordinator is gone, and so are its own workers.

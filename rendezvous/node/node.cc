@@ -215,6 +215,9 @@ void Node::told(const message::VoterState& order) {
 
 void Node::told(const message::Story& order) {
   if (voter_state_) {
+    if (order.attempt > voter_state_->replicated.attempt) {
+      voter_.in_use();  // it was proposed with the number of the attempt before
+    }
     voter_state_->replicated.attempt = order.attempt;
     voter_state_->so_far = order.so_far;
     story_at_ = now_;

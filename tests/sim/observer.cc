@@ -172,10 +172,10 @@ void Observer::note(Watched& one, const Event& event) {
       if (lost->died && number(node->voter) != 0 && !gone_.contains(node->voter)) {
         broken("a node counts as dead, and its agent lives");
       }
-      // A vote for this coordinator binds it to nobody else.
-      const bool voted_for_another =
-          std::any_of(node->granted.begin(), node->granted.end(),
-                      [&](VoterId candidate) { return candidate != one.self; });
+      // A vote for this coordinator, or for itself, binds it to nobody else.
+      const bool voted_for_another = std::any_of(
+          node->granted.begin(), node->granted.end(),
+          [&](VoterId candidate) { return candidate != one.self && candidate != node->voter; });
       if (lost->died && !voted_for_another && !node->beyond) {
         one.dead.insert(node->voter);
       }

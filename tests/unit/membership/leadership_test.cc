@@ -505,7 +505,7 @@ TEST_CASE("Who acknowledges late is free from then on") {
   Leadership leadership = new_job(3);
   hand_out(leadership, 3, 0);
   leadership.left(n(3));
-  leadership.joined(n(4), e(3), promised(5, e(3), configuration(1, 1)), std::nullopt);
+  leadership.joined(n(4), e(3), promised(5, e(9), configuration(1, 1)), std::nullopt);
   const auto plan = leadership.plan({n(1), n(2), n(4)}, {});
   REQUIRE(plan);
   const ConfigurationNumber number = plan->replicated.configuration.number;
@@ -515,6 +515,23 @@ TEST_CASE("Who acknowledges late is free from then on") {
   CHECK_FALSE(leadership.is_free(n(4)));
   CHECK_FALSE(leadership.acknowledged(n(4), number));
   CHECK(leadership.is_free(n(4)));
+}
+
+TEST_CASE("A candidate that died while it followed leads nobody, and its voters are free") {
+  Leadership leadership = new_job(4);
+  hand_out(leadership, 4, 0);
+  leadership.left(n(2));
+  leadership.left(n(3));
+  leadership.left(n(4));
+  leadership.joined(n(5), e(2), promised(2, e(2), configuration(1, 1)), std::nullopt);
+  leadership.joined(n(6), e(3), promised(2, e(2), configuration(1, 1)), std::nullopt);
+  CHECK(leadership.quorum_follows());
+  leadership.left(n(5), true);
+  CHECK(leadership.dead() == std::set{e(2)});
+  CHECK(leadership.quorum_follows());
+  leadership.joined(n(7), e(4), promised(2, e(2), configuration(1, 1)), std::nullopt);
+  leadership.left(n(7), true);
+  CHECK(leadership.dead() == std::set{e(2)});  // it had voted for another one
 }
 
 TEST_CASE("A plan after one that was dropped is of no earlier term") {

@@ -107,6 +107,9 @@ TEST_CASE(
   CHECK_FALSE(voter.keeps(state(1, 2)));
   CHECK_FALSE(voter.keeps(state(5, 1)));  // the other's term
   CHECK(voter.keeps(state(6, 1)));
+  // What is only proposed may come to nothing, and then the other one may lead.
+  CHECK(voter.promise() == Promise{Term{6}, e(1), configuration(6, 1), {e(4)}});
+  voter.in_use();
   CHECK(voter.promise() == Promise{Term{6}, e(1), configuration(6, 1)});
   voter.lost(2s, false);
   CHECK(voter.answer(3s, request(5, 4)).verdict != VoteVerdict::granted);
