@@ -224,6 +224,9 @@ void Observer::after(Duration now, LeadershipId leadership, const Event& event,
   }
   if (!assigned.empty()) {
     check_world(one, assigned);
+  } else if (withholds_world(one, commands)) {
+    rise(one, term_of(one.planned.number));
+    use(one, one.planned);
   }
   const bool moved = one.known.size() != known_before ||
                      std::holds_alternative<NodeJoined>(event) ||
@@ -242,6 +245,16 @@ void Observer::after(Duration now, LeadershipId leadership, const Event& event,
   one.state = state;
 }
 
+/// A coordinator that was stopped withholds a world when its contact with the quorum is too old.
+/// But the configuration is committed, and voters have been told that.
+bool Observer::withholds_world(const Watched& one, const std::vector<Command>& commands) {
+  return std::any_of(commands.begin(), commands.end(), [&](const Command& command) {
+    const auto* told = std::get_if<TellStory>(&command);
+    return told != nullptr && (!one.attempt || told->attempt > *one.attempt) &&
+           one.planned.number > one.configuration.number;
+  });
+}
+
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
@@ -251,6 +264,8 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     const Promise& promise = node.promise;
     if (one.begins && !one.attempt && !contends_) {
       adopt(one, node);
+      // Also one that began first, if others began the world without it.
+      began_anew_ = began_anew_ || (one.past && any_world());
     }
     const bool beyond =
         !one.knows.covers(promise.configuration) && !one.announced.contains(promise.configuration);
