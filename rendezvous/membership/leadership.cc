@@ -308,7 +308,8 @@ std::vector<NodeId> Leadership::choose_voters(const std::vector<NodeId>& members
     (here.voter == self_ ? own : here.beyond ? beyond : working).push_back(node);
   }
   for (const NodeId node : witnesses) {
-    (here_.at(node).voter == self_ ? own : watching).push_back(node);
+    const Here& here = here_.at(node);
+    (here.voter == self_ ? own : here.beyond ? beyond : watching).push_back(node);
   }
   const std::size_t others = voters_max_ - std::min<std::size_t>(voters_max_, own.size());
   watching.resize(std::min(watching.size(), others));
