@@ -124,7 +124,8 @@ void Leadership::left(NodeId node, bool died) {
   if (is_away) {
     connections_.erase(connections);
   }
-  const bool dead = died && !here.beyond && !voted_for_another(here.promise, here.voter, self_);
+  // What it stored of a leader before this one's configuration came into use is void.
+  const bool dead = died && !is_beyond(here) && !voted_for_another(here.promise, here.voter, self_);
   if (dead && is_away && enabled()) {
     dead_.insert(here.voter);
   }

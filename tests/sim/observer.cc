@@ -282,10 +282,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     check_end(one, finish->summary);
     return;
   } else if (const auto* told = std::get_if<Replicate>(&command)) {
-    const bool others_planned =
-        std::any_of(all_announced_.begin(), all_announced_.end(),
-                    [&](ConfigurationNumber number) { return !one.announced.contains(number); });
-    if (one.begins && !one.past && (any_world() || others_planned)) {
+    if (one.begins && !one.past && (any_world() || others_planned(one))) {
       begun_twice_ = true;  // what it tells its voters binds as a world does
     }
     announced_ = told->replicated.configuration;
@@ -498,7 +495,8 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   if (!summary_) {
     summary_ = summary;
   }
-  const bool decides = decides_now(one);
+  // One that begins alone speaks for itself: it cannot know of a job that others are in.
+  const bool decides = decides_now(one) && (!one.begins || one.past || !others_planned(one));
   if (summary.verdict == Verdict::succeeded && !decides) {
     broken("a minority declares that the job succeeded");
   }
@@ -508,6 +506,11 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   if (!over_ && decides) {
     over_ = summary.verdict;
   }
+}
+
+bool Observer::others_planned(const Watched& one) const {
+  return std::any_of(all_announced_.begin(), all_announced_.end(),
+                     [&](ConfigurationNumber number) { return !one.announced.contains(number); });
 }
 
 bool Observer::has_finished(const Watched& one) const {

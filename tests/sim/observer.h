@@ -117,6 +117,7 @@ class Observer {
   [[nodiscard]] static bool is_bound(const Watched& one, const KnownNode& node);
   void adopt(Watched& one, const NodeDescription& node) const;
   [[nodiscard]] bool decides_now(const Watched& one) const;
+  [[nodiscard]] bool others_planned(const Watched& one) const;
   [[nodiscard]] bool has_finished(const Watched& one) const;
   [[nodiscard]] bool has_quorum(const Watched& one, const Configuration& configuration,
                                 bool of_any_kind = false) const;

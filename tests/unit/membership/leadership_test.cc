@@ -641,3 +641,18 @@ TEST_CASE("A candidate that somebody voted for is told of the plan, so that it c
   REQUIRE(plan);
   CHECK(plan->voters == std::vector{n(4), n(1), n(5)});
 }
+
+TEST_CASE("A voter that died counts, though it had not acknowledged what is in use") {
+  Leadership leadership = new_job(3);
+  hand_out(leadership, 3, 0);
+  leadership.left(n(3));
+  leadership.joined(n(4), e(3), promised(2, e(3), make_configuration(Term{2}, e(3), 1)),
+                    std::nullopt);
+  const auto plan = leadership.plan({n(1), n(2), n(4)}, {});
+  REQUIRE(plan);
+  CHECK_FALSE(leadership.acknowledged(n(1), plan->replicated.configuration.number));
+  REQUIRE(leadership.acknowledged(n(2), plan->replicated.configuration.number));
+  CHECK(leadership.handed_out(AttemptNumber{1}));  // the third is to be told again
+  leadership.left(n(4), true);
+  CHECK(leadership.dead() == std::set{e(3)});
+}
