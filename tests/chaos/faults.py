@@ -217,14 +217,15 @@ def storm(fault, coordinator, setup):
     what leaves it a quorum of the agents that it had before: a successor needs more than half of them,
     the coordinator that stays half, itself and agents whose death it was told of among them. So either
     the coordinator is lost and no second agent dies, or it stays and the others may all be lost, but
-    one of them at most in silence."""
+    one of them at most in silence. An elastic world shrinks meanwhile: before the coordinator is lost,
+    one other node may be, since a world of two does not survive its coordinator."""
     dice = random.Random(fault.dice)
     others = dice.sample([node for node in range(setup.nodes) if node != coordinator],
                          setup.nodes - 1)
     if dice.random() < 0.5:
         first = dice.choice(("agent", "power", "link"))
         second = dice.choice(("agent", "power")) if first == "link" else "link"
-        parts = [first, second, "link", "worker"]
+        parts = [first, second, "worker" if setup.elastic else "link", "worker"]
     else:
         parts = ["worker", "agent", "power", "link"]
     turns = {node: dice.choice(STORMY[part]) for node, part in zip([coordinator, *others], parts)}

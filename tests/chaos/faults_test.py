@@ -56,10 +56,10 @@ class Draw(unittest.TestCase):
 
 
 class Storm(unittest.TestCase):
-    def storms(self):
-        for fault in faults.draw([faults.BY_NAME["storm"]], 500, 5, FIXED):
-            coordinator = fault.number % FIXED.nodes
-            yield coordinator, faults.storm(fault, coordinator, FIXED)
+    def storms(self, setup=FIXED):
+        for fault in faults.draw([faults.BY_NAME["storm"]], 500, 5, setup):
+            coordinator = fault.number % setup.nodes
+            yield coordinator, faults.storm(fault, coordinator, setup)
 
     @staticmethod
     def hit(blows, *what):
@@ -85,6 +85,13 @@ class Storm(unittest.TestCase):
                 self.assertFalse(self.hit(blows, "cut") & dead, blows)
                 lost["nobody"] += 1
         self.assertGreater(min(lost.values()), 150, lost)
+
+    def test_an_elastic_world_has_three_nodes_when_its_coordinator_is_lost(self):
+        away = {True: set(), False: set()}
+        for coordinator, blows in self.storms(ELASTIC):
+            lost = self.hit(blows, "agent", "off", "cut")
+            away[coordinator in lost].add(len(lost - {coordinator}))
+        self.assertEqual(away, {True: {1}, False: {3}})
 
     def test_what_was_taken_away_comes_back_in_the_storm_or_at_its_end_only(self):
         for _, blows in self.storms():
