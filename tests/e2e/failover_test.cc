@@ -432,41 +432,45 @@ TEST_CASE("A coordinator that dies while it tells the end of the job leaves no w
   CHECK(count_of(said, "this node is the coordinator from here on") == 1);
 }
 
-TEST_CASE("Who keeps the end, and is all that is left, ends as the others did") {
+TEST_CASE(
+    "Half of the voters that store the end, and are all that is left, end as the others did") {
   const Endless endless;
-  Cluster cluster({.nodes = 3,
+  Cluster cluster({.nodes = 4,
                    .workers_per_node = 1,
                    .options = {"--heartbeat-timeout", "20"},
                    .program = endless.program(),
                    .environment = {{"LOGLEVEL", "DEBUG"}}});
-  for (int node = 0; node < 3; ++node) {  // so that ranks are nodes
+  for (int node = 0; node < 4; ++node) {  // so that ranks are nodes
     cluster.start(node);
     REQUIRE(cluster.node(0).wait_for_err("welcome node=", static_cast<std::size_t>(node) + 1));
   }
-  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  REQUIRE(cluster.all_say({0, 1, 2, 3}, "world=4"));
   const pid_t first = cluster.agent(0);
-  const pid_t second = cluster.agent(1);
-  const pid_t third = cluster.agent(2);
-  REQUIRE((first != 0 && second != 0 && third != 0));
-  endless.end(1);
-  endless.end(2);
-  REQUIRE(cluster.node(0).wait_for_err("finished node=", 2));
-  REQUIRE((stop_process(second) && stop_process(third)));
+  const std::vector<pid_t> others{cluster.agent(1), cluster.agent(2), cluster.agent(3)};
+  for (const int rank : {1, 2, 3}) {
+    endless.end(rank);
+  }
+  REQUIRE(cluster.node(0).wait_for_err("finished node=", 3));
+  for (const pid_t other : others) {
+    REQUIRE((other != 0 && stop_process(other)));
+  }
   endless.end();
   REQUIRE(cluster.node(0).wait_for_err("ends=yes"));
   REQUIRE(wait_until([&] { return process_waits(first); }));  // it has sent the end, too
-  // The third keeps the end, and says so to nobody who listens.
+  // The third and the fourth store the end, and nobody receives their acknowledgement.
   ::kill(first, SIGSTOP);
-  ::kill(third, SIGCONT);
+  ::kill(others[1], SIGCONT);
+  ::kill(others[2], SIGCONT);
   REQUIRE(cluster.node(2).wait_for_err("this node is voter", 2));
+  REQUIRE(cluster.node(3).wait_for_err("this node is voter", 2));
   ::kill(first, SIGKILL);
-  ::kill(second, SIGKILL);
+  ::kill(others[0], SIGKILL);
   CHECK(cluster.node(0).exit_code() == 128 + SIGKILL);
   CHECK(cluster.node(1).exit_code() == 128 + SIGKILL);
-  const int code = cluster.node(2).exit_code();
+  const std::vector<int> codes{cluster.node(2).exit_code(), cluster.node(3).exit_code()};
   INFO(cluster.report());
-  CHECK(code == 0);
-  CHECK(cluster.said("1 of 3 nodes are left, and the job is over"));
+  CHECK(codes == std::vector<int>(2, 0));
+  CHECK(cluster.said("2 of 4 nodes are left, and the job is over"));
 }
 
 }  // namespace ddprun::test

@@ -3,7 +3,7 @@
 #   exit N, signal N   how it ends
 #   say TEXT           on both streams
 #   fail-once          in life 0
-#   rank R             the others end here, with 0
+#   rank R             the others end here, with 0; rank R goes on once they are gone
 #   hold, save         until SIGTERM, SIGINT or SIGHUP; ends with 9, or with 0 as one that has saved
 #   deaf               SIGTERM is ignored from the start
 #   fails R LIFE HOW   rank R exits with HOW, or of the signal HOW, in that life
@@ -45,13 +45,29 @@ hold() {
   while [ ! -e "$DUMP/over" ]; do (trap '' TERM INT HUP; exec sleep 0.05); done
   exit 98
 }
+# Until the agents of all other ranks have seen their ends: then their processes are gone.
+await_others() {
+  while [ "$(ls "$DUMP"/*."$lives".ends 2>/dev/null | wc -l)" -lt $((WORLD_SIZE - 1)) ]; do
+    sleep 0.02
+  done
+  for ended in "$DUMP"/*."$lives".ends; do
+    while [ -e "/proc/$(cat "$ended")" ]; do sleep 0.02; done
+  done
+}
 while [ $# -gt 0 ]; do
   case $1 in
     exit) exit "$2" ;;
     signal) kill -"$2" $$ ; shift ;;
     say) echo "out $RANK $2"; echo "err $RANK $2" >&2; shift ;;
     fail-once) [ $lives != 0 ] || exit 5 ;;
-    rank) [ "$RANK" = "$2" ] || exit 0; shift ;;
+    rank)
+      if [ "$RANK" != "$2" ]; then
+        echo $$ >"$name.part"
+        mv "$name.part" "$name.ends"
+        exit 0
+      fi
+      await_others
+      shift ;;
     hold) trap 'exit 9' TERM INT HUP; hold ;;
     save) trap 'exit 0' TERM INT HUP; hold ;;
     fails)
