@@ -114,7 +114,7 @@ struct EventJson::Lines {
   }
   void add(const char* event, std::optional<AttemptNumber> attempt, const ordered_json& fields) {
     ordered_json line = {{"event", event}, {"time", time}, {"job_id", job.job_id}};
-    line["term"] = number(membership.leadership().term());
+    line["term"] = number(membership.leadership().in_use().term);
     line["attempt"] = attempt ? ordered_json(number(*attempt)) : ordered_json(nullptr);
     line.update(fields);
     // What workers and strangers say need not be UTF-8.

@@ -24,15 +24,17 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "rendezvous/membership/configuration.h"
+#include "rendezvous/membership/configuration_log.h"
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/node_description.h"
+#include "rendezvous/membership/old_job.h"
+#include "rendezvous/membership/voters_here.h"
 
 namespace ddprun {
 
@@ -89,7 +91,7 @@ class Leadership {
   /// can hand out a world any more. None: the end may be told as it is, for nobody could go on.
   std::optional<Plan> plan_end(const std::vector<NodeId>& members,
                                const std::vector<NodeId>& witnesses);
-  [[nodiscard]] bool planning() const { return planned_.has_value(); }
+  [[nodiscard]] bool planning() const { return proposal_.has_value(); }
   void drop_plan();
 
   /// The plan is committed: the world may be handed out.
@@ -98,7 +100,7 @@ class Leadership {
   /// plan is committed by that.
   [[nodiscard]] bool acknowledged(NodeId node, ConfigurationNumber configuration);
   /// While planning().
-  [[nodiscard]] const Configuration& planned() const { return *planned_; }
+  [[nodiscard]] const Configuration& planned() const { return proposal_->configuration; }
   [[nodiscard]] Term planned_term() const { return planned_term_; }
 
   /// The world of the plan, or of the configuration in use, was handed out. What other coordinators
@@ -110,18 +112,13 @@ class Leadership {
   [[nodiscard]] AttemptNumber next_attempt() const;
   /// Those of the newest plan that are here.
   [[nodiscard]] const std::vector<NodeId>& voters() const { return told_; }
-  /// Of an agent that is here: usually one. An agent of a job without failover has no number, and
-  /// none.
-  [[nodiscard]] const std::set<NodeId>& connections_of(VoterId agent) const;
   /// It is a voter of the configuration in use. One that was away may have missed something.
   [[nodiscard]] bool votes(NodeId node) const;
-  [[nodiscard]] const std::set<VoterId>& dead() const { return dead_; }
-  [[nodiscard]] Term term() const { return in_use_.term; }
+  [[nodiscard]] const VotersHere& here() const { return here_; }
   /// Of a coordinator that began without any state: the newest term that a node has brought. It has
   /// raised its own above that without a vote, so it gives way to a leader of that one.
   [[nodiscard]] Term remembered_term() const { return remembered_term_; }
   [[nodiscard]] const ReplicatedState& in_use() const { return in_use_; }
-  [[nodiscard]] JobInstance instance() const { return in_use_.instance; }
   /// The job is not of another instance any more: a world of it was announced, or a node that is
   /// here remembers it.
   [[nodiscard]] bool instance_is_settled() const {
@@ -133,56 +130,25 @@ class Leadership {
   [[nodiscard]] bool enabled() const { return number(self_) != 0; }
 
  private:
-  struct Here {
-    VoterId voter{};
-    Promise promise;  ///< of its hello; none where it has acknowledged a plan since
-    std::optional<Past> past;
-    bool beyond = false;  ///< it keeps a configuration that this coordinator does not know
-    Term above{};         ///< the term of a plan for it has to be a later one
-  };
-  /// Voters of one configuration. Those that are beyond are never counted.
-  struct Count {
-    std::size_t free = 0;   ///< that are here, and voted for nobody who may lead
-    std::size_t bound = 0;  ///< that are here, and may have made another one the coordinator
-    std::size_t dead = 0;
-    bool own = false;  ///< this coordinator's own voter is one of the free: half is enough then
-  };
-  /// Of a voter that is here, by all of its connections.
-  enum class Standing : std::uint8_t { free, bound, beyond };
-  /// Of a job that others ran before.
-  struct OldJob {
-    VoterId leader{};                     ///< of the copy
-    bool leader_is_gone = false;          ///< it was at this endpoint, or was seen to die
-    bool leader_died = false;             ///< it was seen to die: it led until then
-    AttemptNumber attempt{};              ///< the newest that anybody ran
-    ConfigurationNumber configuration{};  ///< of that world
-    int others = 0;                       ///< nodes of that world, without its coordinator's own
-    std::map<VoterId, int> here;          ///< of these, with the number of their connections
-    std::set<VoterId> dead;               ///< of these
+  /// What was sent to the voters, until it is committed or dropped.
+  struct Proposal {
+    Configuration configuration;
+    std::vector<NodeId> members;  ///< of the planned world, in the order of their ranks
+    std::set<VoterId> acknowledged;
   };
 
   [[nodiscard]] bool begun() const { return !in_use_.configuration.voters.empty(); }
-  [[nodiscard]] bool knows(ConfigurationNumber configuration) const;
-  [[nodiscard]] bool is_own(ConfigurationNumber configuration) const;
   [[nodiscard]] bool is_ours(const Promise& promise) const;
-  [[nodiscard]] bool is_beyond(const Here& here) const;
-  void heard_of(const Here& here);
-  [[nodiscard]] bool is_of_old_world(const Here& here) const;
+  [[nodiscard]] bool is_beyond(const VoterHere& here) const;
+  void heard_of(const VoterHere& here);
+  [[nodiscard]] bool is_of_old_world(const VoterHere& here) const;
   [[nodiscard]] bool knows_newest() const;
   void adopt(const StateCopy& copy);
-  [[nodiscard]] Count count(const Configuration& configuration,
-                            const std::set<VoterId>* among = nullptr) const;
-  [[nodiscard]] Standing standing_of(VoterId voter, const std::set<VoterId>* among) const;
-  [[nodiscard]] bool decides(const Configuration& configuration, const Count& count) const;
-  [[nodiscard]] bool rest_is_no_quorum(const Configuration& configuration,
-                                       const Count& count) const;
+  [[nodiscard]] bool decides(const Configuration& configuration,
+                             const VotersHere::Count& count) const;
   [[nodiscard]] std::vector<const Configuration*> deciders() const;
   [[nodiscard]] bool quorum_of(const std::set<VoterId>* among) const;
-  void release(Here& here);
   [[nodiscard]] Term next_term() const;
-  [[nodiscard]] std::vector<NodeId> choose_voters(const std::vector<NodeId>& members,
-                                                  const std::vector<NodeId>& witnesses) const;
-  [[nodiscard]] Configuration configuration_of(const std::vector<NodeId>& voters) const;
   void tell(Plan& plan, VoterId voter) const;
   Plan announce(const std::vector<NodeId>& voters, const std::vector<NodeId>& members);
 
@@ -190,26 +156,20 @@ class Leadership {
   std::size_t voters_max_;
   /// Its attempt: the newest that was handed out. Before: what decides besides, until a world is.
   ReplicatedState in_use_;
-  ConfigurationNumber newest_configuration_{};
-  LogPosition log_position_;                   ///< besides its own plans
-  std::set<Term> own_terms_;                   ///< in which it has planned
+  ConfigurationLog log_;
   std::optional<ConfigurationNumber> beyond_;  ///< that somebody here has prepared for
   AttemptNumber next_{};
-  std::map<NodeId, Here> here_;
-  std::map<VoterId, std::set<NodeId>> connections_;  ///< of here_; the worst one counts
-  std::set<VoterId> dead_;                           ///< they followed
-  Configuration replaced_;                           ///< by the one in use
-  Configuration told_first_;                         ///< until a world is handed out
-  std::optional<OldJob> old_job_;                    ///< until a world is handed out
-  bool begins_ = false;  ///< it began without any state, and handed out no world
+  VotersHere here_;
+  Configuration replaced_;         ///< by the one in use
+  Configuration told_first_;       ///< until a world is handed out
+  std::optional<OldJob> old_job_;  ///< until a world is handed out
+  bool begins_ = false;            ///< it began without any state, and handed out no world
   Term remembered_term_{1};
   std::vector<NodeId> told_;
   bool has_planned_ = false;     ///< and handed out what it planned
   std::vector<NodeId> members_;  ///< of the world in use
-  std::optional<Configuration> planned_;
-  std::vector<NodeId> planned_members_;
-  Term planned_term_{};  ///< of the newest plan
-  std::set<VoterId> acknowledged_;
+  std::optional<Proposal> proposal_;
+  Term planned_term_{};  ///< of the newest proposal
 };
 
 }  // namespace ddprun

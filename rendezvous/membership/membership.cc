@@ -116,7 +116,7 @@ void Membership::on(const NodeLost& event) {
   const std::optional<NodeId> waiter = next_waiter(node);
   const bool ran_on = node.phase == Phase::idle || node.phase == Phase::finished;
   const bool ran_workers = node.phase == Phase::working || node.phase == Phase::stopping;
-  if (ran_workers && leadership_.connections_of(node.voter).empty()) {
+  if (ran_workers && leadership_.here().connections_of(node.voter).empty()) {
     fence_.lost(node.voter, now_ + event.lease_left);
   }
   lost_from(node, event.why, now_ - event.silent_for);

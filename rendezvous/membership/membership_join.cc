@@ -16,7 +16,7 @@ void Membership::on(NodeJoined event) {
   const NodeId id = event.node;
   const bool upset = leadership_.planning();
   const std::size_t welcome = commands_.size();
-  commands_.push_back(Welcome{id, leadership_.term(), options_.self, {}});
+  commands_.push_back(Welcome{id, leadership_.in_use().term, options_.self, {}});
   if (!lets_in(event)) {
     return;
   }
@@ -26,8 +26,8 @@ void Membership::on(NodeJoined event) {
   }
   const Node& node = admit(std::move(event));
   auto& welcomed = std::get<Welcome>(commands_[welcome]);
-  welcomed.term = leadership_.term();
-  welcomed.instance = leadership_.instance();
+  welcomed.term = leadership_.in_use().term;
+  welcomed.instance = leadership_.in_use().instance;
   switch (state_) {
     case JobState::gathering:
       gathering_.changed(now_);

@@ -311,9 +311,9 @@ void Membership::assign() {
     World world = one.world;
     world.attempt = *attempt_;
     world.restarts_used = policy_.budget().used();
-    commands_.push_back(AssignWorld{one.node, std::move(world),
-                                    leadership_.in_use().configuration.number, leadership_.term(),
-                                    others, leadership_.instance()});
+    commands_.push_back(
+        AssignWorld{one.node, std::move(world), leadership_.in_use().configuration.number,
+                    leadership_.in_use().term, others, leadership_.in_use().instance});
   }
   if (keeps_void) {
     commands_.push_back(Replicate{leadership_.voters(), leadership_.in_use(), story()});

@@ -118,10 +118,10 @@ void Leader::on(SessionTold input) {
 void Leader::join(NodeId id, Session& session, NodeDescription node) {
   forget_other_hosts(node, options_.host);
   const Leadership& leadership = membership_.leadership();
-  if (leadership.instance_is_settled() && of_another_job(leadership.instance(), node)) {
+  if (leadership.instance_is_settled() && of_another_job(leadership.in_use().instance, node)) {
     session.stage = Session::Stage::leaving;
     actions_.emplace_back(
-        SendAndClose{id, message::Moved{{}, {}, 0, own_voter(), leadership.instance()}});
+        SendAndClose{id, message::Moved{{}, {}, 0, own_voter(), leadership.in_use().instance}});
     return;
   }
   session.stage = Session::Stage::member;
@@ -159,8 +159,9 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
   actions_.emplace_back(SendAndClose{
-      id, message::Moved{
-              ours ? term() : Term{}, {}, 0, own_voter(), membership_.leadership().instance()}});
+      id,
+      message::Moved{
+          ours ? term() : Term{}, {}, 0, own_voter(), membership_.leadership().in_use().instance}});
   if (follow != nullptr && ours && options_.failover &&
       outranks(*follow, begins ? membership_.leadership().remembered_term() : term(), begins)) {
     message::Follow by = *follow;
@@ -172,7 +173,8 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
 /// As long as no node here knows of a job, the one that calls may be the one that is looked for.
 bool Leader::is_for_this(const message::Follow& call, bool begins) const {
   const Leadership& leadership = membership_.leadership();
-  const JobInstance own = leadership.instance_is_settled() ? leadership.instance() : JobInstance{};
+  const JobInstance own =
+      leadership.instance_is_settled() ? leadership.in_use().instance : JobInstance{};
   return call_is_for(call, own_voter(), own, options_.membership.job_id) &&
          (!call.to_endpoint || (begins && *call.to_endpoint == job_options()));
 }
@@ -404,9 +406,9 @@ Instant Leader::contact(Instant now) const {
   const Leadership& leadership = membership_.leadership();
   const Configuration& configuration = leadership.in_use().configuration;
   std::vector<FollowerContact> followers;
-  followers.reserve(configuration.voters.size() + leadership.dead().size());
+  followers.reserve(configuration.voters.size() + leadership.here().dead().size());
   for (const VoterId voter : configuration.voters) {  // few, in a job of thousands of nodes
-    for (const NodeId id : leadership.connections_of(voter)) {
+    for (const NodeId id : leadership.here().connections_of(voter)) {
       const auto found = sessions_.find(id);
       if (found != sessions_.end() && found->second.stage == Session::Stage::member &&
           leadership.is_free(id)) {
@@ -415,7 +417,7 @@ Instant Leader::contact(Instant now) const {
       }
     }
   }
-  for (const VoterId dead : leadership.dead()) {
+  for (const VoterId dead : leadership.here().dead()) {
     followers.push_back({dead, now, false});  // it will never follow another
   }
   return quorum_contact(configuration, followers);

@@ -162,7 +162,7 @@ class Leader : private LeaderLease::Quorum {
   void watch(LeaderObserver* observer) { observer_ = observer; }
 
   [[nodiscard]] const Membership& membership() const { return membership_; }
-  [[nodiscard]] Term term() const { return membership_.leadership().term(); }
+  [[nodiscard]] Term term() const { return membership_.leadership().in_use().term; }
   [[nodiscard]] bool is_member(NodeId node) const;
   [[nodiscard]] std::vector<NodeId> members() const;
   /// Nodes of this job that are not connected: they may be looking for this leader.

@@ -19,9 +19,13 @@ message::JobOptions Leader::job_options() const {
 }
 
 message::Follow Leader::call() const {
-  return {
-      options_.membership.job_id,          term(), options_.addresses, options_.port, std::nullopt,
-      membership_.leadership().instance(), {}};
+  return {options_.membership.job_id,
+          term(),
+          options_.addresses,
+          options_.port,
+          std::nullopt,
+          membership_.leadership().in_use().instance,
+          {}};
 }
 
 /// An agent that looks for the job gives up after the join timeout.
@@ -62,7 +66,7 @@ void Leader::call_others() {
 
 /// A leader of a later term is not to be led over.
 void Leader::on(const CallAnswered& input) {
-  const JobInstance instance = membership_.leadership().instance();
+  const JobInstance instance = membership_.leadership().in_use().instance;
   if (input.term > term() && input.instance == instance) {
     message::Follow other = call();
     other.term = input.term;

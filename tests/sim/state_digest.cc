@@ -30,7 +30,7 @@ void add(Digest& digest, const Leadership& leadership) {
   }
   digest.add(number(leadership.next_attempt())).add(number(leadership.remembered_term()));
   digest.add(leadership.quorum_follows()).add(leadership.past_is_here());
-  for (const VoterId dead : leadership.dead()) {
+  for (const VoterId dead : leadership.here().dead()) {
     digest.add(number(dead));
   }
 }

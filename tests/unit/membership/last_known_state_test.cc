@@ -136,7 +136,7 @@ TEST_CASE("A coordinator that begins anew is of the instance that a node remembe
   job.join(2, remembers ? voter(1) : LastKnownState{}, 62s);
   const JobInstance instance = remembers ? kJob : JobInstance{7};
   CHECK(job.s.job().leadership().instance_is_settled());
-  CHECK(job.s.job().leadership().instance() == instance);
+  CHECK(job.s.job().leadership().in_use().instance == instance);
   CHECK(job.s.only<Replicate>().replicated.instance == instance);
   job.agree();
   REQUIRE(job.s.state() == JobState::running);

@@ -9,9 +9,9 @@ namespace {
 
 /// A job whose coordinator was voter 99, and its other voters from 2 on. They come to one that
 /// begins without any state, on node 1.
-class OldJob {
+class BegunAnew {
  public:
-  explicit OldJob(int voters, bool saw_close = false, bool at_endpoint = true)
+  explicit BegunAnew(int voters, bool saw_close = false, bool at_endpoint = true)
       : leadership_(Term{1}, e(1), {}, AttemptNumber{0}) {
     copy_.replicated.term = Term{2};
     copy_.replicated.coordinator = VoterId{99};
@@ -49,7 +49,7 @@ class OldJob {
 
 TEST_CASE("One that begins without any state leads on where enough of the old voters are here") {
   SECTION("more than half") {
-    OldJob old(5, false, false);
+    BegunAnew old(5, false, false);
     old.voter(2, n(2));
     old.voter(3, n(3));
     CHECK_FALSE(old.job().quorum_follows());
@@ -57,25 +57,25 @@ TEST_CASE("One that begins without any state leads on where enough of the old vo
           "2 of the 5 nodes that decide for the job are here, 3 are needed");
     old.voter(4, n(4));
     CHECK(old.job().quorum_follows());
-    CHECK(old.job().term() == Term{3});
+    CHECK(old.job().in_use().term == Term{3});
   }
   SECTION("half, where the old coordinator is no more") {
     const bool is_gone = GENERATE(false, true);
-    OldJob old(4, false, is_gone);
+    BegunAnew old(4, false, is_gone);
     old.voter(2, n(2));
     CHECK_FALSE(old.job().quorum_follows());
     old.voter(3, n(3));
     CHECK(old.job().quorum_follows() == is_gone);
   }
   SECTION("all others, though they may have voted for each other") {
-    OldJob old(2, true);
+    BegunAnew old(2, true);
     old.voter(2, n(2), promised(5, e(2), {}));
     CHECK(old.job().quorum_follows());
   }
 }
 
 TEST_CASE("A dead coordinator's vote counts for nobody: two halves would count it twice") {
-  OldJob old(3, true);
+  BegunAnew old(3, true);
   old.voter(2, n(2));
   CHECK_FALSE(old.job().quorum_follows());
   CHECK(old.job().quorum_text() ==
@@ -83,7 +83,7 @@ TEST_CASE("A dead coordinator's vote counts for nobody: two halves would count i
 }
 
 TEST_CASE("One that begins without any state waits where nobody knows who decides") {
-  OldJob old(3);
+  BegunAnew old(3);
   old.learner(9, n(9));
   CHECK_FALSE(old.job().quorum_follows());
   CHECK(old.job().quorum_text() == "none of the nodes that decide for the job is here");
@@ -94,7 +94,7 @@ TEST_CASE("One that begins without any state waits where nobody knows who decide
 }
 
 TEST_CASE("Somebody of the old voters has to be here: else nobody would remember") {
-  OldJob old(2, true);
+  BegunAnew old(2, true);
   old.voter(2, n(2));
   CHECK(old.job().quorum_follows());
   old.job().left(n(2), true);
@@ -103,7 +103,7 @@ TEST_CASE("Somebody of the old voters has to be here: else nobody would remember
 
 TEST_CASE("Numbers that a coordinator may have used, which nobody saw die, are left out") {
   const bool saw_close = GENERATE(false, true);
-  OldJob old(2, saw_close);
+  BegunAnew old(2, saw_close);
   old.voter(2, n(2));
   const std::uint32_t known = 6;  // one may have been handed out, and one by a successor
   CHECK(number(old.job().next_attempt()) == (saw_close ? known : known + kUnknownMax));
@@ -114,11 +114,11 @@ TEST_CASE("Numbers that a coordinator may have used, which nobody saw die, are l
 
 TEST_CASE("An old coordinator may have gone on with the voters that are not here") {
   const std::uint32_t known = 6;
-  OldJob half(4, false);  // by its own vote and that of one that it knew to be dead
+  BegunAnew half(4, false);  // by its own vote and that of one that it knew to be dead
   half.voter(2, n(2));
   half.voter(3, n(3));
   CHECK(number(half.job().next_attempt()) == known + kUnknownMax);
-  OldJob more(5, false);
+  BegunAnew more(5, false);
   for (const std::uint64_t id : {2U, 3U, 4U}) {
     more.voter(id, n(id));
   }
@@ -127,7 +127,7 @@ TEST_CASE("An old coordinator may have gone on with the voters that are not here
 }
 
 TEST_CASE("The old world is here when all of its nodes are, or are dead") {
-  OldJob old(5, true);
+  BegunAnew old(5, true);
   for (const std::uint64_t id : {2U, 3U, 4U}) {
     old.voter(id, n(id));
   }
@@ -143,7 +143,7 @@ TEST_CASE("The old world is here when all of its nodes are, or are dead") {
 }
 
 TEST_CASE("A newer copy replaces an older one, and the plan after it names it") {
-  OldJob old(3);
+  BegunAnew old(3);
   old.voter(2, n(2));
   old.voter(3, n(3));
   REQUIRE(old.job().quorum_follows());
@@ -157,7 +157,7 @@ TEST_CASE("A newer copy replaces an older one, and the plan after it names it") 
   CHECK_FALSE(old.job().quorum_follows());
   old.job().joined(n(8), e(8), promise, std::nullopt, newer);
   CHECK(old.job().quorum_follows());
-  CHECK(old.job().term() == Term{5});
+  CHECK(old.job().in_use().term == Term{5});
   const auto plan = old.job().plan({n(1), n(7), n(8)}, {});
   REQUIRE(plan);
   CHECK(plan->replicated.before.size() == 2);

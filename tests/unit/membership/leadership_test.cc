@@ -99,7 +99,7 @@ TEST_CASE("Of a voter with two connections the worse one counts") {
   CHECK_FALSE(leadership.is_free(n(4)));
   CHECK(leadership.quorum_follows());  // two of three, though one is bound
   leadership.left(n(4), true);
-  CHECK(leadership.dead().empty());  // it is here on another connection
+  CHECK(leadership.here().dead().empty());  // it is here on another connection
   leadership.joined(n(5), e(2), promised(5, e(3), configuration(5, 1)), std::nullopt);
   CHECK_FALSE(leadership.quorum_follows());  // it keeps what this coordinator does not know
   leadership.left(n(5));
@@ -115,10 +115,10 @@ TEST_CASE("Who is known to be dead votes for nobody else, and is counted as here
   leadership.left(n(3));
   leadership.left(n(4));
   CHECK(leadership.quorum_follows());
-  CHECK(leadership.dead().size() == 1);
+  CHECK(leadership.here().dead().size() == 1);
   leadership.joined(n(5), e(5), {}, std::nullopt);
   hand_out(leadership, std::vector{n(1), n(5)}, 1);
-  CHECK(leadership.dead().empty());
+  CHECK(leadership.here().dead().empty());
 }
 
 TEST_CASE("A coordinator whose own node is a spare needs the voters") {
@@ -284,10 +284,10 @@ TEST_CASE("Who gave its word to another counts once it has acknowledged a plan o
   const ConfigurationNumber number = plan->replicated.configuration.number;
   CHECK_FALSE(leadership.acknowledged(n(1), number));
   CHECK_FALSE(leadership.acknowledged(n(5), number));
-  CHECK(leadership.term() == Term{1});  // until it is handed out
+  CHECK(leadership.in_use().term == Term{1});  // until it is handed out
   CHECK(leadership.acknowledged(n(6), number));
   leadership.handed_out(AttemptNumber{1});
-  CHECK(leadership.term() == Term{8});
+  CHECK(leadership.in_use().term == Term{8});
   CHECK(leadership.is_free(n(5)));
   CHECK_FALSE(leadership.plan({n(1), n(5), n(6)}, {}));
 }
@@ -318,11 +318,11 @@ TEST_CASE("A candidate that died while it followed leads nobody, and its voters 
   leadership.joined(n(6), e(3), promised(2, e(2), configuration(1, 1)), std::nullopt);
   CHECK(leadership.quorum_follows());
   leadership.left(n(5), true);
-  CHECK(leadership.dead() == std::set{e(2)});
+  CHECK(leadership.here().dead() == std::set{e(2)});
   CHECK(leadership.quorum_follows());
   leadership.joined(n(7), e(4), promised(2, e(2), configuration(1, 1)), std::nullopt);
   leadership.left(n(7), true);
-  CHECK(leadership.dead() == std::set{e(2)});  // it had voted for another one
+  CHECK(leadership.here().dead() == std::set{e(2)});  // it had voted for another one
 }
 
 TEST_CASE("A plan after one that was dropped is of no earlier term") {
@@ -363,7 +363,7 @@ TEST_CASE("Who promised its vote and died may have made another one the coordina
   leadership.left(n(4));
   leadership.joined(n(5), e(2), promised(2, e(3), configuration(1, 1)), std::nullopt);
   leadership.left(n(5), true);
-  CHECK(leadership.dead().empty());
+  CHECK(leadership.here().dead().empty());
   CHECK_FALSE(leadership.quorum_follows());
 }
 
@@ -445,5 +445,5 @@ TEST_CASE("A voter that died counts, though it had not acknowledged what is in u
   REQUIRE(leadership.acknowledged(n(2), plan->replicated.configuration.number));
   CHECK(leadership.handed_out(AttemptNumber{1}));  // the third is to be told again
   leadership.left(n(4), true);
-  CHECK(leadership.dead() == std::set{e(3)});
+  CHECK(leadership.here().dead() == std::set{e(3)});
 }

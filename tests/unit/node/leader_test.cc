@@ -217,7 +217,7 @@ TEST_CASE("A node is dead for certain if it followed, and its kernel closed with
       story.step(SessionTold{kOther, message::Leaving{}});
     }
     story.step(SessionClosed{kOther, "it is gone", {}, by_peer});
-    return story.leader.membership().leadership().dead().size();
+    return story.leader.membership().leadership().here().dead().size();
   };
   CHECK(voters_needed(true, false, true) == 1);
   CHECK(voters_needed(false, false, true) == 0);

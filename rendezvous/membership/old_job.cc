@@ -1,0 +1,67 @@
+#include "rendezvous/membership/old_job.h"
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/quorum.h"
+
+namespace ddprun {
+
+void OldJob::was_led_by(VoterId leader) {
+  leader_ = leader;
+  leader_is_gone_ = leader_died_ = false;
+}
+
+void OldJob::leader_is_gone(bool died) {
+  leader_is_gone_ = true;
+  leader_died_ = leader_died_ || died;
+}
+
+void OldJob::remembers(const Past& past) {
+  if (!past.group_rank || past.attempt < attempt_) {
+    return;
+  }
+  if (past.attempt > attempt_) {
+    here_.clear();
+    dead_.clear();
+  }
+  attempt_ = past.attempt;
+  configuration_ = past.configuration;
+  others_ = past.others;
+}
+
+/// A process that is here again has not died.
+void OldJob::came(VoterId voter) {
+  ++here_[voter];
+  dead_.erase(voter);
+}
+
+void OldJob::went(VoterId voter) {
+  const auto found = here_.find(voter);
+  DDP_CHECK(found != here_.end() && found->second > 0, "only what came can go");
+  if (--found->second == 0) {
+    here_.erase(found);
+  }
+}
+
+/// A newer configuration may have been handed out to nodes that are not here. The coordinator
+/// before may have gone on with other nodes, as long as the voters that are not here were enough
+/// for that: its own and those that it knew to be dead, or that were with it. Else one that is here
+/// would have had to acknowledge that.
+bool OldJob::is_here(const Configuration& configuration, std::size_t voters_here) const {
+  const std::size_t voters = configuration.voters.size();
+  DDP_CHECK(voters_here <= voters, "voters that are here are some of all");
+  const bool went_on = !leader_died_ && keeps_quorum(voters - voters_here, voters, true);
+  const std::size_t known = here_.size() + dead_.size();
+  return leader_is_gone_ && configuration_ == configuration.number &&
+         known >= static_cast<std::size_t>(others_) && !went_on;
+}
+
+/// The coordinator before is no more, but it may have voted for a successor. Where half of the
+/// voters are here without it the rest is no majority, and where all are, none of them leads.
+bool OldJob::rest_is_no_quorum(const Configuration& configuration,
+                               const VotersHere::Count& count) const {
+  const std::size_t all = configuration.voters.size();
+  return leader_is_gone_ && holds(configuration, leader_) &&
+         (2 * (count.free + count.dead) >= all || count.free + count.bound + count.dead + 1 >= all);
+}
+
+}  // namespace ddprun
