@@ -247,21 +247,21 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
 
   // --- What it decides ----------------------------------------------------------------------
 
-  void carry_out(SendMessage order) {
-    const std::string bytes = encode_bounded(std::move(order.message), order.nodes.size());
+  void carry_out(const SendMessage& order) {
+    const std::string bytes = encode_bounded(*order.message, order.nodes.size());
     for (const NodeId node : order.nodes) {
       send(node, bytes);
     }
   }
 
   void carry_out(const SendAndClose& order) {
-    if (const auto* rejected = std::get_if<message::Rejected>(&order.message)) {
+    if (const auto* rejected = std::get_if<message::Rejected>(order.message.get())) {
       const std::string& address = peers.at(order.node).address;
       if (rejections.size() < kRememberedMax && rejections.insert(address + rejected->why).second) {
         log->warn("rejected a node at {}: {}", address, rejected->why);
       }
     }
-    send_and_close(order.node, order.message);
+    send_and_close(order.node, *order.message);
   }
 
   void carry_out(const DropSession& order) {

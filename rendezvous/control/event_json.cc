@@ -167,7 +167,7 @@ std::vector<std::string> EventJson::observe(WallTime wall, Instant now, const Ev
     on_assigned(lines, opened->attempt, commands);
   }
   if (over != nullptr) {
-    on_over(lines, over->summary);
+    on_over(lines, *over->summary);
     over_ = true;
   }
   attempt_ = membership.attempt();
@@ -274,7 +274,7 @@ void EventJson::on_command(Lines& lines, const Command& command, const Event& ev
                 {{"node", node.mapped().host}, {"address", or_null(node.mapped().address)}});
     }
   } else if (const auto* waiting = std::get_if<TellWaiting>(&command)) {
-    const RendezvousStatus& table = waiting->table;
+    const RendezvousStatus& table = *waiting->table;
     if (table.waits_for != RendezvousStatus::For::turn) {
       lines.add("waiting", {{"waits_for", name_of(table.waits_for)},
                             {"nodes_here", table.nodes_here},

@@ -2,6 +2,7 @@
 // Plain values; trace.h has their text form.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,10 @@
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
+
+/// Never null. Summaries and tables are far larger than any other command, and a world of ten
+/// thousand nodes is as many commands: each has the size of the largest kind.
+using SharedSummary = std::shared_ptr<const JobSummary>;
 
 /// The node is part of the job (as a member or a spare). First command for any node.
 struct Welcome {
@@ -35,14 +40,14 @@ struct Reject {
 struct Replicate {
   std::vector<NodeId> voters;
   ReplicatedState replicated;
-  JobSummary so_far;  ///< with the verdict where the job has ended; else none yet
+  SharedSummary so_far;  ///< with the verdict where the job has ended; else none yet
 };
 
 /// Tell the voters of Replicate what has happened since; nobody answers.
 struct TellStory {
   std::vector<NodeId> voters;
   AttemptNumber attempt{};  ///< the newest
-  JobSummary so_far;        ///< no verdict yet
+  SharedSummary so_far;     ///< no verdict yet
 };
 
 /// Open the fresh store of the attempt, closing the one before. Assignments of the attempt follow;
@@ -74,13 +79,13 @@ struct StopWorkers {
 /// The node has left in order: it is told so, and may end.
 struct Release {
   NodeId node{};
-  JobSummary so_far;
+  SharedSummary so_far;
 };
 
 /// For the people at these nodes: what the job waits for.
 struct TellWaiting {
   std::vector<NodeId> nodes;
-  RendezvousStatus table;
+  std::shared_ptr<const RendezvousStatus> table;  ///< never null
 };
 
 /// Say NodeHeard the next time that this node says anything. (NodeLost needs no asking.)
@@ -112,11 +117,12 @@ struct TellIncident {
 
 /// The job is over: every connected node is sent the summary. Comes once.
 struct FinishJob {
-  JobSummary summary;
+  SharedSummary summary;
 };
 
 using Command = std::variant<Welcome, Reject, WatchNode, Replicate, TellStory, OpenStore,
                              AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
                              AskEnvironment, TellEnvironments, TellIncident, Disconnect>;
+static_assert(sizeof(Command) <= 160, "share what is large: SharedSummary");
 
 }  // namespace ddprun

@@ -284,11 +284,11 @@ std::string text_of(const StopWorkers& c) {
 std::string text_of(const TellWaiting& c) {
   Line line("waiting");
   line.add_number("nodes", c.nodes.size())
-      .add_number("here", c.table.nodes_here)
-      .add_number("refused", c.table.refused.size())
-      .add_number("lost", c.table.lost.size());
-  if (!c.table.note.empty()) {
-    line.add("note", c.table.note);
+      .add_number("here", c.table->nodes_here)
+      .add_number("refused", c.table->refused.size())
+      .add_number("lost", c.table->lost.size());
+  if (!c.table->note.empty()) {
+    line.add("note", c.table->note);
   }
   return std::move(line).text();
 }
@@ -308,10 +308,10 @@ std::string text_of(const TellIncident& c) {
 
 std::string text_of(const FinishJob& c) {
   return std::move(Line("finish")
-                       .add("verdict", to_text(c.summary.verdict))
-                       .add("reason", c.summary.reason)
-                       .add_number("attempts", c.summary.attempts)
-                       .add_number("restarts", c.summary.restarts_used))
+                       .add("verdict", to_text(c.summary->verdict))
+                       .add("reason", c.summary->reason)
+                       .add_number("attempts", c.summary->attempts)
+                       .add_number("restarts", c.summary->restarts_used))
       .text();
 }
 

@@ -206,7 +206,7 @@ class Membership {
   [[nodiscard]] std::string old_world_text() const;
   void plan();
   void put_off_plan();
-  [[nodiscard]] JobSummary story() const;
+  [[nodiscard]] SharedSummary story() const;
   void committed();
   [[nodiscard]] std::vector<RankedNode> ranked() const;
   [[nodiscard]] std::vector<NodeId> members() const;

@@ -153,10 +153,10 @@ void Membership::release_leaving() {
   for (auto& [id, node] : nodes_) {
     if (node.leaving && !node.released && node.phase == Phase::idle) {
       node.released = true;
-      JobSummary so_far = story();
+      JobSummary so_far = *story();
       so_far.verdict = Verdict::left;
       so_far.reason = "it was asked to leave";
-      commands_.push_back(Release{id, std::move(so_far)});
+      commands_.push_back(Release{id, std::make_shared<JobSummary>(std::move(so_far))});
     }
   }
 }

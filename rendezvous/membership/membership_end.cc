@@ -81,7 +81,7 @@ void Membership::tell_end() {
   state_ = JobState::over;
   contenders_.clear();  // they are sent the summary as all others are
   leadership_.drop_plan();
-  commands_.push_back(FinishJob{std::move(summary)});
+  commands_.push_back(FinishJob{std::make_shared<JobSummary>(std::move(summary))});
 }
 
 }  // namespace ddprun

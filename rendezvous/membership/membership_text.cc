@@ -39,7 +39,8 @@ void Membership::tell_waiting() {
   for (const auto& [id, node] : nodes_) {
     all.push_back(id);
   }
-  commands_.push_back(TellWaiting{std::move(all), waiting_table()});
+  commands_.push_back(
+      TellWaiting{std::move(all), std::make_shared<RendezvousStatus>(waiting_table())});
 }
 
 void Membership::tell_turn(NodeId id, std::string note) {
@@ -49,7 +50,7 @@ void Membership::tell_turn(NodeId id, std::string note) {
   table.max_nodes = options_.max_nodes;
   table.nodes_here = static_cast<int>(nodes_.size());
   table.note = std::move(note);
-  commands_.push_back(TellWaiting{{id}, std::move(table)});
+  commands_.push_back(TellWaiting{{id}, std::make_shared<RendezvousStatus>(std::move(table))});
 }
 
 /// A few rows whatever the size of the job, in time linear in it: it is made at growing intervals.

@@ -332,7 +332,7 @@ void Membership::tell_story() {
 }
 
 /// For a successor.
-JobSummary Membership::story() const {
+SharedSummary Membership::story() const {
   JobSummary so_far = record_.so_far(now_);
   if (state_ == JobState::ending) {
     so_far.verdict = ending_->verdict;
@@ -342,7 +342,7 @@ JobSummary Membership::story() const {
   so_far.restarts_used = policy_.budget().used();
   so_far.max_restarts = policy_.budget().max();
   so_far.restart_state = policy_.state(now_);
-  return so_far;
+  return std::make_shared<JobSummary>(std::move(so_far));
 }
 
 }  // namespace ddprun

@@ -33,6 +33,14 @@ void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
   }
 }
 
+/// An agent lets go when it has ended its workers, or its kernel does when it is dead. Where
+/// neither was told the node may follow on. A lease counts from something that was heard from the
+/// node, so the silence is a part of it.
+std::chrono::nanoseconds lease_left(std::chrono::nanoseconds heartbeat_timeout,
+                                    std::chrono::nanoseconds silent_for) {
+  return std::max(heartbeat_timeout - silent_for, std::chrono::nanoseconds{});
+}
+
 }  // namespace
 
 Leader::Leader(LeaderOptions options, Instant now)
@@ -52,7 +60,7 @@ Leader::Leader(LeaderOptions options, Instant now)
 std::vector<LeaderAction> Leader::step(Instant now, LeaderInput input) {
   now_ = std::max(now_, now);
   std::visit([this](auto& one) { on(std::move(one)); }, input);
-  return std::exchange(actions_, {});
+  return outbox_.take();
 }
 
 std::optional<Instant> Leader::next_deadline() const {
@@ -120,8 +128,7 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   const Leadership& leadership = membership_.leadership();
   if (leadership.instance_is_settled() && of_another_job(leadership.in_use().instance, node)) {
     session.stage = Session::Stage::leaving;
-    actions_.emplace_back(
-        SendAndClose{id, message::Moved{{}, {}, 0, own_voter(), leadership.in_use().instance}});
+    outbox_.send_away(id, message::Moved{{}, {}, 0, own_voter(), leadership.in_use().instance});
     return;
   }
   session.stage = Session::Stage::member;
@@ -140,15 +147,10 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   const VoterId voter = node.voter;
   voters_know_all_ = false;
   apply(NodeJoined{id, std::move(node), session.address});
-  if (const auto* place = addresses_.find(voter); !voters_know_all_ && place != nullptr) {
-    tell_voters_of(*place);
-  }
-}
-
-/// It is no reason for another configuration. But a successor has to find it, too.
-void Leader::tell_voters_of(const message::VoterAddress& place) {
-  if (auto voters = membership_.leadership().voters(); !voters.empty()) {
-    send(std::move(voters), message::MoreNodes{{place}});
+  const auto* place = addresses_.find(voter);
+  if (auto voters = leadership.voters(); !voters_know_all_ && place != nullptr && !voters.empty()) {
+    // It is no reason for another configuration. But a successor has to find it, too.
+    outbox_.send(std::move(voters), message::MoreNodes{{*place}});
   }
 }
 
@@ -158,10 +160,10 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const auto* follow = std::get_if<message::Follow>(&question);
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
-  actions_.emplace_back(SendAndClose{
+  outbox_.send_away(
       id,
       message::Moved{
-          ours ? term() : Term{}, {}, 0, own_voter(), membership_.leadership().in_use().instance}});
+          ours ? term() : Term{}, {}, 0, own_voter(), membership_.leadership().in_use().instance});
   if (follow != nullptr && ours && options_.failover &&
       outranks(*follow, begins ? membership_.leadership().remembered_term() : term(), begins)) {
     message::Follow by = *follow;
@@ -176,7 +178,7 @@ bool Leader::is_for_this(const message::Follow& call, bool begins) const {
   const JobInstance own =
       leadership.instance_is_settled() ? leadership.in_use().instance : JobInstance{};
   return call_is_for(call, own_voter(), own, options_.membership.job_id) &&
-         (!call.to_endpoint || (begins && *call.to_endpoint == job_options()));
+         (!call.to_endpoint || (begins && *call.to_endpoint == job_options(options_.membership)));
 }
 
 void Leader::on(const SessionEchoed& input) {
@@ -189,18 +191,14 @@ void Leader::on(const SessionHeard& input) {
   apply(NodeHeard{input.node});
 }
 
-void Leader::on(const SessionClosed& input) {
-  lose(input);
-}
-
 void Leader::drop(NodeId id, const std::string& why) {
-  actions_.emplace_back(DropSession{id});
-  lose({id, why, {}, false, false});
+  outbox_.add(DropSession{id});
+  on(SessionClosed{id, why, {}, false, false});
 }
 
 /// A death is certain where the peer's kernel closed in order and no word of leaving came before.
 /// But an agent that never followed may have said hello, and gone to the one that has its promise.
-void Leader::lose(const SessionClosed& closed) {
+void Leader::on(const SessionClosed& closed) {
   const auto found = sessions_.find(closed.node);
   if (found == sessions_.end()) {
     return;
@@ -212,15 +210,9 @@ void Leader::lose(const SessionClosed& closed) {
     const bool died = closed.by_peer && !session.leaves && session.fresh != kNever;
     const bool ended = closed.by_peer || closed.by_reset || session.leaves;
     apply(NodeLost{closed.node, closed.why, closed.silent_for, died,
-                   ended ? std::chrono::nanoseconds{} : lease_left(closed.silent_for)});
+                   ended ? std::chrono::nanoseconds{}
+                         : lease_left(options_.heartbeat_timeout, closed.silent_for)});
   }
-}
-
-/// An agent lets go when it has ended its workers, or its kernel does when it is dead. Where
-/// neither was told the node may follow on. A lease counts from something that was heard from the
-/// node, so the silence is a part of it.
-std::chrono::nanoseconds Leader::lease_left(std::chrono::nanoseconds silent_for) const {
-  return std::max(options_.heartbeat_timeout - silent_for, std::chrono::nanoseconds{});
 }
 
 bool Leader::is_member(NodeId node) const {
@@ -277,103 +269,30 @@ void Leader::apply_now(Event event) {
   }
 }
 
-// --- Its commands as messages ---------------------------------------------------------------
-
-void Leader::send(std::vector<NodeId> nodes, message::Message message) {
-  actions_.emplace_back(SendMessage{std::move(nodes), std::move(message)});
-}
-
-void Leader::give(Welcome order) {
-  send({order.node}, message::Accepted{order.term, order.coordinator, now_.count(), order.instance,
-                                       options_.host, options_.at_first_endpoint});
-}
+// --- Its commands, those that change what it knows itself --------------------------------------
 
 void Leader::give(Reject order) {
   if (const auto found = sessions_.find(order.node); found != sessions_.end()) {
     found->second.stage = Session::Stage::leaving;
     addresses_.went(found->second.voter, now_);
-    actions_.emplace_back(
-        SendAndClose{order.node, message::Rejected{std::move(order.why), std::move(order.todo)}});
+    outbox_.send_away(order.node, message::Rejected{std::move(order.why), std::move(order.todo)});
   }
 }
 
-/// A successor calls all nodes of the job, so the voters are told where they all are: those that
-/// vote first, and the others in messages of bounded size.
-void Leader::give(Replicate order) {
-  const MembershipOptions& job = options_.membership;
+/// A successor calls all nodes of the job, so the voters are told where they all are.
+void Leader::give(const Replicate& order) {
   forget_absent();
-  std::vector<VoterAddress> nodes = addresses_.all();
   voters_know_all_ = true;
-  const auto others = std::stable_partition(
-      nodes.begin(), nodes.end(),
-      [&](const VoterAddress& one) { return order.replicated.involves(one.voter); });
-  const auto chunk_from = [&nodes](auto from) {
-    const auto size = std::min<std::ptrdiff_t>(nodes.end() - from, kNodesInMessageMax);
-    return std::vector<VoterAddress>(from, from + size);
-  };
-  const std::vector<VoterAddress> first = chunk_from(nodes.begin());
-  DDP_CHECK(others - nodes.begin() <= std::ssize(first), "all voters have room in one message");
-  for (std::size_t place = 0; place < order.voters.size(); ++place) {
-    send({order.voters[place]},
-         message::VoterState{static_cast<int>(place), order.replicated, first, now_.count(),
-                             order.so_far, job.min_nodes, job.max_nodes, job.max_restarts,
-                             job.require_same_env, options_.heartbeat_timeout});
-  }
-  for (auto from = nodes.begin() + std::ssize(first); from != nodes.end();) {
-    std::vector<VoterAddress> chunk = chunk_from(from);
-    from += std::ssize(chunk);
-    send(order.voters, message::MoreNodes{std::move(chunk)});
-  }
-}
-
-void Leader::give(TellStory order) {
-  send(std::move(order.voters), message::Story{order.attempt, std::move(order.so_far)});
-}
-
-void Leader::give(OpenStore order) {
-  actions_.emplace_back(order);
-}
-
-void Leader::give(AssignWorld order) {
-  actions_.emplace_back(std::move(order));
-}
-
-void Leader::give(StopWorkers order) {
-  send({order.node},
-       message::Stop{order.attempt, std::move(order.reason), order.how, order.signal});
-}
-
-void Leader::give(Release order) {
-  send({order.node}, message::Finish{std::move(order.so_far)});
-}
-
-void Leader::give(TellWaiting order) {
-  send(std::move(order.nodes), message::Waiting{std::move(order.table)});
-}
-
-void Leader::give(WatchNode order) {
-  actions_.emplace_back(WatchSession{order.node});
+  outbox_.replicate(order, addresses_.all(), now_);
 }
 
 void Leader::give(const Disconnect& order) {
   drop(order.node, "it came back on another connection");
 }
 
-void Leader::give(const AskEnvironment& order) {
-  send({order.node}, message::AskEnvironment{});
-}
-
-void Leader::give(TellEnvironments order) {
-  actions_.emplace_back(WarnPeople{std::move(order.text)});
-}
-
-void Leader::give(TellIncident order) {
-  send(std::move(order.nodes), message::TellIncident{std::move(order.text)});
-}
-
-void Leader::give(FinishJob order) {
-  send(members(), message::Finish{std::move(order.summary)});
-  actions_.emplace_back(EndJob{});
+void Leader::give(const FinishJob& order) {
+  outbox_.send(members(), message::Finish{*order.summary});
+  outbox_.add(EndJob{});
 }
 
 // --- Its lease ------------------------------------------------------------------------------
@@ -388,7 +307,7 @@ bool Leader::keeps_lease(const std::optional<std::string>& lost) {
 
 void Leader::step_down(const std::string& why, std::optional<message::Follow> by) {
   if (!std::exchange(deposed_, true)) {
-    actions_.emplace_back(StepDown{why, std::move(by)});
+    outbox_.add(StepDown{why, std::move(by)});
   }
 }
 

@@ -10,126 +10,16 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <variant>
 #include <vector>
 
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/node/leader_io.h"
 #include "rendezvous/node/leader_lease.h"
+#include "rendezvous/node/leader_outbox.h"
 #include "rendezvous/protocol/message.h"
 #include "rendezvous/protocol/voter_addresses.h"
 
 namespace ddprun {
-
-struct LeaderOptions {
-  MembershipOptions membership;
-  std::chrono::milliseconds heartbeat_timeout{3'000};
-  /// Whether the job outlives its coordinator: then it watches its quorum, and gives way to others.
-  bool failover = false;
-  /// Where this leader is reached.
-  std::vector<std::string> addresses;
-  std::uint16_t port = 0;
-  HostIdentity host = {};
-  bool at_first_endpoint = false;  ///< its process listens at the job's first endpoint
-  /// Of a successor: where the nodes of the job that it took over are.
-  std::vector<message::VoterAddress> nodes = {};
-};
-
-// --- What happened --------------------------------------------------------------------------
-
-/// A connection was made. `node` was never used before.
-struct SessionOpened {
-  NodeId node{};
-  bool local = false;   ///< of the agent that hosts this coordinator
-  std::string address;  ///< of the peer, numeric
-};
-struct SessionTold {
-  NodeId node{};
-  message::Message message;  ///< no Beat and no Echo
-};
-/// The peer had what was sent at this time, by this leader's clock.
-struct SessionEchoed {
-  NodeId node{};
-  Instant sent{};
-};
-/// After WatchNode.
-struct SessionHeard {
-  NodeId node{};
-};
-struct SessionClosed {
-  NodeId node{};
-  std::string why;                        ///< a clause: "its connection closed"
-  std::chrono::nanoseconds silent_for{};  ///< larger than zero: it fell silent
-  bool by_peer = false;  ///< its kernel closed it in order, as it does when the process dies
-  /// Its kernel reset it: the process died with bytes unread, or it gave the connection up.
-  bool by_reset = false;
-};
-/// An agent that was called, or a coordinator at an endpoint, answered that it knows of this term.
-struct CallAnswered {
-  message::VoterAddress from;
-  Term term{};
-  JobInstance instance{};
-};
-/// Leader::next_deadline() has come.
-struct LeaderTimePassed {};
-
-/// StrangerTurnedAway and StoreFailed are the state machine's (membership/event.h).
-using LeaderInput =
-    std::variant<SessionOpened, SessionTold, SessionEchoed, SessionHeard, SessionClosed,
-                 CallAnswered, StrangerTurnedAway, StoreFailed, LeaderTimePassed>;
-
-// --- What to do -----------------------------------------------------------------------------
-
-/// To each of these.
-struct SendMessage {
-  std::vector<NodeId> nodes;
-  message::Message message;
-};
-/// The last message of a session, which is closed in order then. SessionClosed follows.
-struct SendAndClose {
-  NodeId node{};
-  message::Message message;
-};
-/// Close the session at once; no SessionClosed follows.
-struct DropSession {
-  NodeId node{};
-};
-/// SessionHeard, the next time that the peer says anything.
-struct WatchSession {
-  NodeId node{};
-};
-/// The job is over, and every member has been sent the summary.
-struct EndJob {};
-/// For the people at this node.
-struct WarnPeople {
-  std::string text;
-};
-/// Lead no more. Comes once.
-struct StepDown {
-  std::string why;
-  std::optional<message::Follow> by;  ///< who leads instead, if that is known
-};
-/// Call these voters, but not one whose call is still under way. CallAnswered is for each that
-/// answers with a Moved; what another agent answers counts for nothing.
-struct CallVoters {
-  struct Call {
-    message::VoterAddress to;
-    message::Follow call;
-  };
-  std::vector<Call> calls;
-};
-/// Call all endpoints of the job at which this agent does not listen. CallAnswered is for each
-/// Moved.
-struct CallEndpoints {
-  message::Follow call;
-};
-
-/// OpenStore and AssignWorld are the state machine's (membership/command.h): the shell has the
-/// store, and knows by which address each node reaches it.
-using LeaderAction =
-    std::variant<SendMessage, SendAndClose, DropSession, WatchSession, OpenStore, AssignWorld,
-                 EndJob, WarnPeople, StepDown, CallVoters, CallEndpoints>;
-
-// --- The decisions --------------------------------------------------------------------------
 
 /// Sees each event of the state machine after it was applied.
 class LeaderObserver {
@@ -165,7 +55,6 @@ class Leader : private LeaderLease::Quorum {
   [[nodiscard]] Term term() const { return membership_.leadership().in_use().term; }
   [[nodiscard]] bool is_member(NodeId node) const;
   [[nodiscard]] std::vector<NodeId> members() const;
-  /// Nodes of this job that are not connected: they may be looking for this leader.
 
  private:
   struct Session {
@@ -196,27 +85,17 @@ class Leader : private LeaderLease::Quorum {
   void join(NodeId id, Session& session, NodeDescription node);
   void answer_peer(NodeId id, Session& session, const message::Message& question);
   void drop(NodeId id, const std::string& why);
-  void lose(const SessionClosed& closed);
-  [[nodiscard]] std::chrono::nanoseconds lease_left(std::chrono::nanoseconds silent_for) const;
   void apply(Event event);
   void apply_now(Event event);
-  void give(Welcome order);
+  void give(const Welcome& order) { outbox_.give(order, now_); }
   void give(Reject order);
-  void give(Replicate order);
-  void give(TellStory order);
-  void tell_voters_of(const message::VoterAddress& place);
-  void give(OpenStore order);
-  void give(AssignWorld order);
-  void give(StopWorkers order);
-  void give(Release order);
-  void give(TellWaiting order);
-  void give(WatchNode order);
+  void give(const Replicate& order);
   void give(const Disconnect& order);
-  void give(const AskEnvironment& order);
-  void give(TellEnvironments order);
-  void give(TellIncident order);
-  void give(FinishJob order);
-  void send(std::vector<NodeId> nodes, message::Message message);
+  void give(const FinishJob& order);
+  template <class Order>
+  void give(Order order) {
+    outbox_.give(std::move(order));
+  }
   bool keeps_lease(const std::optional<std::string>& lost);
   void step_down(const std::string& why, std::optional<message::Follow> by);
   void forget_absent();
@@ -224,7 +103,6 @@ class Leader : private LeaderLease::Quorum {
   [[nodiscard]] VoterId own_voter() const { return options_.membership.self; }
   [[nodiscard]] message::Follow call() const;
   [[nodiscard]] bool is_for_this(const message::Follow& call, bool begins) const;
-  [[nodiscard]] message::JobOptions job_options() const;
 
   [[nodiscard]] bool needed() const override;
   [[nodiscard]] bool needed_later() const override;
@@ -239,7 +117,7 @@ class Leader : private LeaderLease::Quorum {
   bool voters_know_all_ = false;                  ///< where the newest node is
   LeaderObserver* observer_ = nullptr;
   Instant now_;
-  std::vector<LeaderAction> actions_;
+  LeaderOutbox outbox_{options_};
   std::deque<Event> events_;
   bool applying_ = false;
   bool deposed_ = false;

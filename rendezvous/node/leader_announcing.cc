@@ -13,11 +13,6 @@ constexpr std::chrono::milliseconds kPauseMax{2'000};
 
 }  // namespace
 
-message::JobOptions Leader::job_options() const {
-  const MembershipOptions& job = options_.membership;
-  return {job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env};
-}
-
 message::Follow Leader::call() const {
   return {options_.membership.job_id,
           term(),
@@ -55,12 +50,12 @@ void Leader::call_others() {
       call.voter = voter;
     }
   }
-  actions_.emplace_back(std::move(voters));
+  outbox_.add(std::move(voters));
   const auto wanted = static_cast<std::size_t>(options_.membership.max_nodes);
   if (membership_.workers_here() < wanted || !absent.empty()) {
     CallEndpoints endpoints{call()};
-    endpoints.call.to_endpoint = job_options();
-    actions_.emplace_back(std::move(endpoints));
+    endpoints.call.to_endpoint = job_options(options_.membership);
+    outbox_.add(std::move(endpoints));
   }
 }
 

@@ -6,6 +6,10 @@ message::JobOptions job_options(const NodeDescription& node) {
   return {node.min_nodes, node.max_nodes, node.max_restarts, node.require_same_env};
 }
 
+message::JobOptions job_options(const MembershipOptions& job) {
+  return {job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env};
+}
+
 bool call_is_for(const message::Follow& call, VoterId voter, JobInstance instance,
                  const std::string& job_id) {
   const bool is_of_job = number(instance) == 0 || call.instance == instance;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "rendezvous/membership/membership.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/protocol/message.h"
 
@@ -10,6 +11,8 @@ namespace ddprun {
 
 /// What all nodes of a job are given alike, as this node was given it.
 message::JobOptions job_options(const NodeDescription& node);
+/// As the coordinator was given it.
+message::JobOptions job_options(const MembershipOptions& job);
 
 /// Whether a call is for an agent or a coordinator of this job: for this very voter, or to an
 /// endpoint. `instance` 0: it knows of no job yet, and may join the one that calls. Of a call to an

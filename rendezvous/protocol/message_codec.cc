@@ -317,18 +317,22 @@ Result<Message> decode(std::uint8_t type, std::string_view payload) {
   return decode_as(type - std::size_t{1}, payload);
 }
 
-std::string encode_bounded(Message message, std::size_t receivers) {
+std::string encode_bounded(const Message& message, std::size_t receivers) {
   std::string bytes = encode_whole(message);
   const std::size_t limit = bytes_max_of(message, receivers);
-  JobSummary* const summary = summary_in(message);
-  if (summary == nullptr || bytes.size() <= limit) {
+  if (bytes.size() <= limit) {
+    return bytes;
+  }
+  Message shorter = message;
+  JobSummary* const summary = summary_in(shorter);
+  if (summary == nullptr) {
     return bytes;
   }
   drop_evidence(*summary, bytes.size() - limit);
-  bytes = encode_whole(message);
+  bytes = encode_whole(shorter);
   while (bytes.size() > limit && !summary->incidents.empty()) {
     summary->incidents.erase(summary->incidents.begin());
-    bytes = encode_whole(message);
+    bytes = encode_whole(shorter);
   }
   return bytes;
 }

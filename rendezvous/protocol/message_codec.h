@@ -38,7 +38,7 @@ inline constexpr std::size_t kFinishBytesMin = 128UL * 1024;
 /// and a Finish also within its part of kFinishCopiesBytesMax, the summary in it loses evidence,
 /// that of the oldest incidents first and that of the last cause never, and then its oldest
 /// incidents.
-std::string encode_bounded(message::Message message, std::size_t receivers = 1);
+std::string encode_bounded(const message::Message& message, std::size_t receivers = 1);
 
 /// Keeps at most kIncidentRecordsMax records and kIncidentEvidenceBytesMax bytes of evidence, those
 /// first that may be the cause: workers that failed by themselves, the earliest first. Returns the

@@ -1,6 +1,6 @@
 #include "tests/sim/apart.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "rendezvous/membership/event_text.h"
 #include "tests/sim/agent_shell.h"
@@ -51,10 +51,10 @@ bool can_meet(Cluster& cluster, int a, int b) {
 std::string Apart::look(Cluster& cluster) {
   const SimOptions& options = cluster.options();
   const Duration bound = options.heartbeat_timeout + kCallsMax + options.places() * kConnectMax;
+  std::map<Pair, Duration> since;
   for (int a = 0; a < options.machines(); ++a) {
     const Machine& leads = cluster.machine(a);
     if (!is_healthy(leads) || !leads.agent()->gathers()) {
-      since_.erase(since_.lower_bound({a, 0}), since_.lower_bound({a + 1, 0}));
       continue;
     }
     for (int b = 0; b < options.machines(); ++b) {
@@ -63,14 +63,19 @@ std::string Apart::look(Cluster& cluster) {
                          waits(cluster, *other.agent()) && are_connected(cluster, a, b) &&
                          can_meet(cluster, a, b);
       if (!apart) {
-        since_.erase({a, b});
-      } else if (const Duration since = since_.try_emplace({a, b}, cluster.now()).first->second;
-                 cluster.now() - since > bound) {
-        return "n" + std::to_string(a) + " gathers nodes, and n" + std::to_string(b) +
-               " is not among them since " + ddprun::to_text(since);
+        continue;
       }
+      const Pair pair{leads.agent()->voter_id(), other.agent()->voter_id()};
+      const auto known = since_.find(pair);
+      const Duration began = known != since_.end() ? known->second : cluster.now();
+      if (cluster.now() - began > bound) {
+        return "n" + std::to_string(a) + " gathers nodes, and n" + std::to_string(b) +
+               " is not among them since " + ddprun::to_text(began);
+      }
+      since.emplace(pair, began);
     }
   }
+  since_ = std::move(since);
   return {};
 }
 

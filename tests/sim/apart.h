@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/membership/configuration.h"
 #include "tests/sim/options.h"
 
 namespace ddprun::sim {
@@ -18,7 +19,9 @@ class Apart {
   std::string look(Cluster& cluster);
 
  private:
-  std::map<std::pair<int, int>, Duration> since_;  ///< a coordinator that waits, and a node
+  /// A coordinator that waits, and an agent: a process that is started anew waits anew.
+  using Pair = std::pair<VoterId, VoterId>;
+  std::map<Pair, Duration> since_;
 };
 
 }  // namespace ddprun::sim

@@ -243,30 +243,30 @@ bool LeaderShell::dies_with(const message::Message& message) {
          (last || (before && state == JobState::ending && machine_.random().chance(kDiesBefore)));
 }
 
-void LeaderShell::carry_out(SendMessage order) {
-  if (dies_with(order.message)) {
+void LeaderShell::carry_out(const SendMessage& order) {
+  if (dies_with(*order.message)) {
     dying_ = true;
     machine_.cluster().vanish_with_end(machine_);
   }
-  const Said said = std::make_shared<const message::Message>(std::move(order.message));
   for (const NodeId node : order.nodes) {
     const Peer& peer = peer_of(node);
     const bool swallowed = dying_ && machine_.random().chance(kSwallowed);
     if (!peer.gone && !swallowed) {
-      machine_.cluster().network().send(peer.connection, Side::server, said);
+      machine_.cluster().network().send(peer.connection, Side::server, order.message);
     }
   }
 }
 
 void LeaderShell::carry_out(AssignWorld order) {
-  carry_out(SendMessage{{order.node},
-                        message::Assigned{std::move(order.world), order.configuration, order.term,
-                                          order.others, order.instance}});
+  carry_out(SendMessage{
+      {order.node},
+      std::make_shared<message::Message>(message::Assigned{
+          std::move(order.world), order.configuration, order.term, order.others, order.instance})});
 }
 
 void LeaderShell::carry_out(const SendAndClose& order) {
   if (order.node == asked_) {
-    answer_ = order.message;
+    answer_ = *order.message;
     return;
   }
   carry_out(SendMessage{{order.node}, order.message});

@@ -61,7 +61,7 @@ class LeaderShell : private LeaderObserver {
   void arm();
   void applied(Instant now, const Event& event, const std::vector<Command>& commands,
                const Membership& membership) override;
-  void carry_out(SendMessage order);
+  void carry_out(const SendMessage& order);
   void carry_out(const SendAndClose& order);
   void carry_out(const DropSession& order);
   void carry_out(const WatchSession& order);

@@ -218,14 +218,14 @@ void Narrator::tell_commands(int machine, const std::vector<Command>& commands) 
       tell_waiting(machine, *waiting);
     } else if (const auto* end = std::get_if<FinishJob>(&command)) {
       say(machine,
-          with_reason(std::string("tells everybody the end, ") + to_text(end->summary.verdict),
-                      end->summary.reason));
+          with_reason(std::string("tells everybody the end, ") + to_text(end->summary->verdict),
+                      end->summary->reason));
     }
   }
 }
 
 void Narrator::tell_waiting(int machine, const TellWaiting& told) {
-  const RendezvousStatus& table = told.table;
+  const RendezvousStatus& table = *told.table;
   say_news(machine, with_reason(table.waits_for == RendezvousStatus::For::turn
                                     ? "tells " + names(machine, told.nodes) + " to wait"
                                     : "waits, " + std::to_string(table.workers_here) + " of " +

@@ -278,8 +278,8 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     one.known.erase(reject->node);
     return;
   } else if (const auto* finish = std::get_if<FinishJob>(&command)) {
-    rise(one, is_of_all(finish->summary.verdict) ? one.end_term : one.term);
-    check_end(one, finish->summary);
+    rise(one, is_of_all(finish->summary->verdict) ? one.end_term : one.term);
+    check_end(one, *finish->summary);
     return;
   } else if (const auto* told = std::get_if<Replicate>(&command)) {
     if (one.begins && !one.past && (any_world() || others_planned(one))) {
@@ -289,7 +289,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     if (told->replicated.ends) {
       one.end_term = told->replicated.term;
     }
-    if (told->replicated.ends && told->so_far.verdict == Verdict::succeeded) {
+    if (told->replicated.ends && told->so_far->verdict == Verdict::succeeded) {
       success_is_known_ = success_is_known_ || has_finished(one);
     }
     one.planned = announced_;

@@ -39,7 +39,7 @@ TEST_CASE("A failure is dated by its age, and the wait for a replacement is rend
   s.wait(5s);
   s.finished(a);
   s.finished(c);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   const Incident& incident = summary.incidents.at(0);
   CHECK(incident.kind == IncidentKind::worker_failed);
   CHECK(incident.parts == BreakDown{4ms, 1s, 30s, 2s});
@@ -59,7 +59,7 @@ TEST_CASE("A silence counts from when it began") {
   s.stopped(a);
   s.started(a);
   s.finished(a);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.incidents.at(0).kind == IncidentKind::node_lost);
   CHECK(summary.incidents.at(0).parts == BreakDown{3s, 0s, 0s, 0s});
   CHECK(downtime_by(summary, IncidentKind::node_lost) == 3s);
@@ -79,7 +79,7 @@ TEST_CASE("Growth is downtime of its own kind") {
   s.started(b);
   s.finished(a);
   s.finished(b);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(downtime_by(summary, IncidentKind::node_joined) == 2s);
   CHECK(summary.accounts.track().startup == 30s);
 }
@@ -102,7 +102,7 @@ TEST_CASE(
   s.finished(a);
   s.apply(WorkersProgress{a, s.attempt(), stepped(9s, 10)});  // late
   s.finished(b);
-  const Accounts accounts = s.only<FinishJob>().summary.accounts;
+  const Accounts accounts = s.only<FinishJob>().summary->accounts;
   CHECK(accounts.track().startup == 3s);
   CHECK(accounts.track().productive == 2s);
   CHECK(accounts.steps == 11);
@@ -121,7 +121,7 @@ TEST_CASE("What is saved on the way to a stop is kept, and the way is no trainin
   last.saved_after = 12s;
   last.steps_at_save = 100;
   s.stopped(a, {}, last);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.accounts.track().productive == 10s);
   CHECK(summary.accounts.track().replayed == 0s);
   CHECK(downtime_by(summary, IncidentKind::ending) == 4s);
@@ -150,6 +150,6 @@ TEST_CASE("Standbys are told of progress within an attempt, every five seconds a
   s.apply(WorkersProgress{b, s.attempt(), stepped(1s, 12)});
   const TellStory told = s.only<TellStory>();
   CHECK(told.voters == std::vector{b, a});
-  CHECK(told.so_far.accounts.ran_by_step);
-  CHECK(told.so_far.accounts.steps == 12);
+  CHECK(told.so_far->accounts.ran_by_step);
+  CHECK(told.so_far->accounts.steps == 12);
 }

@@ -52,7 +52,7 @@ TEST_CASE("a preemption asks every member to save, and ends the job when all hav
   t.s.stopped(t.b, {}, told(true));
   CHECK(t.s.all<FinishJob>().empty());
   t.s.stopped(t.c, {}, told(true));
-  const JobSummary summary = t.s.only<FinishJob>().summary;
+  const JobSummary summary = *t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::preempted);
   CHECK(summary.restarts_used == 0);
   CHECK(summary.incidents.empty());
@@ -65,7 +65,7 @@ TEST_CASE("a preemption of workers that were just done is their success") {
   for (const NodeId id : {t.a, t.b, t.c}) {
     t.s.stopped(id, {}, told(false, true));
   }
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
 }
 
 TEST_CASE("SIGTERM that ended workers which know of no orders stopped the job, as in torchrun") {
@@ -75,7 +75,7 @@ TEST_CASE("SIGTERM that ended workers which know of no orders stopped the job, a
     t.s.stopped(t.a);
     t.s.stopped(t.b);
     t.s.stopped(t.c);
-    return t.s.only<FinishJob>().summary.verdict;
+    return t.s.only<FinishJob>().summary->verdict;
   };
   CHECK(verdict(kTerm) == Verdict::stopped);
   CHECK(verdict(kUsr1) == Verdict::preempted);
@@ -92,7 +92,7 @@ TEST_CASE("a worker that fails while others save makes them stop now: no step ca
   CHECK(t.s.all<StopWorkers>().empty());  // once
   t.s.stopped(t.b, {}, told(false));
   t.s.stopped(t.c, {}, told(false));
-  const JobSummary summary = t.s.only<FinishJob>().summary;
+  const JobSummary summary = *t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::preempted);
   REQUIRE(summary.incidents.size() == 1);
   CHECK(summary.incidents[0].reason == "rank 1 on n2 was killed by SIGKILL");
@@ -106,7 +106,7 @@ TEST_CASE("a node that is lost while others save makes them stop now") {
   REQUIRE(t.s.ordered_to_stop() == std::vector<NodeId>{t.a, t.b});
   t.s.stopped(t.a, {}, told(true));
   t.s.stopped(t.b, {}, told(false));
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::preempted);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
 TEST_CASE("a preemption while nodes gather ends the job at once, to go on another time") {
@@ -115,7 +115,7 @@ TEST_CASE("a preemption while nodes gather ends the job at once, to go on anothe
   Story s(options);
   const NodeId a = s.join("n1");
   s.apply(StopRequested{a, kTerm, StopWish::preempt});
-  CHECK(s.only<FinishJob>().summary.verdict == Verdict::preempted);
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
 TEST_CASE("a preemption during a restart ends the job when all have stopped") {
@@ -126,7 +126,7 @@ TEST_CASE("a preemption during a restart ends the job when all have stopped") {
   for (const NodeId id : {t.a, t.b, t.c}) {
     t.s.stopped(id);
   }
-  const JobSummary summary = t.s.only<FinishJob>().summary;
+  const JobSummary summary = *t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::preempted);
   CHECK(summary.restarts_used == 0);
 }
@@ -136,7 +136,7 @@ TEST_CASE("workers that left because somebody signalled them preempt the job") {
   t.s.finished(t.a, told(true));
   t.s.finished(t.b, told(true));
   t.s.finished(t.c, told(true));
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::preempted);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
 TEST_CASE("a stop wins over a preemption") {
@@ -147,7 +147,7 @@ TEST_CASE("a stop wins over a preemption") {
   for (const NodeId id : {t.a, t.b, t.c}) {
     t.s.stopped(id);
   }
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::stopped);
 }
 
 TEST_CASE("a node leaves in order: all save, the others go on, nothing is spent") {
@@ -163,12 +163,12 @@ TEST_CASE("a node leaves in order: all save, the others go on, nothing is spent"
   CHECK(t.s.all<AssignWorld>().size() == 2);
   CHECK(t.s.world_of(t.a).world_size == 2);
   CHECK(t.s.only<Release>().node == t.c);
-  CHECK(t.s.only<Release>().so_far.verdict == Verdict::left);
+  CHECK(t.s.only<Release>().so_far->verdict == Verdict::left);
   t.s.lose(t.c);  // it closes; nobody minds
   CHECK(t.s.commands.empty());
   t.s.finished(t.a);
   t.s.finished(t.b);
-  const JobSummary summary = t.s.only<FinishJob>().summary;
+  const JobSummary summary = *t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::succeeded);
   CHECK(summary.restarts_used == 0);
   REQUIRE(summary.incidents.size() == 1);
@@ -222,7 +222,7 @@ TEST_CASE("the last node that is asked to leave preempts the job") {
   s.apply(StopRequested{a, 12, StopWish::leave});
   CHECK(s.only<StopWorkers>().how == StopHow::preempt);
   s.stopped(a, {}, told(true));
-  CHECK(s.only<FinishJob>().summary.verdict == Verdict::preempted);
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
 TEST_CASE("growth saves first, or not, or never comes, as --scale-up says") {

@@ -82,13 +82,13 @@ TEST_CASE("The end goes to the voters, and to all once a quorum keeps it") {
   const auto told = t.s.only<Replicate>();
   CHECK(told.voters == std::vector<NodeId>{t.b, t.c, t.a});
   CHECK(told.replicated.ends);
-  CHECK(told.so_far.verdict == Verdict::succeeded);
+  CHECK(told.so_far->verdict == Verdict::succeeded);
   const ConfigurationNumber end = told.replicated.configuration.number;
   CHECK(end > t.s.job().leadership().in_use().configuration.number);
   t.s.apply(StateAcknowledged{t.a, end});
   CHECK(t.s.commands.empty());
   t.s.apply(StateAcknowledged{t.c, end});
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
   CHECK(t.s.state() == JobState::over);
 }
 
@@ -106,8 +106,8 @@ TEST_CASE("A node that is lost while the end is made known begins that anew, aft
   t.s.time_passed();
   CHECK(t.s.only<Replicate>().replicated.configuration.number > first);
   t.all_acknowledge({t.a, t.b});
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
-  CHECK(t.s.only<FinishJob>().summary.incidents.empty());
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
+  CHECK(t.s.only<FinishJob>().summary->incidents.empty());
 }
 
 TEST_CASE("An end that no quorum can be told waits for one, and says so") {
@@ -125,22 +125,22 @@ TEST_CASE("An end that no quorum can be told waits for one, and says so") {
     const NodeId back = t.join(3);
     CHECK(t.s.only<Replicate>().voters == std::vector<NodeId>{back, t.a});
     t.all_acknowledge({t.a, back});
-    CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+    CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
   }
   SECTION("until somebody asks the agent to end") {
     t.s.apply(StopRequested{t.a, 15, StopWish::end});
-    CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
-    CHECK(t.s.only<FinishJob>().summary.stop_signal == 15);
+    CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::stopped);
+    CHECK(t.s.only<FinishJob>().summary->stop_signal == 15);
   }
   SECTION("up to the join timeout") {
     t.s.wait(*t.s.job().next_deadline() - t.s.now());
     t.s.time_passed();
-    CHECK(t.s.only<TellWaiting>().table.note ==
+    CHECK(t.s.only<TellWaiting>().table->note ==
           "the job is over, and this is being made known: 1 of the 3 nodes that decide for the "
           "job are here, 2 are needed");
     t.s.wait(600s);
     t.s.time_passed();
-    const JobSummary summary = t.s.only<FinishJob>().summary;
+    const JobSummary summary = *t.s.only<FinishJob>().summary;
     CHECK(summary.verdict == Verdict::impossible);
     CHECK(summary.reason.starts_with("all workers exited with 0; but "));
   }
@@ -155,7 +155,7 @@ TEST_CASE("Who is asked to end while all are told that the job succeeded changes
   CHECK(t.s.commands.empty());
   t.s.apply(StateAcknowledged{t.b, end});
   t.s.apply(StateAcknowledged{t.c, end});
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
 }
 
 TEST_CASE("Who is asked to end waits for no quorum: the job may go on elsewhere") {
@@ -183,7 +183,7 @@ TEST_CASE("Who is asked to end waits for no quorum: the job may go on elsewhere"
     t.s.lose(t.b, 3s);
     t.s.lose(t.c, 3s);
   }
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::stopped);
 }
 
 TEST_CASE("A first gathering that is stopped, of which nobody else knows, ends at once") {
@@ -191,7 +191,7 @@ TEST_CASE("A first gathering that is stopped, of which nobody else knows, ends a
   t.a = t.join(1);
   t.b = t.join(2);
   t.s.apply(StopRequested{t.b, 15, StopWish::end});
-  CHECK(t.s.only<FinishJob>().summary.verdict == Verdict::stopped);
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::stopped);
 }
 
 TEST_CASE("A successor tells the end that was decided before it, and hands out no world") {
@@ -206,7 +206,7 @@ TEST_CASE("A successor tells the end that was decided before it, and hands out n
   const NodeId other = t.join(3);
   CHECK(t.s.only<Replicate>().replicated.ends);
   t.all_acknowledge({own, other});
-  const JobSummary summary = t.s.only<FinishJob>().summary;
+  const JobSummary summary = *t.s.only<FinishJob>().summary;
   CHECK(summary.verdict == verdict);
   CHECK(summary.reason == "rank 1 on n2 exited with 3");
   CHECK(summary.attempts == 5);

@@ -160,7 +160,7 @@ TEST_CASE("With --require-same-env the first world waits, and a difference ends 
   CHECK(s.state() == JobState::gathering);
   s.told(n2, "WARN");
   CHECK(s.only<TellEnvironments>().text == kTable);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::disagreed);
   CHECK(summary.attempts == 0);
   CHECK(summary.reason ==
@@ -384,7 +384,7 @@ TEST_CASE(
     }
     ran += s.job().attempt() ? 1 : 0;
     const auto ends = s.all<FinishJob>();
-    disagreed += !ends.empty() && ends.front().summary.verdict == Verdict::disagreed ? 1 : 0;
+    disagreed += !ends.empty() && ends.front().summary->verdict == Verdict::disagreed ? 1 : 0;
     CHECK((s.state() == JobState::over || here.size() < 2 || s.state() == JobState::running));
   }
   CHECK(ran > 500);

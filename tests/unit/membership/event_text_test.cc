@@ -63,7 +63,7 @@ TEST_CASE("Every command has a line") {
   RendezvousStatus table;
   table.nodes_here = 2;
   table.note = "w";
-  CHECK(to_text(Command(TellWaiting{{n}, table})) ==
+  CHECK(to_text(Command(TellWaiting{{n}, std::make_shared<RendezvousStatus>(table)})) ==
         "waiting nodes=1 here=2 refused=0 lost=0 note=w");
   CHECK(to_text(Command(WatchNode{n})) == "watch node=3");
   CHECK(to_text(Command(Disconnect{n})) == "disconnect node=3");
@@ -72,6 +72,6 @@ TEST_CASE("Every command has a line") {
   summary.verdict = Verdict::failed;
   summary.reason = "bad";
   summary.attempts = 4;
-  CHECK(to_text(Command(FinishJob{summary})) ==
+  CHECK(to_text(Command(FinishJob{std::make_shared<JobSummary>(summary)})) ==
         "finish verdict=failed reason=bad attempts=4 restarts=0");
 }

@@ -33,7 +33,7 @@ TEST_CASE("A member that gives up does not end a job that has enough nodes witho
   }
   s.finished(a);
   s.finished(b);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::succeeded);
   REQUIRE(summary.incidents.size() == 1);
   CHECK(summary.incidents[0].reason == why);
@@ -48,12 +48,12 @@ TEST_CASE("The coordinator's node that gives up goes on as the coordinator, with
   const NodeId b = s.join("n2");
   s.apply(NodeGaveUp{a, "no disk"});
   CHECK(s.only<TellWaiting>().nodes == std::vector{a});
-  CHECK(s.only<TellWaiting>().table.note.find("(no disk)") != std::string::npos);
+  CHECK(s.only<TellWaiting>().table->note.find("(no disk)") != std::string::npos);
   CHECK(s.ordered_to_stop() == std::vector{b});
   s.stopped(b);
   CHECK(s.world_of(b).group_world_size == 1);
   s.finished(b);
-  CHECK(s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::succeeded);
 }
 
 TEST_CASE("A member that gives up later is waited for as one that is lost") {

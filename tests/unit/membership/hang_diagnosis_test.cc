@@ -217,7 +217,7 @@ TEST_CASE("A hang on one node has all nodes look before they stop, and spends a 
   const auto summary_of = [&] {
     s.finished(a);
     s.finished(b);
-    return s.only<FinishJob>().summary;
+    return *s.only<FinishJob>().summary;
   };
   const JobSummary summary = summary_of();
   CHECK(summary.restarts_used == 1);
@@ -237,6 +237,6 @@ TEST_CASE("A node tells nothing of the workers of others, and nothing after its 
   s.stopped(b, {after_stop(killed(1))});
   s.finished(a);
   s.finished(b);
-  CHECK(s.only<FinishJob>().summary.incidents[0].reason ==
+  CHECK(s.only<FinishJob>().summary->incidents[0].reason ==
         "workers hung: rank 0 waits in all_reduce #17");
 }

@@ -119,7 +119,7 @@ TEST_CASE("A coordinator that begins anew goes on with the budget and the histor
   CHECK(job.s.job().record().attempts() == 6);
   job.all_stop(survivor);
   job.agree();
-  const JobSummary summary = job.s.only<FinishJob>().summary;
+  const JobSummary summary = *job.s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::failed);
   CHECK(summary.reason.find("the only restart is spent") != std::string::npos);
   CHECK(summary.attempts == 6);
@@ -184,7 +184,7 @@ TEST_CASE("A job that waits for a quorum when its last call is over does not say
   job.join(2, member(4, false));
   job.s.wait(2s);
   job.s.time_passed();
-  const RendezvousStatus table = job.s.all<TellWaiting>().back().table;
+  const RendezvousStatus table = *job.s.all<TellWaiting>().back().table;
   CHECK(table.waits_for == RendezvousStatus::For::nodes);
   CHECK(table.left > options.last_call_timeout);
   CHECK_THAT(table.note, Catch::Contains("of the 4 nodes that decide for the job are here"));
@@ -236,7 +236,7 @@ TEST_CASE("Voters are told the state of the restart policy, and their hellos are
   job.agree();
   REQUIRE(job.s.state() == JobState::running);
   job.all_stop(job.here[1]);
-  JobSummary so_far = job.s.only<TellStory>().so_far;
+  JobSummary so_far = *job.s.only<TellStory>().so_far;
   CHECK(so_far.restart_state.spent_ago == std::vector<std::chrono::nanoseconds>{0s});
   so_far.incidents.front().records = {killed(0), killed(1), killed(2)};
   LastKnownState memory;
@@ -259,7 +259,7 @@ TEST_CASE("A coordinator that begins anew waits for workers of a node that is no
   job.s.wait(100ms);
   job.join(5);  // a spare that knows nothing
   CHECK_FALSE(job.s.job().leadership().planning());
-  const RendezvousStatus table = job.s.only<TellWaiting>().table;
+  const RendezvousStatus table = *job.s.only<TellWaiting>().table;
   CHECK(table.note.find("a node of the world before is not here") == 0);
   // The newest contact is half a second old, and the longest lease is one of 5 s.
   CHECK(job.s.job().next_deadline() <= 104s + 500ms);

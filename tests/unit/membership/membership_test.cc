@@ -37,7 +37,7 @@ TEST_CASE("The job succeeds when all workers of all nodes exited 0, and not befo
   CHECK(s.state() == JobState::running);
   CHECK(s.commands.empty());
   s.finished(b);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::succeeded);
   CHECK(summary.attempts == 1);
   CHECK(summary.incidents.empty());
@@ -81,7 +81,7 @@ TEST_CASE("The job fails with the cause when the budget is spent (I-9: one job-w
   s.failed(b, exited(1, 3));
   s.stopped(a);
   s.stopped(b);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::failed);
   CHECK(summary.reason == "rank 1 on n2 exited with code 3; the only restart is spent");
   CHECK(summary.attempts == 2);
@@ -126,7 +126,7 @@ TEST_CASE("No replacement within the join timeout ends the job and says who was 
   s.stopped(a);
   s.wait(600s);
   s.time_passed();
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::impossible);
   CHECK(summary.reason == "after 600 s only 1 of 2 nodes was here (n1); the last node lost was n2");
 }
@@ -140,7 +140,7 @@ TEST_CASE("The join timeout names the node ranks that never came") {
   }
   s.wait(600s);
   s.time_passed();
-  CHECK(s.only<FinishJob>().summary.reason ==
+  CHECK(s.only<FinishJob>().summary->reason ==
         "after 600 s only 2 of 4 nodes were here (n0, n2); missing: node rank 1, 3");
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("A node lost after its workers finished disturbs nobody (I-23)") {
   s.lose(a);
   CHECK(s.commands.empty());
   s.finished(b);
-  CHECK(s.only<FinishJob>().summary.verdict == Verdict::succeeded);
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::succeeded);
 }
 
 TEST_CASE("A failure after another node finished restarts both") {
@@ -284,7 +284,7 @@ TEST_CASE("A surplus node is a spare, is told so, and replaces a lost node (I-27
   const NodeId b = s.join("n2");
   const NodeId spare = s.join("n3");
   CHECK(s.only<TellWaiting>().nodes == std::vector{spare});
-  CHECK(s.only<TellWaiting>().table.note.find("spare") != std::string::npos);
+  CHECK(s.only<TellWaiting>().table->note.find("spare") != std::string::npos);
   CHECK(s.state() == JobState::running);
   s.lose(a);
   CHECK(s.ordered_to_stop() == std::vector{b});
@@ -355,7 +355,7 @@ TEST_CASE("A stop request from any node ends the job in order everywhere") {
   CHECK(s.ordered_to_stop() == std::vector{a, b});
   s.stopped(a, {after_stop(killed(0))});
   s.stopped(b);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::stopped);
   CHECK(summary.stop_signal == 15);
   CHECK(summary.reason == "SIGTERM was sent to the agent of node n2");
@@ -366,7 +366,7 @@ TEST_CASE("A stop request while gathering ends the job at once") {
   Story s(fixed(2));
   const NodeId a = s.join("n1");
   s.apply(StopRequested{a, 2});
-  CHECK(s.only<FinishJob>().summary.verdict == Verdict::stopped);
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::stopped);
 }
 
 TEST_CASE("A stop request wins over a failure that it follows") {
@@ -375,7 +375,7 @@ TEST_CASE("A stop request wins over a failure that it follows") {
   s.failed(a, killed(0));
   s.apply(StopRequested{a, 15});
   s.stopped(a, {killed(0)});
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::stopped);
   REQUIRE(summary.incidents.size() == 1);
   CHECK_FALSE(summary.incidents[0].spent_restart);
@@ -388,7 +388,7 @@ TEST_CASE("A member that gives up ends the job with its reason") {
   s.apply(NodeGaveUp{b, "./train: no such file"});
   s.stopped(a);
   s.stopped(b);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::impossible);
   CHECK(summary.reason == "node n2: ./train: no such file");
 }
@@ -397,7 +397,7 @@ TEST_CASE("A store that cannot be opened ends the job with its reason") {
   Story s(fixed(1));
   s.join("n1");
   s.apply(StoreFailed{AttemptNumber{0}, "no port is free"});
-  CHECK(s.only<FinishJob>().summary.reason == "no port is free");
+  CHECK(s.only<FinishJob>().summary->reason == "no port is free");
 }
 
 TEST_CASE("What a node says of another attempt is ignored") {
@@ -442,7 +442,7 @@ TEST_CASE("Workers that stop unasked restart the job and spend a restart") {
   s.stopped(a, {killed(0)});
   CHECK(s.world_of(a).attempt == AttemptNumber{1});
   s.stopped(a);
-  CHECK(s.only<FinishJob>().summary.verdict == Verdict::failed);
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::failed);
 }
 
 TEST_CASE("Workers that fail for a lost node spend nothing, though they report first") {
@@ -497,13 +497,13 @@ TEST_CASE("Downtime runs from detection until all workers of the next attempt ha
   SECTION("without the worker runtime") {
     s.finished(a);
     s.finished(b);
-    CHECK(s.only<FinishJob>().summary.incidents.at(0).downtime == 10ms);
+    CHECK(s.only<FinishJob>().summary->incidents.at(0).downtime == 10ms);
   }
   SECTION("to the first step where it is told") {
     told = {20, 50, 0.25, 95ms};
     s.finished(b, {});
     s.finished(a, told);
-    const JobSummary summary = s.only<FinishJob>().summary;
+    const JobSummary summary = *s.only<FinishJob>().summary;
     CHECK(summary.incidents.at(0).downtime == 100ms);
     CHECK(summary.incidents.at(0).resumed_epoch == 20);
     CHECK(summary.progress == told);
@@ -540,7 +540,7 @@ TEST_CASE("A node cannot blame a rank of another node") {
   s.apply(StopRequested{a, 15});
   s.stopped(a);
   s.stopped(b);
-  const auto incidents = s.only<FinishJob>().summary.incidents;
+  const auto incidents = s.only<FinishJob>().summary->incidents;
   REQUIRE(incidents.size() == 1);
   CHECK(incidents[0].reason == "rank 1 on n2 was killed by SIGKILL");
 }
@@ -552,7 +552,7 @@ TEST_CASE("The incidents kept are bounded, and the newest stay") {
   }
   const NodeId a = s.join("last");
   s.finished(a);
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.incidents.size() == kIncidentsMax);
   CHECK(summary.attempts == static_cast<int>(kIncidentsMax) + 21);
   CHECK(summary.incidents.back().reason == "node n119 was lost (its connection closed)");

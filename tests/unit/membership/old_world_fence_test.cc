@@ -18,7 +18,7 @@ TEST_CASE("The lease of a lost node whose death is not certain is waited for, or
     s.stopped(member);
   }
   CHECK(s.state() == JobState::gathering);
-  const RendezvousStatus table = s.only<TellWaiting>().table;
+  const RendezvousStatus table = *s.only<TellWaiting>().table;
   CHECK(table.note.find("may run workers until its lease is over") != std::string::npos);
   CHECK(s.job().next_deadline() <= s.now() + 3s);
   SECTION("the lease ends") {

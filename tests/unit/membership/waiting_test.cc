@@ -59,7 +59,7 @@ TEST_CASE("While nodes are missing all are told who is here, since when and from
   s.time_passed();
   const auto told = s.only<TellWaiting>();
   CHECK(told.nodes == std::vector{a, NodeId{77}});
-  const RendezvousStatus& t = told.table;
+  const RendezvousStatus& t = *told.table;
   CHECK(t.waits_for == RendezvousStatus::For::nodes);
   CHECK(t.nodes_here == 2);
   CHECK(t.workers_here == 6);
@@ -86,7 +86,7 @@ TEST_CASE("Who was refused or lost is told with the reason, once however often i
   s.lose(b);
   s.wait(1s);
   s.time_passed();
-  const RendezvousStatus t = s.only<TellWaiting>().table;
+  const RendezvousStatus t = *s.only<TellWaiting>().table;
   REQUIRE(t.refused.size() == 2);
   CHECK(t.refused[0] == NodeGone{"", "10.0.0.8", "it speaks version 9", 1, 1s});
   CHECK(t.refused[1].host_name == "n9");
@@ -103,7 +103,7 @@ TEST_CASE("A node that comes back is not among the lost and refused any more") {
   s.join("n2");
   s.wait(2s);
   s.time_passed();
-  CHECK(s.only<TellWaiting>().table.lost.empty());
+  CHECK(s.only<TellWaiting>().table->lost.empty());
 }
 
 TEST_CASE("A change is told soon, and not twice") {
@@ -117,7 +117,7 @@ TEST_CASE("A change is told soon, and not twice") {
   CHECK(s.job().next_deadline() == 4500ms);
   s.wait(500ms);
   s.time_passed();
-  CHECK(s.only<TellWaiting>().table.nodes_here == 2);
+  CHECK(s.only<TellWaiting>().table->nodes_here == 2);
   s.wait(2s);
   s.time_passed();
   CHECK(s.commands.empty());
@@ -133,7 +133,7 @@ TEST_CASE("A job that lost a node says within half a second whom it waits for") 
   CHECK(s.job().next_deadline() == s.now() + 500ms);
   s.wait(500ms);
   s.time_passed();
-  const RendezvousStatus t = s.only<TellWaiting>().table;
+  const RendezvousStatus t = *s.only<TellWaiting>().table;
   REQUIRE(t.lost.size() == 1);
   CHECK(t.lost[0].host_name == "n2");
   s.join("n2");
@@ -145,7 +145,7 @@ TEST_CASE("A last call says when the job starts") {
   s.join("n1");
   s.wait(10s);
   s.time_passed();
-  const RendezvousStatus t = s.only<TellWaiting>().table;
+  const RendezvousStatus t = *s.only<TellWaiting>().table;
   CHECK(t.waits_for == RendezvousStatus::For::last_call);
   CHECK(t.left == 20s);
 }
@@ -164,11 +164,11 @@ TEST_CASE("The table of a thousand nodes is a few lines") {
   s.time_passed();
   const auto told = s.only<TellWaiting>();
   CHECK(told.nodes.size() == 1000);
-  CHECK(told.table.here.empty());
-  CHECK(told.table.names_here == "n1-n1000");
-  CHECK(told.table.workers_here == 8000);
-  CHECK(told.table.refused.size() == kWaitingRowsMax);
-  CHECK(told.table.refused_more == 1000 - static_cast<int>(kWaitingRowsMax));
+  CHECK(told.table->here.empty());
+  CHECK(told.table->names_here == "n1-n1000");
+  CHECK(told.table->workers_here == 8000);
+  CHECK(told.table->refused.size() == kWaitingRowsMax);
+  CHECK(told.table->refused_more == 1000 - static_cast<int>(kWaitingRowsMax));
 }
 
 TEST_CASE("The host that waits alone is told why nobody else may come (I-3)") {
@@ -180,10 +180,10 @@ TEST_CASE("The host that waits alone is told why nobody else may come (I-3)") {
   s.join(host);
   s.wait(2s);
   s.time_passed();
-  CHECK(s.only<TellWaiting>().table.note == "the endpoint is every machine's own");
+  CHECK(s.only<TellWaiting>().table->note == "the endpoint is every machine's own");
   s.wait(598s);
   s.time_passed();
-  CHECK(s.only<FinishJob>().summary.reason ==
+  CHECK(s.only<FinishJob>().summary->reason ==
         "after 600 s only 1 of 2 nodes was here (n1); the endpoint is every machine's own");
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("A job that was given up names who was refused last") {
   s.apply(StrangerTurnedAway{"10.0.0.2", "it speaks version 9"});
   s.wait(600s);
   s.time_passed();
-  CHECK(s.only<FinishJob>().summary.reason.find("; refused: at 10.0.0.2, it speaks version 9") !=
+  CHECK(s.only<FinishJob>().summary->reason.find("; refused: at 10.0.0.2, it speaks version 9") !=
         std::string::npos);
 }
 
@@ -212,7 +212,7 @@ TEST_CASE("A job that cannot have its nodes, because one was refused for good, e
   }
   s.apply(NodeJoined{NodeId{50}, other, "10.0.0.2"});
   CHECK(s.only<Reject>().node == NodeId{50});
-  const JobSummary summary = s.only<FinishJob>().summary;
+  const JobSummary summary = *s.only<FinishJob>().summary;
   CHECK(summary.verdict == Verdict::impossible);
   CHECK(summary.reason == "node n2 (10.0.0.2) was rejected: " + why +
                               "; without it the job cannot have the 3 nodes that it needs: start "
@@ -264,7 +264,7 @@ TEST_CASE("Who was refused for good is not waited for where enough are here") {
   SECTION("so is the last one") {
     other.host_name = "n3";
     s.apply(NodeJoined{NodeId{52}, other, "10.0.0.3"});
-    CHECK(s.only<TellWaiting>().table.refused.size() == 2);
+    CHECK(s.only<TellWaiting>().table->refused.size() == 2);
   }
   CHECK(s.state() == JobState::running);
 }
@@ -389,7 +389,7 @@ TEST_CASE("An successor is let in whatever its rank's last holder was doing") {
     const NodeId successor = s.join(ranked(s, "n3", 1));
     s.lose(old);
     CHECK(s.only<TellWaiting>().nodes == std::vector{successor});
-    CHECK(s.only<TellWaiting>().table.note.find("spare") != std::string::npos);
+    CHECK(s.only<TellWaiting>().table->note.find("spare") != std::string::npos);
   }
 }
 

@@ -44,8 +44,8 @@ class Story {
   const Kind* sent() const {
     for (const LeaderAction& one : actions) {
       const auto* send = std::get_if<SendMessage>(&one);
-      if (send != nullptr && std::holds_alternative<Kind>(send->message)) {
-        return &std::get<Kind>(send->message);
+      if (send != nullptr && std::holds_alternative<Kind>(*send->message)) {
+        return &std::get<Kind>(*send->message);
       }
     }
     return nullptr;
@@ -125,13 +125,13 @@ TEST_CASE("The voters are told where all nodes of a large job are, in messages o
     if (send == nullptr) {
       continue;
     }
-    if (const auto* state = std::get_if<message::VoterState>(&send->message)) {
+    if (const auto* state = std::get_if<message::VoterState>(send->message.get())) {
       CHECK(told[send->nodes.front()].empty());  // it comes before MoreNodes
       note(send->nodes, state->nodes);
       for (const VoterId voter : state->replicated.configuration.voters) {
         CHECK(told[send->nodes.front()].count(voter) == 1);
       }
-    } else if (const auto* more = std::get_if<message::MoreNodes>(&send->message)) {
+    } else if (const auto* more = std::get_if<message::MoreNodes>(send->message.get())) {
       note(send->nodes, more->nodes);
     }
   }
@@ -267,7 +267,7 @@ TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of
   story.step(SessionOpened{kOther, false, "10.0.0.2"});
   story.step(SessionTold{kOther, message::AskVote{}});
   REQUIRE(story.find<SendAndClose>() != nullptr);
-  CHECK(std::holds_alternative<message::Moved>(story.find<SendAndClose>()->message));
+  CHECK(std::holds_alternative<message::Moved>(*story.find<SendAndClose>()->message));
   CHECK(story.find<StepDown>() == nullptr);
 
   const auto steps_down = [&](std::uint64_t session, const std::string& job, Term term) {
@@ -361,7 +361,7 @@ TEST_CASE("A coordinator with a world keeps it, whatever a leader of another ins
     story.step(SessionTold{NodeId{session}, call});
     const auto* answer = story.find<SendAndClose>();
     REQUIRE(answer != nullptr);
-    const auto& moved = std::get<message::Moved>(answer->message);
+    const auto& moved = std::get<message::Moved>(*answer->message);
     CHECK(moved.from == VoterId{1});
     CHECK(moved.instance == kJob);
     return story.find<StepDown>() != nullptr;
@@ -385,7 +385,7 @@ TEST_CASE("A node of a job of another instance is told that this one is another"
   story.step(SessionOpened{NodeId{3}, false, "10.0.0.3"});
   story.step(SessionTold{NodeId{3}, message::Hello{node}});
   REQUIRE(story.find<SendAndClose>() != nullptr);
-  const auto* moved = std::get_if<message::Moved>(&story.find<SendAndClose>()->message);
+  const auto* moved = std::get_if<message::Moved>(story.find<SendAndClose>()->message.get());
   REQUIRE(moved != nullptr);
   CHECK(is_of_another_job(*moved, node));
   CHECK_FALSE(story.leader.is_member(NodeId{3}));

@@ -1,0 +1,74 @@
+#include "rendezvous/node/leader_outbox.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/protocol/message_codec.h"
+
+namespace ddprun {
+
+void LeaderOutbox::send(std::vector<NodeId> nodes, message::Message message) {
+  add(SendMessage{std::move(nodes), std::make_shared<message::Message>(std::move(message))});
+}
+
+void LeaderOutbox::send_away(NodeId node, message::Message message) {
+  add(SendAndClose{node, std::make_shared<message::Message>(std::move(message))});
+}
+
+void LeaderOutbox::replicate(const Replicate& order, std::vector<VoterAddress> nodes, Instant now) {
+  const MembershipOptions& job = options_.membership;
+  const auto others = std::stable_partition(
+      nodes.begin(), nodes.end(),
+      [&](const VoterAddress& one) { return order.replicated.involves(one.voter); });
+  const auto chunk_from = [&nodes](auto from) {
+    const auto size = std::min<std::ptrdiff_t>(nodes.end() - from, kNodesInMessageMax);
+    return std::vector<VoterAddress>(from, from + size);
+  };
+  const std::vector<VoterAddress> first = chunk_from(nodes.begin());
+  DDP_CHECK(others - nodes.begin() <= std::ssize(first), "all voters have room in one message");
+  for (std::size_t place = 0; place < order.voters.size(); ++place) {
+    send({order.voters[place]},
+         message::VoterState{static_cast<int>(place), order.replicated, first, now.count(),
+                             *order.so_far, job.min_nodes, job.max_nodes, job.max_restarts,
+                             job.require_same_env, options_.heartbeat_timeout});
+  }
+  for (auto from = nodes.begin() + std::ssize(first); from != nodes.end();) {
+    std::vector<VoterAddress> chunk = chunk_from(from);
+    from += std::ssize(chunk);
+    send(order.voters, message::MoreNodes{std::move(chunk)});
+  }
+}
+
+/// Its stamp comes back with the first beat: the node followed since then.
+void LeaderOutbox::give(const Welcome& order, Instant now) {
+  send({order.node}, message::Accepted{order.term, order.coordinator, now.count(), order.instance,
+                                       options_.host, options_.at_first_endpoint});
+}
+
+void LeaderOutbox::give(TellStory order) {
+  send(std::move(order.voters), message::Story{order.attempt, *order.so_far});
+}
+
+void LeaderOutbox::give(StopWorkers order) {
+  send({order.node},
+       message::Stop{order.attempt, std::move(order.reason), order.how, order.signal});
+}
+
+void LeaderOutbox::give(const Release& order) {
+  send({order.node}, message::Finish{*order.so_far});
+}
+
+void LeaderOutbox::give(TellWaiting order) {
+  send(std::move(order.nodes), message::Waiting{*order.table});
+}
+
+void LeaderOutbox::give(const AskEnvironment& order) {
+  send({order.node}, message::AskEnvironment{});
+}
+
+void LeaderOutbox::give(TellIncident order) {
+  send(std::move(order.nodes), message::TellIncident{std::move(order.text)});
+}
+
+}  // namespace ddprun
