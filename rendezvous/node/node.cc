@@ -20,7 +20,8 @@ constexpr milliseconds kSearchPause{500};
 
 }  // namespace
 
-Node::Node(NodeOptions options) : options_(std::move(options)), node_(options_.node) {
+Node::Node(NodeOptions options)
+    : options_(std::move(options)), node_(options_.node), known_(options_.failover) {
   DDP_CHECK(!options_.endpoints.empty(), "a job has an endpoint");
 }
 
@@ -75,8 +76,7 @@ void Node::on(NodeStarted input) {
 
 void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                      milliseconds timeout, bool by_endpoint) {
-  node_.promise = voter_.promise();
-  memory_.fill(node_);
+  known_.fill(node_);
   search_again_at_.reset();
   if (is_host != false) {
     actions_.emplace_back(LeaveFirstEndpoint{});  // this node may listen there as a coordinator
@@ -115,10 +115,10 @@ milliseconds Node::time_left() const {
 /// The leader that called is gone. A node that has no world does what it did before it was called:
 /// it may be the one that the others of the job look for.
 void Node::begin_again() {
-  if (!memory_.past() && began_here_) {
+  if (!known_.past() && began_here_) {
     settle();
     lead({std::nullopt, false, begun_});
-  } else if (number(followed_) == 0) {
+  } else if (number(known_.term()) == 0) {
     state_ = State::joining;
     search_at(options_.endpoints, options_.is_host, time_left(), true);
   } else {
@@ -151,7 +151,7 @@ void Node::on(const HelloAccepted& input) {
     search_later();
     return;
   }
-  if (voter_.promise() != node_.promise) {
+  if (known_.voter().promise() != node_.promise) {
     search();  // it gave its vote since it said what it is bound by: it comes anew
     return;
   }
@@ -163,10 +163,7 @@ void Node::on(const HelloAccepted& input) {
   actions_.emplace_back(LogLine{false, "follows the coordinator at " + input.leader + ", term " +
                                            std::to_string(number(input.accepted.term))});
   state_ = State::following;
-  followed_ = input.accepted.term;
-  followed_instance_ = input.accepted.instance;
-  voter_.follow(followed_, input.accepted.coordinator);
-  memory_.follows(input.accepted.at_first_endpoint, input.accepted.host);
+  known_.follows(input.accepted);
   leader_ = input.leader;
   settle();
   actions_.emplace_back(FollowLeader{});
@@ -191,59 +188,14 @@ void Node::on(const ToldByLeader& input) {
   }
 }
 
-void Node::told(const message::Accepted& order) {
-  followed_ = order.term;
-  voter_.follow(order.term, order.coordinator);
-}
-
-/// From here on no candidate that knows an older configuration is granted a vote.
 void Node::told(const message::VoterState& order) {
-  const ConfigurationNumber configuration = order.replicated.configuration.number;
-  if (!voter_.keeps(order.replicated)) {
+  if (!known_.told(order, now_)) {
     return;
   }
-  followed_ = order.replicated.term;
-  voter_state_ = order;
-  story_at_ = now_;
-  memory_.told(order.replicated, order.so_far, now_);
-  actions_.emplace_back(AcknowledgeState{{configuration, order.stamp}});
+  actions_.emplace_back(AcknowledgeState{{order.replicated.configuration.number, order.stamp}});
   if (state_ == State::following) {
     actions_.emplace_back(LogLine{false, "this node is voter " + std::to_string(order.place + 1) +
                                              " of the job, and may take over"});
-  }
-}
-
-void Node::told(const message::Story& order) {
-  if (voter_state_) {
-    if (order.attempt > voter_state_->replicated.attempt) {
-      voter_.in_use();  // it was proposed with the number of the attempt before
-    }
-    voter_state_->replicated.attempt = order.attempt;
-    voter_state_->so_far = order.so_far;
-    story_at_ = now_;
-    memory_.story(order.attempt, order.so_far, now_);
-  }
-}
-
-void Node::told(const message::MoreNodes& order) {
-  if (voter_state_ && voter_state_->nodes.size() + order.nodes.size() <= kNodesMax) {
-    voter_state_->nodes.insert(voter_state_->nodes.end(), order.nodes.begin(), order.nodes.end());
-    memory_.more_nodes(order.nodes);
-  }
-}
-
-void Node::told(const message::Assigned& order) {
-  if (!options_.failover) {
-    return;
-  }
-  followed_ = order.term;
-  voter_.assigned(order.configuration, order.world.attempt, order.term);
-  Past world{order.term, order.world.attempt, order.configuration, order.world.group_rank,
-             order.others};
-  world.instance = order.instance;
-  memory_.assigned(world);
-  if (voter_state_ && voter_state_->replicated.configuration.number < order.configuration) {
-    voter_state_.reset();  // others vote now
   }
 }
 
@@ -287,8 +239,7 @@ void Node::on(const WorkersGone&) {
   }
   actions_.emplace_back(CloseConnection{});
   state_ = State::searching;
-  voter_.lost(contact_, saw_close_);
-  memory_.lost(saw_close_ ? now_ : contact_, saw_close_, options_.heartbeat_timeout);
+  known_.lost(now_, contact_, saw_close_, options_.heartbeat_timeout);
   begin_election();
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});
@@ -301,17 +252,12 @@ void Node::on(const WorkersGone&) {
 // --- What others ask ------------------------------------------------------------------------
 
 message::Moved Node::answer_to_call() const {
-  return {Term{}, {}, 0, node_.voter, instance()};
-}
-
-/// Of the job that it was part of, or 0.
-JobInstance Node::instance() const {
-  return memory_.past() ? memory_.past()->instance : JobInstance{};
+  return {Term{}, {}, 0, node_.voter, known_.instance()};
 }
 
 message::Moved Node::where_it_is() const {
   message::Moved moved = answer_to_call();
-  moved.term = followed_;
+  moved.term = known_.term();
   if (state_ == State::leading) {
     moved.addresses = node_.addresses;
     moved.port = node_.port;
@@ -342,7 +288,7 @@ void Node::on(const AskedByPeer& input) {
     actions_.emplace_back(AnswerPeer{answer_to_call()});  // the voter that was here is gone
     return;
   }
-  const Vote vote = voter_.answer(now_, ask->request);
+  const Vote vote = known_.voter().answer(now_, ask->request);
   if (election_ && vote.verdict == VoteVerdict::granted) {
     election_->outvoted(now_, ask->request.term);
   }
@@ -352,11 +298,10 @@ void Node::on(const AskedByPeer& input) {
 /// A call to the endpoint is for an agent without a world: the voters of a world are called
 /// themselves. But a voter that was away while the world changed twice is not called any more.
 bool Node::is_called(const message::Follow& call) const {
-  const bool yields = !memory_.past() || (state_ == State::searching && call.term > followed_);
-  const bool follows_it = call.instance == followed_instance_ ||
-                          (voter_state_ && call.instance == voter_state_->replicated.instance);
-  const bool is_of_job =
-      call_is_for(call, node_.voter, follows_it ? call.instance : instance(), node_.job_id);
+  const bool yields = !known_.past() || (state_ == State::searching && call.term > known_.term());
+  const JobInstance own =
+      known_.follows_instance(call.instance) ? call.instance : known_.instance();
+  const bool is_of_job = call_is_for(call, node_.voter, own, node_.job_id);
   return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node_)));
 }
 
@@ -365,7 +310,7 @@ void Node::on(const CalledByLeader& input) {
   if (!is_called(call)) {
     return;
   }
-  if (state_ == State::following && call.term > followed_) {
+  if (state_ == State::following && call.term > known_.term()) {
     actions_.emplace_back(LeaveLeader{});
     called_ = call;
     contact_ = now_;
@@ -385,14 +330,14 @@ void Node::on(const CalledByLeader& input) {
 // --- Leading --------------------------------------------------------------------------------
 
 void Node::take_over() {
-  const message::VoterState known = *voter_state_;
+  const message::VoterState known = *known_.stored();
   BeginLeading::Takeover takeover{
       known,
       election_->request().term,
       TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
                     static_cast<int>(election_->votes()), known.heartbeat_timeout,
                     std::max(election_->leases_end(), now_) - now_, now_ - contact_, lost_clause_,
-                    now_ - story_at_},
+                    now_ - known_.stored_at()},
       {}};
   std::copy_if(election_->voters().begin(), election_->voters().end(),
                std::back_inserter(takeover.votes),
@@ -406,10 +351,8 @@ void Node::take_over() {
 
 void Node::lead(BeginLeading how) {
   state_ = State::leading;
-  followed_ = how.takeover ? how.takeover->term : Term{1};
-  memory_.leads();  // of a coordinator in this agent, nobody at the endpoint knows more
-  node_.promise = voter_.promise();
-  memory_.fill(node_);
+  known_.leads(how.takeover ? how.takeover->term : Term{1});
+  known_.fill(node_);
   node_.hosts_coordinator = true;
   actions_.emplace_back(std::move(how));
 }

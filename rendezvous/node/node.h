@@ -21,10 +21,9 @@
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/election.h"
-#include "rendezvous/membership/last_known_state.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/takeover_state.h"
-#include "rendezvous/membership/voter.h"
+#include "rendezvous/node/follower_state.h"
 #include "rendezvous/protocol/message.h"
 
 namespace ddprun {
@@ -197,11 +196,11 @@ class Node {
   [[nodiscard]] State state() const { return state_; }
   /// What it says of itself now.
   [[nodiscard]] const NodeDescription& description() const { return node_; }
-  [[nodiscard]] const Voter& voter() const { return voter_; }
+  [[nodiscard]] const Voter& voter() const { return known_.voter(); }
   /// The answer to the call of a leader, whatever comes of it.
   [[nodiscard]] message::Moved answer_to_call() const;
   /// The newest term that this node really followed or led.
-  [[nodiscard]] Term followed_term() const { return followed_; }
+  [[nodiscard]] Term followed_term() const { return known_.term(); }
   [[nodiscard]] const std::optional<Election>& election() const { return election_; }
 
  private:
@@ -219,13 +218,14 @@ class Node {
   void on(const VoterGone& input);
   void on(const NodeTimePassed& input);
 
-  void told(const message::Accepted& order);
   void told(const message::VoterState& order);
-  void told(const message::Story& order);
-  void told(const message::MoreNodes& order);
-  void told(const message::Assigned& order);
-  template <class Other>
-  void told(const Other&) {}
+  template <class Order>
+  void told(const Order& order) {
+    // Other messages order nothing that an agent decides by.
+    if constexpr (requires { known_.told(order, now_); }) {
+      known_.told(order, now_);
+    }
+  }
 
   void search();
   void search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
@@ -242,7 +242,6 @@ class Node {
   void give_up(const Error& why);
   [[nodiscard]] message::Moved where_it_is() const;
   [[nodiscard]] bool is_called(const message::Follow& call) const;
-  [[nodiscard]] JobInstance instance() const;
   [[nodiscard]] std::chrono::milliseconds time_left() const;
 
   NodeOptions options_;
@@ -257,13 +256,8 @@ class Node {
   bool began_here_ = false;  ///< it has bound the job's first endpoint
   JobInstance begun_{};      ///< there
   // Of the coordinator that it follows.
-  Voter voter_;
-  LastKnownState memory_;
-  Term followed_{};
-  JobInstance followed_instance_{};  ///< as its coordinator said at first
-  std::string leader_;               ///< where it is, numeric
-  std::optional<message::VoterState> voter_state_;
-  Instant story_at_{};  ///< when its story came
+  FollowerState known_;
+  std::string leader_;  ///< where it is, numeric
   // Of the newest loss.
   Instant contact_{};
   bool saw_close_ = false;

@@ -8,10 +8,10 @@
 namespace ddprun {
 
 void Node::begin_election() {
-  if (voter_state_) {
-    election_.emplace(
-        node_.voter, voter_state_->replicated, static_cast<std::size_t>(voter_state_->place),
-        ElectionTimeouts::of(voter_state_->heartbeat_timeout), voter_.promise().term, now_);
+  if (const auto& stored = known_.stored()) {
+    election_.emplace(node_.voter, stored->replicated, static_cast<std::size_t>(stored->place),
+                      ElectionTimeouts::of(stored->heartbeat_timeout),
+                      known_.voter().promise().term, now_);
   }
 }
 
@@ -47,14 +47,14 @@ void Node::run_election() {
 
 void Node::ask_all() {
   const VoteRequest request = election_->request();
-  const std::vector<message::VoterAddress>& nodes = voter_state_->nodes;
+  const std::vector<message::VoterAddress>& nodes = known_.stored()->nodes;
   AskVotes asked{request, {}};
   for (const VoterId one : std::vector(election_->voters())) {
     if (election_->granted_by(one)) {
       continue;
     }
     if (one == node_.voter) {
-      election_->on_vote(now_, one, voter_.answer(now_, request));
+      election_->on_vote(now_, one, known_.voter().answer(now_, request));
     } else if (const auto place = std::find_if(nodes.rbegin(), nodes.rend(),  // the newest
                                                [one](const auto& at) { return at.voter == one; });
                place != nodes.rend()) {
