@@ -23,18 +23,12 @@ bool is_exhausted(int errno_value) {
 }  // namespace
 
 std::shared_ptr<Acceptor> Acceptor::create(boost::asio::io_context& io, Fd listener,
-                                           std::function<void(Fd)> accepted,
-                                           std::function<void(int)> exhausted) {
-  return std::shared_ptr<Acceptor>(
-      new Acceptor(io, std::move(listener), std::move(accepted), std::move(exhausted)));
+                                           AcceptorHandler& handler) {
+  return std::shared_ptr<Acceptor>(new Acceptor(io, std::move(listener), handler));
 }
 
-Acceptor::Acceptor(boost::asio::io_context& io, Fd listener, std::function<void(Fd)> accepted,
-                   std::function<void(int)> exhausted)
-    : socket_(io, listener.get()),
-      pause_(io),
-      accepted_(std::move(accepted)),
-      exhausted_(std::move(exhausted)) {
+Acceptor::Acceptor(boost::asio::io_context& io, Fd listener, AcceptorHandler& handler)
+    : socket_(io, listener.get()), pause_(io), handler_(handler) {
   (void)listener.release();
 }
 
@@ -54,9 +48,7 @@ void Acceptor::accept_some() {
       if (!is_exhausted(errno)) {
         break;  // none left, or one that has gone again
       }
-      if (exhausted_) {
-        exhausted_(errno);
-      }
+      handler_.on_exhausted(errno);
       pause_.expires_after(kPause);
       pause_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
         if (const auto self = weak.lock(); self && !failed && !self->over_) {
@@ -66,7 +58,7 @@ void Acceptor::accept_some() {
       return;
     }
     prepare_beat_socket(connection.get());
-    accepted_(std::move(connection));
+    handler_.on_accepted(std::move(connection));
     if (over_) {
       return;
     }

@@ -1,8 +1,6 @@
 #include "rendezvous/control/connection.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -38,15 +36,16 @@ std::string broke(int errno_value) {
 }  // namespace
 
 std::shared_ptr<Connection> Connection::create(asio::io_context& io, Fd socket,
-                                               ConnectionOptions options, Handlers handlers) {
-  return std::shared_ptr<Connection>(
-      new Connection(io, std::move(socket), options, std::move(handlers)));
+                                               ConnectionOptions options,
+                                               ConnectionHandler& handler, std::uint64_t id) {
+  return std::shared_ptr<Connection>(new Connection(io, std::move(socket), options, handler, id));
 }
 
 Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions options,
-                       Handlers handlers)
+                       ConnectionHandler& handler, std::uint64_t id)
     : options_(options),
-      handlers_(std::move(handlers)),
+      handler_(handler),
+      id_(id),
       socket_(io),
       timer_(io),
       reader_(options.frame_bytes_max),
@@ -112,8 +111,8 @@ void Connection::on_readable() {
     if (over_) {
       return;
     }
-    if (reads_to_heard_ > 0 && --reads_to_heard_ == 0 && handlers_.heard) {
-      handlers_.heard();
+    if (reads_to_heard_ > 0 && --reads_to_heard_ == 0) {
+      handler_.on_heard(id_);
     }
     if (over_) {
       return;
@@ -139,7 +138,7 @@ void Connection::take_bytes(std::string_view bytes) {
       return;
     }
     if (check.verdict != PreambleVerdict::good) {
-      handlers_.no_preamble(check, std::move(preamble_) + std::string(bytes));
+      handler_.on_no_preamble(id_, check, std::move(preamble_) + std::string(bytes));
       return;
     }
     preamble_pending_ = false;
@@ -166,7 +165,7 @@ bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
   } else if (const auto* echo = std::get_if<message::Echo>(&*decoded); echo != nullptr && !lease_) {
     echoed(echo->stamp);
   } else {
-    handlers_.message(*decoded);
+    handler_.on_message(id_, std::move(*decoded));
   }
   return !over_ && !lingering_;
 }
@@ -231,7 +230,7 @@ void Connection::on_writable() {
 // --- Time -----------------------------------------------------------------------------------
 
 bool Connection::heart_beats() const {
-  return heartbeat_on_ && options_.heartbeat_timeout.count() > 0;
+  return !preamble_pending_ && options_.heartbeat_timeout.count() > 0;
 }
 
 void Connection::beat() {
@@ -270,18 +269,16 @@ void Connection::take_beat(const message::Beat& beat) {
 
 void Connection::answer(const message::Beat& beat) {
   echoed(beat.stamp);
-  send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(),
-                            handlers_.quorum_age ? handlers_.quorum_age() : std::nullopt}));
+  send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(), handler_.quorum_age()}));
 }
 
 void Connection::echoed(std::int64_t stamp) {
-  if (stamp > 0 && handlers_.echoed) {
-    handlers_.echoed(time_of(stamp));
+  if (stamp > 0) {
+    handler_.on_echoed(id_, time_of(stamp));
   }
 }
 
 void Connection::begin_heartbeat() {
-  heartbeat_on_ = true;
   heard_at_ = Clock::now();
   if (lease_) {
     lease_->begin(heard_at_.time_since_epoch(), options_.asked_at.time_since_epoch());
@@ -319,7 +316,7 @@ void Connection::on_timer() {
   } else if (heart_beats()) {
     lease_ ? on_lease_timer(now) : on_silence_timer(now);
   } else if (preamble_pending_ && now - heard_at_ >= options_.preamble_timeout) {
-    handlers_.no_preamble({PreambleVerdict::incomplete, 0}, std::move(preamble_));
+    handler_.on_no_preamble(id_, {PreambleVerdict::incomplete, 0}, std::move(preamble_));
     return;
   }
   arm_timer();
@@ -377,7 +374,7 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
              [self = shared_from_this(), why = std::move(why), silent_for, by_peer] {
                if (!self->silenced_) {
                  self->silenced_ = true;
-                 self->handlers_.ended({why, silent_for, by_peer, self->by_reset_});
+                 self->handler_.on_ended(self->id_, {why, silent_for, by_peer, self->by_reset_});
                }
              });
 }
@@ -438,42 +435,6 @@ Fd Connection::release() {
   over_ = true;
   timer_.cancel();
   return Fd(socket_.release());
-}
-
-// --- Addresses ------------------------------------------------------------------------------
-
-namespace {
-
-std::string address_text(const sockaddr_storage& address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.ss_family == AF_INET) {
-    sockaddr_in v4{};
-    std::memcpy(&v4, &address, sizeof v4);
-    ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-  } else if (address.ss_family == AF_INET6) {
-    sockaddr_in6 v6{};
-    std::memcpy(&v6, &address, sizeof v6);
-    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) != 0;
-    ::inet_ntop(mapped ? AF_INET : AF_INET6, v6.sin6_addr.s6_addr + (mapped ? 12 : 0), text.data(),
-                text.size());
-  }
-  return text.data();
-}
-
-}  // namespace
-
-std::string local_address_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  return address_text(address);
-}
-
-std::string peer_address_of(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  return address_text(address);
 }
 
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 // process for a silence that has ended: an idle connection costs its beats and nothing else. A
 // socket pair has timeout 0: no beats, its end of file suffices.
 //
-// Handlers are called on the loop, never from inside send() or close().
+// The handler is called on the loop, never from inside send() or close().
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -15,7 +15,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,48 +60,57 @@ struct CloseReason {
   bool by_reset = false;
 };
 
+/// What happens on connections. One handler may serve many: `id` is what its owner called the
+/// connection. It outlives them, or closes or releases each before it dies.
+class ConnectionHandler {
+ public:
+  ConnectionHandler() = default;
+  ConnectionHandler(const ConnectionHandler&) = delete;
+  ConnectionHandler& operator=(const ConnectionHandler&) = delete;
+  virtual ~ConnectionHandler() = default;
+
+  virtual void on_message(std::uint64_t id, message::Message said) = 0;
+  /// The first bytes are no preamble of this version: all bytes read so far. Also called, with
+  /// `incomplete` and what there is, when preamble_timeout has passed. Nothing more is read until
+  /// the handler has released the connection or closed it, in order or at once.
+  virtual void on_no_preamble(std::uint64_t id, PreambleCheck check, std::string bytes) = 0;
+  /// Once, unless close() or release() came first.
+  virtual void on_ended(std::uint64_t id, const CloseReason& end) = 0;
+  /// After watch(): the peer has said something.
+  virtual void on_heard(std::uint64_t /*id*/) {}
+  /// Of the answering side: what to say in an answer of Beat's quorum_age.
+  virtual std::optional<std::chrono::nanoseconds> quorum_age() { return std::nullopt; }
+  /// Of the answering side: the peer had what was sent at this time.
+  virtual void on_echoed(std::uint64_t /*id*/, std::chrono::steady_clock::time_point /*sent*/) {}
+};
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  struct Handlers {
-    std::function<void(const message::Message&)> message;
-    /// The first bytes are no preamble of this version: all bytes read so far. Also called, with
-    /// `incomplete` and what there is, when preamble_timeout has passed. Nothing more is read
-    /// until the handler has released the connection or closed it, in order or at once.
-    std::function<void(PreambleCheck, std::string bytes)> no_preamble;
-    /// Once, unless close() or release() came first.
-    std::function<void(CloseReason)> ended;
-    /// After watch(): the peer has said something. May be empty.
-    std::function<void()> heard = {};
-    /// Of the answering side; may be empty. What to say in an answer of Beat's quorum_age.
-    std::function<std::optional<std::chrono::nanoseconds>()> quorum_age = {};
-    /// Of the answering side; may be empty. The peer had what was sent at this time.
-    std::function<void(Clock::time_point sent)> echoed = {};
-  };
-
   static std::shared_ptr<Connection> create(boost::asio::io_context& io, Fd socket,
-                                            ConnectionOptions options, Handlers handlers);
+                                            ConnectionOptions options, ConnectionHandler& handler,
+                                            std::uint64_t id = 0);
   /// Begins to read, and to beat once the preamble is there. Once.
   void start();
 
   /// Queues bytes (frames, a preamble). Ignored when the connection is over.
   void send(std::string_view bytes);
-  /// Closes at once, in order: for the peer this is as the death of this process. No handler is
-  /// called any more.
+  /// Closes at once, in order: for the peer this is as the death of this process. The handler is
+  /// not called any more.
   void close();
   /// The same by a reset, which says nothing about this process: it lives, and gave the peer up.
   void close_by_reset();
-  /// Says and hears nothing any more, and calls no handler; the socket stays open until this object
-  /// is gone. The peer is not to believe that this side is gone before it is.
+  /// Says and hears nothing any more, and does not call the handler; the socket stays open until
+  /// this object is gone. The peer is not to believe that this side is gone before it is.
   void hold();
   /// Closes after all that was sent has been read by the peer, or kLingerMax; what comes in is
-  /// dropped. `ended` is called then.
+  /// dropped. on_ended() is called then.
   void close_after_flush();
-  /// Calls `heard` once, the next time that the peer says anything; bytes that came before and
+  /// Calls on_heard() once, the next time that the peer says anything; bytes that came before and
   /// were not read yet do not count.
   void watch();
-  /// Hands the socket over, in non-blocking mode. No handler is called any more.
+  /// Hands the socket over, in non-blocking mode. The handler is not called any more.
   Fd release();
   [[nodiscard]] int native_handle();
 
@@ -118,7 +126,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
-  Connection(boost::asio::io_context& io, Fd socket, ConnectionOptions options, Handlers handlers);
+  Connection(boost::asio::io_context& io, Fd socket, ConnectionOptions options,
+             ConnectionHandler& handler, std::uint64_t id);
 
   void wait_readable();
   void on_readable();
@@ -143,7 +152,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool heart_beats() const;
 
   ConnectionOptions options_;
-  Handlers handlers_;
+  ConnectionHandler& handler_;
+  std::uint64_t id_;
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   Fd held_;
@@ -156,17 +166,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point linger_ends_;
   int reads_to_heard_ = 0;  ///< see watch(); 0 = nobody asked
   bool preamble_pending_;
-  bool heartbeat_on_ = false;
   bool write_waiting_ = false;
   bool lingering_ = false;
   bool by_reset_ = false;  ///< the peer's kernel ended it so
   bool over_ = false;      ///< nothing is read, written or timed any more
   bool silenced_ = false;  ///< the owner wants no more calls
 };
-
-/// A socket's own address and its peer's, numeric; IPv4 mapped into IPv6 is unmapped. Empty for
-/// sockets without such addresses.
-std::string local_address_of(int socket);
-std::string peer_address_of(int socket);
 
 }  // namespace ddprun

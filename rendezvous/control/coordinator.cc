@@ -18,11 +18,14 @@
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
+#include "rendezvous/control/drain.h"
 #include "rendezvous/control/event_log.h"
+#include "rendezvous/control/first_words.h"
 #include "rendezvous/control/handshake_limits.h"
 #include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
+#include "rendezvous/control/socket_address.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -35,26 +38,16 @@ using std::chrono::milliseconds;
 
 /// A connection that says nothing for this long is no agent's: these speak first, at once.
 constexpr milliseconds kHelloTimeout{5'000};
-/// How long agents may take to close after they were sent the summary.
-constexpr milliseconds kDrainGrace{2'000};
-/// First bytes of the store's protocol, which a store client may send to the endpoint (static
-/// backend). Our own hello begins with 'D'.
-constexpr unsigned char kStoreFirstByteMax = 0x08;
-
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-/// First words of an agent; it gets a preamble before the answer.
-bool is_greeting(const message::Message& said) {
-  return std::holds_alternative<message::Hello>(said) ||
-         std::holds_alternative<message::Follow>(said) ||
-         std::holds_alternative<message::AskVote>(said);
-}
-
 }  // namespace
 
-struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<Coordinator::Impl> {
+struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
+                           private LeaderObserver,
+                           private AcceptorHandler,
+                           private ConnectionHandler {
   Impl(asio::io_context& the_io, CoordinatorOptions the_options, CoordinatorHooks the_hooks,
        std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
@@ -71,12 +64,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   void start(Fd listener) {
     calls = LeaderCalls::create(io, options.other_endpoints, options.heartbeat_timeout / 4,
                                 [this](CallAnswered answered) { step(std::move(answered)); });
-    acceptor = Acceptor::create(
-        io, std::move(listener), [this](Fd connection) { add_peer(std::move(connection), false); },
-        [this](int failed) {
-          log->warn("cannot accept connections: {}; raise ulimit -Hn", std::strerror(failed));
-          drop_oldest_ungreeted();
-        });
+    acceptor = Acceptor::create(io, std::move(listener), *this);
     acceptor->start();
     arm_timer();
   }
@@ -102,6 +90,13 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
 
   // --- Connections --------------------------------------------------------------------------
 
+  void on_accepted(Fd connection) override { add_peer(std::move(connection), false); }
+
+  void on_exhausted(int errno_value) override {
+    log->warn("cannot accept connections: {}; raise ulimit -Hn", std::strerror(errno_value));
+    drop_oldest_ungreeted();
+  }
+
   void add_peer(Fd socket, bool local) {
     const NodeId id{++last_id};
     Peer& peer = peers[id];
@@ -113,17 +108,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     ConnectionOptions how;
     how.heartbeat_timeout = local ? milliseconds(0) : options.heartbeat_timeout;
     how.preamble_timeout = local ? milliseconds(0) : kHelloTimeout;
-    peer.connection = Connection::create(
-        io, std::move(socket), how,
-        {[this, id](message::Message said) { on_message(id, std::move(said)); },
-         [this, id](PreambleCheck check, std::string bytes) {
-           on_no_preamble(id, check, std::move(bytes));
-         },
-         [this, id](const CloseReason& end) { on_ended(id, end); },
-         [this, id] { step(SessionHeard{id}); }, [this] { return leader.advertised_age(now()); },
-         [this, id](Connection::Clock::time_point sent) {
-           step(SessionEchoed{id, sent.time_since_epoch()});
-         }});
+    peer.connection = Connection::create(io, std::move(socket), how, *this, number(id));
     step(SessionOpened{id, local, peer.address});
     peer.connection->start();
     if (local) {
@@ -146,9 +131,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     const Peer peer = std::move(peers.at(id));
     erase(id);
     step(SessionClosed{id, "it is no agent's", {}, false});
-    const bool may_be_store =
-        bytes.empty() || static_cast<unsigned char>(bytes.front()) <= kStoreFirstByteMax;
-    if (hooks.foreign_connection && may_be_store && !over) {
+    if (hooks.foreign_connection && may_be_store_client(bytes) && !drain.begun()) {
       hooks.foreign_connection(peer.connection->release(), std::move(bytes));
       return;
     }
@@ -156,10 +139,15 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     if (!bytes.empty()) {
       step(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
     }
-    if (strangers.size() < kRememberedMax && strangers.insert(peer.address).second) {
+    if (is_new_complaint(peer.address)) {
       log->warn("closed a connection from {} that does not speak ddprun's protocol ({})",
                 peer.address, bytes.empty() ? "it said nothing" : "other first bytes");
     }
+  }
+
+  /// What a machine does again and again is told once, and not at all after very many others.
+  bool is_new_complaint(const std::string& text) {
+    return complaints.size() < kRememberedMax && complaints.insert(text).second;
   }
 
   void erase(NodeId id) {
@@ -168,7 +156,8 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     check_drained();
   }
 
-  void on_no_preamble(NodeId id, PreambleCheck check, std::string bytes) {
+  void on_no_preamble(std::uint64_t which, PreambleCheck check, std::string bytes) override {
+    const NodeId id{which};
     if (check.verdict != PreambleVerdict::other_version) {
       hand_over(id, std::move(bytes));
       return;
@@ -180,12 +169,24 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     step(StrangerTurnedAway{address, why});
   }
 
-  void on_ended(NodeId id, const CloseReason& end) {
+  void on_ended(std::uint64_t which, const CloseReason& end) override {
+    const NodeId id{which};
     erase(id);
     step(SessionClosed{id, end.why, end.silent_for, end.by_peer, end.by_reset});
   }
 
-  void on_message(NodeId id, message::Message said) {
+  void on_heard(std::uint64_t id) override { step(SessionHeard{NodeId{id}}); }
+
+  void on_echoed(std::uint64_t id, std::chrono::steady_clock::time_point sent) override {
+    step(SessionEchoed{NodeId{id}, sent.time_since_epoch()});
+  }
+
+  std::optional<std::chrono::nanoseconds> quorum_age() override {
+    return leader.advertised_age(now());
+  }
+
+  void on_message(std::uint64_t which, message::Message said) override {
+    const NodeId id{which};
     if (is_greeting(said)) {
       ungreeted.erase(id);
       send(id, preamble());
@@ -199,19 +200,16 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   /// Leader is never entered twice.
   void step(LeaderInput input) {
     inputs.push_back(std::move(input));
-    if (stepping) {
+    if (inputs.size() > 1) {
       return;
     }
-    stepping = true;
     while (!inputs.empty()) {
-      LeaderInput next = std::move(inputs.front());
-      inputs.pop_front();
-      for (LeaderAction& action : leader.step(now(), std::move(next))) {
+      for (LeaderAction& action : leader.step(now(), std::move(inputs.front()))) {
         std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
       }
       event_log.write();
+      inputs.pop_front();
     }
-    stepping = false;
     arm_timer();
   }
 
@@ -257,7 +255,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   void carry_out(const SendAndClose& order) {
     if (const auto* rejected = std::get_if<message::Rejected>(order.message.get())) {
       const std::string& address = peers.at(order.node).address;
-      if (rejections.size() < kRememberedMax && rejections.insert(address + rejected->why).second) {
+      if (is_new_complaint(address + rejected->why)) {
         log->warn("rejected a node at {}: {}", address, rejected->why);
       }
     }
@@ -292,9 +290,8 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   void carry_out(const CallEndpoints& order) { calls->carry_out(order); }
 
   void carry_out(OpenStore order) {
-    store_open = false;
+    store_port.reset();
     if (auto port = hooks.open_store(order.attempt)) {
-      store_open = true;
       store_port = *port;
       std::vector<std::string> reached;  // this host as the agents name it
       for (const NodeId id : leader.members()) {
@@ -309,7 +306,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   }
 
   void carry_out(AssignWorld order) {
-    if (!store_open) {
+    if (!store_port) {
       return;  // StoreFailed is the next input
     }
     const auto found = peers.find(order.node);
@@ -317,7 +314,7 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
       return;
     }
     const Peer& peer = found->second;
-    order.world.master_port = store_port;
+    order.world.master_port = *store_port;
     // Who came by loopback is on this machine, where any address of it serves.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
                               : peer.local || is_loopback_text(peer.reached_address)
@@ -328,12 +325,12 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   }
 
   void carry_out(const EndJob&) {
-    over = true;
     // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
     acceptor->close();
+    drain.begin();
     drain_timer.expires_after(kDrainGrace);
     drain_timer.async_wait(unless_gone([](Impl& self) {
-      self.drain_grace_over = true;
+      self.drain.grace_is_over();
       self.check_drained();
     }));
     while (!ungreeted.empty()) {
@@ -354,16 +351,11 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
     peers.at(id).connection->close_after_flush();
   }
 
-  // --- The end ------------------------------------------------------------------------------
-  [[nodiscard]] bool is_drained() const { return over && (peers.empty() || drain_grace_over); }
-
   void check_drained() {
-    if (!is_drained() || drained_told || !drained_callback) {
-      return;
+    if (auto callback = drain.take(peers.empty())) {
+      drain_timer.cancel();
+      asio::post(io, std::move(callback));
     }
-    drained_told = true;
-    drain_timer.cancel();
-    asio::post(io, std::move(drained_callback));
   }
 
   asio::io_context& io;
@@ -376,22 +368,16 @@ struct Coordinator::Impl : private LeaderObserver, std::enable_shared_from_this<
   std::shared_ptr<Acceptor> acceptor;
   asio::steady_timer timer;
   std::optional<Instant> armed_for;
-  std::deque<LeaderInput> inputs;
-  bool stepping = false;
-  asio::steady_timer drain_timer;
+  std::deque<LeaderInput> inputs;  ///< the first one is being dealt with
   std::map<NodeId, Peer> peers;
-  std::set<NodeId> ungreeted;  ///< by age: ids rise
-  std::set<std::string> strangers;
-  std::set<std::string> rejections;
-  bool gone = false;  ///< its owner let go of it
+  std::set<NodeId> ungreeted;        ///< by age: ids rise
+  std::set<std::string> complaints;  ///< each is logged once
+  bool gone = false;                 ///< its owner let go of it
   std::uint64_t last_id = 0;
-  bool store_open = false;
-  std::uint16_t store_port = 0;
+  std::optional<std::uint16_t> store_port;  ///< none: it could not be opened
   std::string common_master_address;
-  bool over = false;
-  bool drain_grace_over = false;
-  bool drained_told = false;
-  std::function<void()> drained_callback;
+  asio::steady_timer drain_timer;
+  Drain drain;
 };
 
 Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, Fd listener,
@@ -449,11 +435,11 @@ std::string Coordinator::common_address() const {
 }
 
 bool Coordinator::drained() const {
-  return impl_->is_drained();
+  return impl_->drain.is_over(impl_->peers.empty());
 }
 
 void Coordinator::on_drained(std::function<void()> callback) {
-  impl_->drained_callback = std::move(callback);
+  impl_->drain.call_when_over(std::move(callback));
   impl_->check_drained();
 }
 

@@ -8,6 +8,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/control/connection.h"
+#include "rendezvous/control/socket_address.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -22,7 +23,8 @@ bool is_socket_pair(int socket) {
 
 }  // namespace
 
-struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient::Impl> {
+struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient::Impl>,
+                                 private ConnectionHandler {
   Impl(NodeDescription description, CoordinatorOrders the_orders,
        std::shared_ptr<spdlog::logger> the_log)
       : node(std::move(description)), orders(std::move(the_orders)), log(std::move(the_log)) {}
@@ -43,13 +45,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     static const std::string kLeaving = encode(message::Leaving{});
     how.last_word = kLeaving;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
-    // The connection is owned here and closed before this object dies, so `this` is safe; a
-    // handler that runs meanwhile holds a reference of its own (see on_message).
-    connection = Connection::create(
-        io, std::move(socket), how,
-        {[this](const message::Message& said) { on_message(said); },
-         [this](PreambleCheck check, const std::string& bytes) { on_no_preamble(check, bytes); },
-         [this](const CloseReason& end) { lose(end.why, end.by_peer && !farewell); }});
+    // It is closed before this object dies (~CoordinatorClient).
+    connection = Connection::create(io, std::move(socket), how, *this);
     if (greeted) {
       connection->take_stamp(greeted->stamp);
     }
@@ -61,7 +58,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   // --- What the coordinator says ------------------------------------------------------------
 
-  void on_message(const message::Message& said) {
+  void on_message(std::uint64_t /*id*/, message::Message said) override {
     const auto alive = shared_from_this();  // an order may end in the death of its client
     std::visit([this](const auto& order) { obey(order); }, said);
   }
@@ -123,7 +120,11 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     lose("it broke the protocol: it said what only an agent says");
   }
 
-  void on_no_preamble(PreambleCheck check, const std::string& bytes) {
+  void on_ended(std::uint64_t /*id*/, const CloseReason& end) override {
+    lose(end.why, end.by_peer && !farewell);
+  }
+
+  void on_no_preamble(std::uint64_t /*id*/, PreambleCheck check, std::string bytes) override {
     const auto alive = shared_from_this();
     if (check.verdict == PreambleVerdict::other_version) {
       end();

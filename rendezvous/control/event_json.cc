@@ -1,12 +1,11 @@
 #include "rendezvous/control/event_json.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "rendezvous/base/signal_name.h"
+#include "rendezvous/control/event_values.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/exit_code.h"
 #include "rendezvous/membership/incident.h"
@@ -15,79 +14,11 @@
 namespace ddprun {
 namespace {
 
+using event_values::iso_time;
+using event_values::ms;
+using event_values::name_of;
+using event_values::or_null;
 using nlohmann::ordered_json;
-
-std::string iso_time(EventJson::WallTime time) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
-  std::tm parts{};
-  ::gmtime_r(&whole, &parts);
-  char text[40];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof text - size, ".%03dZ",
-                static_cast<int>((time - seconds).count()));
-  return text;
-}
-
-/// Milliseconds with three decimals: durations of the ledger are whole microseconds.
-ordered_json ms(std::chrono::nanoseconds time) {
-  return static_cast<double>(std::chrono::floor<std::chrono::microseconds>(time).count()) / 1'000;
-}
-
-template <class T>
-ordered_json or_null(const std::optional<T>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
-
-ordered_json or_null(const std::optional<std::chrono::nanoseconds>& value) {
-  return value ? ms(*value) : ordered_json(nullptr);
-}
-
-ordered_json or_null(const std::string& text) {
-  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
-}
-
-const char* name_of(IncidentKind kind) {
-  switch (kind) {
-    case IncidentKind::worker_failed:
-      return "worker_failed";
-    case IncidentKind::node_lost:
-      return "node_lost";
-    case IncidentKind::coordinator_lost:
-      return "coordinator_lost";
-    case IncidentKind::node_joined:
-      return "node_joined";
-    case IncidentKind::ending:
-      return "ending";
-    case IncidentKind::node_left:
-      return "node_left";
-  }
-  return "?";
-}
-
-const char* name_of(StopWish wish) {
-  switch (wish) {
-    case StopWish::end:
-      return "end";
-    case StopWish::preempt:
-      return "preempt";
-    case StopWish::leave:
-      return "leave";
-  }
-  return "?";
-}
-
-const char* name_of(RendezvousStatus::For waits_for) {
-  switch (waits_for) {
-    case RendezvousStatus::For::nodes:
-      return "nodes";
-    case RendezvousStatus::For::last_call:
-      return "last_call";
-    case RendezvousStatus::For::turn:
-      return "turn";
-  }
-  return "?";
-}
 
 template <class Kind>
 const Kind* find(const std::vector<Command>& commands) {

@@ -17,7 +17,9 @@
 
 namespace ddprun {
 
-class PeerListener : public std::enable_shared_from_this<PeerListener> {
+class PeerListener : public std::enable_shared_from_this<PeerListener>,
+                     private AcceptorHandler,
+                     private ConnectionHandler {
  public:
   /// The answer to a question that came from this address; none closes the connection without one.
   /// A Follow names that address first.
@@ -27,6 +29,7 @@ class PeerListener : public std::enable_shared_from_this<PeerListener> {
   /// `listener` is listening and non-blocking.
   static std::shared_ptr<PeerListener> open(boost::asio::io_context& io, Fd listener,
                                             Answer answer);
+  ~PeerListener() override;
   /// Hands the listening socket back; answers nobody any more.
   Fd close();
   /// Listens no more. Who has come is answered.
@@ -34,13 +37,22 @@ class PeerListener : public std::enable_shared_from_this<PeerListener> {
 
  private:
   PeerListener(boost::asio::io_context& io, Answer answer) : io_(io), answer_(std::move(answer)) {}
-  void accept(Fd socket);
+  struct Guest {
+    std::shared_ptr<Connection> connection;
+    std::string from;  ///< its address, numeric
+  };
+
+  void on_accepted(Fd socket) override;
+  void on_message(std::uint64_t id, message::Message question) override;
+  void on_no_preamble(std::uint64_t id, PreambleCheck, std::string) override { drop(id); }
+  void on_ended(std::uint64_t id, const CloseReason&) override { drop(id); }
   void drop(std::uint64_t id);
+  void drop_all();
 
   boost::asio::io_context& io_;
   std::shared_ptr<Acceptor> acceptor_;
   Answer answer_;
-  std::map<std::uint64_t, std::shared_ptr<Connection>> guests_;
+  std::map<std::uint64_t, Guest> guests_;  ///< the oldest first
   std::uint64_t last_ = 0;
   bool closed_ = false;
 };

@@ -20,7 +20,7 @@ using boost::system::error_code;
 /// An address that answers does so within this, on any network that a job can run in.
 constexpr std::chrono::milliseconds kNextAfter{50};
 
-class PeerRpc : public std::enable_shared_from_this<PeerRpc> {
+class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private ConnectionHandler {
  public:
   PeerRpc(asio::io_context& io, PeerQuestion question, std::function<void(const PeerAnswer&)> done)
       : io_(io),
@@ -28,6 +28,8 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc> {
         bytes_(preamble() + encode(question_.said)),
         done_(std::move(done)),
         next_(io) {}
+
+  ~PeerRpc() override { cancel(); }
 
   /// At the next address, if there is one.
   void begin_try() {
@@ -117,32 +119,34 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc> {
       end_try(place);
       return;
     }
-    const auto with = [weak = weak_from_this()](auto action) {
-      if (const auto self = weak.lock(); self && self->done_) {
-        action(*self);
-      }
-    };
-    const auto end = [with, place] { with([place](PeerRpc& self) { self.end_try(place); }); };
-    tries_[place].connection =
-        Connection::create(io_, Fd(fd), ConnectionOptions{},
-                           {[with, place](const message::Message& said) {
-                              with([&](PeerRpc& self) { self.on_answer(place, said); });
-                            },
-                            [end](const PreambleCheck&, const std::string&) { end(); },
-                            [end](const CloseReason&) { end(); }});
-    const auto connection = tries_[place].connection;
+    const auto connection = Connection::create(io_, Fd(fd), ConnectionOptions{}, *this, place);
+    tries_[place].connection = connection;
     connection->start();
     connection->send(bytes_);
   }
 
-  void on_answer(std::size_t place, const message::Message& said) {
+  void on_message(std::uint64_t place, message::Message said) override {
+    const auto alive = shared_from_this();
+    if (!done_) {
+      return;
+    }
     const auto from = question_.from ? question_.from(said) : PeerQuestion::From::asked;
     refused_ += from == PeerQuestion::From::another ? 1 : 0;
     if (from == PeerQuestion::From::asked) {
-      finish({said, false});
+      finish({std::move(said), false});
     } else {
       end_try(place);
     }
+  }
+
+  void on_no_preamble(std::uint64_t place, PreambleCheck, std::string) override {
+    const auto alive = shared_from_this();
+    end_try(place);
+  }
+
+  void on_ended(std::uint64_t place, const CloseReason&) override {
+    const auto alive = shared_from_this();
+    end_try(place);
   }
 
   void finish(const PeerAnswer& answer) {

@@ -14,11 +14,14 @@ using namespace ddprun;
 namespace {
 
 /// An agent's side and a coordinator's of one TCP connection.
-struct Pair {
+struct Pair : private ConnectionHandler {
+  static constexpr std::uint64_t kAgent = 1;
+  static constexpr std::uint64_t kCoordinator = 2;
+
   Loop loop;
   std::vector<message::Message> to_agent;
   std::optional<CloseReason> agent_ended;
-  std::optional<Connection::Clock::duration> quorum_age;
+  std::optional<Connection::Clock::duration> age;
   std::shared_ptr<Connection> agent;
   std::shared_ptr<Connection> coordinator;
   int beats_answered = 0;
@@ -31,20 +34,10 @@ struct Pair {
     REQUIRE(coordinator_end);
     agent = Connection::create(
         loop.io, std::move(agent_end),
-        {.expect_preamble = false, .heartbeat_timeout = timeout, .beats = true},
-        {.message = [this](const message::Message& said) { to_agent.push_back(said); },
-         .no_preamble = [](PreambleCheck, const std::string&) {},
-         .ended = [this](CloseReason how) { agent_ended = std::move(how); }});
+        {.expect_preamble = false, .heartbeat_timeout = timeout, .beats = true}, *this, kAgent);
     coordinator = Connection::create(loop.io, std::move(coordinator_end),
                                      {.expect_preamble = false, .heartbeat_timeout = timeout},
-                                     {.message = [](const message::Message&) {},
-                                      .no_preamble = [](PreambleCheck, const std::string&) {},
-                                      .ended = [](const CloseReason&) {},
-                                      .quorum_age =
-                                          [this] {
-                                            ++beats_answered;
-                                            return quorum_age;
-                                          }});
+                                     *this, kCoordinator);
     coordinator->start();
     agent->start();
   }
@@ -53,6 +46,23 @@ struct Pair {
   void after_a_beat() {
     const int before = beats_answered;
     loop.until([&] { return beats_answered > before; });
+  }
+
+ private:
+  void on_message(std::uint64_t id, message::Message said) override {
+    if (id == kAgent) {
+      to_agent.push_back(std::move(said));
+    }
+  }
+  void on_no_preamble(std::uint64_t, PreambleCheck, std::string) override {}
+  void on_ended(std::uint64_t id, const CloseReason& end) override {
+    if (id == kAgent) {
+      agent_ended = end;
+    }
+  }
+  std::optional<std::chrono::nanoseconds> quorum_age() override {
+    ++beats_answered;
+    return age;
   }
 };
 
@@ -98,7 +108,7 @@ TEST_CASE("A coordinator that begins to need a quorum gets its beats at that pac
   Pair pair(kTimeout);
   pair.after_a_beat();
   pair.after_a_beat();
-  pair.quorum_age = 0s;
+  pair.age = 0s;
   pair.after_a_beat();  // whose answer tells so
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 2; ++i) {
