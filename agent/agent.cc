@@ -61,7 +61,7 @@ struct LastSignal {
   std::chrono::steady_clock::time_point at{};
 };
 
-class Agent {
+class Agent : private FollowerHandler {
  public:
   Agent(const JobSpec& spec, LogLayout layout, std::shared_ptr<EventLogFile> event_log,
         std::shared_ptr<spdlog::logger> log)
@@ -78,8 +78,8 @@ class Agent {
         guardian_(io_),
         time_up_(io_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, node_.host_name, workers_hooks(), log_),
-        follower_(io_, follower_options(spec, node_, environment_, event_log_), follower_hooks(),
-                  log_) {}
+        follower_(io_, follower_options(spec, node_, environment_, event_log_), *this,
+                  coordinator_hooks(), log_) {}
 
   Result<JobSummary> run() {
     watch_guardian();
@@ -99,24 +99,24 @@ class Agent {
  private:
   // ---- where events come from ---------------------------------------------------------------
 
-  FollowerHooks follower_hooks() {
-    const bool is_static = spec_.backend == RendezvousBackend::static_ranks;
-    FollowerHooks hooks;
-    hooks.assign = [this](const World& world) { take(Event::assigned, {.world = &world}); };
-    hooks.stop = [this](const message::Stop& order) {
-      take(Event::stop_ordered, {.order = &order});
-    };
-    hooks.finish = [this](const JobSummary& summary) { conclude(summary); };
-    hooks.waiting = [this](const RendezvousStatus& table) { board_.show(table); };
-    hooks.lost = [this](const Error& why) {
-      log_->info("{}", why.sentence());
-      board_.clear();
-      take(Event::lost);
-    };
-    hooks.failed = [this](const Error& why) { conclude(why); };
-    hooks.coordinator.open_store = [this](AttemptNumber) { return store_.open(); };
-    if (is_static) {
-      hooks.coordinator.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
+  void on_assigned(const World& world) override { take(Event::assigned, {.world = &world}); }
+  void on_stop(const message::Stop& order) override {
+    take(Event::stop_ordered, {.order = &order});
+  }
+  void on_finished(const JobSummary& summary) override { conclude(summary); }
+  void on_waiting(const RendezvousStatus& table) override { board_.show(table); }
+  void on_lost(const Error& why) override {
+    log_->info("{}", why.sentence());
+    board_.clear();
+    take(Event::lost);
+  }
+  void on_failed(const Error& why) override { conclude(why); }
+
+  CoordinatorHooks coordinator_hooks() {
+    CoordinatorHooks hooks;
+    hooks.open_store = [this](AttemptNumber) { return store_.open(); };
+    if (spec_.backend == RendezvousBackend::static_ranks) {
+      hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
         store_.adopt(std::move(connection), first_bytes);
       };
     }

@@ -25,9 +25,9 @@ bool is_socket_pair(int socket) {
 
 struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient::Impl>,
                                  private ConnectionHandler {
-  Impl(NodeDescription description, CoordinatorOrders the_orders,
+  Impl(NodeDescription description, CoordinatorOrders& the_orders,
        std::shared_ptr<spdlog::logger> the_log)
-      : node(std::move(description)), orders(std::move(the_orders)), log(std::move(the_log)) {}
+      : node(std::move(description)), orders(the_orders), log(std::move(the_log)) {}
 
   void connect(boost::asio::io_context& io, Fd socket, std::optional<message::Accepted> greeted,
                std::chrono::milliseconds heartbeat_timeout,
@@ -165,7 +165,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   }
 
   NodeDescription node;
-  CoordinatorOrders orders;
+  CoordinatorOrders& orders;
   std::shared_ptr<spdlog::logger> log;
   std::string where;
   std::string local_address;
@@ -177,12 +177,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
     boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
-    NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
+    NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders& orders,
     std::shared_ptr<spdlog::logger> log, std::chrono::steady_clock::time_point asked_at) {
-  DDP_CHECK(orders.assign && orders.stop && orders.finish, "an agent obeys all orders");
-  DDP_CHECK(orders.waiting && orders.rejected && orders.lost, "an agent obeys all orders");
-  DDP_CHECK(orders.accepted && orders.voter_state && orders.story, "an agent obeys all orders");
-  auto impl = std::make_shared<Impl>(std::move(node), std::move(orders), std::move(log));
+  auto impl = std::make_shared<Impl>(std::move(node), orders, std::move(log));
   impl->connect(io, std::move(connection), greeted, heartbeat_timeout, asked_at);
   return std::unique_ptr<CoordinatorClient>(new CoordinatorClient(std::move(impl)));
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,35 +36,41 @@ struct CoordinatorLost {
   bool closed = false;
 };
 
-/// What the coordinator tells the agent. Called on the loop, one at a time. An order for another
+/// What the coordinator orders and tells. Called on the loop, one at a time. An order for another
 /// attempt than the newest is never passed on.
-struct CoordinatorOrders {
+class CoordinatorOrders {
+ public:
+  CoordinatorOrders() = default;
+  CoordinatorOrders(const CoordinatorOrders&) = delete;
+  CoordinatorOrders& operator=(const CoordinatorOrders&) = delete;
+  virtual ~CoordinatorOrders() = default;
+
   /// Start the workers of this world.
-  std::function<void(const message::Assigned&)> assign;
-  /// Stop the workers of this attempt; answer with workers_stopped (also when none is left).
-  /// For a hang answer workers_hung too, and that first.
-  std::function<void(const message::Stop&)> stop;
+  virtual void assign(const message::Assigned& order) = 0;
+  /// Stop the workers of this attempt; answer with workers_stopped (also when none is left). For a
+  /// hang answer workers_hung too, and that first.
+  virtual void stop(const message::Stop& order) = 0;
   /// The job is over; workers are stopped already. The connection closes after this.
-  std::function<void(const JobSummary&)> finish;
+  virtual void finish(const JobSummary& summary) = 0;
   /// What the job waits for, for people.
-  std::function<void(const RendezvousStatus&)> waiting;
+  virtual void waiting(const RendezvousStatus& table) = 0;
   /// The coordinator rejected this node (wrong job id, other options ...). Final.
-  std::function<void(const Error&)> rejected;
+  virtual void rejected(const Error& why) = 0;
+  /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
+  virtual void lost(const CoordinatorLost& how) = 0;
   /// The coordinator let this node in, in this term. Comes first, unless the client was made with
   /// the answer.
-  std::function<void(const message::Accepted&)> accepted = [](const message::Accepted&) {};
+  virtual void accepted(const message::Accepted& /*answer*/) {}
   /// This node votes: keep this, it replaces what came before, and no candidate that knows an older
   /// configuration is to be granted a vote from here on. False: this node gave its word to another
   /// coordinator.
-  std::function<bool(const message::VoterState&)> voter_state = [](const auto&) { return true; };
+  virtual bool voter_state(const message::VoterState& /*state*/) { return true; }
   /// For a voter: what has happened since.
-  std::function<void(const message::Story&)> story = [](const message::Story&) {};
+  virtual void story(const message::Story& /*news*/) {}
   /// For a voter: where nodes are that came since.
-  std::function<void(const message::MoreNodes&)> more_nodes = [](const message::MoreNodes&) {};
+  virtual void more_nodes(const message::MoreNodes& /*news*/) {}
   /// What of this node is compared with others.
-  std::function<NodeEnvironment()> environment = [] { return NodeEnvironment(); };
-  /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
-  std::function<void(const CoordinatorLost&)> lost;
+  [[nodiscard]] virtual NodeEnvironment environment() const { return {}; }
 };
 
 class CoordinatorClient {
@@ -73,10 +78,10 @@ class CoordinatorClient {
   /// `connection` is a connected stream socket, hello not yet said unless there is an answer to it
   /// (join.h says it to remote coordinators, to tell a stranger on the port from a coordinator); it
   /// was said at `asked_at` then, and the coordinator counts its silence from there at the
-  /// earliest.
+  /// earliest. `orders` outlives this.
   static std::unique_ptr<CoordinatorClient> create(
       boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
-      NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders orders,
+      NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders& orders,
       std::shared_ptr<spdlog::logger> log,
       std::chrono::steady_clock::time_point asked_at =
           std::chrono::steady_clock::time_point::max());

@@ -34,12 +34,13 @@ NodeOptions node_options(const FollowerOptions& options) {
 
 }  // namespace
 
-struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
-  Impl(asio::io_context& the_io, FollowerOptions the_options, FollowerHooks the_hooks,
-       std::shared_ptr<spdlog::logger> the_log)
+struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private CoordinatorOrders {
+  Impl(asio::io_context& the_io, FollowerOptions the_options, FollowerHandler& the_handler,
+       CoordinatorHooks the_led_hooks, std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
         options(std::move(the_options)),
-        hooks(std::move(the_hooks)),
+        handler(the_handler),
+        led_hooks(std::move(the_led_hooks)),
         log(std::move(the_log)),
         node(node_options(options)),
         timer(the_io) {}
@@ -59,19 +60,16 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   /// An input that arises while an action is carried out waits: Node is never entered twice.
   void step(NodeInput input) {
     inputs.push_back(std::move(input));
-    if (stepping) {
+    if (inputs.size() > 1) {
       return;
     }
     const auto alive = shared_from_this();
-    stepping = true;
     while (!inputs.empty()) {
-      NodeInput next = std::move(inputs.front());
-      inputs.pop_front();
-      for (NodeAction& action : node.step(now(), std::move(next))) {
+      for (NodeAction& action : node.step(now(), std::move(inputs.front()))) {
         std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
       }
+      inputs.pop_front();
     }
-    stepping = false;
     arm_timer();
   }
 
@@ -179,33 +177,32 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void connect(Fd connection, std::optional<message::Accepted> greeted,
                Clock::time_point asked_at = Clock::time_point::max()) {
-    CoordinatorOrders orders;
-    const auto tell = [this](const auto& order) { step(ToldByLeader{order}); };
-    orders.accepted = tell;
-    orders.story = tell;
-    orders.more_nodes = tell;
-    orders.voter_state = [this](const message::VoterState& order) {
-      acknowledged = false;
-      step(ToldByLeader{order});
-      return acknowledged;
-    };
-    orders.assign = [this, tell](const message::Assigned& order) {
-      tell(order);
-      hooks.assign(order.world);
-    };
-    orders.stop = hooks.stop;
-    orders.finish = [this](const JobSummary& summary) {
-      give_up();
-      hooks.finish(summary);
-    };
-    orders.waiting = hooks.waiting;
-    orders.environment = [this] { return options.environment; };
-    orders.rejected = [this](const Error& why) { fail(why); };
-    orders.lost = [this](const CoordinatorLost& how) {
-      step(LeaderLost{how.why, how.clause, how.last_contact.time_since_epoch(), how.closed});
-    };
     client = CoordinatorClient::create(io, std::move(connection), greeted, node.description(),
-                                       options.heartbeat_timeout, std::move(orders), log, asked_at);
+                                       options.heartbeat_timeout, *this, log, asked_at);
+  }
+
+  void accepted(const message::Accepted& answer) override { step(ToldByLeader{answer}); }
+  void story(const message::Story& news) override { step(ToldByLeader{news}); }
+  void more_nodes(const message::MoreNodes& news) override { step(ToldByLeader{news}); }
+  bool voter_state(const message::VoterState& state) override {
+    acknowledged = false;
+    step(ToldByLeader{state});
+    return acknowledged;
+  }
+  void assign(const message::Assigned& order) override {
+    step(ToldByLeader{order});
+    handler.on_assigned(order.world);
+  }
+  void stop(const message::Stop& order) override { handler.on_stop(order); }
+  void finish(const JobSummary& summary) override {
+    give_up();
+    handler.on_finished(summary);
+  }
+  void waiting(const RendezvousStatus& table) override { handler.on_waiting(table); }
+  NodeEnvironment environment() const override { return options.environment; }
+  void rejected(const Error& why) override { fail(why); }
+  void lost(const CoordinatorLost& how) override {
+    step(LeaderLost{how.why, how.clause, how.last_contact.time_since_epoch(), how.closed});
   }
 
   /// The client says StateAcknowledged itself: it has the connection, whose beats change with it.
@@ -215,7 +212,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
 
   void carry_out(const CloseConnection&) { client.reset(); }
 
-  void carry_out(const FenceWorkers& order) { hooks.lost(order.why); }
+  void carry_out(const FenceWorkers& order) { handler.on_lost(order.why); }
 
   // --- Election -----------------------------------------------------------------------------
 
@@ -266,14 +263,14 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   }
 
   void lead(Fd listener, CoordinatorOptions led) {
-    CoordinatorHooks led_hooks = hooks.coordinator;
+    CoordinatorHooks hooks = led_hooks;
     if (options.failover) {
-      led_hooks.deposed = while_alive([](Impl& self, const std::string& why, auto by) {
+      hooks.deposed = while_alive([](Impl& self, const std::string& why, auto by) {
         self.step(LeaderDeposed{why, std::move(by)});
       });
     }
     auto created =
-        Coordinator::create(io, std::move(listener), std::move(led), std::move(led_hooks), log);
+        Coordinator::create(io, std::move(listener), std::move(led), std::move(hooks), log);
     if (!created) {
       fail(created.error());
       return;
@@ -312,18 +309,18 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
     gone = true;
     asio::post(io, [self = shared_from_this(), why] {
       self->give_up();
-      self->hooks.failed(why);
+      self->handler.on_failed(why);
     });
   }
 
   asio::io_context& io;
   FollowerOptions options;
-  FollowerHooks hooks;
+  FollowerHandler& handler;
+  CoordinatorHooks led_hooks;
   std::shared_ptr<spdlog::logger> log;
   Node node;
-  std::deque<NodeInput> inputs;
-  bool stepping = false;
-  bool gone = false;  ///< it failed, or its owner let go of it
+  std::deque<NodeInput> inputs;  ///< the first one is being dealt with
+  bool gone = false;             ///< it failed, or its owner let go of it
   asio::steady_timer timer;
   std::optional<Instant> armed_for;
   JoinHandle search;
@@ -338,9 +335,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl> {
   bool acknowledged = false;               ///< AcknowledgeState
 };
 
-Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHooks hooks,
-                   std::shared_ptr<spdlog::logger> log)
-    : impl_(std::make_shared<Impl>(io, std::move(options), std::move(hooks), std::move(log))) {}
+Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHandler& handler,
+                   CoordinatorHooks led, std::shared_ptr<spdlog::logger> log)
+    : impl_(std::make_shared<Impl>(io, std::move(options), handler, std::move(led),
+                                   std::move(log))) {}
 
 Follower::~Follower() {
   impl_->gone = true;

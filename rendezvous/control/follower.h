@@ -10,7 +10,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,23 +37,31 @@ struct FollowerOptions {
   bool failover = false;
 };
 
-struct FollowerHooks {
-  std::function<void(const World&)> assign;
-  std::function<void(const message::Stop&)> stop;
-  std::function<void(const JobSummary&)> finish;
-  std::function<void(const RendezvousStatus&)> waiting;
+/// What an agent has to do by the word of its coordinator. Called on the loop.
+class FollowerHandler {
+ public:
+  FollowerHandler() = default;
+  FollowerHandler(const FollowerHandler&) = delete;
+  FollowerHandler& operator=(const FollowerHandler&) = delete;
+  virtual ~FollowerHandler() = default;
+
+  virtual void on_assigned(const World& world) = 0;
+  virtual void on_stop(const message::Stop& order) = 0;
+  virtual void on_finished(const JobSummary& summary) = 0;
+  virtual void on_waiting(const RendezvousStatus& table) = 0;
   /// There is no coordinator any more. Stop all workers within a tenth of the heartbeat timeout,
   /// then call quiet().
-  std::function<void(const Error&)> lost;
+  virtual void on_lost(const Error& why) = 0;
   /// This node takes no part any more: it was rejected, or found no coordinator in time. Final.
-  std::function<void(const Error&)> failed;
-  CoordinatorHooks coordinator;
+  virtual void on_failed(const Error& why) = 0;
 };
 
 class Follower {
  public:
-  Follower(boost::asio::io_context& io, FollowerOptions options, FollowerHooks hooks,
-           std::shared_ptr<spdlog::logger> log);
+  /// `handler` outlives this. `led`: for the time that this agent is the coordinator; `deposed` is
+  /// filled in.
+  Follower(boost::asio::io_context& io, FollowerOptions options, FollowerHandler& handler,
+           CoordinatorHooks led, std::shared_ptr<spdlog::logger> log);
   ~Follower();
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;

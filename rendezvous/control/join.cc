@@ -45,8 +45,8 @@ class JoinAttempt {
 struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   using Clock = std::chrono::steady_clock;
 
-  State(asio::io_context& the_io, SearchRequest the_request,
-        std::function<void(Result<Joined>)> the_done, std::shared_ptr<spdlog::logger> the_log)
+  State(asio::io_context& the_io, SearchRequest the_request, OnJoined the_done,
+        std::shared_ptr<spdlog::logger> the_log)
       : done(std::move(the_done)),
         log(std::move(the_log)),
         decides(std::move(the_request), Clock::now().time_since_epoch()),
@@ -274,7 +274,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     timer.cancel();
   }
 
-  std::function<void(Result<Joined>)> done;  ///< null: it is over
+  OnJoined done;  ///< null: it is over
   std::shared_ptr<spdlog::logger> log;
   LeaderSearch decides;
   std::deque<search::Input> inputs;
@@ -299,8 +299,7 @@ bool was_rejected(const JoinHandle& attempt) {
   return attempt && attempt->state->was_rejected;
 }
 
-JoinHandle join_endpoint(asio::io_context& io, SearchRequest request,
-                         std::function<void(Result<Joined>)> done,
+JoinHandle join_endpoint(asio::io_context& io, SearchRequest request, OnJoined done,
                          std::shared_ptr<spdlog::logger> log) {
   auto state =
       std::make_shared<JoinAttempt::State>(io, std::move(request), std::move(done), std::move(log));

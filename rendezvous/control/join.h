@@ -37,6 +37,7 @@ struct JoinedAsClient {
 };
 
 using Joined = std::variant<JoinedAsHost, JoinedAsClient>;
+using OnJoined = std::function<void(Result<Joined>)>;
 
 /// Runs on the loop until it can tell; then calls `done` once. Destroying the returned handle
 /// before that cancels it: `done` is not called.
@@ -50,8 +51,7 @@ using JoinHandle = std::unique_ptr<JoinAttempt, JoinAttemptDeleter>;
 /// change.
 [[nodiscard]] bool was_rejected(const JoinHandle& attempt);
 
-JoinHandle join_endpoint(boost::asio::io_context& io, SearchRequest request,
-                         std::function<void(Result<Joined>)> done,
+JoinHandle join_endpoint(boost::asio::io_context& io, SearchRequest request, OnJoined done,
                          std::shared_ptr<spdlog::logger> log);
 
 }  // namespace ddprun

@@ -14,14 +14,13 @@ using boost::system::error_code;
 std::shared_ptr<LeaderCalls> LeaderCalls::create(boost::asio::io_context& io,
                                                  const std::vector<Endpoint>& endpoints,
                                                  std::chrono::milliseconds patience,
-                                                 std::function<void(CallAnswered)> answered) {
+                                                 Answered answered) {
   return std::shared_ptr<LeaderCalls>(
       new LeaderCalls(io, endpoints, patience, std::move(answered)));
 }
 
 LeaderCalls::LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
-                         std::chrono::milliseconds patience,
-                         std::function<void(CallAnswered)> answered)
+                         std::chrono::milliseconds patience, Answered answered)
     : io_(io), patience_(patience), answered_(std::move(answered)) {
   for (const Endpoint& one : endpoints) {
     places_.push_back(std::make_unique<Place>(io, one));

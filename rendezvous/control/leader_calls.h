@@ -18,12 +18,13 @@ namespace ddprun {
 
 class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
  public:
+  using Answered = std::function<void(CallAnswered)>;
+
   /// `endpoints` are those where this agent does not listen. A call takes `patience` for each
   /// address at most. `answered` is called on the loop, while this lives.
   static std::shared_ptr<LeaderCalls> create(boost::asio::io_context& io,
                                              const std::vector<Endpoint>& endpoints,
-                                             std::chrono::milliseconds patience,
-                                             std::function<void(CallAnswered)> answered);
+                                             std::chrono::milliseconds patience, Answered answered);
 
   void carry_out(const CallVoters& order);
   void carry_out(const CallEndpoints& order);
@@ -39,13 +40,13 @@ class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
   };
 
   LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
-              std::chrono::milliseconds patience, std::function<void(CallAnswered)> answered);
+              std::chrono::milliseconds patience, Answered answered);
   void resolve(Place& place, const message::Follow& call);
   void call(Place& place, std::vector<std::string> addresses, const message::Follow& call);
 
   boost::asio::io_context& io_;
   std::chrono::milliseconds patience_;
-  std::function<void(CallAnswered)> answered_;
+  Answered answered_;
   std::map<VoterId, std::shared_ptr<void>> voter_calls_;  ///< under way
   std::vector<std::unique_ptr<Place>> places_;
 };

@@ -27,8 +27,7 @@ bool is_name(const std::string& host) {
 /// Kept alive by what it waits for.
 class Search : public std::enable_shared_from_this<Search> {
  public:
-  Search(asio::io_context& io, std::function<void(const std::vector<bool>&)> done)
-      : io_(io), done_(std::move(done)), timer_(io) {}
+  Search(asio::io_context& io, OnLocalKnown done) : io_(io), done_(std::move(done)), timer_(io) {}
 
   void begin(const std::vector<Endpoint>& endpoints, std::chrono::milliseconds patience) {
     own_.resize(endpoints.size());
@@ -79,7 +78,7 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
   asio::io_context& io_;
-  std::function<void(const std::vector<bool>&)> done_;
+  OnLocalKnown done_;
   asio::steady_timer timer_;
   std::list<tcp::resolver> resolvers_;
   std::vector<bool> own_;
@@ -89,8 +88,7 @@ class Search : public std::enable_shared_from_this<Search> {
 }  // namespace
 
 void resolve_local(asio::io_context& io, const std::vector<Endpoint>& endpoints,
-                   std::chrono::milliseconds patience,
-                   std::function<void(const std::vector<bool>&)> done) {
+                   std::chrono::milliseconds patience, OnLocalKnown done) {
   std::make_shared<Search>(io, std::move(done))->begin(endpoints, patience);
 }
 

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kNextAfter{50};
 
 class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private ConnectionHandler {
  public:
-  PeerRpc(asio::io_context& io, PeerQuestion question, std::function<void(const PeerAnswer&)> done)
+  PeerRpc(asio::io_context& io, PeerQuestion question, OnPeerAnswer done)
       : io_(io),
         question_(std::move(question)),
         bytes_(preamble() + encode(question_.said)),
@@ -161,7 +161,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
   asio::io_context& io_;
   PeerQuestion question_;
   std::string bytes_;
-  std::function<void(const PeerAnswer&)> done_;
+  OnPeerAnswer done_;
   asio::steady_timer next_;
   std::deque<Try> tries_;  ///< at the first addresses, in their order
   std::size_t ended_ = 0;  ///< of the tries
@@ -170,8 +170,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
 
 }  // namespace
 
-std::shared_ptr<void> rpc_to_peer(asio::io_context& io, PeerQuestion question,
-                                  std::function<void(const PeerAnswer&)> done) {
+std::shared_ptr<void> rpc_to_peer(asio::io_context& io, PeerQuestion question, OnPeerAnswer done) {
   auto call = std::make_shared<PeerRpc>(io, std::move(question), std::move(done));
   asio::post(io, [call] { call->begin_try(); });
   return {call.get(), [call](void*) { call->cancel(); }};

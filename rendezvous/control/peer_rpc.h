@@ -34,10 +34,12 @@ struct PeerQuestion {
   std::function<From(const message::Message&)> from = {};
 };
 
+using OnPeerAnswer = std::function<void(const PeerAnswer&)>;
+
 /// Calls `done` once, with the answer or with none. The next address is tried when one has failed,
 /// or has not answered soon, and earlier tries go on meanwhile. Destroying the returned handle
 /// cancels it: `done` is not called.
 std::shared_ptr<void> rpc_to_peer(boost::asio::io_context& io, PeerQuestion question,
-                                  std::function<void(const PeerAnswer&)> done);
+                                  OnPeerAnswer done);
 
 }  // namespace ddprun

@@ -181,6 +181,8 @@ class Job:
             with open(path, "rb") as records:
                 records.seek(self._read[node])
                 fresh = records.read()
+            # A reader may see a write up to the end of a page: what has no newline yet comes again.
+            fresh = fresh[:fresh.rfind(b"\n") + 1]
             self._read[node] += len(fresh)
             for line in fresh.decode().splitlines():
                 state.read(line)

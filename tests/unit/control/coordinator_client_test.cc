@@ -13,15 +13,16 @@
 #include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
 #include "tests/unit/control/loop.h"
+#include "tests/unit/control/orders_ignored.h"
 
 namespace ddprun {
 namespace {
 
 /// An agent's client, and the socket of a coordinator that has let it in and says no more.
-struct SilentCoordinator {
+struct SilentCoordinator : private OrdersIgnored {
   Loop loop;
   Fd coordinator;
-  std::optional<CoordinatorLost> lost;
+  std::optional<CoordinatorLost> how_lost;
   std::unique_ptr<CoordinatorClient> client;
 
   SilentCoordinator() {
@@ -30,16 +31,11 @@ struct SilentCoordinator {
     Fd agent = connect_to("127.0.0.1", port_of(here.socket));
     coordinator = Fd(::accept(here.socket.get(), nullptr, nullptr));
     REQUIRE(coordinator);
-    CoordinatorOrders orders;
-    orders.assign = [](const auto&) {};
-    orders.stop = [](const auto&) {};
-    orders.finish = [](const auto&) {};
-    orders.waiting = [](const auto&) {};
-    orders.rejected = [](const auto&) {};
-    orders.lost = [this](const CoordinatorLost& how) { lost = how; };
     client = CoordinatorClient::create(loop.io, std::move(agent), message::Accepted{}, {}, 500ms,
-                                       std::move(orders), loop.log);
+                                       *this, loop.log);
   }
+
+  void lost(const CoordinatorLost& how) override { how_lost = how; }
 
   /// All that the agent has said; the errno of the end, 0 for an orderly one. With `wait`, until
   /// the end.
@@ -64,8 +60,8 @@ struct SilentCoordinator {
 
 TEST_CASE("An agent that takes a silent coordinator for lost says that it lives") {
   SilentCoordinator job;
-  job.loop.until([&] { return job.lost.has_value(); });
-  CHECK_FALSE(job.lost->closed);
+  job.loop.until([&] { return job.how_lost.has_value(); });
+  CHECK_FALSE(job.how_lost->closed);
   const auto [said, end] = job.read_all(false);
   CHECK_FALSE(end);  // held until the workers are gone
   CHECK_THAT(said, Catch::EndsWith(encode(message::Leaving{})));

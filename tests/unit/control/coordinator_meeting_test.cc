@@ -54,9 +54,9 @@ TEST_CASE("People are shown who is here, from where, and who was turned away (I-
   write_all(other_version, preamble(99));
   const Fd stranger = connect_to("127.0.0.1", job.port);
   write_all(stranger, "GET / HTTP/1.1\r\n\r\n");
-  job.loop.until([&] { return a->waiting && b->waiting; });
-  const RendezvousStatus& table = *b->waiting;
-  CHECK(table == *a->waiting);
+  job.loop.until([&] { return a->table && b->table; });
+  const RendezvousStatus& table = *b->table;
+  CHECK(table == *a->table);
   CHECK(table.nodes_here == 2);
   REQUIRE(table.here.size() == 2);
   CHECK(table.here[0].host_name == "n1");
@@ -83,10 +83,10 @@ TEST_CASE("A replacement that comes before the loss is noticed waits for its ran
   write_all(old, preamble() + encode(message::Hello{ranked}));
   job.loop.until([&] { return a->world.has_value(); });
   const auto replacement = job.start(ranked, connect_to("127.0.0.1", job.port));
-  job.loop.until([&] { return replacement->waiting.has_value(); });
-  CHECK(replacement->waiting->note.find("node rank 1 is taken by node n2") == 0);
+  job.loop.until([&] { return replacement->table.has_value(); });
+  CHECK(replacement->table->note.find("node rank 1 is taken by node n2") == 0);
   job.loop.until([&] { return a->told_to_stop.has_value(); });
-  CHECK_FALSE(replacement->rejected);
+  CHECK_FALSE(replacement->refused);
   a->client->workers_stopped(*a->told_to_stop, {}, {});
   job.loop.until([&] { return replacement->world.has_value(); });
   CHECK(replacement->world->group_rank == 1);
@@ -102,7 +102,7 @@ TEST_CASE("Who wants the rank of a node that lives is rejected as soon as that o
   job.loop.run_for(50ms);
   ranked.host_name = "n3";
   const auto other = job.start(ranked, connect_to("127.0.0.1", job.port));
-  job.loop.until([&] { return other->rejected.has_value(); });
-  CHECK(other->rejected->what == "node rank 1 is taken by node n2, which is alive");
-  CHECK_FALSE(holder->lost);
+  job.loop.until([&] { return other->refused.has_value(); });
+  CHECK(other->refused->what == "node rank 1 is taken by node n2, which is alive");
+  CHECK_FALSE(holder->gone);
 }

@@ -10,6 +10,7 @@
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
 #include "tests/unit/control/job.h"
+#include "tests/unit/control/orders_ignored.h"
 
 using namespace ddprun;
 
@@ -64,7 +65,7 @@ TEST_CASE("Two agents join, fail, restart and finish, both get the same summary"
     CHECK(s->incidents[0].downtime.has_value());
     CHECK(s->incidents[0].records.at(0).blame == Blame::cause);
   }
-  CHECK_FALSE(a->lost);
+  CHECK_FALSE(a->gone);
   bool drained = false;
   job.coordinator->on_drained([&] { drained = true; });
   job.loop.until([&] { return drained; }, 1s);
@@ -113,7 +114,7 @@ TEST_CASE("An agent that falls silent is lost after the heartbeat timeout") {
   REQUIRE(a->world->world_size == 2);
   job.loop.until([&] { return a->told_to_stop.has_value(); });
   CHECK(a->stop_reason.starts_with("node n2 was lost (it was silent for 0.2"));
-  CHECK_FALSE(a->lost);
+  CHECK_FALSE(a->gone);
 }
 
 TEST_CASE("An agent notices a coordinator that falls silent") {
@@ -125,9 +126,9 @@ TEST_CASE("An agent notices a coordinator that falls silent") {
   const auto a = job.start(job.describe("n1"), connect_to("127.0.0.1", port_of(listening.socket)));
   const Fd server(::accept(listening.socket.get(), nullptr, nullptr));
   write_all(server, preamble() + encode(message::Accepted{}));
-  job.loop.until([&] { return a->lost.has_value(); });
-  CHECK(a->lost->what.starts_with("the coordinator was lost: it was silent for 0."));
-  CHECK(a->lost->where == "coordinator at 127.0.0.1");
+  job.loop.until([&] { return a->gone.has_value(); });
+  CHECK(a->gone->what.starts_with("the coordinator was lost: it was silent for 0."));
+  CHECK(a->gone->where == "coordinator at 127.0.0.1");
   // Its workers still run: not before they are gone may the coordinator, which perhaps hears it
   // well, take it for lost.
   job.loop.run_for(100ms);
@@ -164,7 +165,7 @@ TEST_CASE("A cut-off agent knows it before the coordinator does (self-fencing)")
     if (!cut || answers_pass) {
       pump(far, near);
     }
-    agent_knew_first = agent_knew_first || (a->lost && !job.loop.logged("lost node"));
+    agent_knew_first = agent_knew_first || (a->gone && !job.loop.logged("lost node"));
     return job.loop.logged("lost node");
   });
   CHECK(a->world.has_value());
@@ -179,7 +180,7 @@ TEST_CASE("Both sides beat, so an idle connection stays") {
   const auto b = job.remote("n2");
   job.loop.until([&] { return a->world && b->world; });
   job.loop.run_for(2500ms);
-  CHECK_FALSE(b->lost);
+  CHECK_FALSE(b->gone);
   CHECK_FALSE(a->told_to_stop);
 }
 
@@ -191,7 +192,7 @@ TEST_CASE("The shorter of two heartbeat timeouts sets the beat of both") {
   const auto a = job.remote("n1");
   job.loop.until([&] { return a->world.has_value(); });
   job.loop.run_for(2500ms);
-  CHECK_FALSE(a->lost);
+  CHECK_FALSE(a->gone);
   CHECK_FALSE(job.loop.logged("lost node"));
 }
 
@@ -203,10 +204,10 @@ TEST_CASE("A node with other options is rejected with a reason, and the job goes
   NodeDescription wrong = job.describe("n2");
   wrong.job_id = "other";
   const auto b = job.start(wrong, connect_to("127.0.0.1", job.port));
-  job.loop.until([&] { return b->rejected.has_value(); });
-  CHECK(b->rejected->what == "this endpoint serves the job 'job', not 'other'");
-  CHECK(b->rejected->where == "coordinator at 127.0.0.1");
-  CHECK_FALSE(b->lost);
+  job.loop.until([&] { return b->refused.has_value(); });
+  CHECK(b->refused->what == "this endpoint serves the job 'job', not 'other'");
+  CHECK(b->refused->where == "coordinator at 127.0.0.1");
+  CHECK_FALSE(b->gone);
   const auto c = job.remote("n3");
   job.loop.until([&] { return a->world && c->world; });
 }
@@ -355,23 +356,22 @@ TEST_CASE("An agent may let go of its client inside any order") {
   auto a = job.local("n1");
   Agent* agent = a.get();
   job.loop.until([&] { return agent->world.has_value(); });
-  auto b = std::make_unique<Agent>();
-  CoordinatorOrders orders;
-  orders.assign = [](const message::Assigned&) {};
-  orders.stop = [](const message::Stop&) {};
-  orders.finish = [](const JobSummary&) {};
-  orders.waiting = [&](const RendezvousStatus& table) {
-    const RendezvousStatus copy = table;  // NOLINT: the table goes with the client
-    b->client.reset();
-    b->waiting = copy;
-  };
-  orders.rejected = [](const Error&) {};
-  orders.lost = [&](const CoordinatorLost& how) { b->lost = how.why; };
-  b->client = CoordinatorClient::create(job.loop.io, connect_to("127.0.0.1", job.port),
-                                        std::nullopt, job.describe("n2"), 3s, orders, job.loop.log);
-  job.loop.until([&] { return b->waiting.has_value(); });
-  CHECK(b->waiting->note.find("spare") != std::string::npos);
-  CHECK_FALSE(b->lost);
+  struct LetsGo : OrdersIgnored {
+    std::unique_ptr<CoordinatorClient> client;
+    std::optional<RendezvousStatus> table;
+    bool is_lost = false;
+    void waiting(const RendezvousStatus& told) override {
+      const RendezvousStatus copy = told;  // NOLINT: the table goes with the client
+      client.reset();
+      table = copy;
+    }
+    void lost(const CoordinatorLost&) override { is_lost = true; }
+  } b;
+  b.client = CoordinatorClient::create(job.loop.io, connect_to("127.0.0.1", job.port), std::nullopt,
+                                       job.describe("n2"), 3s, b, job.loop.log);
+  job.loop.until([&] { return b.table.has_value(); });
+  CHECK(b.table->note.find("spare") != std::string::npos);
+  CHECK_FALSE(b.is_lost);
 }
 
 TEST_CASE("An idle job of two nodes turns the loop fewer than 20 times in three seconds") {

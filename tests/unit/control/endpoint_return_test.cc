@@ -22,7 +22,7 @@ namespace {
 constexpr auto kLimit = 30s;
 
 /// One agent; what it would do to workers it only writes down.
-class Node {
+class Node : public FollowerHandler {
  public:
   Node(Loop& loop, std::vector<Endpoint> endpoints, int rank, std::chrono::milliseconds last_call,
        std::chrono::milliseconds heartbeat, bool may_host = true)
@@ -44,27 +44,10 @@ class Node {
     options.coordinator.join_timeout = options.join_timeout;
     options.coordinator.last_call_timeout = last_call;
     options.coordinator.heartbeat_timeout = heartbeat;
-    FollowerHooks hooks;
-    hooks.assign = [this](const World& order) {
-      world = order;
-      follower->client()->workers_started(order.attempt);
-    };
-    hooks.stop = [this](const message::Stop& order) {
-      follower->client()->workers_stopped(order.attempt, {}, {});
-    };
-    hooks.finish = [](const JobSummary&) {};
-    hooks.waiting = [this](const RendezvousStatus& table) { waiting = table; };
-    hooks.lost = [this](const Error&) {
-      lost = true;
-      if (quiet_at_once) {
-        quiet();
-      }
-    };
-    hooks.failed = [this](const Error& why) { failed = why; };
-    hooks.coordinator.open_store = [](AttemptNumber) {
-      return Result<std::uint16_t>(std::uint16_t{1000});
-    };
-    follower = std::make_unique<Follower>(loop.io, std::move(options), std::move(hooks), loop.log);
+    CoordinatorHooks led;
+    led.open_store = [](AttemptNumber) { return Result<std::uint16_t>(std::uint16_t{1000}); };
+    follower =
+        std::make_unique<Follower>(loop.io, std::move(options), *this, std::move(led), loop.log);
     follower->start();
   }
 
@@ -78,16 +61,32 @@ class Node {
   }
 
   std::optional<World> world;
-  std::optional<RendezvousStatus> waiting;
-  std::optional<Error> failed;
+  std::optional<RendezvousStatus> table;
+  std::optional<Error> failure;
   bool lost = false;
   bool quiet_at_once = true;
 
- private:
-  Loop& loop_;
-
- public:
   std::unique_ptr<Follower> follower;
+
+ private:
+  void on_assigned(const World& order) override {
+    world = order;
+    follower->client()->workers_started(order.attempt);
+  }
+  void on_stop(const message::Stop& order) override {
+    follower->client()->workers_stopped(order.attempt, {}, {});
+  }
+  void on_finished(const JobSummary&) override {}
+  void on_waiting(const RendezvousStatus& told) override { table = told; }
+  void on_lost(const Error&) override {
+    lost = true;
+    if (quiet_at_once) {
+      quiet();
+    }
+  }
+  void on_failed(const Error& why) override { failure = why; }
+
+  Loop& loop_;
 };
 
 /// How many connections have come to it since the last look.
@@ -304,5 +303,5 @@ TEST_CASE("Who yields to a leader that is gone gathers again") {
   CHECK(loop.logged("this node is no coordinator any more"));
   Node second(loop, {a}, 1, 500ms, 500ms);
   loop.until([&] { return node.is_in_world_of(2) && second.is_in_world_of(2); });
-  CHECK_FALSE(node.failed);
+  CHECK_FALSE(node.failure);
 }

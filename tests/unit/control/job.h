@@ -19,16 +19,30 @@
 
 namespace ddprun {
 
-struct Agent {
+struct Agent : CoordinatorOrders {
   std::optional<World> world;
   int assignments = 0;
   std::optional<AttemptNumber> told_to_stop;
   std::string stop_reason;
   std::optional<JobSummary> summary;
-  std::optional<Error> rejected;
-  std::optional<Error> lost;
-  std::optional<RendezvousStatus> waiting;
+  std::optional<Error> refused;
+  std::optional<Error> gone;
+  std::optional<RendezvousStatus> table;
   std::unique_ptr<CoordinatorClient> client;
+
+ private:
+  void assign(const message::Assigned& order) override {
+    world = order.world;
+    ++assignments;
+  }
+  void stop(const message::Stop& order) override {
+    told_to_stop = order.attempt;
+    stop_reason = order.reason;
+  }
+  void finish(const JobSummary& told) override { summary = told; }
+  void waiting(const RendezvousStatus& told) override { table = told; }
+  void rejected(const Error& why) override { refused = why; }
+  void lost(const CoordinatorLost& how) override { gone = how.why; }
 };
 
 inline Fd connect_to(const std::string& address, std::uint16_t port) {
@@ -108,22 +122,8 @@ class Job {
   }
   std::unique_ptr<Agent> start(NodeDescription node, Fd fd) {
     auto agent = std::make_unique<Agent>();
-    Agent* a = agent.get();
-    CoordinatorOrders orders;
-    orders.assign = [a](const message::Assigned& order) {
-      a->world = order.world;
-      ++a->assignments;
-    };
-    orders.stop = [a](const message::Stop& order) {
-      a->told_to_stop = order.attempt;
-      a->stop_reason = order.reason;
-    };
-    orders.finish = [a](const JobSummary& s) { a->summary = s; };
-    orders.waiting = [a](const RendezvousStatus& table) { a->waiting = table; };
-    orders.rejected = [a](const Error& e) { a->rejected = e; };
-    orders.lost = [a](const CoordinatorLost& how) { a->lost = how.why; };
     agent->client = CoordinatorClient::create(loop.io, std::move(fd), std::nullopt, std::move(node),
-                                              options.heartbeat_timeout, orders, loop.log);
+                                              options.heartbeat_timeout, *agent, loop.log);
     return agent;
   }
   std::unique_ptr<Agent> remote(const std::string& host) {

@@ -10,6 +10,7 @@
 #include "rendezvous/store/store_server.h"
 #include "tests/support/free_port.h"
 #include "tests/unit/control/loop.h"
+#include "tests/unit/control/orders_ignored.h"
 
 using namespace ddprun;
 using ddprun::test::free_port;
@@ -129,19 +130,15 @@ TEST_CASE("A joined client works on from where the join left the connection") {
   // Both are assigned at once, so the assignment is in the socket when the join is done.
   loop.until([&] { return a->client() && b->client(); });
   loop.run_for(20ms);
-  std::optional<World> world;
-  CoordinatorOrders orders;
-  orders.assign = [&](const message::Assigned& order) { world = order.world; };
-  orders.stop = [](const message::Stop&) {};
-  orders.finish = [](const JobSummary&) {};
-  orders.waiting = [](const RendezvousStatus&) {};
-  orders.rejected = [](const Error&) {};
-  orders.lost = [](const CoordinatorLost&) {};
+  struct Orders : OrdersIgnored {
+    std::optional<World> world;
+    void assign(const message::Assigned& order) override { world = order.world; }
+  } orders;
   const auto client = CoordinatorClient::create(
       loop.io, std::move(std::get<JoinedAsClient>(**b->result).connection), message::Accepted{},
       describe("n2"), 3s, orders, loop.log);
-  loop.until([&] { return world.has_value(); });
-  CHECK(world->world_size == 2);
+  loop.until([&] { return orders.world.has_value(); });
+  CHECK(orders.world->world_size == 2);
 }
 
 TEST_CASE("Two agents that start at once always end as one host and one client") {
