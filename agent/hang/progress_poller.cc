@@ -1,6 +1,8 @@
 #include "agent/hang/progress_poller.h"
 
 #include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <utility>
 
 namespace ddprun {
@@ -16,6 +18,15 @@ constexpr milliseconds kPauseMaxUntold{5'000};
 constexpr int kLooksWithoutNewsMax = 20;
 
 }  // namespace
+
+struct ProgressReport::Timer {
+  explicit Timer(boost::asio::io_context& io) : wait(io) {}
+  boost::asio::steady_timer wait;
+};
+
+ProgressReport::ProgressReport(boost::asio::io_context& io) : timer_(std::make_unique<Timer>(io)) {}
+
+ProgressReport::~ProgressReport() = default;
 
 bool ProgressReport::is_news(const TrainingProgress& before, const TrainingProgress& now) {
   return before.told != now.told || before.resumed_epoch != now.resumed_epoch ||
@@ -33,16 +44,16 @@ void ProgressReport::begin(Read read, Tell tell) {
 }
 
 void ProgressReport::end() {
-  timer_.cancel();
+  timer_->wait.cancel();
   read_ = nullptr;
   tell_ = nullptr;
 }
 
 void ProgressReport::look_later() {
-  timer_.expires_after(pause_);
-  timer_.async_wait([this](boost::system::error_code error) {
+  timer_->wait.expires_after(pause_);
+  timer_->wait.async_wait([this](boost::system::error_code error) {
     // A wait that was queued already when it was cancelled finds the next one's expiry ahead.
-    if (!error && read_ && timer_.expiry() <= std::chrono::steady_clock::now()) {
+    if (!error && read_ && timer_->wait.expiry() <= std::chrono::steady_clock::now()) {
       look();
     }
   });

@@ -4,11 +4,15 @@
 // nothing. Lives on the agent's loop.
 #pragma once
 
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 
 #include "rendezvous/membership/world.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 
@@ -17,7 +21,8 @@ class ProgressReport {
   using Read = std::function<TrainingProgress()>;
   using Tell = std::function<void(const TrainingProgress&)>;
 
-  explicit ProgressReport(boost::asio::io_context& io) : timer_(io) {}
+  explicit ProgressReport(boost::asio::io_context& io);
+  ~ProgressReport();
 
   /// Workers of a new attempt run. Neither function is called after end().
   void begin(Read read, Tell tell);
@@ -30,7 +35,8 @@ class ProgressReport {
   void look_later();
   void look();
 
-  boost::asio::steady_timer timer_;
+  struct Timer;
+  std::unique_ptr<Timer> timer_;
   Read read_;
   Tell tell_;
   TrainingProgress told_;

@@ -2,6 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -10,6 +13,8 @@
 
 namespace ddprun {
 namespace {
+
+namespace asio = boost::asio;
 
 constexpr int kAcceptsPerTurn = 64;
 /// While the process has no descriptor to spare.
@@ -20,62 +25,78 @@ bool is_exhausted(int errno_value) {
          errno_value == ENOBUFS;
 }
 
+class ListeningSocket final : public Acceptor,
+                              public std::enable_shared_from_this<ListeningSocket> {
+ public:
+  ListeningSocket(asio::io_context& io, Fd listener, AcceptorHandler& handler)
+      : socket_(io, listener.get()), pause_(io), handler_(handler) {
+    (void)listener.release();
+  }
+
+  void start() override { wait(); }
+
+  void close() override {
+    if (!over_) {
+      (void)release();
+    }
+  }
+
+  Fd release() override {
+    over_ = true;
+    pause_.cancel();
+    return Fd(socket_.release());
+  }
+
+ private:
+  void wait() {
+    socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [weak = weak_from_this()](boost::system::error_code failed) {
+                         if (const auto self = weak.lock(); self && !failed && !self->over_) {
+                           self->accept_some();
+                         }
+                       });
+  }
+
+  void accept_some() {
+    for (int i = 0; i < kAcceptsPerTurn; ++i) {
+      Fd connection(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection) {
+        if (!is_exhausted(errno)) {
+          break;  // none left, or one that has gone again
+        }
+        handler_.on_exhausted(errno);
+        pause();
+        return;
+      }
+      prepare_beat_socket(connection.get());
+      handler_.on_accepted(std::move(connection));
+      if (over_) {
+        return;
+      }
+    }
+    wait();
+  }
+
+  void pause() {
+    pause_.expires_after(kPause);
+    pause_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+      if (const auto self = weak.lock(); self && !failed && !self->over_) {
+        self->wait();
+      }
+    });
+  }
+
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer pause_;
+  AcceptorHandler& handler_;
+  bool over_ = false;
+};
+
 }  // namespace
 
-std::shared_ptr<Acceptor> Acceptor::create(boost::asio::io_context& io, Fd listener,
+std::shared_ptr<Acceptor> Acceptor::create(asio::io_context& io, Fd listener,
                                            AcceptorHandler& handler) {
-  return std::shared_ptr<Acceptor>(new Acceptor(io, std::move(listener), handler));
-}
-
-Acceptor::Acceptor(boost::asio::io_context& io, Fd listener, AcceptorHandler& handler)
-    : socket_(io, listener.get()), pause_(io), handler_(handler) {
-  (void)listener.release();
-}
-
-void Acceptor::wait() {
-  socket_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                     [weak = weak_from_this()](boost::system::error_code failed) {
-                       if (const auto self = weak.lock(); self && !failed && !self->over_) {
-                         self->accept_some();
-                       }
-                     });
-}
-
-void Acceptor::accept_some() {
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    Fd connection(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection) {
-      if (!is_exhausted(errno)) {
-        break;  // none left, or one that has gone again
-      }
-      handler_.on_exhausted(errno);
-      pause_.expires_after(kPause);
-      pause_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
-        if (const auto self = weak.lock(); self && !failed && !self->over_) {
-          self->wait();
-        }
-      });
-      return;
-    }
-    prepare_beat_socket(connection.get());
-    handler_.on_accepted(std::move(connection));
-    if (over_) {
-      return;
-    }
-  }
-  wait();
-}
-
-void Acceptor::close() {
-  if (!over_) {
-    (void)release();
-  }
-}
-
-Fd Acceptor::release() {
-  over_ = true;
-  pause_.cancel();
-  return Fd(socket_.release());
+  return std::make_shared<ListeningSocket>(io, std::move(listener), handler);
 }
 
 }  // namespace ddprun

@@ -2,12 +2,13 @@
 // the process has no descriptor to spare. Internal to control.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
 
 #include "rendezvous/base/fd.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 
@@ -24,26 +25,21 @@ class AcceptorHandler {
   virtual void on_exhausted(int /*errno_value*/) {}
 };
 
-class Acceptor : public std::enable_shared_from_this<Acceptor> {
+class Acceptor {
  public:
   /// `listener` is listening and non-blocking. `handler` outlives this, or closes it before it
   /// dies.
   static std::shared_ptr<Acceptor> create(boost::asio::io_context& io, Fd listener,
                                           AcceptorHandler& handler);
-  void start() { wait(); }
+  Acceptor() = default;
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+  virtual ~Acceptor() = default;
+
+  virtual void start() = 0;
   /// Nobody is accepted any more: the socket is closed, or handed back.
-  void close();
-  Fd release();
-
- private:
-  Acceptor(boost::asio::io_context& io, Fd listener, AcceptorHandler& handler);
-  void wait();
-  void accept_some();
-
-  boost::asio::posix::stream_descriptor socket_;
-  boost::asio::steady_timer pause_;
-  AcceptorHandler& handler_;
-  bool over_ = false;
+  virtual void close() = 0;
+  virtual Fd release() = 0;
 };
 
 }  // namespace ddprun

@@ -1,6 +1,8 @@
 #include "rendezvous/control/leader_calls.h"
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -10,6 +12,15 @@ namespace ddprun {
 
 using boost::asio::ip::tcp;
 using boost::system::error_code;
+
+struct LeaderCalls::Place {
+  Place(boost::asio::io_context& io, Endpoint the_endpoint)
+      : endpoint(std::move(the_endpoint)), resolver(io) {}
+  Endpoint endpoint;
+  tcp::resolver resolver;
+  bool busy = false;  ///< resolving or calling
+  std::shared_ptr<void> call;
+};
 
 std::shared_ptr<LeaderCalls> LeaderCalls::create(boost::asio::io_context& io,
                                                  const std::vector<Endpoint>& endpoints,
@@ -26,6 +37,8 @@ LeaderCalls::LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint
     places_.push_back(std::make_unique<Place>(io, one));
   }
 }
+
+LeaderCalls::~LeaderCalls() = default;
 
 void LeaderCalls::carry_out(const CallVoters& order) {
   for (const auto& [voter, call] : order.calls) {

@@ -2,8 +2,6 @@
 // agents that do not follow it, each on a connection of its own. Internal to control.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -13,6 +11,10 @@
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/node/leader.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 
@@ -29,15 +31,10 @@ class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
   void carry_out(const CallVoters& order);
   void carry_out(const CallEndpoints& order);
 
+  ~LeaderCalls();
+
  private:
-  struct Place {
-    Place(boost::asio::io_context& io, Endpoint the_endpoint)
-        : endpoint(std::move(the_endpoint)), resolver(io) {}
-    Endpoint endpoint;
-    boost::asio::ip::tcp::resolver resolver;
-    bool busy = false;  ///< resolving or calling
-    std::shared_ptr<void> call;
-  };
+  struct Place;  ///< an endpoint, with its resolver
 
   LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
               std::chrono::milliseconds patience, Answered answered);

@@ -1,12 +1,15 @@
 // Which of the endpoints that a user named are this machine. Internal to control.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 

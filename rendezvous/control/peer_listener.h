@@ -3,7 +3,6 @@
 // is answered once and closed; who says nothing is closed after a while. Internal to control.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +13,10 @@
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/protocol/message.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 

@@ -3,7 +3,6 @@
 // as the answer. Used for votes, and to say who leads; internal to control.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -13,6 +12,10 @@
 #include <vector>
 
 #include "rendezvous/protocol/message.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 

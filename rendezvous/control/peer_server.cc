@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -24,6 +26,11 @@ constexpr int kTries = 50;
 
 }  // namespace
 
+struct PeerServer::Retry {
+  explicit Retry(boost::asio::io_context& io) : timer(io) {}
+  boost::asio::steady_timer timer;
+};
+
 std::shared_ptr<PeerServer> PeerServer::create(boost::asio::io_context& io,
                                                std::vector<Endpoint> endpoints, Answer answer,
                                                std::shared_ptr<spdlog::logger> log) {
@@ -38,7 +45,9 @@ PeerServer::PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoi
       answer_(std::move(answer)),
       log_(std::move(log)),
       own_(endpoints_.size()),
-      retry_(io) {}
+      retry_(std::make_unique<Retry>(io)) {}
+
+PeerServer::~PeerServer() = default;
 
 void PeerServer::open(std::function<void(const Result<void>&)> opened) {
   const bool needs_names = endpoints_.size() > 1;
@@ -137,7 +146,7 @@ void PeerServer::listen_at_first_endpoint() {
 
 void PeerServer::leave_first_endpoint() {
   tries_left_ = 0;
-  retry_.cancel();
+  retry_->timer.cancel();
   if (door_) {
     door_->close_port();
     leaving_ = std::exchange(door_, nullptr);
@@ -154,8 +163,8 @@ void PeerServer::try_first_endpoint() {
     return;
   }
   --tries_left_;
-  retry_.expires_after(kRetryAfter);
-  retry_.async_wait([weak = weak_from_this()](boost::system::error_code cancelled) {
+  retry_->timer.expires_after(kRetryAfter);
+  retry_->timer.async_wait([weak = weak_from_this()](boost::system::error_code cancelled) {
     if (const auto self = weak.lock(); self && !cancelled) {
       self->try_first_endpoint();
     }

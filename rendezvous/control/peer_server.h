@@ -6,8 +6,6 @@
 
 #include <spdlog/logger.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,6 +18,10 @@
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/peer_listener.h"
 #include "rendezvous/protocol/message.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 
@@ -57,7 +59,11 @@ class PeerServer : public std::enable_shared_from_this<PeerServer> {
   /// Another process of this machine is to have that port, or the job is over.
   void leave_first_endpoint();
 
+  ~PeerServer();
+
  private:
+  struct Retry;  ///< a timer
+
   PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoints, Answer answer,
              std::shared_ptr<spdlog::logger> log);
   Result<void> open_gate();
@@ -73,7 +79,7 @@ class PeerServer : public std::enable_shared_from_this<PeerServer> {
   std::shared_ptr<PeerListener> gate_;
   std::shared_ptr<PeerListener> door_;     ///< at the first endpoint
   std::shared_ptr<PeerListener> leaving_;  ///< the one before: its last answers are on their way
-  boost::asio::steady_timer retry_;
+  std::unique_ptr<Retry> retry_;
   int tries_left_ = 0;
   std::uint16_t port_ = 0;
   std::optional<std::size_t> place_;  ///< of that port, among the endpoints

@@ -2,7 +2,6 @@
 // to control; what the answers mean is Election's.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -11,6 +10,10 @@
 
 #include "rendezvous/control/peer_rpc.h"
 #include "rendezvous/membership/voter.h"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace ddprun {
 

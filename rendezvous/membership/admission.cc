@@ -31,11 +31,11 @@ std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node) {
 }
 
 bool of_another_job(JobInstance instance, const NodeDescription& node) {
-  if (number(instance) == 0 || !node.past || node.remembers(instance)) {
+  if (number(instance) == 0 || !node.past || remembers(node, instance)) {
     return false;
   }
   const Past& past = *node.past;
-  return !past.at_endpoint || node.ago(past.contact_at) < kElectedWithin * past.heartbeat_timeout;
+  return !past.at_endpoint || ago(node, past.contact_at) < kElectedWithin * past.heartbeat_timeout;
 }
 
 std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node) {

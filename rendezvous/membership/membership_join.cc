@@ -138,7 +138,7 @@ Membership::Node& Membership::admit(NodeJoined event) {
                      event.description.past, event.description.copy);
   fence_.came(node.voter);
   if (const auto& past = event.description.past) {
-    fence_.told(*past, now_ - event.description.ago(past->contact_at));
+    fence_.told(*past, now_ - ago(event.description, past->contact_at));
   }
   remember(event.description);
   if (node.node_rank) {

@@ -47,8 +47,8 @@ void Membership::remember(const NodeDescription& node) {
   }
   remembered_ = newest;
   record_ = {};
-  const Instant told_at = now_ - node.ago(node.copy->told_at);
-  const Instant lost_at = now_ - node.ago(node.past->contact_at);
+  const Instant told_at = now_ - ago(node, node.copy->told_at);
+  const Instant lost_at = now_ - ago(node, node.past->contact_at);
   resume(so_far, told_at, lost_at);
   remembered_end_.reset();
   if (told.ends) {

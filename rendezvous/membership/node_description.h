@@ -82,17 +82,19 @@ struct NodeDescription {
   /// When it says this, on its own steady clock. Only ages are made of what it tells of that clock.
   std::chrono::nanoseconds said_at{};
 
-  /// How long before the hello that was.
-  [[nodiscard]] std::chrono::nanoseconds ago(std::chrono::nanoseconds at) const {
-    return said_at > at ? said_at - at : std::chrono::nanoseconds(0);
-  }
-
-  /// It was part of that instance of the job, or was told of it as a voter.
-  [[nodiscard]] bool remembers(JobInstance instance) const {
-    return (past && past->instance == instance) || (copy && copy->replicated.instance == instance);
-  }
-
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };
+
+/// How long before its hello that was; `at` is on the node's clock.
+[[nodiscard]] inline std::chrono::nanoseconds ago(const NodeDescription& node,
+                                                  std::chrono::nanoseconds at) {
+  return node.said_at > at ? node.said_at - at : std::chrono::nanoseconds(0);
+}
+
+/// It was part of that instance of the job, or was told of it as a voter.
+[[nodiscard]] inline bool remembers(const NodeDescription& node, JobInstance instance) {
+  return (node.past && node.past->instance == instance) ||
+         (node.copy && node.copy->replicated.instance == instance);
+}
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@ bool call_is_for(const message::Follow& call, VoterId voter, JobInstance instanc
 }
 
 bool is_of_another_job(const message::Moved& answer, const NodeDescription& node) {
-  return node.past && number(answer.instance) != 0 && !node.remembers(answer.instance);
+  return node.past && number(answer.instance) != 0 && !remembers(node, answer.instance);
 }
 
 bool outranks(const message::Follow& call, Term term, bool begins) {
