@@ -1,5 +1,6 @@
 #include "rendezvous/control/vote_collector.h"
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 

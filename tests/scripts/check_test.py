@@ -56,10 +56,7 @@ FILES = {
     "agent/full.cc": ("\n" * 450, []),
     "tests/unit/agent/huge_test.cc": ("\n" * 601, ["sizes"]),
     "tests/unit/agent/full_test.cc": ("\n" * 600, []),
-    "rendezvous/control/connection.cc": ("\n" * 470, []),  # it was longer before the rule was
     "tests/unit/membership/membership_test.cc": ("int x;\n", []),
-    "rendezvous/membership/leadership.cc": ("\n" * 521, ["sizes"]),
-    "rendezvous/control/connection.cc": ("\n" * 450, ["sizes"]),  # and may be taken off its list
     "agent/crowd.h": (in_header("class Crowd {\n public:\n  Crowd() : a_(1) {}\n"
                                 + "".join(f"  void f{i}() {{ a_ = {i}; }}\n" for i in range(40))
                                 + " private:\n  int a_ = {0};\n};\n"), ["class_sizes"]),
@@ -72,10 +69,11 @@ FILES = {
                                 + "".join(f"  int a{i}{{}};\n" for i in range(20)) + "};\n"), []),
     "agent/value.h": (in_header("struct Value {\n"
                                 + "".join(f"  int a{i} = 0;\n" for i in range(60)) + "};\n"), []),
-    "rendezvous/node/node.h": (in_header("class Node {\n  void f();\n};\n"), ["class_sizes"]),
+    "rendezvous/membership/membership.h": (in_header("class Membership {\n  void f();\n};\n"),
+                                           ["class_sizes"]),
     "agent/boost.h": ("// Boost in it.\n#pragma once\n#include <boost/version.hpp>\n",
                       ["boost_in_headers"]),
-    "rendezvous/control/acceptor.h": ("// Without it now.\n#pragma once\n", ["boost_in_headers"]),
+    "rendezvous/control/connection.h": ("// Without it now.\n#pragma once\n", ["boost_in_headers"]),
     "rendezvous/base/result.h": ("// What hides it.\n#pragma once\n#include <boost/version.hpp>\n", []),
     "agent/CMakeLists.txt": ("\n" * 61, ["sizes"]),
     "agent/util.cc": (f"// {MARK}: later\n// see /Us" + "ers/you/file\n",
