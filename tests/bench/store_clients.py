@@ -22,7 +22,7 @@ def cpu_s(pid):
                for task in os.listdir(tasks)) / 1e9
 
 
-def client(number, place, rounds, ready, go, results):
+def client(number, place, rounds, ready, go, leave, results):
     store = dist.TCPStore(*place, None, False, datetime.timedelta(seconds=120), wait_for_workers=False)
     key = f"rank{number}/step"
 
@@ -37,42 +37,54 @@ def client(number, place, rounds, ready, go, results):
     os.read(go, 1)  # all begin at once
     cpu = time.process_time()
     took = [once() for _ in range(rounds)]
+    end = time.monotonic()
     cpu = time.process_time() - cpu  # of the rounds alone: to connect costs more
-    size = 8 * (rounds + 1)
-    results[number * size:(number + 1) * size] = struct.pack(f"{rounds + 1}d", cpu, *took)
+    size = 8 * (rounds + 2)
+    results[number * size:(number + 1) * size] = struct.pack(f"{rounds + 2}d", end, cpu, *took)
+    os.write(ready, b"x")
+    os.read(leave, 1)  # the end of a process with PyTorch takes milliseconds: not beside the last rounds
+
+
+def wait_for(ready, clients):
+    """Until each has written a byte, or the reason why not has been printed by one of them."""
+    here = 0
+    while here < clients:
+        got = len(os.read(ready, clients))
+        if got == 0:
+            sys.exit("store_clients: not all clients came so far")
+        here += got
 
 
 def main():
     host, port, server, clients, rounds = sys.argv[1], *map(int, sys.argv[2:6])
-    results = mmap.mmap(-1, 8 * clients * (rounds + 1))
-    (ready, is_ready), (go, let_go) = os.pipe(), os.pipe()
+    results = mmap.mmap(-1, 8 * clients * (rounds + 2))
+    (ready, is_ready), (go, let_go), (leave, let_leave) = os.pipe(), os.pipe(), os.pipe()
     children = []
     for number in range(clients):
         children.append(os.fork())
         if children[-1] == 0:
             os.close(let_go)
+            os.close(let_leave)
             try:
-                client(number, (host, port), rounds, is_ready, go, results)
+                client(number, (host, port), rounds, is_ready, go, leave, results)
             except BaseException as error:  # whatever it was, the parent is to know
                 print(f"store_clients: client {number}: {error}", file=sys.stderr, flush=True)
                 os._exit(1)
             os._exit(0)
     os.close(is_ready)
-    here = 0
-    while here < clients:
-        got = len(os.read(ready, clients))
-        if got == 0:
-            sys.exit("store_clients: not all clients have connected")
-        here += got
+    wait_for(ready, clients)
     server_s, begin = cpu_s(server), time.monotonic()
     os.close(let_go)
+    wait_for(ready, clients)
+    server_s = cpu_s(server) - server_s
+    os.close(let_leave)
     failed = sum(os.waitpid(child, 0)[1] != 0 for child in children)
-    seconds, server_s = time.monotonic() - begin, cpu_s(server) - server_s
     if failed:
         sys.exit(f"store_clients: {failed} of {clients} clients failed")
-    told = struct.unpack(f"{clients * (rounds + 1)}d", results[:])
-    clients_s = sum(told[::rounds + 1])
-    times = sorted(took for i, took in enumerate(told) if i % (rounds + 1) > 0)
+    told = struct.unpack(f"{clients * (rounds + 2)}d", results[:])
+    seconds = max(told[::rounds + 2]) - begin
+    clients_s = sum(told[1::rounds + 2])
+    times = sorted(took for i, took in enumerate(told) if i % (rounds + 2) > 1)
     operations = 2 * clients * rounds
     print(json.dumps({"ops_per_s": operations / seconds,
                       "p99_ms": times[len(times) * 99 // 100] * 1e3,
