@@ -20,6 +20,12 @@ std::string_view next_word(std::string_view& text) {
   return word;
 }
 
+/// `folder`: of a process, or of one of its threads.
+std::optional<ProcStat> read_stat_in(const std::string& folder) {
+  const auto text = read_file(folder + "/stat");
+  return text ? parse_proc_stat(*text) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<pid_t> numbers_in(const std::string& path) {
@@ -73,8 +79,16 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
 }
 
 std::optional<ProcStat> read_proc_stat(pid_t pid) {
-  const auto text = read_file("/proc/" + std::to_string(pid) + "/stat");
-  return text ? parse_proc_stat(*text) : std::nullopt;
+  return read_stat_in("/proc/" + std::to_string(pid));
+}
+
+bool all_threads_exit(pid_t pid) {
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task/";
+  const std::vector<pid_t> threads = numbers_in(tasks);
+  return std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
+    const auto stat = read_stat_in(tasks + std::to_string(thread));
+    return !stat || stat->exiting;  // one that is gone has exited
+  });
 }
 
 bool descends_from(pid_t pid, pid_t ancestor) {

@@ -33,6 +33,9 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text);
 /// None when there is no such process (any more).
 std::optional<ProcStat> read_proc_stat(pid_t pid);
 
+/// Every thread of it has begun to exit: it has closed its files, or is about to.
+bool all_threads_exit(pid_t pid);
+
 /// Whether `ancestor` is among the parents of `pid`.
 bool descends_from(pid_t pid, pid_t ancestor);
 

@@ -77,9 +77,13 @@ Life life_of(pid_t pid) {
   if (info.si_pid != 0) {
     return Life::dead;
   }
-  // A main thread that is a zombie has left the others running.
   const auto stat = read_proc_stat(pid);
-  return stat && stat->exiting && stat->state != 'Z' ? Life::dead : Life::runs;
+  if (!stat || !stat->exiting) {
+    return Life::runs;
+  }
+  // A main thread that is a zombie may have left the others running. Or all of them exit, and the
+  // last one frees the memory: with PyTorch in it that takes long enough to be signalled meanwhile.
+  return stat->state != 'Z' || all_threads_exit(pid) ? Life::dead : Life::runs;
 }
 
 /// systemd does the same: a stopped process would otherwise sleep through its notice to end.

@@ -1,12 +1,15 @@
 #include "agent/process/process_tree.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <thread>
 
+#include "tests/support/event_wait.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -62,6 +65,28 @@ TEST_CASE("both ways to find children agree, zombies included", "[agent]") {
   }
   CHECK(read_proc_stat(dead.pid())->state == 'Z');
   CHECK(read_proc_stat(waiting.pid())->parent == ::getpid());
+}
+
+TEST_CASE("a process whose main thread has ended exits when its last thread does", "[agent]") {
+  int gate[2];
+  REQUIRE(::pipe(gate) == 0);
+  const test::Forked without_main([&] {
+    ::close(gate[1]);
+    std::thread([&] {
+      char byte = 0;
+      ::_exit(static_cast<int>(::read(gate[0], &byte, 1)));  // at the end of the pipe
+    }).detach();                                             // allowed: the process ends with it
+    return ::syscall(SYS_exit, 0);
+  });
+  REQUIRE(test::wait_until([&] { return read_proc_stat(without_main.pid())->state == 'Z'; }));
+  CHECK(read_proc_stat(without_main.pid())->exiting);
+  CHECK_FALSE(all_threads_exit(without_main.pid()));
+  CHECK_FALSE(all_threads_exit(::getpid()));
+  ::close(gate[1]);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(without_main.pid()), &info, WEXITED | WNOWAIT) == 0);
+  CHECK(all_threads_exit(without_main.pid()));
+  ::close(gate[0]);
 }
 
 }  // namespace
