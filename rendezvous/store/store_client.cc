@@ -11,7 +11,7 @@ using namespace store_protocol;
 
 namespace {
 
-/// "key 'a' and 2 more", for messages.
+/// "key 'a' and 2 more", for messages: a wait may name thousands.
 std::string keys_text(const std::vector<std::string>& keys) {
   std::string text = keys.empty() ? "nothing" : "key '" + keys.front() + "'";
   if (keys.size() > 1) {
@@ -35,15 +35,20 @@ Result<StoreClient> StoreClient::connect(const Endpoint& endpoint, Timeout timeo
   return StoreClient(std::move(*connection), timeout);
 }
 
+/// For calls that depend on nobody else: the server answers at once, so only a server or a network
+/// that stands still uses it up.
 net::Deadline StoreClient::answer_deadline() const {
   return StoreConnection::answer_by(StoreConnection::after(timeout_));
 }
 
+/// Forgets why the request before was refused, for a refusal concerns one request.
 std::string StoreClient::begin(Operation operation) {
   refusal_.clear();
   return std::string(1, static_cast<char>(operation));
 }
 
+/// Limits are checked here, though the server checks them, too: its one answer to a request beyond
+/// them is a closed connection, which would end this client for one wrong key.
 void StoreClient::put_key(std::string& request, std::string_view key) {
   const std::size_t size = key.size() + (raw_keys_ ? 0 : 1);
   if (size > kKeyBytesMax) {
@@ -88,6 +93,8 @@ Result<void> StoreClient::send(const std::string& request, net::Deadline deadlin
   return connection_.send(request, deadline);
 }
 
+/// At the deadline the wait is taken back. Left at the server, it would send its byte later, and
+/// this client would read that as the answer to another request.
 Result<void> StoreClient::receive_stop(const std::string& what, net::Deadline deadline,
                                        Timeout timeout) {
   if (!connection_.wait_for_bytes(deadline)) {
@@ -158,6 +165,7 @@ Result<std::string> StoreClient::get(std::string_view key, Timeout timeout) {
   return get_now(key, StoreConnection::answer_by(deadline));
 }
 
+/// An empty answer is an empty value or a missing key; the caller finds out by a wait.
 Result<std::string> StoreClient::get_now(std::string_view key, net::Deadline deadline) {
   std::string request = begin(Operation::get);
   put_key(request, key);
@@ -167,6 +175,7 @@ Result<std::string> StoreClient::get_now(std::string_view key, net::Deadline dea
   return connection_.receive_bytes(deadline);
 }
 
+/// Atomic at the server, which executes one request at a time: ranks count each other by it.
 Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
   const auto deadline = answer_deadline();
   std::string request = begin(Operation::add);
@@ -178,6 +187,8 @@ Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) 
   return connection_.receive_i64(deadline);
 }
 
+/// The answer is the value after it; the caller compares that with `desired`. A missing key answers
+/// what was expected (KeySpace::compare_set).
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
                                              std::string_view desired) {
   const auto deadline = answer_deadline();
@@ -191,6 +202,7 @@ Result<std::string> StoreClient::compare_set(std::string_view key, std::string_v
   return connection_.receive_bytes(deadline);
 }
 
+/// Does not wait. One byte for any number of keys: it is 0 only if all of them are there.
 Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
   const auto deadline = answer_deadline();
   std::string request = begin(Operation::check);
@@ -209,6 +221,8 @@ Result<void> StoreClient::wait(const std::vector<std::string>& keys, Timeout tim
   return wait_until(keys, StoreConnection::after(timeout), timeout);
 }
 
+/// One WAIT for all keys: the server answers when the last of them is there, however many there
+/// are.
 Result<void> StoreClient::wait_until(const std::vector<std::string>& keys, net::Deadline deadline,
                                      Timeout timeout) {
   std::string request = begin(Operation::wait);
@@ -219,6 +233,7 @@ Result<void> StoreClient::wait_until(const std::vector<std::string>& keys, net::
   return receive_stop(keys_text(keys), deadline, timeout);
 }
 
+/// All keys of all clients, the counters of barriers among them.
 Result<std::int64_t> StoreClient::num_keys() {
   const auto deadline = answer_deadline();
   if (auto sent = send(begin(Operation::num_keys), deadline); !sent) {
@@ -241,6 +256,7 @@ Result<bool> StoreClient::delete_key(std::string_view key) {
   return *existed == 1;
 }
 
+/// No answer, as for SET.
 Result<void> StoreClient::append(std::string_view key, std::string_view value) {
   std::string request = begin(Operation::append);
   put_key(request, key);
@@ -262,6 +278,8 @@ Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::s
   return multi_get_now(keys, StoreConnection::answer_by(deadline));
 }
 
+/// One length and value per key, in the order of the keys. A value that fails leaves the connection
+/// closed, so the rest is never read as something else.
 Result<std::vector<std::string>> StoreClient::multi_get_now(const std::vector<std::string>& keys,
                                                             net::Deadline deadline) {
   std::string request = begin(Operation::multi_get);
@@ -280,6 +298,7 @@ Result<std::vector<std::string>> StoreClient::multi_get_now(const std::vector<st
   return values;
 }
 
+/// All or nothing: the server executes it once all of it has come, and nobody sees half of it.
 Result<void> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::string request = begin(Operation::multi_set);
   if (pairs.size() > kKeysMax) {
@@ -332,6 +351,7 @@ Result<std::optional<std::string>> StoreClient::pop_now(std::string_view key,
   if (!length) {
     return length.error();
   }
+  // The length of the queue before the pop: an element follows only if there was one.
   if (*length <= 0) {
     return std::optional<std::string>();
   }
@@ -352,6 +372,8 @@ Result<std::int64_t> StoreClient::queue_len(std::string_view key) {
   return connection_.receive_i64(deadline);
 }
 
+/// PyTorch's own server sends any number of keys, so the count has no limit here. Each key is read
+/// with the deadline of the call.
 Result<std::vector<std::string>> StoreClient::list_keys() {
   const auto deadline = answer_deadline();
   if (auto sent = send(begin(Operation::list_keys), deadline); !sent) {
@@ -367,7 +389,8 @@ Result<std::vector<std::string>> StoreClient::list_keys() {
     if (!key) {
       return key.error();
     }
-    // Keys without the slash are of clients that send them raw.
+    // Two kinds of clients may share a store. Keys without the slash belong to clients that send
+    // them raw.
     if (raw_keys_) {
       keys.push_back(std::move(*key));
     } else if (key->starts_with('/')) {
@@ -377,6 +400,8 @@ Result<std::vector<std::string>> StoreClient::list_keys() {
   return keys;
 }
 
+/// A barrier that timed out has counted this caller all the same, and its key is of no use any
+/// more: the server's counter never goes back.
 Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size, Timeout timeout) {
   std::string request = begin(Operation::barrier);
   put_key(request, key);
