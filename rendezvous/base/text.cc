@@ -9,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+/// What isspace() takes in the C locale: a user's locale must not change how lists are read.
 constexpr std::string_view kWhiteSpace = " \t\n\r\f\v";
 
 }  // namespace

@@ -67,6 +67,7 @@ std::string to_json(const ErrorRecord& record) {
   if (record.error_code) {
     message["errorCode"] = *record.error_code;
   }
+  DDP_CHECK(message["message"].is_string(), "torchrun takes a message that is a text");
   return dump(json{{"message", message}});
 }
 

@@ -117,6 +117,7 @@ void fields(Tag<Finish>, A& a, V& v) {
   fields(Tag<JobSummary>{}, a, v.summary);
 }
 
+// Bounded rows, and the same for all: thousands of nodes may wait at once.
 template <class A, class V>
 void fields(Tag<Waiting>, A& a, V& v) {
   fields(Tag<RendezvousStatus>{}, a, v.table);
