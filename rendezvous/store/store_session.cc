@@ -76,8 +76,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       put_bytes(reply, keys_.compare_set(request.key, request.value, request.desired, woken));
       return true;
     case Operation::get:
-      // A missing key is an empty value, as in PyTorch's libuv server. Clients wait before they
-      // get.
+      // A missing key is an empty value, as in PyTorch's libuv server: clients wait before.
       return put_all(keys_, std::span(&request.key, 1), reply);
     case Operation::add: {
       // Text without a number: PyTorch's server ends the connection, too.
@@ -97,8 +96,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       keys_.append(request.key, request.value, woken);
       return true;
     case Operation::cancel_wait:
-      // Answered even without a wait: the client counts on one byte, and may have lost a race with
-      // the end of its wait.
+      // Answered also without a wait: it may have ended while this request was on its way.
       keys_.cancel_wait(id_);
       put_u8(reply, kWaitCanceled);
       return true;
@@ -133,8 +131,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
     case Operation::multi_set:
     case Operation::list_keys:
       return execute_on_many(request, reply, woken);
-    case Operation::validate:  // opens a connection, where the parser takes it; later it is an
-                               // error
+    case Operation::validate:  // the parser takes the one that opens a connection
       return false;
   }
   return false;
