@@ -106,6 +106,7 @@ std::vector<std::string_view> KeySpace::keys() const {
   return names;
 }
 
+/// For WAIT and CHECK a queue is a key that exists while it has elements.
 bool KeySpace::exists(std::string_view key) const {
   return values_.find(key) != values_.end() || queue_size(key) > 0;
 }

@@ -62,6 +62,7 @@ void StoreClient::put_key(std::string& request, std::string_view key) {
   request += key;
 }
 
+/// An empty value is a value, though GET answers it like a missing key: a wait shows which it is.
 void StoreClient::put_value(std::string& request, std::string_view value) {
   if (value.size() > kValueBytesMax) {
     refusal_ = too_large("bytes in a value", value.size(), kValueBytesMax);
@@ -242,6 +243,7 @@ Result<std::int64_t> StoreClient::num_keys() {
   return connection_.receive_i64(deadline);
 }
 
+/// True if there was such a key. A wait that has counted it is not undone (KeySpace::remove).
 Result<bool> StoreClient::delete_key(std::string_view key) {
   const auto deadline = answer_deadline();
   std::string request = begin(Operation::delete_key);
@@ -336,6 +338,7 @@ Result<std::string> StoreClient::queue_pop(std::string_view key) {
   }
 }
 
+/// An empty queue is an answer here, not an error, and takes one round trip.
 Result<std::optional<std::string>> StoreClient::queue_try_pop(std::string_view key) {
   return pop_now(key, answer_deadline());
 }
