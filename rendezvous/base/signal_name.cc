@@ -10,7 +10,7 @@ namespace {
 
 /// Those above are real-time signals, and have numbers only.
 constexpr int kLastNamed = 31;
-/// Names that mean a signal which has another one in signal_name(). Users know both.
+/// Names that mean a signal which has another one in signal_name(). Users write both.
 constexpr std::array<std::pair<std::string_view, int>, 3> kSecondNames{
     {{"SIGIOT", SIGABRT}, {"SIGPOLL", SIGPOLL}, {"SIGCLD", SIGCHLD}}};
 

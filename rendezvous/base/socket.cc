@@ -69,8 +69,8 @@ int bind_to(const Address& address, Fd& socket) {
 
 }  // namespace
 
-/// A socket for both families names an IPv4 peer as ::ffff:10.0.0.1. People and other programs know
-/// it as 10.0.0.1, and one text for one address is what comparisons rely on.
+/// A socket for both families names an IPv4 peer as ::ffff:10.0.0.1. People and other programs
+/// write 10.0.0.1, and comparisons rely on one text for one address.
 std::string Address::host() const {
   char text[INET6_ADDRSTRLEN] = "";
   if (storage.ss_family == AF_INET) {

@@ -83,8 +83,9 @@ std::vector<std::string> EventJson::begin(WallTime wall, Instant now,
   return std::move(lines.text);
 }
 
-/// The order of the lines is that in which a reader understands them: what happened, what was
-/// ordered, how far the attempt is, the incident that it ended with, the next attempt, the end.
+/// The order of the lines is that in which a reader understands them. First what happened and what
+/// was ordered, then how far the attempt is and the incident that it ended with. The next attempt
+/// and the end come last.
 std::vector<std::string> EventJson::observe(WallTime wall, Instant now, const Event& event,
                                             const std::vector<Command>& commands,
                                             const Membership& membership) {
@@ -277,8 +278,8 @@ void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
   }
 }
 
-/// Milestones of an attempt, each once. They come from the ledger, which many kinds of events move,
-/// so they are looked for after each event rather than in the handlers of some.
+/// Milestones of an attempt, each once. Many kinds of events move the ledger that they come from.
+/// So they are looked for after each event, not in the handlers of some.
 void EventJson::on_progress(Lines& lines) {
   const Ledger& ledger = lines.membership.record().ledger();
   if (assigned_at_ && !started_told_ && lines.membership.all_started()) {

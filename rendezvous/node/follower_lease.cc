@@ -18,8 +18,8 @@ FollowerLease::FollowerLease(Duration heartbeat_timeout, Instant now)
   DDP_CHECK(heartbeat_timeout.count() >= 0, "a timeout is a span of time, or 0 for none");
 }
 
-/// The acceptance proves that the coordinator was there when the hello went, not when it came back:
-/// the answer may have lain in a buffer while this process stood still.
+/// The acceptance proves that the coordinator was there when the hello went, not when it came back.
+/// The answer may have lain in a buffer while this process stood still.
 void FollowerLease::begin(Instant now, Instant asked_at) {
   DDP_CHECK(!begun_, "a lease begins once, with its connection");
   begun_ = true;

@@ -34,7 +34,7 @@ void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
   }
 }
 
-/// For a connection that broke or fell silent, without a close by the peer: the node may follow
+/// For a connection that broke or fell silent, without a close by the peer. The node may follow
 /// this coordinator, and run its workers, until its lease ends. The lease counts from a byte that
 /// came from the node, so the silence is a part of it.
 std::chrono::nanoseconds lease_left(std::chrono::nanoseconds heartbeat_timeout,
@@ -168,7 +168,7 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
 }
 
 /// Questions of other agents, on connections of their own. A leader grants no votes, as no follower
-/// does: a node that was cut off must not end a term that works (Ongaro's dissertation, section
+/// does. A node that was cut off must not end a term that works (Ongaro's dissertation, section
 /// 4.2.3). It gives way to a leader of a later term only (section 3.3).
 void Leader::answer_peer(NodeId id, Session& session, const message::Message& question) {
   DDP_CHECK(session.stage == Session::Stage::ungreeted, "a peer asks in place of a hello");
@@ -215,7 +215,7 @@ void Leader::drop(NodeId id, const std::string& why) {
   on(SessionClosed{id, why, {}, false, false});
 }
 
-/// A death is certain if the peer's kernel closed in order and no Leaving came before: the guardian
+/// A death is certain if the peer's kernel closed in order and no Leaving came before. The guardian
 /// holds the connection until the workers are gone. A dead voter counts for this leader from then
 /// on. But an agent that never followed may have sent a hello, and gone to the leader that it voted
 /// for.

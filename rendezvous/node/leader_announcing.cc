@@ -31,8 +31,8 @@ void Leader::forget_absent() {
   addresses_.forget(now_ - options_.membership.join_timeout, membership_.leadership().acquainted());
 }
 
-/// Voters that do not follow are called, and the endpoints while any node is missing: an agent that
-/// has just started there is no voter, and nobody knows its port.
+/// Voters that do not follow are called, and the endpoints while any node is missing. An agent that
+/// has just started there is no voter, and its own port is in no list.
 void Leader::call_others() {
   if (deposed_ || membership_.state() == JobState::over) {
     calls_.due.reset();

@@ -10,7 +10,7 @@ message::JobOptions job_options(const MembershipOptions& job) {
   return {job.min_nodes, job.max_nodes, job.max_restarts, job.require_same_env};
 }
 
-/// Both the id and the instance must match: ids repeat (the default is `none`), and a call of
+/// Both the id and the instance must match, for ids repeat (the default is `none`). A call of
 /// another job that happened to use this port would take the node away from its own.
 bool call_is_for(const message::Follow& call, VoterId voter, JobInstance instance,
                  const std::string& job_id) {

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-/// Looks in a heartbeat timeout, for the age that agents receive: it is then wrong by a sixtieth of
+/// Looks in a heartbeat timeout, for the age that agents receive. It is then wrong by a sixtieth of
 /// their timeout at most, and ten thousand beats cost sixty walks over the voters.
 constexpr int kLooks = 60;
 /// Checks in a heartbeat timeout, at least, for this coordinator's own end.

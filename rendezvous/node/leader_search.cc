@@ -128,7 +128,7 @@ void LeaderSearch::unresolved(const std::string& why) {
   again({Obstacle::unresolved, "the name cannot be resolved (" + why + ")"});
 }
 
-/// Decides by addresses whether this machine is the endpoint's, never by names: two names may mean
+/// Decides by addresses whether this machine is the endpoint's, never by names. Two names may mean
 /// one host, and one name another host on each machine.
 void LeaderSearch::on(search::Resolved input) {
   if (state_ != State::resolving) {
@@ -230,7 +230,7 @@ void LeaderSearch::on(const search::Rejected& input) {
        true);
 }
 
-/// An agent that is no coordinator: it names the one that it follows, or knows of none. Raft's
+/// An agent that is no coordinator: it names the one that it follows, or nobody. Raft's
 /// servers redirect a client in the same way (Ongaro's dissertation, section 6.2).
 void LeaderSearch::on(const search::Redirected& input) {
   if (state_ != State::greeting) {
@@ -331,8 +331,8 @@ void LeaderSearch::again(const Trouble& trouble) {
 }
 
 /// On this machine a taken port is another program's, or that of a job that starts or ends, and a
-/// few seconds tell these apart. Elsewhere a peer may start at any time, also behind a proxy that
-/// accepts and closes.
+/// few seconds show which. Elsewhere a peer may start at any time, also behind a proxy that accepts
+/// and closes.
 bool LeaderSearch::is_final(const Trouble& trouble) {
   if (may_host_ && turn_ == 0) {
     taken_since_ = taken_since_.value_or(now_);

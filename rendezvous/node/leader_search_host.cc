@@ -1,5 +1,5 @@
-// The part of LeaderSearch that may host the endpoint: when it binds, what it does about a port
-// that is taken, and how people read where it is.
+// The part of LeaderSearch that may host the endpoint: when it binds, what it does about a taken
+// port, and how messages name the place.
 #include <algorithm>
 #include <utility>
 

@@ -77,7 +77,7 @@ void Node::on(NodeStarted input) {
   search_at(options_.endpoints, options_.is_host, options_.join_timeout, true);
 }
 
-/// The hello carries the promise and the past as they are now: a coordinator that accepts this node
+/// The hello carries the promise and the past as they are now. A coordinator that accepts this node
 /// by an older promise could count a vote that another candidate has (HelloAccepted compares it).
 void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                      milliseconds timeout, bool by_endpoint) {
@@ -148,7 +148,7 @@ void Node::on(const SearchFailed& input) {
                     : input.why);
 }
 
-/// Nobody else listens at the first endpoint, and nobody elsewhere knows of the job: it begins
+/// Nobody else listens at the first endpoint, and no coordinator answered elsewhere: the job begins
 /// here, in term 1 and without a vote. Nodes that remember a later term raise it
 /// (Leadership::joined).
 void Node::on(const EndpointBound& input) {
@@ -287,8 +287,8 @@ message::Moved Node::answer_to_call() const {
   return {Term{}, {}, 0, node_.voter, known_.instance()};
 }
 
-/// Where the coordinator is, as far as this node knows. A node that searches names nobody: the
-/// leader that it lost would only be tried once more by each newcomer.
+/// Where the coordinator of this node is. A node that searches names nobody: the leader that it lost
+/// would only be tried once more by each newcomer.
 message::Moved Node::where_it_is() const {
   message::Moved moved = answer_to_call();
   moved.term = known_.term();
@@ -303,7 +303,7 @@ message::Moved Node::where_it_is() const {
 }
 
 /// A new agent asks where the coordinator is, or a candidate asks for a vote. Votes come from
-/// Voter, in every state: a node that follows refuses, so a candidate that was cut off cannot end a
+/// Voter, in every state. A node that follows refuses, so a candidate that was cut off cannot end a
 /// term that works (Ongaro's dissertation, section 4.2.3).
 void Node::on(const AskedByPeer& input) {
   if (const auto* hello = std::get_if<message::Hello>(&input.question)) {
@@ -334,8 +334,8 @@ void Node::on(const AskedByPeer& input) {
 }
 
 /// A call to the endpoint is for an agent without a world, because a leader calls its voters by
-/// their own addresses. But it does not call a voter that was away while the world changed twice:
-/// that one follows such a call of a later term while it searches.
+/// their own addresses. But it does not call a voter that was away while the world changed twice.
+/// So that one follows such a call of a later term while it searches.
 bool Node::is_called(const message::Follow& call) const {
   const bool yields = !known_.past() || (state_ == State::searching && call.term > known_.term());
   const JobInstance own =

@@ -53,8 +53,8 @@ void Node::run_election() {
   }
 }
 
-/// Asks all voters of all configurations that may be in use, itself by the same rules as any other:
-/// it may have voted for another candidate of this term.
+/// Asks all voters of all configurations that may be in use, itself by the same rules as any other.
+/// It may have voted for another candidate of this term.
 void Node::ask_all() {
   DDP_CHECK(election_ && known_.stored(), "a candidate stores the state of its job");
   const VoteRequest request = election_->request();

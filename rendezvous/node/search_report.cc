@@ -105,7 +105,7 @@ void SearchReport::tried(std::size_t place, const std::string& address, Trouble 
   });
   if (row == rows_.end()) {
     if (rows_.size() < kAddressesMax) {
-      // The first finding has been true since the start, as far as this node can tell.
+      // The first finding has been true since the start, as far as this node can see.
       rows_.push_back({place, address, std::move(trouble), rows_.empty() ? started_ : now});
       pace_.changed(now);
     }

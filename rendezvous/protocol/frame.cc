@@ -29,7 +29,7 @@ std::string preamble(std::uint16_t version) {
   return bytes;
 }
 
-/// A stranger is certain at its first wrong byte, however few have come: a store client of the
+/// A stranger is certain at its first wrong byte, however few have come. A store client of the
 /// static backend sends less than eight at first, and must be handed over at once.
 PreambleCheck check_preamble(std::string_view bytes) {
   const std::size_t magic = std::min(bytes.size(), kPreambleMagic.size());
@@ -66,7 +66,7 @@ std::string frame(std::uint8_t type, std::string_view payload) {
   return bytes;
 }
 
-/// The length is checked before anything is kept for it: a peer makes this process hold no more
+/// The length is checked before anything is kept for it. A peer makes this process hold no more
 /// than it has really sent, and never more than one frame.
 bool FrameReader::feed(std::string_view bytes, const OnFrame& on_frame) {
   DDP_CHECK(max_ > 0, "a frame has room for its type");

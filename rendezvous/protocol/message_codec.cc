@@ -16,10 +16,10 @@ namespace {
 using namespace message;
 
 // The fields of each message, in the order of the wire. One list serves both directions, so that
-// they cannot differ. A change of any list needs a new kProtocolVersion, but Rejected must never
-// change: it carries to people the reason for which two versions do not work together. The last
-// argument of `enumeration` is the last enumerator. A value beyond it ends the connection, as any
-// value beyond its limits does.
+// they cannot differ. A change of any list needs a new kProtocolVersion. But Rejected must never
+// change: by it two versions show people why they do not work together. The last argument of
+// `enumeration` is the last enumerator. A value beyond it ends the connection, as any value beyond
+// its limits does.
 
 template <class A, class V>
 void fields(Tag<Hello>, A& a, V& v) {
@@ -195,7 +195,7 @@ void fields(Tag<StateKept>, A& a, V& v) {
   a.integer(v.stamp);
 }
 
-// Raft's RequestVote (Ongaro's dissertation, section 3.4), with the voter that is asked: another
+// Raft's RequestVote (Ongaro's dissertation, section 3.4), with the voter that is asked. Another
 // life of an agent at that address has another memory, so it must not answer.
 template <class A, class V>
 void fields(Tag<AskVote>, A& a, V& v) {
@@ -372,9 +372,9 @@ std::string encode_bounded(const Message& message, std::size_t receivers) {
   return bytes;
 }
 
-/// The order is the one in which people look for a cause: workers that failed by themselves before
-/// those that were stopped or lost a peer, and of these the one that failed first (the largest
-/// age).
+/// The order is the one in which people look for a cause. Workers that failed by themselves come
+/// before those that were stopped or lost a peer, and of each the one that failed first (the
+/// largest age).
 int bound_records(std::vector<FailureRecord>& records) {
   std::sort(records.begin(), records.end(), [](const FailureRecord& a, const FailureRecord& b) {
     return std::tuple(a.after_stop, a.peer_lost, -a.age, a.rank) <

@@ -21,8 +21,8 @@ void VoterAddresses::learn(const message::VoterAddress& address, Instant now) {
   known_.try_emplace(address.voter, Known{address, 0, now});
 }
 
-/// Connections are counted: an agent may come back before its old connection is known to be gone,
-/// and the end of that one must not make it an absent node that is called.
+/// Connections are counted, for an agent may come back before its old connection has ended. That
+/// end must not make it an absent node that is called.
 void VoterAddresses::add(message::VoterAddress address) {
   DDP_CHECK(number(address.voter) != 0, "an agent without a vote is not listed");
   Known& known = known_[address.voter];

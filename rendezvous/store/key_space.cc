@@ -66,8 +66,8 @@ std::optional<std::int64_t> KeySpace::add(std::string_view key, std::int64_t del
 std::string KeySpace::compare_set(std::string_view key, std::string_view expected,
                                   std::string_view desired, Woken& woken) {
   const auto found = values_.find(key);
-  // PyTorch's rules: a key that is not there is set only when nothing was expected of it, and else
-  // the answer is what the caller expected.
+  // PyTorch's rules: a missing key is set only when nothing was expected of it. Else the answer is
+  // what the caller expected.
   if (found == values_.end() && !expected.empty()) {
     return std::string(expected);
   }
@@ -85,7 +85,7 @@ void KeySpace::append(std::string_view key, std::string_view value, Woken& woken
   created(key, woken);
 }
 
-/// A wait that has counted this key already is not taken back: it saw the key, and may depend on
+/// A wait that has counted this key already is not taken back. It saw the key, and may depend on
 /// others that are still to come.
 bool KeySpace::remove(std::string_view key) {
   const auto found = values_.find(key);

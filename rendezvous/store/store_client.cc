@@ -47,7 +47,7 @@ std::string StoreClient::begin(Operation operation) {
   return std::string(1, static_cast<char>(operation));
 }
 
-/// Limits are checked here, though the server checks them, too: its one answer to a request beyond
+/// Limits are checked here, though the server checks them, too. Its one answer to a request beyond
 /// them is a closed connection, which would end this client for one wrong key.
 void StoreClient::put_key(std::string& request, std::string_view key) {
   const std::size_t size = key.size() + (raw_keys_ ? 0 : 1);
@@ -152,8 +152,8 @@ Result<std::string> StoreClient::get(std::string_view key) {
 
 /// GET first: the server answers at once, a missing key with an empty value. Only then is WAIT
 /// needed, the round trip that PyTorch's client makes always. (WAIT and GET in one write would not
-/// do: a server does not hold the GET back until the wait ends, and the empty value of a missing
-/// key, followed by the end of the wait, cannot be told from the end of the wait and a value.)
+/// do. A server does not hold the GET back until the wait ends. Then the empty value of a missing
+/// key, followed by the end of the wait, looks like the end of the wait and a value.)
 Result<std::string> StoreClient::get(std::string_view key, Timeout timeout) {
   const auto deadline = StoreConnection::after(timeout);
   auto value = get_now(key, StoreConnection::answer_by(deadline));
@@ -403,8 +403,8 @@ Result<std::vector<std::string>> StoreClient::list_keys() {
   return keys;
 }
 
-/// A barrier that timed out has counted this caller all the same, and its key is of no use any
-/// more: the server's counter never goes back.
+/// A barrier that timed out has counted this caller all the same. Its key is of no use any more,
+/// for the server's counter never goes back.
 Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size, Timeout timeout) {
   std::string request = begin(Operation::barrier);
   put_key(request, key);

@@ -39,8 +39,8 @@ net::Deadline StoreConnection::answer_by(net::Deadline deadline) {
   return std::max(deadline, Clock::now() + kAnswerGrace);
 }
 
-/// Tries until the deadline. Each round resolves anew: the name of a pod gets its address when the
-/// pod runs, and all addresses of a name are tried before the next pause.
+/// Tries until the deadline. Each round resolves anew, for the name of a pod gets its address when
+/// the pod runs. All addresses of a name are tried before the next pause.
 Result<StoreConnection> StoreConnection::open(const Endpoint& endpoint, Timeout timeout) {
   const auto begin = Clock::now();
   const auto deadline = after(timeout);
@@ -80,7 +80,7 @@ Result<StoreConnection> StoreConnection::open(const Endpoint& endpoint, Timeout 
       "check that the agent or process that hosts it runs and can be reached"};
 }
 
-/// The echo of a number shows that a TCPStore server reads what it is sent: that something accepts
+/// The echo of a number shows that a TCPStore server reads what it is sent. That something accepts
 /// connections shows only that the port is taken.
 Result<void> StoreConnection::handshake(net::Deadline deadline) {
   std::string request;
@@ -131,8 +131,8 @@ Result<void> StoreConnection::send(const std::string& request, net::Deadline dea
   return {};
 }
 
-/// The store dies with its attempt, so the end of the stream is how a worker of an old attempt
-/// finds out that the job has moved on.
+/// The store dies with its attempt. So the end of the stream shows a worker of an old attempt that
+/// the job has moved on.
 Result<void> StoreConnection::receive(char* bytes, std::size_t size, net::Deadline deadline) {
   if (!socket_) {
     return broken("the connection is closed");

@@ -138,7 +138,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
 }
 
 /// The operations on lists. A MULTI_SET wakes a waiter once its last key is there, in the middle of
-/// the request, but the server sends the byte only after all of it.
+/// the request. The server sends the byte only after all of it.
 bool StoreSession::execute_on_many(const Request& request, std::string& reply,
                                    KeySpace::Woken& woken) {
   using namespace store_protocol;
