@@ -287,8 +287,8 @@ message::Moved Node::answer_to_call() const {
   return {Term{}, {}, 0, node_.voter, known_.instance()};
 }
 
-/// Where the coordinator of this node is. A node that searches names nobody: the leader that it lost
-/// would only be tried once more by each newcomer.
+/// Where the coordinator of this node is. A node that searches names nobody: the leader that it
+/// lost would only be tried once more by each newcomer.
 message::Moved Node::where_it_is() const {
   message::Moved moved = answer_to_call();
   moved.term = known_.term();
