@@ -7,9 +7,12 @@
 #include <cctype>
 #include <optional>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
+/// Torchrun's rule, [\w.:-], in ASCII; and '%' for the zone of a link-local address.
 bool is_host_char(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
          c == '-' || c == '%';
@@ -23,13 +26,14 @@ bool is_ipv6(std::string_view text) {
          (zone == std::string_view::npos || text.find(':', zone) == std::string_view::npos);
 }
 
-/// 0..65535 in 1 to 5 digits.
+/// 0..65535 in 1 to 5 digits: no sign and no blank, and never too long for an int.
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   if (text.empty() || text.size() > 5 ||
       !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
     return std::nullopt;
   }
   const int port = std::stoi(std::string(text));
+  DDP_CHECK(port >= 0 && port <= 99'999, "five digits are a small number");
   if (port > 65535) {
     return std::nullopt;
   }
@@ -48,7 +52,11 @@ std::string to_text(const Endpoint& endpoint) {
   return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
+/// By the number of colons: one parts host and port, several are an IPv6 address, with brackets or
+/// without. The end of a bare address may look like a port. It is one only if the whole is no
+/// address, as in ::1:29400.
 Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
+  DDP_CHECK(default_port <= 65535, "a default port is a port");
   std::string_view host = text;
   std::optional<std::string_view> port_text;
   if (!text.empty() && text.front() == '[') {
@@ -56,6 +64,7 @@ Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
     if (close == std::string_view::npos) {
       return bad("the bracket of the IPv6 address is not closed", text);
     }
+    DDP_CHECK(close >= 1, "a bracket closes behind the one that opens");
     host = text.substr(1, close - 1);
     const std::string_view rest = text.substr(close + 1);
     if (!rest.empty()) {
@@ -75,6 +84,7 @@ Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
       return bad("it has several colons and is no IPv6 address", text);
     }
   }
+  // Only a text that is empty as a whole means localhost: in ":29400" the host was forgotten.
   if (host.empty()) {
     if (!text.empty()) {
       return bad("the host is missing", text);
@@ -97,6 +107,7 @@ Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
   } else {
     endpoint.port = static_cast<std::uint16_t>(default_port);
   }
+  DDP_CHECK(!endpoint.host.empty(), "an endpoint has a host");
   return endpoint;
 }
 

@@ -8,12 +8,15 @@
 namespace ddprun {
 namespace {
 
-constexpr int kLastNamed = 31;  // those above are real-time signals
+/// Those above are real-time signals, and have numbers only.
+constexpr int kLastNamed = 31;
+/// Names that mean a signal which has another one in signal_name(). Users write both.
 constexpr std::array<std::pair<std::string_view, int>, 3> kSecondNames{
     {{"SIGIOT", SIGABRT}, {"SIGPOLL", SIGPOLL}, {"SIGCLD", SIGCHLD}}};
 
 }  // namespace
 
+/// The name that people look for in the messages of other programs, as signal(7) has it.
 std::string signal_name(int number) {
   if (number == SIGIO) {
     return "SIGIO";  // glibc says POLL
@@ -22,6 +25,7 @@ std::string signal_name(int number) {
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
 }
 
+/// With SIG or without, as kill(1) takes it. Through the names, so that both functions agree.
 int signal_number(std::string_view name) {
   const auto is = [name](std::string_view full) { return name == full || name == full.substr(3); };
   for (int number = 1; number <= kLastNamed; ++number) {

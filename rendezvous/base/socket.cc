@@ -30,6 +30,7 @@ Kind as(const Address& address) {
   return kind;
 }
 
+/// Zeroed but for family and port: all addresses are 0 in both families.
 Address any_address(int family, std::uint16_t port) {
   Address address;
   address.storage.ss_family = static_cast<sa_family_t>(family);
@@ -68,6 +69,8 @@ int bind_to(const Address& address, Fd& socket) {
 
 }  // namespace
 
+/// A socket for both families names an IPv4 peer as ::ffff:10.0.0.1. People and other programs
+/// write 10.0.0.1, and comparisons rely on one text for one address.
 std::string Address::host() const {
   char text[INET6_ADDRSTRLEN] = "";
   if (storage.ss_family == AF_INET) {
@@ -100,6 +103,8 @@ std::string Address::text() const {
          std::to_string(port());
 }
 
+/// In the resolver's order, which is the machine's policy (RFC 6724, gai.conf): it is not for us to
+/// prefer a family.
 Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;  // else each address comes once per kind of socket
@@ -128,6 +133,8 @@ Address local_end(int fd) {
   return address;
 }
 
+/// A connection that has broken meanwhile has no peer any more (ENOTCONN): then the texts are
+/// empty.
 Address far_end(int fd) {
   Address address;
   address.size = sizeof address.storage;
@@ -135,6 +142,7 @@ Address far_end(int fd) {
   return address;
 }
 
+/// All of 127.0.0.0/8: Debian's /etc/hosts gives the machine's own name 127.0.1.1.
 bool is_loopback(const std::string& numeric_host) {
   return numeric_host.starts_with("127.") || numeric_host == "::1";
 }
@@ -147,6 +155,8 @@ int bind_everywhere(std::uint16_t port, Fd& socket) {
              : error;
 }
 
+/// Not blocking: a host that drops packets would hold a blocking connect() for two minutes. The
+/// result of a connect that took its time is in SO_ERROR (connect(2), EINPROGRESS).
 int try_connect(const Address& address, Deadline deadline, Fd& socket) {
   Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
@@ -173,6 +183,7 @@ int try_connect(const Address& address, Deadline deadline, Fd& socket) {
   return 0;
 }
 
+/// True also for an error or a hang-up: the call that follows finds out which, and reports it.
 bool wait_ready(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{fd, events, 0};
@@ -187,6 +198,7 @@ bool wait_ready(int fd, short events, Deadline deadline) {
   }
 }
 
+/// Rounded up: rounded down, the last millisecond of each wait would be a loop that never sleeps.
 int milliseconds_left(Deadline deadline) {
   constexpr long long kHour = 3'600'000;  // who waits longer comes back, and is asked again
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();

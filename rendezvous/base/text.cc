@@ -9,10 +9,13 @@
 namespace ddprun {
 namespace {
 
+/// What isspace() takes in the C locale: a user's locale must not change how lists are read.
 constexpr std::string_view kWhiteSpace = " \t\n\r\f\v";
 
 }  // namespace
 
+/// A tenth below ten seconds, and whole seconds above: more digits are noise to people who read a
+/// log. Rounded, not cut, so that a timeout of 3 s that ended after 2.99 s reads as 3 s.
 std::string seconds_text(std::chrono::nanoseconds measured) {
   DDP_CHECK(measured.count() >= 0, "what was measured took no negative time");
   using std::chrono::milliseconds;
@@ -23,6 +26,7 @@ std::string seconds_text(std::chrono::nanoseconds measured) {
   return fmt::format("{}.{} s", tenths / 10, tenths % 10);
 }
 
+/// What a user chose comes back as it was written: 0.25 s is not 0.3 s.
 std::string exact_seconds_text(std::chrono::nanoseconds chosen) {
   return fmt::format("{:g} s", std::chrono::duration<double>(chosen).count());
 }
@@ -35,6 +39,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
 }
 
+/// Separators in a row are one: lists are written by hand.
 std::vector<std::string_view> words_of(std::string_view text, std::string_view separators) {
   DDP_CHECK(!separators.empty(), "words end somewhere");
   std::vector<std::string_view> words;
@@ -48,6 +53,7 @@ std::vector<std::string_view> words_of(std::string_view text, std::string_view s
   return words;
 }
 
+/// Unlike words_of() it keeps empty parts: "a,,b" has three, and the caller reports the empty one.
 std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
@@ -10,7 +12,9 @@ using std::chrono::microseconds;
 
 /// Invalid UTF-8 in a message must not lose the record: it is replaced on output.
 std::string dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  DDP_CHECK(!text.empty() && text.back() != '\n', "a record is one line, without an end of line");
+  return text;
 }
 
 Error unreadable(const std::string& why) {
@@ -32,17 +36,24 @@ std::chrono::sys_time<microseconds> parse_time(const json& value) {
   if (!(seconds >= 0 && seconds <= static_cast<double>(kSecondsMax))) {
     seconds = 0;
   }
+  DDP_CHECK(seconds >= 0 && seconds <= static_cast<double>(kSecondsMax), "a time is in bounds");
   return std::chrono::sys_time<microseconds>(
       microseconds(static_cast<std::int64_t>(seconds * 1e6)));
 }
 
+/// Only the boolean counts: a file written by a user's own code may have anything there, and a
+/// retry is the safe choice.
 bool says_no_retry(const json& part) {
+  DDP_CHECK(part.is_object(), "a field is looked up in an object");
   const auto retry = part.find("retry");
   return retry != part.end() && retry->is_boolean() && !retry->get<bool>();
 }
 
 }  // namespace
 
+/// Torchrun's nested form (torch/distributed/elastic/multiprocessing/errors), so that its agent and
+/// other readers of such files take it. What has no field there is in an object of our own, which
+/// they pass over.
 std::string to_json(const ErrorRecord& record) {
   const auto since_epoch = record.time.time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count();
@@ -56,9 +67,12 @@ std::string to_json(const ErrorRecord& record) {
   if (record.error_code) {
     message["errorCode"] = *record.error_code;
   }
+  DDP_CHECK(message["message"].is_string(), "torchrun takes a message that is a text");
   return dump(json{{"message", message}});
 }
 
+/// A worker wrote it as it died, perhaps by code of the user's. So every field is looked at before
+/// it is used, and one of a wrong type is passed over rather than losing the message.
 Result<ErrorRecord> parse_error_record(std::string_view text) {
   const json root = json::parse(text, nullptr, false);
   if (root.is_discarded()) {
@@ -102,6 +116,7 @@ Result<ErrorRecord> parse_error_record(std::string_view text) {
       }
     }
   }
+  DDP_CHECK(record.time.time_since_epoch().count() >= 0, "a time is of this age, or none");
   return record;
 }
 

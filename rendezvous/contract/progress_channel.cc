@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kChannelBytes = ProgressChannel::kPageBytes + ProgressChannel::kStackBytesMax;
 
+/// Shared, or the writes of the worker would stay its own. MAP_SHARED of a memfd outlives both
+/// descriptors: the agent still reads what a dead worker wrote.
 ProgressPage* map(int fd, std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<ProgressPage*>(memory);
@@ -19,6 +21,9 @@ ProgressPage* map(int fd, std::size_t bytes) {
 
 }  // namespace
 
+/// A sequence lock, read once: an odd version means that the three fields are being written, a
+/// changed one that they were. The agent does not spin, for a worker may have died in the middle.
+/// It reads again later.
 std::optional<NewestSave> newest_save(const ProgressPage& page) {
   const std::uint64_t version = page.save_version.load();
   const NewestSave save{page.saved_plus_1.load(), page.saved_ns.load(), page.saved_steps.load()};
@@ -74,6 +79,8 @@ std::span<char> ProgressChannel::stacks() const {
           bytes - std::min(bytes, kPageBytes)};
 }
 
+/// A memfd, not a file: nothing is left on a disk, whatever dies. MFD_CLOEXEC keeps it from the
+/// workers; each opens just its own, by the path.
 Result<ProgressChannel> ProgressChannel::create() {
   Fd fd(::memfd_create("ddprun-progress", MFD_CLOEXEC));
   if (!fd || ::ftruncate(fd.get(), kChannelBytes) != 0) {
@@ -86,6 +93,8 @@ Result<ProgressChannel> ProgressChannel::create() {
   return ProgressChannel(std::move(fd), page, kChannelBytes);
 }
 
+/// The path goes through the agent's /proc entry: it works only while the agent lives, and for its
+/// own user (proc(5)). The magic comes last: a page that has it is one that a worker writes.
 Result<ProgressChannel> ProgressChannel::attach(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) {

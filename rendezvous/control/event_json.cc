@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/control/event_values.h"
 #include "rendezvous/membership/event_text.h"
@@ -20,6 +21,7 @@ using event_values::name_of;
 using event_values::or_null;
 using nlohmann::ordered_json;
 
+/// The first of its kind. Of those that are looked for here an event brings one at most.
 template <class Kind>
 const Kind* find(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
@@ -48,20 +50,22 @@ struct EventJson::Lines {
     line["term"] = number(membership.leadership().in_use().term);
     line["attempt"] = attempt ? ordered_json(number(*attempt)) : ordered_json(nullptr);
     line.update(fields);
-    // What workers and strangers say need not be UTF-8.
+    // What workers and strangers send need not be UTF-8, and one bad byte must not lose the line.
     text.push_back(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   }
 };
 
 EventJson::EventJson(Job job, const Membership& membership)
     : job_(std::move(job)), saved_(membership.record().ledger().saved().epoch) {
-  // The coordinator before has told of its own; its loss is the first that this one tells of, and
-  // none where it had decided the end.
+  // The coordinator before has written its own incidents. Its loss is the first one that this one
+  // writes, unless it had decided the end: then nothing is lost.
   const bool lost = job_.succeeds && membership.state() != JobState::ending;
   incidents_told_ = membership.record().incidents_count() - (lost ? 1 : 0);
+  DDP_CHECK(incidents_told_ >= 0, "a successor's history has the loss of its predecessor");
   incidents_closed_ = incidents_told_;
 }
 
+/// The line that names the schema, and of a successor the incident by which it became one.
 std::vector<std::string> EventJson::begin(WallTime wall, Instant now,
                                           const Membership& membership) {
   Lines lines{job_, iso_time(wall), now, membership};
@@ -79,12 +83,15 @@ std::vector<std::string> EventJson::begin(WallTime wall, Instant now,
   return std::move(lines.text);
 }
 
+/// The order of the lines is that in which a reader understands them. First what happened and what
+/// was ordered, then how far the attempt is and the incident that it ended with. The next attempt
+/// and the end come last.
 std::vector<std::string> EventJson::observe(WallTime wall, Instant now, const Event& event,
                                             const std::vector<Command>& commands,
                                             const Membership& membership) {
   for_people_.clear();
   if (over_) {
-    return {};  // its agents go: that is no news
+    return {};  // its agents end, which is no news: job_over is the last line of a job
   }
   Lines lines{job_, iso_time(wall), now, membership};
   std::visit([&](const auto& happened) { on(lines, happened, commands); }, event);
@@ -110,13 +117,15 @@ std::vector<std::string> EventJson::observe(WallTime wall, Instant now, const Ev
 void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Command>& commands) {
   const auto* welcome = find<Welcome>(commands);
   if (welcome == nullptr) {
-    return;  // rejected
+    return;  // rejected: that line comes with the command
   }
+  DDP_CHECK(welcome->node == event.node, "a node that joins is the one that is welcomed");
   const NodeDescription& node = event.description;
   if (node.copy) {
-    saved_ = lines.membership.record().ledger().saved().epoch;  // others have told of it
+    // The history that a voter brings has snapshots that other coordinators have written.
+    saved_ = lines.membership.record().ledger().saved().epoch;
   }
-  // Who contends for a taken rank has no term yet: it is no node of the job.
+  // Meant for a node that contends for a taken rank, and so is no node of the job yet.
   const bool contends = number(welcome->term) == 0;
   nodes_[event.node] = {node.host_name, event.address, node.witness || contends};
   lines.add("node_joined", attempt_,
@@ -131,11 +140,14 @@ void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
   }
 }
 
+/// Other programs, scanners and other versions of ddprun: an address is all that is known of them.
 void EventJson::on(Lines& lines, const StrangerTurnedAway& event, const std::vector<Command>&) {
   lines.add("node_rejected",
             {{"node", nullptr}, {"address", or_null(event.address)}, {"why", event.why}});
 }
 
+/// Of nodes that were let in. A rejected one, and one that was released, has had its line before
+/// its connection closed.
 void EventJson::on(Lines& lines, const NodeLost& event, const std::vector<Command>&) {
   if (const auto node = nodes_.extract(event.node)) {
     lines.add("node_lost", attempt_,
@@ -150,6 +162,8 @@ void EventJson::on(Lines& lines, const WorkerFailed& event, const std::vector<Co
   add_failure(lines, event.node, event.attempt, event.record);
 }
 
+/// Some failures come with these records only: a worker may fail while its agent stops them all,
+/// and no WorkerFailed was sent.
 void EventJson::on(Lines& lines, const WorkersStopped& event, const std::vector<Command>&) {
   for (const FailureRecord& record : event.records) {
     add_failure(lines, event.node, event.attempt, record);
@@ -165,6 +179,8 @@ void EventJson::on(Lines& lines, const StopRequested& event, const std::vector<C
   }
 }
 
+/// Each rank once in an attempt. Workers that were stopped are no failures, and what comes late of
+/// an attempt before belongs to an incident that is written already.
 void EventJson::add_failure(Lines& lines, NodeId id, AttemptNumber attempt,
                             const FailureRecord& record) {
   const auto node = nodes_.find(id);
@@ -186,6 +202,9 @@ void EventJson::add_failure(Lines& lines, NodeId id, AttemptNumber attempt,
 
 // --- What came out --------------------------------------------------------------------------
 
+/// The state machine may refuse a node as it joins, or long after it let the node wait for a rank.
+/// So the names come from the event in the one case, and from what was kept of the node in the
+/// other.
 void EventJson::on_command(Lines& lines, const Command& command, const Event& event) {
   if (const auto* reject = std::get_if<Reject>(&command)) {
     const auto node = nodes_.extract(reject->node);
@@ -220,6 +239,7 @@ void EventJson::on_command(Lines& lines, const Command& command, const Event& ev
 
 void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
                             const std::vector<Command>& commands) {
+  // A new attempt: what was written of the one before counts no more.
   assigned_at_ = lines.now;
   started_told_ = first_step_told_ = false;
   failed_ranks_.clear();
@@ -231,13 +251,17 @@ void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
       members.insert(one->node);
     }
   }
+  DDP_CHECK(!worlds.empty(), "a store is opened for a world");
+  DDP_CHECK(members.size() == worlds.size(), "a node has one place in a world");
   std::sort(worlds.begin(), worlds.end(), [](const AssignWorld* a, const AssignWorld* b) {
     return a->world.group_rank < b->world.group_rank;
   });
   ordered_json nodes = ordered_json::array();
   for (std::size_t i = 0; i < worlds.size(); ++i) {
     const World& world = worlds[i]->world;
+    DDP_CHECK(world.group_rank == static_cast<int>(i), "group ranks are 0 to n-1, each once");
     const int next = i + 1 < worlds.size() ? worlds[i + 1]->world.base_rank : world.world_size;
+    DDP_CHECK(world.base_rank < next, "a node of a world has a rank");
     nodes.push_back({{"node", nodes_[worlds[i]->node].host},
                      {"first_rank", world.base_rank},
                      {"last_rank", next - 1}});
@@ -254,9 +278,12 @@ void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
   }
 }
 
+/// Milestones of an attempt, each once. Many kinds of events move the ledger that they come from.
+/// So they are looked for after each event, not in the handlers of some.
 void EventJson::on_progress(Lines& lines) {
   const Ledger& ledger = lines.membership.record().ledger();
   if (assigned_at_ && !started_told_ && lines.membership.all_started()) {
+    DDP_CHECK(lines.now >= *assigned_at_, "workers start after their world");
     started_told_ = true;
     lines.add("workers_started", {{"after_ms", ms(lines.now - *assigned_at_)}});
   }
@@ -264,7 +291,9 @@ void EventJson::on_progress(Lines& lines) {
     first_step_told_ = true;
     lines.add("training_began", {{"after_ms", ms(*after)}});
   }
+  // A line for a newer one only: a copy that a voter brings may know of an older snapshot.
   if (ledger.saved().epoch > saved_) {
+    DDP_CHECK(ledger.saved().epoch, "a snapshot that is newer is one");
     lines.add("snapshot_saved", attempt_,
               {{"epoch", *ledger.saved().epoch},
                {"steps", ledger.saved().steps},
@@ -275,16 +304,19 @@ void EventJson::on_progress(Lines& lines) {
 
 // --- Incidents ------------------------------------------------------------------------------
 
+/// An incident has two lines: one when it happens, and one when the job is back at work, with all
+/// parts of its downtime. The second comes again if workers report their first step after that.
 void EventJson::on_incidents(Lines& lines, bool over) {
   const JobHistory& record = lines.membership.record();
   const int count = record.incidents_count();
   if (count > incidents_told_) {
-    if (count > incidents_told_ + 1) {  // a standby came with those that others have told
+    if (count > incidents_told_ + 1) {  // a voter brought those that others have written
       incidents_told_ = incidents_closed_ = count - 1;
     }
     if (incidents_closed_ < count - 1) {
       close_incident(lines, count - 1);  // its attempt ended before all of it was known
     }
+    DDP_CHECK(!record.incidents().empty(), "the newest incident is kept");
     const Incident& incident = record.incidents().back();
     lines.add("incident", incident.attempt,
               {{"incident", count},
@@ -299,6 +331,7 @@ void EventJson::on_incidents(Lines& lines, bool over) {
     incidents_closed_ = count - 1;
     closed_with_step_ = false;
   }
+  DDP_CHECK(incidents_closed_ <= incidents_told_, "an incident closes after it was written");
   if (count == 0 || !(record.ledger().recovered() || over)) {
     return;
   }
@@ -309,9 +342,11 @@ void EventJson::on_incidents(Lines& lines, bool over) {
   }
 }
 
+/// `which` counts from 1 over the whole job; only the newest are kept.
 void EventJson::close_incident(Lines& lines, int which) {
   const JobHistory& record = lines.membership.record();
   const auto& kept = record.incidents();
+  DDP_CHECK(which >= 1 && which <= record.incidents_count(), "an incident has its number");
   incidents_closed_ = which;
   const auto from_the_end = static_cast<std::size_t>(record.incidents_count() - which);
   if (from_the_end >= kept.size()) {
@@ -345,6 +380,8 @@ void EventJson::close_incident(Lines& lines, int which) {
 
 // --- Accounts -------------------------------------------------------------------------------
 
+/// Times and steps from what workers report are null where no worker reports: 0 would mean that
+/// nothing was repeated.
 void EventJson::add_ledger(Lines& lines) const {
   const JobHistory& record = lines.membership.record();
   const Accounts accounts = record.ledger().accounts(lines.now);
@@ -372,6 +409,7 @@ void EventJson::add_ledger(Lines& lines) const {
 }
 
 void EventJson::on_over(Lines& lines, const JobSummary& summary) {
+  DDP_CHECK(!over_, "a job ends once");
   add_ledger(lines);
   lines.add("job_over", {{"verdict", to_text(summary.verdict)},
                          {"reason", or_null(summary.reason)},
@@ -381,16 +419,21 @@ void EventJson::on_over(Lines& lines, const JobSummary& summary) {
                          {"restarts_used", summary.restarts_used}});
 }
 
+/// Written each minute, too, while nothing happens: the last one of a file shows how a running job
+/// does.
 std::string EventJson::ledger(WallTime wall, Instant now, const Membership& membership) const {
   Lines lines{job_, iso_time(wall), now, membership};
   add_ledger(lines);
+  DDP_CHECK(lines.text.size() == 1, "the accounts are one line");
   return std::move(lines.text.front());
 }
 
+/// No accounts and no end: the job may continue under another coordinator, which writes them.
 std::string EventJson::resigned(WallTime wall, const Membership& membership,
                                 const std::string& why) const {
   Lines lines{job_, iso_time(wall), {}, membership};
   lines.add("coordinator_resigned", {{"node", job_.node}, {"why", why}});
+  DDP_CHECK(lines.text.size() == 1, "a resignation is one line");
   return std::move(lines.text.front());
 }
 

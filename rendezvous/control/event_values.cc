@@ -8,11 +8,18 @@ namespace ddprun::event_values {
 
 using nlohmann::ordered_json;
 
+// A field that is not known is null, and is never left out: a reader can rely on the fields of a
+// line. The names below are the schema (docs/events.md). A name that changes needs a new
+// kEventSchema.
+
+/// Floor, not a cast: the milliseconds stay positive before 1970, where a broken clock may be.
 std::string iso_time(std::chrono::sys_time<std::chrono::milliseconds> time) {
   const auto whole = std::chrono::floor<std::chrono::seconds>(time);
   return fmt::format("{:%FT%T}.{:03}Z", whole, (time - whole).count());
 }
 
+/// The ledger cuts its instants to microseconds, so that its sums are exact. A double holds whole
+/// microseconds of 285 years.
 ordered_json ms(std::chrono::nanoseconds time) {
   return static_cast<double>(std::chrono::floor<std::chrono::microseconds>(time).count()) / 1'000;
 }

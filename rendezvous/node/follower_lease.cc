@@ -3,22 +3,35 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
+/// A timeout of a few milliseconds must not become a timer that never rests.
 constexpr FollowerLease::Duration kBeatIntervalMin = std::chrono::milliseconds(1);
 
 }  // namespace
 
 FollowerLease::FollowerLease(Duration heartbeat_timeout, Instant now)
-    : heartbeat_timeout_(heartbeat_timeout), contact_(now), next_beat_(now), stamp_came_at_(now) {}
+    : heartbeat_timeout_(heartbeat_timeout), contact_(now), next_beat_(now), stamp_came_at_(now) {
+  DDP_CHECK(heartbeat_timeout.count() >= 0, "a timeout is a span of time, or 0 for none");
+}
 
+/// The acceptance proves that the coordinator was there when the hello went, not when it came back.
+/// The answer may have lain in a buffer while this process stood still.
 void FollowerLease::begin(Instant now, Instant asked_at) {
+  DDP_CHECK(!begun_, "a lease begins once, with its connection");
   begun_ = true;
   next_beat_ = now;
   contact_ = std::min(now, asked_at);
 }
 
+/// Counts from the sending of the oldest beat without an answer, for answers come in the order of
+/// the beats. The coordinator waits from the arrival of the beat, which is later. A lease that
+/// counted from the answer could outlast that wait, and the next world start beside this one.
+/// Raft's leader lease counts from the sending of heartbeats, too (Ongaro's dissertation,
+/// section 6.4.1).
 bool FollowerLease::answered(Instant now, const Answer& answer) {
   take_stamp(now, answer.stamp);
   if (!unanswered_.empty()) {
@@ -32,6 +45,8 @@ bool FollowerLease::answered(Instant now, const Answer& answer) {
   return needs_quorum_;
 }
 
+/// An older stamp proves nothing new: neither to the coordinator, which gets it back, nor about the
+/// time of the last contact.
 void FollowerLease::take_stamp(Instant now, Instant stamp) {
   if (stamp > newest_stamp_) {
     newest_stamp_ = stamp;
@@ -44,6 +59,7 @@ void FollowerLease::quorum_needed_soon(Instant now) {
   hurry(now);
 }
 
+/// Moves the next beat forward, never back: it may be due already.
 void FollowerLease::hurry(Instant now) {
   next_beat_ = std::min(next_beat_, now + beat_interval(now));
 }
@@ -52,6 +68,7 @@ FollowerLease::Step FollowerLease::time_passed(Instant now, bool unread) {
   if (!beats()) {
     return Step::wait;
   }
+  DDP_CHECK(now >= contact_, "the newest contact lies in the past");
   if (silent_for(now) >= lease_of(shorter_timeout())) {
     return unread && !std::exchange(second_look_, true) ? Step::look_again : Step::lost;
   }
@@ -59,6 +76,8 @@ FollowerLease::Step FollowerLease::time_passed(Instant now, bool unread) {
     return Step::wait;
   }
   next_beat_ = now + beat_interval(now);
+  DDP_CHECK(next_beat_ > now, "the next beat is still to come");
+  DDP_CHECK(unanswered_.empty() || unanswered_.back() <= now, "beats go in the order of time");
   unanswered_.push_back(now);
   return Step::beat;
 }
@@ -70,12 +89,15 @@ std::optional<Instant> FollowerLease::due() const {
   return std::min(contact_ + lease_of(shorter_timeout()), next_beat_);
 }
 
+/// Both sides must have given up by the end of the shorter one. Users may start agents with
+/// different timeouts, and the coordinator waits for its own before it starts the next world.
 FollowerLease::Duration FollowerLease::shorter_timeout() const {
   return coordinators_timeout_.count() > 0 ? std::min(heartbeat_timeout_, coordinators_timeout_)
                                            : heartbeat_timeout_;
 }
 
-/// follower_lease.h says what the parts of a timeout are for.
+/// follower_lease.h has the sum of the parts. A longer interval here shortens the stall that a job
+/// survives; tests/sim/stall_test.cc measures it.
 FollowerLease::Duration FollowerLease::beat_interval(Instant now) const {
   const Duration timeout = shorter_timeout();
   const bool is_short = contact_ + lease_of(timeout) - now < timeout / 2;

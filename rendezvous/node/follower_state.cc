@@ -1,44 +1,63 @@
 #include "rendezvous/node/follower_state.h"
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 
+/// A term has at most one leader (Ongaro's dissertation, section 3.3), so a node that follows is
+/// bound in that term as by a vote. A promise of a later term stays: the leader has to raise its
+/// term above it before this node's acknowledgement counts.
 void FollowerState::follows(const message::Accepted& accepted) {
   term_ = accepted.term;
   instance_ = accepted.instance;
   voter_.follow(term_, accepted.coordinator);
+  DDP_CHECK(voter_.promise().term >= term_, "a voter's term never falls");
   memory_.follows(accepted.at_first_endpoint, accepted.host);
 }
 
-/// Of a coordinator in this agent, nobody at the endpoint knows more.
+/// Where this agent's own coordinator was proves nothing to a later one at that endpoint: the agent
+/// stops it before it joins another.
 void FollowerState::leads(Term term) {
   term_ = term;
   memory_.leads();
 }
 
-/// A close is seen when it happens, so the coordinator was there until now.
+/// From here on this node may vote. A close arrives when it happens, so the coordinator was there
+/// until now; after a silence only the newest contact is certain.
 void FollowerState::lost(Instant now, Instant contact, bool saw_close,
                          std::chrono::milliseconds heartbeat_timeout) {
   voter_.lost(contact, saw_close);
   memory_.lost(saw_close ? now : contact, saw_close, heartbeat_timeout);
 }
 
+/// Of the coordinator in this agent: it accepts on the connection that the agent follows already.
+/// Another one accepts before that (follows).
 void FollowerState::told(const message::Accepted& order, Instant) {
   term_ = order.term;
   voter_.follow(order.term, order.coordinator);
 }
 
-/// From here on no candidate that knows an older configuration is granted a vote.
+/// Raft's append of an entry: from here on this voter refuses candidates whose log is older
+/// (election restriction, section 3.6.1). Its memory holds it, not a disk: a restarted agent is a
+/// new voter.
 bool FollowerState::told(const message::VoterState& order, Instant now) {
   if (!voter_.keeps(order.replicated)) {
     return false;
   }
+  DDP_CHECK(voter_.promise().configuration >= order.replicated.configuration.number,
+            "a state is acknowledged once the voter is bound by it");
+  DDP_CHECK(now >= stored_at_, "time never goes back");
   term_ = order.replicated.term;
   stored_ = order;
   stored_at_ = now;
   memory_.told(order.replicated, order.so_far, now);
+  DDP_CHECK(past(), "a voter remembers its job");
   return true;
 }
 
+/// Keeps the copy as new as the job, so that a successor repeats no attempt number and continues
+/// with the same budget. Nobody acknowledges it: two numbers left out for each term cover what is
+/// lost.
 void FollowerState::told(const message::Story& order, Instant now) {
   if (!stored_) {
     return;  // others vote by now
@@ -52,13 +71,18 @@ void FollowerState::told(const message::Story& order, Instant now) {
   memory_.story(order.attempt, order.so_far, now);
 }
 
+/// The state of a large job comes in several messages, and nodes join later. The list has a bound,
+/// for it grows by what arrives.
 void FollowerState::told(const message::MoreNodes& order, Instant) {
   if (stored_ && stored_->nodes.size() + order.nodes.size() <= kNodesMax) {
     stored_->nodes.insert(stored_->nodes.end(), order.nodes.begin(), order.nodes.end());
+    DDP_CHECK(stored_->nodes.size() <= kNodesMax, "a voter lists no more nodes than a job has");
     memory_.more_nodes(order.nodes);
   }
 }
 
+/// The world was committed before it came, so its configuration is in use. That frees the voter
+/// from the candidates that it voted for before: none of them can lead any more.
 void FollowerState::told(const message::Assigned& order, Instant) {
   if (!failover_) {
     return;
@@ -69,6 +93,7 @@ void FollowerState::told(const message::Assigned& order, Instant) {
              order.others};
   world.instance = order.instance;
   memory_.assigned(world);
+  DDP_CHECK(past() && past()->attempt == world.attempt, "a node remembers its newest world");
   if (stored_ && stored_->replicated.configuration.number < order.configuration) {
     stored_.reset();  // others vote now
   }
@@ -78,6 +103,8 @@ JobInstance FollowerState::instance() const {
   return past() ? past()->instance : JobInstance{};
 }
 
+/// A voter may store the state of an instance that it was in no world of. A call of that job is for
+/// it all the same.
 bool FollowerState::follows_instance(JobInstance instance) const {
   return instance == instance_ || (stored_ && instance == stored_->replicated.instance);
 }

@@ -22,8 +22,9 @@ bool holds(const std::vector<Command>& commands) {
                      [](const Command& command) { return std::holds_alternative<Kind>(command); });
 }
 
-/// The name or the address of an endpoint may be another host's by now. Of a coordinator that was
-/// there, on the host before, a leader on this one knows no more than others do.
+/// The name or the address of an endpoint can move to another host, as that of a pod does. Then a
+/// coordinator at this endpoint proves nothing about the one before: that one may still lead with
+/// its half of the voters.
 void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
   if (node.past && !is_same_host(node.past->host, own)) {
     node.past->at_endpoint = false;
@@ -33,9 +34,9 @@ void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
   }
 }
 
-/// An agent lets go when it has ended its workers, or its kernel does when it is dead. Where
-/// neither was told the node may follow on. A lease counts from something that was heard from the
-/// node, so the silence is a part of it.
+/// For a connection that broke or fell silent, without a close by the peer. The node may follow
+/// this coordinator, and run its workers, until its lease ends. The lease counts from a byte that
+/// came from the node, so the silence is a part of it.
 std::chrono::nanoseconds lease_left(std::chrono::nanoseconds heartbeat_timeout,
                                     std::chrono::nanoseconds silent_for) {
   return std::max(heartbeat_timeout - silent_for, std::chrono::nanoseconds{});
@@ -49,15 +50,19 @@ Leader::Leader(LeaderOptions options, Instant now)
       lease_(options_.heartbeat_timeout, *this),
       addresses_(options_.nodes, now),
       now_(now) {
+  DDP_CHECK(options_.membership.max_nodes >= 1, "a job has room for a node");
+  // On one machine, or with ranks that the user gave, nobody else votes: no lease can be lost.
   if (options_.failover && membership_.leadership().enabled()) {
     lease_.start(now);
   }
+  // Only a successor calls, for its nodes search elsewhere. Those of a new job find its endpoint.
   if (options_.membership.inheritance) {
     calls_ = {now, kFirstPause};
   }
 }
 
 std::vector<LeaderAction> Leader::step(Instant now, LeaderInput input) {
+  DDP_CHECK(!applying_, "a step ends before the next begins");
   now_ = std::max(now_, now);
   std::visit([this](auto& one) { on(std::move(one)); }, input);
   return outbox_.take();
@@ -71,6 +76,8 @@ std::optional<Instant> Leader::next_deadline() const {
   return next;
 }
 
+/// The lease comes first: a coordinator that has lost its quorum must decide nothing more, however
+/// late its timer fires.
 void Leader::on(const LeaderTimePassed&) {
   if (!keeps_lease(lease_.time_passed(now_))) {
     return;
@@ -91,11 +98,14 @@ void Leader::on(SessionOpened input) {
   DDP_CHECK(is_new, "the number of a session is used once");
 }
 
+/// Sorts out what may come at any time on a connection: another agent's question, the hello,
+/// reports. A peer that breaks this order is dropped, for nothing else that it sends can be
+/// trusted.
 void Leader::on(SessionTold input) {
   const auto found = sessions_.find(input.node);
   if (found == sessions_.end()) {
     if (auto late = agent_event(input.node, std::move(input.message))) {
-      apply(std::move(*late));  // of a node that is gone; the state machine stands that
+      apply(std::move(*late));  // of a node that is gone: the state machine ignores it
     }
     return;
   }
@@ -123,7 +133,10 @@ void Leader::on(SessionTold input) {
   }
 }
 
+/// A node comes, or comes back. The addresses are kept before the state machine decides, because
+/// its first commands may replicate them.
 void Leader::join(NodeId id, Session& session, NodeDescription node) {
+  DDP_CHECK(session.stage == Session::Stage::ungreeted, "a session is greeted once");
   forget_other_hosts(node, options_.host);
   const Leadership& leadership = membership_.leadership();
   if (leadership.instance_is_settled() && of_another_job(leadership.in_use().instance, node)) {
@@ -149,13 +162,16 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   apply(NodeJoined{id, std::move(node), session.address});
   const auto* place = addresses_.find(voter);
   if (auto voters = leadership.voters(); !voters_know_all_ && place != nullptr && !voters.empty()) {
-    // It is no reason for another configuration. But a successor has to find it, too.
+    // No reason for another configuration, but a successor has to find this node, too.
     outbox_.send(std::move(voters), message::MoreNodes{{*place}});
   }
 }
 
-/// What other agents ask and say, on connections of their own. A leader grants no votes.
+/// Questions of other agents, on connections of their own. A leader grants no votes, as no follower
+/// does. A node that was cut off must not end a term that works (Ongaro's dissertation, section
+/// 4.2.3). It gives way to a leader of a later term only (section 3.3).
 void Leader::answer_peer(NodeId id, Session& session, const message::Message& question) {
+  DDP_CHECK(session.stage == Session::Stage::ungreeted, "a peer asks in place of a hello");
   session.stage = Session::Stage::leaving;
   const auto* follow = std::get_if<message::Follow>(&question);
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
@@ -172,7 +188,7 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   }
 }
 
-/// As long as no node here knows of a job, the one that calls may be the one that is looked for.
+/// As long as no node here remembers a job, the job of the caller may be the one that all look for.
 bool Leader::is_for_this(const message::Follow& call, bool begins) const {
   const Leadership& leadership = membership_.leadership();
   const JobInstance own =
@@ -181,9 +197,12 @@ bool Leader::is_for_this(const message::Follow& call, bool begins) const {
          (!call.to_endpoint || (begins && *call.to_endpoint == job_options(options_.membership)));
 }
 
+/// The stamp is this leader's own clock, sent to the node and back, so clocks need not agree. A
+/// peer may echo any number: one from the future counts as now, and an old one changes nothing.
 void Leader::on(const SessionEchoed& input) {
   if (const auto found = sessions_.find(input.node); found != sessions_.end()) {
     found->second.fresh = std::max(found->second.fresh, std::min(input.sent, now_));
+    DDP_CHECK(found->second.fresh <= now_, "no follower is fresher than now");
   }
 }
 
@@ -196,8 +215,10 @@ void Leader::drop(NodeId id, const std::string& why) {
   on(SessionClosed{id, why, {}, false, false});
 }
 
-/// A death is certain where the peer's kernel closed in order and no word of leaving came before.
-/// But an agent that never followed may have said hello, and gone to the one that has its promise.
+/// A death is certain if the peer's kernel closed in order and no Leaving came before. The guardian
+/// holds the connection until the workers are gone. A dead voter counts for this leader from then
+/// on. But an agent that never followed may have sent a hello, and gone to the leader that it voted
+/// for.
 void Leader::on(const SessionClosed& closed) {
   const auto found = sessions_.find(closed.node);
   if (found == sessions_.end()) {
@@ -207,6 +228,7 @@ void Leader::on(const SessionClosed& closed) {
   sessions_.erase(found);
   if (session.stage == Session::Stage::member) {
     addresses_.went(session.voter, now_);
+    // Leaving means that the agent lives and may vote; a reset may come from an agent that gave up.
     const bool died = closed.by_peer && !session.leaves && session.fresh != kNever;
     const bool ended = closed.by_peer || closed.by_reset || session.leaves;
     apply(NodeLost{closed.node, closed.why, closed.silent_for, died,
@@ -234,6 +256,7 @@ std::vector<NodeId> Leader::members() const {
 // --- The state machine ----------------------------------------------------------------------
 
 /// An event that a command brings about waits until all commands of the one before are given.
+/// Otherwise a node could receive what follows from the later event first.
 void Leader::apply(Event event) {
   events_.push_back(std::move(event));
   if (std::exchange(applying_, true)) {
@@ -248,10 +271,13 @@ void Leader::apply(Event event) {
 }
 
 void Leader::apply_now(Event event) {
+  DDP_CHECK(applying_, "events are applied one after the other");
   const Event seen = observer_ != nullptr ? event : Event(TimePassed{});
   std::vector<Command> commands = membership_.apply(now_, std::move(event));
   if (holds<OpenStore>(commands) && !keeps_lease(lease_.restart(now_))) {
-    // The contact is too old for any worker to begin: this world is never handed out.
+    // Another coordinator may have been elected by now, and its world may run. So this one is never
+    // handed out; the store is not opened either, for the attempt has no workers.
+    DDP_CHECK(deposed_, "a leader that hands out no world steps down");
     std::erase_if(commands, [](const Command& one) {
       return std::holds_alternative<OpenStore>(one) || std::holds_alternative<AssignWorld>(one);
     });
@@ -271,6 +297,7 @@ void Leader::apply_now(Event event) {
 
 // --- Its commands, those that change what it knows itself --------------------------------------
 
+/// The session ends with the answer, so its close is no loss of a node.
 void Leader::give(Reject order) {
   if (const auto found = sessions_.find(order.node); found != sessions_.end()) {
     found->second.stage = Session::Stage::leaving;
@@ -279,8 +306,10 @@ void Leader::give(Reject order) {
   }
 }
 
-/// A successor calls all nodes of the job, so the voters are told where they all are.
+/// A successor calls all nodes of the job, so the voters are sent the addresses of all. Those that
+/// are away for longer than the join timeout have given up.
 void Leader::give(const Replicate& order) {
+  DDP_CHECK(order.so_far != nullptr, "a state comes with the story of the job");
   forget_absent();
   voters_know_all_ = true;
   outbox_.replicate(order, addresses_.all(), now_);
@@ -291,13 +320,14 @@ void Leader::give(const Disconnect& order) {
 }
 
 void Leader::give(const FinishJob& order) {
+  DDP_CHECK(order.summary != nullptr, "a job ends with a summary");
   outbox_.send(members(), message::Finish{*order.summary});
   outbox_.add(EndJob{});
 }
 
 // --- Its lease ------------------------------------------------------------------------------
 
-/// False: `lost` says why this leader leads no more.
+/// False: `lost` is the reason for which this leader leads no more.
 bool Leader::keeps_lease(const std::optional<std::string>& lost) {
   if (lost) {
     step_down(*lost, std::nullopt);
@@ -305,22 +335,30 @@ bool Leader::keeps_lease(const std::optional<std::string>& lost) {
   return !lost;
 }
 
+/// Once, for the first reason: the agent fences its workers for that one.
 void Leader::step_down(const std::string& why, std::optional<message::Follow> by) {
+  DDP_CHECK(!why.empty(), "a leader steps down for a reason");
   if (!std::exchange(deposed_, true)) {
     outbox_.add(StepDown{why, std::move(by)});
   }
 }
 
+/// Check quorum (Ongaro's dissertation, section 6.2): while workers run, this leader must be
+/// followed by a quorum. A leader that gathers harms nobody, for a world is committed before it
+/// starts.
 bool Leader::needed() const {
   const JobState state = membership_.state();
   return (state == JobState::running || state == JobState::stopping) &&
          !membership_.leadership().needs_nobody();
 }
 
+/// Of two voters the leader's own is half, which is a quorum.
 bool Leader::needed_later() const {
   return membership_.leadership().in_use().configuration.voters.size() > 2;
 }
 
+/// When a quorum certainly followed, by this leader's clock. Only voters count that are bound to no
+/// other candidate: the votes of those may have elected a successor already.
 Instant Leader::contact(Instant now) const {
   const Leadership& leadership = membership_.leadership();
   const Configuration& configuration = leadership.in_use().configuration;

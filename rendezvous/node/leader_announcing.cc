@@ -1,6 +1,7 @@
 // The part of Leader that announces it: to nodes that are away, and at the endpoints of the job.
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/node/leader.h"
 #include "rendezvous/node/leader_call.h"
 #include "rendezvous/node/peer_addresses.h"
@@ -13,6 +14,7 @@ constexpr std::chrono::milliseconds kPauseMax{2'000};
 
 }  // namespace
 
+/// What both kinds of calls have in common: which coordinator to follow, in which job and term.
 message::Follow Leader::call() const {
   return {options_.membership.job_id,
           term(),
@@ -23,13 +25,14 @@ message::Follow Leader::call() const {
           {}};
 }
 
-/// An agent that looks for the job gives up after the join timeout.
+/// An agent that looks for the job gives up after the join timeout. Voters stay: without them no
+/// quorum may be found, however long they are away.
 void Leader::forget_absent() {
   addresses_.forget(now_ - options_.membership.join_timeout, membership_.leadership().acquainted());
 }
 
-/// Voters that do not follow are called, and the endpoints while any node is missing: an agent that
-/// has just started there is no voter, and nobody knows its port.
+/// Voters that do not follow are called, and the endpoints while any node is missing. An agent that
+/// has just started there is no voter, and its own port is in no list.
 void Leader::call_others() {
   if (deposed_ || membership_.state() == JobState::over) {
     calls_.due.reset();
@@ -37,18 +40,19 @@ void Leader::call_others() {
   if (!calls_.due || *calls_.due > now_) {
     return;
   }
+  DDP_CHECK(calls_.interval.count() > 0, "calls come at intervals");
   calls_.due = now_ + calls_.interval;
   calls_.interval = std::min(2 * calls_.interval, kPauseMax);
   forget_absent();
   const std::vector<VoterId> absent = addresses_.absent();
   CallVoters voters;
   for (const VoterId voter : absent) {
-    if (const auto* place = addresses_.find(voter)) {
-      voters.calls.push_back({*place, call()});
-      auto& [to, call] = voters.calls.back();
-      to.addresses = addresses_to_try(to.addresses, options_.addresses);
-      call.voter = voter;
-    }
+    const auto* place = addresses_.find(voter);
+    DDP_CHECK(place != nullptr, "a node that is away is listed with its addresses");
+    voters.calls.push_back({*place, call()});
+    auto& [to, call] = voters.calls.back();
+    to.addresses = addresses_to_try(to.addresses, options_.addresses);
+    call.voter = voter;
   }
   outbox_.add(std::move(voters));
   const auto wanted = static_cast<std::size_t>(options_.membership.max_nodes);
@@ -59,7 +63,8 @@ void Leader::call_others() {
   }
 }
 
-/// A leader of a later term is not to be led over.
+/// A leader that learns of a later term steps down (Ongaro's dissertation, section 3.3). The answer
+/// comes from an agent of that term, so the search begins there.
 void Leader::on(const CallAnswered& input) {
   const JobInstance instance = membership_.leadership().in_use().instance;
   if (input.term > term() && input.instance == instance) {

@@ -16,7 +16,10 @@ void LeaderOutbox::send_away(NodeId node, message::Message message) {
   add(SendAndClose{node, std::make_shared<message::Message>(std::move(message))});
 }
 
+/// A voter that has received only the first message may be elected. So that one names all voters,
+/// and it is the one that is acknowledged.
 void LeaderOutbox::replicate(const Replicate& order, std::vector<VoterAddress> nodes, Instant now) {
+  DDP_CHECK(order.so_far != nullptr, "a state comes with the story of the job");
   const MembershipOptions& job = options_.membership;
   const auto others = std::stable_partition(
       nodes.begin(), nodes.end(),
@@ -35,18 +38,21 @@ void LeaderOutbox::replicate(const Replicate& order, std::vector<VoterAddress> n
   }
   for (auto from = nodes.begin() + std::ssize(first); from != nodes.end();) {
     std::vector<VoterAddress> chunk = chunk_from(from);
+    DDP_CHECK(!chunk.empty(), "each further message names a node");
     from += std::ssize(chunk);
     send(order.voters, message::MoreNodes{std::move(chunk)});
   }
 }
 
-/// Its stamp comes back with the first beat: the node followed since then.
+/// The stamp comes back with the first beat, and proves that the node followed at the time of this
+/// message. Until then its contact counts for nothing.
 void LeaderOutbox::give(const Welcome& order, Instant now) {
   send({order.node}, message::Accepted{order.term, order.coordinator, now.count(), order.instance,
                                        options_.host, options_.at_first_endpoint});
 }
 
 void LeaderOutbox::give(TellStory order) {
+  DDP_CHECK(order.so_far != nullptr, "there is a story to send");
   send(std::move(order.voters), message::Story{order.attempt, *order.so_far});
 }
 
@@ -56,10 +62,12 @@ void LeaderOutbox::give(StopWorkers order) {
 }
 
 void LeaderOutbox::give(const Release& order) {
+  DDP_CHECK(order.so_far != nullptr, "a node that leaves gets the story so far");
   send({order.node}, message::Finish{*order.so_far});
 }
 
 void LeaderOutbox::give(TellWaiting order) {
+  DDP_CHECK(order.table != nullptr, "there is a table to send");
   send(std::move(order.nodes), message::Waiting{*order.table});
 }
 

@@ -15,14 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-bool is_unspecified(const std::string& address) {
-  return address == "0.0.0.0" || address == "::";
-}
-
 }  // namespace
 
 LeaderSearch::LeaderSearch(SearchRequest request, Instant now)
@@ -38,6 +30,7 @@ LeaderSearch::LeaderSearch(SearchRequest request, Instant now)
 
 std::vector<search::Action> LeaderSearch::step(Instant now, search::Input input) {
   DDP_CHECK(now >= now_, "time never goes back");
+  DDP_CHECK(actions_.empty(), "each action is handed out once");
   now_ = now;
   if (state_ != State::over) {
     std::visit([this](auto& one) { on(std::move(one)); }, input);
@@ -49,8 +42,9 @@ std::optional<Instant> LeaderSearch::next_deadline() const {
   return state_ == State::over ? std::nullopt : std::optional(deadline_);
 }
 
-/// When the join timeout is over before, a try that it cuts short says nothing new about its place:
-/// what is known from the ones before is the verdict then.
+/// Gives the state its deadline. A try that the join timeout cuts short proves nothing about its
+/// place, so the verdict is what the tries before have shown. A node that has tried to bind is not
+/// cut short: kTakenPatience decides how long its port may be taken.
 void LeaderSearch::wait(State state, milliseconds limit) {
   DDP_CHECK(state_ != State::over, "a search that is over waits for nothing");
   state_ = state;
@@ -60,6 +54,8 @@ void LeaderSearch::wait(State state, milliseconds limit) {
   deadline_ = cut_ ? end : due;
 }
 
+/// Every state has a deadline and a way on, so that no name service, kernel or peer that keeps
+/// silent can hang the search.
 void LeaderSearch::on(const search::TimePassed& /*input*/) {
   if (now_ < deadline_) {
     return;
@@ -101,9 +97,11 @@ void LeaderSearch::on(const search::TimePassed& /*input*/) {
 
 // --- Where ----------------------------------------------------------------------------------
 
-/// All addresses of an endpoint were tried; a name may mean another one by now.
+/// All addresses of an endpoint were tried. Its name is resolved anew, for it may mean another host
+/// by now, as that of a pod does.
 void LeaderSearch::next_turn() {
   turn_ = (turn_ + 1) % request_.endpoints.size();
+  DDP_CHECK(turn_ < request_.endpoints.size(), "a turn is one endpoint's");
   found_ = {};
   next_ = 0;
   detour_.clear();
@@ -130,6 +128,8 @@ void LeaderSearch::unresolved(const std::string& why) {
   again({Obstacle::unresolved, "the name cannot be resolved (" + why + ")"});
 }
 
+/// Decides by addresses whether this machine is the endpoint's, never by names. Two names may mean
+/// one host, and one name another host on each machine.
 void LeaderSearch::on(search::Resolved input) {
   if (state_ != State::resolving) {
     return;
@@ -151,86 +151,17 @@ void LeaderSearch::on(search::Resolved input) {
     bind();
   } else if (first && !request_.is_host && own != found_.addresses.end()) {
     std::rotate(found_.addresses.begin(), own, own + 1);
+    DDP_CHECK(found_.addresses.front().own, "a host is named by an address of its own");
     elsewhere_ == Elsewhere::asked || request_.endpoints.size() == 1 ? bind() : next_elsewhere();
   } else {
     knock();
   }
 }
 
-// --- As host --------------------------------------------------------------------------------
-
-void LeaderSearch::next_elsewhere() {
-  DDP_CHECK(request_.endpoints.size() > 1, "there is another endpoint to ask at");
-  actions_.emplace_back(search::Disconnect{});
-  const bool asks = std::exchange(elsewhere_, Elsewhere::asking) == Elsewhere::asking;
-  if (asks && now_ < elsewhere_until_ && (next_ != 0 || !detour_.empty())) {
-    knock();
-    return;
-  }
-  elsewhere_until_ = now_ + kElsewhereTimeout;
-  if (turn_ + 1 == request_.endpoints.size()) {
-    elsewhere_ = Elsewhere::asked;
-  }
-  next_turn();
-}
-
-void LeaderSearch::bind() {
-  DDP_CHECK(turn_ == 0 && request_.is_host != false, "the job begins at the first endpoint");
-  may_host_ = true;
-  // A name that means loopback on its own machine (127.0.1.1 in Debian's /etc/hosts) means
-  // something else on the others: only who writes a loopback address wants loopback alone.
-  const bool loopback = found_.literal && is_loopback(found_.addresses.front().text);
-  actions_.emplace_back(
-      search::Bind{loopback ? found_.addresses.front().text : std::string(), endpoint().port});
-  wait(State::binding, kAnswerTimeout);
-}
-
-void LeaderSearch::on(const search::Bound& input) {
-  if (state_ == State::binding) {
-    const bool known = !found_.addresses.empty();
-    end(search::HostEndpoint{{known ? found_.addresses.front().text : "::", input.port},
-                             why_host()});
-  }
-}
-
-void LeaderSearch::on(const search::BindFailed& input) {
-  if (state_ != State::binding) {
-    return;
-  }
-  if (!input.in_use) {
-    fail(Error{"cannot listen here: " + input.why, where(),
-               "choose another port, or another host for the endpoint"});
-  } else if (request_.is_host == true) {
-    again({Obstacle::refused, "the port is in use"});
-  } else {
-    add_loopback();
-    knock();  // whoever has the port may be the coordinator
-  }
-}
-
-/// Another agent of this machine may have taken the port on loopback alone, because it calls the
-/// endpoint by another name of this machine than we do.
-void LeaderSearch::add_loopback() {
-  auto& addresses = found_.addresses;
-  std::erase_if(addresses, [](const auto& one) { return is_unspecified(one.text); });
-  for (const char* loopback : {"127.0.0.1", "::1"}) {
-    if (std::none_of(addresses.begin(), addresses.end(),
-                     [&](const auto& one) { return one.text == loopback; })) {
-      addresses.push_back({loopback, true});
-    }
-  }
-}
-
-std::string LeaderSearch::why_host() const {
-  if (request_.is_host == true) {
-    return host_note(endpoint().host, found_.literal, {});
-  }
-  const std::string& own = found_.addresses.front().text;
-  return host_note(endpoint().host, found_.literal, own, is_loopback(own) || is_unspecified(own));
-}
-
 // --- As client ------------------------------------------------------------------------------
 
+/// Tries the next place. What an agent named comes before the endpoint's further addresses: it is
+/// where the coordinator is, unless it moved again.
 void LeaderSearch::knock() {
   if (!detour_.empty()) {
     place_ = std::move(detour_.back());
@@ -248,6 +179,8 @@ void LeaderSearch::connect(State state, milliseconds limit) {
   wait(state, limit);
 }
 
+/// A connection proves only that a kernel listens: the program behind it may be stopped, or not
+/// ours. The agent speaks first, for a coordinator sends nothing to a stranger.
 void LeaderSearch::on(const search::Connected& /*input*/) {
   if (state_ == State::connecting) {
     place_.asked_at = now_;
@@ -262,6 +195,8 @@ void LeaderSearch::on(const search::Connected& /*input*/) {
   }
 }
 
+/// Refused and unreachable mean that nobody listens there yet, which time may mend. After anything
+/// else a listener is there, and people need to be told what it is.
 void LeaderSearch::on(const search::Disconnected& input) {
   const bool answers =
       input.how.obstacle != Obstacle::refused && input.how.obstacle != Obstacle::unreachable;
@@ -275,6 +210,7 @@ void LeaderSearch::on(const search::Disconnected& input) {
 void LeaderSearch::on(const search::Accepted& input) {
   if (state_ == State::greeting) {
     const Instant asked_at = place_.asked_at;
+    DDP_CHECK(asked_at <= now_, "an answer comes after its question");
     const bool at_endpoint = turn_ == 0 && !place_.on_detour;
     end(HelloAccepted{input.accepted, to_text(Endpoint{place_.address, place_.port}), asked_at,
                       at_endpoint});
@@ -285,7 +221,7 @@ void LeaderSearch::on(const search::Rejected& input) {
   if (state_ != State::greeting) {
     return;
   }
-  if (asks_elsewhere()) {  // as another job does, which is none of ours
+  if (asks_elsewhere()) {  // another job's coordinator: it does not keep ours from beginning here
     next_elsewhere();
     return;
   }
@@ -294,7 +230,8 @@ void LeaderSearch::on(const search::Rejected& input) {
        true);
 }
 
-/// An agent that is no coordinator: it names the one that it follows, or knows of none.
+/// An agent that is no coordinator: it names the one that it follows, or nobody. Raft's
+/// servers redirect a client in the same way (Ongaro's dissertation, section 6.2).
 void LeaderSearch::on(const search::Redirected& input) {
   if (state_ != State::greeting) {
     return;
@@ -309,7 +246,7 @@ void LeaderSearch::on(const search::Redirected& input) {
     return std::find(input.own.begin(), input.own.end(), one) != input.own.end();
   };
   for (const std::string& one : addresses_to_try(moved.addresses, request_.node.addresses)) {
-    // Who names our own endpoint has not noticed that the coordinator here died.
+    // An agent that names our own endpoint has not noticed that the coordinator here died.
     const bool names_us =
         asks_elsewhere() && moved.port == request_.endpoints.front().port && is_own(one);
     if (!place_.on_detour && !names_us) {
@@ -349,12 +286,15 @@ void LeaderSearch::on(const search::Stranger& input) {
   }
 }
 
-/// Asks a listener that did not answer what it is: once, in other protocols' words.
+/// Asks a listener that did not answer what it is, in other protocols' words. Once for each place:
+/// a program that such words disturb is not to be disturbed again and again.
 void LeaderSearch::identify(Trouble found) {
   if (asks_elsewhere()) {
     next_elsewhere();
     return;
   }
+  DDP_CHECK(state_ == State::connecting || state_ == State::greeting,
+            "a hello comes before a probe");
   const auto [known, is_new] = identified_.try_emplace(place_.key());
   if (is_new) {
     unidentified_ = std::move(found);
@@ -366,6 +306,8 @@ void LeaderSearch::identify(Trouble found) {
 
 // --- Trying again ---------------------------------------------------------------------------
 
+/// A try has failed. Pauses double up to a second: thousands of agents may search at once, and the
+/// endpoint may be a small machine. A possible host retries soon, as its own port may become free.
 void LeaderSearch::again(const Trouble& trouble) {
   if (asks_elsewhere()) {
     next_elsewhere();
@@ -388,11 +330,13 @@ void LeaderSearch::again(const Trouble& trouble) {
   pause_ = may_host_ ? kPauseFirst : std::min(2 * pause_, kPauseMax);
 }
 
-/// On this machine a taken port is either ours or not, and a few seconds tell. Elsewhere a peer may
-/// come up at any time, also behind a proxy that accepts and closes.
+/// On this machine a taken port is another program's, or that of a job that starts or ends, and a
+/// few seconds show which. Elsewhere a peer may start at any time, also behind a proxy that accepts
+/// and closes.
 bool LeaderSearch::is_final(const Trouble& trouble) {
   if (may_host_ && turn_ == 0) {
     taken_since_ = taken_since_.value_or(now_);
+    DDP_CHECK(*taken_since_ <= now_, "the port was taken before now");
     return trouble.obstacle == Obstacle::stranger || trouble.obstacle == Obstacle::mute ||
            now_ - *taken_since_ >= kTakenPatience;
   }
@@ -410,17 +354,6 @@ Error LeaderSearch::verdict() const {
                  where(), "choose another port"};
   }
   return report_.verdict(now_);
-}
-
-/// "n1 (10.0.0.1) port 29400"
-std::string LeaderSearch::where() const {
-  const bool tried = !place_.address.empty() && !is_unspecified(place_.address);
-  const std::string numeric = tried                      ? place_.address
-                              : found_.addresses.empty() ? std::string()
-                                                         : found_.addresses.front().text;
-  const std::string& host = endpoint().host;
-  return host + (numeric.empty() || numeric == host ? "" : " (" + numeric + ")") + " port " +
-         std::to_string(endpoint().port);
 }
 
 // --- The end --------------------------------------------------------------------------------

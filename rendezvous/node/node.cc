@@ -27,6 +27,7 @@ Node::Node(NodeOptions options)
 
 std::vector<NodeAction> Node::step(Instant now, NodeInput input) {
   DDP_CHECK(now >= now_, "time never goes back");
+  DDP_CHECK(actions_.empty(), "each action is handed out once");
   now_ = now;
   if (state_ != State::over) {
     std::visit([this](auto& one) { on(std::move(one)); }, input);
@@ -34,6 +35,7 @@ std::vector<NodeAction> Node::step(Instant now, NodeInput input) {
   return std::exchange(actions_, {});
 }
 
+/// While it follows or leads, others keep the time: the connection has the lease, Leader its own.
 std::optional<Instant> Node::next_deadline() const {
   if (state_ != State::searching) {
     return std::nullopt;
@@ -59,6 +61,7 @@ void Node::stop_searching() {
 }
 
 void Node::give_up(const Error& why) {
+  DDP_CHECK(state_ != State::over, "a node gives up once");
   state_ = State::over;
   election_.reset();
   actions_.emplace_back(GiveUp{why});
@@ -74,8 +77,11 @@ void Node::on(NodeStarted input) {
   search_at(options_.endpoints, options_.is_host, options_.join_timeout, true);
 }
 
+/// The hello carries the promise and the past as they are now. A coordinator that accepts this node
+/// by an older promise could count a vote that another candidate has (HelloAccepted compares it).
 void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                      milliseconds timeout, bool by_endpoint) {
+  DDP_CHECK(!places.empty(), "a search has a place to begin at");
   known_.fill(node_);
   search_again_at_.reset();
   if (is_host != false) {
@@ -107,14 +113,17 @@ void Node::search_later() {
   actions_.emplace_back(StopSearch{});
 }
 
+/// The join timeout counts from the loss, however many searches it takes.
 milliseconds Node::time_left() const {
+  DDP_CHECK(now_ >= search_since_, "a search begins before now");
   const auto sought = std::chrono::duration_cast<milliseconds>(now_ - search_since_);
   return std::max(options_.join_timeout - sought, milliseconds(1));
 }
 
 /// The leader that called is gone. A node that has no world does what it did before it was called:
-/// it may be the one that the others of the job look for.
+/// the others of the job may be searching for this one.
 void Node::begin_again() {
+  DDP_CHECK(!called_, "a call that led nowhere is forgotten");
   if (!known_.past() && began_here_) {
     settle();
     lead({std::nullopt, false, begun_});
@@ -126,6 +135,8 @@ void Node::begin_again() {
   }
 }
 
+/// A failed search at the place that a leader named is no end: that leader is gone, others may
+/// come.
 void Node::on(const SearchFailed& input) {
   if (called_ && !input.rejected) {
     called_.reset();
@@ -137,6 +148,9 @@ void Node::on(const SearchFailed& input) {
                     : input.why);
 }
 
+/// Nobody else listens at the first endpoint, and no coordinator answered elsewhere: the job begins
+/// here, in term 1 and without a vote. Nodes that remember a later term raise it
+/// (Leadership::joined).
 void Node::on(const EndpointBound& input) {
   node_.port = input.port;
   began_here_ = true;
@@ -146,13 +160,15 @@ void Node::on(const EndpointBound& input) {
 }
 
 void Node::on(const HelloAccepted& input) {
-  // An answer as old as half a lease: that coordinator may be none any more.
+  DDP_CHECK(input.asked_at <= now_, "an answer comes after its question");
+  // After half a timeout that coordinator may lead no more, and the lease, which counts from the
+  // hello, would begin half over.
   if (now_ - input.asked_at > options_.heartbeat_timeout / 2) {
     search_later();
     return;
   }
   if (known_.voter().promise() != node_.promise) {
-    search();  // it gave its vote since it said what it is bound by: it comes anew
+    search();  // it has voted since its hello, so that coordinator does not know what binds it
     return;
   }
   if (options_.failover && input.at_endpoint && !called_) {
@@ -169,8 +185,8 @@ void Node::on(const HelloAccepted& input) {
   actions_.emplace_back(FollowLeader{});
 }
 
-/// There is a coordinator: nothing of the search for one goes on. What a voter knows stays true
-/// until a world of a later term is handed out.
+/// There is a coordinator, so the search and the election end. A late vote must not make this node
+/// lead beside it. What a voter stores stays until a world of a later configuration comes.
 void Node::settle() {
   election_.reset();
   called_.reset();
@@ -188,6 +204,8 @@ void Node::on(const ToldByLeader& input) {
   }
 }
 
+/// The acknowledgement may commit a world, so it goes out only once the state is stored. In Raft an
+/// entry is stored before it counts (Ongaro's dissertation, section 3.8).
 void Node::told(const message::VoterState& order) {
   if (!known_.told(order, now_)) {
     return;
@@ -201,7 +219,11 @@ void Node::told(const message::VoterState& order) {
 
 // --- Losing ---------------------------------------------------------------------------------
 
+/// Workers first: until they are gone this node neither votes nor follows another coordinator. A
+/// vote means that no worker of the old world runs here, and a successor relies on it.
 void Node::fence(const Error& why) {
+  DDP_CHECK(state_ == State::following || state_ == State::leading,
+            "only a node of a job has workers to fence");
   state_ = State::fencing;
   lost_why_ = why;
   actions_.emplace_back(FenceWorkers{why});
@@ -209,6 +231,7 @@ void Node::fence(const Error& why) {
 
 void Node::on(const LeaderLost& input) {
   if (state_ == State::following) {
+    DDP_CHECK(input.last_contact <= now_, "the last contact lies in the past");
     contact_ = input.last_contact;
     saw_close_ = input.saw_close;
     lost_clause_ = input.clause;
@@ -216,10 +239,13 @@ void Node::on(const LeaderLost& input) {
   }
 }
 
+/// The coordinator in this agent has lost its quorum, or found a leader of a later term (Ongaro's
+/// dissertation, sections 6.2 and 3.3). The node stays in the job and follows the next one.
 void Node::on(const LeaderDeposed& input) {
   if (state_ != State::leading) {
     return;
   }
+  DDP_CHECK(node_.hosts_coordinator, "a node that leads says so in its hello");
   actions_.emplace_back(LogLine{true, "this node is no coordinator any more: " + input.why});
   actions_.emplace_back(StopLeading{input.why});
   node_.hosts_coordinator = false;
@@ -229,10 +255,14 @@ void Node::on(const LeaderDeposed& input) {
   fence(Error{"this node was the coordinator, but " + input.why, {}, {}});
 }
 
+/// No worker of the old world lives here: this node closes the connection, which shows the
+/// coordinator the same, and votes from here on. The close comes before the first vote: otherwise
+/// the lost coordinator could count this node as a follower, and a candidate count its vote.
 void Node::on(const WorkersGone&) {
   if (state_ != State::fencing) {
     return;
   }
+  DDP_CHECK(lost_why_, "workers are fenced for a reason");
   if (!options_.failover) {
     give_up(*lost_why_);
     return;
@@ -251,10 +281,14 @@ void Node::on(const WorkersGone&) {
 
 // --- What others ask ------------------------------------------------------------------------
 
+/// Without a term: the caller steps down for a later one, and only a leader may cause that
+/// (Leader::answer_peer).
 message::Moved Node::answer_to_call() const {
   return {Term{}, {}, 0, node_.voter, known_.instance()};
 }
 
+/// Where the coordinator of this node is. A node that searches names nobody: the leader that it
+/// lost would only be tried once more by each newcomer.
 message::Moved Node::where_it_is() const {
   message::Moved moved = answer_to_call();
   moved.term = known_.term();
@@ -268,11 +302,14 @@ message::Moved Node::where_it_is() const {
   return moved;
 }
 
+/// A new agent asks where the coordinator is, or a candidate asks for a vote. Votes come from
+/// Voter, in every state. A node that follows refuses, so a candidate that was cut off cannot end a
+/// term that works (Ongaro's dissertation, section 4.2.3).
 void Node::on(const AskedByPeer& input) {
   if (const auto* hello = std::get_if<message::Hello>(&input.question)) {
     message::Moved answer = where_it_is();
-    // A new life of the agent that had the endpoint may be what the survivors need, where they
-    // cannot elect one of themselves. An elected leader calls it.
+    // If the survivors cannot elect one of themselves, they need a new agent at the endpoint. It
+    // may be this one. If they do elect a leader, that one calls it.
     const bool is_new = !hello->node.past && hello->node.promise == Promise{};
     if (input.from_here && is_new && answer.addresses.empty()) {
       actions_.emplace_back(LeaveFirstEndpoint{});
@@ -289,14 +326,16 @@ void Node::on(const AskedByPeer& input) {
     return;
   }
   const Vote vote = known_.voter().answer(now_, ask->request);
+  // The own vote went to another candidate, so the votes that this node has won are void.
   if (election_ && vote.verdict == VoteVerdict::granted) {
     election_->outvoted(now_, ask->request.term);
   }
   actions_.emplace_back(AnswerPeer{message::VoteAnswer{vote}});
 }
 
-/// A call to the endpoint is for an agent without a world: the voters of a world are called
-/// themselves. But a voter that was away while the world changed twice is not called any more.
+/// A call to the endpoint is for an agent without a world, because a leader calls its voters by
+/// their own addresses. But it does not call a voter that was away while the world changed twice.
+/// So that one follows such a call of a later term while it searches.
 bool Node::is_called(const message::Follow& call) const {
   const bool yields = !known_.past() || (state_ == State::searching && call.term > known_.term());
   const JobInstance own =
@@ -305,6 +344,9 @@ bool Node::is_called(const message::Follow& call) const {
   return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node_)));
 }
 
+/// An elected leader calls the nodes of its job. One that follows an older term fences its workers
+/// and comes; one that searches goes there at once. A call to a node that leads is for its Leader,
+/// which steps down (LeaderDeposed).
 void Node::on(const CalledByLeader& input) {
   const message::Follow& call = input.call;
   if (!is_called(call)) {
@@ -329,7 +371,12 @@ void Node::on(const CalledByLeader& input) {
 
 // --- Leading --------------------------------------------------------------------------------
 
+/// The election is won. The coordinator in this agent continues the same job, from the state that
+/// this voter stores. Learners that are cut off may run workers still: its first world waits for
+/// their leases (TakeoverState::leases_end_in).
 void Node::take_over() {
+  DDP_CHECK(election_ && election_->state() == Election::State::leading, "an election comes first");
+  DDP_CHECK(known_.stored(), "a successor stores the state of its job");
   const message::VoterState known = *known_.stored();
   BeginLeading::Takeover takeover{
       known,
@@ -350,6 +397,9 @@ void Node::take_over() {
 }
 
 void Node::lead(BeginLeading how) {
+  DDP_CHECK(!election_, "an election ends before its winner leads");
+  DDP_CHECK(state_ == State::joining || state_ == State::searching,
+            "a node that begins to lead follows nobody");
   state_ = State::leading;
   known_.leads(how.takeover ? how.takeover->term : Term{1});
   known_.fill(node_);

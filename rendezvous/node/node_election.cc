@@ -1,13 +1,17 @@
 // The part of Node that stands for election: it carries votes between Election and the network.
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/node/node.h"
 #include "rendezvous/node/peer_addresses.h"
 
 namespace ddprun {
 
+/// Only a voter stands: a learner does not store what it would have to continue. Voters begin in
+/// turn, by their places, where Raft draws random timeouts (Ongaro's dissertation, section 3.4).
 void Node::begin_election() {
+  DDP_CHECK(!election_, "a loss begins one election");
   if (const auto& stored = known_.stored()) {
     election_.emplace(node_.voter, stored->replicated, static_cast<std::size_t>(stored->place),
                       ElectionTimeouts::of(stored->heartbeat_timeout),
@@ -15,6 +19,8 @@ void Node::begin_election() {
   }
 }
 
+/// Election ignores votes of another term, of a voter that has voted already, and of a node that is
+/// no voter.
 void Node::on(const VoteReceived& input) {
   if (state_ == State::searching && election_) {
     election_->on_vote(now_, input.from, input.vote);
@@ -22,6 +28,8 @@ void Node::on(const VoteReceived& input) {
   }
 }
 
+/// Counts only at the end of a job: nodes that have the verdict exit, and without them there may be
+/// no quorum.
 void Node::on(const VoterGone& input) {
   if (state_ == State::searching && election_) {
     election_->on_gone(now_, input.voter);
@@ -45,11 +53,15 @@ void Node::run_election() {
   }
 }
 
+/// Asks all voters of all configurations that may be in use, itself by the same rules as any other.
+/// It may have voted for another candidate of this term.
 void Node::ask_all() {
+  DDP_CHECK(election_ && known_.stored(), "a candidate stores the state of its job");
   const VoteRequest request = election_->request();
   const std::vector<message::VoterAddress>& nodes = known_.stored()->nodes;
   AskVotes asked{request, {}};
   for (const VoterId one : std::vector(election_->voters())) {
+    // Asked again until it grants, for a request may be lost; a vote that is given stays.
     if (election_->granted_by(one)) {
       continue;
     }

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <iterator>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
-/// As many as an agent tells of itself.
+/// As many as a message has room for (kAddressesMax of the codec): the list goes on to other nodes.
 constexpr std::size_t kMax = 16;
 
 bool serves_others(const std::string& address) {
@@ -24,6 +26,7 @@ std::vector<std::string> seen_first(std::vector<std::string> addresses, const st
   } else if (serves_others(seen)) {
     addresses.resize(std::min(addresses.size(), kMax - 1));
     addresses.insert(addresses.begin(), seen);
+    DDP_CHECK(addresses.size() <= kMax, "the addresses of a node have room in a message");
   }
   return addresses;
 }

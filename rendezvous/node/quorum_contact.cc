@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
 
+/// The nth newest contact, where n voters are a quorum. At that time n voters followed, all at
+/// once, so no successor had been elected by then: it needs more than half of the voters.
 Instant quorum_contact(const Configuration& configuration,
                        const std::vector<FollowerContact>& followers) {
   const auto& voters = configuration.voters;
-  // By voter: one that is here twice, before its old connection is known to be gone, counts once.
+  // By voter: one with two connections, of which the old one is not known to be gone, counts once.
   std::vector<Instant> fresh(voters.size(), kNever);
   bool in_configuration = false;
   for (const FollowerContact& one : followers) {
@@ -17,6 +20,7 @@ Instant quorum_contact(const Configuration& configuration,
     if (found != voters.end() && *found == one.voter) {
       Instant& newest = fresh[static_cast<std::size_t>(found - voters.begin())];
       newest = std::max(newest, one.fresh);
+      DDP_CHECK(newest >= kNever, "no contact is before all time");
       in_configuration = in_configuration || one.local;
     }
   }

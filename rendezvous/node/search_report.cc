@@ -24,10 +24,13 @@ std::string whole_seconds(nanoseconds duration) {
 
 }  // namespace
 
+/// Refused has words of its own, since the advice for it differs. Other errors keep the system's
+/// words, as a clause.
 Trouble connect_trouble(bool refused, std::string message) {
   if (refused) {
     return {Obstacle::refused, "connection refused"};
   }
+  DDP_CHECK(!message.empty(), "the system has words for each error");
   std::transform(message.begin(), message.begin() + 1, message.begin(),
                  [](char c) { return static_cast<char>(std::tolower(c)); });
   return {Obstacle::unreachable, std::move(message)};
@@ -41,6 +44,8 @@ Trouble was_reset() {
   return {Obstacle::reset, "something accepts the connection and resets it without an answer"};
 }
 
+/// Two nodes that both host wait for each other without an end, and neither can notice it. So each
+/// one logs why it hosts, and the person who sees both logs finds the cause.
 std::string host_note(const std::string& host, bool literal, const std::string& own_address,
                       bool own_is_local) {
   if (own_address.empty()) {
@@ -86,6 +91,7 @@ SearchReport::SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, T
 }
 
 void SearchReport::resolved(std::size_t place, const std::vector<std::string>& addresses) {
+  DDP_CHECK(place < endpoints_.size(), "a name is an endpoint's");
   std::erase_if(rows_, [&](const Row& row) {
     return row.place == place &&
            std::find(addresses.begin(), addresses.end(), row.address) == addresses.end();
@@ -99,10 +105,11 @@ void SearchReport::tried(std::size_t place, const std::string& address, Trouble 
   });
   if (row == rows_.end()) {
     if (rows_.size() < kAddressesMax) {
-      // What is found at once has been so from the beginning, as far as anybody knows.
+      // The first finding has been true since the start, as far as this node can see.
       rows_.push_back({place, address, std::move(trouble), rows_.empty() ? started_ : now});
       pace_.changed(now);
     }
+    DDP_CHECK(!rows_.empty() && rows_.size() <= kAddressesMax, "as many rows as people read");
     return;
   }
   if (row->trouble.obstacle != trouble.obstacle) {
@@ -127,6 +134,8 @@ std::string SearchReport::label(const Row& row) const {
   return endpoints_.size() == 1 ? row.address : place_text(endpoints_[row.place], row.address);
 }
 
+/// The address whose try came nearest to a coordinator (Obstacle is in that order): its obstacle is
+/// the one to remove first.
 const SearchReport::Row* SearchReport::furthest(std::optional<std::size_t> place) const {
   const Row* found = nullptr;
   for (const Row& row : rows_) {
@@ -154,6 +163,7 @@ SearchReport::Time SearchReport::worst_for(Time now) const {
 }
 
 std::vector<std::string> SearchReport::lines(Time now) const {
+  DDP_CHECK(now >= started_, "a search is reported after it began");
   const std::string times = "tried for " + whole_seconds(now - started_) + ", for up to " +
                             whole_seconds(std::max(join_timeout_ - (now - started_), Time(0))) +
                             " more";
@@ -173,6 +183,7 @@ std::vector<std::string> SearchReport::lines(Time now) const {
   }
   for (const Row& row : rows_) {
     const std::string name = label(row);
+    DDP_CHECK(name.size() <= width, "a column is as wide as its longest text");
     lines.push_back("  " + name + std::string(width - name.size() + 2, ' ') + row.trouble.what +
                     ", for " + whole_seconds(now - row.since));
   }

@@ -5,6 +5,8 @@
 namespace ddprun {
 namespace {
 
+/// One overload per message that an agent may send. What is of another attempt passes as well, for
+/// the state machine ignores it: one place decides that, not two.
 struct EventOf {
   NodeId id;
   std::optional<Event> operator()(message::Started& m) const {
@@ -37,6 +39,8 @@ struct EventOf {
   std::optional<Event> operator()(message::TellEnvironment& m) const {
     return EnvironmentTold{id, std::move(m.environment)};
   }
+  // What only a coordinator sends, or what Leader deals with itself. A new message ends up here,
+  // and its sender is dropped, until it has an overload.
   template <class Other>
   std::optional<Event> operator()(Other&) const {
     return std::nullopt;

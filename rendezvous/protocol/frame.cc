@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 
+/// By bytes: the wire is little-endian whatever the machine is, and a frame lies at any address.
 std::size_t frame_length(std::string_view header) {
   DDP_CHECK(header.size() >= kLengthBytes, "the length is whole");
   std::size_t length = 0;
@@ -28,6 +29,8 @@ std::string preamble(std::uint16_t version) {
   return bytes;
 }
 
+/// A stranger is certain at its first wrong byte, however few have come. A store client of the
+/// static backend sends less than eight at first, and must be handed over at once.
 PreambleCheck check_preamble(std::string_view bytes) {
   const std::size_t magic = std::min(bytes.size(), kPreambleMagic.size());
   if (bytes.substr(0, magic) != kPreambleMagic.substr(0, magic)) {
@@ -43,6 +46,7 @@ PreambleCheck check_preamble(std::string_view bytes) {
 }
 
 std::string versions_clause(std::string_view they, std::uint16_t theirs, std::string_view we) {
+  DDP_CHECK(theirs != kProtocolVersion, "versions that are named differ");
   return std::string(they) + " speaks version " + std::to_string(theirs) +
          " of the control protocol, but " + std::string(we) + " speaks version " +
          std::to_string(kProtocolVersion);
@@ -58,10 +62,14 @@ std::string frame(std::uint8_t type, std::string_view payload) {
   }
   bytes += static_cast<char>(type);
   bytes += payload;
+  DDP_CHECK(bytes.size() == kLengthBytes + length, "a frame is as long as it says");
   return bytes;
 }
 
+/// The length is checked before anything is kept for it. A peer makes this process hold no more
+/// than it has really sent, and never more than one frame.
 bool FrameReader::feed(std::string_view bytes, const OnFrame& on_frame) {
+  DDP_CHECK(max_ > 0, "a frame has room for its type");
   while (!bytes.empty()) {
     if (partial_.empty() && bytes.size() >= kLengthBytes) {
       // The usual case: whole frames, read where they lie.
@@ -72,6 +80,7 @@ bool FrameReader::feed(std::string_view bytes, const OnFrame& on_frame) {
       if (bytes.size() - kLengthBytes >= length) {
         const std::string_view body = bytes.substr(kLengthBytes, length);
         bytes.remove_prefix(kLengthBytes + length);
+        DDP_CHECK(!body.empty(), "a frame that is whole has a type");
         if (!on_frame(static_cast<std::uint8_t>(body[0]), body.substr(1))) {
           return true;
         }
@@ -85,6 +94,7 @@ bool FrameReader::feed(std::string_view bytes, const OnFrame& on_frame) {
     DDP_CHECK(partial_.size() < wanted, "a whole frame is handed out at once");
     const std::size_t taken = std::min(wanted - partial_.size(), bytes.size());
     partial_.append(bytes.substr(0, taken));
+    DDP_CHECK(partial_.size() <= kLengthBytes + max_, "no more than one frame is kept");
     bytes.remove_prefix(taken);
     if (partial_.size() < kLengthBytes) {
       return true;
@@ -98,6 +108,7 @@ bool FrameReader::feed(std::string_view bytes, const OnFrame& on_frame) {
       const std::string whole = std::move(partial_);
       partial_ = {};
       const std::string_view body = std::string_view(whole).substr(kLengthBytes);
+      DDP_CHECK(!body.empty(), "a frame that is whole has a type");
       if (!on_frame(static_cast<std::uint8_t>(body[0]), body.substr(1))) {
         return true;
       }

@@ -15,6 +15,12 @@ namespace {
 
 using namespace message;
 
+// The fields of each message, in the order of the wire. One list serves both directions, so that
+// they cannot differ. A change of any list needs a new kProtocolVersion. But Rejected must never
+// change: by it two versions show people why they do not work together. The last argument of
+// `enumeration` is the last enumerator. A value beyond it ends the connection, as any value beyond
+// its limits does.
+
 template <class A, class V>
 void fields(Tag<Hello>, A& a, V& v) {
   fields(Tag<NodeDescription>{}, a, v.node);
@@ -37,6 +43,7 @@ void fields(Tag<Finished>, A& a, V& v) {
   fields(Tag<TrainingProgress>{}, a, v.progress);
 }
 
+// Its sender calls bound_records() before: a frame of an agent has 1 MiB at most.
 template <class A, class V>
 void fields(Tag<Stopped>, A& a, V& v) {
   attempt_number(a, v.attempt);
@@ -79,12 +86,15 @@ void fields(Tag<Accepted>, A& a, V& v) {
   a.boolean(v.at_first_endpoint);
 }
 
+// Read by all versions, older and newer ones: two texts, for ever.
 template <class A, class V>
 void fields(Tag<Rejected>, A& a, V& v) {
   a.text(v.why, kSentenceBytesMax);
   a.text(v.todo, kSentenceBytesMax);
 }
 
+// Ten thousand copies go out at once, so it has a constant number of bytes: one world, not a list
+// of nodes. Workers find each other through the store.
 template <class A, class V>
 void fields(Tag<Assigned>, A& a, V& v) {
   fields(Tag<World>{}, a, v.world);
@@ -107,11 +117,13 @@ void fields(Tag<Finish>, A& a, V& v) {
   fields(Tag<JobSummary>{}, a, v.summary);
 }
 
+// Bounded rows, and the same for all: thousands of nodes may wait at once.
 template <class A, class V>
 void fields(Tag<Waiting>, A& a, V& v) {
   fields(Tag<RendezvousStatus>{}, a, v.table);
 }
 
+// A stamp is the coordinator's clock, which only the coordinator reads: any number is good here.
 template <class A, class V>
 void fields(Tag<Beat>, A& a, V& v) {
   duration(a, v.timeout, 0, kIntMax);
@@ -124,6 +136,8 @@ void fields(Tag<Echo>, A& a, V& v) {
   a.integer(v.stamp);
 }
 
+// Raft's entry (membership/leadership.h), with all that a successor needs. Its timeout is one at
+// least: a successor waits for it, and zero would let two worlds run at once.
 template <class A, class V>
 void fields(Tag<VoterState>, A& a, V& v) {
   a.integer(v.place, 0, kIntMax);
@@ -181,6 +195,8 @@ void fields(Tag<StateKept>, A& a, V& v) {
   a.integer(v.stamp);
 }
 
+// Raft's RequestVote (Ongaro's dissertation, section 3.4), with the voter that is asked. Another
+// life of an agent at that address has another memory, so it must not answer.
 template <class A, class V>
 void fields(Tag<AskVote>, A& a, V& v) {
   a.text(v.job_id, kJobIdBytesMax);
@@ -192,6 +208,8 @@ void fields(Tag<AskVote>, A& a, V& v) {
   id(a, v.request.log_position.since);
 }
 
+// Beside Raft's verdict, what the voter stores and was assigned: from these the candidate concludes
+// which configurations may be in use (membership/election.h).
 template <class A, class V>
 void fields(Tag<VoteAnswer>, A& a, V& v) {
   enumeration(a, v.vote.verdict, 3);
@@ -204,6 +222,8 @@ void fields(Tag<VoteAnswer>, A& a, V& v) {
   a.boolean(v.vote.saw_close);
 }
 
+// Any process that reaches the port may send it. So it names job, instance and voter, and the
+// reader compares them (node/leader_call.h).
 template <class A, class V>
 void fields(Tag<Follow>, A& a, V& v) {
   a.text(v.job_id, kJobIdBytesMax);
@@ -229,7 +249,9 @@ void fields(Tag<Moved>, A& a, V& v) {
   id(a, v.instance);
 }
 
-/// A message's type on the wire is its place in the variant, from 1.
+/// A message's type on the wire is its place in the variant, from 1: a new message goes to the end
+/// of the list. Bytes that are left over are an error, too, for they mean that the peer's list
+/// differs.
 template <std::size_t I = 0>
 Result<Message> decode_as(std::size_t index, std::string_view payload) {
   if constexpr (I < std::variant_size_v<Message>) {
@@ -251,12 +273,15 @@ Result<Message> decode_as(std::size_t index, std::string_view payload) {
 
 std::string encode_whole(const Message& message) {
   static_assert(std::variant_size_v<Message> < 256, "a type is one byte");
+  DDP_CHECK(!message.valueless_by_exception(), "a message is one of its kinds");
   Writer writer;
   std::visit([&](const auto& kind) { fields(Tag<std::decay_t<decltype(kind)>>{}, writer, kind); },
              message);
   return frame(static_cast<std::uint8_t>(message.index() + 1), writer.bytes());
 }
 
+/// The one part of a message that grows with the life of a job, and may be cut: the history. Null
+/// where there is none.
 JobSummary* summary_in(Message& message) {
   if (auto* hello = std::get_if<Hello>(&message)) {
     return hello->node.copy ? &hello->node.copy->so_far : nullptr;
@@ -271,6 +296,8 @@ JobSummary* summary_in(Message& message) {
   return story != nullptr ? &story->so_far : nullptr;
 }
 
+/// A Finish goes to all nodes at once, and waits in this process until each has read its copy. So
+/// its limit falls with their number. The others go to a few voters, or are small.
 std::size_t bytes_max_of(const Message& message, std::size_t receivers) {
   if (std::holds_alternative<Hello>(message)) {
     return kAgentFrameBytesMax;
@@ -290,10 +317,13 @@ void drop_evidence(FailureRecord& record) {
   record.error_file_json.clear();
   record.stderr_tail.clear();
   record.stack.clear();
+  DDP_CHECK(evidence_in(record) == 0, "a record without evidence takes no room for it");
 }
 
-/// Until so many bytes are gone.
+/// Until so many bytes are gone, from the oldest incident on. The first record of the last incident
+/// stays: it is the cause for which people read the summary.
 void drop_evidence(JobSummary& summary, std::size_t excess) {
+  DDP_CHECK(excess > 0, "evidence is dropped for want of room");
   for (Incident& incident : summary.incidents) {
     const bool is_last = &incident == &summary.incidents.back();
     for (std::size_t i = is_last ? 1 : 0; i < incident.records.size() && excess > 0; ++i) {
@@ -305,6 +335,8 @@ void drop_evidence(JobSummary& summary, std::size_t excess) {
 
 }  // namespace
 
+/// A hello with a voter's copy of the state is the only message of an agent that can grow with the
+/// job.
 std::string encode(const Message& message) {
   const auto* hello = std::get_if<Hello>(&message);
   return hello != nullptr && hello->node.copy ? encode_bounded(message) : encode_whole(message);
@@ -317,9 +349,11 @@ Result<Message> decode(std::uint8_t type, std::string_view payload) {
   return decode_as(type - std::size_t{1}, payload);
 }
 
+/// Encodes, and only then looks at the size: nearly every message fits, and is never copied.
 std::string encode_bounded(const Message& message, std::size_t receivers) {
   std::string bytes = encode_whole(message);
   const std::size_t limit = bytes_max_of(message, receivers);
+  DDP_CHECK(limit >= kFinishBytesMin, "the cause of a failure has room");
   if (bytes.size() <= limit) {
     return bytes;
   }
@@ -330,6 +364,7 @@ std::string encode_bounded(const Message& message, std::size_t receivers) {
   }
   drop_evidence(*summary, bytes.size() - limit);
   bytes = encode_whole(shorter);
+  // Evidence was not enough. The newest incidents stay, for they explain the end of the job.
   while (bytes.size() > limit && !summary->incidents.empty()) {
     summary->incidents.erase(summary->incidents.begin());
     bytes = encode_whole(shorter);
@@ -337,6 +372,9 @@ std::string encode_bounded(const Message& message, std::size_t receivers) {
   return bytes;
 }
 
+/// The order is the one in which people look for a cause. Workers that failed by themselves come
+/// before those that were stopped or lost a peer, and of each the one that failed first (the
+/// largest age).
 int bound_records(std::vector<FailureRecord>& records) {
   std::sort(records.begin(), records.end(), [](const FailureRecord& a, const FailureRecord& b) {
     return std::tuple(a.after_stop, a.peer_lost, -a.age, a.rank) <
@@ -351,12 +389,14 @@ int bound_records(std::vector<FailureRecord>& records) {
   for (FailureRecord& record : records) {
     bytes += evidence_in(record);
     if (bytes > kIncidentEvidenceBytesMax) {
+      DDP_CHECK(bytes >= evidence_in(record), "a sum is no less than its last part");
       bytes -= evidence_in(record);
       drop_evidence(record);
     }
   }
   DDP_CHECK(records.size() <= kIncidentRecordsMax, "as many records as the frame has room for");
   DDP_CHECK(bytes <= kIncidentEvidenceBytesMax, "and as much evidence");
+  DDP_CHECK(dropped >= 0, "records are dropped, never added");
   return dropped;
 }
 

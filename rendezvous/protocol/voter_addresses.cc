@@ -3,22 +3,32 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 
+/// A successor begins with the list of its predecessor: nobody has joined it yet, so all are away.
 VoterAddresses::VoterAddresses(const std::vector<message::VoterAddress>& known, Instant now) {
   for (const message::VoterAddress& one : known) {
     known_.insert_or_assign(one.voter, Known{one, 0, now});
   }
+  DDP_CHECK(known_.size() <= known.size(), "an agent is listed once");
 }
 
+/// What a node remembers of another is older than what that one sends itself, so it replaces
+/// nothing.
 void VoterAddresses::learn(const message::VoterAddress& address, Instant now) {
   known_.try_emplace(address.voter, Known{address, 0, now});
 }
 
+/// Connections are counted, for an agent may come back before its old connection has ended. That
+/// end must not make it an absent node that is called.
 void VoterAddresses::add(message::VoterAddress address) {
+  DDP_CHECK(number(address.voter) != 0, "an agent without a vote is not listed");
   Known& known = known_[address.voter];
   known.address = std::move(address);
   ++known.connections;
+  DDP_CHECK(known.connections > 0, "a node that has just joined is here");
 }
 
 void VoterAddresses::went(VoterId agent, Instant now) {
@@ -28,6 +38,8 @@ void VoterAddresses::went(VoterId agent, Instant now) {
   }
 }
 
+/// Nodes come and go for as long as the job runs, and the list goes to every voter. So it must not
+/// keep the dead, but those that vote stay: without them no quorum may be found.
 void VoterAddresses::forget(Instant limit, const std::vector<const Configuration*>& but) {
   std::erase_if(known_, [&](const auto& one) {
     const auto& [agent, known] = one;

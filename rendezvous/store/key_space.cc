@@ -26,6 +26,7 @@ std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
+/// Looks the view up as it is: only a new key costs a string of its own.
 std::string& KeySpace::slot(std::string_view key) {
   const auto found = values_.find(key);
   return found != values_.end() ? found->second : values_[std::string(key)];
@@ -44,6 +45,8 @@ std::optional<std::string_view> KeySpace::get(std::string_view key) const {
   return found->second;
 }
 
+/// A missing key counts from 0. That creates it, so the first step of a counter wakes its waiters,
+/// and later steps wake nobody.
 std::optional<std::int64_t> KeySpace::add(std::string_view key, std::int64_t delta, Woken& woken) {
   std::int64_t value = delta;
   if (const auto found = values_.find(key); found != values_.end()) {
@@ -63,8 +66,8 @@ std::optional<std::int64_t> KeySpace::add(std::string_view key, std::int64_t del
 std::string KeySpace::compare_set(std::string_view key, std::string_view expected,
                                   std::string_view desired, Woken& woken) {
   const auto found = values_.find(key);
-  // PyTorch's rules: a key that is not there is set only when nothing was expected of it, and else
-  // the answer is what the caller expected.
+  // PyTorch's rules: a missing key is set only when nothing was expected of it. Else the answer is
+  // what the caller expected.
   if (found == values_.end() && !expected.empty()) {
     return std::string(expected);
   }
@@ -75,11 +78,15 @@ std::string KeySpace::compare_set(std::string_view key, std::string_view expecte
   return std::string(desired);
 }
 
+/// May make a value longer than any one request carries. The reply limits (StoreSession) bound what
+/// of it is sent.
 void KeySpace::append(std::string_view key, std::string_view value, Woken& woken) {
   slot(key) += value;
   created(key, woken);
 }
 
+/// A wait that has counted this key already is not taken back. It saw the key, and may depend on
+/// others that are still to come.
 bool KeySpace::remove(std::string_view key) {
   const auto found = values_.find(key);
   if (found == values_.end()) {
@@ -89,6 +96,7 @@ bool KeySpace::remove(std::string_view key) {
   return true;
 }
 
+/// In no order, as from PyTorch's server.
 std::vector<std::string_view> KeySpace::keys() const {
   std::vector<std::string_view> names;
   names.reserve(values_.size());
@@ -98,10 +106,13 @@ std::vector<std::string_view> KeySpace::keys() const {
   return names;
 }
 
+/// For WAIT and CHECK a queue is a key that exists while it has elements.
 bool KeySpace::exists(std::string_view key) const {
   return values_.find(key) != values_.end() || queue_size(key) > 0;
 }
 
+/// A queue is no value: GET does not see it, but WAIT and CHECK take a queue with elements for a
+/// key that exists.
 void KeySpace::queue_push(std::string_view key, std::string_view value, Woken& woken) {
   queues_[std::string(key)].emplace_back(value);
   // One element can serve one waiter: the one that has waited longest.
@@ -128,6 +139,7 @@ std::optional<std::string> KeySpace::queue_pop(std::string_view key) {
   DDP_CHECK(!found->second.empty(), "a queue that is empty is forgotten");
   std::string front = std::move(found->second.front());
   found->second.pop_front();
+  // Forgotten with its last element, or a job that names a queue per step would keep them all.
   if (found->second.empty()) {
     queues_.erase(found);
   }
@@ -139,6 +151,8 @@ std::size_t KeySpace::queue_size(std::string_view key) const {
   return found == queues_.end() ? 0 : found->second.size();
 }
 
+/// A connection has one wait: its client reads the answer before it sends the next request, or has
+/// given the first wait up.
 bool KeySpace::wait(ConnectionId connection, const std::vector<std::string_view>& keys) {
   cancel_wait(connection);
   std::vector<std::string_view> missing;
@@ -150,10 +164,13 @@ bool KeySpace::wait(ConnectionId connection, const std::vector<std::string_view>
   if (missing.empty()) {
     return true;
   }
+  DDP_CHECK(missing.size() <= keys.size(), "no more is missing than was named");
   register_wait(connection, missing);
   return false;
 }
 
+/// The wait is listed under each of its keys, so that a creation costs as much as it has waiters,
+/// not as there are waits.
 void KeySpace::register_wait(ConnectionId connection,
                              const std::vector<std::string_view>& missing) {
   DDP_CHECK(!missing.empty(), "nobody waits for nothing");
@@ -176,13 +193,17 @@ void KeySpace::register_wait(ConnectionId connection,
   waits_.emplace(connection, std::move(wait));
 }
 
+/// Also at the end of each connection. A ticket that stayed would take the wake-up of a queue's
+/// element from a client that still waits.
 void KeySpace::cancel_wait(ConnectionId connection) {
   const auto found = waits_.find(connection);
   if (found == waits_.end()) {
     return;
   }
+  DDP_CHECK(found->second.missing <= found->second.keys.size(), "a wait misses what it named");
   for (const auto& key : found->second.keys) {
     if (const auto waiters = waiters_.find(key); waiters != waiters_.end()) {
+      DDP_CHECK(!waiters->second.empty(), "a key that nobody waits for has no waiters");
       waiters->second.erase(found->second.ticket);
       if (waiters->second.empty()) {
         waiters_.erase(waiters);
@@ -194,7 +215,7 @@ void KeySpace::cancel_wait(ConnectionId connection) {
 
 std::optional<bool> KeySpace::barrier(ConnectionId connection, std::string_view key,
                                       std::int64_t world_size, Woken& woken) {
-  // Not through add(): that would count as the key's creation and wake who came earlier.
+  // Not through add(): that would count as the key's creation and wake those that came earlier.
   const auto found = values_.find(key);
   std::int64_t count = 1;
   if (found != values_.end()) {
@@ -214,6 +235,7 @@ std::optional<bool> KeySpace::barrier(ConnectionId connection, std::string_view 
   return false;
 }
 
+/// Wakes in the order of registration, so that no waiter overtakes another.
 void KeySpace::created(std::string_view key, Woken& woken) {
   const auto found = waiters_.find(key);
   if (found == waiters_.end()) {

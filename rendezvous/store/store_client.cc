@@ -11,7 +11,7 @@ using namespace store_protocol;
 
 namespace {
 
-/// "key 'a' and 2 more", for messages.
+/// "key 'a' and 2 more", for messages: a wait may name thousands.
 std::string keys_text(const std::vector<std::string>& keys) {
   std::string text = keys.empty() ? "nothing" : "key '" + keys.front() + "'";
   if (keys.size() > 1) {
@@ -35,15 +35,20 @@ Result<StoreClient> StoreClient::connect(const Endpoint& endpoint, Timeout timeo
   return StoreClient(std::move(*connection), timeout);
 }
 
+/// For calls that depend on nobody else: the server answers at once, so only a server or a network
+/// that stands still uses it up.
 net::Deadline StoreClient::answer_deadline() const {
   return StoreConnection::answer_by(StoreConnection::after(timeout_));
 }
 
+/// Forgets why the request before was refused, for a refusal concerns one request.
 std::string StoreClient::begin(Operation operation) {
   refusal_.clear();
   return std::string(1, static_cast<char>(operation));
 }
 
+/// Limits are checked here, though the server checks them, too. Its one answer to a request beyond
+/// them is a closed connection, which would end this client for one wrong key.
 void StoreClient::put_key(std::string& request, std::string_view key) {
   const std::size_t size = key.size() + (raw_keys_ ? 0 : 1);
   if (size > kKeyBytesMax) {
@@ -57,6 +62,7 @@ void StoreClient::put_key(std::string& request, std::string_view key) {
   request += key;
 }
 
+/// An empty value is a value, though GET answers it like a missing key: a wait shows which it is.
 void StoreClient::put_value(std::string& request, std::string_view value) {
   if (value.size() > kValueBytesMax) {
     refusal_ = too_large("bytes in a value", value.size(), kValueBytesMax);
@@ -88,6 +94,8 @@ Result<void> StoreClient::send(const std::string& request, net::Deadline deadlin
   return connection_.send(request, deadline);
 }
 
+/// At the deadline the wait is taken back. Left at the server, it would send its byte later, and
+/// this client would read that as the answer to another request.
 Result<void> StoreClient::receive_stop(const std::string& what, net::Deadline deadline,
                                        Timeout timeout) {
   if (!connection_.wait_for_bytes(deadline)) {
@@ -144,8 +152,8 @@ Result<std::string> StoreClient::get(std::string_view key) {
 
 /// GET first: the server answers at once, a missing key with an empty value. Only then is WAIT
 /// needed, the round trip that PyTorch's client makes always. (WAIT and GET in one write would not
-/// do: a server does not hold the GET back until the wait ends, and the empty value of a missing
-/// key, followed by the end of the wait, cannot be told from the end of the wait and a value.)
+/// do. A server does not hold the GET back until the wait ends. Then the empty value of a missing
+/// key, followed by the end of the wait, looks like the end of the wait and a value.)
 Result<std::string> StoreClient::get(std::string_view key, Timeout timeout) {
   const auto deadline = StoreConnection::after(timeout);
   auto value = get_now(key, StoreConnection::answer_by(deadline));
@@ -158,6 +166,7 @@ Result<std::string> StoreClient::get(std::string_view key, Timeout timeout) {
   return get_now(key, StoreConnection::answer_by(deadline));
 }
 
+/// An empty answer is an empty value or a missing key; the caller finds out by a wait.
 Result<std::string> StoreClient::get_now(std::string_view key, net::Deadline deadline) {
   std::string request = begin(Operation::get);
   put_key(request, key);
@@ -167,6 +176,7 @@ Result<std::string> StoreClient::get_now(std::string_view key, net::Deadline dea
   return connection_.receive_bytes(deadline);
 }
 
+/// Atomic at the server, which executes one request at a time: ranks count each other by it.
 Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
   const auto deadline = answer_deadline();
   std::string request = begin(Operation::add);
@@ -178,6 +188,8 @@ Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) 
   return connection_.receive_i64(deadline);
 }
 
+/// The answer is the value after it; the caller compares that with `desired`. A missing key answers
+/// what was expected (KeySpace::compare_set).
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
                                              std::string_view desired) {
   const auto deadline = answer_deadline();
@@ -191,6 +203,7 @@ Result<std::string> StoreClient::compare_set(std::string_view key, std::string_v
   return connection_.receive_bytes(deadline);
 }
 
+/// Does not wait. One byte for any number of keys: it is 0 only if all of them are there.
 Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
   const auto deadline = answer_deadline();
   std::string request = begin(Operation::check);
@@ -209,6 +222,8 @@ Result<void> StoreClient::wait(const std::vector<std::string>& keys, Timeout tim
   return wait_until(keys, StoreConnection::after(timeout), timeout);
 }
 
+/// One WAIT for all keys: the server answers when the last of them is there, however many there
+/// are.
 Result<void> StoreClient::wait_until(const std::vector<std::string>& keys, net::Deadline deadline,
                                      Timeout timeout) {
   std::string request = begin(Operation::wait);
@@ -219,6 +234,7 @@ Result<void> StoreClient::wait_until(const std::vector<std::string>& keys, net::
   return receive_stop(keys_text(keys), deadline, timeout);
 }
 
+/// All keys of all clients, the counters of barriers among them.
 Result<std::int64_t> StoreClient::num_keys() {
   const auto deadline = answer_deadline();
   if (auto sent = send(begin(Operation::num_keys), deadline); !sent) {
@@ -227,6 +243,7 @@ Result<std::int64_t> StoreClient::num_keys() {
   return connection_.receive_i64(deadline);
 }
 
+/// True if there was such a key. A wait that has counted it is not undone (KeySpace::remove).
 Result<bool> StoreClient::delete_key(std::string_view key) {
   const auto deadline = answer_deadline();
   std::string request = begin(Operation::delete_key);
@@ -241,6 +258,7 @@ Result<bool> StoreClient::delete_key(std::string_view key) {
   return *existed == 1;
 }
 
+/// No answer, as for SET.
 Result<void> StoreClient::append(std::string_view key, std::string_view value) {
   std::string request = begin(Operation::append);
   put_key(request, key);
@@ -262,6 +280,8 @@ Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::s
   return multi_get_now(keys, StoreConnection::answer_by(deadline));
 }
 
+/// One length and value per key, in the order of the keys. A value that fails leaves the connection
+/// closed, so the rest is never read as something else.
 Result<std::vector<std::string>> StoreClient::multi_get_now(const std::vector<std::string>& keys,
                                                             net::Deadline deadline) {
   std::string request = begin(Operation::multi_get);
@@ -280,6 +300,7 @@ Result<std::vector<std::string>> StoreClient::multi_get_now(const std::vector<st
   return values;
 }
 
+/// All or nothing: the server executes it once all of it has come, and nobody sees half of it.
 Result<void> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::string request = begin(Operation::multi_set);
   if (pairs.size() > kKeysMax) {
@@ -317,6 +338,7 @@ Result<std::string> StoreClient::queue_pop(std::string_view key) {
   }
 }
 
+/// An empty queue is an answer here, not an error, and takes one round trip.
 Result<std::optional<std::string>> StoreClient::queue_try_pop(std::string_view key) {
   return pop_now(key, answer_deadline());
 }
@@ -332,6 +354,7 @@ Result<std::optional<std::string>> StoreClient::pop_now(std::string_view key,
   if (!length) {
     return length.error();
   }
+  // The length of the queue before the pop: an element follows only if there was one.
   if (*length <= 0) {
     return std::optional<std::string>();
   }
@@ -352,6 +375,8 @@ Result<std::int64_t> StoreClient::queue_len(std::string_view key) {
   return connection_.receive_i64(deadline);
 }
 
+/// PyTorch's own server sends any number of keys, so the count has no limit here. Each key is read
+/// with the deadline of the call.
 Result<std::vector<std::string>> StoreClient::list_keys() {
   const auto deadline = answer_deadline();
   if (auto sent = send(begin(Operation::list_keys), deadline); !sent) {
@@ -367,7 +392,8 @@ Result<std::vector<std::string>> StoreClient::list_keys() {
     if (!key) {
       return key.error();
     }
-    // Keys without the slash are of clients that send them raw.
+    // Two kinds of clients may share a store. Keys without the slash belong to clients that send
+    // them raw.
     if (raw_keys_) {
       keys.push_back(std::move(*key));
     } else if (key->starts_with('/')) {
@@ -377,6 +403,8 @@ Result<std::vector<std::string>> StoreClient::list_keys() {
   return keys;
 }
 
+/// A barrier that timed out has counted this caller all the same. Its key is of no use any more,
+/// for the server's counter never goes back.
 Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size, Timeout timeout) {
   std::string request = begin(Operation::barrier);
   put_key(request, key);

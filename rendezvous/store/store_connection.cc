@@ -34,10 +34,13 @@ net::Deadline StoreConnection::after(Timeout timeout) {
   return Clock::now() + std::clamp<Timeout>(timeout, Timeout(0), hours(24 * 365));
 }
 
+/// At least a moment: with a timeout of 0 ("only what is there now") the answer still has to come.
 net::Deadline StoreConnection::answer_by(net::Deadline deadline) {
   return std::max(deadline, Clock::now() + kAnswerGrace);
 }
 
+/// Tries until the deadline. Each round resolves anew, for the name of a pod gets its address when
+/// the pod runs. All addresses of a name are tried before the next pause.
 Result<StoreConnection> StoreConnection::open(const Endpoint& endpoint, Timeout timeout) {
   const auto begin = Clock::now();
   const auto deadline = after(timeout);
@@ -63,7 +66,7 @@ Result<StoreConnection> StoreConnection::open(const Endpoint& endpoint, Timeout 
         last = shaken.error().what;
       }
     }
-    // Whoever hosts the store may start later than we do: a refusal is no reason to give up.
+    // The agent that hosts the store may start later: a refusal is no reason to give up.
     if (Clock::now() >= deadline) {
       break;
     }
@@ -77,12 +80,13 @@ Result<StoreConnection> StoreConnection::open(const Endpoint& endpoint, Timeout 
       "check that the agent or process that hosts it runs and can be reached"};
 }
 
-/// The echo of a number shows that a TCPStore server reads what it is sent: that something accepts
+/// The echo of a number shows that a TCPStore server reads what it is sent. That something accepts
 /// connections shows only that the port is taken.
 Result<void> StoreConnection::handshake(net::Deadline deadline) {
   std::string request;
   put_u8(request, static_cast<std::uint8_t>(Operation::validate));
   put_u32(request, kMagic);
+  // A program that echoes its input would send back VALIDATE and the magic first, which are no pid.
   const auto nonce = static_cast<std::uint32_t>(::getpid());
   put_u8(request, static_cast<std::uint8_t>(Operation::ping));
   put_u32(request, nonce);
@@ -99,6 +103,8 @@ Result<void> StoreConnection::handshake(net::Deadline deadline) {
   return {};
 }
 
+/// After half a request or half an answer the next bytes have no meaning. So the socket closes
+/// here, and no later call can read the rest as its own answer.
 Error StoreConnection::broken(const std::string& what) {
   socket_.reset();
   return Error{what, "store " + peer_, {}};
@@ -108,6 +114,7 @@ Result<void> StoreConnection::send(const std::string& request, net::Deadline dea
   if (!socket_) {
     return broken("the connection is closed");
   }
+  // Without MSG_NOSIGNAL a worker would die of SIGPIPE when the store ends with its attempt.
   for (std::size_t at = 0; at < request.size();) {
     const ssize_t sent =
         ::send(socket_.get(), request.data() + at, request.size() - at, MSG_NOSIGNAL);
@@ -124,6 +131,8 @@ Result<void> StoreConnection::send(const std::string& request, net::Deadline dea
   return {};
 }
 
+/// The store dies with its attempt. So the end of the stream shows a worker of an old attempt that
+/// the job has moved on.
 Result<void> StoreConnection::receive(char* bytes, std::size_t size, net::Deadline deadline) {
   if (!socket_) {
     return broken("the connection is closed");
@@ -145,6 +154,7 @@ Result<void> StoreConnection::receive(char* bytes, std::size_t size, net::Deadli
   return {};
 }
 
+/// In the machine's own order: store_protocol.cc asserts that it is the wire's.
 Result<std::int64_t> StoreConnection::receive_i64(net::Deadline deadline) {
   std::int64_t value = 0;
   if (auto got = receive(reinterpret_cast<char*>(&value), sizeof value, deadline); !got) {
@@ -169,6 +179,8 @@ Result<std::string> StoreConnection::receive_bytes(net::Deadline deadline) {
   return bytes;
 }
 
+/// Unlike receive() it leaves the connection whole when nothing comes: a wait can still be taken
+/// back.
 bool StoreConnection::wait_for_bytes(net::Deadline deadline) const {
   DDP_CHECK(is_open(), "an answer is waited for where a request was sent");
   return net::wait_ready(socket_.get(), POLLIN, deadline);

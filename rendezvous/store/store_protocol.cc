@@ -22,7 +22,8 @@ constexpr std::array<std::optional<Operation>, 13> kLegacy{
     Operation::delete_key, Operation::append,      Operation::multi_get, Operation::multi_set,
     Operation::cancel_wait};
 
-/// Reads forward over bytes that may end anywhere; remembers why it stopped.
+/// Reads forward over bytes that may end anywhere; remembers why it stopped. Each length comes from
+/// a stranger: it is compared with its limit before it is added to anything.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -65,6 +66,7 @@ class Reader {
 
   /// At least this many bytes follow; otherwise notes how many are needed in all.
   bool has(std::uint64_t size) {
+    DDP_CHECK(at_ <= bytes_.size(), "nothing beyond the end is read");
     needed_ = at_ + size;
     return needed_ <= bytes_.size();
   }
@@ -80,6 +82,8 @@ class Reader {
   bool too_long_ = false;
 };
 
+/// The count is compared with the bytes that so many texts need at least, before a list of that
+/// size is begun.
 bool read_keys(Reader& in, Request& request) {
   std::uint64_t count = 0;
   if (!in.count(count) || !in.has(count * sizeof(std::uint64_t))) {
@@ -109,6 +113,7 @@ bool read_pairs(Reader& in, Request& request) {
     request.keys.push_back(key);
     request.values.push_back(value);
   }
+  DDP_CHECK(request.keys.size() == request.values.size(), "each key has a value");
   return true;
 }
 
@@ -151,6 +156,7 @@ bool read_body(Reader& in, Request& request) {
   return false;
 }
 
+/// The requests that may be very long, and so are walked once, not parsed anew with each piece.
 bool has_list(Operation operation) {
   return operation == Operation::check || operation == Operation::wait ||
          operation == Operation::multi_get || operation == Operation::multi_set;
@@ -166,6 +172,8 @@ std::optional<Operation> modern_operation(std::uint8_t opcode) {
 
 }  // namespace
 
+/// What is parsed goes away in large steps: erasing after each request would move the rest of a
+/// pipeline each time.
 void RequestParser::feed(std::string_view bytes) {
   DDP_CHECK(at_ <= buffer_.size(), "no more is taken out than was put in");
   if (at_ > 64 * 1024) {
@@ -178,6 +186,7 @@ void RequestParser::feed(std::string_view bytes) {
 /// A modern client opens with VALIDATE and the magic. A legacy one may open with opcode 0 as well
 /// (SET), but then a key length follows, and no key is a gigabyte long.
 RequestParser::Status RequestParser::decide_dialect() {
+  DDP_CHECK(dialect_ == Dialect::unknown, "a connection speaks one dialect");
   constexpr std::size_t kHandshakeBytes = 1 + sizeof kMagic;
   const std::string_view bytes = std::string_view(buffer_).substr(at_);
   if (bytes.empty()) {
@@ -203,6 +212,8 @@ RequestParser::Status RequestParser::decide_dialect() {
   return Status::request;
 }
 
+/// `needed_` is what the request in hand needs at least. As long as less is here nothing is parsed,
+/// so a large value that comes in small pieces costs no more than its length.
 RequestParser::Status RequestParser::next(Request& request) {
   if (pending() < needed_) {
     return wait_for_more();
@@ -217,6 +228,7 @@ RequestParser::Status RequestParser::next(Request& request) {
     }
   }
   const std::string_view bytes = std::string_view(buffer_).substr(at_);
+  DDP_CHECK(!bytes.empty(), "a request begins with its operation");
   const auto opcode = static_cast<std::uint8_t>(bytes.front());
   const auto operation = dialect_ == Dialect::modern ? modern_operation(opcode)
                          : opcode < kLegacy.size()   ? kLegacy[opcode]
@@ -241,12 +253,14 @@ RequestParser::Status RequestParser::next(Request& request) {
   }
   at_ += 1 + in.at();
   DDP_CHECK(at_ <= buffer_.size(), "a whole request lies in the buffer");
+  DDP_CHECK(list_left_ == 0, "a whole request has all of its list");
   needed_ = 1;
   in_list_ = false;
   return Status::request;
 }
 
-/// Goes on where the list of the request in hand was left; `request` when all of it is there.
+/// Continues where the list of the request in hand was left; `request` when all of it is there.
+/// Without this, 131,072 keys that come one by one would be parsed from the first on each time.
 RequestParser::Status RequestParser::walk_list(std::string_view bytes, bool pairs) {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   const auto word_at = [&bytes](std::size_t at) {
@@ -294,6 +308,7 @@ RequestParser::Status RequestParser::walk_list(std::string_view bytes, bool pair
 /// Nothing is left to parse: a buffer that has served a large request is given back.
 RequestParser::Status RequestParser::wait_for_more() {
   constexpr std::size_t kKeptBytes = 512;
+  DDP_CHECK(at_ <= buffer_.size(), "no more is taken out than was put in");
   if (at_ == buffer_.size()) {
     at_ = 0;
     buffer_.clear();

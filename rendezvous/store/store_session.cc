@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
 
 /// The keys' values; a missing key is an empty one. False, and nothing put, when that would be too
-/// much for one reply.
+/// much for one reply. The sizes are added first: a MULTI_GET that names one large value 131,072
+/// times is a small request, and its reply a terabyte.
 bool put_all(const KeySpace& keys, std::span<const std::string_view> names, std::string& reply) {
   std::size_t size = 0;
   for (const auto name : names) {
@@ -33,12 +34,16 @@ bool put_all(const KeySpace& keys, std::span<const std::string_view> names, std:
 
 }  // namespace
 
+/// The server reads only while nothing is paused, so the kernel's buffers fill, and TCP slows down
+/// a client that does not take its replies.
 bool StoreSession::receive(std::string_view bytes, std::string& reply, KeySpace::Woken& woken) {
   DDP_CHECK(!paused_, "a paused connection is not read from");
   parser_.feed(bytes);
   return resume(reply, woken);
 }
 
+/// Executes what has come, in order, until the reply is large enough. A request runs whole or not
+/// at all: there is one thread, and nothing comes between two steps of it.
 bool StoreSession::resume(std::string& reply, KeySpace::Woken& woken) {
   Request request;
   for (;;) {
@@ -59,6 +64,8 @@ bool StoreSession::resume(std::string& reply, KeySpace::Woken& woken) {
   }
 }
 
+/// False ends the connection, which is the protocol's one answer to a bad request. SET, APPEND,
+/// MULTI_SET and QUEUE_PUSH have no reply: clients do not read one.
 bool StoreSession::execute(const Request& request, std::string& reply, KeySpace::Woken& woken) {
   using namespace store_protocol;
   switch (request.operation) {
@@ -69,9 +76,10 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       put_bytes(reply, keys_.compare_set(request.key, request.value, request.desired, woken));
       return true;
     case Operation::get:
-      // A missing key is an empty value, as libuv's server has it; clients wait before they get.
+      // A missing key is an empty value, as in PyTorch's libuv server: clients wait before.
       return put_all(keys_, std::span(&request.key, 1), reply);
     case Operation::add: {
+      // Text without a number: PyTorch's server ends the connection, too.
       const auto value = keys_.add(request.key, request.number, woken);
       if (value) {
         put_i64(reply, *value);
@@ -88,6 +96,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       keys_.append(request.key, request.value, woken);
       return true;
     case Operation::cancel_wait:
+      // Answered also without a wait: it may have ended while this request was on its way.
       keys_.cancel_wait(id_);
       put_u8(reply, kWaitCanceled);
       return true;
@@ -98,6 +107,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       keys_.queue_push(request.key, request.value, woken);
       return true;
     case Operation::queue_pop: {
+      // The size before the pop: 0 means that no element follows.
       put_i64(reply, static_cast<std::int64_t>(keys_.queue_size(request.key)));
       if (const auto front = keys_.queue_pop(request.key)) {
         put_bytes(reply, *front);
@@ -109,6 +119,7 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
       return true;
     case Operation::barrier: {
       const auto complete = keys_.barrier(id_, request.key, request.number, woken);
+      // The last caller is not among the woken: its byte comes here, in the order of its replies.
       if (complete && *complete) {
         put_u8(reply, kStopWaiting);
       }
@@ -120,12 +131,14 @@ bool StoreSession::execute(const Request& request, std::string& reply, KeySpace:
     case Operation::multi_set:
     case Operation::list_keys:
       return execute_on_many(request, reply, woken);
-    case Operation::validate:
+    case Operation::validate:  // the parser takes the one that opens a connection
       return false;
   }
   return false;
 }
 
+/// The operations on lists. A MULTI_SET wakes a waiter once its last key is there, in the middle of
+/// the request. The server sends the byte only after all of it.
 bool StoreSession::execute_on_many(const Request& request, std::string& reply,
                                    KeySpace::Woken& woken) {
   using namespace store_protocol;
