@@ -220,7 +220,7 @@ TEST_CASE("what may differ between nodes is named by facts, variables and beginn
   CHECK(good("p", {{"PET_REQUIRE_SAME_ENV", "1"}}).job.require_same_env);
   const Error error = bad("--same-env-ignore gpu,gpus p");
   CHECK(error.where == "--same-env-ignore");
-  CHECK(error.what == "'gpus' is never compared");
+  CHECK(error.what == "'gpus' is not a fact that ddprun compares");
   CHECK(bad("p", {{"PET_SAME_ENV_IGNORE", "PATH"}}).where == "PET_SAME_ENV_IGNORE");
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("what a warm worker imports beside PyTorch is a list of packages", "[l
     CHECK(error.where == "--warm-imports");
     CHECK(error.what.find("is not the name of a package") != std::string::npos);
   }
-  CHECK(bad("--warm-imports pandas p.py").what == "there is no warm worker to import anything");
+  CHECK(bad("--warm-imports pandas p.py").what == "without --warm-workers it has no effect");
 }
 
 TEST_CASE("a wish for a health check server is answered, and ends nothing", "[launcher]") {
