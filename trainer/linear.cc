@@ -46,8 +46,7 @@ const LinearKernels& cpu_kernels() {
 
 const LinearKernels& gpu_kernels() {
   // The runtime has opened the library to make the first CUDA tensor. RTLD_NOLOAD finds that copy
-  // by its name, wherever it was installed; a second copy would have a CUDA context of its own
-  // state.
+  // by its name, wherever it was installed.
   void* library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_NOLOAD);
   auto* factory =
       library == nullptr

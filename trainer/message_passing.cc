@@ -20,7 +20,7 @@ void pass_messages(const Context& context) {
     std::printf("Rank 0 is alone: there is no other rank to send to\n");
     return;
   }
-  // Blocking calls in rank order, as in the demo for torch.distributed: no rank can be mixed up.
+  // Blocking calls in rank order, as the demo for torch.distributed has them.
   if (group.rank() == 0) {
     for (int to = 1; to < group.size(); ++to) {
       tensor.fill(greeting(to));
