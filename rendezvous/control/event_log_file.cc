@@ -24,7 +24,7 @@ bool ends_torn(const std::string& path) {
 
 Result<std::shared_ptr<EventLogFile>> EventLogFile::open(const std::string& path,
                                                          std::string node) {
-  // O_APPEND: agents that share the path, as by NFS or on one host, write behind each other.
+  // O_APPEND: agents of one host that share the path write behind each other.
   // O_NONBLOCK: a FIFO without a reader is an error, where open(2) would wait for one. O_NOCTTY:
   // the path may be a terminal, which must not become that of the job.
   Fd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,

@@ -233,8 +233,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   // --- Election -----------------------------------------------------------------------------
 
-  /// Each address of a voter has a quarter of the heartbeat timeout: an election is to be over
-  /// before people notice it, and a host that answers at all does so within milliseconds.
+  /// Each address of a voter has a quarter of the heartbeat timeout: one that leads nowhere must
+  /// not hold up the election.
   void carry_out(const AskVotes& order) {
     if (!ballot) {
       ballot = VoteCollector::open(

@@ -12,8 +12,8 @@
 namespace ddprun {
 namespace {
 
-/// Guests at one time; the oldest makes room. Each is a descriptor of an agent that has workers to
-/// start. A job has seven voters at most, and each asks once at a time.
+/// Guests at one time; the oldest makes room. Each is a descriptor of this agent, and an agent that
+/// is dropped here tries again.
 constexpr std::size_t kGuestsMax = 64;
 constexpr std::chrono::milliseconds kQuestionTimeout{5'000};
 

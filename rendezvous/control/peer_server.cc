@@ -19,7 +19,7 @@ namespace ddprun {
 namespace {
 
 /// A machine resolves its own name from /etc/hosts. The names of others may not exist yet, as those
-/// of pods that are still to start, and the start of this agent does not wait for them.
+/// of pods that are still to start, so this agent does not wait long for them.
 constexpr std::chrono::milliseconds kNamesPatience{2'000};
 /// A process that dies closes its connections some time before the port that it listens at.
 constexpr std::chrono::milliseconds kRetryAfter{100};
@@ -123,7 +123,7 @@ Fd PeerServer::release_listener() {
   return std::exchange(gate_, nullptr)->close();
 }
 
-/// Voters know the coordinator by its endpoint now, so the port of the gate is closed.
+/// Agents find the coordinator at its endpoint from here on, so the port of the gate is closed.
 void PeerServer::give_way_to(std::uint16_t endpoint_port) {
   (void)release_listener();
   leave_first_endpoint();

@@ -31,7 +31,7 @@ search::Redirected redirected(message::Moved moved) {
 
 }  // namespace
 
-// Name services repeat an address once per socket type, and /etc/hosts may repeat a line.
+// A name service may list an address twice, as for a name with two lines in /etc/hosts.
 search::Resolved resolved_to(const std::vector<std::string>& addresses, bool literal) {
   search::Resolved found{{}, literal};
   for (const std::string& text : addresses) {
