@@ -10,8 +10,8 @@
 namespace ddprun {
 namespace {
 
-/// How often the accounts are written while nothing happens: after a crash of the host a reader of
-/// the file lacks a minute of them at most.
+/// How often the accounts are written while nothing happens: after a crash a reader of the file
+/// lacks about a minute of them.
 constexpr std::chrono::seconds kLedgerPace{60};
 
 /// For people, who compare it with other logs. All durations come from the steady clock, since this
