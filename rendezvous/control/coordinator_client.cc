@@ -236,8 +236,7 @@ void CoordinatorClient::workers_progress(AttemptNumber attempt, TrainingProgress
 
 void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                                         TrainingProgress progress) {
-  // A node with many workers may have more records than fit into a frame. How many are left out is
-  // part of the summary.
+  // A node with many workers may have more records than one incident keeps. The rest is counted.
   const int dropped = bound_records(records);
   impl_->say(message::Stopped{attempt, std::move(records), dropped, progress});
 }
