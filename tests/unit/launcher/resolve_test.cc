@@ -319,7 +319,7 @@ TEST_CASE("warm workers are for Python programs that may start again", "[launche
 
   const Error native = bad("--max-restarts 1 --warm-workers train");
   CHECK(native.where == "--warm-workers");
-  CHECK(native.what.find("'train' is not run by Python") != std::string::npos);
+  CHECK(native.what.find("'train' does not run under Python") != std::string::npos);
   CHECK(bad("--max-restarts 1 --no-python --warm-workers p.py").where == "--warm-workers");
 }
 
