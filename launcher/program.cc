@@ -190,7 +190,8 @@ Result<Program> find_program(const ProgramRequest& request) {
       return path.error();
     }
     program.path = *std::move(path);
-    program.argv0 = request.name;  // as a shell has it: programs look at it (busybox, wrappers)
+    // As a shell has it: some programs act by the name that they are called by (busybox, wrappers).
+    program.argv0 = request.name;
   } else {
     if (request.kind == ProgramKind::python_script) {
       const std::string script = absolute(request.name, request.current_dir);
@@ -205,7 +206,8 @@ Result<Program> find_program(const ProgramRequest& request) {
       return python.error();
     }
     program.path = *std::move(python);
-    program.arguments = {"-u"};  // unbuffered: a killed worker's last words are on disk
+    // Unbuffered, as in torchrun: what a worker printed before it was killed is in its log.
+    program.arguments = {"-u"};
     if (request.kind == ProgramKind::python_module) {
       program.arguments.emplace_back("-m");
     }

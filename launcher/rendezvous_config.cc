@@ -105,6 +105,7 @@ class RendezvousResolver {
   }
 
   Result<void> check_backend(const std::string& backend) const {
+    // torchrun has etcd and etcd-v2. Both need a server that ddprun does without.
     if (backend.starts_with("etcd")) {
       return Error{"ddprun has no etcd backend", at("rdzv-backend"),
                    "use c10d with --rdzv-endpoint HOST:PORT, which needs no other server"};

@@ -126,12 +126,10 @@ TEST_CASE("a path that cannot be executed says why", "[launcher]") {
     const char* name;
     const char* what;
   };
-  const Row rows[] = {{"./missing", "there is no such file"},
-                      {"./plain/below", "there is no such file"},
-                      {"./plain", "it is not executable"},
-                      {"../here", "it is a directory"},
-                      {"./loop", "its symbolic links form a loop"},
-                      {"/dev/null", "it is not a regular file"}};
+  const Row rows[] = {
+      {"./missing", "there is no such file"},       {"./plain/below", "there is no such file"},
+      {"./plain", "it is not executable"},          {"../here", "it is a directory"},
+      {"./loop", "its symbolic links form a loop"}, {"/dev/null", "it is not a regular file"}};
   for (const Row& row : rows) {
     INFO(row.name);
     const auto program = find_program(tree.request(row.name));
