@@ -131,7 +131,7 @@ UsageError unknown_option(std::string_view word) {
   }
   return {Error{"unknown option", shown,
                 nearest != nullptr ? "did you mean --" + std::string(nearest->name) + "?"
-                                   : "ddprun --help lists all options"},
+                                   : "ddprun --help lists all"},
           kExitUsage};
 }
 
@@ -270,7 +270,7 @@ class Parser {
       if (row == nullptr) {
         return at == 1 ? unknown_option(word)
                        : usage_error("there is no option -" + std::string(1, word[at]),
-                                     std::string(word), "ddprun --help lists all options");
+                                     std::string(word), "ddprun --help lists all");
       }
       const std::string shown = std::string("-") + word[at];
       std::string_view rest = word.substr(at + 1);

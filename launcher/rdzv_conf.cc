@@ -131,7 +131,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
   const auto store = entries->find("store_type");
   if (store != entries->end() && store->second != "tcp") {
     // With `file` torchrun's nodes meet through a file, and the endpoint is its path.
-    return Error{"ddprun does not support store_type='" + store->second + "'", where,
+    return Error{"store_type='" + store->second + "' is not something ddprun can do", where,
                  "leave it out: nodes meet over TCP"};
   }
   return conf;

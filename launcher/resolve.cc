@@ -107,7 +107,7 @@ class Resolver {
   Result<void> accepted() {
     if (!(options_.monitor_interval_seconds > 0)) {
       return Error{"the interval must be above 0", at("monitor-interval"),
-                   "leave it out: ddprun does not poll"};
+                   "leave it out: ddprun polls nothing"};
     }
     if (!options_.logs_specs.empty() && options_.logs_specs != "default") {
       return Error{"there is no " + in_quotes(options_.logs_specs) +
@@ -141,7 +141,7 @@ class Resolver {
                    at("nnodes"), "write it as MIN:MAX"};
     }
     if (*most > kNodesMax) {
-      return Error{in_quotes(text) + " is more than " + std::to_string(kNodesMax) + " nodes",
+      return Error{in_quotes(text) + " is above " + std::to_string(kNodesMax) + " nodes",
                    at("nnodes"), "give a smaller maximum"};
     }
     job_.min_nodes = *least;
@@ -256,7 +256,7 @@ class Resolver {
     job_.require_same_env = options_.require_same_env;
     for (const std::string& name : split_commas(options_.same_env_ignore)) {
       if (!names_a_fact(name)) {
-        return Error{in_quotes(name) + " is not a fact that ddprun compares", at("same-env-ignore"),
+        return Error{in_quotes(name) + " is never compared", at("same-env-ignore"),
                      "name one of ddprun, program, python, torch, driver, cuda, nccl and gpu, or a "
                      "variable that the table of differences shows"};
       }

@@ -100,7 +100,7 @@ Dataset toy_dataset(std::uint64_t seed) {
 Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_t seed) {
   const auto& target_column = find_target(table, target);
   if (table.columns.size() < 2 || table.row_count < 2) {
-    throw Error("needs at least two columns and two rows: one column is the target");
+    throw Error("needs two columns and two rows at least: one column is the target");
   }
   Dataset data;
   data.name = "csv:" + std::string(target);

@@ -54,7 +54,7 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"--nnodes 4:2 p", "--nnodes", "minimum of 4 nodes is above the maximum of 2"},
       {"--nnodes 0 p", "--nnodes", "0 nodes"},
       {"--nnodes=-1:2 p", "--nnodes", "-1 nodes"},
-      {"--nnodes 262145 p", "--nnodes", "more than 262144 nodes"},
+      {"--nnodes 262145 p", "--nnodes", "above 262144 nodes"},
       {"--max-restarts -1 p", "--max-restarts", "-1"},
       {"--nproc-per-node 0 p", "--nproc-per-node", "0 workers"},
       {"--nproc-per-node -2 p", "--nproc-per-node", "-2 workers"},
@@ -220,7 +220,7 @@ TEST_CASE("what may differ between nodes is named by facts, variables and beginn
   CHECK(good("p", {{"PET_REQUIRE_SAME_ENV", "1"}}).job.require_same_env);
   const Error error = bad("--same-env-ignore gpu,gpus p");
   CHECK(error.where == "--same-env-ignore");
-  CHECK(error.what == "'gpus' is not a fact that ddprun compares");
+  CHECK(error.what == "'gpus' is never compared");
   CHECK(bad("p", {{"PET_SAME_ENV_IGNORE", "PATH"}}).where == "PET_SAME_ENV_IGNORE");
 }
 
