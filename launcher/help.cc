@@ -1,6 +1,6 @@
 // CLI11 lays the text out, and does no more: its parser is not argparse (no unique prefixes, no
-// end at the first positional, "010" read as eight), so options.cc reads the words itself. The
-// application is only built when somebody asks for help.
+// end at the first positional, "010" read as eight), so options.cc reads the words itself. Its
+// application is built for --help only, because a start without it takes less time.
 #include "launcher/help.h"
 
 #include <CLI/App.hpp>
@@ -15,6 +15,7 @@
 namespace ddprun {
 namespace {
 
+// 100 columns together, which a test holds. CLI11 breaks no lines of a description by itself.
 constexpr std::size_t kNameColumns = 38;
 constexpr std::size_t kTextColumns = 62;
 
@@ -109,13 +110,15 @@ std::string help_text() {
   app.set_help_flag();  // a row of our own table says it
   app.formatter(std::make_shared<Formatter>());
   app.footer(kFooter);
+  // Each row is added as a flag, whatever its type: nothing is parsed, and the formatter above
+  // shows names and texts only.
   for (const OptionRow& row : option_rows()) {
     std::string names = row.letter != 0 ? std::string("-") + row.letter + "," : std::string();
     names += "--" + std::string(row.name);
     const std::string standard = default_text(row);
     const std::string help =
         std::string(row.help) + (standard.empty() ? std::string() : " [" + standard + "]");
-    // (help is const, or CLI11 would take it for the flag's variable.)
+    // `help` is const, because add_flag() takes a text that it may change for the flag's variable.
     app.add_flag(names, help)->group(title(row.group))->option_text(std::string(row.value_name));
   }
   return app.help();

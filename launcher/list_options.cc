@@ -16,7 +16,8 @@ Streams streams(char digit) {
   return static_cast<Streams>(digit - '0');
 }
 
-/// Adds the part to the list, without blanks, unless nothing is left of it.
+/// Adds the part to the list, without blanks, unless nothing is left of it: "a,,b" and "a, b" are
+/// lists of two, as people write them in YAML and shell variables.
 void add_part(std::vector<std::string>& parts, std::string_view part) {
   if (part = trimmed(part); !part.empty()) {
     parts.emplace_back(part);
@@ -25,10 +26,13 @@ void add_part(std::vector<std::string>& parts, std::string_view part) {
 
 }  // namespace
 
+/// As torchrun's Std.from_str, which has two expressions for it: ^[0-3]$ for all local ranks, and
+/// ^(\d:[0-3],)*(\d:[0-3])$ for single ones. So a local rank above 9 cannot be named.
 Result<StreamMap> parse_stream_map(std::string_view text, const std::string& where) {
   if (text.size() == 1 && is_stream_value(text[0])) {
     return StreamMap{streams(text[0])};
   }
+  // A rank that is named twice has its last value, as a key of Python's dict.
   std::map<int, Streams> by_rank;
   // Entries are "R:V", four characters apart with their commas.
   bool good = text.size() % 4 == 3;
@@ -52,6 +56,7 @@ Result<std::vector<int>> parse_ranks(std::string_view text, const std::string& w
   while (!text.empty()) {
     const auto comma = text.find(',');
     const auto rank = read_int(text.substr(0, comma));
+    // Python's split(",") has an empty text behind a comma at the end, and int("") fails.
     const bool dangling = comma != std::string_view::npos && comma + 1 == text.size();
     if (!rank || *rank < 0 || dangling) {
       return Error{"'" + std::string(text) + "' is not a list of local ranks", where,
@@ -74,6 +79,7 @@ std::vector<std::string> split_commas(std::string_view text) {
   return parts;
 }
 
+// A filter is a text of a program's output, and that may have commas in it.
 std::vector<std::string> split_filters(std::string_view text) {
   std::vector<std::string> parts;
   std::string part;

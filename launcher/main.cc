@@ -1,6 +1,6 @@
 // ddprun: reads argv and the environment, runs one agent, and turns its result into an exit code.
-// All that is decided on the way is decided in options and resolve; a bad input ends in one
-// sentence on stderr and one of the codes of exit_status.h.
+// options and resolve make all decisions on the way. A bad input ends in one sentence on stderr and
+// in one of the codes of exit_status.h.
 #include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -54,7 +54,8 @@ int complain(std::string sentence, int exit_code) {
   return exit_code;
 }
 
-/// What was asked for on stdout: unlike a log line, it must not get lost in silence.
+/// For --help and --version. A full disk or a closed stdout must not end in success: a script may
+/// go on with the empty output.
 int print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     return complain(errno_error(errno, "cannot write", "stdout").sentence(), kExitFailure);
@@ -67,7 +68,8 @@ std::string random_job_id() {
   return boost::uuids::to_string(boost::uuids::random_generator()());
 }
 
-/// The directory of this very binary; empty when the kernel does not tell.
+/// The directory of this very binary, whatever argv[0] says: a shell that found ddprun on PATH puts
+/// the bare name there. Empty where /proc is not mounted.
 std::string executable_dir() {
   std::array<char, PATH_MAX> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -75,11 +77,14 @@ std::string executable_dir() {
   return text.substr(0, text.rfind('/'));
 }
 
+/// "." where the directory has been removed: then only absolute paths can still be found.
 std::string current_dir() {
   std::array<char, PATH_MAX> path{};
   return ::getcwd(path.data(), path.size()) == nullptr ? "." : path.data();
 }
 
+/// The answers to what resolve() asks. All but the directories are looked up when it asks, because
+/// some answers are slow: to count GPUs loads the driver's library.
 Host this_host(const Environment& environment) {
   Host host;
   host.usable_cpus = usable_cpus;
@@ -111,7 +116,8 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::warn;
 }
 
-/// The agent's own error file, for whoever started it; nothing without a path or a failure.
+/// The agent's own error file (TORCHELASTIC_ERROR_FILE), for the process that started it. Nothing
+/// without a path or a failure. If it cannot be written, the exit code stays that of the job.
 void leave_error_file(const std::string& path, const std::string& json) {
   if (path.empty() || json.empty()) {
     return;
@@ -121,7 +127,8 @@ void leave_error_file(const std::string& path, const std::string& json) {
   }
 }
 
-/// Runs in the agent's process, which the guardian made: the logger belongs to it alone.
+/// Runs in the agent's process, which the guardian made. The logger is made here, after the fork,
+/// so that no two processes share one.
 int agent_main(const Launch& launch) {
   auto log =
       std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_st>());
@@ -131,6 +138,7 @@ int agent_main(const Launch& launch) {
     log->log(spdlog_level(notice.level), "{}", notice.text);
   }
   JobSpec job = launch.job;
+  // Workers get the limit as it was before (descriptor_limit.h).
   job.descriptor_limit = raise_descriptor_limit();
   const Result<JobSummary> summary = run_agent(job, log);
   const auto now =
@@ -139,13 +147,15 @@ int agent_main(const Launch& launch) {
     leave_error_file(launch.job.error_file, agent_error_json(summary.error(), now));
     return complain(summary.error().sentence(), kExitFailure);
   }
+  // Not through the logger: the summary has many lines and is shown at each log level.
   const std::string text = summary_text(*summary, launch.job.program.display_name);
   std::fwrite(text.data(), 1, text.size(), stderr);
   leave_error_file(launch.job.error_file, agent_error_json(*summary, now));
   return exit_code_of(summary->verdict);
 }
 
-/// Nothing that is opened later is taken for a standard stream that was closed.
+/// A parent may start ddprun with a standard stream closed (`2>&-`). The next descriptor that is
+/// opened would get its number, and log lines would go into a socket of the protocol.
 void fill_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0) {
@@ -154,22 +164,24 @@ void fill_standard_streams() {
   }
 }
 
-/// What is thrown means that the machine gives no more; everything else is a Result.
+/// Failures are values (Result) all over ddprun. The libraries below throw where the machine has no
+/// memory, descriptors or threads left; that ends here, as one sentence and not as std::terminate.
 int run_or_complain(const std::function<int()>& run) {
   try {
     return run();
   } catch (const std::bad_alloc&) {
-    return complain("the memory does not suffice: raise the limit (ulimit -v)", kExitFailure);
+    return complain("out of memory: raise the limit (ulimit -v)", kExitFailure);
   } catch (const boost::system::system_error& error) {
     const bool files = error.code() == boost::system::errc::too_many_files_open;
-    return complain(std::string("cannot go on: ") + error.what() +
+    return complain(std::string("cannot continue: ") + error.what() +
                         (files ? ": raise the limit of open files (ulimit -n)" : ""),
                     kExitFailure);
   } catch (const std::exception& error) {
-    return complain(std::string("cannot go on: ") + error.what(), kExitFailure);
+    return complain(std::string("cannot continue: ") + error.what(), kExitFailure);
   }
 }
 
+/// torchrun's exit codes: 2 for words that argparse refuses, 1 for all that is wrong after that.
 int run(int argc, char** argv) {
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
@@ -188,6 +200,7 @@ int run(int argc, char** argv) {
   if (!launch) {
     return complain(launch.error().sentence(), kExitFailure);
   }
+  // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.
   reserve_descriptors(kDescriptorsOfAgent +
                       kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));
   return run_under_guardian([&] { return run_or_complain([&] { return agent_main(*launch); }); });

@@ -8,6 +8,10 @@ namespace {
 using G = OptionGroup;
 using O = Options;
 
+// The rows of a group, and the groups, are in the order of the help. A row without `ours` repeats
+// an option of torchrun (torch/distributed/run.py): its spelling, type and default are in job
+// scripts, and the conformance tests compare them. A help text names no default: default_text()
+// adds that.
 constexpr OptionRow kRows[] = {
     {.name = "nnodes",
      .field = &O::nnodes,
@@ -21,6 +25,7 @@ constexpr OptionRow kRows[] = {
      .group = G::job,
      .help = "Workers on this node: a number, one per usable CPU, one per visible GPU, or auto "
              "(GPUs if there are any, else CPUs)."},
+    // 0 as in torchrun: a job ends at its first failure, unless its user allows restarts.
     {.name = "max-restarts",
      .field = &O::max_restarts,
      .value_name = "N",
@@ -55,6 +60,7 @@ constexpr OptionRow kRows[] = {
      .choices = "now|at-snapshot|never",
      .help = "When a node that joins a running job below MAX is admitted: now; at-snapshot, after "
              "all workers have saved (those that do not save on request are restarted); or never."},
+    // It wins over the three options that it names, also where they come from variables.
     {.name = "standalone",
      .field = &O::standalone,
      .group = G::job,
@@ -73,6 +79,7 @@ constexpr OptionRow kRows[] = {
      .help = "Where the nodes meet, the same on every node. The node that owns the address hosts "
              "it. Default port: 29400. At the other endpoints, agents of the job redirect new "
              "nodes to the coordinator."},
+    // Optional: not given means c10d in some cases (rendezvous_config.cc), static in the others.
     {.name = "rdzv-backend",
      .field = &O::rdzv_backend,
      .value_name = "c10d|static",
@@ -91,6 +98,7 @@ constexpr OptionRow kRows[] = {
      .help =
          "Details of the rendezvous: join_timeout, last_call_timeout, timeout (static), is_host, "
          "keep_alive_interval, keep_alive_max_attempt; other keys are ignored."},
+    // Optional: under c10d a given 0 claims a place among the nodes, and no rank claims none.
     {.name = "node-rank",
      .field = &O::node_rank,
      .value_name = "N",
@@ -103,6 +111,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "HOST",
      .group = G::rendezvous,
      .help = "static without --rdzv-endpoint: address of the node with rank 0."},
+    // Optional: a given port asks for static, even for one node that could do without a port.
     {.name = "master-port",
      .field = &O::master_port,
      .value_name = "PORT",
@@ -113,6 +122,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "ADDRESS",
      .group = G::rendezvous,
      .help = "Address at which other nodes reach this one, instead of the detected one."},
+    // Both are optional: what is not given here, --rdzv-conf may still set.
     {.name = "join-timeout",
      .field = &O::join_timeout_seconds,
      .value_name = "SECONDS",
@@ -129,8 +139,8 @@ constexpr OptionRow kRows[] = {
      .field = &O::witness,
      .group = G::rendezvous,
      .ours = true,
-     .help = "Run no workers: vote for the coordinator, and be it where needed. The third vote for "
-             "two nodes; takes no PROGRAM."},
+     .help = "Run no workers: vote when the job elects a coordinator, and become it where needed. "
+             "The third vote for two nodes; takes no PROGRAM."},
     {.name = "require-same-env",
      .field = &O::require_same_env,
      .group = G::rendezvous,
@@ -168,6 +178,7 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Put --local-rank=N in front of PROGRAM's own arguments, as python -m "
              "torch.distributed.launch does."},
+    // python -m torch.distributed.launch has this flag, and reads no variable for it.
     {.name = "use-env",
      .field = &O::use_env,
      .group = G::program,
@@ -237,6 +248,8 @@ constexpr OptionRow kRows[] = {
      .help = "Show such a line once even if stdout or stderr is no terminal; never with "
              "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE."},
 
+    // torchrun takes this for a prefix of --event-log-handler. An exact name wins over a prefix, so
+    // a script that relies on that gets a file here (docs/command-line.md).
     {.name = "event-log",
      .field = &O::event_log,
      .value_name = "FILE",
@@ -249,7 +262,8 @@ constexpr OptionRow kRows[] = {
      .field = &O::signals_to_handle,
      .value_name = "NAME,...",
      .group = G::ending,
-     .help = "Signals to ddprun that end the job in order on every node."},
+     .help = "Signals that make ddprun stop the workers and end the job on every node."},
+    // Optional: TORCH_ELASTIC_SHUTDOWN_TIMEOUT counts where the option is not given.
     {.name = "shutdown-timeout",
      .field = &O::shutdown_timeout_seconds,
      .value_name = "SECONDS",
@@ -271,6 +285,7 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Preempt the job this long after this start, as in 230m, or at this Unix time: all "
              "workers save, and ddprun exits with 75."},
+    // Off unless asked for: a job may evaluate or compile for hours, and only its user knows.
     {.name = "hang-timeout",
      .field = &O::hang_timeout,
      .value_name = "TIME[,START]",
@@ -293,6 +308,8 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Show the version."},
 
+    // A script for torchrun must start unchanged, so these are read and checked. resolve() refuses
+    // the values that would change what the job does.
     {.name = "monitor-interval",
      .field = &O::monitor_interval_seconds,
      .value_name = "SECONDS",
@@ -335,6 +352,8 @@ bool is_flag(const OptionRow& row) {
 }
 
 std::string variable_name(std::string_view name) {
+  // As torchrun's `env` action: PET_ and the name in capitals, with underscores. Names of options
+  // have nothing but small ASCII letters and dashes in them.
   std::string variable = "PET_";
   for (const char c : name) {
     variable += c == '-' ? '_' : static_cast<char>(c - 'a' + 'A');
@@ -343,6 +362,7 @@ std::string variable_name(std::string_view name) {
 }
 
 std::string default_text(const OptionRow& row) {
+  // Options is the one place with default values, so the help cannot differ from what is done.
   static const Options kDefaults;
   return std::visit(
       [](auto field) -> std::string {
@@ -353,6 +373,7 @@ std::string default_text(const OptionRow& row) {
         } else if constexpr (std::is_same_v<Value, int>) {
           return std::to_string(value);
         } else if constexpr (std::is_same_v<Value, double>) {
+          // Six decimals: the zeros at the end go. (No default is a whole number of this type.)
           std::string text = std::to_string(value);
           return text.substr(0, text.find_last_not_of('0') + 1);
         } else {

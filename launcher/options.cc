@@ -6,20 +6,26 @@
 #include "launcher/exit_status.h"
 #include "launcher/option_table.h"
 #include "launcher/python_numbers.h"
+#include "rendezvous/base/check.h"
 
 namespace ddprun {
 namespace {
 
+// Job scripts rely on argparse: unique prefixes, letters that are run together, an end at the first
+// positional. No C++ library reads words that way, so this file does, rule by rule.
+
 const OptionRow* row_of_letter(char letter) {
+  // A row without a letter has 0, which is no character of a word.
+  DDP_CHECK(letter != 0, "a character of a word is not the 0 at its end");
   for (const OptionRow& row : option_rows()) {
-    if (letter != 0 && row.letter == letter) {
+    if (row.letter == letter) {
       return &row;
     }
   }
   return nullptr;
 }
 
-/// Both spellings are one name with dashes.
+/// torchrun declares each long option with dashes and with underscores. Here dashes are the name.
 std::string dashed(std::string_view name) {
   std::string text(name);
   std::replace(text.begin(), text.end(), '_', '-');
@@ -27,7 +33,8 @@ std::string dashed(std::string_view name) {
 }
 
 /// All rows that `name`, without its two dashes, may mean: the one of that very name; else those
-/// that begin with it, torchrun's own before ours.
+/// that begin with it, torchrun's own before ours. argparse takes each unique prefix, so an option
+/// of ours must not make a prefix ambiguous that works in torchrun.
 std::vector<const OptionRow*> candidates(std::string_view spelled) {
   const std::string name = dashed(spelled);
   std::vector<const OptionRow*> torchruns;
@@ -43,8 +50,11 @@ std::vector<const OptionRow*> candidates(std::string_view spelled) {
   return torchruns.empty() ? ours : torchruns;
 }
 
-/// -1 and -.5 are values, never options (argparse's rule; no option of ours looks like a number).
+/// -1 and -.5 are values, never options. argparse's expression is ^-\d+$|^-\d*\.\d+$, and it holds
+/// as long as no option looks like a number.
 bool is_negative_number(std::string_view word) {
+  DDP_CHECK(word.size() >= 2 && word.front() == '-',
+            "only a word that begins with a dash is asked");
   word.remove_prefix(1);
   const auto dot = word.find('.');
   const std::string_view whole = word.substr(0, dot);
@@ -57,8 +67,10 @@ bool is_negative_number(std::string_view word) {
          (!whole.empty() || dot != std::string_view::npos);
 }
 
-/// Would argparse take this word as an option, known or not? "--" is not asked here.
+/// Whether argparse takes this word for an option, known or not, in the order of its own rules
+/// (_parse_optional). The caller treats "--" first.
 bool is_option(std::string_view word) {
+  DDP_CHECK(word != "--", "the end of the options is not an option");
   if (word.size() < 2 || word[0] != '-') {
     return false;
   }
@@ -72,12 +84,17 @@ bool is_option(std::string_view word) {
   } else if (is_negative_number(word)) {
     return false;
   }
-  // A word with a blank in it is a sentence, not a misspelt option.
+  // argparse takes a word with a blank for a text, even if it begins with a dash.
   return word.find(' ') == std::string_view::npos;
 }
 
-/// Single-character edits from one text to the other.
+constexpr std::size_t kOptionLengthMax = 64;  ///< longer words are not compared for a suggestion
+constexpr std::size_t kTyposMax = 2;
+
+/// Single-character edits from one text to the other (Levenshtein), with one row of the table kept.
 std::size_t distance(std::string_view a, std::string_view b) {
+  // The table has a.size() times b.size() cells, and the user chooses `a`.
+  DDP_CHECK(a.size() <= kOptionLengthMax, "only short words are compared");
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) {
     row[j] = j;
@@ -91,13 +108,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
       row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
     }
   }
+  DDP_CHECK(row[b.size()] <= std::max(a.size(), b.size()), "each character is edited at most once");
   return row[b.size()];
 }
 
-constexpr std::size_t kOptionLengthMax = 64;  ///< longer words are not compared for a suggestion
-constexpr std::size_t kTyposMax = 2;
-
+/// A misspelt option is an error, as in argparse. Beyond argparse, the message names the nearest
+/// option: a job in a queue for hours should not fail twice by one typo.
 UsageError unknown_option(std::string_view word) {
+  DDP_CHECK(word.starts_with('-'), "another word is the program, not an unknown option");
   const std::string shown(word.substr(0, word.find('=')));
   const std::string name =
       dashed(shown.substr(std::min(shown.find_first_not_of('-'), shown.size())));
@@ -122,6 +140,7 @@ UsageError usage_error(std::string what, std::string where, std::string todo) {
 }
 
 bool is_choice(std::string_view choices, std::string_view text) {
+  DDP_CHECK(!choices.empty(), "a row without choices takes every text");
   while (!choices.empty()) {
     const auto bar = std::min(choices.find('|'), choices.size());
     if (choices.substr(0, bar) == text) {
@@ -135,6 +154,7 @@ bool is_choice(std::string_view choices, std::string_view text) {
 /// Puts the text into the row's field. `where` names the option or the variable for messages.
 std::optional<UsageError> assign(Options& options, const OptionRow& row, std::string_view text,
                                  const std::string& where) {
+  DDP_CHECK(!where.empty(), "every value comes from an option or a variable");
   if (!row.choices.empty() && !is_choice(row.choices, text)) {
     std::string choices(row.choices);
     for (auto bar = choices.find('|'); bar != std::string::npos; bar = choices.find('|', bar)) {
@@ -143,6 +163,7 @@ std::optional<UsageError> assign(Options& options, const OptionRow& row, std::st
     return usage_error("'" + std::string(text) + "' is not a choice", where,
                        "give one of " + choices);
   }
+  // The type of the field is the type of the option, so one visitor reads all of them.
   const auto fill = [&](auto field) -> std::optional<UsageError> {
     using Value = std::remove_cvref_t<decltype(options.*field)>;
     if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>>) {
@@ -163,7 +184,8 @@ std::optional<UsageError> assign(Options& options, const OptionRow& row, std::st
     } else if constexpr (std::is_same_v<Value, bool>) {
       const auto number = read_int(text);
       if (!number) {
-        // torchrun dies of an uncaught ValueError here, not in argparse: exit code 1.
+        // Only a variable can be wrong here. torchrun's check_env calls int() outside of argparse,
+        // so torchrun ends with an uncaught ValueError and exit code 1, not 2.
         return UsageError{
             Error{"'" + std::string(text) + "' does not say on or off", where, "set it to 1 or 0"},
             kExitFailure};
@@ -183,6 +205,8 @@ class Parser {
   Parser(std::span<const char* const> words, const Environment& environment)
       : words_(words), environment_(environment) {}
 
+  /// Options end at the first word that is none, as with argparse.REMAINDER: all words from there
+  /// on are the program's, options that look like ours included.
   std::variant<Options, UsageError> parse() {
     while (next_ < words_.size() && !options_.help && !options_.version) {
       const std::string_view word = words_[next_];
@@ -198,9 +222,11 @@ class Parser {
         return *std::move(error);
       }
     }
+    // argparse's actions for these two exit at once: a mistake behind them is not reported.
     if (options_.help || options_.version) {
       return std::move(options_);
     }
+    DDP_CHECK(next_ <= words_.size(), "no option takes a value that is not there");
     options_.program.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
     if (auto error = variables()) {
       return *std::move(error);
@@ -213,7 +239,9 @@ class Parser {
   }
 
  private:
+  /// The message about a value names the whole option, even if the user wrote a prefix of it.
   std::optional<UsageError> long_option(std::string_view word) {
+    DDP_CHECK(word.starts_with("--"), "a long option begins with two dashes");
     const auto equals = word.find('=');
     const std::string_view name = word.substr(0, equals);
     const auto rows = candidates(name.substr(2));
@@ -236,6 +264,7 @@ class Parser {
 
   /// "-m", "-r3", "-r=3", "-mr3": flags may be run together, the last one may have a value.
   std::optional<UsageError> letters(std::string_view word) {
+    DDP_CHECK(word.size() > 1 && word[0] == '-' && word[1] != '-', "a letter follows one dash");
     for (std::size_t at = 1; at < word.size(); ++at) {
       const OptionRow* row = row_of_letter(word[at]);
       if (row == nullptr) {
@@ -264,7 +293,9 @@ class Parser {
 
   std::optional<UsageError> one_option(const OptionRow& row, const std::string& shown,
                                        std::optional<std::string_view> value) {
-    seen_[static_cast<std::size_t>(&row - option_rows().data())] = true;
+    const auto place = static_cast<std::size_t>(&row - option_rows().data());
+    DDP_CHECK(place < seen_.size(), "the row is one of the table's");
+    seen_[place] = true;
     if (is_flag(row)) {
       if (value) {
         return usage_error("the option takes no value, but was given '" + std::string(*value) + "'",
@@ -272,7 +303,9 @@ class Parser {
       }
       return assign(options_, row, "1", shown);
     }
+    DDP_CHECK(!row.value_name.empty(), "an option with a value has a name for it in the help");
     if (!value) {
+      // argparse never takes what looks like an option for a value, even where only a value fits.
       if (next_ == words_.size() || std::string_view(words_[next_]) == "--" ||
           is_option(words_[next_])) {
         return usage_error("the value is missing", shown,
@@ -283,7 +316,10 @@ class Parser {
     return assign(options_, row, *value, shown);
   }
 
+  /// The command line wins over the environment. Where argparse has a text for a default, as from a
+  /// variable, it converts that as a value: a bad number there is a usage error with exit code 2.
   std::optional<UsageError> variables() {
+    DDP_CHECK(seen_.size() == option_rows().size(), "each option has a mark");
     for (std::size_t i = 0; i < seen_.size(); ++i) {
       const OptionRow& row = option_rows()[i];
       if (!row.has_variable || seen_[i]) {
@@ -310,6 +346,9 @@ class Parser {
 }  // namespace
 
 std::string origin(const Options& options, std::string_view name) {
+  DDP_CHECK(std::any_of(option_rows().begin(), option_rows().end(),
+                        [name](const OptionRow& row) { return row.name == name; }),
+            "a message names an option of the table");
   const auto& given = options.from_environment;
   if (std::find(given.begin(), given.end(), name) != given.end()) {
     return variable_name(name);

@@ -12,11 +12,14 @@
 namespace ddprun {
 namespace {
 
+/// As in execvp(3), which searches PATH only for a name without a slash.
 bool has_slash(std::string_view name) {
   return name.find('/') != std::string_view::npos;
 }
 
-/// Symbolic links stay: a virtual environment's python knows its home by the link's own path.
+/// Symbolic links stay: a virtual environment's python finds its home by the path of the link.
+/// Paths become absolute, because a worker may have another working directory by the time it
+/// starts.
 std::string absolute(std::string_view path, const std::string& current_dir) {
   if (path.starts_with('/')) {
     return std::string(path);
@@ -34,15 +37,16 @@ std::optional<std::string> unreachable(const std::string& path, struct stat& sta
     case ENOTDIR:
       return "there is no such file";
     case EACCES:
-      return "a directory on the way to it may not be entered";
+      return "a directory on its path cannot be entered";
     case ELOOP:
-      return "its symbolic links go round in a circle";
+      return "its symbolic links form a loop";
     default:
       return "it cannot be looked at (" + std::string(std::strerror(errno)) + ")";
   }
 }
 
-/// Why this path cannot be executed, as a clause; none when it can.
+/// Why this path cannot be executed, as a clause; none when it can. Asked before any worker starts,
+/// so that the mistake is one sentence and not the failure of each worker on each node.
 std::optional<std::string> obstacle(const std::string& path) {
   struct stat status {};
   if (auto why = unreachable(path, status)) {
@@ -71,6 +75,8 @@ struct Search {
   std::optional<Error> unusable;
 };
 
+/// As execvp(3): an empty entry means the current directory, and a file that cannot be executed
+/// does not end the search. The first such file is kept, because it explains why nothing was found.
 Search look_for(const std::string& name, std::string_view directories,
                 const std::string& current_dir) {
   Search result;
@@ -93,7 +99,8 @@ Search look_for(const std::string& name, std::string_view directories,
   return result;
 }
 
-/// An executable by path, or by name on the search path and then beside ddprun.
+/// An executable by path, or by name on the search path and then beside ddprun. So `ddprun train`
+/// finds the trainer that was installed with it, and PATH can still name another one.
 Result<std::string> find_executable(const ProgramRequest& request) {
   if (has_slash(request.name)) {
     const std::string path = absolute(request.name, request.current_dir);
@@ -112,6 +119,7 @@ Result<std::string> find_executable(const ProgramRequest& request) {
   if (beside.found) {
     return *beside.found;
   }
+  // A file of that name that cannot be executed is a likelier mistake than a wrong name.
   if (on_path.unusable || beside.unusable) {
     return on_path.unusable ? *on_path.unusable : *beside.unusable;
   }
@@ -123,6 +131,8 @@ Result<std::string> find_executable(const ProgramRequest& request) {
                                 : "write ./" + request.name + " for the one in this directory"};
 }
 
+/// torchrun runs PYTHON_EXEC, else the interpreter that it runs in itself. ddprun runs in none, so
+/// it takes the first on PATH: that of the virtual environment, where one is active.
 Result<std::string> find_python(const ProgramRequest& request) {
   if (has_slash(request.python)) {
     const std::string path = absolute(request.python, request.current_dir);
@@ -134,6 +144,7 @@ Result<std::string> find_python(const ProgramRequest& request) {
   const std::vector<std::string> names = request.python.empty()
                                              ? std::vector<std::string>{"python3", "python"}
                                              : std::vector<std::string>{request.python};
+  // Some systems have no python3, others no python. PYTHON_EXEC may be a bare name as well.
   std::string looked_for;
   for (const std::string& name : names) {
     if (auto result = look_for(name, request.search_path, request.current_dir); result.found) {
@@ -146,7 +157,8 @@ Result<std::string> find_python(const ProgramRequest& request) {
       "program '" + request.name + "'", "install Python or set PYTHON_EXEC to an interpreter"};
 }
 
-/// Empty when it cannot be read: Python will say why.
+/// Empty when it cannot be read: Python will say why. Only an option's name is searched in it, and
+/// no script is as long as the limit.
 std::string read_source(const std::string& path) {
   constexpr std::size_t kBytesMax = 4UL * 1024 * 1024;
   std::string source(kBytesMax, '\0');
@@ -164,6 +176,8 @@ std::string local_rank_option(std::string_view source) {
   return underscore && !dash ? "--local_rank" : "--local-rank";
 }
 
+// What torchrun's _get_cmd does: an executable as it is, or `python -u` with a script or with -m. A
+// script is looked up here; a module is not, since sys.path is only known to Python.
 Result<Program> find_program(const ProgramRequest& request) {
   Program program;
   program.display_name = request.name;
@@ -176,7 +190,8 @@ Result<Program> find_program(const ProgramRequest& request) {
       return path.error();
     }
     program.path = *std::move(path);
-    program.argv0 = request.name;  // as a shell has it: programs look at it (busybox, wrappers)
+    // As a shell has it: some programs act by the name that they are called by (busybox, wrappers).
+    program.argv0 = request.name;
   } else {
     if (request.kind == ProgramKind::python_script) {
       const std::string script = absolute(request.name, request.current_dir);
@@ -191,12 +206,15 @@ Result<Program> find_program(const ProgramRequest& request) {
       return python.error();
     }
     program.path = *std::move(python);
-    program.arguments = {"-u"};  // unbuffered: a killed worker's last words are on disk
+    // Unbuffered, as in torchrun: what a worker printed before it was killed is in its log.
+    program.arguments = {"-u"};
     if (request.kind == ProgramKind::python_module) {
       program.arguments.emplace_back("-m");
     }
     program.arguments.push_back(request.name);
   }
+  // In front of the user's own arguments, where torch.distributed.launch puts it. The agent
+  // replaces the variable in it for each worker.
   if (request.local_rank_argument) {
     const std::string source = request.kind == ProgramKind::python_script
                                    ? read_source(absolute(request.name, request.current_dir))

@@ -12,7 +12,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-/// Takes out underscores that stand between two digits; any other stays, and spoils the number.
+/// Takes out underscores that stand between two digits (PEP 515). Any other stays, and makes the
+/// text no number, as in Python.
 std::string without_digit_grouping(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -25,6 +26,9 @@ std::string without_digit_grouping(std::string_view text) {
   return plain;
 }
 
+/// from_chars() depends on no locale. Three things that Python reads and it does not are taken out
+/// first: blanks around the number, a plus sign, and underscores. Neither takes a prefix such as
+/// 0x.
 template <class Number>
 std::optional<Number> read(std::string_view text) {
   std::string plain = without_digit_grouping(trimmed(text));
@@ -53,6 +57,7 @@ std::optional<double> read_float(std::string_view text) {
   return read<double>(text);
 }
 
+// One unit and a whole number of it: in "1h30m" or "1.5h" a reader would have to guess.
 std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
   std::int64_t unit = 1;
   if (!text.empty()) {
@@ -74,6 +79,7 @@ std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
     }
   }
   const auto count = read_int(text);
+  // Ten years in nanoseconds are a thirtieth of what 64 bits hold: callers may multiply by ten.
   constexpr std::int64_t kSecondsMax = std::int64_t{10} * 365 * 86'400;
   if (!count || *count <= 0 || *count * unit > kSecondsMax) {
     return std::nullopt;

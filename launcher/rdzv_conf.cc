@@ -24,6 +24,8 @@ std::string_view unquoted(std::string_view text) {
   return text;
 }
 
+/// torchrun's _parse_rendezvous_config: the later of two equal keys counts, and each key needs a
+/// value that is not empty.
 Result<Entries> split(std::string_view text, const std::string& where) {
   Entries entries;
   text = unquoted(text);
@@ -65,6 +67,7 @@ Result<std::optional<int>> positive(const Entries& entries, std::string_view key
   return number;
 }
 
+/// The words of RendezvousParameters.get_as_bool, in any case.
 Result<std::optional<bool>> yes_or_no(const Entries& entries, std::string_view key,
                                       const std::string& where) {
   const auto found = entries.find(key);
@@ -100,7 +103,8 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
       {"join_timeout", &RdzvConf::join_timeout},
       {"last_call_timeout", &RdzvConf::last_call_timeout},
       {"keep_alive_interval", &RdzvConf::keep_alive_interval},
-      // These three time single requests to torchrun's store; our connection has none to time.
+      // These three time single requests to torchrun's store. ddprun has no such requests, but a
+      // bad value is an error in both.
       {"close_timeout", nullptr},
       {"heartbeat_timeout", nullptr},
       {"read_timeout", nullptr},
@@ -126,6 +130,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
   conf.is_host = *is_host;
   const auto store = entries->find("store_type");
   if (store != entries->end() && store->second != "tcp") {
+    // With `file` torchrun's nodes meet through a file, and the endpoint is its path.
     return Error{"store_type='" + store->second + "' is not something ddprun can do", where,
                  "leave it out: nodes meet over TCP"};
   }

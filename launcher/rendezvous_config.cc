@@ -23,13 +23,16 @@ constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds
 
 /// A host name or address without a port.
 bool is_host(const std::string& text) {
-  constexpr int kPorts[] = {1, 2};  // a text without a port takes whichever is given
+  // A text without a port takes whatever default it is offered; one default alone could be its own.
+  constexpr int kPorts[] = {1, 2};
   return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
     const auto endpoint = parse_endpoint(text, port);
     return endpoint && endpoint->port == port;
   });
 }
 
+/// Two things that torchrun decides in several places: where and how the nodes meet, and how long
+/// each waits. The table in docs/command-line.md ("Where the nodes meet") has the first in short.
 class RendezvousResolver {
  public:
   RendezvousResolver(const Options& options, const Environment& environment,
@@ -69,6 +72,7 @@ class RendezvousResolver {
           "give the name or address by which the other nodes reach this one, without a port"};
     }
     const std::string backend = options_.rdzv_backend.value_or("");
+    // --standalone replaces backend, endpoint and id, as in torchrun: what they say is not checked.
     if (const auto known = check_backend(backend); !known && !options_.standalone) {
       return known.error();
     }
@@ -79,19 +83,20 @@ class RendezvousResolver {
     job_.node_rank = options_.node_rank;
     job_.job_id = options_.rdzv_id;
     const bool endpoint = !options_.rdzv_endpoint.empty();
-    // As the newest torchrun: one node that names no place to meet needs none. Also under c10d,
-    // whose default port two jobs of one machine would share (complaint I-5).
+    // As in the newest torchrun, one node without an endpoint needs no place to meet. So it is
+    // under c10d, too: at its default port two jobs of one machine would meet (complaint I-5).
     const bool alone = !endpoint && job_.max_nodes == 1 && conf_.is_host.value_or(true) &&
                        (backend == "c10d" || !options_.master_port);
     if (options_.witness && (!endpoint || options_.standalone || backend == "static")) {
-      return Error{"a witness of no other nodes is of no use", at("witness"),
+      return Error{"a witness has no use without other nodes", at("witness"),
                    "give it the --rdzv-endpoint of the job, and not the static backend"};
     }
     job_.witness = options_.witness;
     if (options_.standalone || alone) {
       return meet_nobody(alone && !options_.standalone);
     }
-    // Unlike torchrun, an endpoint alone means c10d: that is what all who give one want.
+    // Unlike torchrun, an endpoint without a backend means c10d. Under static, every node without a
+    // --node-rank would have rank 0, and each would wait by itself.
     const bool dynamic = backend == "c10d" || (backend.empty() && endpoint);
     if (const auto checked = check_job_id(); !checked) {
       return checked.error();
@@ -100,8 +105,9 @@ class RendezvousResolver {
   }
 
   Result<void> check_backend(const std::string& backend) const {
+    // torchrun has etcd and etcd-v2. Both need a server that ddprun does without.
     if (backend.starts_with("etcd")) {
-      return Error{"ddprun does not meet through etcd", at("rdzv-backend"),
+      return Error{"ddprun has no etcd backend", at("rdzv-backend"),
                    "use c10d with --rdzv-endpoint HOST:PORT, which needs no other server"};
     }
     if (!backend.empty() && backend != "c10d" && backend != "static") {
@@ -111,6 +117,7 @@ class RendezvousResolver {
     return {};
   }
 
+  /// The id becomes a part of a directory's name and a field of log lines.
   Result<void> check_job_id() const {
     const std::string& id = options_.rdzv_id;
     if (id.empty() || id.size() > kJobIdBytesMax || id.find('/') != std::string::npos ||
@@ -145,7 +152,10 @@ class RendezvousResolver {
     return {};
   }
 
+  /// The first endpoint is where a new job begins. At the others agents of the job listen, so a
+  /// port there must be known to all nodes.
   Result<void> meet_c10d() {
+    // A wish for the order of the nodes, not a claim: a launcher may give every agent rank 0.
     job_.backend = RendezvousBackend::c10d;
     if (const auto scheduled = scheduler_rank(environment_)) {
       job_.order_hint = scheduled->rank;
@@ -157,8 +167,8 @@ class RendezvousResolver {
         return bad_endpoint(endpoint.error());
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
-        return Error{in_quotes(text) + " is there twice", at("rdzv-endpoint"),
-                     "name each place once"};
+        return Error{in_quotes(text) + " is named twice", at("rdzv-endpoint"),
+                     "name each endpoint once"};
       }
       endpoints.push_back(*endpoint);
     }
@@ -176,8 +186,8 @@ class RendezvousResolver {
     return check_port_0(at("rdzv-endpoint"));
   }
 
-  /// 0, as torchrun has it, unless a scheduler has started one agent for each node of the job: then
-  /// all would be 0, and each would wait alone.
+  /// 0 as in torchrun, unless a scheduler has started one agent for each node of the job: with rank
+  /// 0 each of them would host the endpoint and wait by itself.
   int scheduled_static_rank() {
     const auto scheduled = scheduler_rank(environment_);
     if (options_.node_rank || !scheduled || job_.max_nodes == 1 ||
@@ -189,6 +199,8 @@ class RendezvousResolver {
     return scheduled->rank;
   }
 
+  /// torchrun's static backend: the ranks are given, the node with rank 0 hosts, and nobody joins
+  /// later. The endpoint must name its port, since torchrun has no default for it there.
   Result<void> meet_static() {
     job_.backend = RendezvousBackend::static_ranks;
     job_.min_nodes = job_.max_nodes;  // static waits for the maximum, as in torchrun
@@ -216,7 +228,7 @@ class RendezvousResolver {
     const auto endpoint = parse_endpoint(options_.master_addr, port);
     if (!endpoint || !is_host(options_.master_addr)) {
       return Error{in_quotes(options_.master_addr) + " is not a host name or address",
-                   at("master-addr"), "give a host alone, and its port by --master-port"};
+                   at("master-addr"), "give only a host, and its port as --master-port"};
     }
     job_.endpoint = *endpoint;
     return check_port_0(at("master-port"));
@@ -236,6 +248,8 @@ class RendezvousResolver {
     return {};
   }
 
+  /// Defaults are torchrun's: 900 s of its LaunchConfig for static, 600 s of RendezvousTimeout for
+  /// c10d, and 3 intervals of 5 s for the keep-alive.
   Result<void> timeouts() {
     const bool is_static = job_.backend == RendezvousBackend::static_ranks;
     job_.join_timeout = is_static ? conf_.timeout.value_or(seconds(900))
@@ -243,7 +257,7 @@ class RendezvousResolver {
     if (conf_.last_call_timeout) {
       job_.last_call_timeout = *conf_.last_call_timeout;
     }
-    // Who tuned torchrun's keep-alive meant the time after which a silent node is lost.
+    // torchrun's keep-alive has the same meaning: how long a node may be silent before it is lost.
     if (conf_.keep_alive_interval || conf_.keep_alive_max_attempt) {
       job_.heartbeat_timeout = conf_.keep_alive_interval.value_or(seconds(5)) *
                                static_cast<std::int64_t>(conf_.keep_alive_max_attempt.value_or(3));
@@ -253,6 +267,7 @@ class RendezvousResolver {
       if (!given) {
         return {};
       }
+      // Written so that NaN fails as well, which Python's float() reads.
       if (!(*given >= 0.001 && *given <= kSecondsMax)) {
         return Error{
             "the time must be above 0 and below " + std::to_string(long(kSecondsMax)) + " seconds",

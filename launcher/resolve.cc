@@ -3,30 +3,32 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <csignal>
+#include <string_view>
+#include <utility>
 
 #include "agent/host/compared_variables.h"
+#include "launcher/ending_config.h"
 #include "launcher/list_options.h"
 #include "launcher/python_numbers.h"
 #include "launcher/rendezvous_config.h"
 #include "launcher/restart_rules.h"
 #include "rendezvous/base/check.h"
-#include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/membership/node_description.h"
 
 namespace ddprun {
 namespace {
 
-/// Of a top-level package.
+/// Of a top-level package; letters outside of ASCII may be in it (PEP 3131). The names travel in a
+/// variable, with commas between them (warm_environment).
 bool is_module_name(std::string_view name) {
   const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c > 0x7f; };
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
          std::all_of(name.begin(), name.end(), in_name);
 }
 
-/// The options one theme after the other; each step fills its part of the launch.
+/// The options one theme after the other; each step fills its part of the launch. The first mistake
+/// ends it: one sentence is read, and the next mistake is reported by the next try.
 class Resolver {
  public:
   Resolver(const Options& options, const Environment& environment, const Host& host)
@@ -34,13 +36,12 @@ class Resolver {
 
   Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();
-    // The order decides which of several mistakes is told. The program comes last: it is the only
-    // one that looks at the file system.
-    constexpr std::array<Step, 13> kSteps{
-        &Resolver::log_level, &Resolver::accepted,   &Resolver::nodes,     &Resolver::restarts,
-        &Resolver::workers,   &Resolver::rendezvous, &Resolver::same_env,  &Resolver::output,
-        &Resolver::signals,   &Resolver::shutdown,   &Resolver::departure, &Resolver::hangs,
-        &Resolver::program};
+    // The order decides which of several mistakes is reported. The program comes last: only that
+    // step looks at the file system.
+    constexpr std::array<Step, 11> kSteps{
+        &Resolver::log_level, &Resolver::accepted,   &Resolver::nodes,    &Resolver::restarts,
+        &Resolver::workers,   &Resolver::rendezvous, &Resolver::same_env, &Resolver::output,
+        &Resolver::ending,    &Resolver::hangs,      &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
         return done.error();
@@ -51,14 +52,26 @@ class Resolver {
   }
 
  private:
-  /// What every step has seen to, so that nobody behind us asks again.
+  /// What the steps guarantee together. The agent and the coordinator rely on it and do not check
+  /// again (agent/job_spec.h). A value that breaks it is the mistake of a step, not of the user.
   void check_spec() const {
     DDP_CHECK(1 <= job_.min_nodes && job_.min_nodes <= job_.max_nodes, "MIN:MAX is a range");
+    DDP_CHECK(job_.max_nodes <= kNodesMax, "a job has no more nodes than the protocol can count");
+    DDP_CHECK(!job_.job_id.empty(), "every job has a name");
     DDP_CHECK(job_.max_restarts >= 0, "a budget is not negative");
-    DDP_CHECK(job_.heartbeat_timeout.count() > 0, "a silence is noticed some day");
-    DDP_CHECK(job_.shutdown_timeout.count() >= 0, "time runs forwards");
-    DDP_CHECK(job_.witness == job_.program.path.empty(), "all but witnesses run a program");
-    DDP_CHECK(job_.witness || job_.local_world_size > 0, "and have workers");
+    DDP_CHECK(job_.restarts.no_progress_max >= 0, "a limit is not negative");
+    DDP_CHECK(job_.heartbeat_timeout.count() > 0, "a silent node is lost after some time");
+    DDP_CHECK(job_.join_timeout.count() > 0, "nodes have some time to join");
+    DDP_CHECK(job_.endpoint.port != 0 || job_.max_nodes == 1, "other nodes need a known port");
+    DDP_CHECK(job_.backend == RendezvousBackend::c10d || job_.more_endpoints.empty(),
+              "only c10d meets at several endpoints");
+    DDP_CHECK(job_.backend == RendezvousBackend::c10d ||
+                  (job_.node_rank && *job_.node_rank < job_.max_nodes),
+              "a node of the static backend has a rank");
+    DDP_CHECK(job_.witness == job_.program.path.empty(), "all nodes but witnesses run a program");
+    DDP_CHECK(1 <= job_.local_world_size && job_.local_world_size <= kLocalWorldSizeMax,
+              "a node has some workers, and no more than the protocol can count");
+    DDP_CHECK(!job_.warm_workers || !job_.witness, "a witness keeps no workers warm");
   }
 
   [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
@@ -67,6 +80,8 @@ class Resolver {
     return value == nullptr ? std::string() : std::string(value);
   }
 
+  /// The names of Python's logging module, in any case, since scripts set LOGLEVEL for torchrun.
+  /// WARNING is torchrun's default, and NOTSET lets every line through.
   Result<void> log_level() {
     std::string text = variable(env::kLogLevel);
     std::transform(text.begin(), text.end(), text.begin(),
@@ -87,8 +102,8 @@ class Resolver {
     return {};
   }
 
-  /// Options without an effect are still checked as torchrun does; what we cannot do is refused,
-  /// never passed over in silence.
+  /// Options without an effect are still checked as in torchrun. What ddprun cannot do is an error:
+  /// a job that ignored it would run in another way than its user asked for.
   Result<void> accepted() {
     if (!(options_.monitor_interval_seconds > 0)) {
       return Error{"the interval must be above 0", at("monitor-interval"),
@@ -106,6 +121,7 @@ class Resolver {
     return {};
   }
 
+  /// "2" means 2:2, a job of fixed size: it waits for all nodes, and does not go on with fewer.
   Result<void> nodes() {
     const std::string_view text = options_.nnodes;
     const auto colon = text.find(':');
@@ -130,6 +146,9 @@ class Resolver {
     }
     job_.min_nodes = *least;
     job_.max_nodes = *most;
+    job_.scale_up = options_.scale_up == "now"     ? ScaleUp::now
+                    : options_.scale_up == "never" ? ScaleUp::never
+                                                   : ScaleUp::at_snapshot;
     return {};
   }
 
@@ -165,10 +184,14 @@ class Resolver {
     if (!timeouts) {
       return timeouts.error();
     }
+    // Until its first step a worker also starts, so it has more time and never less.
+    DDP_CHECK(timeouts->start >= timeouts->progress, "the start has the longer timeout");
     job_.hang_timeouts = *timeouts;
     return {};
   }
 
+  /// torchrun's words. Each question to the machine is asked only where its answer is needed: to
+  /// count GPUs loads the driver's library.
   Result<void> workers() {
     job_.role = options_.role;
     job_.virtual_local_rank = options_.virtual_local_rank;
@@ -202,7 +225,9 @@ class Resolver {
                  "give a number, cpu, gpu or auto"};
   }
 
+  /// Large hosts have more processors than a node may have workers; the count is cut then.
   Result<void> count_of(const std::string& text, int count, const std::string& what) {
+    DDP_CHECK(count > 0, "a node that counts its devices has at least one");
     job_.local_world_size = std::min(count, kLocalWorldSizeMax);
     launch_.notices.push_back({LogLevel::info, "nproc-per-node " + text + ": " +
                                                    std::to_string(job_.local_world_size) +
@@ -211,7 +236,9 @@ class Resolver {
     return {};
   }
 
+  /// After nodes(): where the nodes meet depends on how many there are.
   Result<void> rendezvous() {
+    DDP_CHECK(job_.max_nodes > 0 && job_.job_id.empty(), "the nodes are counted, the job unnamed");
     const Result<std::optional<Notice>> notice =
         resolve_rendezvous(options_, environment_, host_.new_job_id, job_);
     if (!notice) {
@@ -223,6 +250,8 @@ class Resolver {
     return {};
   }
 
+  /// A name that ddprun does not compare is a typo: the difference that it was meant for would be
+  /// reported, or end the job.
   Result<void> same_env() {
     job_.require_same_env = options_.require_same_env;
     for (const std::string& name : split_commas(options_.same_env_ignore)) {
@@ -236,6 +265,7 @@ class Resolver {
     return {};
   }
 
+  /// Variables without an option are torchrun's: its own agents read them from the environment.
   Result<void> output() {
     LogSpec& logs = job_.logs;
     logs.dir = options_.log_dir;
@@ -264,9 +294,12 @@ class Resolver {
     }
     job_.event_log = options_.event_log;
     job_.error_file = variable(env::kErrorFile);
+    // torchrun compares with this very text.
     if (variable(env::kEnableFileTimer) == "1") {
       job_.timer_file = variable(env::kTimerFile);
     }
+    // PyTorch's HealthCheckServer is a stub that only warns. A user who sets the port has a probe
+    // that would end the process for its silence, so the line below is a warning here, too.
     if (const char* port = environment_(env::kHealthCheckPort)) {
       launch_.notices.push_back({LogLevel::warning, std::string(env::kHealthCheckPort) + " '" +
                                                         port +
@@ -277,91 +310,19 @@ class Resolver {
     return {};
   }
 
-  Result<void> signals() {
-    const std::string& text = options_.signals_to_handle;
-    job_.signals_to_handle_text = text;
-    for (const std::string& name : split_commas(text)) {
-      const int number = signal_number(name);
-      if (number <= 0) {
-        // torchrun takes lists written for other systems; so do we.
-        launch_.notices.push_back(
-            {LogLevel::warning, at("signals-to-handle") + ": there is no signal " +
-                                    in_quotes(name) + " here; it is left out"});
-        continue;
-      }
-      if (number == SIGKILL || number == SIGSTOP) {
-        return Error{"no program can handle " + name, at("signals-to-handle"), "leave it out"};
-      }
-      auto& numbers = job_.signals_to_handle;
-      if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
-        numbers.push_back(number);
-      }
+  Result<void> ending() {
+    auto notices = resolve_ending(options_, environment_, host_.unix_time, job_);
+    if (!notices) {
+      return notices.error();
     }
+    launch_.notices.insert(launch_.notices.end(), notices->begin(), notices->end());
     return {};
   }
 
-  Result<void> shutdown() {
-    std::optional<int> seconds = options_.shutdown_timeout_seconds;
-    std::string where = at("shutdown-timeout");
-    const std::string text = variable(env::kShutdownTimeout);
-    if (!seconds && !text.empty()) {
-      where = env::kShutdownTimeout;
-      seconds = read_int(text);
-      if (!seconds) {
-        return Error{in_quotes(text) + " is not a whole number of seconds", where,
-                     "set it to a number such as 30"};
-      }
-    }
-    if (seconds && *seconds < 0) {
-      return Error{"the time cannot be " + std::to_string(*seconds) + " seconds", where,
-                   "give 0 or more"};
-    }
-    if (seconds) {
-      job_.shutdown_timeout = std::chrono::seconds(*seconds);
-    }
-    return {};
-  }
-
-  Result<void> departure() {
-    const auto grace = read_time(options_.preempt_grace);
-    if (!grace) {
-      return Error{in_quotes(options_.preempt_grace) + " is no time", at("preempt-grace"),
-                   "write for example 90s, 10m or 1h"};
-    }
-    job_.preempt_grace = std::chrono::duration_cast<std::chrono::milliseconds>(*grace);
-    job_.scale_up = options_.scale_up == "now"     ? ScaleUp::now
-                    : options_.scale_up == "never" ? ScaleUp::never
-                                                   : ScaleUp::at_snapshot;
-    const std::string_view text = options_.deadline;
-    if (text.empty()) {
-      return {};
-    }
-    if (!text.starts_with('@')) {
-      const auto time = read_time(text);
-      if (!time) {
-        return Error{in_quotes(text) + " is no time", at("deadline"),
-                     "write for example 230m, or @ and a Unix time"};
-      }
-      job_.deadline = std::chrono::duration_cast<std::chrono::milliseconds>(*time);
-      return {};
-    }
-    std::int64_t unix_time = 0;
-    const char* const end = text.data() + text.size();
-    const auto read = std::from_chars(text.data() + 1, end, unix_time);
-    constexpr std::int64_t kUnixTimeMax = 100'000'000'000;
-    if (read.ec != std::errc() || read.ptr != end || unix_time > kUnixTimeMax) {
-      return Error{in_quotes(text) + " is no Unix time", at("deadline"),
-                   "write @ and the seconds since 1970, as `date +%s` does"};
-    }
-    job_.deadline = std::chrono::seconds(unix_time) - host_.unix_time();
-    if (*job_.deadline <= std::chrono::milliseconds(0)) {
-      return Error{"the time " + in_quotes(text) + " is over", at("deadline"),
-                   "give one that is to come"};
-    }
-    return {};
-  }
-
+  /// What is executed, by torchrun's rules for --module, --no-python and --run-path. A program that
+  /// does not end in .py differs: torchrun gives it to Python (docs/command-line.md).
   Result<void> program() {
+    DDP_CHECK(options_.witness || !options_.program.empty(), "the command line names a program");
     if (options_.witness) {
       return options_.program.empty()
                  ? Result<void>()
@@ -369,6 +330,7 @@ class Resolver {
                              in_quotes(options_.program.front()),
                          at("witness"), "leave one of the two out"};
     }
+    // torchrun looks at --run-path first, so it wins over the other two.
     ProgramRequest request;
     request.name = options_.program.front();
     request.arguments.assign(options_.program.begin() + 1, options_.program.end());
@@ -389,8 +351,8 @@ class Resolver {
     }
     if (options_.legacy_launch && !options_.use_env) {
       if (options_.no_python && !options_.run_path) {
-        return Error{"a program without Python is given no --local-rank", at("legacy-launch"),
-                     "give --use-env too, or leave out --no-python"};
+        return Error{"a program that does not run under Python gets no --local-rank",
+                     at("legacy-launch"), "give --use-env too, or leave out --no-python"};
       }
       request.local_rank_argument = true;
     }
@@ -399,19 +361,21 @@ class Resolver {
       return program.error();
     }
     job_.program = *std::move(program);
+    DDP_CHECK(!job_.program.path.empty(), "a program that was found has a path");
     return warm_workers(request.kind);
   }
 
+  /// A warm worker is a Python process that has done its imports before an attempt needs it.
   Result<void> warm_workers(ProgramKind kind) {
     if (!options_.warm_workers) {
       return options_.warm_imports.empty()
                  ? Result<void>()
-                 : Error{"there is no warm worker to import anything", at("warm-imports"),
+                 : Error{"without --warm-workers it has no effect", at("warm-imports"),
                          "add --warm-workers, or leave it out"};
     }
     if (kind == ProgramKind::executable) {
       return Error{in_quotes(options_.program.front()) +
-                       " is not run by Python, and only Python has imports to do ahead",
+                       " does not run under Python, and only Python has imports to do in advance",
                    at("warm-workers"), "leave it out, or name a script (.py) or a module (-m)"};
     }
     for (const std::string& name : split_commas(options_.warm_imports)) {
@@ -421,6 +385,7 @@ class Resolver {
       }
       job_.warm_imports.push_back(name);
     }
+    // Of several nodes, one can be lost or join: that costs no restart, and begins an attempt.
     if (job_.max_restarts == 0 && job_.max_nodes == 1) {
       launch_.notices.push_back({LogLevel::warning, at("warm-workers") +
                                                         " has no effect: without --max-restarts "

@@ -10,7 +10,8 @@
 namespace ddprun {
 namespace {
 
-/// The class by its name; `value` of exit_code and signal.
+/// The class by its name; `value` of exit_code and signal. An exit code has 8 bits (wait(2)), and 0
+/// is no fault. A signal needs its SIG here, so that no word for a class can name one.
 bool read_class(std::string_view name, FaultRule& rule) {
   constexpr std::pair<std::string_view, FaultClass> kNames[] = {
       {"hang", FaultClass::hang},         {"oom", FaultClass::oom},
@@ -50,18 +51,21 @@ bool read_action(std::string_view name, FaultRule& rule) {
 
 }  // namespace
 
+/// The window bounds how fast the restarts of --max-restarts are spent; both limits hold.
 Result<RestartWindow> parse_restart_window(std::string_view text, const std::string& where) {
   const auto slash = text.find('/');
   const auto restarts = read_int(text.substr(0, slash));
   const auto span =
       slash == std::string_view::npos ? std::nullopt : read_time(text.substr(slash + 1));
   if (!restarts || *restarts < 0 || !span) {
-    return Error{in_quotes(text) + " is no number of restarts in a time", where,
+    return Error{in_quotes(text) + " is not a number of restarts in a time", where,
                  "write for example 3/1h: at most 3 restarts in any hour"};
   }
   return RestartWindow{*restarts, *span};
 }
 
+/// Until its first step a worker imports, compiles and loads data, so it needs far more time than
+/// between two steps: without a START of its own, ten times as much, and 5 minutes at least.
 Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string& where) {
   using std::chrono::nanoseconds;
   if (text.empty() || text == "0") {
@@ -71,7 +75,7 @@ Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string
   const auto progress = read_time(text.substr(0, comma));
   const auto start = comma == std::string_view::npos ? progress : read_time(text.substr(comma + 1));
   if (!progress || !start) {
-    return Error{in_quotes(text) + " is no time", where,
+    return Error{in_quotes(text) + " is not a time", where,
                  "write for example 10m, or 10m,1h: an hour until the first step; 0 for never"};
   }
   constexpr std::chrono::minutes kStartMin{5};
@@ -86,6 +90,8 @@ Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string
   return HangTimeouts{*progress, *start};
 }
 
+/// Two rules for one class have no order that a user could rely on, so they are an error. A class
+/// and one value of it (exit, exit:93) may stand side by side: the coordinator takes the narrower.
 Result<std::vector<FaultRule>> parse_fault_table(std::string_view text, const std::string& where) {
   std::vector<FaultRule> rules;
   for (const std::string& part : split_commas(text)) {
@@ -97,7 +103,7 @@ Result<std::vector<FaultRule>> parse_fault_table(std::string_view text, const st
                    "write CLASS=ACTION, where an action is restart, free or fail"};
     }
     if (!read_class(part.substr(0, equals), rule)) {
-      return Error{in_quotes(part.substr(0, equals)) + " is no class of faults", where,
+      return Error{in_quotes(part.substr(0, equals)) + " is not a class of faults", where,
                    "give oom, hang, start, exit, exit:CODE, signal, a signal by name (sigsegv) or "
                    "node-lost"};
     }
@@ -105,7 +111,7 @@ Result<std::vector<FaultRule>> parse_fault_table(std::string_view text, const st
       return other.kind == rule.kind && other.value == rule.value;
     };
     if (std::any_of(rules.begin(), rules.end(), same)) {
-      return Error{in_quotes(part.substr(0, equals)) + " is there twice", where,
+      return Error{in_quotes(part.substr(0, equals)) + " is named twice", where,
                    "give each class one action"};
     }
     rules.push_back(std::move(rule));

@@ -18,16 +18,19 @@ namespace {
   throw Error("line " + std::to_string(line) + ": " + what);
 }
 
+/// A field may be all the rest of the file, where a quote is missing; a sentence shows its
+/// beginning.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kShown = 40;
   return "'" + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "...'" : "'");
 }
 
 /// Splits text into records. Fields are views into the text, or into `unescaped_` where a quoted
-/// field had quotes inside.
+/// field had quotes inside: nearly all fields of a large file are read without a copy.
 class RecordReader {
  public:
   explicit RecordReader(std::string_view text) : rest_(text) {
+    // Spreadsheets write a byte order mark. It would become part of the first column's name.
     if (rest_.starts_with("\xEF\xBB\xBF")) {
       rest_.remove_prefix(3);
     }
@@ -43,6 +46,7 @@ class RecordReader {
       return false;
     }
     line_ = next_line_;
+    // Each field ends at a comma, at a line break, or at the end of the text.
     while (true) {
       fields.push_back(rest_.starts_with('"') ? quoted_field() : plain_field());
       if (rest_.starts_with(',')) {
@@ -65,7 +69,7 @@ class RecordReader {
     const auto end = std::min(rest_.find_first_of(",\n"), rest_.size());
     auto field = rest_.substr(0, end);
     if (end < rest_.size() && rest_[end] == '\n' && field.ends_with('\r')) {
-      field.remove_suffix(1);
+      field.remove_suffix(1);  // of CRLF; a CR anywhere else is part of the field
     } else if (end == rest_.size() && field.ends_with('\r')) {
       field.remove_suffix(1);  // a last line of CR alone: written on some old systems
       rest_ = {};
@@ -75,6 +79,8 @@ class RecordReader {
     return field;
   }
 
+  /// RFC 4180: two quotes inside stand for one, and line breaks inside are kept. They count as
+  /// lines all the same, so that a message names the line that an editor shows.
   std::string_view quoted_field() {
     rest_.remove_prefix(1);
     std::string* copy = nullptr;
@@ -116,6 +122,8 @@ std::string_view trim(std::string_view text) {
              : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+/// Depends on no locale: every rank reads the same number. "inf" and "nan" are read as well, so
+/// that read_numbers() can reject them by name instead of taking their column for texts.
 std::optional<double> parse_number(std::string_view text) {
   text = trim(text);
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
@@ -155,6 +163,7 @@ void read_numbers(CsvColumn& column, const Cells& cells, std::size_t index) {
       column.numbers.clear();
       return;
     }
+    // An empty field is a mistake only if the column turns out to be numeric.
     if (empty && first_empty == 0) {
       first_empty = cells.lines[row];
     }
@@ -173,9 +182,12 @@ void read_numbers(CsvColumn& column, const Cells& cells, std::size_t index) {
   }
 }
 
+/// Numbers the texts of a column. The map is sorted, so a code depends on which texts there are,
+/// and not on the order of the rows.
 void read_texts(CsvColumn& column, const Cells& cells, std::size_t index) {
   std::map<std::string_view, std::uint32_t> codes;
   for (std::size_t row = 0; row < cells.lines.size(); ++row) {
+    // Checked at each row: a column of names in a large file would fill the memory first.
     codes.try_emplace(cells.at(row, index), 0U);
     if (codes.size() > kCategoriesMax) {
       fail(column.first_text_line,
@@ -212,6 +224,7 @@ CsvTable parse_csv(std::string_view text) {
   cells.width = header.size();
   while (reader.next(cells.fields)) {
     cells.lines.push_back(reader.line());
+    // All records before had the header's number of fields, or this one would not be read.
     const auto found = cells.fields.size() - (cells.lines.size() - 1) * cells.width;
     if (found != cells.width) {
       fail(reader.line(), std::to_string(found) + (found == 1 ? " field" : " fields") +

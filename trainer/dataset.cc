@@ -17,7 +17,8 @@ constexpr std::size_t kHeldOutEvery = 10;
 /// Keeps the split's permutation apart from those of the epochs, which start at 0.
 constexpr std::uint64_t kSplitEpoch = ~std::uint64_t{0};
 
-/// Rows in the file's order, marked where they are held out.
+/// Rows in the file's order, marked where they are held out. Every rank and every later run marks
+/// the same ones: a row that was trained on must never be part of the final test.
 std::vector<bool> split(std::size_t row_count, std::uint64_t seed) {
   const auto order = epoch_order(row_count, seed, kSplitEpoch);
   std::vector<bool> held(row_count, false);
@@ -27,6 +28,8 @@ std::vector<bool> split(std::size_t row_count, std::uint64_t seed) {
   return held;
 }
 
+/// Mean and deviation are those of the training rows: the held-out ones must not have a say. Two
+/// passes, because the difference of two large sums would lose the digits of a small deviation.
 std::vector<double> standardised(const std::vector<double>& values, const std::vector<bool>& held) {
   double sum = 0;
   double count = 0;
@@ -43,6 +46,7 @@ std::vector<double> standardised(const std::vector<double>& values, const std::v
   std::vector<double> result;
   result.reserve(values.size());
   for (const double value : values) {
+    // A constant column says nothing, and 0 leaves its weight without a gradient.
     result.push_back(deviation > 0 ? (value - mean) / deviation : 0);
   }
   return result;
@@ -63,7 +67,7 @@ const CsvColumn& find_target(const CsvTable& table, std::string_view target) {
   throw Error("has no column '" + std::string(target) + "'; its columns are " + names);
 }
 
-/// A row's place: in which part, and where there.
+/// A row's place: in which part, and where there. Both parts keep the order of the file.
 struct Placement {
   explicit Placement(const std::vector<bool>& held) : held_out(held) {
     for (const bool h : held) {
@@ -78,6 +82,7 @@ struct Placement {
 
 }  // namespace
 
+// The order of the draws is part of the result: with another one a seed would mean other data.
 Dataset toy_dataset(std::uint64_t seed) {
   Dataset data;
   data.name = "toy";
@@ -118,6 +123,7 @@ Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_
       return part(row).features[placement.places[row] * data.feature_count + f];
     };
     if (!column.numeric()) {
+      // One feature per text (one-hot): resize() has set all of them to 0.
       for (std::size_t row = 0; row < table.row_count; ++row) {
         cell(row, feature + column.codes[row]) = 1;
       }
@@ -136,6 +142,7 @@ Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_
 }
 
 double r_squared(const Samples& samples, const std::vector<float>& weight, float bias) {
+  // In double: a float sum over many rows would be wrong in the digits that are printed.
   const std::size_t features = weight.size();
   double mean = 0;
   for (const float target : samples.targets) {

@@ -7,6 +7,8 @@
 namespace ddp {
 namespace {
 
+/// The reference for the GPU form. Plain loops with a fixed order of sums: equal inputs give equal
+/// bits in every run, so a resumed training ends with the weights of one that was never stopped.
 void pass_on_cpu(const LinearPass& pass, int /*device*/) {
   const std::size_t features = pass.feature_count;
   const auto row = [&](std::size_t b) { return static_cast<std::size_t>(pass.index[b]); };
@@ -43,7 +45,8 @@ const LinearKernels& cpu_kernels() {
 }
 
 const LinearKernels& gpu_kernels() {
-  // The runtime has opened it to make the first CUDA tensor; it is found by its name alone.
+  // The runtime has opened the library to make the first CUDA tensor. RTLD_NOLOAD finds that copy
+  // by its name, wherever it was installed.
   void* library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_NOLOAD);
   auto* factory =
       library == nullptr

@@ -8,7 +8,8 @@ namespace {
 constexpr unsigned kThreads = 256;
 
 /// One block. Threads share first the samples, then the features; d_y carries from one to the
-/// other.
+/// other, and __syncthreads() orders the two only within a block. Each sum is made by one thread in
+/// the order of the batch: atomic additions would give other bits in each run.
 __global__ void pass_kernel(LinearPass pass) {
   const std::size_t features = pass.feature_count;
   for (std::size_t b = threadIdx.x; b < pass.batch_size; b += blockDim.x) {
@@ -40,13 +41,14 @@ __global__ void update_kernel(SgdUpdate update) {
 }
 
 void pass_on_gpu(const LinearPass& pass, int device) {
+  // The current device belongs to the thread, and the runtime may have set another one.
   cudaSetDevice(device);
   pass_kernel<<<1, kThreads>>>(pass);
 }
 
 void update_on_gpu(const SgdUpdate& update, int device) {
   if (update.count == 0) {
-    return;
+    return;  // a grid without blocks is an error of the launch
   }
   cudaSetDevice(device);
   const auto blocks = static_cast<unsigned>((update.count + kThreads - 1) / kThreads);

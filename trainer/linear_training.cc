@@ -23,6 +23,7 @@ namespace {
 /// Keeps the first weights apart from the toy's samples, which come from the bare seed.
 constexpr std::uint64_t kWeightSeed = 0x77656967687473;  // "weights"
 
+/// As sixteen digits, so that two runs are compared by eye or by grep (docs/train.md).
 std::string hash_hex(const XXH3_state_t& state) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx",
@@ -54,6 +55,9 @@ std::vector<Parameter> first_parameters(std::size_t features, std::uint64_t seed
           {"bias", Tensor::from(bias, {1}, device), {}}};              // (1)
 }
 
+/// The training loop of every rank. All ranks take the same path through it: load(), total_loss()
+/// and the steps are collective calls, which wait for every rank, so a condition around one of them
+/// must have the same value everywhere.
 class LinearTraining {
  public:
   LinearTraining(const Context& context, const LinearOptions& options, const Dataset& data)
@@ -83,8 +87,8 @@ class LinearTraining {
       if (!run_epoch(epoch)) {
         return;
       }
-      // The tutorials' rule; unlike theirs, what is stored counts the epochs that are complete, so
-      // that none is run twice.
+      // The tutorials' rule for when to save. Unlike theirs, the snapshot counts complete epochs,
+      // so that a resumed run repeats none.
       if (epoch % options_->save_every == 0) {
         save(epoch);
       }
@@ -116,11 +120,13 @@ class LinearTraining {
     const auto seed = state->notes.find("seed");
     const auto mine = std::to_string(options_->seed);
     if (seed == state->notes.end() || seed->second != mine) {
-      // Other samples would be held out: the old training would have seen some of them.
+      // With another seed other rows are held out, and this training has seen some of them.
       throw Error(options_->snapshot_path + ": snapshot of a run with another --seed than " + mine +
                   "; give that run's seed, or another --snapshot-path");
     }
+    // The tutorials' lines, word for word: people search their logs for them.
     std::printf("Loading snapshot\n");
+    // A snapshot at the end of an epoch has no sum: the next epoch starts at 0.
     next_epoch_ = state->epochs_run;
     const auto loss = state->scalars.find("loss");
     loss_ = loss != state->scalars.end() ? loss->second : loss_;
@@ -137,7 +143,8 @@ class LinearTraining {
     }
   }
 
-  /// False when all ranks leave, saved or not: as they were ordered to.
+  /// False when all ranks leave because of an order (ddp/preemption.h), whether a snapshot was
+  /// saved or not: the order may come from a machine that is about to be switched off.
   bool run_epoch(std::int64_t epoch) {
     sampler_.start_epoch(static_cast<std::uint64_t>(epoch), std::exchange(samples_done_, 0));
     const auto batch_size = static_cast<std::size_t>(options_->batch_size);
@@ -148,6 +155,8 @@ class LinearTraining {
     const auto indices = sampler_.indices();
     const auto index = Tensor::from(std::vector<std::int64_t>(indices.begin(), indices.end()),
                                     device_);  // the epoch's samples of this rank, in order
+    // The sum of an epoch that was cut short is that of the whole job. total_loss() adds up all
+    // ranks, so one of them starts from it.
     loss_sum_.fill(context_->rank() == 0 ? std::exchange(loss_sum_before_, 0) : 0);
     std::size_t first = 0;
     for (std::size_t step = 0; step < steps; ++step) {
@@ -155,7 +164,7 @@ class LinearTraining {
       run_step(index.data<std::int64_t>() + first, count);
       first += count;
       if (step + 1 == steps) {
-        break;
+        break;  // this step is reported below, with the loss of the epoch
       }
       context_->progress().step();
       if (parallel_.all_leave()) {
@@ -170,6 +179,7 @@ class LinearTraining {
                   "; choose a smaller --lr");
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
+    // After the last epoch there is nothing left to leave: the job ends with its result.
     if (parallel_.all_leave() && epoch + 1 < options_->total_epochs) {
       leave(epoch + 1, 0);
       return false;
@@ -185,6 +195,8 @@ class LinearTraining {
          weight.value.data<float>(), bias.value.data<float>(), d_y_.data<float>(),
          weight.gradient.data<float>(), bias.gradient.data<float>(), loss_sum_.data<double>()},
         device_.index);
+    // One kernel fills both gradients. They are reported as a backward pass has them, last layer
+    // first.
     parallel_.gradient_ready(1);
     parallel_.gradient_ready(0);
     parallel_.finish();
@@ -225,6 +237,8 @@ class LinearTraining {
     preemption_.leave();
   }
 
+  /// The rank that writes says so; all others return at once. A save that failed has been reported,
+  /// and the training goes on: the next one may succeed.
   void save(std::int64_t epoch) {
     if (snapshot_.save(state(epoch + 1), state_tensors()) == SaveResult::saved) {
       std::printf("Epoch %lld | Training snapshot saved at %s\n", static_cast<long long>(epoch),
@@ -269,7 +283,9 @@ class LinearTraining {
 }  // namespace
 
 void train_linear(const Context& context, const LinearOptions& options, const Dataset& data) {
-  // A node with an old copy of the file would otherwise train along, unseen.
+  // A node with an old copy of the file would otherwise train on it, and nothing would show it: the
+  // gradients of all ranks are mixed at each step. Hashes are compared, since the data may be
+  // large.
   const auto mine = fingerprint(
       {data.train.features, data.train.targets, data.held_out.features, data.held_out.targets});
   const auto all = context.group().all_gather_bytes(mine);

@@ -18,6 +18,7 @@
 namespace ddp {
 namespace {
 
+/// The whole file at once: whether a column is numeric is known only after its last row.
 std::string read_text(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -39,12 +40,14 @@ Dataset load(const LinearOptions& options) {
   }
   try {
     return csv_dataset(parse_csv(read_text(*options.data)), *options.target, options.seed);
-  } catch (const Error& problem) {  // the next attempt would find the same
+  } catch (const Error& problem) {
+    // The next attempt would read the same file: a restart would only spend the job's budget.
     throw DoNotRetry(*options.data + ": " + problem.what());
   }
 }
 
-/// Data come first: a mistake in them needs no other rank to be found.
+/// The data come first. A mistake in them is found without other ranks, so every rank reports it at
+/// once, and none waits for a rank that has ended.
 void run(const LinearOptions& options) {
   const Dataset data = load(options);
   const Context context = init();

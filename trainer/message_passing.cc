@@ -20,6 +20,7 @@ void pass_messages(const Context& context) {
     std::printf("Rank 0 is alone: there is no other rank to send to\n");
     return;
   }
+  // Blocking calls in rank order, as the demo for torch.distributed has them.
   if (group.rank() == 0) {
     for (int to = 1; to < group.size(); ++to) {
       tensor.fill(greeting(to));
@@ -34,7 +35,7 @@ void pass_messages(const Context& context) {
     }
     std::printf("Rank %d has received data from rank 0\n", group.rank());
   }
-  // Nobody leaves while another may still want to talk to it.
+  // No rank leaves while another may still send to it: a connection that closes is an error there.
   group.barrier();
 }
 

@@ -5,6 +5,8 @@ namespace ddp {
 Sgd::Sgd(std::span<const Parameter> parameters, const LinearKernels& kernels, float rate,
          float momentum)
     : parameters_(parameters), kernels_(&kernels), rate_(rate), momentum_(momentum) {
+  // torch.optim.SGD makes the first gradient its velocity. From 0 the first step is the same, and a
+  // snapshot before it has velocities to store as well.
   for (const auto& parameter : parameters_) {
     const auto& value = parameter.value;
     velocities_.push_back(Tensor::zeros(value.shape(), value.dtype(), value.device()));
@@ -12,6 +14,7 @@ Sgd::Sgd(std::span<const Parameter> parameters, const LinearKernels& kernels, fl
 }
 
 void Sgd::step() {
+  // On the device of each parameter: gradients and velocities never leave it.
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, value, gradient] = parameters_[i];
     kernels_->update({value.data<float>(), velocities_[i].data<float>(), gradient.data<float>(),

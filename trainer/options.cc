@@ -17,8 +17,8 @@ std::string spellings(const std::string& name) {
   return other == name ? name : name + "," + other;
 }
 
-/// One sentence for a value that is no number of the kind, whatever the type behind it would make
-/// of it (CLI11 alone wraps -1 round to the largest unsigned number).
+/// One sentence for a value that is not a number of this kind. CLI11 by itself reads -1 as the
+/// largest unsigned number.
 template <class Number>
 CLI::Validator number_that(std::string what, bool (*holds)(Number)) {
   return CLI::Validator(
@@ -36,6 +36,7 @@ CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
                                     "Linear regression by SGD on the mean squared error. Without "
                                     "--data on a toy of 2,048 random\n"
                                     "samples of 20 features.");
+  // Far below 2^63, so that sums and small products of counts do not overflow.
   const auto count = number_that<std::int64_t>(
       "a whole number of at least 1", [](std::int64_t n) { return n >= 1 && n < 1LL << 48; });
   const auto rate =
@@ -95,6 +96,8 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
+    // --help arrives here, too, with status 0. CLI11 has a code for each kind of mistake. Launchers
+    // and their users need one code, and it must differ from that of a failed training.
     const int status = app.exit(problem, std::cout, std::cerr);
     return Exit{status == 0 ? 0 : kUsageStatus};
   }

@@ -16,10 +16,13 @@ namespace {
 
 namespace asio = boost::asio;
 
+/// A thousand agents may come at once after a failure. Between two turns the loop answers beats.
 constexpr int kAcceptsPerTurn = 64;
 /// While the process has no descriptor to spare.
 constexpr std::chrono::milliseconds kPause{100};
 
+/// The process or the machine lacks something. All other errors of accept(2) concern one
+/// connection, which is gone then.
 bool is_exhausted(int errno_value) {
   return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOMEM ||
          errno_value == ENOBUFS;
@@ -41,6 +44,7 @@ class ListeningSocket final : public Acceptor,
     }
   }
 
+  /// The waits below hold no shared pointer: one that comes after this finds `over_`, or nothing.
   Fd release() override {
     over_ = true;
     pause_.cancel();
@@ -62,7 +66,7 @@ class ListeningSocket final : public Acceptor,
       Fd connection(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!connection) {
         if (!is_exhausted(errno)) {
-          break;  // none left, or one that has gone again
+          break;  // no connection is left, or one has gone again
         }
         handler_.on_exhausted(errno);
         pause();
@@ -70,6 +74,7 @@ class ListeningSocket final : public Acceptor,
       }
       prepare_beat_socket(connection.get());
       handler_.on_accepted(std::move(connection));
+      // The handler may have closed this acceptor: a job ends while agents still arrive.
       if (over_) {
         return;
       }
@@ -77,6 +82,8 @@ class ListeningSocket final : public Acceptor,
     wait();
   }
 
+  /// A connection without a descriptor stays in the backlog, and the socket stays readable. Without
+  /// a pause the loop would spin on it, and no connection that could be closed would get its turn.
   void pause() {
     pause_.expires_after(kPause);
     pause_.async_wait([weak = weak_from_this()](boost::system::error_code failed) {

@@ -1,7 +1,6 @@
 #include "rendezvous/control/connection.h"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/base/text.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -20,14 +18,12 @@ namespace {
 
 namespace asio = boost::asio;
 
+// Bytes and the end of a connection. Beats and timers are in connection_heartbeat.cc. Each handler
+// holds a shared pointer, so an owner may let go of a connection inside of a call from it.
+
 constexpr std::size_t kReadBytes = 16 * 1024;
 /// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
 constexpr int kReadsPerTurn = 16;
-
-bool has_unread_bytes(int socket) {
-  int bytes = 0;
-  return ::ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
-}
 
 std::string broke(int errno_value) {
   return std::string("its connection broke: ") + std::strerror(errno_value);
@@ -56,6 +52,7 @@ Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions option
         std::make_unique<FollowerLease>(options_.heartbeat_timeout, heard_at_.time_since_epoch());
   }
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  // epoll may have no room for the socket. start() reports that, as the end of the connection.
   boost::system::error_code failed;
   socket_.assign(socket.get(), failed);
   if (!failed) {
@@ -100,10 +97,13 @@ void Connection::on_readable() {
       break;
     }
     if (size <= 0) {
+      // 0 is the peer's FIN: its kernel sends it after all that the peer said, and as the process
+      // dies.
       by_reset_ = size < 0 && errno == ECONNRESET;
       end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0);
       return;
     }
+    // Any byte is a sign of life, a part of a frame too: a long frame takes more than one beat.
     heard_at_ = Clock::now();
     if (!lingering_) {
       take_bytes({buffer.data(), static_cast<std::size_t>(size)});
@@ -124,10 +124,7 @@ void Connection::on_readable() {
   wait_readable();
 }
 
-void Connection::watch() {
-  reads_to_heard_ = has_unread_bytes(socket_.native_handle()) ? 2 : 1;
-}
-
+/// The preamble may come in pieces, and the first frames right behind it.
 void Connection::take_bytes(std::string_view bytes) {
   if (preamble_pending_) {
     const std::size_t taken = std::min(kPreambleBytes - preamble_.size(), bytes.size());
@@ -162,6 +159,7 @@ bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
   }
   if (const auto* beat = std::get_if<message::Beat>(&*decoded)) {
     take_beat(*beat);
+    // An Echo is for the side that answers beats. To the other one it is a message out of turn.
   } else if (const auto* echo = std::get_if<message::Echo>(&*decoded); echo != nullptr && !lease_) {
     echoed(echo->stamp);
   } else {
@@ -172,13 +170,15 @@ bool Connection::take_frame(std::uint8_t type, std::string_view payload) {
 
 // --- Writing --------------------------------------------------------------------------------
 
+/// What the socket does not take at once is copied. A peer that reads nothing would take all memory
+/// of a coordinator that way, so it is given up at a limit.
 void Connection::send(std::string_view bytes) {
   if (over_ || lingering_ || !socket_.is_open()) {
     return;
   }
   if (write_queue_.empty()) {
-    // The usual case: the socket takes it all, and nothing is copied. An error shows again when
-    // the wait below looks, so that it is dealt with at one place.
+    // The usual case: the socket takes it all, and nothing is copied. The wait below sees an error
+    // again, so one place deals with it.
     const ssize_t size =
         ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
@@ -212,7 +212,7 @@ void Connection::on_writable() {
   const ssize_t size = ::send(socket_.native_handle(), write_queue_.data() + written_,
                               write_queue_.size() - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (size < 0 && errno != EAGAIN && errno != EINTR) {
-    // The reading side tells how it ended, after what the peer may have said last.
+    // The reading side reports how the connection ended, and reads first what the peer said last.
     written_ = write_queue_.size();
   }
   written_ += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
@@ -222,139 +222,19 @@ void Connection::on_writable() {
   }
   write_queue_ = {};
   written_ = 0;
+  // Only the writing half is closed: to close a socket with unread bytes resets it (RFC
+  // 2525, 2.17), and a reset may destroy the last message on the peer's side.
   if (lingering_) {
     ::shutdown(socket_.native_handle(), SHUT_WR);
   }
 }
 
-// --- Time -----------------------------------------------------------------------------------
-
-bool Connection::heart_beats() const {
-  return !preamble_pending_ && options_.heartbeat_timeout.count() > 0;
-}
-
-void Connection::beat() {
-  send(encode(
-      message::Beat{options_.heartbeat_timeout, lease_->newest_stamp().count(), std::nullopt}));
-}
-
-std::int64_t Connection::stamp_now() {
-  return Clock::now().time_since_epoch().count();
-}
-
-Connection::Clock::time_point Connection::time_of(std::int64_t stamp) {
-  return Clock::time_point(Clock::duration(stamp));
-}
-
-void Connection::take_stamp(std::int64_t stamp, bool soon) {
-  const Instant now = Clock::now().time_since_epoch();
-  lease_->take_stamp(now, Instant(stamp));
-  if (soon && heart_beats() && !over_) {
-    lease_->quorum_needed_soon(now);
-    arm_timer();
-  }
-}
-
-void Connection::take_beat(const message::Beat& beat) {
-  if (lease_) {
-    if (lease_->answered(Clock::now().time_since_epoch(),
-                         {beat.timeout, Instant(beat.stamp), beat.quorum_age})) {
-      send(encode(message::Echo{beat.stamp}));
-    }
-  } else {
-    answer(beat);
-  }
-  arm_timer();
-}
-
-void Connection::answer(const message::Beat& beat) {
-  echoed(beat.stamp);
-  send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(), handler_.quorum_age()}));
-}
-
-void Connection::echoed(std::int64_t stamp) {
-  if (stamp > 0) {
-    handler_.on_echoed(id_, time_of(stamp));
-  }
-}
-
-void Connection::begin_heartbeat() {
-  heard_at_ = Clock::now();
-  if (lease_) {
-    lease_->begin(heard_at_.time_since_epoch(), options_.asked_at.time_since_epoch());
-  }
-  arm_timer();
-}
-
-void Connection::arm_timer() {
-  auto due = Clock::time_point::max();
-  if (lingering_) {
-    due = linger_ends_;
-  } else if (heart_beats()) {
-    due = lease_ ? Clock::time_point(*lease_->due()) : heard_at_ + options_.heartbeat_timeout;
-  } else if (preamble_pending_ && options_.preamble_timeout.count() > 0) {
-    due = heard_at_ + options_.preamble_timeout;
-  }
-  if (over_ || due == Clock::time_point::max()) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_at(due);
-  timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
-    if (!failed && !self->over_) {
-      self->on_timer();
-    }
-  });
-}
-
-void Connection::on_timer() {
-  const auto now = Clock::now();
-  if (lingering_) {
-    if (now >= linger_ends_) {
-      end("it did not read its last message");
-    }
-  } else if (heart_beats()) {
-    lease_ ? on_lease_timer(now) : on_silence_timer(now);
-  } else if (preamble_pending_ && now - heard_at_ >= options_.preamble_timeout) {
-    handler_.on_no_preamble(id_, {PreambleVerdict::incomplete, 0}, std::move(preamble_));
-    return;
-  }
-  arm_timer();
-}
-
-void Connection::on_lease_timer(Clock::time_point now) {
-  const bool unread = has_unread_bytes(socket_.native_handle());
-  switch (lease_->time_passed(now.time_since_epoch(), unread)) {
-    case FollowerLease::Step::wait:
-    case FollowerLease::Step::look_again:  // the timer is due at once, and reading comes before it
-      break;
-    case FollowerLease::Step::beat:
-      beat();
-      break;
-    case FollowerLease::Step::lost:
-      fell_silent(lease_->silent_for(now.time_since_epoch()));
-      break;
-  }
-}
-
-void Connection::on_silence_timer(Clock::time_point now) {
-  if (now - heard_at_ < options_.heartbeat_timeout) {
-    return;
-  }
-  // Bytes that wait unread mean that this process itself was late, not the peer.
-  if (!has_unread_bytes(socket_.native_handle())) {
-    fell_silent(now - heard_at_);
-    return;
-  }
-  heard_at_ = now;
-}
-
-void Connection::fell_silent(std::chrono::nanoseconds silent_for) {
-  end("it was silent for " + seconds_text(silent_for), silent_for);
-}
-
 // --- The end --------------------------------------------------------------------------------
 
+/// How this side closes is a statement about this process (docs/failover.md, the table of endings).
+/// An orderly end means that it died, so only a peer that closed first is answered by one. A reset
+/// means that it lives. An agent with keep_open_when_closed holds the socket: its workers may still
+/// run.
 void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool by_peer) {
   if (over_) {
     return;
@@ -369,7 +249,8 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
   } else {
     close_by_reset();
   }
-  silenced_ = false;  // one call is still owed
+  // One call is still owed: not from inside of send(), whose caller may be in the middle of a step.
+  silenced_ = false;
   asio::post(timer_.get_executor(),
              [self = shared_from_this(), why = std::move(why), silent_for, by_peer] {
                if (!self->silenced_) {
@@ -379,6 +260,8 @@ void Connection::end(std::string why, std::chrono::nanoseconds silent_for, bool 
              });
 }
 
+/// A zero SO_LINGER (socket(7)): whenever the socket is closed, by whatever process, a reset goes
+/// out.
 void Connection::reset_when_closed() {
   const linger reset{1, 0};
   ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
@@ -391,6 +274,8 @@ void Connection::close_by_reset() {
   close();
 }
 
+/// With bytes in the queue a part of a frame has gone out, and the word would end up inside of it.
+/// The reset says the same without a word.
 void Connection::say_last_word() {
   reset_when_closed();
   if (write_queue_.empty()) {

@@ -36,7 +36,7 @@ namespace {
 namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
-/// A connection that says nothing for this long is no agent's: these speak first, at once.
+/// An agent speaks first, and at once. A connection that is silent for this long is not an agent's.
 constexpr milliseconds kHelloTimeout{5'000};
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
@@ -112,7 +112,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     step(SessionOpened{id, local, peer.address});
     peer.connection->start();
     if (local) {
-      return;  // it is nobody's guest, and never makes room
+      return;  // this agent's own session never makes room for others
     }
     ungreeted.insert(id);
     if (ungreeted.size() > max_unauthenticated()) {
@@ -141,11 +141,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     }
     if (is_new_complaint(peer.address)) {
       log->warn("closed a connection from {} that does not speak ddprun's protocol ({})",
-                peer.address, bytes.empty() ? "it said nothing" : "other first bytes");
+                peer.address, bytes.empty() ? "it sent nothing" : "it began with other bytes");
     }
   }
 
-  /// What a machine does again and again is told once, and not at all after very many others.
+  /// A complaint is logged once, however often its machine returns. After kRememberedMax different
+  /// ones no new complaint is logged, so strangers can fill neither the memory nor the log.
   bool is_new_complaint(const std::string& text) {
     return complaints.size() < kRememberedMax && complaints.insert(text).second;
   }
@@ -269,6 +270,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     }
   }
 
+  /// Posted: its owner answers by resign(), which would end this object inside of its own step.
   void carry_out(StepDown order) {
     asio::post(io, [self = shared_from_this(), order = std::move(order)] {
       if (!self->gone) {
@@ -315,7 +317,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     }
     const Peer& peer = found->second;
     order.world.master_port = *store_port;
-    // Who came by loopback is on this machine, where any address of it serves.
+    // An agent that came by loopback is on this machine, and reaches any of its addresses.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
                               : peer.local || is_loopback_text(peer.reached_address)
                                   ? common_master_address
@@ -325,7 +327,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   }
 
   void carry_out(const EndJob&) {
-    // At once: who comes now belongs to the next job at this endpoint, and shall find it free.
+    // At once: an agent that comes now belongs to the next job, which needs this endpoint.
     acceptor->close();
     drain.begin();
     drain_timer.expires_after(kDrainGrace);

@@ -14,6 +14,8 @@
 namespace ddprun {
 namespace {
 
+/// The agent that hosts the coordinator is a client of it by a socket pair. Both are one process
+/// there, so neither can be silent for the other, and no beats are sent.
 bool is_socket_pair(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -35,18 +37,24 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     const bool local = is_socket_pair(socket.get());
     local_address = local_address_of(socket.get());
     where = local ? "coordinator in this agent" : "coordinator at " + peer_address_of(socket.get());
+    // join.cc has read the coordinator's preamble already, where there is an answer.
     ConnectionOptions how;
     how.expect_preamble = !greeted;
     how.preamble_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.heartbeat_timeout = local ? std::chrono::milliseconds(0) : heartbeat_timeout;
     how.beats = true;
     how.asked_at = asked_at;
+    // To the coordinator, a closed connection means that no worker of this node is left. So the
+    // socket stays open until the agent has ended them and this client dies.
     how.keep_open_when_closed = true;
+    // Sent also where this side gives up a coordinator that is silent: that one may lead on, and
+    // must not count this node as dead and thereby as a follower.
     static const std::string kLeaving = encode(message::Leaving{});
     how.last_word = kLeaving;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
     // It is closed before this object dies (~CoordinatorClient).
     connection = Connection::create(io, std::move(socket), how, *this);
+    // With the stamp of the answer the first beat can echo a contact.
     if (greeted) {
       connection->take_stamp(greeted->stamp);
     }
@@ -68,6 +76,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.accepted(order);
   }
 
+  /// StateKept is an acknowledgement in the sense of Raft: it counts for the commit of that state.
+  /// The stamp goes with it only if the state is kept, since a stamp that returns counts as
+  /// contact.
   void obey(const message::VoterState& order) {
     if (orders.voter_state(order)) {
       connection->take_stamp(order.stamp, true);
@@ -81,6 +92,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }
 
+  /// The coordinator closes on purpose, as one that is deposed does. Its process lives on.
   void obey(const message::Farewell& order) {
     farewell = true;
     lose(order.why, false);
@@ -91,6 +103,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.rejected(Error{order.why, where, order.todo});
   }
 
+  /// Attempt numbers only rise, across coordinators too (docs/failover.md). An older one would
+  /// start workers beside those of a newer attempt.
   void obey(const message::Assigned& order) {
     if (newest && order.world.attempt <= *newest) {
       log->warn("ignored an assignment of attempt {}, which is over", number(order.world.attempt));
@@ -100,12 +114,15 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.assign(order);
   }
 
+  /// A Stop for an older attempt crosses the assignment of a newer one, whose workers must not
+  /// stop.
   void obey(const message::Stop& order) {
     if (newest == order.attempt) {
       orders.stop(order);
     }
   }
 
+  /// Closing is the receipt: the coordinator exits when every agent has closed (drain.h).
   void obey(const message::Finish& order) {
     end();
     orders.finish(order.summary);
@@ -117,13 +134,15 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   template <class Other>
   void obey(const Other&) {
-    lose("it broke the protocol: it said what only an agent says");
+    lose("it broke the protocol: it sent a message that only agents send");
   }
 
   void on_ended(std::uint64_t /*id*/, const CloseReason& end) override {
     lose(end.why, end.by_peer && !farewell);
   }
 
+  /// Another version is final, because the same binary would answer again. Anything else may be
+  /// another process at the port, and the search for the coordinator goes on.
   void on_no_preamble(std::uint64_t /*id*/, PreambleCheck check, std::string bytes) override {
     const auto alive = shared_from_this();
     if (check.verdict == PreambleVerdict::other_version) {
@@ -144,9 +163,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     }
   }
 
-  /// Whoever closes without this word is dead, and votes for nobody. Nothing is obeyed any more,
-  /// and the connection is held: workers run, and the coordinator must not start others before they
-  /// are gone.
+  /// A node that closes without Leaving counts as dead, and so as a voter that votes for no other
+  /// coordinator. From here on no order is obeyed. The connection is held, because workers still
+  /// run, and the coordinator must not start others before they are gone.
   void leave() {
     say(message::Leaving{});
     over = true;
@@ -186,6 +205,7 @@ std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
 
 CoordinatorClient::CoordinatorClient(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
+/// The workers are gone by now, or the job is over: the socket closes, and the coordinator sees it.
 CoordinatorClient::~CoordinatorClient() {
   impl_->end();
 }
@@ -216,6 +236,7 @@ void CoordinatorClient::workers_progress(AttemptNumber attempt, TrainingProgress
 
 void CoordinatorClient::workers_stopped(AttemptNumber attempt, std::vector<FailureRecord> records,
                                         TrainingProgress progress) {
+  // A node with many workers may have more records than one incident keeps. The rest is counted.
   const int dropped = bound_records(records);
   impl_->say(message::Stopped{attempt, std::move(records), dropped, progress});
 }

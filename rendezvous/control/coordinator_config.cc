@@ -2,6 +2,7 @@
 
 namespace ddprun {
 
+/// What the state machine decides by. Sockets, addresses and the event log are not its business.
 MembershipOptions membership_options(const CoordinatorOptions& options) {
   MembershipOptions job{options.job_id,           options.min_nodes,    options.max_nodes,
                         options.max_restarts,     options.join_timeout, options.last_call_timeout,
@@ -12,9 +13,13 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
   return job;
 }
 
+/// What the nodes agree on comes from the coordinator before. (A witness may have been started with
+/// a shorter --heartbeat-timeout: its fence would end before the old workers do.) What concerns
+/// this machine stays its own: addresses, event log, MASTER_ADDR.
 CoordinatorOptions successor_options(const CoordinatorOptions& own,
                                      const message::VoterState& known, Term term) {
   CoordinatorOptions led = own;
+  // The note explains why a node hosts a new job and waits alone; a successor has others around it.
   led.endpoint_note.clear();
   led.term = term;
   led.nodes = known.nodes;

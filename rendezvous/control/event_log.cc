@@ -10,9 +10,12 @@
 namespace ddprun {
 namespace {
 
-/// How often the accounts are written while nothing happens.
+/// How often the accounts are written while nothing happens: after a crash a reader of the file
+/// lacks about a minute of them.
 constexpr std::chrono::seconds kLedgerPace{60};
 
+/// For people, who compare it with other logs. All durations come from the steady clock, since this
+/// one may be set while the job runs.
 EventJson::WallTime wall_now() {
   return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
 }
@@ -28,10 +31,14 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
         event_json(std::move(job), membership),
         timer(io) {}
 
+  /// Without a file the lines are made all the same where the log shows them: the line for people
+  /// after an incident comes from them.
   [[nodiscard]] bool active() const {
     return file != nullptr || log->should_log(spdlog::level::info);
   }
 
+  /// Nothing is written after the end of the job: job_over is the last line that a reader waits
+  /// for.
   void arm() {
     timer.expires_after(kLedgerPace);
     timer.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
@@ -48,6 +55,8 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
 
   void write() {
     for (std::string& line : pending) {
+      // A full disk must not end a job that has trained for weeks: one warning, and the job
+      // continues.
       const int failed = file ? file->append(std::move(line)) : 0;
       if (failed != 0 && !std::exchange(complained, true)) {
         log->warn(
@@ -87,7 +96,8 @@ EventLog::EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> fi
   }
 }
 
-/// Its owner and the membership may be gone when a timer's handler runs.
+/// The timer's handler may be queued already. The membership that it reads is gone when it runs, so
+/// it finds nothing by its weak pointer.
 EventLog::~EventLog() {
   impl_->timer.cancel();
 }
@@ -96,6 +106,8 @@ bool EventLog::active() const {
   return impl_->active();
 }
 
+/// Only collects. The disk is touched by write(), after the commands of the event have been carried
+/// out: a slow disk must not delay the stop of workers.
 void EventLog::observe(Instant at, const Event& event, const std::vector<Command>& commands) {
   for (std::string& line :
        impl_->event_json.observe(wall_now(), at, event, commands, impl_->membership)) {

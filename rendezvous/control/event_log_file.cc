@@ -9,7 +9,8 @@
 namespace ddprun {
 namespace {
 
-/// A line that a crash cut short shall not run into the next one.
+/// A crash may have cut the last line short. The next one must not be appended to that half:
+/// readers skip a line that is no JSON, and would skip both.
 bool ends_torn(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat status {};
@@ -23,7 +24,9 @@ bool ends_torn(const std::string& path) {
 
 Result<std::shared_ptr<EventLogFile>> EventLogFile::open(const std::string& path,
                                                          std::string node) {
-  // A FIFO without a reader is an error and no wait.
+  // O_APPEND: agents of one host that share the path write behind each other.
+  // O_NONBLOCK: a FIFO without a reader is an error, where open(2) would wait for one. O_NOCTTY:
+  // the path may be a terminal, which must not become that of the job.
   Fd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
                0644));
   if (!fd) {
@@ -35,6 +38,7 @@ Result<std::shared_ptr<EventLogFile>> EventLogFile::open(const std::string& path
 }
 
 int EventLogFile::append(std::string line) {
+  // One write(2): other agents' lines come before it or after it, never in between.
   line.insert(0, torn_ ? "\n" : "");
   line += '\n';
   ssize_t written = 0;
@@ -44,6 +48,7 @@ int EventLogFile::append(std::string line) {
   if (written < 0) {
     return errno;
   }
+  // The kernel writes a part where the disk becomes full; the error comes with the next write only.
   torn_ = static_cast<std::size_t>(written) < line.size();
   return torn_ ? ENOSPC : 0;
 }

@@ -45,7 +45,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         node(node_options(options)),
         timer(the_io) {}
 
-  /// What is called from elsewhere on the loop: nothing once this is gone.
+  /// For callbacks from the loop: they do nothing once this object is gone, or has failed.
   template <class Action>
   auto while_alive(Action action) {
     return [weak = weak_from_this(), action](auto&&... arguments) {
@@ -57,7 +57,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   // --- Node and its timer -------------------------------------------------------------------
 
-  /// An input that arises while an action is carried out waits: Node is never entered twice.
+  /// An input that arises while an action is carried out waits: Node is never entered twice. So the
+  /// actions of one input are complete before the next input is looked at, as in the simulation.
   void step(NodeInput input) {
     inputs.push_back(std::move(input));
     if (inputs.size() > 1) {
@@ -75,6 +76,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   void arm_timer() {
     const auto due = gone ? std::nullopt : node.next_deadline();
+    // Most inputs move no deadline, and a timer that is set again costs a system call.
     if (due == armed_for) {
       return;
     }
@@ -98,6 +100,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   // --- Searching ----------------------------------------------------------------------------
 
   void start() {
+    // Static ranks and single nodes have one coordinator, which no other agent can replace: nobody
+    // votes, and this agent listens for no one.
     if (!options.failover) {
       step(NodeStarted{});
       return;
@@ -115,12 +119,14 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         self.fail(opened.error());
         return;
       }
+      // The hello names this port and these addresses: others call this agent there after a loss.
       self.step(NodeStarted{random_voter_id(),
                             own_addresses(is_loopback_host(self.options.endpoints.front().host)),
                             self.peer_server->port()});
     }));
   }
 
+  /// Assigning the new search destroys the one before, and its callback is not called any more.
   void carry_out(SearchLeader order) {
     search = join_endpoint(
         io,
@@ -141,6 +147,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
       step(EndpointBound{host->bound.port, random_job_instance()});
     } else {
       answered = std::move(std::get<JoinedAsClient>(*joined));
+      // FollowLeader takes the socket in this step. Otherwise Node does not want this coordinator,
+      // and the socket closes.
       step(HelloAccepted{answered->accepted, answered->peer, answered->asked_at.time_since_epoch(),
                          answered->at_endpoint});
       answered.reset();
@@ -149,6 +157,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   // --- What others ask ----------------------------------------------------------------------
 
+  /// The answer to a call does not depend on what comes of it. The call itself waits for the next
+  /// turn of the loop, because it may close the very listener that asks here.
   std::optional<message::Message> answer(const message::Message& question, bool from_here) {
     if (const auto* call = std::get_if<message::Follow>(&question)) {
       asio::post(io, while_alive([call = *call](Impl& self) { self.step(CalledByLeader{call}); }));
@@ -171,6 +181,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     }
   }
 
+  /// The coordinator accepted the hello at `asked_at` at the earliest, so the lease counts from
+  /// there.
   void carry_out(const FollowLeader&) {
     connect(std::move(answered->connection), answered->accepted, answered->asked_at);
   }
@@ -181,9 +193,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
                                        options.heartbeat_timeout, *this, log, asked_at);
   }
 
+  // Node sees each order before the agent does: it has stored the attempt, the configuration and
+  // the term by the time that workers start.
   void accepted(const message::Accepted& answer) override { step(ToldByLeader{answer}); }
   void story(const message::Story& news) override { step(ToldByLeader{news}); }
   void more_nodes(const message::MoreNodes& news) override { step(ToldByLeader{news}); }
+  /// Node decides inside of this step whether it keeps the state; the client needs that answer now.
   bool voter_state(const message::VoterState& state) override {
     acknowledged = false;
     step(ToldByLeader{state});
@@ -194,6 +209,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     handler.on_assigned(order.world);
   }
   void stop(const message::Stop& order) override { handler.on_stop(order); }
+  /// The search and the first endpoint end first: the summary may take time to be written, and the
+  /// next job may need the port.
   void finish(const JobSummary& summary) override {
     give_up();
     handler.on_finished(summary);
@@ -205,7 +222,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     step(LeaderLost{how.why, how.clause, how.last_contact.time_since_epoch(), how.closed});
   }
 
-  /// The client says StateAcknowledged itself: it has the connection, whose beats change with it.
+  /// The client sends StateKept itself: it has the connection, whose beats change with it.
   void carry_out(const AcknowledgeState&) { acknowledged = true; }
 
   void carry_out(const LeaveLeader&) { client->leave(); }
@@ -216,6 +233,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   // --- Election -----------------------------------------------------------------------------
 
+  /// Each address of a voter has a quarter of the heartbeat timeout: one that leads nowhere must
+  /// not hold up the election.
   void carry_out(const AskVotes& order) {
     if (!ballot) {
       ballot = VoteCollector::open(
@@ -234,6 +253,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   // --- Leading ------------------------------------------------------------------------------
 
+  /// An agent comes to lead in two ways. It has bound the first endpoint, where a job begins; or it
+  /// was elected, and leads at the port where it listened before, which the other agents know.
   void carry_out(BeginLeading order) {
     CoordinatorOptions led = options.coordinator;
     if (order.takeover) {
@@ -251,6 +272,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     } else {
       listener = peer_server->release_listener();
     }
+    // After the listener is settled: only now it is known where this agent listens besides.
     led.at_endpoint = !peer_server || peer_server->at_endpoint();
     led.at_first_endpoint = peer_server && peer_server->at_first_endpoint();
     led.host = own_host();
@@ -262,6 +284,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     lead(std::move(listener), std::move(led));
   }
 
+  /// The coordinator's own agent is a client like all others, over a socket pair: one code path for
+  /// every node, and the same messages.
   void lead(Fd listener, CoordinatorOptions led) {
     CoordinatorHooks hooks = led_hooks;
     if (options.failover) {
@@ -284,6 +308,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     connect(std::move(*local), std::nullopt);
   }
 
+  /// A deposed leader becomes an agent that can be asked and called, at the same port. Its client
+  /// goes first: the other end of its socket pair belongs to the coordinator.
   void carry_out(const StopLeading& order) {
     client.reset();
     Fd listener = coordinator->resign(order.why);
@@ -305,6 +331,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   void carry_out(const GiveUp& order) { fail(order.why); }
 
+  /// Posted, because the owner may destroy this object in answer, and a step may be under way.
   void fail(const Error& why) {
     gone = true;
     asio::post(io, [self = shared_from_this(), why] {

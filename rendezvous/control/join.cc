@@ -29,9 +29,10 @@ using boost::system::error_code;
 
 namespace {
 
-/// A Rejected frame with both of its sentences.
+/// A Rejected frame with both of its sentences. What is longer is no answer, but the length field
+/// of a program that speaks another protocol.
 constexpr std::size_t kAnswerBytesMax = 8 * 1024;
-/// What tells who somebody is.
+/// The first bytes of a greeting are enough to recognise a protocol (listener_fingerprint).
 constexpr std::size_t kProbeAnswerBytes = 64;
 
 }  // namespace
@@ -42,6 +43,8 @@ class JoinAttempt {
   std::shared_ptr<State> state;
 };
 
+/// Handlers hold a shared pointer. Once `done` is null the attempt is over: they come and do
+/// nothing.
 struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   using Clock = std::chrono::steady_clock;
 
@@ -56,7 +59,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   // --- LeaderSearch and its timer -----------------------------------------------------------
 
-  /// An input that arises while an action is carried out waits.
+  /// An input that arises while an action is carried out waits. The end of the attempt is such an
+  /// action: what was still to be looked at then is dropped.
   void step(search::Input input) {
     inputs.push_back(std::move(input));
     if (inputs.size() > 1) {
@@ -85,7 +89,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     }
   }
 
-  /// Of an operation: it is late, and does nothing, once another one has replaced it.
+  /// For the handler of an operation. Asio may have queued it before the operation was cancelled,
+  /// so the number of the round tells a late handler from one that is waited for.
   template <class Handler>
   auto in_round(Handler handler) {
     return [self = shared_from_this(), of = round, handler](error_code failed, auto&&... result) {
@@ -103,11 +108,13 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   void carry_out(const search::Resolve& order) {
     ++round;
+    // A number needs no name service, which may be down, and none is asked for "localhost": RFC
+    // 6761, 6.3, gives the name to loopback.
     error_code not_numeric;
     const auto numeric = asio::ip::make_address(order.host, not_numeric);
     if (!not_numeric) {
       step(resolved_to({numeric.to_string()}, true));
-    } else if (order.host == "localhost") {  // by definition; no resolver, no file is asked
+    } else if (order.host == "localhost") {
       step(resolved_to({"127.0.0.1", "::1"}, true));
     } else if (!order.ask_names) {
       step(search::Unresolved{"it is a name"});
@@ -129,6 +136,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     }
   }
 
+  /// Bound and listening is the claim to host. Nothing is accepted before the coordinator runs:
+  /// agents that connect meanwhile wait in the backlog.
   void carry_out(const search::Bind& order) {
     Listening listening = order.address.empty() ? listen_everywhere(order.port)
                                                 : listen_at(order.address, order.port);
@@ -159,7 +168,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
           if (!failed) {
             self.step(search::Connected{});
           } else if (failed == asio::error::connection_reset) {
-            // So soon that we never saw it connected.
+            // The listener accepted and reset it before the loop saw it connected.
             self.step(search::Disconnected{was_reset()});
           } else {
             self.step(search::Disconnected{
@@ -168,11 +177,13 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
         }));
   }
 
+  /// The kernel reports a reset once. If the write meets it, the read sees an orderly end, and
+  /// people would read that the listener closes connections. So the write is remembered.
   void write(std::string bytes) {
     said = std::move(bytes);
     asio::async_write(socket, asio::buffer(said),
                       in_round([](State& self, error_code failed, std::size_t) {
-                        self.write_failed = failed.failed();  // a read then sees an end
+                        self.write_failed = failed.failed();
                       }));
   }
 
@@ -185,6 +196,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
           self.answer.resize(failed ? n : self.answer.size());
           if (!failed) {
             next(self);
+            // A stranger may send fewer bytes than a preamble has, and close: they still tell what
+            // it is.
           } else if (check_preamble(self.answer).verdict == PreambleVerdict::stranger) {
             self.step(stranger(self.answer));
           } else {
@@ -194,6 +207,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
         }));
   }
 
+  /// The options of the socket come first: it is the agent's connection for the whole job, if the
+  /// answer is good.
   void carry_out(const search::SayHello& order) {
     prepare_beat_socket(socket.native_handle());
     write(preamble() + encode(order.hello));
@@ -212,6 +227,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     }
   }
 
+  /// The header of a frame: length in little-endian, which counts the type, and the type.
   void on_header() {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -230,6 +246,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       write(std::string(kLineProbe));
       return;
     }
+    // Any answer will do, even none: what came by then is looked at, and an end is an empty one.
     write(std::string(kStoreProbe));
     answer.resize(kProbeAnswerBytes);
     socket.async_read_some(asio::buffer(answer),
@@ -262,6 +279,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   }
 
   void finish(Result<Joined> result) {
+    // `done` may destroy the handle of this attempt, so it is called last.
     const auto tell = std::move(done);
     cancel();
     tell(std::move(result));
@@ -303,6 +321,7 @@ JoinHandle join_endpoint(asio::io_context& io, SearchRequest request, OnJoined d
                          std::shared_ptr<spdlog::logger> log) {
   auto state =
       std::make_shared<JoinAttempt::State>(io, std::move(request), std::move(done), std::move(log));
+  // The first step comes from the loop: `done` must not be called before the handle is returned.
   state->arm_timer();
   return JoinHandle(new JoinAttempt{std::move(state)});
 }

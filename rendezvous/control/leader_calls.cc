@@ -13,6 +13,9 @@ namespace ddprun {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
+/// An endpoint of the job where no agent of this process listens. An agent that started there
+/// during an election gathers nodes as for a new job, and does not know this leader: the call
+/// reaches it.
 struct LeaderCalls::Place {
   Place(boost::asio::io_context& io, Endpoint the_endpoint)
       : endpoint(std::move(the_endpoint)), resolver(io) {}
@@ -42,6 +45,7 @@ LeaderCalls::~LeaderCalls() = default;
 
 void LeaderCalls::carry_out(const CallVoters& order) {
   for (const auto& [voter, call] : order.calls) {
+    // Leader repeats its calls at intervals; a slow one is still under way then.
     if (voter_calls_.contains(voter.voter)) {
       continue;
     }
@@ -49,6 +53,7 @@ void LeaderCalls::carry_out(const CallVoters& order) {
         io_,
         {voter.addresses, voter.port, call, patience_,
          [id = voter.voter](const message::Message& said) {
+           // Another agent may have one of the addresses, as docker0's: its answer does not count.
            const auto* moved = std::get_if<message::Moved>(&said);
            return moved != nullptr && moved->from == id ? PeerQuestion::From::asked
                                                         : PeerQuestion::From::unknown;
@@ -58,7 +63,7 @@ void LeaderCalls::carry_out(const CallVoters& order) {
           if (!self) {
             return;
           }
-          // Not here: the call that answers would end inside its own answer.
+          // Released later: the call would be destroyed inside of its own callback.
           boost::asio::post(self->io_, [old = std::move(self->voter_calls_[voter.voter])] {});
           self->voter_calls_.erase(voter.voter);
           if (const auto* moved =
@@ -77,7 +82,8 @@ void LeaderCalls::carry_out(const CallEndpoints& order) {
   }
 }
 
-/// Anew for each call: a name may mean another machine by now.
+/// Anew for each call: a name may mean another machine by now, as a pod's does after a restart. The
+/// places stay where they are while this object lives, and the handlers check that first.
 void LeaderCalls::resolve(Place& place, const message::Follow& news) {
   const std::string& host = place.endpoint.host;
   error_code not_numeric;
@@ -105,7 +111,7 @@ void LeaderCalls::resolve(Place& place, const message::Follow& news) {
                                });
 }
 
-/// An agent of another job may be there; its answer says so.
+/// An agent of another job may be there. Its answer has that job's instance, and Leader ignores it.
 void LeaderCalls::call(Place& place, std::vector<std::string> addresses,
                        const message::Follow& news) {
   place.call = rpc_to_peer(

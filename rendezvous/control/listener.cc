@@ -52,10 +52,11 @@ Listening listen_on(const Address& address) {
   }
   const int on = 1;
   const int off = 0;
-  // So that the port of a job that just ended can be used again. It lets two processes bind one
-  // port until one of them listens: the loser learns it from listen(), which is why both calls
-  // belong together here.
+  // The port of a job that just ended can be used again at once, though connections of it are in
+  // TIME_WAIT. The option also lets two processes bind one port until one of them listens. The
+  // other one gets EADDRINUSE from listen(), so both calls belong together here.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  // Dual-stack whatever net.ipv6.bindv6only says: a peer may have no IPv6.
   if (family == AF_INET6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
@@ -115,12 +116,15 @@ Listening listen_at(const std::string& address, std::uint16_t port) {
   return listen_on(where);
 }
 
+// One socket for both families. Two would need one free port in both, and the system chooses for
+// one.
 Listening listen_everywhere(std::uint16_t port) {
+  // EAFNOSUPPORT: the kernel has no IPv6. EADDRNOTAVAIL: net.ipv6.conf.*.disable_ipv6 is set.
   Listening both = listen_on(any_address(AF_INET6, port));
   if (both.socket || (both.errno_value != EAFNOSUPPORT && both.errno_value != EADDRNOTAVAIL)) {
     return both;
   }
-  return listen_on(any_address(AF_INET, port));  // a kernel without IPv6
+  return listen_on(any_address(AF_INET, port));
 }
 
 bool is_loopback_text(const std::string& address) {
@@ -131,6 +135,8 @@ bool is_loopback_host(const std::string& host) {
   return host == "localhost" || is_loopback_text(host);
 }
 
+// On a loopback endpoint nobody from outside is meant to come, and an open port would invite
+// scanners.
 Listening listen_at_host(const std::string& host, std::uint16_t port) {
   return is_loopback_host(host) ? listen_at("127.0.0.1", port) : listen_everywhere(port);
 }
@@ -140,6 +146,7 @@ Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>&
     return std::any_of(endpoints.begin(), endpoints.end(),
                        [port](const Endpoint& one) { return one.port == port; });
   };
+  // The port of an endpoint is for the agent that is started there, maybe later than this one.
   Listening listening = listen_at_host(host, 0);
   std::vector<Listening> avoided;  // held, so that no port comes twice
   while (listening.socket && is_named(port_of(listening.socket))) {
@@ -167,6 +174,8 @@ std::vector<std::string> own_addresses(bool loopback) {
   if (::getifaddrs(&list) != 0) {
     return found;
   }
+  // Link-local addresses are left out: without the scope, which differs per host, they lead
+  // nowhere.
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   for (const ifaddrs* one = list; one != nullptr && found.size() < kMax; one = one->ifa_next) {
     if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0 ||
@@ -191,6 +200,8 @@ std::vector<std::string> own_addresses(bool loopback) {
   return found;
 }
 
+// Compares bytes, since an address has several texts. This decides who hosts the endpoint, so it
+// asks the kernel each time: addresses come and go, as a virtual one that moves to another host.
 bool is_own_address(const std::string& address) {
   std::array<unsigned char, 16> wanted;
   if (!to_bytes(address, wanted)) {

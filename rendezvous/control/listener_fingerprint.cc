@@ -30,7 +30,7 @@ std::string identify_listener(std::string_view first_bytes) {
   if (begins(first_bytes, "SSH-"sv)) {
     return "an SSH server";
   }
-  // As many bytes as a preamble has are all that may be there.
+  // No more bytes than a preamble has may have been read, so "<!doctyp" is all of that word.
   if (begins(first_bytes, "HTTP/"sv) || begins(first_bytes, "<!doctyp"sv) ||
       begins(first_bytes, "<html"sv)) {
     return "a web server";

@@ -24,7 +24,8 @@ bool is_name(const std::string& host) {
   return not_numeric && !is_loopback_host(host);
 }
 
-/// Kept alive by what it waits for.
+/// Handlers of names and timer keep it alive; it has no other owner. Asio asks names in a thread of
+/// its own, which no cancel() reaches: an answer may come after the end, and finds `done_` empty.
 class Search : public std::enable_shared_from_this<Search> {
  public:
   Search(asio::io_context& io, OnLocalKnown done) : io_(io), done_(std::move(done)), timer_(io) {}
@@ -39,6 +40,7 @@ class Search : public std::enable_shared_from_this<Search> {
         own_[i] = is_loopback_host(host) || is_own_address(host);
       }
     }
+    // Without names there is nothing to wait for. Resolvers never call back from inside of ask().
     if (open_ == 0) {
       finish();
       return;
@@ -52,6 +54,8 @@ class Search : public std::enable_shared_from_this<Search> {
   }
 
  private:
+  /// A name may have several addresses, of which one of this machine is enough. A name that cannot
+  /// be resolved is taken for another machine's.
   void ask(std::size_t place, const std::string& name) {
     ++open_;
     resolvers_.emplace_back(io_).async_resolve(

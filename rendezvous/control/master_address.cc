@@ -6,12 +6,15 @@
 namespace ddprun {
 namespace {
 
+/// An address that only processes on this machine reach.
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
 }  // namespace
 
+// Loopback loses against any other address, however many agents came by it: they are all on this
+// machine, and reach its other addresses as well.
 std::string common_address(const std::vector<std::string>& reached) {
   std::map<std::string, std::size_t> times;
   for (const std::string& address : reached) {

@@ -8,8 +8,8 @@
 namespace ddprun {
 namespace {
 
-/// The first 64 of a random number's bits, which the file has as hexadecimal digits, with dashes
-/// or without.
+/// The first 64 bits of a random number, which the file has as hexadecimal digits: boot_id with
+/// dashes (a UUID), machine-id without.
 std::uint64_t random_number_in(const char* path) {
   constexpr std::size_t kDigits = 16;
   std::ifstream file(path);
@@ -27,6 +27,8 @@ std::uint64_t random_number_in(const char* path) {
 }  // namespace
 
 HostIdentity own_host() {
+  // The inode number names a namespace as long as it exists (namespaces(7)). Two containers of one
+  // host have different ones, so a port in one says nothing about the other.
   struct stat network {};
   const bool known = ::stat("/proc/self/ns/net", &network) == 0;
   return {random_number_in("/proc/sys/kernel/random/boot_id"), known ? network.st_ino : 0,

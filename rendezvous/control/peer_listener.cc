@@ -12,7 +12,8 @@
 namespace ddprun {
 namespace {
 
-/// Guests at one time; the oldest makes room.
+/// Guests at one time; the oldest makes room. Each is a descriptor of this agent, and an agent that
+/// is dropped here tries again.
 constexpr std::size_t kGuestsMax = 64;
 constexpr std::chrono::milliseconds kQuestionTimeout{5'000};
 
@@ -26,6 +27,7 @@ std::shared_ptr<PeerListener> PeerListener::open(boost::asio::io_context& io, Fd
   return gate;
 }
 
+/// The guests' connections hold a pointer to this object as their handler.
 PeerListener::~PeerListener() {
   drop_all();
 }
@@ -36,6 +38,7 @@ void PeerListener::on_accepted(Fd socket) {
   }
   const std::uint64_t id = ++last_;
   std::string from = peer_address_of(socket.get());
+  // No heartbeat: one question, one answer.
   ConnectionOptions how;
   how.preamble_timeout = kQuestionTimeout;
   const auto guest = Connection::create(io_, std::move(socket), how, *this, id);
@@ -43,6 +46,8 @@ void PeerListener::on_accepted(Fd socket) {
   guest->start();
 }
 
+/// `answer_` may end this listener, as when a call makes this agent follow or lead elsewhere. So
+/// the guest is a copy here, and this object is kept until the answer has gone out.
 void PeerListener::on_message(std::uint64_t id, message::Message question) {
   const auto alive = shared_from_this();
   const auto found = guests_.find(id);
@@ -50,6 +55,8 @@ void PeerListener::on_message(std::uint64_t id, message::Message question) {
     return;
   }
   const Guest asker = found->second;
+  // The caller lists the addresses of all its interfaces. The one by which it came is known to
+  // work.
   if (auto* call = std::get_if<message::Follow>(&question)) {
     call->addresses = seen_first(std::move(call->addresses), asker.from);
   }

@@ -17,7 +17,8 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-/// An address that answers does so within this, on any network that a job can run in.
+/// As Happy Eyeballs (RFC 8305): the next address is tried while the earlier ones go on. An address
+/// that answers does so within this time, on any network that a job can run in.
 constexpr std::chrono::milliseconds kNextAfter{50};
 
 class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private ConnectionHandler {
@@ -36,6 +37,8 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
     if (!done_) {
       return;
     }
+    // Only if no address leads to the voter's process, that process is gone. An address that is
+    // silent proves nothing: a firewall may stand in between.
     if (tries_.size() == question_.addresses.size()) {
       if (ended_ == tries_.size()) {
         finish({std::nullopt, refused_ > 0 && refused_ == ended_});
@@ -52,6 +55,8 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
     });
     error_code failed;
     const auto address = asio::ip::make_address(question_.addresses[place], failed);
+    // Later, as every other failure: end_try() begins the next try, and this one has not returned
+    // yet.
     if (failed) {
       asio::post(io_, [self = shared_from_this(), place] { self->end_try(place); });
       return;
@@ -67,6 +72,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
         [self = shared_from_this(), place](error_code error) { self->on_connected(place, error); });
   }
 
+  /// Operations that were begun keep this object until their handlers have run.
   void cancel() {
     done_ = nullptr;
     next_.cancel();
@@ -102,7 +108,8 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
     error ? end_try(place) : ask(place);
   }
 
-  /// It failed, or its answer does not count.
+  /// It failed, or its answer does not count. The next address is tried at once and not after the
+  /// pause: most addresses that lead nowhere are refused at once.
   void end_try(std::size_t place) {
     if (!done_ || tries_[place].over) {
       return;
@@ -112,6 +119,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
     begin_try();
   }
 
+  /// Without a heartbeat: the limit of the try bounds how long an answer may take.
   void ask(std::size_t place) {
     error_code failed;
     const int fd = tries_[place].socket.release(failed);
@@ -131,6 +139,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
       return;
     }
     const auto from = question_.from ? question_.from(said) : PeerQuestion::From::asked;
+    // Another agent at this address has its port: the process that is asked cannot have it as well.
     refused_ += from == PeerQuestion::From::another ? 1 : 0;
     if (from == PeerQuestion::From::asked) {
       finish({std::move(said), false});
@@ -172,6 +181,8 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
 
 std::shared_ptr<void> rpc_to_peer(asio::io_context& io, PeerQuestion question, OnPeerAnswer done) {
   auto call = std::make_shared<PeerRpc>(io, std::move(question), std::move(done));
+  // Begins on the loop, so that `done` is not called before the caller has the handle. The deleter
+  // of that cancels the call; the object itself lives until its last handler has run.
   asio::post(io, [call] { call->begin_try(); });
   return {call.get(), [call](void*) { call->cancel(); }};
 }

@@ -18,7 +18,8 @@
 namespace ddprun {
 namespace {
 
-/// A machine knows its own name at once; the others' may not be known yet.
+/// A machine resolves its own name from /etc/hosts. The names of others may not exist yet, as those
+/// of pods that are still to start, so this agent does not wait long for them.
 constexpr std::chrono::milliseconds kNamesPatience{2'000};
 /// A process that dies closes its connections some time before the port that it listens at.
 constexpr std::chrono::milliseconds kRetryAfter{100};
@@ -50,6 +51,8 @@ PeerServer::PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoi
 PeerServer::~PeerServer() = default;
 
 void PeerServer::open(std::function<void(const Result<void>&)> opened) {
+  // With one endpoint the gate needs no name: its port is the system's choice. Whether the endpoint
+  // is this machine's matters only when the coordinator there is lost.
   const bool needs_names = endpoints_.size() > 1;
   if (!needs_names) {
     opened(open_gate());
@@ -78,10 +81,9 @@ Result<void> PeerServer::open_gate() {
       place_ = i;
       if (!listening.socket) {
         log_->warn(
-            "cannot listen at {}, which is this machine: {}; who looks for the job there does "
-            "not find this agent; name a port in --rdzv-endpoint that is free here, and one for "
-            "each "
-            "agent of this machine",
+            "cannot listen at {}, an endpoint on this machine: {}; agents that search there do "
+            "not find this one; name a free port in --rdzv-endpoint, and a port of its own for "
+            "each agent of this machine",
             to_text(endpoints_[i]), std::generic_category().message(listening.errno_value));
       }
     }
@@ -92,13 +94,15 @@ Result<void> PeerServer::open_gate() {
   }
   if (!listening.socket) {
     return errno_error(listening.errno_value, "cannot listen for the other agents", host,
-                       "look at the limits of this machine: descriptors, and ports");
+                       "check this machine's limits on open files and ports");
   }
   port_ = port_of(listening.socket);
   gate_ = answer_at(std::move(listening.socket), at_endpoint());
   return {};
 }
 
+/// A node that means another job is rejected here already: its search came by an endpoint of its
+/// own job, whose number this port has by chance.
 std::shared_ptr<PeerListener> PeerServer::answer_at(Fd listener, bool at_endpoint, bool at_first) {
   return PeerListener::open(
       io_, std::move(listener),
@@ -114,10 +118,12 @@ std::shared_ptr<PeerListener> PeerServer::answer_at(Fd listener, bool at_endpoin
       });
 }
 
+/// Agents that connect while the coordinator takes over wait in the backlog of the same socket.
 Fd PeerServer::release_listener() {
   return std::exchange(gate_, nullptr)->close();
 }
 
+/// Agents find the coordinator at its endpoint from here on, so the port of the gate is closed.
 void PeerServer::give_way_to(std::uint16_t endpoint_port) {
   (void)release_listener();
   leave_first_endpoint();
@@ -147,12 +153,15 @@ void PeerServer::listen_at_first_endpoint() {
 void PeerServer::leave_first_endpoint() {
   tries_left_ = 0;
   retry_->timer.cancel();
+  // The port is free at once. An agent that has just asked here still gets its answer.
   if (door_) {
     door_->close_port();
     leaving_ = std::exchange(door_, nullptr);
   }
 }
 
+/// An agent of this machine that starts at the first endpoint would find nobody there, and begin a
+/// job of its own beside this one. Through this door it is redirected.
 void PeerServer::try_first_endpoint() {
   const Endpoint& first = endpoints_.front();
   if (door_ || tries_left_ == 0 || first.port == port_ || first.port == 0 || !own_.front()) {

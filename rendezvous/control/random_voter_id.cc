@@ -9,8 +9,10 @@
 namespace ddprun {
 namespace {
 
+/// 63 bits, for formats with signed numbers only. The lowest bit is set, because 0 means "none".
 std::uint64_t random_number() {
   std::uint64_t bits = 0;
+  // Up to 256 bytes come whole and without EINTR, once the kernel's pool is ready (getrandom(2)).
   DDP_CHECK(::getrandom(&bits, sizeof bits, 0) == sizeof bits, "the kernel gives random bytes");
   return (bits >> 1) | 1;
 }

@@ -12,12 +12,15 @@
 namespace ddprun {
 namespace {
 
+/// No name service is asked.
 bool is_numeric(const std::string& address) {
   boost::system::error_code failed;
   boost::asio::ip::make_address(address, failed);
   return !failed;
 }
 
+/// An agent redirects by numbers. A name in its message would make this node ask its name service
+/// for whatever a stranger wrote, so it is dropped.
 search::Redirected redirected(message::Moved moved) {
   std::erase_if(moved.addresses, [](const std::string& one) { return !is_numeric(one); });
   search::Redirected input{std::move(moved), {}};
@@ -28,6 +31,7 @@ search::Redirected redirected(message::Moved moved) {
 
 }  // namespace
 
+// A name service may list an address twice, as for a name with two lines in /etc/hosts.
 search::Resolved resolved_to(const std::vector<std::string>& addresses, bool literal) {
   search::Resolved found{{}, literal};
   for (const std::string& text : addresses) {
@@ -39,6 +43,8 @@ search::Resolved resolved_to(const std::vector<std::string>& addresses, bool lit
   return found;
 }
 
+// A frame that cannot be decoded, or that is no answer to a Hello, is a stranger's: a program that
+// sends our preamble back (an echo server) gets this far.
 search::Input answer_of(std::uint8_t type, const std::string& payload) {
   auto answer = decode(type, payload);
   if (answer && std::holds_alternative<message::Accepted>(*answer)) {

@@ -10,6 +10,8 @@
 namespace ddprun {
 namespace {
 
+/// A dual-stack socket names an IPv4 peer as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2). Without the prefix
+/// one host has one text, whatever socket it came by: texts of addresses are compared.
 std::string address_text(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.ss_family == AF_INET) {
@@ -31,6 +33,7 @@ std::string address_text(const sockaddr_storage& address) {
 std::string local_address_of(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
+  // On an error the family stays unset, and the text empty.
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return address_text(address);
 }

@@ -17,11 +17,16 @@ VoteCollector::VoteCollector(boost::asio::io_context& io, std::string job_id,
                              std::chrono::milliseconds patience, Hooks hooks)
     : io_(io), job_id_(std::move(job_id)), patience_(patience), hooks_(std::move(hooks)) {}
 
+/// One call per voter at a time. An election asks again at each of its steps, and a voter that does
+/// not answer must not collect connections.
 void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& request) {
   const VoterId id = voter.voter;
   if (calls_.contains(id)) {
     return;
   }
+  // Several hosts may have one of the addresses (docker0). Only the voter itself answers AskVote
+  // with a vote; another agent answers Moved, with its own number. That this voter is not there is
+  // an answer.
   const auto from = [id](const message::Message& said) {
     if (std::holds_alternative<message::VoteAnswer>(said)) {
       return PeerQuestion::From::asked;
@@ -40,9 +45,10 @@ void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& r
 }
 
 void VoteCollector::on_answer(VoterId from, const PeerAnswer& answer) {
-  // Not here: the call that answers would end inside its own answer.
+  // Released later: the call would be destroyed inside of its own callback.
   boost::asio::post(io_, [call = std::move(calls_[from])] {});
   calls_.erase(from);
+  // No process of that voter is left at any of its addresses: it can vote for no other candidate.
   if (answer.refused) {
     hooks_.gone(from);
   } else if (const auto* vote =

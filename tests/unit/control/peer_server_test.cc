@@ -65,7 +65,7 @@ TEST_CASE("An agent is found at its own one of the further endpoints, or where t
   CHECK(second->port() != port);
   CHECK_FALSE(second->at_endpoint());
   CHECK(loop.logged("cannot listen at 127.0.0.1:" + std::to_string(port) +
-                    ", which is this machine: Address already in use"));
+                    ", an endpoint on this machine: Address already in use"));
 }
 
 TEST_CASE("The port of the first endpoint is taken over when its process ends, and given up") {

@@ -126,12 +126,10 @@ TEST_CASE("a path that cannot be executed says why", "[launcher]") {
     const char* name;
     const char* what;
   };
-  const Row rows[] = {{"./missing", "there is no such file"},
-                      {"./plain/below", "there is no such file"},
-                      {"./plain", "it is not executable"},
-                      {"../here", "it is a directory"},
-                      {"./loop", "its symbolic links go round in a circle"},
-                      {"/dev/null", "it is not a regular file"}};
+  const Row rows[] = {
+      {"./missing", "there is no such file"},       {"./plain/below", "there is no such file"},
+      {"./plain", "it is not executable"},          {"../here", "it is a directory"},
+      {"./loop", "its symbolic links form a loop"}, {"/dev/null", "it is not a regular file"}};
   for (const Row& row : rows) {
     INFO(row.name);
     const auto program = find_program(tree.request(row.name));
@@ -143,7 +141,7 @@ TEST_CASE("a path that cannot be executed says why", "[launcher]") {
   CHECK_FALSE(find_program(tree.request("")).has_value());
   const auto script = find_program(tree.request("loop", ProgramKind::python_script));
   REQUIRE_FALSE(script.has_value());
-  CHECK(script.error().what == "its symbolic links go round in a circle");
+  CHECK(script.error().what == "its symbolic links form a loop");
 }
 
 TEST_CASE("a Python script runs unbuffered under python3, or else python", "[launcher]") {

@@ -319,7 +319,7 @@ TEST_CASE("warm workers are for Python programs that may start again", "[launche
 
   const Error native = bad("--max-restarts 1 --warm-workers train");
   CHECK(native.where == "--warm-workers");
-  CHECK(native.what.find("'train' is not run by Python") != std::string::npos);
+  CHECK(native.what.find("'train' does not run under Python") != std::string::npos);
   CHECK(bad("--max-restarts 1 --no-python --warm-workers p.py").where == "--warm-workers");
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("what a warm worker imports beside PyTorch is a list of packages", "[l
     CHECK(error.where == "--warm-imports");
     CHECK(error.what.find("is not the name of a package") != std::string::npos);
   }
-  CHECK(bad("--warm-imports pandas p.py").what == "there is no warm worker to import anything");
+  CHECK(bad("--warm-imports pandas p.py").what == "without --warm-workers it has no effect");
 }
 
 TEST_CASE("a wish for a health check server is answered, and ends nothing", "[launcher]") {

@@ -52,7 +52,7 @@ TEST_CASE("What is no rule is refused, and what there is is named") {
                            "=fail", "kill=fail"}) {
     CAPTURE(text);
     REQUIRE_FALSE(table(text).has_value());
-    CHECK(table(text).error().sentence().find("is no class of faults") != std::string::npos);
+    CHECK(table(text).error().sentence().find("is not a class of faults") != std::string::npos);
   }
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("A class of faults has one action") {
        {"oom=free,oom=fail", "SIGSEGV=free,sigsegv=free", "exit:3=free,exit:3=fail"}) {
     INFO(text);
     REQUIRE_FALSE(table(text).has_value());
-    CHECK(table(text).error().sentence().find("is there twice") != std::string::npos);
+    CHECK(table(text).error().sentence().find("is named twice") != std::string::npos);
   }
   CHECK(table("exit:3=free,exit:4=fail,exit=restart").has_value());
 }

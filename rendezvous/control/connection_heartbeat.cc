@@ -1,0 +1,166 @@
+#include <sys/ioctl.h>
+
+#include <utility>
+
+#include "rendezvous/base/text.h"
+#include "rendezvous/control/connection.h"
+#include "rendezvous/protocol/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+// Liveness, both sides of it. The beating side has a FollowerLease, which decides when to beat and
+// when the peer is lost. The answering side answers each beat and measures only silence.
+
+bool has_unread_bytes(int socket) {
+  int bytes = 0;
+  return ::ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+}  // namespace
+
+/// Bytes that wait already may be older than the death of the peer. So the read that takes them
+/// does not count, and the next one does.
+void Connection::watch() {
+  reads_to_heard_ = has_unread_bytes(socket_.native_handle()) ? 2 : 1;
+}
+
+bool Connection::heart_beats() const {
+  return !preamble_pending_ && options_.heartbeat_timeout.count() > 0;
+}
+
+/// The stamp of the newest answer goes back, so that the coordinator learns on its own clock how
+/// long ago this agent certainly followed it.
+void Connection::beat() {
+  send(encode(
+      message::Beat{options_.heartbeat_timeout, lease_->newest_stamp().count(), std::nullopt}));
+}
+
+std::int64_t Connection::stamp_now() {
+  return Clock::now().time_since_epoch().count();
+}
+
+Connection::Clock::time_point Connection::time_of(std::int64_t stamp) {
+  return Clock::time_point(Clock::duration(stamp));
+}
+
+/// The beats become quick before the quorum is needed: a lease that depends on the quorum from the
+/// next world on would begin with a contact that is a slow beat old.
+void Connection::take_stamp(std::int64_t stamp, bool soon) {
+  const Instant now = Clock::now().time_since_epoch();
+  lease_->take_stamp(now, Instant(stamp));
+  if (soon && heart_beats() && !over_) {
+    lease_->quorum_needed_soon(now);
+    arm_timer();
+  }
+}
+
+void Connection::take_beat(const message::Beat& beat) {
+  if (lease_) {
+    if (lease_->answered(Clock::now().time_since_epoch(),
+                         {beat.timeout, Instant(beat.stamp), beat.quorum_age})) {
+      send(encode(message::Echo{beat.stamp}));
+    }
+  } else {
+    answer(beat);
+  }
+  arm_timer();
+}
+
+/// At once and with a fresh stamp: an answer that waits here shortens the lease of the agent, which
+/// counts from the beat and not from the answer.
+void Connection::answer(const message::Beat& beat) {
+  echoed(beat.stamp);
+  send(encode(message::Beat{options_.heartbeat_timeout, stamp_now(), handler_.quorum_age()}));
+}
+
+void Connection::echoed(std::int64_t stamp) {
+  // 0: the agent has no stamp yet.
+  if (stamp > 0) {
+    handler_.on_echoed(id_, time_of(stamp));
+  }
+}
+
+/// Liveness counts from the preamble: before it nobody is known to be there, and preamble_timeout
+/// limits that time.
+void Connection::begin_heartbeat() {
+  heard_at_ = Clock::now();
+  if (lease_) {
+    lease_->begin(heard_at_.time_since_epoch(), options_.asked_at.time_since_epoch());
+  }
+  arm_timer();
+}
+
+/// One timer serves four purposes, since only one of them holds at a time. Each beat moves it, so
+/// it fires for a silence that lasts, and 10,000 idle agents cost their coordinator no other
+/// wake-up.
+void Connection::arm_timer() {
+  auto due = Clock::time_point::max();
+  if (lingering_) {
+    due = linger_ends_;
+  } else if (heart_beats()) {
+    due = lease_ ? Clock::time_point(*lease_->due()) : heard_at_ + options_.heartbeat_timeout;
+  } else if (preamble_pending_ && options_.preamble_timeout.count() > 0) {
+    due = heard_at_ + options_.preamble_timeout;
+  }
+  if (over_ || due == Clock::time_point::max()) {
+    timer_.cancel();
+    return;
+  }
+  timer_.expires_at(due);
+  timer_.async_wait([self = shared_from_this()](boost::system::error_code failed) {
+    if (!failed && !self->over_) {
+      self->on_timer();
+    }
+  });
+}
+
+void Connection::on_timer() {
+  const auto now = Clock::now();
+  if (lingering_) {
+    if (now >= linger_ends_) {
+      end("it did not read its last message");
+    }
+  } else if (heart_beats()) {
+    lease_ ? on_lease_timer(now) : on_silence_timer(now);
+  } else if (preamble_pending_ && now - heard_at_ >= options_.preamble_timeout) {
+    // The handler decides what becomes of the socket, so nothing is timed any more.
+    handler_.on_no_preamble(id_, {PreambleVerdict::incomplete, 0}, std::move(preamble_));
+    return;
+  }
+  arm_timer();
+}
+
+void Connection::on_lease_timer(Clock::time_point now) {
+  const bool unread = has_unread_bytes(socket_.native_handle());
+  switch (lease_->time_passed(now.time_since_epoch(), unread)) {
+    case FollowerLease::Step::wait:
+    case FollowerLease::Step::look_again:  // the timer is due at once, and reading comes before it
+      break;
+    case FollowerLease::Step::beat:
+      beat();
+      break;
+    case FollowerLease::Step::lost:
+      fell_silent(lease_->silent_for(now.time_since_epoch()));
+      break;
+  }
+}
+
+void Connection::on_silence_timer(Clock::time_point now) {
+  if (now - heard_at_ < options_.heartbeat_timeout) {
+    return;
+  }
+  // Bytes that wait unread mean that this process was late: it was stopped, or its machine was. A
+  // coordinator that wakes up must not lose all agents at once for its own absence.
+  if (!has_unread_bytes(socket_.native_handle())) {
+    fell_silent(now - heard_at_);
+    return;
+  }
+  heard_at_ = now;
+}
+
+void Connection::fell_silent(std::chrono::nanoseconds silent_for) {
+  end("it was silent for " + seconds_text(silent_for), silent_for);
+}
+
+}  // namespace ddprun
