@@ -89,7 +89,7 @@ class Agent : private FollowerHandler {
     }
     follower_.start();
     io_.run();
-    // A signal from here on would only kill us before the outcome is told.
+    // From here on a signal would only end this process before its outcome is written.
     hold_back(signals_for(spec_));
     DDP_CHECK(state_ == State::over, "the loop ended before the job did");
     DDP_CHECK(outcome_.has_value(), "what is over has an outcome");
@@ -196,7 +196,7 @@ class Agent : private FollowerHandler {
       case Action::remember_wish:
         asked_by_ = cause.signal;
         if (asked_by_ == 0) {
-          log_->info("the deadline has come");
+          log_->info("the time of --deadline is over; preempting the job");
         }
         return;
       case Action::request_stop:

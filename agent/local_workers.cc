@@ -87,15 +87,16 @@ struct LocalWorkers::Impl {
   void on_expired(const ExpiredTimer& timer) {
     const std::string what = "its own timer '" + timer.scope + "' expired";
     if (timer.signal <= 0) {
-      log->warn("process {}: {}; it set no signal to be sent", timer.pid, what);
+      log->warn("process {}: {}; the timer names no signal, so none is sent", timer.pid, what);
       return;
     }
     // Anybody may write to the FIFO, and a pid may be another process by now.
     if (!descends_from(timer.pid, ::getpid())) {
-      log->info("process {} is none of this job's (any more): its timer is forgotten", timer.pid);
+      log->info("process {} does not belong to this job (any more); ignoring its expired timer",
+                timer.pid);
       return;
     }
-    log->warn("process {}: {}; it gets {}", timer.pid, what, signal_name(timer.signal));
+    log->warn("process {}: {}; sending it {}", timer.pid, what, signal_name(timer.signal));
     if (attempt) {
       attempt->note_reason(timer.pid, what);
     }
@@ -192,7 +193,7 @@ struct LocalWorkers::Impl {
   }
 
   void carry_out(const group::OrderSave&) {
-    log->info("the workers are ordered to save and leave");
+    log->info("ordering the workers to save and leave");
     attempt->order_save();
   }
 

@@ -11,10 +11,13 @@ constexpr std::chrono::seconds kLeavePatience{1};
 }  // namespace
 
 Context::Impl::~Impl() {
+  // From here on the agent does not watch this worker for hangs: exit handlers may take long.
   progress.enter(Phase::ended);
+  // An exception that unwinds through here was thrown after init(); one that was in flight before
+  // it does not count.
   if (lifeline) {
     if (std::uncaught_exceptions() > exceptions_before) {
-      // Not an end in order: the others must hear that it is this rank they lose.
+      // Not an orderly end: the report names this rank as the one that the others lose.
       lifeline->report({world.rank, "its worker ended with an exception"});
     } else {
       lifeline->leave(kLeavePatience);

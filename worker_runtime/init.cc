@@ -34,11 +34,13 @@ std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& life
     throw StartError(peers.error().sentence());
   }
   lifeline.watch();
+  // Gloo waits for each peer with a timeout of its own; a lost rank cuts that short.
   lifeline.subscribe([&mesh] { mesh->abort(); });
   try {
     mesh->connect(*peers);
   } catch (const std::exception& error) {
     lifeline.unsubscribe();
+    // Gloo sees the closed connection first; the lifeline needs a moment to name the rank.
     const std::optional<PeerLoss> loss = lifeline.loss(milliseconds(250));
     if (loss) {
       throw PeerLost("connecting failed: rank " + std::to_string(loss->rank) + " is gone (" +
@@ -65,6 +67,7 @@ int choose_gpu(const World& world, std::string& why_not) {
     return -1;
   }
   const int count = gpu->device_count();
+  // NCCL refuses two ranks on one GPU unless this variable allows it.
   const char* sharing = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   if (world.local_rank < count) {
     return world.local_rank;
@@ -81,6 +84,8 @@ int choose_gpu(const World& world, std::string& why_not) {
 int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
   std::string why_not = "Gloo was asked for";
   const int mine = wanted == Backend::gloo ? -1 : choose_gpu(world, why_not);
+  // An empty text means a GPU. Every rank has all answers, so all decide alike without another
+  // round.
   const std::vector<std::string> all = group.all_gather_bytes(mine >= 0 ? "" : why_not);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) {
@@ -89,6 +94,7 @@ int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
     if (wanted == Backend::nccl) {
       throw StartError("NCCL was asked for, but rank " + std::to_string(rank) + ": " + all[rank]);
     }
+    // Once for each node, and only where a GPU stays idle.
     if (mine >= 0 && world.local_rank == 0) {
       std::fprintf(stderr, "ddprun worker: training on the CPU, because rank %zu: %s\n", rank,
                    all[rank].c_str());
@@ -116,6 +122,7 @@ Context init(const InitOptions& options) {
   impl->progress = Progress::attach(std::getenv(ddprun::env::kProgressChannel));
   ddprun::ProgressChannel* const channel = ProgressInside::channel(impl->progress);
   if (channel != nullptr) {
+    // Before any connection: a rank that hangs while it connects can show its stack.
     impl->stacks = std::make_unique<StackOnDemand>(*channel);
     impl->progress.enter(Phase::starting);
   }
@@ -129,6 +136,8 @@ Context init(const InitOptions& options) {
     tell_collectives(*impl->group,
                      CollectiveProgress(channel->page(), CollectiveProgress::Group::host));
   }
+  // Agreed over Gloo, which every world has; the NCCL group then owns the Gloo group as its host
+  // part.
   const int gpu = agree_on_gpu(*world, *impl->group, options.backend);
   if (gpu >= 0) {
     impl->device = Device::cuda(gpu);

@@ -31,12 +31,14 @@ std::string demangled(const char* name) {
 ddprun::ErrorRecord describe(const std::exception& error) {
   ddprun::ErrorRecord record;
   record.message = demangled(typeid(error).name()) + ": " + error.what();
+  // By now the stack is unwound; the one of the throw was noted by __cxa_throw (throw_trace.cc).
   record.callstack = throw_stack(dynamic_cast<const void*>(&error));
   record.peer_lost = dynamic_cast<const PeerLost*>(&error) != nullptr;
   record.do_not_retry = dynamic_cast<const DoNotRetry*>(&error) != nullptr;
   return record;
 }
 
+/// Not written aside and renamed as the agent's file is: this process may be about to die.
 void write_file(const char* path, const std::string& bytes) {
   std::FILE* file = std::fopen(path, "we");
   bool written =
@@ -83,6 +85,7 @@ void write_record(ddprun::ErrorRecord record) {
 
 int record(const std::function<int()>& main_function) {
   const char* path = std::getenv(ddprun::env::kErrorFile);
+  // Before main_function: a crash in its first lines is recorded, too.
   const SignalRecord signals(path != nullptr ? path : "");
   const std::terminate_handler terminate_before = std::set_terminate(terminate_with_note);
   trace_throws(true);
@@ -92,12 +95,14 @@ int record(const std::function<int()>& main_function) {
   } catch (const std::exception& error) {
     write_record(describe(error));
   } catch (...) {
+    // The C++ ABI still has the type of what is no std::exception.
     const std::type_info* type = abi::__cxa_current_exception_type();
     ddprun::ErrorRecord unknown;
     unknown.message =
         "an exception of type " + (type != nullptr ? demangled(type->name()) : std::string("?"));
     write_record(std::move(unknown));
   }
+  // Handlers go with `signals`; the terminate handler goes back to the program's own.
   trace_throws(false);
   std::set_terminate(terminate_before);
   return status;
@@ -113,6 +118,7 @@ void fail_assertion(const char* condition, const char* message, const char* file
   std::snprintf(text, sizeof(text), "failed check: %s (%s) at %s:%d", message, condition, file,
                 line);
   std::fflush(stdout);
+  // abort(3) raises SIGABRT, whose handler puts this note into the record.
   note_for_signal(text);
   std::abort();
 }

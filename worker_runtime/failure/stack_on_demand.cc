@@ -55,7 +55,9 @@ std::size_t write_title(char* to, std::size_t bytes_max) {
   return size;
 }
 
+/// Runs in whichever thread the agent signals, and must leave it as it was: the worker may go on.
 void handle(int /*signal*/, siginfo_t* /*info*/, void* /*context*/) {
+  // The code that this interrupts may be about to look at errno.
   const int error = errno;
   Prepared& p = prepared;
   ddprun::ProgressPage* const page = p.page.load();
@@ -71,6 +73,7 @@ void handle(int /*signal*/, siginfo_t* /*info*/, void* /*context*/) {
     const ssize_t got = ::pread(p.scratch, p.room + size, p.room_bytes - size, 0);
     size += got > 0 ? static_cast<std::size_t>(got) : 0;
   }
+  // The size before the count: the agent waits for the count, then reads the text.
   page->stack_bytes.store(size);
   ++page->stacks_taken;
   p.busy.clear();
@@ -99,6 +102,7 @@ StackOnDemand::StackOnDemand(ddprun::ProgressChannel& channel) {
   action.sa_sigaction = handle;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   ::sigemptyset(&action.sa_mask);
+  // The page, then the handler, then the number: the agent sends nothing before it reads the last.
   p.page = &channel.page();
   ::sigaction(stack_signal(), &action, &p.before);
   installed_ = true;

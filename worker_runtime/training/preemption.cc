@@ -27,7 +27,7 @@ void on_signal(int number) {
   }
 }
 
-/// What the program, or who started it, decided about a signal stays.
+/// A decision of the program, or of its parent, about a signal stays.
 void replace_handler(int number, void (*from)(int), void (*to)(int)) {
   struct sigaction now {};
   ::sigaction(number, nullptr, &now);
@@ -63,6 +63,7 @@ Preemption::~Preemption() {
     replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);
   }
   if (channel != nullptr) {
+    // The agent orders nothing from here on, and this worker holds up no order to the others.
     channel->page().obedience = ddprun::Obedience::past;
   }
   page_of_process = nullptr;
