@@ -50,6 +50,7 @@ Loaded load() {
     result.why_not = "libddprun_cuda.so is not of this version";
     return result;
   }
+  // Null comes with a reason: a driver that is too old, or no device.
   result.gpu = factory(&result.why_not);
   return result;
 }

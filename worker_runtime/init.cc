@@ -26,6 +26,7 @@ std::optional<std::string> process_environment(const char* name) {
 /// Connects every rank with every other. A rank that dies meanwhile ends the wait at once.
 std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& lifeline,
                                            const InitOptions& options) {
+  // Its ports are open before the addresses are exchanged, so no peer is refused.
   auto mesh = std::make_unique<GlooContext>(world.rank, world.world_size, lifeline.address(),
                                             options.connect_timeout);
   const auto deadline = std::chrono::steady_clock::now() + options.connect_timeout;
@@ -111,6 +112,7 @@ Context init(const InitOptions& options) {
   if (!world) {
     throw StartError(world.error().sentence());
   }
+  // To Gloo a timeout of 0 means for ever.
   if (options.timeout <= milliseconds(0) || options.connect_timeout <= milliseconds(0)) {
     throw InvalidArgument("the timeouts of init must be longer than nothing");
   }
@@ -129,6 +131,7 @@ Context init(const InitOptions& options) {
   if (world->meeting == World::Meeting::alone) {
     impl->group = make_alone_process_group();
   } else {
+    // The lifeline first: it names a rank that never comes, which Gloo cannot.
     impl->lifeline = meet(*world, options.connect_timeout);
     impl->group = connect_gloo(*world, *impl->lifeline, options);
   }

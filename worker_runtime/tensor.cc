@@ -36,6 +36,7 @@ std::shared_ptr<void> allocate(std::size_t bytes, Device device) {
   const std::align_val_t alignment{kAlignment};
   // An empty tensor owns a byte, so that it counts as defined.
   void* data = ::operator new(bytes == 0 ? 1 : bytes, alignment);
+  // Memory of the aligned operator new goes back by the aligned delete.
   return {data, [alignment](void* memory) {
             ::operator delete(memory, alignment);  // allowed: the deleter of its one owner
           }};
@@ -127,6 +128,7 @@ Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
 Tensor Tensor::from_host(const void* values, std::size_t count, DType dtype, Shape shape,
                          Device device) {
   Tensor tensor = empty(std::move(shape), dtype, device);
+  // Before a byte is read: `values` has no more than `count` of them.
   tensor.require_size(count);
   tensor.copy_from_host(values);
   return tensor;
@@ -179,12 +181,14 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(Device device) const {
+  // Always a copy, also to the same device.
   Tensor result = empty(shape_, dtype_, device);
   result.copy_from(*this);
   return result;
 }
 
 void Tensor::copy_from(const Tensor& source) const {
+  // No conversion: another type is a mistake of the caller.
   require_dtype(source.dtype_);
   require_size(source.size_);
   copy_bytes(data_, device_, source.data_, source.device_, size_bytes());

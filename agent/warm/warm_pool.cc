@@ -115,6 +115,8 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
     auto started = WarmWorker::start(io, std::move(*request),
                                      [this](WarmWorker::State state, const std::string& why) {
                                        if (state == WarmWorker::State::hooked) {
+                                         // The trial ends by itself, and only then the first spare
+                                         // begins.
                                          hooked = true;
                                        } else if (hooked && state == WarmWorker::State::ended) {
                                          timer.cancel();

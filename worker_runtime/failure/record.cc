@@ -38,7 +38,7 @@ ddprun::ErrorRecord describe(const std::exception& error) {
   return record;
 }
 
-/// Not written aside and renamed as the agent's file is: this process may be about to die.
+/// In place: the agent reads the file when this process has been reaped, never half of it.
 void write_file(const char* path, const std::string& bytes) {
   std::FILE* file = std::fopen(path, "we");
   bool written =
@@ -56,6 +56,7 @@ void write_record(ddprun::ErrorRecord record) {
   record.time =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   std::fflush(stdout);  // so that the reason stands below what led to it
+  // To stderr as well: where no launcher reads the file, a person reads this.
   const char* rank = std::getenv(ddprun::env::kRank);
   std::fprintf(stderr, "ddprun worker%s%s: %s\n", rank != nullptr ? " of rank " : "",
                rank != nullptr ? rank : "", record.message.c_str());
@@ -87,6 +88,7 @@ int record(const std::function<int()>& main_function) {
   const char* path = std::getenv(ddprun::env::kErrorFile);
   // Before main_function: a crash in its first lines is recorded, too.
   const SignalRecord signals(path != nullptr ? path : "");
+  // An exception that leaves a thread, or a noexcept function, never comes to the handlers below.
   const std::terminate_handler terminate_before = std::set_terminate(terminate_with_note);
   trace_throws(true);
   int status = 1;

@@ -176,6 +176,7 @@ void handle(int signal, siginfo_t* info, void*) {
     line.add("ddprun worker: ");
     line.add(prepared.message.data(), prepared.message.size());
     line.add("\n");
+    // stderr first: it is there also when the disk is full.
     write_all(STDERR_FILENO, line.data(), line.size());
     if (prepared.path[0] != 0) {
       write_error_file(stack_size);
@@ -193,6 +194,7 @@ void handle(int signal, siginfo_t* info, void*) {
 
 SignalRecord::SignalRecord(const std::string& path) {
   Prepared& p = prepared;
+  // Copied: in the handler neither getenv(3) nor a std::string may be used.
   const std::size_t length = std::min(path.size(), sizeof(p.path) - 1);
   std::memcpy(p.path, path.data(), length);
   p.path[length] = 0;
@@ -204,6 +206,7 @@ SignalRecord::SignalRecord(const std::string& path) {
   stack_t alternate{};
   alternate.ss_sp = p.alternate_stack;
   alternate.ss_size = sizeof(p.alternate_stack);
+  // sigaltstack(2) holds for the calling thread: an overflow in another thread is not recorded.
   ::sigaltstack(&alternate, nullptr);
   struct sigaction action {};
   action.sa_sigaction = handle;

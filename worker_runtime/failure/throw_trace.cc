@@ -24,11 +24,13 @@ struct LastThrow {
   void* frames[kMaxFrames];
 };
 
+/// Off outside of record(): a program that throws often pays nothing then.
 std::atomic<bool> tracing{false};
 thread_local LastThrow last_throw;
 
 void note_throw(const void* object) {
   if (tracing.load(std::memory_order_relaxed)) {
+    // The address is the key by which a caught exception is found again.
     last_throw.object = object;
     last_throw.count = ::backtrace(last_throw.frames, kMaxFrames);
   }

@@ -233,6 +233,7 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
     impl.leave = false;
   }
   impl.samples += sample_count;
+  // The wish of any step under no_sync() counts.
   impl.leave = impl.leave || leave;
   impl.in_step = true;
   impl.launched = 0;
@@ -274,6 +275,7 @@ void DistributedDataParallel::finish() {
   impl.launch_ready();
   // On this thread: nothing is left to compute meanwhile.
   impl.group.all_reduce(impl.storage.back());
+  // The last bucket has no Work; an empty one is done.
   for (Work& work : impl.works) {
     work.wait();
     work = {};
@@ -288,6 +290,7 @@ std::int64_t DistributedDataParallel::global_sample_count() const {
 }
 
 bool DistributedDataParallel::all_leave() const {
+  // Every rank has the same sum, so all leave after the same step.
   return impl_->leave_asks > 0;
 }
 

@@ -105,6 +105,7 @@ void DistributedSampler::start_epoch(std::uint64_t epoch, std::size_t samples_do
   // Each rank takes every world_size-th sample: what is done is one number, from which any other
   // world can go on.
   for (std::size_t i = samples_done_ + rank_; i < end; i += world_size_) {
+    // Padding takes samples from the begin of the order again.
     mine_.push_back(order[i % sample_count_]);
   }
 }
@@ -128,6 +129,7 @@ std::span<const std::size_t> DistributedSampler::batch(std::size_t step,
 
 std::size_t DistributedSampler::samples_done(std::size_t steps, std::size_t batch_size) const {
   require_batch(batch_size);
+  // The samples of a padded last step count once.
   return std::min(sample_count_, samples_done_ + steps * batch_size * world_size_);
 }
 

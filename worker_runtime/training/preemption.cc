@@ -45,6 +45,7 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
 
 Preemption::Preemption(const Context& context) : progress_(context.progress()) {
   if (auto* channel = ProgressInside::channel(progress_)) {
+    // Before the handlers are there, since they read it.
     page_of_process = &channel->page();
     channel->page().obedience = ddprun::Obedience::obeys;
   }
@@ -63,7 +64,7 @@ Preemption::~Preemption() {
     replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);
   }
   if (channel != nullptr) {
-    // The agent orders nothing from here on, and this worker holds up no order to the others.
+    // Neutral from here on: this worker holds up no order to the others (all_obey, stop_plan.h).
     channel->page().obedience = ddprun::Obedience::past;
   }
   page_of_process = nullptr;
@@ -77,6 +78,7 @@ bool Preemption::asked() const {
 
 void Preemption::leave() {
   if (auto* channel = ProgressInside::channel(progress_)) {
+    // From here on an exit with 0 is a departure in order, and not the end of training.
     channel->page().left = 1;
   }
 }

@@ -63,6 +63,7 @@ Phase Progress::phase() const {
 
 void Progress::epoch_done(std::uint64_t epoch) {
   if (impl_) {
+    // 0 means that no epoch is done yet; so it is with the others that end in plus_1.
     impl_->channel.page().epoch_plus_1 = epoch + 1;
   }
 }
