@@ -87,7 +87,7 @@ struct LocalWorkers::Impl {
   void on_expired(const ExpiredTimer& timer) {
     const std::string what = "its own timer '" + timer.scope + "' expired";
     if (timer.signal <= 0) {
-      log->warn("process {}: {}; the timer names no signal, so none is sent", timer.pid, what);
+      log->warn("process {}: {}; the timer names no signal, so nothing is sent", timer.pid, what);
       return;
     }
     // Anybody may write to the FIFO, and a pid may be another process by now.

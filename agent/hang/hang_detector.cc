@@ -36,7 +36,7 @@ void HangDetector::watch_idle(Time now, const std::vector<WorkerSigns>& workers)
     // Timers and background threads use a little also in a worker that waits: a hundredth of a
     // processor is below any training.
     const Time allowed = (now - seen.since) / kIdlePart + kTicks;
-    // A sum that shrinks has lost a child that nobody reaped: something happened, so the time
+    // A sum that shrinks has lost a child that was not reaped: something happened, so the time
     // starts anew.
     if (worker.output != seen.output || worker.cpu < seen.cpu || worker.cpu - seen.cpu > allowed) {
       seen = {now, worker.cpu, worker.output};

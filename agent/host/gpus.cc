@@ -126,7 +126,7 @@ Found ask_driver(const std::string& directory) {
   return found;
 }
 
-/// The last resort: device files tell how many GPUs may be opened, and nothing else.
+/// The last resort: device files show how many GPUs may be opened, and nothing else.
 Found ask_dev(const std::string& directory) {
   constexpr std::string_view kPrefix = "nvidia";
   Found found;

@@ -33,8 +33,8 @@ struct FilteredFile {
 /// show.
 constexpr std::size_t kTailFileBytesMax = 16 * kStderrTailBytesMax;
 
-/// stdout and stderr may be one terminal by two opens: the device number tells. Their order is kept
-/// only where both go through one relay.
+/// stdout and stderr may be one terminal by two opens: the device number shows it. Their order is
+/// kept only where both go through one relay.
 Terminals own_terminals() {
   Terminals terminals{::isatty(STDOUT_FILENO) == 1, ::isatty(STDERR_FILENO) == 1, false};
   struct stat out {};

@@ -145,7 +145,7 @@ Result<std::unique_ptr<OutputPump>> OutputPump::create_terminal(asio::io_context
   return relay;
 }
 
-/// Reads from now on: a worker may write before the agent knows that its program runs.
+/// Reads from now on: a worker may write before the call that spawned it has returned.
 std::unique_ptr<OutputPump> OutputPump::start(asio::io_context& io, OutputSink sink, int ours,
                                               int workers) {
   auto impl = std::make_shared<Impl>(io, std::move(sink));

@@ -219,7 +219,7 @@ std::string stack_lines(const Incident& incident) {
   return stack.empty() && cause.stacks_path.empty() ? "" : out + "\n";
 }
 
-/// One line for each incident; what nobody reported is left out.
+/// One line for each incident; what was not reported is left out.
 std::string incident_line(const Incident& incident) {
   std::string line =
       "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;

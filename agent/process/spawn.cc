@@ -158,8 +158,8 @@ DDPRUN_CHILD_SIDE int child_main(void* argument) {
   return give_up(child, Step::execute);
 }
 
-/// execve(2) reports a missing interpreter as ENOENT, as it does a missing program; stat tells the
-/// two apart.
+/// execve(2) reports a missing interpreter as ENOENT, as it does a missing program; stat(2)
+/// separates the two.
 Error execute_error(const std::string& path, int error) {
   struct stat info {};
   const bool there = ::stat(path.c_str(), &info) == 0;

@@ -27,8 +27,8 @@ std::vector<std::string> warm_environment(const std::vector<std::string>& worker
   std::string path = std::string(kPythonPath) + "=/proc/self/fd/" + std::to_string(kWarmModuleFd);
   for (const std::string& entry : worker) {
     const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
-    // The user's folders follow ours. An empty entry would add the working directory, so none is
-    // made.
+    // The user's folders follow ours. An empty entry would add the working directory, so it is
+    // left out.
     if (name == kPythonPath) {
       const std::string users = entry.substr(kPythonPath.size() + 1);
       path += users.empty() ? "" : ":" + users;

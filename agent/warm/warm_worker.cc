@@ -75,7 +75,7 @@ Result<Fd> output(const std::string& path, int inherited) {
   return fd;
 }
 
-/// unix(7): one message carries all three, so the receiver has all or none.
+/// unix(7): one message carries all three, so the receiver has all or nothing.
 bool send_descriptors(int socket, const std::array<int, 3>& descriptors) {
   char word[] = "go";
   iovec part{word, sizeof word};

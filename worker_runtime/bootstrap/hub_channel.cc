@@ -66,7 +66,7 @@ void HubChannel::send(int to, std::uint64_t sequence, const void* data, std::siz
                       Deadline deadline) {
   Header header{sequence, bytes};
   for (std::size_t done = 0; done < sizeof(header) + bytes;) {
-    // iovec knows no const; sendmsg(2) only reads.
+    // iovec has no const; sendmsg(2) only reads.
     Rest rest(header, const_cast<void*>(data), bytes, done);
     // Header and bytes in one call: with TCP_NODELAY two would be two packets.
     const ssize_t sent = ::sendmsg(link(to), rest.message(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -21,7 +21,7 @@ using Type = LifelineFrame::Type;
 /// What others do after rank 0 should have spoken: rank 0's own deadline passes first, and its
 /// verdict, which names the missing, has this long to arrive.
 constexpr std::chrono::seconds kVerdictPatience{3};
-/// No event tells when a port begins to be listened at.
+/// No event shows when a port begins to be listened at.
 constexpr std::chrono::milliseconds kRetryPause{20};
 /// A frame to a live peer goes into its socket buffer at once; a stopped one must not hold us up.
 constexpr std::chrono::milliseconds kTellPatience{100};

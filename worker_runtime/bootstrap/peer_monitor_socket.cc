@@ -31,7 +31,7 @@ Result<Fd> listen_anywhere(std::uint16_t port) {
   if (error == 0 && ::listen(fd.get(), SOMAXCONN) != 0) {
     error = errno;
   }
-  // Where ranks meet by port the number is the user's choice, so the user is told which to change.
+  // Where ranks meet by port the number is the user's choice, so the sentence says what to change.
   if (error == EADDRINUSE) {
     return Error("port " + std::to_string(port) + " is taken by another program", "",
                  "choose another MASTER_PORT");

@@ -105,7 +105,7 @@ class Shared {
     switch (ending_->kind) {
       case Ending::Kind::lost:
         return peer_lost(operation, ending_->loss);
-      // After a timeout no rank can tell which bytes are still on their way: the group is as broken
+      // After a timeout no rank can see which bytes are still on their way: the group is as broken
       // as by a loss.
       case Ending::Kind::timeout:
         return peer_lost(operation, ending_->loss);

@@ -84,7 +84,7 @@ Work ProcessGroup::all_reduce_async(const Tensor& tensor, ReduceOp op) {
 }
 
 Operation ProcessGroup::all_reduce_of(const Tensor& tensor, ReduceOp op) {
-  // Here and below, checks come before the number: an operation that is refused takes none, or the
+  // Here and below, checks come before the number: a refused operation takes no number, or the
   // ranks' numbers would differ.
   require_defined(tensor, "all_reduce");
   check_device(tensor);

@@ -130,7 +130,7 @@ class CudaGpu : public Gpu {
     }
   }
 
-  /// A machine without NCCL is no error: its ranks train on the CPU, and the reason is told.
+  /// A machine without NCCL is no error: its ranks train on the CPU, and the reason is printed.
   bool has_nccl(std::string& why_not) override {
     try {
       nccl::nccl_library();

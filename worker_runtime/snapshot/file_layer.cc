@@ -82,7 +82,7 @@ class RealFiles : public FileLayer {
  public:
   Result<bool> make_directory(const Path& path) override {
     std::error_code problem;
-    // One mkdir(2) makes it and tells whether it was there: claim() needs both in one step.
+    // One mkdir(2) makes it and shows whether it was there: claim() needs both in one step.
     const bool made = std::filesystem::create_directory(path, problem);
     return made_or(problem, made, path);
   }
@@ -121,7 +121,7 @@ class RealFiles : public FileLayer {
       return ddprun::Error{"is not a regular file", path.string(), ""};
     }
     const auto size = static_cast<std::size_t>(status.st_size);
-    // Before memory is taken: what would tell the true size may be the damaged file itself.
+    // Before memory is taken: what has the true size may be the damaged file itself.
     if (size > bytes_max) {
       return ddprun::Error{"has " + std::to_string(size) + " bytes, at most " +
                                std::to_string(bytes_max) + " are expected",

@@ -31,7 +31,7 @@ bool holds(const std::filesystem::path& file, const std::string& token) {
 }  // namespace
 
 bool is_shared_directory(const Context& context, const std::filesystem::path& path) {
-  // By experiment: neither the path nor the kind of file system tells whether two hosts see one
+  // By experiment: neither the path nor the kind of file system shows whether two hosts see one
   // directory.
   ProcessGroup& group = context.group();
   std::string token;

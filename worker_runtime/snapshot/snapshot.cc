@@ -199,7 +199,7 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   for (const auto& complaint : complaints_to_say(reports, impl_->context->rank())) {
     impl_->options.say(complaint + instead);
   }
-  // All ranks have the same reports: all throw, and none waits in the next collective.
+  // All ranks have the same reports: all throw, and no rank waits in the next collective.
   if (!choice.problem.empty()) {
     throw Error(choice.problem);
   }

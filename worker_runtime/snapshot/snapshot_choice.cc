@@ -60,7 +60,7 @@ class Reader {
 
  private:
   std::uint64_t fail() {
-    // From here on all reads give 0; ended_well() tells, once, at the end.
+    // From here on all reads give 0; ended_well() says so once, at the end.
     good_ = false;
     rest_ = {};
     return 0;

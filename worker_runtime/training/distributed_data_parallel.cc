@@ -99,7 +99,7 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
     }
   }
   const std::string mine = describe(parameters, buffers);
-  // Every rank compares all and throws alike: none waits for another in the next collective.
+  // Every rank compares all and throws alike: no rank waits for another in the next collective.
   const std::vector<std::string> all = group.all_gather_bytes(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
