@@ -27,8 +27,8 @@ WorkerPosition position_of(int rank, const ProgressPage& page, std::chrono::nano
     const CollectiveCounters& counters = page.collectives[group];
     position.entered[static_cast<std::size_t>(group)] = counters.entered.load();
     const std::uint64_t waiting = counters.waiting.load();
-    // The worker runs while its counters are read: `finished` is read last, so a collective that
-    // ends in between is not taken for one that waits.
+    // The worker runs while its counters are read: `finished` is read last. So a collective
+    // that ends in between is not taken for one that waits.
     if (waiting > counters.finished.load()) {
       const std::uint64_t what = counters.what.load();
       constexpr int kShift = CollectiveCounters::kKindShift;
