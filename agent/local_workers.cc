@@ -136,6 +136,7 @@ struct LocalWorkers::Impl {
                      }
                    });
     apply(group.handle(group::Started{world.attempt, spec.local_world_size}));
+    // After Started: from here on the workers count as running.
     hang.watch(*attempt);
     return {};
   }
@@ -156,6 +157,7 @@ struct LocalWorkers::Impl {
       coordinator->workers_hung(order.attempt, std::move(positions), order.reason);
       return;
     }
+    // What the workers are able to do is looked up now: pages and handlers change while they run.
     const StopPlan plan =
         plan_stop(order.how, order.signal,
                   {attempt->obeys(), order.signal != 0 && attempt->all_catch(order.signal),
@@ -210,6 +212,7 @@ struct LocalWorkers::Impl {
   }
 
   void carry_out(const group::DisarmDeadline&) {
+    // A handler that is queued already finds an expiry in the future, and does nothing.
     deadline.expires_at(steady_clock::time_point::max());
   }
 
@@ -255,6 +258,7 @@ struct LocalWorkers::Impl {
       one.after_stop = worker(one.local_rank).after_stop;
     }
     for (int rank = 0; rank < spec.local_world_size; ++rank) {
+      // One that ended with 0 is among the leavers.
       if (!worker(rank).exit.success()) {
         records.push_back(record_of(rank));
       }

@@ -69,7 +69,7 @@ void Transfer::recv(int from, std::uint64_t slot, std::size_t offset, std::size_
 
 void Transfer::wait(Deadline deadline) {
   for (; recvs_ > 0; --recvs_) {
-    // false comes from abort() alone; a timeout is an exception of Gloo's.
+    // Only abort() makes it false; a timeout is an exception of Gloo's.
     if (!buffer_->waitRecv(left_until(deadline))) {
       throw_aborted();
     }

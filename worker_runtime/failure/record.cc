@@ -104,7 +104,7 @@ int record(const std::function<int()>& main_function) {
         "an exception of type " + (type != nullptr ? demangled(type->name()) : std::string("?"));
     write_record(std::move(unknown));
   }
-  // Handlers go with `signals`; the terminate handler goes back to the program's own.
+  // Back to what the program had: no tracing of throws, and its own terminate handler.
   trace_throws(false);
   std::set_terminate(terminate_before);
   return status;

@@ -162,7 +162,7 @@ void write_error_file(std::size_t stack_size) {
   }
 }
 
-/// Runs on the alternate stack of the thread that failed; all that it touches is in `prepared`.
+/// Allocates nothing: apart from one line of text, all that it uses is in `prepared`.
 void handle(int signal, siginfo_t* info, void*) {
   std::size_t which = 0;
   while (which + 1 < kSignals.size() && kSignals[which] != signal) {
@@ -230,7 +230,7 @@ SignalRecord::~SignalRecord() {
 
 void note_for_signal(const char* text) noexcept {
   if (!prepared.noted.exchange(true)) {
-    // The last byte of static storage is 0 and never written.
+    // The last byte of `note` is 0 from the start, and never written.
     std::strncpy(prepared.note, text, sizeof(prepared.note) - 1);
   }
 }

@@ -203,7 +203,7 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   if (!choice.problem.empty()) {
     throw Error(choice.problem);
   }
-  // One that no rank has seen, on a damaged snapshot either.
+  // One that no rank has seen, damaged snapshots included.
   impl_->next_number = choice.next_number;
   if (!choice.chosen) {
     return std::nullopt;
