@@ -238,6 +238,9 @@ const Transition& on(State state, Event event) {
   DDP_CHECK(state != State::over || found.next() == State::over, "what is over stays over");
   DDP_CHECK(found.next() != State::serving || state == State::serving || state == State::fencing,
             "an agent that was asked to end, or ends, never serves again");
+  DDP_CHECK(found.next() != State::over || state == State::over ||
+                (!found.actions().empty() && found.actions().back() == Action::leave_loop),
+            "the last action on the way out leaves the loop");
   return found;
 }
 
