@@ -88,8 +88,10 @@ class Agent : private FollowerHandler {
       return opened.error();
     }
     follower_.start();
+    // One thread for all: PR_SET_PDEATHSIG ties each worker to the thread that has forked it
+    // (docs/processes.md).
     io_.run();
-    // A signal from here on would only kill us before the outcome is told.
+    // From here on a signal would only end this process before its outcome is written.
     hold_back(signals_for(spec_));
     DDP_CHECK(state_ == State::over, "the loop ended before the job did");
     DDP_CHECK(outcome_.has_value(), "what is over has an outcome");
@@ -115,6 +117,8 @@ class Agent : private FollowerHandler {
   CoordinatorHooks coordinator_hooks() {
     CoordinatorHooks hooks;
     hooks.open_store = [this](AttemptNumber) { return store_.open(); };
+    // With static ranks MASTER_PORT is the endpoint's own port: clients of the store connect to the
+    // coordinator.
     if (spec_.backend == RendezvousBackend::static_ranks) {
       hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
         store_.adopt(std::move(connection), first_bytes);
@@ -163,9 +167,11 @@ class Agent : private FollowerHandler {
   }
 
   void watch_guardian() {
+    // A test may run an agent without one.
     if (guardian_fd() < 0) {
       return;
     }
+    // pidfd_open(2): a pidfd becomes readable when its process has ended.
     guardian_.assign(guardian_fd());
     guardian_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [this](boost::system::error_code error) {
@@ -181,6 +187,7 @@ class Agent : private FollowerHandler {
 
   void take(Event event, const Cause& cause = {}) {
     const agent::Transition& transition = agent::on(state_, event);
+    // Before the actions: the last of them may bring the next event from within.
     state_ = transition.next();
     for (const Action action : transition.actions()) {
       carry_out(action, cause);
@@ -196,7 +203,7 @@ class Agent : private FollowerHandler {
       case Action::remember_wish:
         asked_by_ = cause.signal;
         if (asked_by_ == 0) {
-          log_->info("the deadline has come");
+          log_->info("the time of --deadline is over; preempting the job");
         }
         return;
       case Action::request_stop:
@@ -227,6 +234,7 @@ class Agent : private FollowerHandler {
       case Action::retire_attempt:
         return workers_.retire();
       case Action::sweep:
+        // What SIGKILL does not end here is the guardian's to report.
         (void)kill_descendants({}, kDescendantsBound);
         return;
       case Action::flush:
@@ -247,6 +255,8 @@ class Agent : private FollowerHandler {
                world.master_port);
     std::string own_address;
     if (world.group_world_size > 1) {
+      // The address by which other nodes reach this one. The coordinator's node has no connection
+      // that shows it.
       const Coordinator* own = follower_.coordinator();
       own_address = own != nullptr ? own->common_address() : coordinator->local_address();
     }
@@ -270,6 +280,7 @@ class Agent : private FollowerHandler {
     }
     const agent::Wish wish = agent::wish_of(asked_by_);
     coordinator->request_stop(asked_by_, wish.wish);
+    // At once, without waiting for the coordinator's order: a person has asked.
     if (wish.stops_workers) {
       workers_.stop(asked_by_);
     }
@@ -294,6 +305,8 @@ class Agent : private FollowerHandler {
   }
 
   void flush() {
+    // stdout, stderr, then what other nodes still have to receive from this coordinator: the
+    // outcome.
     out_.on_flushed([this] {
       err_.on_flushed([this] {
         Coordinator* const own = follower_.coordinator();
@@ -331,12 +344,14 @@ class Agent : private FollowerHandler {
 }  // namespace
 
 Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger> log) {
+  // Before any child: a process whose parent dies goes to the nearest subreaper above it.
   if (auto subreaper = become_subreaper(); !subreaper) {
     return subreaper.error();
   }
   if (sets_omp_threads(own_environment(), spec)) {
     log->info("OMP_NUM_THREADS is not set: each worker gets 1, so that they share the processors");
   }
+  // Before the node joins: without a place for logs it cannot run workers, and says so (unable.h).
   auto layout = LogLayout::create(spec.logs, spec.job_id);
   if (!layout) {
     tell_unable(spec, layout.error(), log);

@@ -218,6 +218,7 @@ template <class Names, class Value>
 std::string_view name_in(const Names& names, Value value) {
   const auto at = static_cast<std::size_t>(value);
   DDP_CHECK(at < names.size(), "every value has a name");
+  DDP_CHECK(!names[at].empty(), "a list of names that is too short ends in empty ones");
   return names[at];
 }
 
@@ -234,6 +235,12 @@ const Transition& cell(State state, Event event) {
 const Transition& on(State state, Event event) {
   const Transition& found = cell(state, event);
   DDP_CHECK(found.is_possible(), "an event came that cannot happen in this state of the agent");
+  DDP_CHECK(state != State::over || found.next() == State::over, "what is over stays over");
+  DDP_CHECK(found.next() != State::serving || state == State::serving || state == State::fencing,
+            "an agent that was asked to end, or ends, never serves again");
+  DDP_CHECK(found.next() != State::over || state == State::over ||
+                (!found.actions().empty() && found.actions().back() == Action::leave_loop),
+            "the last action on the way out leaves the loop");
   return found;
 }
 

@@ -51,6 +51,7 @@ Result<void> Attempt::start(const OnExit& on_exit) {
   if (auto begun = output_.begin(); !begun) {
     return begun;
   }
+  // Read once for all workers; the path of the timers' FIFO is in it by now.
   const auto inherited = own_environment();
   for (int local_rank = 0; local_rank < spec_.local_world_size; ++local_rank) {
     workers_.push_back(std::make_unique<Worker>());
@@ -67,6 +68,7 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   Worker& worker = *workers_.back();
   worker.local_rank = local_rank;
   worker.logs = layout_.worker(spec_.logs, world_.attempt, local_rank);
+  // Each worker gets a page, also one without the runtime: whether it is used shows only later.
   auto channel = ProgressChannel::create();
   if (!channel) {
     return channel.error();
@@ -87,6 +89,7 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
   if (auto prepared = output_.prepare(local_rank, worker.logs, request); !prepared) {
     return prepared;
   }
+  // `worker` is on the heap, and lives longer than its process, which calls this.
   const auto ended = [&worker, on_exit](ExitStatus exit) {
     worker.ended = std::chrono::steady_clock::now();
     worker.exit = exit;
@@ -94,6 +97,8 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
         std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
     on_exit(worker.local_rank, exit);
   };
+  // Null from a spare that is not ready or does not answer: then the worker starts in the plain
+  // way.
   if (warm_ != nullptr) {
     worker.process = warm_->take(local_rank, request, ended);
   }
@@ -104,6 +109,7 @@ Result<void> Attempt::spawn(int local_rank, const std::vector<std::string>& inhe
     }
     worker.process = std::move(*process);
   }
+  // Only now: without its write end a relay would end before the worker has opened its own.
   output_.spawned(local_rank);
   return {};
 }
@@ -120,6 +126,7 @@ bool Attempt::obeys() const {
   return all_obey(running);
 }
 
+/// Read from /proc at each order, since a program may set its handlers at any time.
 bool Attempt::all_catch(int signal) const {
   return std::all_of(workers_.begin(), workers_.end(), [signal](const auto& worker) {
     return !worker->process->running() || catches(worker->process->pid(), signal);
@@ -128,6 +135,7 @@ bool Attempt::all_catch(int signal) const {
 
 void Attempt::order_save() {
   for (const auto& worker : workers_) {
+    // A flag in shared memory: the worker looks at it between two steps, and no step is torn.
     worker->progress->page().save_now = 1;
   }
 }
@@ -135,11 +143,15 @@ void Attempt::order_save() {
 void Attempt::signal_all(int number) {
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->running()) {
+      // With its fault handler Python prints its stack on SIGABRT; on SIGTERM it would end without
+      // a word (docs/hangs.md).
       const bool tells_stack = number == SIGTERM && worker->asked_for_stack &&
                                worker->progress->page().stack_signal.load() == 0 &&
                                catches(worker->process->pid(), SIGABRT) &&
                                !catches(worker->process->pid(), SIGTERM);
       if (number == SIGTERM) {
+        // Before the signal: ddp::Preemption takes an unmarked SIGTERM for a scheduler's order to
+        // save.
         worker->progress->page().being_ended = 1;
       }
       worker->process->signal(tells_stack ? SIGABRT : number);
@@ -158,6 +170,7 @@ std::vector<WorkerSigns> Attempt::signs() const {
     WorkerSigns signs;
     const ProgressPage& page = worker->progress->page();
     signs.runs = worker->process && worker->process->running();
+    // An attached page is not enough: changed_ns is set by the first sign of progress.
     signs.told = page.magic.load() == ProgressPage::kMagic && page.changed_ns.load() != 0;
     if (signs.told) {
       signs.stepped = page.steps.load() > 0;
@@ -165,6 +178,7 @@ std::vector<WorkerSigns> Attempt::signs() const {
       signs.changed_at = std::chrono::nanoseconds(page.changed_ns.load());
     } else if (signs.runs) {
       signs.cpu = cpu_time_of(worker->process->pid());
+      // stderr by its last lines, stdout by the size of its file: any change will do.
       signs.output = std::hash<std::string>()(output_.stderr_tail(worker->local_rank)) +
                      growth_of(worker->logs.stdout_path);
     }
@@ -176,6 +190,7 @@ std::vector<WorkerSigns> Attempt::signs() const {
 std::vector<WorkerPosition> Attempt::positions(std::chrono::nanoseconds now) const {
   std::vector<WorkerPosition> all;
   for (const auto& worker : workers_) {
+    // Bounded, since all nodes send theirs to the coordinator at the same time.
     if (worker->process && worker->process->running() && all.size() < kPositionsMax) {
       all.push_back(
           position_of(world_.base_rank + worker->local_rank, worker->progress->page(), now));
@@ -199,6 +214,7 @@ std::vector<StackTarget> Attempt::stack_targets() {
 }
 
 void Attempt::keep_stacks(std::vector<NewestFrames> newest) {
+  // By the list of stack_targets(): a worker may have ended since.
   for (std::size_t i = 0; i < stacks_of_.size(); ++i) {
     Worker& worker = *workers_[static_cast<std::size_t>(stacks_of_[i])];
     worker.asked_for_stack = true;
@@ -233,6 +249,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.after_stop = after_stop;
   end.known_reason = worker.known_reason;
   end.exit_time = worker.ended_wall;
+  // With --log-dir /dev/null there is no error file.
   if (!worker.logs.error_file.empty()) {
     end.error_file_path = worker.logs.error_file;
     end.error_file_bytes = read_bounded(worker.logs.error_file, kErrorFileReadMax);
@@ -240,6 +257,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.stderr_tail = output_.stderr_tail(local_rank);
   FailureRecord record = make_failure_record(std::move(end));
   if (worker.asked_for_stack) {
+    // Python's own frames say more than those of its interpreter.
     const std::string python = python_frames(record.stderr_tail, kStackBytesMax);
     record.stack = python.empty() ? worker.stack : python;
     record.stacks_path = worker.logs.stacks_file;
@@ -330,6 +348,7 @@ TrainingProgress Attempt::progress() const {
       told.first_step_after = std::max(told.first_step_after.value_or(after), after);
       ++stepped;
     }
+    // The rank that saves may be any of this node's.
     if (const auto save = newest_save(page); save && save->epoch_plus_1 > newest.epoch_plus_1) {
       newest = *save;
       told.saved_after = after_assignment(save->at_ns);

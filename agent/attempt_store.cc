@@ -7,8 +7,10 @@
 namespace ddprun {
 
 Result<std::uint16_t> AttemptStore::open() {
+  // The old one first: its clients belong to an attempt that is over.
   store_.reset();
   reserved_.reset();
+  // PyTorch's rank 0 opens the store itself then, on this node: the port is kept for it.
   if (workers_host_store(own_environment(), spec_)) {
     auto reserved = ReservedPort::any();
     if (!reserved) {
@@ -18,6 +20,7 @@ Result<std::uint16_t> AttemptStore::open() {
     return reserved_->port();
   }
   if (spec_.backend == RendezvousBackend::static_ranks) {
+    // Its clients connect to the endpoint's port, and come here by adopt().
     store_ = StoreServer::without_port(io_);
     return spec_.endpoint.port;
   }
@@ -30,6 +33,7 @@ Result<std::uint16_t> AttemptStore::open() {
 }
 
 void AttemptStore::adopt(Fd connection, const std::string& first_bytes) {
+  // Without a store the connection is closed.
   if (store_) {
     store_->adopt(std::move(connection), first_bytes);
   }

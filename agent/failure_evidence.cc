@@ -28,6 +28,7 @@ std::string shortened(std::string_view text, std::size_t bytes_max) {
     return std::string(text);
   }
   std::size_t size = bytes_max - kCut.size();
+  // 10xxxxxx is a byte inside a UTF-8 character.
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) {
     --size;
   }
@@ -72,6 +73,7 @@ std::string bounded_json(std::string json, ErrorRecord record) {
 }
 
 std::string message_without_error_file(const WorkerEnd& end) {
+  // torchrun's sentence, since tools look for it.
   if (end.exit.kind == ExitStatus::Kind::signalled) {
     return "Signal " + std::to_string(end.exit.value) + " (" + signal_name(end.exit.value) +
            ") received by PID " + std::to_string(end.pid);
@@ -104,6 +106,7 @@ FailureRecord make_failure_record(WorkerEnd end) {
       }
       record.peer_lost = parsed->peer_lost;
       record.do_not_retry = parsed->do_not_retry;
+      // A file without a time leaves that of the exit.
       if (parsed->time.time_since_epoch().count() > 0) {
         record.time = latest_moment(parsed->time, end.exit_time);
       }
@@ -112,6 +115,7 @@ FailureRecord make_failure_record(WorkerEnd end) {
       record.message += "; " + parsed.error().what;
     }
   }
+  // A script without the runtime shows it only by its words (peer_loss_patterns.h).
   record.peer_lost = record.peer_lost || names_lost_peer(record.message) ||
                      names_lost_peer(last_line(end.stderr_tail));
   if (!end.known_reason.empty()) {
@@ -127,6 +131,7 @@ std::string last_lines(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) {
     return std::string(text);
   }
+  // A newline before the cut: the first line of the tail is whole.
   const char before = text[text.size() - bytes_max - 1];
   std::string_view tail = text.substr(text.size() - bytes_max);
   if (before == '\n') {

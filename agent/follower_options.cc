@@ -34,6 +34,8 @@ NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment
   node.max_restarts = spec.max_restarts;
   node.program = spec.program.display_name;
   node.witness = spec.witness;
+  // 16 bytes for each node. The facts follow only where digests differ
+  // (docs/environment-agreement.md).
   node.environment = digest_of(environment);
   node.require_same_env = spec.require_same_env;
   return node;
@@ -44,6 +46,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
                                  std::shared_ptr<EventLogFile> event_log) {
   const bool is_static = spec.backend == RendezvousBackend::static_ranks;
   FollowerOptions options;
+  // The first is where a new job begins; at the others a running one may be found.
   options.endpoints = {spec.endpoint};
   options.endpoints.insert(options.endpoints.end(), spec.more_endpoints.begin(),
                            spec.more_endpoints.end());
@@ -52,7 +55,9 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   options.is_host = spec.is_host;
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
+  // Static ranks name their coordinator for good, and a single node has no other to follow.
   options.failover = !is_static && (spec.max_nodes > 1 || spec.witness);
+  // On every node, since each may come to lead.
   CoordinatorOptions& led = options.coordinator;
   led.job_id = spec.job_id;
   led.min_nodes = spec.min_nodes;
@@ -65,6 +70,8 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   led.join_timeout = spec.join_timeout;
   led.last_call_timeout = spec.last_call_timeout;
   led.heartbeat_timeout = spec.heartbeat_timeout;
+  // With static ranks the user's own name for the host, as torchrun passes it on. Else
+  // --local-addr, or an address that the nodes have seen.
   led.master_addr = is_static ? spec.endpoint.host : spec.local_addr;
   return options;
 }

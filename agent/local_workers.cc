@@ -87,15 +87,16 @@ struct LocalWorkers::Impl {
   void on_expired(const ExpiredTimer& timer) {
     const std::string what = "its own timer '" + timer.scope + "' expired";
     if (timer.signal <= 0) {
-      log->warn("process {}: {}; it set no signal to be sent", timer.pid, what);
+      log->warn("process {}: {}; the timer names no signal, so nothing is sent", timer.pid, what);
       return;
     }
     // Anybody may write to the FIFO, and a pid may be another process by now.
     if (!descends_from(timer.pid, ::getpid())) {
-      log->info("process {} is none of this job's (any more): its timer is forgotten", timer.pid);
+      log->info("process {} does not belong to this job (any more); ignoring its expired timer",
+                timer.pid);
       return;
     }
-    log->warn("process {}: {}; it gets {}", timer.pid, what, signal_name(timer.signal));
+    log->warn("process {}: {}; sending it {}", timer.pid, what, signal_name(timer.signal));
     if (attempt) {
       attempt->note_reason(timer.pid, what);
     }
@@ -135,6 +136,7 @@ struct LocalWorkers::Impl {
                      }
                    });
     apply(group.handle(group::Started{world.attempt, spec.local_world_size}));
+    // After Started: from here on the workers count as running.
     hang.watch(*attempt);
     return {};
   }
@@ -155,6 +157,7 @@ struct LocalWorkers::Impl {
       coordinator->workers_hung(order.attempt, std::move(positions), order.reason);
       return;
     }
+    // What the workers are able to do is looked up now: pages and handlers change while they run.
     const StopPlan plan =
         plan_stop(order.how, order.signal,
                   {attempt->obeys(), order.signal != 0 && attempt->all_catch(order.signal),
@@ -192,7 +195,7 @@ struct LocalWorkers::Impl {
   }
 
   void carry_out(const group::OrderSave&) {
-    log->info("the workers are ordered to save and leave");
+    log->info("ordering the workers to save and leave");
     attempt->order_save();
   }
 
@@ -209,6 +212,7 @@ struct LocalWorkers::Impl {
   }
 
   void carry_out(const group::DisarmDeadline&) {
+    // A handler that is queued already finds an expiry in the future, and does nothing.
     deadline.expires_at(steady_clock::time_point::max());
   }
 
@@ -254,6 +258,7 @@ struct LocalWorkers::Impl {
       one.after_stop = worker(one.local_rank).after_stop;
     }
     for (int rank = 0; rank < spec.local_world_size; ++rank) {
+      // One that ended with 0 is among the leavers.
       if (!worker(rank).exit.success()) {
         records.push_back(record_of(rank));
       }

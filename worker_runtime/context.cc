@@ -11,12 +11,16 @@ constexpr std::chrono::seconds kLeavePatience{1};
 }  // namespace
 
 Context::Impl::~Impl() {
+  // From here on the agent does not watch this worker for hangs: exit handlers may take long.
   progress.enter(Phase::ended);
   if (lifeline) {
+    // One that was in flight before init() is not of this context.
     if (std::uncaught_exceptions() > exceptions_before) {
-      // Not an end in order: the others must hear that it is this rank they lose.
+      // Not an orderly end: the report names this rank as the one that the others lose.
       lifeline->report({world.rank, "its worker ended with an exception"});
     } else {
+      // Ranks end their last collective at different moments: the connections of the first stay for
+      // the others.
       lifeline->leave(kLeavePatience);
     }
   }

@@ -32,12 +32,14 @@ Loaded load() {
     result.why_not = "there is no NVIDIA driver (libcuda.so.1 was not found)";
     return result;
   }
+  // The neighbour first: an installed runtime must not take the plug-in of another version.
   const std::filesystem::path beside = own_folder() / "libddprun_cuda.so";
   void* library = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {
+    // Most often a CUDA library that is missing: dlerror(3) names it.
     const char* reason = ::dlerror();
     result.why_not = std::string("the GPU part of the runtime could not be loaded (") +
                      (reason != nullptr ? reason : "unknown reason") + ")";
@@ -48,6 +50,7 @@ Loaded load() {
     result.why_not = "libddprun_cuda.so is not of this version";
     return result;
   }
+  // Null comes with a reason: a driver that is too old, or no device.
   result.gpu = factory(&result.why_not);
   return result;
 }
@@ -56,6 +59,7 @@ Loaded load() {
 
 Gpu* find_gpu(std::string* why_not) {
   // One driver per process: the one thing here that is global by nature.
+  // A failure is kept as well: what could not be loaded once is not tried at each tensor.
   static const Loaded loaded = load();
   if (why_not != nullptr) {
     *why_not = loaded.why_not;

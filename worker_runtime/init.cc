@@ -26,6 +26,7 @@ std::optional<std::string> process_environment(const char* name) {
 /// Connects every rank with every other. A rank that dies meanwhile ends the wait at once.
 std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& lifeline,
                                            const InitOptions& options) {
+  // Its ports are open before the addresses are exchanged, so no peer is refused.
   auto mesh = std::make_unique<GlooContext>(world.rank, world.world_size, lifeline.address(),
                                             options.connect_timeout);
   const auto deadline = std::chrono::steady_clock::now() + options.connect_timeout;
@@ -34,11 +35,13 @@ std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& life
     throw StartError(peers.error().sentence());
   }
   lifeline.watch();
+  // Gloo waits for each peer with a timeout of its own; a lost rank cuts that short.
   lifeline.subscribe([&mesh] { mesh->abort(); });
   try {
     mesh->connect(*peers);
   } catch (const std::exception& error) {
     lifeline.unsubscribe();
+    // Gloo sees the closed connection first; the lifeline needs a moment to name the rank.
     const std::optional<PeerLoss> loss = lifeline.loss(milliseconds(250));
     if (loss) {
       throw PeerLost("connecting failed: rank " + std::to_string(loss->rank) + " is gone (" +
@@ -65,6 +68,7 @@ int choose_gpu(const World& world, std::string& why_not) {
     return -1;
   }
   const int count = gpu->device_count();
+  // NCCL refuses two ranks on one GPU unless this variable allows it.
   const char* sharing = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   if (world.local_rank < count) {
     return world.local_rank;
@@ -81,6 +85,8 @@ int choose_gpu(const World& world, std::string& why_not) {
 int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
   std::string why_not = "Gloo was asked for";
   const int mine = wanted == Backend::gloo ? -1 : choose_gpu(world, why_not);
+  // An empty text means a GPU. Every rank has all answers, so all decide alike without another
+  // round.
   const std::vector<std::string> all = group.all_gather_bytes(mine >= 0 ? "" : why_not);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) {
@@ -89,6 +95,7 @@ int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
     if (wanted == Backend::nccl) {
       throw StartError("NCCL was asked for, but rank " + std::to_string(rank) + ": " + all[rank]);
     }
+    // Once for each node, and only where a GPU stays idle.
     if (mine >= 0 && world.local_rank == 0) {
       std::fprintf(stderr, "ddprun worker: training on the CPU, because rank %zu: %s\n", rank,
                    all[rank].c_str());
@@ -105,6 +112,7 @@ Context init(const InitOptions& options) {
   if (!world) {
     throw StartError(world.error().sentence());
   }
+  // To Gloo a timeout of 0 means for ever.
   if (options.timeout <= milliseconds(0) || options.connect_timeout <= milliseconds(0)) {
     throw InvalidArgument("the timeouts of init must be longer than nothing");
   }
@@ -116,12 +124,14 @@ Context init(const InitOptions& options) {
   impl->progress = Progress::attach(std::getenv(ddprun::env::kProgressChannel));
   ddprun::ProgressChannel* const channel = ProgressInside::channel(impl->progress);
   if (channel != nullptr) {
+    // Before any connection: a rank that hangs while it connects can show its stack.
     impl->stacks = std::make_unique<StackOnDemand>(*channel);
     impl->progress.enter(Phase::starting);
   }
   if (world->meeting == World::Meeting::alone) {
     impl->group = make_alone_process_group();
   } else {
+    // The lifeline first: it names a rank that never comes, which Gloo cannot.
     impl->lifeline = meet(*world, options.connect_timeout);
     impl->group = connect_gloo(*world, *impl->lifeline, options);
   }
@@ -129,6 +139,8 @@ Context init(const InitOptions& options) {
     tell_collectives(*impl->group,
                      CollectiveProgress(channel->page(), CollectiveProgress::Group::host));
   }
+  // Agreed over Gloo, which every world has; the NCCL group then owns the Gloo group as its host
+  // part.
   const int gpu = agree_on_gpu(*world, *impl->group, options.backend);
   if (gpu >= 0) {
     impl->device = Device::cuda(gpu);

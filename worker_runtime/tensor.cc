@@ -20,6 +20,7 @@ std::size_t element_count(const Shape& shape) {
       throw InvalidArgument("a tensor cannot have the shape " + to_text(shape));
     }
     const auto factor = static_cast<std::size_t>(extent);
+    // By 16, since no element type is wider: bytes can then be counted without overflow, too.
     if (factor != 0 && count > std::numeric_limits<std::size_t>::max() / 16 / factor) {
       throw InvalidArgument("the shape " + to_text(shape) + " is too large to be addressed");
     }
@@ -33,7 +34,9 @@ std::shared_ptr<void> allocate(std::size_t bytes, Device device) {
     return require_gpu().allocate(device.index, bytes);
   }
   const std::align_val_t alignment{kAlignment};
+  // An empty tensor owns a byte, so that it counts as defined.
   void* data = ::operator new(bytes == 0 ? 1 : bytes, alignment);
+  // Memory of the aligned operator new goes back by the aligned delete.
   return {data, [alignment](void* memory) {
             ::operator delete(memory, alignment);  // allowed: the deleter of its one owner
           }};
@@ -44,6 +47,7 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
   if (bytes == 0) {
     return;
   }
+  // memmove(3): two views of one tensor may overlap.
   if (to_device.is_cpu() && from_device.is_cpu()) {
     std::memmove(to, from, bytes);
   } else {
@@ -58,6 +62,7 @@ void fill_host(void* data, std::size_t count, double value) {
 
 }  // namespace
 
+/// Also the sizes of the safetensors format and of NCCL's data types: they leave this process.
 std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -109,6 +114,7 @@ Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
   tensor.dtype_ = dtype;
   tensor.device_ = device;
   tensor.storage_ = allocate(tensor.size_bytes(), device);
+  // Empty tensors have no address, so a read from one is a clean fault.
   tensor.data_ = tensor.size_ == 0 ? nullptr : tensor.storage_.get();
   return tensor;
 }
@@ -122,11 +128,13 @@ Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
 Tensor Tensor::from_host(const void* values, std::size_t count, DType dtype, Shape shape,
                          Device device) {
   Tensor tensor = empty(std::move(shape), dtype, device);
+  // Before a byte is read: `values` has no more than `count` of them.
   tensor.require_size(count);
   tensor.copy_from_host(values);
   return tensor;
 }
 
+/// For memory of others, such as a snapshot's buffer: nothing is copied.
 Tensor Tensor::wrap(void* data, Shape shape, DType dtype, Device device,
                     std::shared_ptr<void> owner) {
   Tensor tensor;
@@ -146,11 +154,13 @@ Tensor Tensor::view(std::size_t first, std::size_t count) const {
 
 Tensor Tensor::view(std::size_t first, Shape shape) const {
   const std::size_t count = element_count(shape);
+  // In this form, since first + count might wrap.
   if (first > size_ || count > size_ - first) {
     throw InvalidArgument("a view of " + std::to_string(count) + " elements from " +
                           std::to_string(first) + " does not fit in a tensor of " +
                           std::to_string(size_));
   }
+  // The view shares the storage: the memory stays as long as the last view of it.
   Tensor result = *this;
   result.data_ = count == 0 ? nullptr : static_cast<std::byte*>(data_) + first * size_of(dtype_);
   result.size_ = count;
@@ -171,12 +181,14 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::to(Device device) const {
+  // Always a copy, also to the same device.
   Tensor result = empty(shape_, dtype_, device);
   result.copy_from(*this);
   return result;
 }
 
 void Tensor::copy_from(const Tensor& source) const {
+  // No conversion: another type is a mistake of the caller.
   require_dtype(source.dtype_);
   require_size(source.size_);
   copy_bytes(data_, device_, source.data_, source.device_, size_bytes());

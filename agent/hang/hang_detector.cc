@@ -28,11 +28,16 @@ HangDetector::HangDetector(HangTimeouts timeouts, Time started)
 }
 
 void HangDetector::watch_idle(Time now, const std::vector<WorkerSigns>& workers) {
+  // A worker counts as busy until the end of its first quiet time, which begins with the attempt.
   watched_.resize(workers.size(), Watched{started_, {}, 0});
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const WorkerSigns& worker = workers[i];
     Watched& seen = watched_[i];
+    // Timers and background threads use a little also in a worker that waits: a hundredth of a
+    // processor is below any training.
     const Time allowed = (now - seen.since) / kIdlePart + kTicks;
+    // A sum that shrinks has lost a child that was not reaped: something happened, so the time
+    // starts anew.
     if (worker.output != seen.output || worker.cpu < seen.cpu || worker.cpu - seen.cpu > allowed) {
       seen = {now, worker.cpu, worker.output};
     }
@@ -40,6 +45,8 @@ void HangDetector::watch_idle(Time now, const std::vector<WorkerSigns>& workers)
 }
 
 HangDetector::Answer HangDetector::look(Time now, const std::vector<WorkerSigns>& workers) {
+  // The agent itself was kept from running, and its workers with it: their old stamps prove nothing
+  // yet.
   if (expected_ && now > *expected_ + kLate) {
     not_before_ = now + kMoment;
   }
@@ -47,10 +54,14 @@ HangDetector::Answer HangDetector::look(Time now, const std::vector<WorkerSigns>
   const bool told =
       std::any_of(workers.begin(), workers.end(), [](const auto& w) { return w.runs && w.told; });
   Answer answer;
+  // With stamps the moment of the deadline is known. Processor time is a sample: eight looks per
+  // timeout bound its error.
   answer.look_again = now + timeouts_.progress / (told ? 1 : 8);
   bool all_idle = true;
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const WorkerSigns& worker = workers[i];
+    // Where any worker uses the runtime only those that do are judged: a helper without it may be
+    // silent for hours.
     if (!worker.runs || (told && (!worker.told || worker.ended))) {
       continue;
     }
@@ -64,6 +75,7 @@ HangDetector::Answer HangDetector::look(Time now, const std::vector<WorkerSigns>
       answer.look_again = std::min(answer.look_again, since + patience);
     }
   }
+  // One busy worker may be what the others wait for.
   if (!told && !all_idle) {
     answer.still.clear();
   }

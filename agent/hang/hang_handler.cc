@@ -40,6 +40,8 @@ struct HangResponse::Impl {
     for (const int local_rank : answer.still) {
       ranks.push_back(attempt->world().base_rank + local_rank);
     }
+    // No timer is set after this: the coordinator answers with an order to stop, which is the end
+    // of the attempt.
     on_hang(attempt->positions(now()),
             ranks_text(ranks) + " made no progress for " + seconds_text(answer.still_for));
   }
@@ -61,6 +63,8 @@ HangResponse::~HangResponse() = default;
 void HangResponse::watch(Attempt& attempt) {
   if (impl_->timeouts.progress > HangDetector::Time(0)) {
     impl_->attempt = &attempt;
+    // A new rule for each attempt: stamps and sums of the old workers mean nothing for the new
+    // ones.
     impl_->rule.emplace(impl_->timeouts, now());
     impl_->look();
   }
@@ -69,6 +73,7 @@ void HangResponse::watch(Attempt& attempt) {
 void HangResponse::forget() {
   impl_->attempt = nullptr;
   impl_->timer.cancel();
+  // This ends the tools and drops the callback, which refers to the attempt.
   impl_->taker.reset();
 }
 
@@ -76,6 +81,8 @@ std::vector<WorkerPosition> HangResponse::look_closely(Attempt& attempt,
                                                        std::function<void()> end) {
   impl_->attempt = nullptr;
   impl_->timer.cancel();
+  // Before the first signal, which interrupts system calls: what the nodes compare is the job as it
+  // hung.
   std::vector<WorkerPosition> positions = attempt.positions(now());
   impl_->taker = std::make_unique<StackCollector>(
       impl_->io, attempt.stack_targets(),

@@ -13,6 +13,8 @@ std::chrono::nanoseconds cpu_time_of(pid_t pid) {
   ProcessTree tree(ProcessTree::best_source());
   std::vector<pid_t> line{pid};
   std::uint64_t ticks = 0;
+  // Data loaders compute in children, so the whole tree counts. The time of a child that ends is
+  // missing until its parent has reaped it.
   for (std::size_t next = 0; next < line.size(); ++next) {
     if (const auto stat = read_proc_stat(line[next])) {
       ticks += stat->cpu_ticks;
@@ -20,12 +22,14 @@ std::chrono::nanoseconds cpu_time_of(pid_t pid) {
     const std::vector<pid_t> children = tree.children(line[next]);
     line.insert(line.end(), children.begin(), children.end());
   }
+  // proc(5): times are in units of sysconf(_SC_CLK_TCK), as a rule 100 a second.
   static const auto kPerSecond = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   return std::chrono::nanoseconds(ticks * (1'000'000'000 / kPerSecond));
 }
 
 std::uint64_t growth_of(const std::string& path) {
   struct stat status {};
+  // A pipe or a terminal has no size: output that goes there is not seen (docs/hangs.md).
   if (path.empty() || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return 0;
   }

@@ -28,6 +28,8 @@ ProgressReport::ProgressReport(boost::asio::io_context& io) : timer_(std::make_u
 
 ProgressReport::~ProgressReport() = default;
 
+/// Snapshots decide how much a restart loses, and the first step ends a downtime: both are reported
+/// at once.
 bool ProgressReport::is_news(const TrainingProgress& before, const TrainingProgress& now) {
   return before.told != now.told || before.resumed_epoch != now.resumed_epoch ||
          before.first_step_after != now.first_step_after || before.saved != now.saved;
@@ -38,6 +40,8 @@ void ProgressReport::begin(Read read, Tell tell) {
   read_ = std::move(read);
   tell_ = std::move(tell);
   told_ = {};
+  // The pause doubles from here: a short job reports its first step in time, and a long one costs a
+  // look per second.
   pause_ = kPauseFirst;
   looks_without_news_ = 0;
   look_later();
@@ -67,6 +71,7 @@ void ProgressReport::look() {
     looks_without_news_ = 0;
     tell_(now);
   }
+  // tell_ may have called end().
   if (read_) {
     pause_ = std::min(2 * pause_, now.told ? kPauseMax : kPauseMaxUntold);
     look_later();

@@ -46,6 +46,7 @@ void append(const std::string& path, std::string_view text) {
   }
 }
 
+/// As execvp(3) searches, but the tool is then executed by its path.
 std::string on_path(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::string_view rest = path != nullptr ? path : "/usr/bin:/bin";
@@ -77,6 +78,8 @@ std::vector<std::string> tool_for(pid_t pid) {
   if (const std::string stack = on_path("eu-stack"); !stack.empty()) {
     return {stack, "-p", number};
   }
+  // -nx, since a .gdbinit may do anything; no debuginfod, since a download takes longer than
+  // kStackPatience.
   if (const std::string gdb = on_path("gdb"); !gdb.empty()) {
     return {gdb,
             "-p",
@@ -117,8 +120,11 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
                               std::to_string(target.pid) +
                               ": the job hung; stacks taken before it was ended\n\n" + threads);
       const auto stat = read_proc_stat(target.pid);
+      // A process that is stopped or inside the kernel answers no signal: it would use up the time
+      // of the others.
       const bool reacts = stat && stat->state != 'T' && stat->state != 't' && stat->state != 'D';
       if (reacts && signal_of(target) != 0) {
+        // The handler appends behind stack_bytes, so a new collection begins at 0.
         target.channel->page().stack_bytes = 0;
         one.threads = threads_of(target.pid);
         one.threads.resize(std::min(one.threads.size(), kThreadsAskedMax));
@@ -150,6 +156,7 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
     one.threads.pop_back();
     one.taken_before = page.stacks_taken.load();
     one.until = now + kThreadPatience;
+    // One thread at a time: all of them write to one room, one behind the other.
     ::syscall(SYS_tgkill, one.target.pid, thread, signal_of(one.target));
     return true;
   }
@@ -162,6 +169,7 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
         all_asked = false;
       }
     }
+    // Tools come after the handlers: a debugger stops its process, which then answers nothing.
     if (all_asked && !tools_begun) {
       tools_begun = true;
       write_answers();
@@ -173,6 +181,8 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
       finish();
       return;
     }
+    // An answer is a store to shared memory, so it is looked for; the end of a tool wakes the loop
+    // by itself.
     timer.expires_after(all_asked
                             ? std::chrono::milliseconds(
                                   until - now > kThreadPatience ? kThreadPatience : kLookAgain)
@@ -215,9 +225,12 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
       request.environment = own_environment();
       request.stdout_path = one.target.path;
       request.stderr_path = "/dev/null";
+      // As a worker: it leads a session, dies with the agent, and is ended with all that it
+      // started.
       auto tool = WorkerProcess::spawn(io, request, [this, &one](ExitStatus) {
         one.tool_runs = false;
         timer.cancel();
+        // Not from within this handler: finish() destroys the very process whose end it reports.
         asio::post(io, [weak = weak_from_this()] {
           if (const auto self = weak.lock(); self && !self->over) {
             self->look();

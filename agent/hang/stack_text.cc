@@ -42,6 +42,7 @@ std::string readable_frame(std::string_view line) {
   return module + " " + (name ? name.get() : symbol.c_str()) + offset;
 }
 
+/// A line that does not fit is left out; a shorter one behind it may still fit.
 void append_line(std::string& to, const std::string& line, std::size_t bytes_max) {
   if (to.size() + line.size() + 1 <= bytes_max) {
     to += line + "\n";
@@ -56,6 +57,7 @@ std::string newest_frames(std::string_view stacks, std::size_t bytes_max) {
   while (!stacks.empty()) {
     const std::string_view line = next_line(stacks);
     if (line.starts_with("thread ")) {
+      // The first thread is the main one (threads_of), where training loops run.
       if (frame >= 0) {
         break;
       }
@@ -68,6 +70,7 @@ std::string newest_frames(std::string_view stacks, std::size_t bytes_max) {
 }
 
 std::string python_frames(std::string_view stderr_tail, std::size_t bytes_max) {
+  // The mark of CPython's faulthandler.c; frames below it are indented by two blanks.
   const auto at = stderr_tail.rfind("(most recent call first):");
   if (at == std::string_view::npos) {
     return {};

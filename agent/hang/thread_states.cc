@@ -43,14 +43,18 @@ std::string describe(const std::string& directory, pid_t thread) {
   std::string line = "thread " + std::to_string(thread) + " (" +
                      std::string(status_field(status, "Name")) + "): state " +
                      std::string(status_field(status, "State"));
+  // "0" is a thread that runs, or a kernel that hides the function from this user.
   if (const std::string where = read_proc(directory + "/wchan"); !where.empty() && where != "0") {
     line += ", waits in " + where;
   }
+  // proc(5): "running", or number and arguments of the system call; readable with the rights of
+  // ptrace(2).
   const std::string call = read_proc(directory + "/syscall");
   if (const auto number = call.substr(0, call.find(' ')); !number.empty() && number != "running") {
     line += ", system call " + number;
   }
   line += "\n";
+  // Readable by root only, as a rule; it names the driver or file system that does not answer.
   if (const std::string stack = read_proc(directory + "/stack"); !stack.empty()) {
     line += "  kernel:\n";
     for (std::size_t begin = 0; begin < stack.size();) {
@@ -96,6 +100,7 @@ std::string executable_of(pid_t pid) {
 
 bool catches(pid_t pid, int signal) {
   const std::string status = "\n" + read_proc(directory_of(pid) + "/status");
+  // proc(5): a hexadecimal mask in which bit N - 1 stands for signal N.
   const std::string mask(status_field(status, "SigCgt"));
   const std::uint64_t bits = std::strtoull(mask.c_str(), nullptr, 16);
   return signal >= 1 && signal <= 64 && ((bits >> (signal - 1)) & 1U) != 0;

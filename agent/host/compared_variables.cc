@@ -11,6 +11,8 @@
 namespace ddprun {
 namespace {
 
+/// Libraries below a worker read these. Where nodes differ in them, collectives hang or results
+/// differ.
 constexpr std::string_view kPrefixes[] = {"NCCL_",   "TORCH_", "PYTORCH_",  "GLOO_",  "OMP_",
                                           "KMP_",    "MKL_",   "OPENBLAS_", "CUDNN_", "NVIDIA_TF",
                                           "CUBLAS_", "UCX_",   "FI_"};
@@ -49,6 +51,7 @@ std::string hidden(std::string_view secret) {
 
 bool is_compared_variable(std::string_view name) {
   const auto is_name = [name](std::string_view one) { return name == one; };
+  // Before the prefixes: NCCL_HOSTID is meant to differ.
   if (std::any_of(std::begin(kOfTheNode), std::end(kOfTheNode), is_name)) {
     return false;
   }
@@ -61,11 +64,13 @@ bool may_be_secret(std::string_view name) {
   std::string upper(name);
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  // Too much is hidden rather than too little: a hash still shows that two nodes differ.
   constexpr std::string_view kSigns[] = {"KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL"};
   return std::any_of(std::begin(kSigns), std::end(kSigns),
                      [&](std::string_view sign) { return upper.find(sign) != std::string::npos; });
 }
 
+/// The launcher rejects an --same-env-ignore that can match nothing.
 bool names_a_fact(std::string_view pattern) {
   const bool many = pattern.ends_with('*');
   const std::string_view stem = pattern.substr(0, pattern.size() - (many ? 1 : 0));
@@ -100,6 +105,7 @@ std::string compared_arguments(const std::vector<std::string>& words) {
     } else {
       text += word;
     }
+    // "--token VALUE": the option names a secret, and the next word is it.
     secret_next = is_option && equals == word.npos && may_be_secret(name);
   }
   return text.empty() ? "<none>" : text;
@@ -109,6 +115,7 @@ std::string bounded_value(const std::string& text) {
   if (text.size() <= kFactValueBytesMax) {
     return text;
   }
+  // The hash covers the whole text, so a difference behind the cut shows as well.
   const std::string end = "... " + hex(hash(text), kHashDigits);
   return text.substr(0, kFactValueBytesMax - end.size()) + end;
 }
@@ -131,11 +138,13 @@ NodeEnvironment compared_variables(const std::vector<std::string>& variables,
       found.back().value = hidden(value);
     }
   }
+  // Sorted, so that equal environments have equal digests whatever the order of their variables.
   const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
   std::stable_sort(found.begin(), found.end(), by_name);
   // Of a name that is there twice the first counts, as in getenv.
   const auto same = [](const auto& a, const auto& b) { return a.name == b.name; };
   found.erase(std::unique(found.begin(), found.end(), same), found.end());
+  // What a node sends is bounded; the rest is compared as one hash.
   if (found.size() > kVariablesMax) {
     const NodeEnvironment rest(found.begin() + kVariablesMax, found.end());
     found.resize(kVariablesMax);

@@ -17,6 +17,8 @@ std::optional<double> tighter(std::optional<double> a, std::optional<double> b) 
 
 }  // namespace
 
+/// Kernel, cgroup-v2.rst: cpu.max is quota and period in microseconds, the same two numbers as in
+/// version 1.
 std::optional<double> parse_cpu_max(std::string_view text) {
   const auto words = words_of(text, " \n");
   return words.size() == 2 ? parse_cfs_quota(words[0], words[1]) : std::nullopt;
@@ -30,13 +32,18 @@ std::optional<double> parse_cfs_quota(std::string_view quota, std::string_view p
   }
   const auto quota_us = parse_number<long long>(quota_words[0]);
   const auto period_us = parse_number<long long>(period_words[0]);
+  // "max" (version 2) is no number and -1 (version 1) is below zero: both mean no limit.
   if (!quota_us || !period_us || *quota_us <= 0 || *period_us <= 0) {
     return std::nullopt;
   }
-  return static_cast<double>(*quota_us) / static_cast<double>(*period_us);
+  const double processors = static_cast<double>(*quota_us) / static_cast<double>(*period_us);
+  DDP_CHECK(processors > 0, "a limit allows some part of a processor");
+  return processors;
 }
 
 std::optional<double> cpu_quota(const FileReader& read) {
+  // A limit holds for the whole subtree, so the tightest on the way up counts. A mixed system has
+  // the cpu controller in either hierarchy: both are read.
   std::optional<double> quota;
   for (const std::string& directory : control_group_directories(read, "")) {
     quota = tighter(quota, parse_cpu_max(read(directory + "/cpu.max").value_or("")));

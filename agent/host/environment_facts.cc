@@ -34,6 +34,7 @@ constexpr std::size_t kPieceBytes = 256UL * 1024;
 
 /// 48 bits of a hash of the file's content; empty when it cannot be read.
 std::string content_id(const std::string& path, std::size_t bytes_max) {
+  // O_NONBLOCK: to open a FIFO that stands in the program's place would wait for its writer.
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -41,11 +42,14 @@ std::string content_id(const std::string& path, std::size_t bytes_max) {
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   XXH3_state_t state;
+  // Two long files that differ only in the middle still have different hashes if their sizes
+  // differ.
   XXH3_64bits_reset_withSeed(&state, size);
   std::string piece(std::min(kPieceBytes, size + 1), '\0');
   const std::size_t half = bytes_max / 2;
   std::size_t at = 0;
   while (at < size) {
+    // The first half has been read: skip to the last.
     if (size > bytes_max && at == half) {
       at = size - half;
     }
@@ -92,6 +96,7 @@ std::string driver_version(const FactPlaces& places, const LoaderPath& loader) {
 std::string gpu_models(const FactPlaces& places) {
   std::set<std::string> models;
   std::error_code error;
+  // The driver has a folder for each GPU, by its PCI address; "Model:" is a line of the file in it.
   for (fs::directory_iterator at(places.nvidia + "/gpus", error), end; !error && at != end;
        at.increment(error)) {
     const auto text = read_file(at->path() / "information");
@@ -126,6 +131,7 @@ std::string cuda_versions(const LoaderPath& loader) {
   return list;
 }
 
+/// The first of a name counts, as in getenv(3).
 std::string value_of(const std::vector<std::string>& variables, std::string_view name) {
   for (const std::string& one : variables) {
     if (one.size() > name.size() && one.starts_with(name) && one[name.size()] == '=') {
@@ -147,6 +153,8 @@ NodeEnvironment environment_facts(const Program& program, const std::vector<std:
                                   const std::vector<std::string>& ignored,
                                   const FactPlaces& places) {
   NodeEnvironment facts;
+  // An empty value is an unknown one, and is not compared: a container may hide what other nodes
+  // show.
   const auto add = [&](std::string_view name, const std::string& value) {
     if (!value.empty() && !is_named_by(name, ignored)) {
       facts.push_back({std::string(name), bounded_value(value)});
@@ -157,11 +165,13 @@ NodeEnvironment environment_facts(const Program& program, const std::vector<std:
   const auto python = PythonPlace::of(program, value_of(variables, "PYTHONPATH"));
   const auto torch = python ? python->torch() : std::nullopt;
   add("ddprun", DDPRUN_VERSION " " + content_id(places.own_program, kBuildBytesMax));
+  // Under Python the program is the script or module; the interpreter is a fact of its own.
   const std::string content = named_content(python ? python->target() : program.path);
   add("program", content.empty() && python ? python->module() : content);
   add("arguments", compared_arguments(python ? python->arguments() : program.arguments));
   std::string cuda;
   std::string nccl;
+  // PyTorch's packages bring CUDA and NCCL: the loader's are not what it uses.
   if (python) {
     const std::string build = content_id(python->interpreter(), kBuildBytesMax);
     add("python", python->version().empty() ? build : python->version() + " " + build);
@@ -181,6 +191,7 @@ NodeEnvironment environment_facts(const Program& program, const std::vector<std:
   add("cuda", cuda.empty() ? "none" : cuda);
   add("nccl", nccl.empty() ? "none" : nccl);
   add("gpu", gpu_models(places));
+  // Behind the machine's facts: the table for people shows those first.
   NodeEnvironment of_variables = compared_variables(variables, ignored);
   facts.insert(facts.end(), std::make_move_iterator(of_variables.begin()),
                std::make_move_iterator(of_variables.end()));

@@ -44,6 +44,8 @@ bool load(const Library& library, const char* name, Function& function) {
 }
 
 Found ask_nvml(const std::string& path) {
+  // Opened at run time: an agent also runs where no driver is. NVML creates no CUDA context, which
+  // would take memory of each GPU.
   const Library library(::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL), ::dlclose);
   if (!library) {
     return {{}, "NVML (" + path + ") is not installed"};
@@ -59,6 +61,7 @@ Found ask_nvml(const std::string& path) {
       !load(library, "nvmlDeviceGetUUID", uuid_of)) {
     return {{}, "NVML (" + path + ") lacks the functions of every driver since 2013"};
   }
+  // The library may be there without the kernel's module, as in a container without GPUs.
   if (const int error = init(); error != kNvmlSuccess) {
     NvmlErrorText text = nullptr;
     const char* const reason = load(library, "nvmlErrorString", text) ? text(error) : nullptr;
@@ -80,6 +83,7 @@ Found ask_nvml(const std::string& path) {
     uuid.back() = '\0';
     found.uuids.emplace_back(named ? uuid.data() : "");
   }
+  // NVML counts its users in a process: each init needs its shutdown.
   shutdown();
   found.how = counted == kNvmlSuccess
                   ? "NVML found " + std::to_string(found.uuids.size()) + " GPUs"
@@ -110,6 +114,7 @@ std::vector<fs::path> sorted_entries(const std::string& directory) {
   return entries;
 }
 
+/// For containers that hide NVML: the driver's own files may still be visible.
 Found ask_driver(const std::string& directory) {
   Found found;
   for (const fs::path& gpu : sorted_entries(directory)) {
@@ -121,6 +126,7 @@ Found ask_driver(const std::string& directory) {
   return found;
 }
 
+/// The last resort: device files show how many GPUs may be opened, and nothing else.
 Found ask_dev(const std::string& directory) {
   constexpr std::string_view kPrefix = "nvidia";
   Found found;
@@ -140,6 +146,7 @@ Found ask_dev(const std::string& directory) {
 
 Found find_gpus(const GpuPlaces& places) {
   Found found = ask_nvml(places.nvml);
+  // All answers go into the text: a person who expects GPUs sees which place has what.
   std::string tried = found.how;
   if (found.uuids.empty()) {
     found = ask_driver(places.proc_gpus);
@@ -160,6 +167,7 @@ GpuCount count_gpus(const char* cuda_visible_devices, const GpuPlaces& places) {
   if (cuda_visible_devices == nullptr || all == 0) {
     return {all, found.how};
   }
+  // The same rules as the driver's, so a worker never gets a local rank without a GPU.
   const VisibleDevices visible = visible_devices(cuda_visible_devices, found.uuids);
   std::string how = found.how + "; CUDA_VISIBLE_DEVICES='" + cuda_visible_devices + "' leaves " +
                     std::to_string(visible.count);

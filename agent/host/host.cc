@@ -50,6 +50,7 @@ std::optional<std::string> read_file(const std::string& path) {
     return std::nullopt;
   }
   std::string text;
+  // Files of /proc have a size of 0 for stat(2), so this one is read until it ends.
   char buffer[4096];
   while (true) {
     const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
@@ -66,6 +67,7 @@ bool in_first_pid_namespace() {
   return !error && name == "pid:[4026531836]";  // PROC_PID_INIT_INO, the same in every kernel
 }
 
+/// uname(2) asks no name service, so it neither waits for the network nor fails with it.
 std::string host_name() {
   utsname names{};
   return ::uname(&names) == 0 ? names.nodename : "localhost";
@@ -78,11 +80,14 @@ std::string network_interface_of(const std::string& address) {
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    // Interfaces without an address are listed, too. Other nodes cannot reach the loopback.
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) {
       continue;
     }
     const int family = one->ifa_addr->sa_family;
     const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    // getnameinfo(3) puts the scope ("%eth0") behind a link-local IPv6 address; `address` may have
+    // none.
     std::array<char, NI_MAXHOST> text{};
     if ((family == AF_INET || family == AF_INET6) &&
         ::getnameinfo(one->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
@@ -96,7 +101,9 @@ std::string network_interface_of(const std::string& address) {
 }
 
 int usable_cpus() {
+  // Both count: schedulers pin jobs by cpusets, containers limit them by quotas.
   int processors = std::max(processors_of_affinity(), 1);
+  // Rounded up: a quota of 1.5 keeps two processors busy for three quarters of the time.
   if (const auto quota = cpu_quota(read_file); quota && *quota < processors) {
     processors = std::max(static_cast<int>(std::ceil(*quota)), 1);
   }

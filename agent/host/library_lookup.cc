@@ -20,6 +20,7 @@ constexpr std::size_t kPathAt = 8;
 /// The libraries that matter here.
 constexpr std::string_view kWanted[] = {"libnccl.so", "libcudart.so", "libcuda.so"};
 
+/// 0 beyond the end: the cache is a file that may have been cut short.
 std::uint32_t number_at(std::string_view bytes, std::size_t at) {
   std::uint32_t value = 0;
   if (at + sizeof value <= bytes.size()) {
@@ -46,6 +47,7 @@ std::map<std::string, std::string, std::less<>> parse_loader_cache(std::string_v
     return found;
   }
   bytes.remove_prefix(header);
+  // From the file: the loop ends with the bytes, whatever this number is.
   const std::size_t count = number_at(bytes, kCountAt);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t entry = kHeaderBytes + i * kEntryBytes;
@@ -63,6 +65,7 @@ std::map<std::string, std::string, std::less<>> parse_loader_cache(std::string_v
 
 LoaderPath::LoaderPath(const std::string& library_path, std::string_view cache)
     : cached_(parse_loader_cache(cache)) {
+  // ld.so(8): colons and semicolons separate the folders of LD_LIBRARY_PATH.
   for (std::size_t begin = 0; begin < library_path.size();) {
     const std::size_t end = std::min(library_path.find_first_of(":;", begin), library_path.size());
     folders_.push_back(library_path.substr(begin, end - begin));
@@ -71,6 +74,8 @@ LoaderPath::LoaderPath(const std::string& library_path, std::string_view cache)
 }
 
 std::string LoaderPath::version_of(const std::string& library) const {
+  // The order of ld.so(8): LD_LIBRARY_PATH, the cache, the default folders. A RUNPATH in the
+  // program is not looked at.
   std::vector<fs::path> places;
   if (library.find('/') != std::string::npos) {
     places.emplace_back(library);
@@ -87,6 +92,7 @@ std::string LoaderPath::version_of(const std::string& library) const {
   }
   for (const fs::path& place : places) {
     std::error_code error;
+    // The name of the library is a link to its file, whose name has the whole version.
     const std::string file = fs::canonical(place, error).filename();
     if (error) {
       continue;

@@ -56,6 +56,7 @@ std::optional<KernelOomKill> parse_kernel_oom(std::string_view record) {
   // "6,1234,5678901,-;Memory cgroup out of memory: Killed process 42 (python) total-vm:..."
   const auto message = record.substr(std::min(record.find(';'), record.size()));
   const auto pid = number_after(message, "Killed process ");
+  // "Out of memory: ..." for the machine, "Memory cgroup out of memory: ..." for a limit.
   if (!pid || message.find("ut of memory") == std::string_view::npos) {
     return std::nullopt;
   }
@@ -68,12 +69,14 @@ OomDetector::OomDetector(FileReader read, bool with_log)
       counter_(find_counter(read_)),
       log_(with_log ? ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1) {
   if (log_) {
+    // Only what comes from now on: an old record may name a pid that is in use again.
     ::lseek(log_.get(), 0, SEEK_END);
   }
   begin();
 }
 
 void OomDetector::begin() {
+  // The count only grows, so what an attempt lost is the difference.
   before_ = oom_kills();
 }
 
@@ -96,6 +99,7 @@ void OomDetector::read_log() {
     }
     if (const auto kill = parse_kernel_oom({record.data(), static_cast<std::size_t>(got)})) {
       if (kills_.size() >= kKillsKept) {
+        // The oldest goes: a verdict is asked for within seconds of the kill.
         kills_.erase(kills_.begin());
       }
       kills_.push_back(*kill);
@@ -110,6 +114,7 @@ OomDetector::Verdict OomDetector::verdict(pid_t pid) {
       return kill->by_limit ? Verdict::killed_by_limit : Verdict::killed_by_machine;
     }
   }
+  // Without the log only the count is left: it says that the group lost a process, but not which.
   const auto now = oom_kills();
   if (now && before_) {
     return *now > *before_ ? Verdict::killed_one_of_us : Verdict::not_memory;

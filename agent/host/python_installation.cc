@@ -75,6 +75,7 @@ Target target_of(const std::vector<std::string>& arguments) {
     if (word == "-m") {
       return {{}, next, std::min(i + 2, arguments.size())};
     }
+    // python(1): these take the next word as their value.
     if (word == "-W" || word == "-X") {
       ++i;
     } else if (word == "-c" || word == "-") {
@@ -90,6 +91,8 @@ Target target_of(const std::vector<std::string>& arguments) {
 void add_own_folders(const fs::path& prefix, const std::string& version,
                      std::vector<std::string>& folders) {
   const std::string lib = "lib/python" + version;
+  // Python's site.py has site-packages; Debian's has dist-packages, and one folder for all
+  // versions.
   for (const fs::path& place :
        {prefix / lib / "site-packages", prefix / "local" / lib / "dist-packages",
         prefix / lib / "dist-packages", prefix / "lib/python3/dist-packages"}) {
@@ -120,7 +123,10 @@ std::optional<PythonPlace> PythonPlace::of(const Program& program, const std::st
   place.arguments_.assign(program.arguments.begin() + static_cast<std::ptrdiff_t>(target.words),
                           program.arguments.end());
   std::error_code error;
+  // The python of a virtual environment is a link to the interpreter proper, whose name has the
+  // version.
   const fs::path real = fs::canonical(program.path, error);
+  // A path that does not resolve stays as it was given: the spawn reports it.
   place.interpreter_ = error ? program.path : real.string();
   place.version_ = version_in(fs::path(place.interpreter_).filename().string());
   for (std::size_t begin = 0; begin < search_path.size();) {
@@ -146,6 +152,7 @@ std::optional<PythonPlace> PythonPlace::of(const Program& program, const std::st
 
 std::string PythonPlace::target() const {
   if (!script_.empty()) {
+    // Python runs a folder by the __main__.py in it.
     return is_file(script_) ? script_ : (fs::path(script_) / "__main__.py").string();
   }
   std::string relative = module_;
@@ -165,6 +172,7 @@ std::string PythonPlace::target() const {
 
 std::optional<PyTorch> PythonPlace::torch() const {
   for (const std::string& folder : folders_) {
+    // The first folder that has the package is the one that the import takes.
     const auto text = read_file((fs::path(folder) / "torch/version.py").string());
     auto found = text ? parse_torch_version(*text) : std::nullopt;
     if (!found) {

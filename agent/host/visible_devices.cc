@@ -25,9 +25,11 @@ std::optional<std::size_t> index_of(std::string_view entry, std::size_t devices)
 }
 
 std::optional<std::size_t> named(std::string_view entry, const std::vector<std::string>& uuids) {
+  DDP_CHECK(entry.starts_with("GPU-"), "an empty or foreign entry names no device");
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < uuids.size(); ++i) {
     if (uuids[i].compare(0, entry.size(), entry) == 0) {
+      // The beginning of two UUIDs is ambiguous, and the driver takes neither.
       if (found) {
         return std::nullopt;
       }
@@ -50,6 +52,7 @@ VisibleDevices by_distinct_names(const std::vector<std::string_view>& entries,
     }
     seen.push_back(entry);
   }
+  DDP_CHECK(seen.size() <= devices, "no more names count than there are devices");
   return {static_cast<int>(seen.size()), ""};
 }
 
@@ -65,6 +68,7 @@ VisibleDevices visible_devices(std::string_view list, const std::vector<std::str
   if (entries.front().starts_with("MIG-")) {
     return {uuids.empty() ? 0 : 1, ""};
   }
+  // The first entry decides: a list has numbers or names.
   const bool by_name = entries.front().starts_with("GPU-");
   const bool names_known =
       std::any_of(uuids.begin(), uuids.end(), [](const auto& uuid) { return !uuid.empty(); });
@@ -79,9 +83,12 @@ VisibleDevices visible_devices(std::string_view list, const std::vector<std::str
     } else if (entry.starts_with("GPU-")) {
       device = named(entry, uuids);
     }
+    // The driver stops at the first bad entry; those before it stay visible.
     if (!device) {
       return {static_cast<int>(visible.size()), std::string(entry)};
     }
+    // One device twice hides all of them; torch.cuda._parse_visible_devices returns an empty list,
+    // too.
     if (std::find(visible.begin(), visible.end(), *device) != visible.end()) {
       return {0, std::string(entry)};
     }

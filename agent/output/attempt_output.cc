@@ -33,6 +33,8 @@ struct FilteredFile {
 /// show.
 constexpr std::size_t kTailFileBytesMax = 16 * kStderrTailBytesMax;
 
+/// stdout and stderr may be one terminal by two opens: the device number shows it. Their order is
+/// kept only where both go through one relay.
 Terminals own_terminals() {
   Terminals terminals{::isatty(STDOUT_FILENO) == 1, ::isatty(STDERR_FILENO) == 1, false};
   struct stat out {};
@@ -85,9 +87,13 @@ AttemptOutput::AttemptOutput(boost::asio::io_context& io, const JobSpec& spec,
 
 AttemptOutput::~AttemptOutput() = default;
 
+/// All that the worker opens is settled before it exists: between clone and execve it can neither
+/// allocate nor ask (spawn.cc).
 Result<void> AttemptOutput::prepare(int local_rank, const WorkerLogs& logs, SpawnRequest& request) {
   request.stdout_path = logs.stdout_path;
   request.stderr_path = logs.stderr_path;
+  // The worker writes a teed stream to its file and the agent reads it back: a slow console never
+  // holds up the worker.
   if (logs.echo_stdout) {
     if (auto teed = tee(local_rank, teed_out, logs.stdout_path,
                         layout_.filtered_stdout(world_.attempt), spec_.logs.stdout_filters);
@@ -119,6 +125,7 @@ Result<void> AttemptOutput::relay(int local_rank, const WorkerLogs& logs, SpawnR
       stream.err = relay_terminal(local_rank, relayed_err, STDERR_FILENO);
       break;
     case StreamWay::terminal_of_out:
+      // Where stdout got no terminal its path is empty, and stderr is inherited with it.
       stream.err_is_out = true;
       request.stderr_path = request.stdout_path;
       return {};
@@ -130,6 +137,7 @@ Result<void> AttemptOutput::relay(int local_rank, const WorkerLogs& logs, SpawnR
       if (!made) {
         return made.error();
       }
+      // The pipe's worker end is opened by the worker itself, through its name under /proc.
       stream.err = std::move(*made);
       break;
     }
@@ -157,6 +165,7 @@ std::unique_ptr<OutputPump> AttemptOutput::relay_terminal(int local_rank, Form f
     }
     return nullptr;
   }
+  // Made with the first terminal: without one, no worker asks for its size.
   if (!window_changes_) {
     window_changes_ = std::make_unique<SignalSource>(io_, std::vector<int>{SIGWINCH},
                                                      [this](int) { follow_window_size(); });
@@ -179,6 +188,7 @@ void AttemptOutput::spawned(int local_rank) {
   Stream& stream = streams_[static_cast<std::size_t>(local_rank)];
   for (const auto* relay : {&stream.out, &stream.err}) {
     if (*relay) {
+      // A pipe ends when its last writer has closed it, and this process holds one write end.
       (*relay)->close_write_end();
     }
   }
@@ -203,6 +213,8 @@ Result<void> AttemptOutput::begin() {
 Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& path,
                                 const std::string& filtered_path,
                                 const std::vector<std::string>& filters) {
+  // One inotify instance per attempt: fs.inotify.max_user_instances is 128 by default, for all
+  // programs of a user.
   if (!follower_) {
     auto follower = LogTailer::create(io_);
     if (!follower) {
@@ -227,6 +239,8 @@ Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& pa
                               [filtered](std::string_view text) { filtered->append(text); }));
 }
 
+/// Relayed output has no prefix and no filter: the console shows what the worker would have written
+/// to it.
 OutputSink AttemptOutput::sink_for(int local_rank, Form form) {
   if (folds(form)) {
     return folded(form).sink(local_rank);
@@ -288,17 +302,21 @@ std::string AttemptOutput::stderr_tail(int local_rank) const {
   if (const auto& relay = stream.err_is_out ? stream.out : stream.err) {
     return relay->tail();
   }
+  // A stream that goes to a file has no relay; the end of the file is read when it is asked for.
   return stream.stderr_path.empty()
              ? ""
              : shown_tail(read_tail(stream.stderr_path, kTailFileBytesMax), kStderrTailBytesMax);
 }
 
 void AttemptOutput::finish(std::function<void()> done) {
+  // Without a teed stream there is nothing to catch up with: pipes and terminals end with their
+  // last writer.
   if (!follower_) {
     done();
     return;
   }
   follower_->finish([this, done = std::move(done)] {
+    // A line of this attempt never waits for its copy from the next one (docs/folding.md).
     for (const auto& fold : folds_) {
       if (fold) {
         fold->flush();

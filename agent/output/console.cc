@@ -28,6 +28,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
 
   void open() {
     struct stat status {};
+    // A closed descriptor (ddprun ... 2>&-): everything is swallowed.
     if (::fstat(fd, &status) != 0) {
       broken = true;
       return;
@@ -44,6 +45,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
                         O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     non_blocking = static_cast<bool>(target);
     if (!target) {
+      // Shares the description with the shell, so no flag of it is changed.
       target.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     }
     // Asio makes whatever it watches non-blocking. So it watches an epoll instance, and that one
@@ -60,6 +62,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
   /// Bytes taken; 0: not now; -1: never.
   ssize_t try_write(std::string_view bytes) {
     if (!watched) {
+      // A file, or a device that epoll refuses: at worst this waits for a disk.
       return keep_trying(fd, bytes);
     }
     if (is_socket) {
@@ -80,6 +83,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
     return taken >= 0 ? taken : (errno == EAGAIN || errno == EINTR ? 0 : -1);
   }
 
+  /// A signal may interrupt a blocking write before it has taken anything.
   static ssize_t keep_trying(int stream, std::string_view bytes) {
     ssize_t taken = 0;
     do {
@@ -92,6 +96,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
   void flush() {
     while (!broken && at < waiting.size()) {
       const ssize_t taken = try_write(std::string_view(waiting).substr(at));
+      // The stream is full: EPOLLOUT brings the rest out.
       if (taken == 0) {
         break;
       }
@@ -119,6 +124,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
     ready.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](boost::system::error_code error) {
                        self->armed = false;
+                       // The console is closed. After any other error a write may still be tried.
                        if (error == asio::error::operation_aborted) {
                          return;
                        }
@@ -130,6 +136,8 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
 
   [[nodiscard]] std::size_t left() const { return waiting.size() - at; }
 
+  /// Posts the callbacks: they write or read on, and must not run inside the write() of their
+  /// caller.
   void tell() {
     if (left() < kBufferBytesMax) {
       for (auto& callback : std::exchange(room, {})) {
@@ -163,6 +171,7 @@ Console::Console(asio::io_context& io, int fd) : impl_(std::make_shared<Impl>(io
 }
 
 Console::~Console() {
+  // No callback comes after this: their owners may end before the loop does.
   boost::system::error_code ignored;
   impl_->ready.close(ignored);
   impl_->room.clear();
@@ -170,6 +179,7 @@ Console::~Console() {
 }
 
 void Console::write(std::string_view bytes) {
+  // After a closed pipe or a full disk the bytes are dropped: the job does not end for its console.
   if (impl_->broken) {
     return;
   }

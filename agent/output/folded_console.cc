@@ -16,6 +16,8 @@ struct FoldedConsole::Impl : std::enable_shared_from_this<Impl> {
   Impl(boost::asio::io_context& io, Console& target, StreamFold streams)
       : console(target), fold(std::move(streams)), timer(io) {}
 
+  /// Every call that may have produced text ends here. The text goes out, and the timer follows the
+  /// fold's next deadline.
   void show() {
     if (!shown.empty()) {
       console.write(shown);
@@ -36,6 +38,7 @@ struct FoldedConsole::Impl : std::enable_shared_from_this<Impl> {
       if (error || self->closed) {
         return;
       }
+      // Before tick(): arm() sets the next deadline only when no earlier one stands.
       self->armed_for.reset();
       self->fold.tick(Clock::now(), self->shown);
       self->show();
@@ -59,7 +62,9 @@ FoldedConsole::FoldedConsole(boost::asio::io_context& io, Console& console, Stre
     : impl_(std::make_shared<Impl>(io, console, std::move(fold))) {}
 
 FoldedConsole::~FoldedConsole() {
+  // Before `closed`: no worker of this attempt writes any more, and what waits is still shown.
   impl_->flush();
+  // Sinks hold the Impl and may outlive this object; from here on they swallow.
   impl_->closed = true;
   impl_->timer.cancel();
 }
@@ -67,6 +72,7 @@ FoldedConsole::~FoldedConsole() {
 OutputSink FoldedConsole::sink(int stream, std::string prefix, std::vector<std::string> filters,
                                std::function<void(std::string_view)> filtered) {
   impl_->fold.join(stream, std::move(prefix), std::move(filters));
+  // Feeding and ending differ in one call; closing, showing and filtering are the same for both.
   const auto pass = [impl = impl_, filtered = std::move(filtered)](auto&& put) {
     if (impl->closed) {
       return;
@@ -74,6 +80,7 @@ OutputSink FoldedConsole::sink(int stream, std::string prefix, std::vector<std::
     std::string matching;
     put(impl->fold, impl->shown, matching);
     impl->show();
+    // Files of filtered lines are never folded: programs read them rank by rank (docs/folding.md).
     if (filtered && !matching.empty()) {
       filtered(matching);
     }

@@ -21,6 +21,7 @@ bool moves_back(std::string_view line) {
 
 }  // namespace
 
+/// Slurm's form of lists: three or more in a row become a range, two neighbours stay "2,3".
 std::string rank_list(const std::vector<int>& ranks) {
   DDP_CHECK(std::is_sorted(ranks.begin(), ranks.end()), "a range has its ranks in order");
   std::string text;
@@ -49,12 +50,15 @@ LineFold::LineFold(int members, Label label)
 void LineFold::join(int member) {
   Member& one = members_.at(static_cast<std::size_t>(member));
   joined_ += std::exchange(one.joined, true) ? 0 : 1;
+  DDP_CHECK(joined_ <= static_cast<int>(members_.size()), "a member joins once");
 }
 
+/// A worker that has ended is not waited for: lines that only it could have joined are shown.
 void LineFold::leave(int member, Time now, std::string& shown) {
   now_ = now;
   Member& one = members_.at(static_cast<std::size_t>(member));
   joined_ -= std::exchange(one.joined, false) ? 1 : 0;
+  DDP_CHECK(joined_ >= 0, "a member leaves once");
   show_settled(shown);
 }
 
@@ -63,12 +67,15 @@ void LineFold::add(int member, const LinePiece& piece, Time now, std::string& sh
   Member& one = members_.at(static_cast<std::size_t>(member));
   count_burst(one, piece.text.size(), shown);
   const bool whole = piece.begins && piece.ends && piece.text.size() <= kFoldedLineBytesMax;
+  // A part of a line cannot be compared, and a line that moves the cursor means something only at
+  // its place.
   if (one.flooding || !whole || moves_back(piece.text)) {
     add_as_it_is(member, piece, shown);
   } else {
     add_line(member, piece.text);
   }
   show_settled(shown);
+  // A bound on memory: one worker may write fast while another is silent for the whole wait.
   if (held_bytes_ > kHeldBytesMax) {
     flush(shown);
   }
@@ -96,6 +103,8 @@ std::optional<LineFold::Sequence> LineFold::place_for(const Member& member, std:
     return std::nullopt;
   }
   const auto& places = found->second;
+  // Only places behind the member's own last line, or its lines would change their order. The texts
+  // are compared, since equal hashes prove nothing.
   for (auto at = std::upper_bound(places.begin(), places.end(), member.last); at != places.end();
        ++at) {
     DDP_CHECK(*at >= first_ && *at - first_ < static_cast<Sequence>(queue_.size()),
@@ -111,6 +120,7 @@ void LineFold::add_line(int member, std::string_view text) {
   Member& one = members_[static_cast<std::size_t>(member)];
   const std::size_t hash = std::hash<std::string_view>()(text);
   if (const auto place = place_for(one, text, hash)) {
+    DDP_CHECK(*place > one.last, "a member joins only behind its own last line");
     queue_[static_cast<std::size_t>(*place - first_)].members.push_back(member);
     one.last = *place;
     return;
@@ -121,6 +131,7 @@ void LineFold::add_line(int member, std::string_view text) {
   item.foldable = true;
   item.begins_line = true;
   item.deadline = now_ + kWait;
+  // A copy of a line that is on the screen already may wait longer, for other late copies.
   const auto shown = remembered_.find(hash);
   if (shown != remembered_.end() && now_ - shown->second.at <= kRemembered &&
       !shown->second.members[static_cast<std::size_t>(member)]) {
@@ -128,11 +139,14 @@ void LineFold::add_line(int member, std::string_view text) {
     item.deadline = now_ + kLateWait;
   }
   push(member, std::move(item));
-  open_[hash].push_back(one.last);
+  std::vector<Sequence>& places = open_[hash];
+  DDP_CHECK(places.empty() || places.back() < one.last, "places of one text ascend");
+  places.push_back(one.last);
 }
 
 void LineFold::add_as_it_is(int member, const LinePiece& piece, std::string& shown) {
   const Member& one = members_[static_cast<std::size_t>(member)];
+  // Nothing of this member waits, so the piece overtakes none of its lines.
   if (!waits(one)) {
     show_direct(one, piece, shown);
     return;
@@ -151,6 +165,7 @@ void LineFold::push(int member, Item item) {
   queue_.push_back(std::move(item));
   members_[static_cast<std::size_t>(member)].last =
       first_ + static_cast<Sequence>(queue_.size()) - 1;
+  DDP_CHECK(waits(members_[static_cast<std::size_t>(member)]), "what was just queued waits");
 }
 
 void LineFold::show_direct(const Member& member, const LinePiece& piece, std::string& shown) const {
@@ -160,7 +175,7 @@ void LineFold::show_direct(const Member& member, const LinePiece& piece, std::st
   shown += piece.text;
 }
 
-/// Nobody can join it any more, or needs to: whoever is not in it has written something later.
+/// No member can join it any more, or needs to: each that is not in it has written something later.
 bool LineFold::settled(const Item& item) {
   if (!item.foldable) {
     return true;
@@ -170,6 +185,7 @@ bool LineFold::settled(const Item& item) {
     return member.joined && !member.flooding && member.last < first_ &&
            (item.others.empty() || !item.others[i]);
   };
+  // The member that held up the last look most likely still does; the scan over all is then spared.
   if (may_join(blocker_)) {
     return false;
   }
@@ -198,6 +214,7 @@ void LineFold::show_first(std::string& shown) {
   DDP_CHECK(!queue_.empty(), "there is a first line");
   Item& item = queue_.front();
   DDP_CHECK(!item.members.empty(), "every line was written by somebody");
+  // Labels of single members are made once: a flow of different lines makes none.
   if (item.begins_line && item.members.size() == 1) {
     shown += members_[static_cast<std::size_t>(item.members.front())].label;
   } else if (item.begins_line) {
@@ -206,6 +223,7 @@ void LineFold::show_first(std::string& shown) {
   }
   shown += item.text;
   if (item.foldable) {
+    // Lines leave in the order of the queue, so this place is the first one of its hash.
     const auto places = open_.find(item.hash);
     DDP_CHECK(places != open_.end() && places->second.front() == first_,
               "the first line of the queue is not the first of its text");
@@ -243,6 +261,7 @@ void LineFold::remember(const Item& item) {
   }
   DDP_CHECK(remembered_.size() == remembered_order_.size(), "what is remembered can be forgotten");
   if (remembered_order_.size() > kRememberedMax) {
+    DDP_CHECK(remembered_order_.size() == kRememberedMax + 1, "one line at a time is remembered");
     remembered_.erase(remembered_order_.front());
     remembered_order_.pop_front();
   }
@@ -257,8 +276,10 @@ void LineFold::tick(Time now, std::string& shown) {
       end = first_ + static_cast<Sequence>(i) + 1;
     }
   }
+  DDP_CHECK(end <= first_ + static_cast<Sequence>(queue_.size()), "what is due is in the queue");
   show_until(end, shown);
   show_settled(shown);
+  DDP_CHECK(queue_.empty() || queue_.front().deadline > now + kTogether, "nothing due waits on");
 }
 
 std::optional<LineFold::Time> LineFold::deadline() const {
@@ -274,6 +295,7 @@ std::optional<LineFold::Time> LineFold::deadline() const {
 
 void LineFold::flush(std::string& shown) {
   show_until(first_ + static_cast<Sequence>(queue_.size()), shown);
+  DDP_CHECK(queue_.empty(), "nothing waits after a flush");
 }
 
 }  // namespace ddprun

@@ -50,6 +50,7 @@ Result<fs::path> make_new(const fs::path& parent, const std::string& begin, mode
     if (::mkdir(dir.c_str(), mode) == 0) {
       return dir;
     }
+    // mkdir(2) tests and claims a name in one call; EEXIST means that the name is another agent's.
     if (errno != EEXIST) {
       break;
     }
@@ -81,6 +82,7 @@ Result<fs::path> make_base(const LogSpec& spec) {
     return Error{"it is a file, not a directory", "log directory '" + base.string() + "'",
                  "name another path with --log-dir"};
   }
+  // Nodes that share the directory make it at the same time: one that finds it made has no error.
   fs::create_directories(base, error);
   if (error) {
     return cannot("cannot make it", base, error);
@@ -90,6 +92,8 @@ Result<fs::path> make_base(const LogSpec& spec) {
 
 }  // namespace
 
+/// Each agent has a run directory of its own: agents of one host, or on one file system, never
+/// write to one file.
 Result<LogLayout> LogLayout::create(const LogSpec& spec, const std::string& job_id) {
   if (spec.dir == kNoFiles) {
     return LogLayout(std::string());
@@ -100,7 +104,9 @@ Result<LogLayout> LogLayout::create(const LogSpec& spec, const std::string& job_
   }
   std::string name = job_id.substr(0, kJobIdBytesMax);
   std::replace(name.begin(), name.end(), '/', '_');
+  DDP_CHECK(name.size() <= kJobIdBytesMax, "a name has room for what follows it");
   DDP_CHECK(name.find('/') == std::string::npos, "a job id leads out of the log directory");
+  // 0777 without the umask: --log-dir is the user's choice, and a team may be meant to read it.
   const auto run = make_new(*base, name, 0777);
   if (!run) {
     return run.error();
@@ -109,6 +115,7 @@ Result<LogLayout> LogLayout::create(const LogSpec& spec, const std::string& job_
 }
 
 std::string LogLayout::attempt_dir(AttemptNumber attempt) const {
+  DDP_CHECK(!run_dir_.empty(), "an attempt has a directory only where there are files");
   return run_dir_ + "/attempt_" + std::to_string(number(attempt));
 }
 
@@ -123,6 +130,7 @@ Result<void> LogLayout::make_attempt(AttemptNumber attempt, int local_world_size
   if (error) {
     return cannot("cannot remove what an earlier run left there", dir, error);
   }
+  // All at once: a full disk fails the attempt before any worker runs.
   for (int local_rank = 0; local_rank < local_world_size; ++local_rank) {
     fs::create_directories(dir / std::to_string(local_rank), error);
     if (error) {
@@ -143,6 +151,8 @@ WorkerLogs LogLayout::worker(const LogSpec& spec, AttemptNumber attempt, int loc
   const auto place = [&](Streams stream, const char* file, std::string& path, bool& echo) {
     const bool tee = has(spec.tee.of(local_rank), stream);
     const bool to_file = tee || has(spec.redirects.of(local_rank), stream);
+    // The table of docs/logs.md: a tee implies a file, and a rank off --local-ranks-filter has its
+    // file but is not shown.
     if (to_file && !dir.empty()) {
       path = dir + "/" + file;
       echo = tee && shown;
@@ -154,6 +164,8 @@ WorkerLogs LogLayout::worker(const LogSpec& spec, AttemptNumber attempt, int loc
   };
   place(Streams::out, "stdout.log", logs.stdout_path, logs.echo_stdout);
   place(Streams::err, "stderr.log", logs.stderr_path, logs.echo_stderr);
+  DDP_CHECK(!logs.echo_stdout || !logs.stdout_path.empty(), "what is followed is a file");
+  DDP_CHECK(!logs.echo_stderr || !logs.stderr_path.empty(), "and so it is for stderr");
   if (!dir.empty()) {
     logs.error_file = dir + "/error.json";
     logs.stacks_file = dir + "/stacks.txt";

@@ -48,6 +48,8 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
   /// Which files were written to. An overflow of the queue concerns all of them.
   void read_events() {
     alignas(inotify_event) std::array<char, 4096> buffer{};
+    // inotify(7): equal events in a row are merged, so the queue stays short while a worker writes
+    // without pause.
     const ssize_t size = ::read(inotify.native_handle(), buffer.data(), buffer.size());
     for (ssize_t offset = 0; offset < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + offset);
@@ -60,6 +62,7 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  /// Queues at most one turn, however many events and callers ask for it.
   void schedule() {
     if (!scheduled) {
       scheduled = true;
@@ -86,6 +89,8 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
         wait_for_room(file);
         continue;
       }
+      // `next` stays at the file where the budget ran out, so one that is written fast starves no
+      // other.
       budget -= std::min(budget, read_some(file, budget));
       again = again || file.may_have_more;
       if (budget == 0) {
@@ -99,8 +104,11 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  /// One read of one file: the turn spreads its budget over all of them.
   std::size_t read_some(File& file, std::size_t budget) {
     const std::size_t wanted = std::min(budget, chunk.size());
+    // pread: `at` goes back when somebody cuts the file, and the descriptor has no position to
+    // correct.
     const ssize_t size = ::pread(file.fd.get(), chunk.data(), wanted, file.at);
     if (size > 0) {
       file.at += size;
@@ -121,6 +129,7 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
     if (std::exchange(file.waits_for_room, true)) {
       return;
     }
+    // By index: follow() may move the files while this waits.
     file.sink.console->on_room([self = shared_from_this(), index = next] {
       if (!self->closed) {
         self->files[index].waits_for_room = false;
@@ -143,6 +152,7 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
         file.sink.at_end();
       }
     }
+    // Posted, since `done` may destroy this tailer.
     asio::post(io, std::exchange(done, nullptr));
   }
 
@@ -171,6 +181,8 @@ Result<std::unique_ptr<LogTailer>> LogTailer::create(asio::io_context& io) {
 LogTailer::LogTailer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 LogTailer::~LogTailer() {
+  // Handlers that are queued keep the Impl alive; they find `closed`, and touch neither sinks nor
+  // files.
   impl_->closed = true;
   boost::system::error_code ignored;
   impl_->inotify.close(ignored);
@@ -184,6 +196,7 @@ Result<void> LogTailer::follow(const std::string& path, Sink sink) {
   if (!file.fd) {
     return errno_error(errno, "cannot open the log file", path);
   }
+  // follow() runs before the worker is spawned, so the watch is there before the first write.
   file.watch = ::inotify_add_watch(impl_->inotify.native_handle(), path.c_str(), IN_MODIFY);
   if (file.watch < 0) {
     return errno_error(errno, "cannot watch the log file", path,

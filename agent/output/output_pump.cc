@@ -75,6 +75,8 @@ struct OutputPump::Impl : std::enable_shared_from_this<Impl> {
     }
     const std::string_view bytes(buffer.data(), size);
     if (!bytes.empty()) {
+      // Kept before it is shown: a report needs the last words also where the console takes
+      // nothing.
       kept.append(bytes);
       if (sink.take) {
         sink.take(bytes);
@@ -138,10 +140,12 @@ Result<std::unique_ptr<OutputPump>> OutputPump::create_terminal(asio::io_context
     return terminal.error();
   }
   auto relay = start(io, std::move(sink), terminal->ours.release(), terminal->workers.release());
+  // After start(): nothing is read before the loop runs.
   relay->impl_->is_terminal = true;
   return relay;
 }
 
+/// Reads from now on: a worker may write before the call that spawned it has returned.
 std::unique_ptr<OutputPump> OutputPump::start(asio::io_context& io, OutputSink sink, int ours,
                                               int workers) {
   auto impl = std::make_shared<Impl>(io, std::move(sink));
@@ -156,12 +160,15 @@ OutputPump::OutputPump(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 OutputPump::~OutputPump() {
   impl_->read_what_waits();
   impl_->end();
+  // A handler that is queued keeps the Impl alive and stops here; the console may be gone by then.
   impl_->closed = true;
   impl_->sink = {};
   boost::system::error_code ignored;
   impl_->read_end.close(ignored);
 }
 
+/// Opened by this name, the worker's end is a description of its own: its flags are not shared with
+/// the agent's.
 std::string OutputPump::path() const {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(impl_->write_end.get());
 }
@@ -176,6 +183,7 @@ void OutputPump::copy_window_size_of(int like) {
   }
 }
 
+/// Asked for when a worker has failed, whose last words may still be in the pipe.
 std::string OutputPump::tail() {
   impl_->read_what_waits();
   if (impl_->at_end) {

@@ -30,11 +30,13 @@ std::size_t after_escape(std::string_view line, std::size_t at) {
   const char kind = line[at];
   if (kind == '[') {
     ++at;
+    // Parameter bytes (0x30 to 0x3F) and intermediate bytes (0x20 to 0x2F), then one final byte.
     while (at < line.size() && in_range(line[at], ' ', '?')) {
       ++at;
     }
     return std::min(at + 1, line.size());
   }
+  // OSC, DCS, SOS, PM and APC take a string up to ST; terminals accept BEL for it, too.
   if (kind == ']' || kind == 'P' || kind == 'X' || kind == '^' || kind == '_') {
     while (at < line.size() && line[at] != kBell && line[at] != kEscape) {
       ++at;
@@ -49,6 +51,7 @@ std::size_t after_escape(std::string_view line, std::size_t at) {
   return std::min(at + 1, line.size());
 }
 
+/// A character is the trailing bytes of its UTF-8 form (10xxxxxx), and the first byte before them.
 void erase_last_character(std::string& text) {
   while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) {
     text.pop_back();
@@ -73,7 +76,9 @@ std::string as_shown(std::string_view line) {
   for (std::size_t at = 0; at < line.size();) {
     const char c = line[at];
     if (c == kEscape) {
-      at = after_escape(line, at);
+      const std::size_t after = after_escape(line, at);
+      DDP_CHECK(after > at && after <= line.size(), "a sequence has bytes, and ends in its line");
+      at = after;
       continue;
     }
     if (c == '\b') {
@@ -105,11 +110,14 @@ std::string shown_tail(std::string_view text, std::size_t bytes_max) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     all += *line;
   }
-  return last_lines(all, bytes_max);
+  std::string tail = last_lines(all, bytes_max);
+  DDP_CHECK(tail.size() <= bytes_max, "a tail fits where it goes");
+  return tail;
 }
 
 void OutputTail::append(std::string_view bytes) {
   const std::size_t kept_max = kKeptFactor * bytes_max_;
+  // More than is kept comes at once: what was kept before scrolls away.
   if (bytes.size() > kept_max) {
     kept_ = last_lines(bytes, kept_max);
     return;

@@ -15,6 +15,7 @@ Result<PseudoTerminal> open_pseudo_terminal(int like) {
   if (!made.ours) {
     return errno_error(errno, "cannot make a terminal for a worker", "/dev/ptmx");
   }
+  // What unlockpt(3) does: the other end cannot be opened before.
   int locked = 0;
   if (::ioctl(made.ours.get(), TIOCSPTLCK, &locked) != 0) {
     return errno_error(errno, "cannot make a terminal for a worker", "/dev/ptmx");
@@ -27,6 +28,7 @@ Result<PseudoTerminal> open_pseudo_terminal(int like) {
   termios attributes{};
   if (::tcgetattr(like, &attributes) == 0) {
     attributes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+    // Input never comes this way, since a worker's stdin is inherited: nothing is to be echoed.
     attributes.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL);
     if (::tcsetattr(made.workers.get(), TCSANOW, &attributes) != 0) {
       return errno_error(errno, "cannot set up a worker's terminal", "/dev/ptmx");
@@ -38,6 +40,7 @@ Result<PseudoTerminal> open_pseudo_terminal(int like) {
 
 void copy_window_size(int like, int ours) {
   winsize size{};
+  // The terminal controls no session, so no SIGWINCH follows: programs see the size when they ask.
   if (::ioctl(like, TIOCGWINSZ, &size) == 0) {
     ::ioctl(ours, TIOCSWINSZ, &size);
   }

@@ -42,11 +42,13 @@ class CountingSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex
   std::size_t lines_ = 0;
 };
 
+/// TERM=dumb, as in an editor's shell or a CI log, cannot move the cursor.
 bool can_redraw(int fd) {
   const char* const term = std::getenv("TERM");
   return ::isatty(fd) == 1 && term != nullptr && std::string_view(term) != "dumb";
 }
 
+/// A serial console, or a terminal inside a container, may give 0 columns.
 std::size_t columns_of(int fd) {
   winsize size{};
   const bool known = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -65,12 +67,15 @@ struct StatusDisplay::Impl {
         timer(io),
         live(can_redraw(fd)) {
     if (live) {
+      // Any line of the log moves the table up, from wherever it comes: so all lines are counted.
       log->sinks().push_back(counter);
     }
   }
+  /// The log outlives the board, since the agent's last lines go there.
   ~Impl() { std::erase(log->sinks(), counter); }
 
   void show(const RendezvousStatus& told) {
+    // LOGLEVEL=ERROR asks for less than a table of what is waited for.
     if (!log->should_log(spdlog::level::warn)) {
       return;
     }
@@ -94,11 +99,13 @@ struct StatusDisplay::Impl {
       text += line.substr(0, columns) + "\n";
       ++drawn;
     }
+    // A line of the log after this scrolls the table away: it is then left where it is.
     drawn_after = counter->lines();
     console.write(text);
     if (table.waits_for == RendezvousStatus::For::turn) {
       return;  // its text has no times in it
     }
+    // Redrawn, since the times in it go on.
     timer.expires_after(kRedrawInterval);
     timer.async_wait([this](boost::system::error_code stopped) {
       if (!stopped) {
@@ -113,6 +120,7 @@ struct StatusDisplay::Impl {
     if (lines == 0 || counter->lines() != drawn_after) {
       return {};
     }
+    // CPL and ED of ECMA-48: back to the table's first line, then erase to the end of the screen.
     return "\x1b[" + std::to_string(lines) + "F\x1b[J";
   }
 

@@ -7,6 +7,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+/// Host names and reasons come from other nodes: none of their control characters reaches this
+/// terminal.
 std::string clean(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
@@ -22,6 +24,8 @@ std::string head(const RendezvousStatus& table, nanoseconds since) {
   const std::string wanted =
       std::to_string(table.min_nodes) + (elastic ? ":" + std::to_string(table.max_nodes) : "");
   const std::string here = std::to_string(table.nodes_here) + " of " + wanted + " nodes here";
+  // The times are those of the moment when the coordinator sent the table; `since` has passed since
+  // then.
   const nanoseconds left = std::max(table.left.value_or(nanoseconds(0)) - since, nanoseconds(0));
   if (table.waits_for == RendezvousStatus::For::turn) {
     return table.note;
@@ -29,6 +33,7 @@ std::string head(const RendezvousStatus& table, nanoseconds since) {
   if (table.waits_for == RendezvousStatus::For::last_call) {
     return here + ", starting in " + duration_text(left) + " unless more come first";
   }
+  // More than the minimum may be here, while something else is waited for.
   const int missing = std::max(table.min_nodes - table.nodes_here, 0);
   // All are here, and a pause, a quorum or an answer is awaited.
   const std::string what = missing == 0
@@ -60,6 +65,7 @@ Row row_of(const std::string& what, const NodeGone& node, nanoseconds since) {
           times + duration_text(node.ago + since) + " ago: " + node.why};
 }
 
+/// `more` counts those that are left out of the message, whose size is bounded.
 void add_gone(std::vector<Row>& rows, const std::string& what, const std::vector<NodeGone>& gone,
               int more, nanoseconds since) {
   for (const NodeGone& node : gone) {
@@ -70,6 +76,8 @@ void add_gone(std::vector<Row>& rows, const std::string& what, const std::vector
   }
 }
 
+/// Two blanks stand behind the widest cell of each column. Bytes count, so a name beyond ASCII
+/// shifts its row.
 std::vector<std::string> aligned(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths;
   for (const Row& row : rows) {
@@ -110,9 +118,11 @@ std::vector<std::string> waiting_lines(const RendezvousStatus& table, nanosecond
   for (const NodeHere& node : table.here) {
     rows.push_back(row_of(node, since));
   }
+  // Beyond kWaitingRowsMax nodes the coordinator sends their names in one line and no rows.
   if (table.here.empty() && !table.names_here.empty()) {
     rows.push_back({"here", table.names_here + " (" + counted(table.workers_here, "worker") + ")"});
   }
+  // Which nodes are missing is known only where each has a --node-rank.
   if (!table.missing_ranks.empty()) {
     std::string ranks;
     for (const int rank : table.missing_ranks) {

@@ -18,6 +18,7 @@ void StreamFold::join(int stream, std::string prefix, std::vector<std::string> f
   fold_.join(stream);
 }
 
+/// What the filter cuts goes to the fold as it is, without a copy.
 LogFilter::OnPiece StreamFold::adder(int stream, Time now, std::string& shown) {
   return
       [this, stream, now, &shown](const LinePiece& piece) { fold_.add(stream, piece, now, shown); };
@@ -29,6 +30,7 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
   if (unfinished_ == Unfinished::passed && fold_.flooding(stream)) {
     bytes = pass_whole_lines(stream, bytes, now, shown);
   }
+  // A line that goes on keeps the deadline of its first piece; a new one gets its own.
   const bool had_unfinished = !from.filter.unfinished().empty() && bytes.find('\n') == bytes.npos;
   from.filter.feed(bytes, adder(stream, now, shown), filtered);
   if (from.filter.unfinished().empty()) {
@@ -38,8 +40,11 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
   if (unfinished_ == Unfinished::kept) {
     return;
   }
+  // A prompt shows at once where no other worker writes, and so does the rest of a line whose begin
+  // is shown.
   if (fold_.alone() || from.filter.inside_line() ||
       from.filter.unfinished().find('\r') != std::string_view::npos) {
+    // What was begun comes first; after finish() the filter stands at the begin of a line again.
     release(stream, now, shown);
   } else if (!had_unfinished) {
     from.unfinished_until = now + LineFold::kWait;
@@ -51,6 +56,7 @@ std::string_view StreamFold::pass_whole_lines(int stream, std::string_view bytes
                                               std::string& shown) {
   DDP_CHECK(unfinished_ == Unfinished::passed, "only a reader without prefixes takes lines whole");
   const auto size = bytes.rfind('\n') + 1;
+  // All up to the last newline is one piece: a flood is not worth the cost of its lines.
   if (size > 0) {
     release(stream, now, shown);
     fold_.add(stream, {bytes.substr(0, size), false, true}, now, shown);
@@ -71,10 +77,12 @@ void StreamFold::release(int stream, Time now, std::string& shown) {
 void StreamFold::end(int stream, Time now, std::string& shown, std::string& filtered) {
   Stream& from = streams_.at(static_cast<std::size_t>(stream));
   from.filter.finish(adder(stream, now, shown), filtered);
+  DDP_CHECK(from.filter.unfinished().empty(), "a stream that has ended is shown to its end");
   from.unfinished_until.reset();
   fold_.leave(stream, now, shown);
 }
 
+/// Whole lines first: an unfinished one came after those of its worker.
 void StreamFold::tick(Time now, std::string& shown) {
   fold_.tick(now, shown);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -99,6 +107,7 @@ void StreamFold::flush(Time now, std::string& shown) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     release(static_cast<int>(i), now, shown);  // nothing of it waits: shown as it is
   }
+  DDP_CHECK(!deadline(), "nothing waits after a flush");
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 namespace ddprun {
 namespace {
 
+/// Python's idpattern is (?a:[_a-z][_a-z0-9]*) with IGNORECASE: ASCII letters of either case.
 bool is_name_start(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -37,6 +38,7 @@ std::string safe_substitute(std::string_view text, const TemplateValues& values)
       break;
     }
     text.remove_prefix(dollar);
+    DDP_CHECK(text.front() == '$', "what stands before a dollar is done");
     // `text` begins with the dollar; `used` becomes the length of what it introduces.
     std::size_t used = 1;
     std::string_view name;
@@ -47,6 +49,7 @@ std::string safe_substitute(std::string_view text, const TemplateValues& values)
     }
     if (text.starts_with("${")) {
       name = leading_name(text.substr(2));
+      // An empty or unclosed "${" is text: safe_substitute raises nothing.
       const bool closed = !name.empty() && text.substr(2 + name.size()).starts_with('}');
       name = closed ? name : std::string_view();
       used = closed ? name.size() + 3 : 1;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/contract/error_file.h"
@@ -29,6 +30,7 @@ using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
 constexpr std::size_t kLabelWidth = 10;    // torchrun pads its labels to this
 constexpr std::size_t kRuleWidthMax = 60;  // and draws no longer line than this
 
+/// The format of torchrun's report, in local time.
 std::string local_time(WallTime time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(time));
@@ -53,6 +55,7 @@ std::string readable(std::string_view text) {
         ++i;
       }
     } else if (c == '\r') {
+      // What follows overwrites the line, as on a terminal; "\r\n" is a line end.
       if (!last && text[i + 1] != '\n') {
         out.resize(line_begin);
       }
@@ -63,6 +66,7 @@ std::string readable(std::string_view text) {
       out.push_back('?');
     }
   }
+  DDP_CHECK(line_begin <= out.size(), "a line begins inside the text");
   while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) {
     out.pop_back();
   }
@@ -101,6 +105,8 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
     out << "  " << padded << ": " << value << "\n";
   };
   std::string traceback = record.message;
+  // Python's call stack ends in the message; a C++ one has only frames, so the message is put
+  // before it.
   if (const auto parsed = parse_error_record(record.error_file_json);
       parsed && !parsed->callstack.empty()) {
     traceback = parsed->callstack;
@@ -114,6 +120,7 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
   line("host", record.node);
   line("rank",
        std::to_string(record.rank) + " (local_rank: " + std::to_string(record.local_rank) + ")");
+  // Python's form, as torchrun has it: SIGKILL is -9.
   line("exitcode",
        std::to_string(record.exit.torchrun_code()) + " (pid: " + std::to_string(record.pid) + ")");
   line("blame", std::string(blame_text(record.blame)));
@@ -147,6 +154,7 @@ std::string stopped_line(const Incident& incident) {
   std::string out;
   for (auto& [group_rank, node_and_ranks] : nodes) {
     auto& [node, ranks] = node_and_ranks;
+    // Records come in the order of failures; a list of ranks needs them ascending.
     std::sort(ranks.begin(), ranks.end());
     out += (out.empty() ? "" : "; ") + ranks_text(ranks) + " on " + node;
   }
@@ -157,23 +165,28 @@ std::string stopped_line(const Incident& incident) {
                record.note + "\n";
     }
   }
+  DDP_CHECK(notes.empty() || !out.empty(), "a rank with a note is among the ranks");
   return out.empty() ? out : "  Stopped by ddprun after that: " + out + "\n" + notes;
 }
 
 /// The report of the incident that ended the job, as wide as its blocks.
 std::string failure_report(const Incident& incident, const std::string& title) {
+  DDP_CHECK(!incident.records.empty(), "a failure that is reported has a cause");
   const std::string name = title + " FAILED";
   std::string victims;
+  // The cause is the first record. torchrun shows the other failures first, and the cause last.
   for (std::size_t i = 1; i < incident.records.size(); ++i) {
     if (incident.records[i].blame != Blame::stopped_by_us) {
       victims += block(incident.records[i], i, false);
     }
   }
   const std::string root = block(incident.records.front(), 0, true);
+  // As wide as the widest block, up to torchrun's bound.
   const std::size_t width =
       std::min(kRuleWidthMax, std::max({name.size(), longest_line(victims), longest_line(root)}));
   std::string others = victims.empty() ? "  <NO_OTHER_FAILURES>\n" : victims;
   others += stopped_line(incident);
+  // The coordinator keeps a bounded number of records of each incident.
   if (incident.records_dropped > 0) {
     others += "  (and " + std::to_string(incident.records_dropped) + " more)\n";
   }
@@ -206,6 +219,7 @@ std::string stack_lines(const Incident& incident) {
   return stack.empty() && cause.stacks_path.empty() ? "" : out + "\n";
 }
 
+/// One line for each incident; what was not reported is left out.
 std::string incident_line(const Incident& incident) {
   std::string line =
       "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
@@ -254,6 +268,7 @@ std::string verdict_line(const JobSummary& summary) {
   return "?";
 }
 
+/// Incidents are in the order of attempts: the last one ended the job.
 const FailureRecord* root_cause(const JobSummary& summary) {
   if (summary.incidents.empty() || summary.incidents.back().records.empty()) {
     return nullptr;
@@ -264,6 +279,7 @@ const FailureRecord* root_cause(const JobSummary& summary) {
 }  // namespace
 
 std::string summary_text(const JobSummary& summary, const std::string& title) {
+  // As torchrun, which prints nothing after a success.
   if (summary.verdict == Verdict::succeeded && summary.incidents.empty()) {
     return {};
   }
@@ -286,6 +302,7 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
   for (const auto& incident : summary.incidents) {
     out += incident_line(incident);
   }
+  // Without an incident all the time was training, and a share of 100 % says nothing.
   if (!summary.incidents.empty() && summary.accounts.ratio()) {
     out +=
         "  " + accounts_text(summary.accounts, static_cast<int>(summary.incidents.size())) + "\n";
@@ -303,6 +320,7 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
     }
     out += "\n";
   }
+  DDP_CHECK(out.ends_with('\n'), "a summary ends its last line");
   return out;
 }
 
@@ -315,9 +333,12 @@ std::string agent_error_json(const JobSummary& summary, WallTime now) {
   const FailureRecord* cause = summary.verdict == Verdict::failed ? root_cause(summary) : nullptr;
   if (cause == nullptr) {
     record.message = verdict_line(summary) + (summary.reason.empty() ? "" : ": " + summary.reason);
+    DDP_CHECK(!record.message.empty(), "every verdict has a sentence");
     return to_json(record);
   }
+  // As torchrun does: the file names the cause's exit code, not the agent's.
   const int code = cause->exit.torchrun_code();
+  // An outer launcher reads this file as torchrun's: the worker's own text with errorCode added.
   if (!cause->error_file_json.empty()) {
     if (auto json = with_error_code(cause->error_file_json, code)) {
       return *json;
@@ -376,7 +397,10 @@ Result<void> write_agent_error_file(const std::string& path, const std::string& 
     std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
     target = real ? real.get() : path;
   }
+  // In the same directory, since rename(2) does not leave a file system; the pid keeps two agents
+  // apart.
   const std::string aside = target + ".tmp" + std::to_string(::getpid());
+  // Complete before the rename: a full disk leaves the file of an earlier run as it was.
   why = write_all(aside, O_CREAT | O_TRUNC, json);
   if (why == 0 && ::rename(aside.c_str(), target.c_str()) != 0) {
     why = errno;

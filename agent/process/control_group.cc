@@ -10,6 +10,7 @@
 namespace ddprun {
 namespace {
 
+/// One v1 hierarchy may carry several controllers; both files list them as "cpu,cpuacct".
 bool names(std::string_view comma_list, std::string_view one) {
   const auto parts = words_of(comma_list, ",");
   return std::find(parts.begin(), parts.end(), one) != parts.end();
@@ -43,6 +44,8 @@ std::optional<Mount> find_mount(std::string_view mountinfo, std::string_view v1_
   std::optional<Mount> found;
   for (const std::string_view line : words_of(mountinfo, "\n")) {
     const auto words = words_of(line, " ");
+    // proc(5): optional fields of any number stand before a lone "-"; file system type, source and
+    // options of the super block follow it.
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) {
       continue;
@@ -82,6 +85,8 @@ std::vector<std::string> directories(const Mount& mount, const std::string& grou
                         (below.size() == mount.root.size() || below[mount.root.size()] == '/');
     below = inside ? below.substr(mount.root.size()) : "";
   }
+  // cgroup_namespaces(7): the kernel shows a group above the namespace's root as "/..". No
+  // directory of it is visible here.
   if (below.find("..") != std::string::npos) {
     below.clear();
   }
@@ -100,6 +105,7 @@ std::vector<std::string> control_group_directories(const FileReader& read,
                                                    const std::string& controller) {
   const auto groups = read("/proc/self/cgroup");
   const auto mounts = read("/proc/self/mountinfo");
+  // A sandbox without /proc shows neither: the caller then goes on without limits and counters.
   if (!groups || !mounts) {
     return {};
   }

@@ -15,6 +15,7 @@ std::uint64_t raise_descriptor_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return 0;
   }
+  // getrlimit(2): a process without privileges may raise its soft limit up to the hard one.
   const rlimit raised{limit.rlim_max, limit.rlim_max};
   if (limit.rlim_cur < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &raised) != 0) {
     return 0;
@@ -24,6 +25,8 @@ std::uint64_t raise_descriptor_limit() {
 
 void reserve_descriptors(std::uint64_t count) {
   rlimit limit{};
+  // F_DUPFD refuses a number at or above the soft limit, so the limit is raised for this one call
+  // and put back below.
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || raise_descriptor_limit() == 0) {
     return;
   }

@@ -30,6 +30,8 @@ WallTime wall_now() {
   return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
+/// PyTorch's agent names its FIFO watchdog_timer_<uuid>: the random part keeps the agents of one
+/// machine apart.
 std::string new_name() {
   std::array<unsigned char, 16> bytes{};
   DDP_CHECK(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
@@ -41,6 +43,8 @@ std::string new_name() {
   return name;
 }
 
+/// Replaces only a dead FIFO. Each byte of a FIFO reaches one reader, so two agents on one path
+/// would lose timers to each other.
 Result<Fd> make_fifo(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
@@ -102,13 +106,15 @@ struct FileTimer::Impl : std::enable_shared_from_this<Impl> {
     if (request && table.apply(*request)) {
       return;
     }
-    // Said once: whoever writes junk there goes on doing so.
+    // Once: a process that writes junk there will do so again.
     if (!std::exchange(complained, true)) {
-      log->warn("a line in the file timers' FIFO {} is passed over: {}", path,
-                request ? "there are too many timers" : why);
+      log->warn("ignoring a line in the file timers' FIFO {}: {}; more of them are not logged",
+                path, request ? "there are too many timers" : why);
     }
   }
 
+  /// The protocol gives expiry on the wall clock, which may be set; the timer counts on the steady
+  /// clock. kLookAgain bounds the error of such a jump.
   void arm() {
     const auto next = table.next_expiry();
     if (!next) {
@@ -165,6 +171,7 @@ Result<std::unique_ptr<FileTimer>> FileTimer::create(asio::io_context& io, std::
 FileTimer::FileTimer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 FileTimer::~FileTimer() {
+  // A wait that is queued already runs its handler with success; `over` stops it there.
   impl_->over = true;
   boost::system::error_code ignored;
   impl_->fifo.close(ignored);

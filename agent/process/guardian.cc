@@ -97,6 +97,7 @@ siginfo_t reap_agent(pid_t agent) {
 
 /// Until the agent has ended; it stays unreaped, so that no signal can reach another by its pid.
 void watch(pid_t agent, const sigset_t& blocked) {
+  // SIGCHLD is among the blocked signals: a death between this look and sigwaitinfo stays pending.
   while (!reap_all_but(agent)) {
     siginfo_t info{};
     const int number = ::sigwaitinfo(&blocked, &info);
@@ -148,12 +149,14 @@ class SpareDescriptors {
 int guard(pid_t agent, const sigset_t& blocked, SpareDescriptors& spare) {
   ::prctl(PR_SET_NAME, kGuardianName);
   watch(agent, blocked);
+  // This frees the agent's pid: from here on no signal may be sent to it.
   const siginfo_t end = reap_agent(agent);
   spare.give_back();
   const auto cleaned = kill_descendants({}, kCleanUpMax);
   if (!cleaned) {
     std::fprintf(stderr, "ddprun: %s\n", cleaned.error().sentence().c_str());
   }
+  // A shell or scheduler reads this exit code as the job's, so an agent that exited decides it.
   if (end.si_code == CLD_EXITED) {
     return end.si_status;
   }
@@ -213,6 +216,7 @@ int run_under_guardian(const std::function<int()>& agent_main) {
   Fd ready_read(ends[0]);
   Fd ready_write(ends[1]);
   SpareDescriptors spare;
+  // Both processes inherit the buffers of stdio: what they still hold would be written twice.
   std::fflush(nullptr);
   Fd process;
   const pid_t agent = fork_sharing_descriptors(process);

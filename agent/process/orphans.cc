@@ -50,6 +50,8 @@ class HeldSigchld {
 
 enum class Reaped : std::uint8_t { no, was_killed, had_ended };
 
+/// Reaps one child if it is dead, without waiting. Children that had ended by themselves are not
+/// counted as killed.
 Reaped reap(pid_t pid) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) != 0) {
@@ -74,7 +76,7 @@ void kill_group_of(pid_t pid, const std::set<pid_t>& spared_sessions,
 }
 
 /// From the top down, and each before its children are read: a process with SIGKILL pending can
-/// fork no more, so the list read afterwards is complete, and nobody restarts a child it saw die.
+/// fork no more, so the list read afterwards is complete, and no parent restarts a child that died.
 /// SIGKILL stops all threads of a process at once; SIGSTOP first would only be slower.
 void kill_tree(pid_t top, const std::set<pid_t>& spared_sessions, ProcessTree& tree,
                std::set<pid_t>& groups_done) {
@@ -89,7 +91,7 @@ void kill_tree(pid_t top, const std::set<pid_t>& spared_sessions, ProcessTree& t
 }
 
 /// A session may span a kept process, its children and an orphan of theirs: only pids are safe in
-/// it. Our own holds whoever started us.
+/// it. Our own session also holds the processes that started this one.
 std::set<pid_t> sessions_of(std::span<const pid_t> keep, ProcessTree& tree) {
   std::set<pid_t> sessions{::getsid(0)};
   std::vector<pid_t> line(keep.begin(), keep.end());
@@ -139,6 +141,7 @@ Result<int> kill_descendants(std::span<const pid_t> keep, std::chrono::milliseco
   const HeldSigchld sigchld;
   int killed = 0;
   while (true) {
+    // A new object per round: with Source::scan it reads /proc once and answers from that.
     ProcessTree tree(source);
     const std::set<pid_t> spared_sessions = sessions_of(keep, tree);
     std::set<pid_t> groups_done;
@@ -161,6 +164,7 @@ Result<int> kill_descendants(std::span<const pid_t> keep, std::chrono::milliseco
     if (!found_any) {
       return killed;
     }
+    // All children found are reaped, but theirs may be ours by now: so it looks again at once.
     if (alive.empty()) {
       continue;
     }

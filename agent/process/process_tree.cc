@@ -31,6 +31,7 @@ std::optional<ProcStat> read_stat_in(const std::string& folder) {
 std::vector<pid_t> numbers_in(const std::string& path) {
   std::vector<pid_t> numbers;
   DIR* const directory = ::opendir(path.c_str());
+  // A process may end at any time, and its directory with it: an empty list is then the answer.
   if (directory == nullptr) {
     return numbers;
   }
@@ -45,6 +46,7 @@ std::vector<pid_t> numbers_in(const std::string& path) {
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   const auto open = text.find('(');
+  // proc(5): the name may hold any byte, brackets too, but no field behind it has a bracket.
   const auto close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
     return std::nullopt;
@@ -108,6 +110,7 @@ bool descends_from(pid_t pid, pid_t ancestor) {
 }
 
 ProcessTree::Source ProcessTree::best_source() {
+  // proc(5): the file exists where the kernel was built with CONFIG_PROC_CHILDREN.
   return ::access("/proc/thread-self/children", R_OK) == 0 ? Source::kernel_lists : Source::scan;
 }
 
@@ -118,6 +121,7 @@ std::vector<pid_t> ProcessTree::children(pid_t parent) {
 std::vector<pid_t> ProcessTree::listed(pid_t parent) const {
   const std::string tasks = "/proc/" + std::to_string(parent) + "/task/";
   std::vector<pid_t> found;
+  // The kernel keeps one list per thread: a child belongs to the thread that forked it.
   for (const pid_t task : numbers_in(tasks)) {
     const auto text = read_file(tasks + std::to_string(task) + "/children");
     std::string_view rest = text ? std::string_view(*text) : std::string_view();

@@ -20,6 +20,7 @@ struct SignalSource::Impl {
           if (!alive || error) {
             return;
           }
+          // Armed again before the callback, since that may destroy the source.
           wait(alive);
           alive->on_signal(number);
         });
@@ -34,6 +35,8 @@ SignalSource::SignalSource(boost::asio::io_context& io, const std::vector<int>& 
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int number : numbers) {
+    // The user's list may hold SIGKILL, SIGSTOP or a number that does not exist. The set refuses
+    // those; the others are handled.
     boost::system::error_code refused;
     impl_->set.add(number, refused);
   }

@@ -85,6 +85,8 @@ DDPRUN_CHILD_SIDE bool fill_standard_streams() {
   return true;
 }
 
+/// O_NOCTTY: the child leads a new session, so a terminal that it opens would become its
+/// controlling one.
 DDPRUN_CHILD_SIDE bool open_onto(const char* path, int target) {
   const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
   return fd >= 0 && ::dup2(fd, target) == target;
@@ -119,6 +121,8 @@ DDPRUN_CHILD_SIDE bool limit_descriptors(std::uint64_t soft) {
 DDPRUN_CHILD_SIDE int child_main(void* argument) {
   Child& child = *static_cast<Child*>(argument);
   const SpawnRequest& request = *child.request;
+  // A session of its own: one signal to its group reaches what it forks, and Ctrl-C of the user's
+  // terminal does not reach it.
   if (::setsid() == -1 || ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
     return give_up(child, Step::session);
   }
@@ -140,6 +144,7 @@ DDPRUN_CHILD_SIDE int child_main(void* argument) {
       return give_up(child, Step::err);
     }
   }
+  // close_range comes after pass_on: it also closes what a library opened without O_CLOEXEC.
   if (!pass_on(child.descriptors, child.descriptor_count) ||
       ::syscall(SYS_close_range, kFirstPassedOn + child.descriptor_count, ~0U, 0U) != 0 ||
       !limit_descriptors(request.descriptor_limit)) {
@@ -153,6 +158,8 @@ DDPRUN_CHILD_SIDE int child_main(void* argument) {
   return give_up(child, Step::execute);
 }
 
+/// execve(2) reports a missing interpreter as ENOENT, as it does a missing program; stat(2)
+/// separates the two.
 Error execute_error(const std::string& path, int error) {
   struct stat info {};
   const bool there = ::stat(path.c_str(), &info) == 0;
@@ -258,6 +265,8 @@ Result<LaunchedProcess> launch_session(const SpawnRequest& request) {
     return clone_error(error, request.path);
   }
   LaunchedProcess launched{pid, Fd(pidfd)};
+  // A child that failed before execve is a zombie now; reaped here, it leaves nothing to the
+  // caller.
   if (child.failed != Step::none) {
     siginfo_t info{};
     while (::waitid(P_PIDFD, static_cast<id_t>(pidfd), &info, WEXITED) != 0 && errno == EINTR) {

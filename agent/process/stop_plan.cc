@@ -12,6 +12,7 @@ bool all_obey(const std::vector<Obedience>& running) {
   const auto count = [&running](Obedience how) {
     return std::count(running.begin(), running.end(), how);
   };
+  // Obedience::past is neutral: a worker whose training is over needs no order.
   return count(Obedience::never) == 0 && (running.empty() || count(Obedience::obeys) > 0);
 }
 
@@ -21,6 +22,7 @@ StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
   if (how != StopHow::now && context.obeys) {
     return {true, SIGTERM, context.preempt_grace};
   }
+  // Any other stop leads to a restart from the newest snapshot, which is to come soon.
   if (how != StopHow::preempt) {
     return {false, SIGTERM, context.shutdown_timeout};
   }

@@ -6,6 +6,8 @@
 
 namespace ddprun {
 
+/// PyTorch's FileTimerRequest as JSON (torch/distributed/elastic/timer/file_based_local_timer.py).
+/// Any process that can open the FIFO may write to it, so each field is checked.
 std::optional<TimerRequest> parse_timer_request(std::string_view line, std::string& why) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object()) {
@@ -34,11 +36,13 @@ std::optional<TimerRequest> parse_timer_request(std::string_view line, std::stri
   request.scope = scope->get<std::string>();
   constexpr double kLatest = 9.0e12;  // microseconds of that fit
   const double seconds = std::min(time->get<double>(), kLatest);
+  // PyTorch's client releases a timer by a negative time.
   if (seconds >= 0) {
     request.expires = WallTime(std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6)));
   }
   if (signal != json.end() && signal->is_number_integer()) {
     const auto number = signal->get<std::int64_t>();
+    // Linux has the signals 1 to 64; with any other number kill(2) only fails.
     request.signal = number > 0 && number < 65 ? static_cast<int>(number) : 0;
   }
   return request;
@@ -52,6 +56,7 @@ bool TimerTable::apply(const TimerRequest& request) {
   if (!request.expires) {
     return true;
   }
+  // After the old timer of this name is gone: a full table still lets a worker replace its own.
   if (timers_.size() >= kTimersMax) {
     return false;
   }
@@ -74,6 +79,7 @@ std::vector<ExpiredTimer> TimerTable::take_expired(WallTime now) {
     }
   }
   std::vector<ExpiredTimer> expired;
+  // As in PyTorch's watchdog: the whole process is ended, so its other timers go, too.
   for (auto& [pid, timer] : by_process) {
     forget(pid);
     expired.push_back(std::move(timer));
@@ -98,6 +104,7 @@ std::optional<WallTime> TimerTable::next_expiry() const {
 }
 
 void TimerTable::erase(std::map<std::pair<pid_t, std::string>, Timer>::iterator timer) {
+  // Several timers may expire at the same moment: the index is searched for this one's name.
   const auto [begin, end] = by_expiry_.equal_range(timer->second.expires);
   for (auto at = begin; at != end; ++at) {
     if (at->second == timer->first) {

@@ -81,7 +81,9 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
   put(env::kRestartCount, number(world.attempt));
   put(env::kMaxRestarts, spec.max_restarts);
   v[env::kRunId] = spec.job_id;
+  // PyTorch's rank 0 opens a store by itself on "False", and connects to the agent's on "True".
   v[env::kUseAgentStore] = workers_host_store(inherited, spec) ? "False" : "True";
+  // try_emplace, here and below: what the user has set stays.
   v.try_emplace(env::kNcclAsyncErrorHandling, "1");
   v[env::kErrorFile] = place.error_file;
   if (spec.hang_timeouts.progress.count() > 0) {
@@ -89,11 +91,14 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
     v.try_emplace(env::kPythonFaultHandler, "1");
   }
   v[env::kSignalsToHandle] = spec.signals_to_handle_text;
+  // A channel that is inherited from an outer ddprun is the page of another worker.
   if (place.progress_channel.empty()) {
     v.erase(env::kProgressChannel);
   } else {
     v[env::kProgressChannel] = place.progress_channel;
   }
+  // Without it Gloo takes the address of the host name, which /etc/hosts often maps to the
+  // loopback.
   if (!place.network_interface.empty()) {
     v.try_emplace(env::kGlooSocketInterface, place.network_interface);
   }

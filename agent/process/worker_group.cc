@@ -38,7 +38,7 @@ std::vector<Command> WorkerGroup::handle(const Event& event) {
   Commands commands = std::visit([this](const auto& e) { return on(e); }, event);
   DDP_CHECK((running_workers() > 0) == (is_working() || state_ == State::stopping),
             "the group runs or stops as long as a worker runs, and no longer");
-  DDP_CHECK(!killing_ || !is_working(), "who is killed does not work");
+  DDP_CHECK(!killing_ || !is_working(), "a killed worker does not work");
   return commands;
 }
 
@@ -76,6 +76,8 @@ WorkerGroup::Commands WorkerGroup::on(const WorkerExited& event) {
   if (state_ == State::stopping) {
     return running_workers() == 0 ? end_stopping() : Commands{};
   }
+  // The siblings of a failed worker would wait for it in their next collective. They are stopped
+  // before the coordinator answers.
   if (!event.exit.success()) {
     Commands commands{ReportFailure{event.local_rank}};
     for (auto& command : begin_stopping(SIGTERM)) {
@@ -116,7 +118,7 @@ WorkerGroup::Commands WorkerGroup::on(const SaveOrdered& event) {
     case State::draining:  // a preemption may come while they save for a smaller reason
       state_ = State::draining;
       return {OrderSave{}, ArmDeadline{Awaited::save, event.grace}};
-    case State::stopping:  // who still saves on SIGTERM may do so; the deadline stays
+    case State::stopping:  // a worker that saves on SIGTERM may do so; the deadline stays
       return {OrderSave{}};
     case State::finished:
       return begin_stopping(SIGTERM);
@@ -134,6 +136,8 @@ WorkerGroup::Commands WorkerGroup::on(const FenceOrdered& event) {
     case State::finished:
       return begin_stopping(SIGTERM, {Awaited::fence, event.grace});
     case State::stopping:
+      // A fence shortens the deadline of a stop under way. After SIGKILL only the kernel decides
+      // how long a process takes to end.
       return killing_ ? Commands{} : Commands{ArmDeadline{Awaited::fence, event.grace}};
     case State::idle:
     case State::stopped:

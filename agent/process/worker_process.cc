@@ -49,6 +49,7 @@ struct SessionLauncher {
       (void)launched->pidfd.release();
       return started;
     } catch (const boost::system::system_error& refused) {
+      // Without a watch its end would go unnoticed, so the process is not kept.
       ::killpg(pid, SIGKILL);
       ::waitpid(pid, nullptr, 0);
       failure = Error{std::string("cannot watch the new process: ") + refused.what(), request.path,
@@ -163,6 +164,7 @@ void WorkerProcess::signal(int number) {
   if (life == Life::reaped) {
     return;
   }
+  // Decided at the first signal: a process that is dead by then was ended by something else.
   impl_->ended_unasked = impl_->ended_unasked || (life == Life::dead && !impl_->signalled);
   impl_->signalled = true;
   ::killpg(pid(), number);

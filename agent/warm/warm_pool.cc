@@ -39,15 +39,17 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
         workers(static_cast<std::size_t>(job.local_world_size)),
         failed(workers.size()) {}
 
+  /// What keeps one rank from being prepared keeps all: the pool closes for the rest of the job.
   void give_up(const std::string& why) {
     if (!std::exchange(closed, true)) {
-      log->info("no warm workers: {}; restarts start in the plain way", why);
+      log->info("no warm workers: {}; each restart starts in the plain way", why);
     }
     timer.cancel();
     trial.reset();
     workers.clear();
   }
 
+  /// One timer serves the pause before a spare and the bound of its import: the two never overlap.
   void after(asio::steady_timer::duration time, void (Impl::*then)()) {
     timer.expires_after(time);
     timer.async_wait([self = shared_from_this(), then](boost::system::error_code error) {
@@ -62,11 +64,13 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
     if (closed || !world) {
       return;
     }
+    // No spare before the trial: an interpreter that ignores PYTHONPATH would train a second time.
     if (!hooked) {
       start_trial();
       return;
     }
     for (std::size_t i = 0; i < workers.size(); ++i) {
+      // One import at a time: it competes with the training on this node.
       if (workers[i] && workers[i]->state() == WarmWorker::State::importing) {
         return;
       }
@@ -79,6 +83,8 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  /// Made for the attempt that runs; warm_environment leaves out what the next one may have
+  /// otherwise.
   Result<SpawnRequest> request_for(int local_rank) const {
     auto environment = worker_environment(own_environment(), spec, {*world, local_rank, "", ""});
     if (!environment) {
@@ -109,6 +115,8 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
     auto started = WarmWorker::start(io, std::move(*request),
                                      [this](WarmWorker::State state, const std::string& why) {
                                        if (state == WarmWorker::State::hooked) {
+                                         // The trial ends by itself, and only then the first spare
+                                         // begins.
                                          hooked = true;
                                        } else if (hooked && state == WarmWorker::State::ended) {
                                          timer.cancel();
@@ -133,6 +141,7 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
       give_up(request.error().sentence());
       return;
     }
+    // For the line that says how long a spare took: people choose --warm-imports by it.
     begun = std::chrono::steady_clock::now();
     auto started = WarmWorker::start(
         io, std::move(*request),
@@ -155,7 +164,9 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
       log->info("local rank {}: a warm worker is ready (process {}, after {:.1f} s)", i,
                 workers[i]->pid(), took.count());
     } else {
-      log->info("local rank {}: the warm worker is lost: {}", i, why);
+      log->info(
+          "local rank {}: the warm worker is lost: {}; the next start of this rank is a plain one",
+          i, why);
       workers[i].reset();
       failed[i] = true;  // until the next attempt
     }
@@ -193,6 +204,7 @@ void WarmPool::attempt_started(const World& world) {
     return;
   }
   impl_->world = world;
+  // A loss may have been an accident, such as an OOM kill: each attempt tries each rank once.
   std::fill(impl_->failed.begin(), impl_->failed.end(), false);
   const auto importing = [](const auto& worker) {
     return worker && worker->state() == WarmWorker::State::importing;
@@ -201,6 +213,7 @@ void WarmPool::attempt_started(const World& world) {
       std::any_of(impl_->workers.begin(), impl_->workers.end(), importing)) {
     return;  // the rest follows it
   }
+  // Each attempt restarts the pause: its own workers import first.
   impl_->after(kAfterStart, &Impl::prepare);
 }
 
@@ -213,12 +226,15 @@ std::unique_ptr<WorkerProcess> WarmPool::take(int local_rank, const SpawnRequest
   if (!warm || warm->state() != WarmWorker::State::ready) {
     return nullptr;
   }
+  // become() uses the spare up, whatever comes of it.
   const pid_t pid = warm->pid();
   auto process = warm->become(worker, std::move(on_exit));
   warm.reset();
   if (!process) {
-    impl_->log->info("local rank {}: the warm worker (process {}) is not used: {}", local_rank, pid,
-                     process.error().sentence());
+    impl_->log->info(
+        "local rank {}: the warm worker (process {}) is not used: {}; this rank starts in the "
+        "plain way",
+        local_rank, pid, process.error().sentence());
     // Whatever it was, it holds for the others too; and nobody waits once more for no answer.
     for (auto& other : impl_->workers) {
       other.reset();
@@ -236,6 +252,7 @@ void WarmPool::close() {
   impl_->workers.clear();
 }
 
+/// kill_descendants spares these: they are the agent's children, but no leftovers of an attempt.
 std::vector<pid_t> WarmPool::pids() const {
   std::vector<pid_t> found;
   if (impl_->trial) {

@@ -45,6 +45,7 @@ Result<Fd> memory_file(const char* name, std::string_view content) {
     }
     content.remove_prefix(static_cast<std::size_t>(written));
   }
+  // The receiver shares this description, its position included.
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
 }
@@ -74,6 +75,7 @@ Result<Fd> output(const std::string& path, int inherited) {
   return fd;
 }
 
+/// unix(7): one message carries all three, so the receiver has all or nothing.
 bool send_descriptors(int socket, const std::array<int, 3>& descriptors) {
   char word[] = "go";
   iovec part{word, sizeof word};
@@ -101,6 +103,7 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
       return;
     }
     state = to;
+    // The callback may destroy the WarmWorker.
     const auto keep = shared_from_this();
     on_change(to, why);
   }
@@ -160,13 +163,17 @@ Result<std::unique_ptr<WarmWorker>> WarmWorker::start(asio::io_context& io, Spaw
     }
   }
   std::array<int, 2> ends{};
+  // SOCK_SEQPACKET keeps messages whole, and ends when the other process does.
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return errno_error(errno, "cannot make a pair of sockets", {},
                        "raise the limit of open files (ulimit -n)");
   }
   auto impl = std::make_shared<Impl>(io, std::move(on_change));
+  // Owned by the Impl from here on: an error below closes it.
   impl->control.assign(ends[0]);
+  // Closed in this process after the spawn: then recv() shows the end of the other one.
   const Fd theirs(ends[1]);
+  // What imports print is kept in memory, and comes out at the program's first line.
   request.stdout_path = name_of(*out);
   request.stderr_path = name_of(*err);
   static_assert(kWarmControlFd == 3 && kWarmModuleFd == 4, "the order of the next line");
@@ -195,6 +202,7 @@ WarmWorker::WarmWorker(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 WarmWorker::~WarmWorker() {
   impl_->closed = true;
+  // This kills: no spare outlives its pool.
   impl_->process.reset();
   boost::system::error_code ignored;
   impl_->control.close(ignored);
@@ -212,7 +220,9 @@ Result<std::unique_ptr<WorkerProcess>> WarmWorker::become(const SpawnRequest& wo
                                                           std::function<void(ExitStatus)> on_exit) {
   DDP_CHECK(impl_->state == State::ready && impl_->process, "only a ready one, and once");
   impl_->closed = true;
+  // Every return below without `process` kills it: no instruction of the program has run in it.
   std::unique_ptr<WorkerProcess> process = std::move(impl_->process);
+  // The interpreter has read its arguments already: others cannot be handed over.
   if (worker.argv != impl_->argv) {
     return Error{"it was started with other arguments", {}, {}};
   }
@@ -228,6 +238,8 @@ Result<std::unique_ptr<WorkerProcess>> WarmWorker::become(const SpawnRequest& wo
   if (!send_descriptors(socket, {environment->get(), out->get(), err->get()})) {
     return errno_error(errno, "it cannot be reached");
   }
+  // The agent's loop stands still here. The answer means that the process has all three descriptors
+  // and goes on as the worker.
   pollfd answer{socket, POLLIN, 0};
   if (::poll(&answer, 1, kAnswerBoundMs) != 1) {
     return Error{"it does not answer", "process " + std::to_string(impl_->pid), {}};
@@ -236,6 +248,7 @@ Result<std::unique_ptr<WorkerProcess>> WarmWorker::become(const SpawnRequest& wo
   if (message != "took") {
     return Error{message.starts_with("no ") ? message.substr(3) : "it has ended", {}, {}};
   }
+  // The pool has no part in it any more: its end is now that of a worker.
   process->tell_exit_to(std::move(on_exit));
   return process;
 }

@@ -24,6 +24,7 @@ namespace {
 using ddprun::Result;
 using Deadline = PeerMonitor::Deadline;
 
+/// From values to exceptions: a training program expects ddp::StartError.
 template <class T>
 T value_or_throw(Result<T> result) {
   if (!result) {
@@ -45,11 +46,14 @@ ddprun::StoreClient open_store(const World& world, Deadline deadline) {
                                                      std::max(left, left.zero())));
 }
 
+/// With the attempt in it: a store that serves several attempts must not give out the port of a
+/// dead rank 0.
 std::string lifeline_key(const World& world) {
   return "ddprun/" + std::to_string(world.restart_count) + "/lifeline";
 }
 
 void publish_in_store(const World& world, std::uint16_t port, Deadline deadline) {
+  // For this one call: a rank needs the store only to find rank 0.
   auto store = open_store(world, deadline);
   if (auto set = store.set(lifeline_key(world), std::to_string(port)); !set) {
     throw StartError(set.error().sentence());
@@ -58,7 +62,9 @@ void publish_in_store(const World& world, std::uint16_t port, Deadline deadline)
 
 std::uint16_t await_in_store(const World& world, Deadline deadline) {
   auto store = open_store(world, deadline);
+  // The store answers when rank 0 has set the key: no rank polls.
   const std::string text = value_or_throw(store.get(lifeline_key(world)));
+  // The store is the program's as well, which may have set any key.
   const auto port = parse_port(text);
   if (!port) {
     throw StartError("store " + store.peer() + ": rank 0's port reads '" + text +
@@ -68,10 +74,12 @@ std::uint16_t await_in_store(const World& world, Deadline deadline) {
 }
 
 void write_port_file(const std::string& path, std::uint16_t port) {
+  // rename(2) is atomic: a reader finds the whole number or no file.
   const std::string aside = path + ".new";
   std::ofstream out(aside);
   out << port;
   out.close();
+  // A full disk shows at the latest in close().
   if (!out || std::rename(aside.c_str(), path.c_str()) != 0) {
     throw StartError(path +
                      ": rank 0 cannot write its port there; give mpirun -x "
@@ -79,6 +87,7 @@ void write_port_file(const std::string& path, std::uint16_t port) {
   }
 }
 
+/// Nothing while there is no file, or no port in it.
 std::optional<std::uint16_t> read_port_file(const std::string& path) {
   std::ifstream in(path);
   std::string text;
@@ -88,6 +97,7 @@ std::optional<std::uint16_t> read_port_file(const std::string& path) {
 
 /// Waits for the file to appear: the watch is set before the first look, so nothing is missed.
 std::uint16_t await_port_file(const std::string& path, Deadline deadline) {
+  // The folder is watched, since the file is not there yet.
   const std::string folder = std::filesystem::path(path).parent_path();
   const ddprun::Fd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!watch || ::inotify_add_watch(watch.get(), folder.c_str(), IN_MOVED_TO) < 0) {
@@ -101,6 +111,7 @@ std::uint16_t await_port_file(const std::string& path, Deadline deadline) {
       throw StartError(path + ": rank 0 did not publish its port in time");
     }
     char events[4096];
+    // Other files move into that folder, too: an event is only a reason to look again.
     (void)!::read(watch.get(), events, sizeof(events));
   }
 }
@@ -116,17 +127,22 @@ struct Published {
   }
 };
 
+/// Rank 0 opens the lifeline, publishes where it is, and waits for all.
 std::unique_ptr<PeerMonitor> host(const World& world, Deadline deadline) {
+  // MASTER_PORT is free for rank 0 only where no store has it.
   const bool fixed_port = world.meeting == World::Meeting::by_port;
   auto lifeline =
       value_or_throw(PeerMonitor::listen(world.world_size, fixed_port ? world.master_port : 0));
+  // To the end of this function: the file goes after a throw as well.
   Published published;
   if (world.meeting == World::Meeting::by_store) {
     publish_in_store(world, lifeline->port(), deadline);
   } else if (world.meeting == World::Meeting::by_file) {
     write_port_file(world.publish_path, lifeline->port());
+    // Only this way leaves a file.
     published.path = world.publish_path;
   }
+  // The port is published by now: from here on ranks may come.
   const Result<void> gathered = lifeline->gather(deadline);
   if (!gathered) {
     throw StartError(gathered.error().sentence());
@@ -134,6 +150,7 @@ std::unique_ptr<PeerMonitor> host(const World& world, Deadline deadline) {
   return lifeline;
 }
 
+/// The others look up the port, and connect.
 std::unique_ptr<PeerMonitor> join(const World& world, Deadline deadline) {
   std::uint16_t port = world.master_port;
   if (world.meeting == World::Meeting::by_store) {
@@ -148,6 +165,7 @@ std::unique_ptr<PeerMonitor> join(const World& world, Deadline deadline) {
 }  // namespace
 
 std::unique_ptr<PeerMonitor> meet(const World& world, std::chrono::milliseconds timeout) {
+  // One deadline for all steps: together they keep to the timeout.
   const Deadline deadline = std::chrono::steady_clock::now() + timeout;
   return world.rank == 0 ? host(world, deadline) : join(world, deadline);
 }

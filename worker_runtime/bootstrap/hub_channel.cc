@@ -24,11 +24,13 @@ struct Header {
 class Rest {
  public:
   Rest(Header& header, void* data, std::size_t bytes, std::size_t done) {
+    // A call moves any number of bytes: what is left may begin inside the header.
     const std::size_t of_header = std::min(done, sizeof(header));
     const std::size_t of_data = done - of_header;
     parts_[0] = {reinterpret_cast<char*>(&header) + of_header, sizeof(header) - of_header};
     parts_[1] = {static_cast<char*>(data) + of_data, bytes - of_data};
     message_.msg_iov = parts_;
+    // A part may be empty: the kernel skips it.
     message_.msg_iovlen = 2;
   }
   Rest(const Rest&) = delete;
@@ -46,8 +48,10 @@ std::size_t moved_or_wait(ssize_t moved, int fd, short event, int peer,
   if (moved > 0) {
     return static_cast<std::size_t>(moved);
   }
+  // Tried before it is waited for: a small tensor is mostly there already.
   if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     if (!ddprun::net::wait_ready(fd, event, deadline)) {
+      // is_gloo_timeout() looks for this text.
       throw std::runtime_error("Timed out waiting for rank " + std::to_string(peer));
     }
   } else if (moved == 0 || errno != EINTR) {
@@ -62,12 +66,15 @@ void HubChannel::send(int to, std::uint64_t sequence, const void* data, std::siz
                       Deadline deadline) {
   Header header{sequence, bytes};
   for (std::size_t done = 0; done < sizeof(header) + bytes;) {
+    // iovec has no const; sendmsg(2) only reads.
     Rest rest(header, const_cast<void*>(data), bytes, done);
+    // Header and bytes in one call: with TCP_NODELAY two would be two packets.
     const ssize_t sent = ::sendmsg(link(to), rest.message(), MSG_NOSIGNAL | MSG_DONTWAIT);
     done += moved_or_wait(sent, link(to), POLLOUT, to, deadline);
   }
 }
 
+/// Bytes go straight into the tensor; a call that throws leaves it undefined, and the group ends.
 void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t bytes,
                       Deadline deadline) {
   Header header{};
@@ -75,6 +82,7 @@ void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t 
     Rest rest(header, data, bytes, done);
     const ssize_t got = ::recvmsg(link(from), rest.message(), MSG_DONTWAIT);
     done += moved_or_wait(got, link(from), POLLIN, from, deadline);
+    // A rank that runs another operation is found out by the header, not by wrong numbers.
     if (done >= sizeof(header) && (header.sequence != sequence || header.bytes != bytes)) {
       throw std::runtime_error("rank " + std::to_string(from) + " runs operation #" +
                                std::to_string(header.sequence) + " with " +
@@ -84,7 +92,9 @@ void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t 
 }
 
 void HubChannel::abort() noexcept {
+  // On any thread and without a lock: the list never changes.
   for (const ddprun::Fd& link : links_) {
+    // Rank 0 has no link to itself, and the others have one to rank 0 only.
     if (link) {
       ::shutdown(link.get(), SHUT_RDWR);  // keeps the number taken; a waiting poll() returns
     }

@@ -21,7 +21,7 @@ using Type = LifelineFrame::Type;
 /// What others do after rank 0 should have spoken: rank 0's own deadline passes first, and its
 /// verdict, which names the missing, has this long to arrive.
 constexpr std::chrono::seconds kVerdictPatience{3};
-/// Nobody tells us when a port begins to be listened at.
+/// No event shows when a port begins to be listened at.
 constexpr std::chrono::milliseconds kRetryPause{20};
 /// A frame to a live peer goes into its socket buffer at once; a stopped one must not hold us up.
 constexpr std::chrono::milliseconds kTellPatience{100};
@@ -69,6 +69,7 @@ Result<void> PeerMonitor::gather(Deadline deadline) {
       return step;
     }
   }
+  // All have come: the kernel refuses any other from here on.
   listener_.reset();
   settle_addresses();
   for (Link& link : links_) {
@@ -354,6 +355,7 @@ void PeerMonitor::mark_left(int rank) {
   {
     const std::lock_guard lock(mutex_);
     left_.insert(rank);
+    // Rank 0 has its own name in the set, too.
     all = is_hub() && left_.size() == static_cast<std::size_t>(world_size_);
     all_left_ = all_left_ || all;
     changed_.notify_all();
@@ -429,6 +431,7 @@ void PeerMonitor::leave(std::chrono::milliseconds patience) {
   tell_all({Type::left, rank_}, -1);
   mark_left(rank_);
   std::unique_lock lock(mutex_);
+  // A rank that closes early breaks the last operation of a slower one.
   changed_.wait_for(lock, patience, [this] { return all_left_ || loss_.has_value(); });
 }
 

@@ -26,10 +26,12 @@ void set_option(int fd, int level, int name, int value) {
 
 Result<Fd> listen_anywhere(std::uint16_t port) {
   Fd fd;
+  // One socket for IPv6 and IPv4: which of them a rank uses is not known here.
   int error = net::bind_everywhere(port, fd);
   if (error == 0 && ::listen(fd.get(), SOMAXCONN) != 0) {
     error = errno;
   }
+  // Where ranks meet by port the number is the user's choice, so the sentence says what to change.
   if (error == EADDRINUSE) {
     return Error("port " + std::to_string(port) + " is taken by another program", "",
                  "choose another MASTER_PORT");
@@ -46,6 +48,8 @@ Result<Fd> connect_to(const std::string& host, std::uint16_t port, net::Deadline
     return Error(addresses.error().what, host, "check MASTER_ADDR");
   }
   int error = 0;
+  // A name may have an address that leads nowhere (IPv6, as a rule): all are tried, and the last
+  // error counts.
   for (const net::Address& address : *addresses) {
     Fd fd;
     error = net::try_connect(address, deadline, fd);
@@ -60,7 +64,9 @@ Result<Fd> connect_to(const std::string& host, std::uint16_t port, net::Deadline
 }
 
 void tune(int fd) {
+  // Each wait has a deadline and goes through poll(2), so no call may block.
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  // Frames are small, and each is waited for: Nagle's algorithm would hold them back.
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   // A machine that vanished closes nothing. Idle connections are probed after 4 s, three times
   // every 2 s; what was sent and never acknowledged breaks the connection after as long, 10 s.
@@ -73,12 +79,14 @@ void tune(int fd) {
 
 bool send_all(int fd, std::string_view bytes, net::Deadline deadline) {
   while (!bytes.empty()) {
+    // MSG_NOSIGNAL: a closed connection is an error here, whatever the program does about SIGPIPE.
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (sent < 0 && errno == EINTR) {
       continue;
     } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      // The buffers are full: the peer is stopped, or its machine is gone.
       if (!net::wait_ready(fd, POLLOUT, deadline)) {
         return false;
       }
@@ -95,12 +103,14 @@ bool receive_some(int fd, std::string& bytes) {
     const ssize_t got = ::recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT);
     if (got > 0) {
       bytes.append(buffer, static_cast<std::size_t>(got));
+      // A short read has emptied the socket; after a full one there may be more.
       if (static_cast<std::size_t>(got) < sizeof(buffer)) {
         return true;
       }
     } else if (got < 0 && errno == EINTR) {
       continue;
     } else {
+      // 0 is the end of the stream.
       return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     }
   }

@@ -26,6 +26,7 @@ constexpr Names kTorchrun = {"torchrun", env::kRank, env::kWorldSize, env::kLoca
                              env::kLocalWorldSize};
 constexpr Names kOpenMpi = {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+/// Hydra, the launcher of MPICH and Intel MPI, sets these.
 constexpr Names kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 
 /// A number that must be there.
@@ -37,6 +38,7 @@ Result<int> number(const Environment& environment, const char* name, int low, in
                  "start the program with ddprun, torchrun or mpirun, or unset the others to run "
                  "alone");
   }
+  // The whole text has to be the number: "4x" is a mistake.
   const auto value = ddprun::parse_number<int>(*text);
   if (!value || *value < low || *value > high) {
     return Error("\"" + *text + "\" is not a number from " + std::to_string(low) + " to " +
@@ -79,6 +81,7 @@ Result<World> read_ranks(const Environment& environment, const Names& names) {
   world.rank = *rank;
   world.local_world_size = *local_size;
   world.local_rank = *local_rank;
+  // One launcher's variables agree; leftovers that a shell has exported may not.
   const auto contradiction = [&](const char* name, int value, const char* limit_name, int limit) {
     return Error(std::to_string(value) + " contradicts " + limit_name + "=" + std::to_string(limit),
                  name, "");
@@ -108,6 +111,7 @@ Result<bool> read_master(const Environment& environment, World& world) {
   if (!host && !environment(env::kMasterPort)) {
     return false;
   }
+  // A port without a host: a guess at the host would end in a timeout.
   if (!host || host->empty()) {
     return Error("is not set, though MASTER_PORT is", env::kMasterAddr,
                  "set it to the address of rank 0's host");
@@ -118,28 +122,35 @@ Result<bool> read_master(const Environment& environment, World& world) {
   }
   world.master_host = *host;
   world.master_port = static_cast<std::uint16_t>(*port);
+  DDP_CHECK(world.master_port != 0 && !world.master_host.empty(), "a master can be connected to");
   return true;
 }
 
+/// The contract of torchrun, which ddprun keeps: ranks, the agent's number, the attempt, and who
+/// hosts the store.
 Result<World> read_torchrun(const Environment& environment) {
   Result<World> world = read_ranks(environment, kTorchrun);
   if (!world) {
     return world;
   }
+  // torchrun numbers its agents by GROUP_RANK: one for each node, as a rule.
   const Result<int> node = number_or(environment, env::kGroupRank, 0, world->world_size - 1, 0);
   if (!node) {
     return node.error();
   }
+  // Part of the key under which rank 0 publishes its port, so each attempt has its own.
   const Result<int> restarts = number_or(environment, env::kRestartCount, 0, 1 << 30, 0);
   if (!restarts) {
     return restarts.error();
   }
+  DDP_CHECK(*node < world->world_size, "each node has a rank at least");
   world->node_rank = *node;
   world->restart_count = *restarts;
   const Result<bool> master = read_master(environment, *world);
   if (!master) {
     return master.error();
   }
+  // A world of one needs no master, even where the variables name one.
   if (world->world_size == 1) {
     return world;
   }
@@ -147,6 +158,7 @@ Result<World> read_torchrun(const Environment& environment) {
     return Error("is not set, so the ranks cannot find each other", env::kMasterAddr,
                  "start the program with ddprun or torchrun, or set MASTER_ADDR and MASTER_PORT");
   }
+  DDP_CHECK(world->world_size > 1 && world->master_port != 0, "ranks that meet have a master");
   // Where no agent keeps a store, rank 0 takes the port: torchrun says so with "False", and a
   // person who sets the variables by hand says nothing.
   const std::optional<std::string> agent = environment(env::kUseAgentStore);
@@ -156,6 +168,8 @@ Result<World> read_torchrun(const Environment& environment) {
   return world;
 }
 
+/// mpirun gives ranks and no meeting point: that is MASTER_ADDR, or a file where all ranks are on
+/// one host.
 Result<World> read_mpi(const Environment& environment, const Names& names) {
   Result<World> world = read_ranks(environment, names);
   if (!world || world->world_size == 1) {
@@ -169,6 +183,7 @@ Result<World> read_mpi(const Environment& environment, const Names& names) {
     world->meeting = World::Meeting::by_port;
     return world;
   }
+  // A file is a meeting place for one host: all ranks have to be local.
   if (!environment(names.local_world_size) || world->local_world_size != world->world_size) {
     return Error(
         "the ranks are on several hosts and MASTER_ADDR is not set, so they cannot find "
@@ -176,6 +191,7 @@ Result<World> read_mpi(const Environment& environment, const Names& names) {
         names.launcher,
         "give mpirun -x MASTER_ADDR=<address of rank 0's host> -x MASTER_PORT=<free port>");
   }
+  // PMIx (Open MPI 4 and later) gives each job a folder, which mpirun removes at the end.
   const std::optional<std::string> folder = environment("PMIX_SERVER_TMPDIR");
   const std::optional<std::string> job = environment("PMIX_NAMESPACE");
   if (!folder || folder->empty() || !job || job->empty()) {
@@ -194,6 +210,7 @@ Result<World> read_mpi(const Environment& environment, const Names& names) {
 }  // namespace
 
 Result<World> read_world(const Environment& environment) {
+  // torchrun's first: a worker of ddprun that was started inside an mpirun has both.
   if (environment(env::kRank) || environment(env::kWorldSize)) {
     return read_torchrun(environment);
   }
@@ -203,6 +220,7 @@ Result<World> read_world(const Environment& environment) {
   if (environment(kPmi.world_size)) {
     return read_mpi(environment, kPmi);
   }
+  // No launcher: the program was started by hand, and trains alone.
   return World{};
 }
 

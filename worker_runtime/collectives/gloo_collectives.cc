@@ -83,6 +83,8 @@ struct Run {
   [[nodiscard]] int beyond(int distance) const { return (rank() + distance + size()) % size(); }
   /// Unique between two ranks: messages use other prefixes, and every collective its sequence.
   [[nodiscard]] std::uint64_t slot(int step = 0) const {
+    // The sequence wraps after 2^32 collectives, when those of the old numbers are long over. 16
+    // bits hold the 2 (n - 1) steps of a ring.
     constexpr std::uint64_t kCollectivePrefix = std::uint64_t{0x41} << 56;
     return kCollectivePrefix | (operation.sequence & 0xffffffffU) << 16 |
            static_cast<std::uint16_t>(step);
@@ -107,10 +109,12 @@ void exchange_all(const Run& run, const Tensor& own, const Tensor& all) {
   const std::size_t bytes = own.size_bytes();
   Transfer out = run.transfer(own);
   Transfer in = run.transfer(all);
+  // Receives first: a peer's bytes then have their place when they are offered.
   for (int distance = 1; distance < run.size(); ++distance) {
     const int peer = run.beyond(-distance);
     in.recv(peer, run.slot(), static_cast<std::size_t>(peer) * bytes, bytes);
   }
+  // By distance, so that no rank is everybody's first.
   for (int distance = 1; distance < run.size(); ++distance) {
     out.send(run.beyond(distance), run.slot(), 0, bytes);
   }
@@ -142,6 +146,7 @@ void star_all_reduce(const Run& run) {
   const Reduce reduce = reduction(tensor.dtype(), run.operation.op);
   const Tensor part = Tensor::empty({static_cast<std::int64_t>(tensor.size())}, tensor.dtype());
   for (int rank = 1; rank < run.size(); ++rank) {
+    // In the order of ranks, not of arrival: the bits of a floating-point sum depend on it.
     run.star.recv(rank, sequence, part.raw(), bytes, run.deadline);
     reduce(tensor.raw(), tensor.raw(), part.raw(), tensor.size());
   }
@@ -156,6 +161,8 @@ void ring_all_reduce(const Run& run) {
   const Tensor& tensor = run.operation.output;
   const int n = run.size();
   const std::size_t width = size_of(tensor.dtype());
+  // Where n does not divide the size the last chunks are short or empty: both ends compute the same
+  // counts, and skip the empty ones.
   const std::size_t chunk =
       (tensor.size() + static_cast<std::size_t>(n) - 1) / static_cast<std::size_t>(n);
   const auto begin = [&](int index) {
@@ -164,6 +171,8 @@ void ring_all_reduce(const Run& run) {
   const auto count = [&](int index) { return std::min(chunk, tensor.size() - begin(index)); };
   const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(chunk)}, tensor.dtype());
   const Reduce reduce = reduction(tensor.dtype(), run.operation.op);
+  // Chunks leave from the tensor; those to be added come into `scratch`, complete ones into the
+  // tensor.
   Transfer whole = run.transfer(tensor);
   Transfer incoming = run.transfer(scratch);
   int step = 0;
@@ -179,8 +188,10 @@ void ring_all_reduce(const Run& run) {
     incoming.wait(run.deadline);
     auto* target = static_cast<std::uint8_t*>(tensor.raw()) + begin(in) * width;
     reduce(target, target, scratch.raw(), count(in));
+    // A later step writes to the chunk that leaves here, so its send ends first.
     whole.wait(run.deadline);
   }
+  // Chunk rank + 1 is complete on this rank now; n - 1 more steps take the complete chunks round.
   for (int s = 0; s < n - 1; ++s, ++step) {
     const int out = run.rank() + 1 - s;
     const int in = run.rank() - s;
@@ -201,6 +212,7 @@ void all_reduce(const Run& run) {
   } else {
     ring_all_reduce(run);
   }
+  // Every rank divides the same bits by the same number, so the results stay equal.
   if (run.operation.op == ReduceOp::avg) {
     divide(tensor, run.size());
   }
@@ -210,6 +222,7 @@ void all_reduce(const Run& run) {
 void broadcast(const Run& run) {
   const Tensor& tensor = run.operation.output;
   const int root = run.operation.peer;
+  // Places are counted from the root, so any rank can be one.
   const int place = (run.rank() - root + run.size()) % run.size();  // the root's is 0
   Transfer transfer = run.transfer(tensor);
   int reach = 1;  // ranks below this one's place that have it when its turn comes
@@ -219,6 +232,7 @@ void broadcast(const Run& run) {
   if (place > 0) {
     const int parent = (place - reach / 2 + root) % run.size();
     transfer.recv(parent, run.slot(), 0, tensor.size_bytes());
+    // A rank hands on only what it has in full.
     transfer.wait(run.deadline);
   }
   for (; place + reach < run.size(); reach *= 2) {
@@ -232,6 +246,7 @@ void reduce_scatter(const Run& run) {
   const Tensor& result = run.operation.output;
   const Tensor& input = run.operation.input;
   const std::size_t bytes = result.size_bytes();
+  // One place for each rank's part: they are added in rank order, whichever came first.
   const Tensor parts = Tensor::empty({static_cast<std::int64_t>(input.size())}, result.dtype());
   Transfer out = run.transfer(input);
   Transfer in = run.transfer(parts);
@@ -295,6 +310,7 @@ void run_on_gloo(const Operation& operation, const std::shared_ptr<gloo::Context
 }
 
 bool is_gloo_timeout(const std::exception& error) {
+  // Gloo has no type for a timeout: these are its texts, and the star's.
   const std::string_view text = error.what();
   return text.find("Timed out") != std::string_view::npos ||
          text.find("timeout") != std::string_view::npos;

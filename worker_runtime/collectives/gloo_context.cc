@@ -28,6 +28,7 @@ class GlooContext::Context : public gloo::Context {
     transportContext_->setTimeout(connect_timeout / 5);
     for (int peer = 0; peer < size; ++peer) {
       if (peer != rank) {
+        // A pair listens as soon as it is made: its address can be sent before any rank connects.
         transportContext_->createPair(peer);
       }
     }
@@ -40,6 +41,7 @@ class GlooContext::Context : public gloo::Context {
         getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
       }
     }
+    // An abort in between is not seen by Gloo's own connect().
     if (aborted_) {
       throw gloo::IoException("the connection was given up");
     }
@@ -65,10 +67,12 @@ class GlooContext::Context : public gloo::Context {
 GlooContext::GlooContext(int rank, int world_size, const std::string& address,
                          std::chrono::milliseconds connect_timeout) {
   gloo::transport::tcp::attr attributes;
+  // PyTorch's variable for the same choice; ddprun sets it where the user has not.
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
   if (interface != nullptr && *interface != '\0') {
     attributes.iface = interface;
   } else {
+    // Numeric, as rank 0 saw this host: Gloo then asks no name service.
     attributes.hostname = address;
   }
   try {
@@ -90,6 +94,7 @@ std::vector<std::string> GlooContext::addresses() const {
   for (int peer = 0; peer < mesh_->size; ++peer) {
     if (peer != mesh_->rank) {
       const std::vector<char> bytes = mesh_->getPair(peer)->address().bytes();
+      // Opaque bytes: only Gloo's connect() on the other rank reads them.
       result[static_cast<std::size_t>(peer)].assign(bytes.begin(), bytes.end());
     }
   }

@@ -50,6 +50,7 @@ class Shared {
   /// Turns what went wrong in `operation` into the exception to throw, and ends the group: the
   /// other ranks are told and this rank's connections closed.
   std::exception_ptr fail(const Operation& operation, const std::exception& error) {
+    // Only the first failure is looked into; the others are its consequences.
     std::exception_ptr known = refusal(operation);
     if (known) {
       return known;
@@ -61,7 +62,7 @@ class Shared {
       return timed_out(operation, timeout);
     }
     if (!loss) {
-      // Only Gloo saw it: a rank that closed its connections, who knows why.
+      // Only Gloo saw it: a rank closed its connections, for a reason unknown here.
       loss = PeerLoss{operation.is_message() ? operation.peer : -1, error.what()};
     }
     end(Ending::Kind::lost, *loss);
@@ -78,6 +79,7 @@ class Shared {
     if (!ender_.joinable()) {
       ender_ = std::thread([this] {
         std::unique_lock wait_lock(end_mutex_);
+        // close() ends the pause: no operation is left then that could still finish.
         closing_changed_.wait_for(wait_lock, kLastBytesPatience, [this] { return closing_; });
         wait_lock.unlock();
         abort_transfers();
@@ -103,6 +105,8 @@ class Shared {
     switch (ending_->kind) {
       case Ending::Kind::lost:
         return peer_lost(operation, ending_->loss);
+      // After a timeout no rank can see which bytes are still on their way: the group is as broken
+      // as by a loss.
       case Ending::Kind::timeout:
         return peer_lost(operation, ending_->loss);
       case Ending::Kind::aborted:
@@ -143,6 +147,7 @@ class Shared {
     if (kind == Ending::Kind::aborted) {
       loss = {rank, "it aborted its group: " + loss.reason};
     }
+    // Outside the lock: the watch calls on_loss() from within.
     watch_->report(loss);
     abort_transfers();
   }
@@ -232,7 +237,7 @@ class Message : public Work::State {
     return done_;
   }
 
-  /// The group is at its end; so is whoever still holds the handle.
+  /// The group has ended, and a handle that is still held fails with it.
   void drop() {
     const std::lock_guard lock(mutex_);
     if (!done_) {
@@ -265,6 +270,7 @@ class Message : public Work::State {
   void finish() {
     done_ = true;
     transfer_.reset();
+    // As for a collective: the caller may want the memory back.
     operation_.input = {};
     operation_.output = {};
   }
@@ -283,6 +289,8 @@ class GlooProcessGroup : public ProcessGroup {
  public:
   GlooProcessGroup(std::shared_ptr<Shared> shared, int rank, int world_size, PeerWatch& watch)
       : ProcessGroup(rank, world_size), shared_(std::move(shared)), watch_(watch) {
+    // The callback runs on the watch's thread, and has no pointer to this group: it shares the
+    // state.
     watch_.subscribe([shared = shared_] { shared->on_loss(); });
     thread_ = std::thread([this] { run(); });
   }
@@ -328,9 +336,11 @@ class GlooProcessGroup : public ProcessGroup {
 
   /// The caller waits anyway, and two changes of thread cost more than a small tensor.
   void issue_and_wait(Operation operation) override {
+    // Behind another collective the order of issue decides, so the thread takes it.
     if (operation.is_message() || !start_here()) {
       return issue(std::move(operation)).wait();
     }
+    // On this thread, while run() waits until `running_` is false.
     const std::exception_ptr error = perform(operation);
     {
       const std::lock_guard lock(mutex_);
@@ -367,6 +377,7 @@ class GlooProcessGroup : public ProcessGroup {
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return (stopping_ || !queue_.empty()) && !running_; });
+        // Stopping, and all that was issued is done or has failed.
         if (queue_.empty()) {
           return;
         }
@@ -376,7 +387,7 @@ class GlooProcessGroup : public ProcessGroup {
       }
       std::exception_ptr error = perform(next->operation());
       {
-        // First, so that whoever has waited for this one can run the next on its own thread.
+        // First, so that the caller that waited for this one can run the next on its own thread.
         const std::lock_guard lock(mutex_);
         running_ = false;
       }

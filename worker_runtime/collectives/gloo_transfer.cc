@@ -14,6 +14,7 @@ namespace {
 
 /// 0 would mean for ever to Gloo.
 std::chrono::milliseconds left_until(Transfer::Deadline deadline) {
+  // Rounded up: 0.4 ms that are left are not a deadline that has passed.
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return std::max(left, std::chrono::milliseconds(1));
@@ -41,12 +42,14 @@ void TransferBoard::add(gloo::transport::UnboundBuffer* buffer) {
 
 void TransferBoard::remove(gloo::transport::UnboundBuffer* buffer) {
   const std::lock_guard lock(mutex_);
+  // Under the lock, so abort() never touches a buffer that is gone.
   buffers_.erase(buffer);
 }
 
 Transfer::Transfer(TransferBoard& board, const std::shared_ptr<gloo::Context>& context, void* data,
                    std::size_t bytes)
     : board_(board), buffer_(context->createUnboundBuffer(data, bytes)) {
+  // From here on abort() reaches the buffer; after an abort this throws.
   board_.add(buffer_.get());
 }
 
@@ -66,6 +69,7 @@ void Transfer::recv(int from, std::uint64_t slot, std::size_t offset, std::size_
 
 void Transfer::wait(Deadline deadline) {
   for (; recvs_ > 0; --recvs_) {
+    // Only abort() makes it false; a timeout is an exception of Gloo's.
     if (!buffer_->waitRecv(left_until(deadline))) {
       throw_aborted();
     }

@@ -28,6 +28,7 @@ const char* name_of(Operation::Kind kind) {
 std::string to_text(const Operation& operation) {
   std::string text =
       std::string(name_of(operation.kind)) + " #" + std::to_string(operation.sequence);
+  // A send has an input and no output.
   const Tensor& tensor = operation.output.defined() ? operation.output : operation.input;
   if (tensor.defined()) {
     text += " (" + std::string(name_of(tensor.dtype())) + to_text(tensor.shape());
@@ -42,6 +43,7 @@ std::string to_text(const Operation& operation) {
 }
 
 std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss) {
+  // -1: the world is broken, and no rank can be named.
   const std::optional<int> peer = loss.rank >= 0 ? std::optional(loss.rank) : std::nullopt;
   const std::string why =
       peer ? "rank " + std::to_string(*peer) + " is gone" : std::string("the group is broken");
@@ -51,6 +53,7 @@ std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss) {
 }
 
 std::exception_ptr timed_out(const Operation& operation, std::chrono::milliseconds timeout) {
+  // A collective waits for all, so only the source or destination of a message can be named.
   const std::optional<int> peer =
       operation.is_message() ? std::optional(operation.peer) : std::nullopt;
   return std::make_exception_ptr(

@@ -22,6 +22,7 @@ void require_parts(const Tensor& whole, const Tensor& part, int ranks, const cha
   if (whole.dtype() != part.dtype() || whole.device() != part.device()) {
     throw InvalidArgument(std::string(operation) + ": input and output differ in type or device");
   }
+  // Before anything is sent: a rank with a wrong size throws, and the group is still whole.
   if (whole.size() != part.size() * static_cast<std::size_t>(ranks)) {
     throw InvalidArgument(std::string(operation) + ": " + std::to_string(whole.size()) +
                           " elements are not " + std::to_string(ranks) + " times " +
@@ -50,6 +51,8 @@ void tell_collectives(ProcessGroup& group, const CollectiveProgress& marks) {
 }
 
 Operation ProcessGroup::numbered(Operation operation) {
+  // Every rank numbers in the order of its calls. The number is the tag on the wire, and what the
+  // hang diagnosis compares.
   operation.sequence = ++collectives_;
   marks_->entered(operation);
   return operation;
@@ -60,6 +63,7 @@ void ProcessGroup::issue_and_wait(Operation operation) {
 }
 
 Work ProcessGroup::message(Operation operation) {
+  // Counted apart: two ranks exchange messages without the others, whose numbers would then differ.
   operation.sequence = ++messages_;
   return issue(std::move(operation));
 }
@@ -80,6 +84,8 @@ Work ProcessGroup::all_reduce_async(const Tensor& tensor, ReduceOp op) {
 }
 
 Operation ProcessGroup::all_reduce_of(const Tensor& tensor, ReduceOp op) {
+  // Here and below, checks come before the number: a refused operation takes no number, or the
+  // ranks' numbers would differ.
   require_defined(tensor, "all_reduce");
   check_device(tensor);
   return numbered({.kind = Operation::Kind::all_reduce, .output = tensor, .op = op});
@@ -129,6 +135,7 @@ Work ProcessGroup::send_async(const Tensor& tensor, int to, int tag) {
   require_defined(tensor, "send");
   check_device(tensor);
   check_rank(to, "send", "destination");
+  // A rank that sends to itself would wait for its own recv for ever.
   if (to == rank_ || tag < 0) {
     throw InvalidArgument("send: a rank cannot send to itself, and tags start at 0");
   }
@@ -147,6 +154,7 @@ Work ProcessGroup::recv_async(const Tensor& tensor, int from, int tag) {
 
 std::string ProcessGroup::broadcast_bytes(std::string_view bytes, int root) {
   Tensor length = Tensor::from({static_cast<std::int64_t>(bytes.size())});
+  // The length first: the other ranks have to offer memory for the content.
   broadcast(length, root);
   Tensor content = Tensor::empty({length.item<std::int64_t>()}, DType::u8);
   if (rank_ == root) {
@@ -177,6 +185,7 @@ std::vector<std::string> ProcessGroup::all_gather_bytes(std::string_view bytes) 
   for (int rank = 0; rank < size_; ++rank) {
     const auto size = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]);
     const char* part = static_cast<const char*>(all.raw()) + rank * longest;
+    // The padding is cut off again.
     result.emplace_back(size == 0 ? std::string() : std::string(part, size));
   }
   return result;

@@ -16,6 +16,7 @@ class SingleProcessGroup : public ProcessGroup {
 
  private:
   Work issue(Operation operation) override {
+    // As in a larger group: after an abort every operation throws.
     if (!aborted_because_.empty()) {
       std::rethrow_exception(aborted(operation, aborted_because_));
     }

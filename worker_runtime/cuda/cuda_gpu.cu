@@ -12,14 +12,17 @@
 namespace ddp {
 namespace {
 
+/// Per block: eight warps, enough to hide the latency of kernels that are bound by memory.
 constexpr unsigned kThreads = 256;
 
+/// CUDA Programming Guide: a grid has up to 2^31 - 1 blocks in x, so 2^39 elements.
 unsigned blocks_for(std::size_t count) {
   return static_cast<unsigned>((count + kThreads - 1) / kThreads);
 }
 
 template <class T>
 __global__ void fill_kernel(T* data, std::size_t count, T value) {
+  // In 64 bits: the product of two unsigned numbers wraps at 4 Gi elements.
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) {
     data[i] = value;
@@ -31,6 +34,7 @@ template <class T>
 __global__ void divide_kernel(T* values, std::size_t count, const T* divisor) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) {
+    // From the device's memory: the host waits for no copy.
     const double by = static_cast<double>(*divisor);
     values[i] = by == 0 ? T{0} : static_cast<T>(static_cast<double>(values[i]) / by);
   }
@@ -39,6 +43,7 @@ __global__ void divide_kernel(T* values, std::size_t count, const T* divisor) {
 template <class T>
 void fill_with(void* data, std::size_t count, double value) {
   fill_kernel<<<blocks_for(count), kThreads>>>(static_cast<T*>(data), count, static_cast<T>(value));
+  // A launch returns nothing: a refused one shows here, a fault in the kernel in a later call.
   check_cuda(cudaGetLastError());
 }
 
@@ -56,12 +61,17 @@ class CudaGpu : public Gpu {
     check_cuda(cudaGetDeviceCount(&count));
     return count;
   }
+  /// The current device belongs to the calling thread, and any thread may call: each function
+  /// selects its own.
   void select(int device) override { check_cuda(cudaSetDevice(device)); }
 
   std::shared_ptr<void> allocate(int device, std::size_t bytes) override {
     select(device);
     void* data = nullptr;
+    // cudaMalloc of 0 bytes gives a null pointer, and the tensor would count as undefined.
     check_cuda(cudaMalloc(&data, bytes == 0 ? 1 : bytes));
+    // cudaFree waits for the device, so no kernel loses its memory. A deleter cannot throw: errors
+    // are dropped.
     return {data, [device](void* memory) {
               cudaSetDevice(device);
               cudaFree(memory);  // at the end of the process there may be no driver any more
@@ -70,6 +80,7 @@ class CudaGpu : public Gpu {
 
   void copy(void* to, Device to_device, const void* from, Device from_device,
             std::size_t bytes) override {
+    // Where both are devices, the target's default stream orders the copy.
     select(to_device.is_cuda() ? to_device.index : from_device.index);
     // cudaMemcpy to or from pageable memory returns when it is done; between devices it does not
     // need to, the default stream keeps the order.
@@ -80,14 +91,17 @@ class CudaGpu : public Gpu {
 
   void zero(void* data, std::size_t bytes, int device) override {
     select(device);
+    // In order with the kernels of the default stream; the host does not wait.
     check_cuda(cudaMemsetAsync(data, 0, bytes, nullptr));
   }
 
   void fill(void* data, std::size_t count, DType dtype, double value, int device) override {
+    // A grid of 0 blocks is an error (cudaErrorInvalidConfiguration).
     if (count == 0) {
       return;
     }
     select(device);
+    // The CPU's conversion of `value` to the type, so both devices hold equal bits.
     switch (dtype) {
       case DType::f32:
         return fill_with<float>(data, count, value);
@@ -108,6 +122,7 @@ class CudaGpu : public Gpu {
       return;
     }
     select(device);
+    // f32 or f64: DistributedDataParallel takes no other parameters.
     if (dtype == DType::f64) {
       divide_by<double>(values, count, divisor);
     } else {
@@ -115,6 +130,7 @@ class CudaGpu : public Gpu {
     }
   }
 
+  /// A machine without NCCL is no error: its ranks train on the CPU, and the reason is printed.
   bool has_nccl(std::string& why_not) override {
     try {
       nccl::nccl_library();
@@ -136,15 +152,19 @@ class CudaGpu : public Gpu {
 extern "C" DDP_EXPORT Gpu* ddprun_make_gpu(std::string* why_not) {
   int driver = 0;
   int count = 0;
+  // CUDA Runtime API: the version is 0 without a driver. No device is touched yet.
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     *why_not = "the NVIDIA driver does not answer";
     return nullptr;
   }
+  // Without those that CUDA_VISIBLE_DEVICES hides.
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     *why_not = error != cudaSuccess ? std::string(cudaGetErrorString(error)) : "no GPU is visible";
     return nullptr;
   }
+  // Without state, and never freed by the caller: deleters of tensors may run up to the end of the
+  // process.
   static CudaGpu gpu;
   return &gpu;
 }

@@ -100,6 +100,7 @@ class NcclProcessGroup : public ProcessGroup {
         watch_(setup.watch),
         library_(nccl::nccl_library()) {
     check_cuda(cudaSetDevice(device_));
+    // A stream of its own: communication overlaps with the default stream's kernels.
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     if (watch_ != nullptr) {
       watch_->subscribe([this] { lost_ = true; });
@@ -113,6 +114,7 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
   ~NcclProcessGroup() override {
+    // Finalize waits for what is queued. With a lost rank that never ends: only an abort returns.
     if (comm_ != nullptr && !lost_ && !ending_ &&
         library_.comm_finalize(comm_) <= nccl::Result::in_progress && settled(kFinalizePatience)) {
       library_.comm_destroy(comm_);
@@ -149,7 +151,7 @@ class NcclProcessGroup : public ProcessGroup {
     bool done() const override {
       return finished_ || broken_ || (launched_ && cudaEventQuery(end_.get()) == cudaSuccess);
     }
-    /// The group is at its end; so is whoever still holds the handle.
+    /// The group has ended, and a handle that is still held fails with it.
     void drop() {
       if (!finished_ && !done()) {
         error_ = aborted(operation_, "its group ended before it was waited for");
@@ -194,6 +196,7 @@ class NcclProcessGroup : public ProcessGroup {
     }
     std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
     nccl::Config config;
+    // So that a lost peer can end the start: a blocking init waits for all ranks for ever.
     config.blocking = 0;
     const nccl::Result result = library_.comm_init_rank_config(&comm_, size(), id, rank(), &config);
     const bool begun = result == nccl::Result::success || result == nccl::Result::in_progress;
@@ -228,6 +231,7 @@ class NcclProcessGroup : public ProcessGroup {
   Work issue(Operation operation) override {
     if (operation.kind == Operation::Kind::barrier) {
       marks().begun(operation);
+      // The device's part first: behind a barrier all earlier work is done.
       check_cuda(cudaStreamSynchronize(nullptr));
       host_->barrier();
       marks().finished(operation);
@@ -303,6 +307,7 @@ class NcclProcessGroup : public ProcessGroup {
     if (comm_ != nullptr) {
       taken = took(library_.group_end()) && settled(timeout_) && taken;
     }
+    // Those that are done let go of their tensors.
     kept_.remove_if([](const auto& other) { return other->done(); });
     for (const auto& pending : operations) {
       pending->broken_ = !taken;
@@ -351,7 +356,7 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
   void await(Pending& pending) {
-    // A stream works in order: whoever is late for an earlier operation holds this one up too.
+    // A stream works in order: a rank that is late for an earlier operation holds this one up, too.
     marks().begun(pending.operation_);
     launch_messages();
     if (pending.broken_) {
@@ -384,6 +389,7 @@ class NcclProcessGroup : public ProcessGroup {
   /// Turns what broke the communicator into the exception to throw; aborts it here, and tells the
   /// others to do the same.
   std::exception_ptr failure(const Operation& operation) {
+    // A loss explains an error of NCCL's better than NCCL's own text.
     const auto loss = watch_ != nullptr ? watch_->loss(kNamePatience) : std::nullopt;
     if (loss) {
       abort_communicator();

@@ -31,12 +31,14 @@ std::string demangled(const char* name) {
 ddprun::ErrorRecord describe(const std::exception& error) {
   ddprun::ErrorRecord record;
   record.message = demangled(typeid(error).name()) + ": " + error.what();
+  // By now the stack is unwound; the one of the throw was noted by __cxa_throw (throw_trace.cc).
   record.callstack = throw_stack(dynamic_cast<const void*>(&error));
   record.peer_lost = dynamic_cast<const PeerLost*>(&error) != nullptr;
   record.do_not_retry = dynamic_cast<const DoNotRetry*>(&error) != nullptr;
   return record;
 }
 
+/// In place: the agent reads the file when this process has been reaped, never half of it.
 void write_file(const char* path, const std::string& bytes) {
   std::FILE* file = std::fopen(path, "we");
   bool written =
@@ -54,6 +56,7 @@ void write_record(ddprun::ErrorRecord record) {
   record.time =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   std::fflush(stdout);  // so that the reason stands below what led to it
+  // To stderr as well: where no launcher reads the file, a person reads this.
   const char* rank = std::getenv(ddprun::env::kRank);
   std::fprintf(stderr, "ddprun worker%s%s: %s\n", rank != nullptr ? " of rank " : "",
                rank != nullptr ? rank : "", record.message.c_str());
@@ -83,7 +86,9 @@ void write_record(ddprun::ErrorRecord record) {
 
 int record(const std::function<int()>& main_function) {
   const char* path = std::getenv(ddprun::env::kErrorFile);
+  // Before main_function: a crash in its first lines is recorded, too.
   const SignalRecord signals(path != nullptr ? path : "");
+  // An exception that leaves a thread, or a noexcept function, never comes to the handlers below.
   const std::terminate_handler terminate_before = std::set_terminate(terminate_with_note);
   trace_throws(true);
   int status = 1;
@@ -92,12 +97,14 @@ int record(const std::function<int()>& main_function) {
   } catch (const std::exception& error) {
     write_record(describe(error));
   } catch (...) {
+    // The C++ ABI still has the type of what is no std::exception.
     const std::type_info* type = abi::__cxa_current_exception_type();
     ddprun::ErrorRecord unknown;
     unknown.message =
         "an exception of type " + (type != nullptr ? demangled(type->name()) : std::string("?"));
     write_record(std::move(unknown));
   }
+  // Back to what the program had: no tracing of throws, and its own terminate handler.
   trace_throws(false);
   std::set_terminate(terminate_before);
   return status;
@@ -113,6 +120,7 @@ void fail_assertion(const char* condition, const char* message, const char* file
   std::snprintf(text, sizeof(text), "failed check: %s (%s) at %s:%d", message, condition, file,
                 line);
   std::fflush(stdout);
+  // abort(3) raises SIGABRT, whose handler puts this note into the record.
   note_for_signal(text);
   std::abort();
 }

@@ -99,6 +99,8 @@ void write_all(int fd, const char* data, std::size_t size) {
   }
 }
 
+/// sigaction(2): si_code is above 0 for a fault that the kernel raised, else a process sent the
+/// signal.
 bool was_sent(const siginfo_t* info) {
   return info->si_code <= 0;
 }
@@ -107,6 +109,7 @@ void make_message(std::size_t which, const siginfo_t* info) {
   Prepared& p = prepared;
   p.message.clear();
   p.message.add(kNames[which]);
+  // An abort has no address; the note has what led to it.
   if (kSignals[which] == SIGABRT) {
     if (p.noted.load()) {
       p.message.add(": ");
@@ -123,6 +126,7 @@ void make_message(std::size_t which, const siginfo_t* info) {
 
 std::size_t take_stack() {
   Prepared& p = prepared;
+  // backtrace(3) allocates in its first call only, which the constructor makes.
   const int count = ::backtrace(p.frames, kMaxFrames);
   if (p.scratch < 0 || ::ftruncate(p.scratch, 0) != 0) {
     return 0;
@@ -148,6 +152,7 @@ void write_error_file(std::size_t stack_size) {
   p.json.add_number(seconds, 10);
   p.json.add(R"("},"ddprun":{"peer_lost":false,"time_us":)");
   p.json.add_number(seconds, 10);
+  // Six digits directly behind the seconds make one number of microseconds.
   p.json.add_number(static_cast<std::uint64_t>(now.tv_nsec / 1000), 10, 6);
   p.json.add("}}}");
   const int fd = ::open(p.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -157,6 +162,7 @@ void write_error_file(std::size_t stack_size) {
   }
 }
 
+/// Allocates nothing: apart from one line of text, all that it uses is in `prepared`.
 void handle(int signal, siginfo_t* info, void*) {
   std::size_t which = 0;
   while (which + 1 < kSignals.size() && kSignals[which] != signal) {
@@ -170,6 +176,7 @@ void handle(int signal, siginfo_t* info, void*) {
     line.add("ddprun worker: ");
     line.add(prepared.message.data(), prepared.message.size());
     line.add("\n");
+    // stderr first: it is there also when the disk is full.
     write_all(STDERR_FILENO, line.data(), line.size());
     if (prepared.path[0] != 0) {
       write_error_file(stack_size);
@@ -187,6 +194,7 @@ void handle(int signal, siginfo_t* info, void*) {
 
 SignalRecord::SignalRecord(const std::string& path) {
   Prepared& p = prepared;
+  // Copied: in the handler neither getenv(3) nor a std::string may be used.
   const std::size_t length = std::min(path.size(), sizeof(p.path) - 1);
   std::memcpy(p.path, path.data(), length);
   p.path[length] = 0;
@@ -198,6 +206,7 @@ SignalRecord::SignalRecord(const std::string& path) {
   stack_t alternate{};
   alternate.ss_sp = p.alternate_stack;
   alternate.ss_size = sizeof(p.alternate_stack);
+  // sigaltstack(2) holds for the calling thread: an overflow in another thread is not recorded.
   ::sigaltstack(&alternate, nullptr);
   struct sigaction action {};
   action.sa_sigaction = handle;
@@ -221,6 +230,7 @@ SignalRecord::~SignalRecord() {
 
 void note_for_signal(const char* text) noexcept {
   if (!prepared.noted.exchange(true)) {
+    // The last byte of `note` is 0 from the start, and never written.
     std::strncpy(prepared.note, text, sizeof(prepared.note) - 1);
   }
 }

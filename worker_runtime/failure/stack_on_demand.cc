@@ -55,7 +55,9 @@ std::size_t write_title(char* to, std::size_t bytes_max) {
   return size;
 }
 
+/// Runs in whichever thread the agent signals, and must leave it as it was: the worker may go on.
 void handle(int /*signal*/, siginfo_t* /*info*/, void* /*context*/) {
+  // The code that this interrupts may be about to look at errno.
   const int error = errno;
   Prepared& p = prepared;
   ddprun::ProgressPage* const page = p.page.load();
@@ -66,11 +68,14 @@ void handle(int /*signal*/, siginfo_t* /*info*/, void* /*context*/) {
   const int count = ::backtrace(frames, kMaxFrames);
   std::size_t size = std::min<std::size_t>(page->stack_bytes.load(), p.room_bytes);
   size += write_title(p.room + size, p.room_bytes - size);
+  // The text of the thread before is in the file; backtrace_symbols_fd(3) writes where the position
+  // is.
   if (::ftruncate(p.scratch, 0) == 0 && ::lseek(p.scratch, 0, SEEK_SET) == 0) {
     ::backtrace_symbols_fd(frames, count, p.scratch);
     const ssize_t got = ::pread(p.scratch, p.room + size, p.room_bytes - size, 0);
     size += got > 0 ? static_cast<std::size_t>(got) : 0;
   }
+  // The size before the count: the agent waits for the count, then reads the text.
   page->stack_bytes.store(size);
   ++page->stacks_taken;
   p.busy.clear();
@@ -97,8 +102,10 @@ StackOnDemand::StackOnDemand(ddprun::ProgressChannel& channel) {
   ::backtrace(&frame, 1);  // loads libgcc_s now
   struct sigaction action {};
   action.sa_sigaction = handle;
+  // signal(7): with SA_RESTART most system calls of the interrupted code go on.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   ::sigemptyset(&action.sa_mask);
+  // The page, then the handler, then the number: the agent sends nothing before it reads the last.
   p.page = &channel.page();
   ::sigaction(stack_signal(), &action, &p.before);
   installed_ = true;

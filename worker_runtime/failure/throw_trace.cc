@@ -17,17 +17,20 @@ namespace {
 
 constexpr int kMaxFrames = 48;
 
+/// Of fixed size: to note a throw allocates nothing, since memory may be what is missing.
 struct LastThrow {
   const void* object = nullptr;
   int count = 0;
   void* frames[kMaxFrames];
 };
 
+/// Off outside of record(): a program that throws often pays nothing then.
 std::atomic<bool> tracing{false};
 thread_local LastThrow last_throw;
 
 void note_throw(const void* object) {
   if (tracing.load(std::memory_order_relaxed)) {
+    // The address is the key by which a caught exception is found again.
     last_throw.object = object;
     last_throw.count = ::backtrace(last_throw.frames, kMaxFrames);
   }
@@ -66,6 +69,8 @@ void trace_throws(bool on) {
 }
 
 std::string throw_stack(const void* object) {
+  // Another exception may have been thrown since, in a destructor for example: its stack would
+  // mislead.
   if (last_throw.object == nullptr || last_throw.object != object) {
     return {};
   }
@@ -91,6 +96,7 @@ using ThrownType = void;
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the name is the C++ ABI's.
 DDP_EXPORT void __cxa_throw(void* object, ThrownType* type, void (*destructor)(void*)) {
   using Throw = void (*)(void*, void*, void (*)(void*));
+  // dlsym(3): RTLD_NEXT is the function behind this one in the search order, libstdc++'s.
   static const auto next = reinterpret_cast<Throw>(::dlsym(RTLD_NEXT, "__cxa_throw"));
   ddp::note_throw(object);
   next(object, type, destructor);

@@ -29,6 +29,7 @@ Fd open_file(const Path& path, int flags, mode_t mode = 0) {
   return Fd(fd);
 }
 
+/// write(2) may leave bytes in the page cache; what is to survive a power cut needs fsync(2).
 Result<void> sync_fd(const Fd& fd, const Path& path) {
   if (::fsync(fd.get()) != 0) {
     return errno_error(errno, "cannot bring it to the disk", path.string());
@@ -49,6 +50,7 @@ class RealOutputFile : public OutputFile {
 
   Result<void> append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
+      // A disk that fills up may take a part first, and refuse the rest in the next call.
       const auto written = ::write(fd_.get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) {
         continue;
@@ -80,6 +82,7 @@ class RealFiles : public FileLayer {
  public:
   Result<bool> make_directory(const Path& path) override {
     std::error_code problem;
+    // One mkdir(2) makes it and shows whether it was there: claim() needs both in one step.
     const bool made = std::filesystem::create_directory(path, problem);
     return made_or(problem, made, path);
   }
@@ -99,9 +102,11 @@ class RealFiles : public FileLayer {
       names.push_back(entry->path().filename().string());
       entry.increment(problem);
     }
+    // No directory is no snapshot yet.
     if (problem && problem != std::errc::no_such_file_or_directory) {
       return errno_error(problem.value(), "cannot be read as a directory", path.string());
     }
+    // readdir(3) has no order.
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -116,6 +121,7 @@ class RealFiles : public FileLayer {
       return ddprun::Error{"is not a regular file", path.string(), ""};
     }
     const auto size = static_cast<std::size_t>(status.st_size);
+    // Before memory is taken: what has the true size may be the damaged file itself.
     if (size > bytes_max) {
       return ddprun::Error{"has " + std::to_string(size) + " bytes, at most " +
                                std::to_string(bytes_max) + " are expected",
@@ -149,6 +155,7 @@ class RealFiles : public FileLayer {
   }
 
   Result<void> sync_directory(const Path& path) override {
+    // The parent of a path of one word is an empty path: the working directory.
     const Fd fd = open_file(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY);
     if (!fd) {
       return errno_error(errno, "cannot be opened as a directory", path.string());
@@ -157,6 +164,8 @@ class RealFiles : public FileLayer {
   }
 
   Result<void> rename(const Path& from, const Path& to) override {
+    // rename(2) is the commit and the fence in one: it fails where the mark is gone, and where `to`
+    // is a full directory.
     if (::rename(from.c_str(), to.c_str()) != 0) {
       return errno_error(errno, "cannot be renamed to " + to.filename().string(), from.string());
     }
@@ -165,6 +174,7 @@ class RealFiles : public FileLayer {
 
   Result<void> remove_all(const Path& path) override {
     std::error_code problem;
+    // What is not there is no error, so a clean-up may be repeated.
     std::filesystem::remove_all(path, problem);
     if (problem) {
       return errno_error(problem.value(), "cannot be removed", path.string());

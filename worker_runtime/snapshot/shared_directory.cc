@@ -31,6 +31,8 @@ bool holds(const std::filesystem::path& file, const std::string& token) {
 }  // namespace
 
 bool is_shared_directory(const Context& context, const std::filesystem::path& path) {
+  // By experiment: neither the path nor the kind of file system shows whether two hosts see one
+  // directory.
   ProcessGroup& group = context.group();
   std::string token;
   std::filesystem::path file;
@@ -40,6 +42,7 @@ bool is_shared_directory(const Context& context, const std::filesystem::path& pa
     file = path / (".ddprun-shared-" + token);
     std::ofstream out(file);
     out << token << "\n";
+    // Where rank 0 cannot write the answer is no, and each node saves to its own disk.
     if (!out.flush()) {
       token.clear();
     }

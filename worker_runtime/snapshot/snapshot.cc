@@ -17,6 +17,7 @@ void say_on_stderr(std::string_view line) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
+/// Names are keys of a JSON object in the file, where __metadata__ is the format's own.
 void check_names(std::span<const NamedTensor> tensors) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
@@ -69,6 +70,7 @@ struct Snapshot::Impl {
   Impl(const Context& the_context, SnapshotOptions the_options)
       : context(&the_context),
         options(std::move(the_options)),
+        // Absolute: the program may change its working directory before it saves.
         directory(real_files(), std::filesystem::absolute(options.path).lexically_normal(),
                   options.keep) {
     if (!options.say) {
@@ -76,6 +78,7 @@ struct Snapshot::Impl {
     }
   }
 
+  /// One writer for each disk: rank 0 where all see one directory, else local rank 0 of each node.
   [[nodiscard]] bool writes() const {
     return !options.read_only && (shared ? context->rank() == 0 : context->local_rank() == 0);
   }
@@ -83,6 +86,8 @@ struct Snapshot::Impl {
   /// One more than any rank finds, so that the first attempt of a new job comes after all before.
   std::uint64_t next_attempt() {
     std::uint64_t highest = 0;
+    // Each rank looks: a node that comes back may have marks on its disk that no other node has
+    // seen.
     const auto mine = std::to_string(directory.highest_attempt());
     for (const auto& found : context->group().all_gather_bytes(mine)) {
       highest = std::max<std::uint64_t>(highest, std::stoull(found));
@@ -133,6 +138,7 @@ struct Snapshot::Impl {
         problem = taken.error().sentence();
       }
     }
+    // What scan() keeps in memory is as large as the model.
     directory.forget();
     // It was verified a moment ago, so a failure now is rare; but all must hear of it.
     for (const auto& text : group.all_gather_bytes(problem)) {
@@ -140,6 +146,7 @@ struct Snapshot::Impl {
         throw Error(text);
       }
     }
+    // Only where a rank lacks it: this takes as long as the model is large.
     if (choice.send) {
       loaded.state_json = group.broadcast_bytes(loaded.state_json, choice.source);
       broadcast_large(group, loaded.tensors, choice.source);
@@ -165,6 +172,7 @@ Snapshot::Snapshot(const Context& context, SnapshotOptions options) {
     // Where it cannot be made, saving will say so each time; there may still be others' to load.
     static_cast<void>(impl_->directory.prepare());
   }
+  // A collective: every rank makes its Snapshot.
   impl_->shared =
       context.world_size() == 1 || is_shared_directory(context, impl_->directory.path());
 }
@@ -178,26 +186,34 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   check_names(tensors);
   const InPhase loading(impl_->context->progress(), Phase::loading);
   impl_->attempt = impl_->next_attempt();
+  // Claimed before the look: no earlier attempt commits after it, so what is found is all there is
+  // (docs/snapshot.md).
   const auto mine = impl_->claim_and_scan();
   const auto reports = impl_->exchange(mine);
   const auto choice = choose(reports);
+  // Each complaint says what happens instead: a person needs one line.
   const auto instead = choice.chosen
                            ? "; snapshot " + snapshot_name(choice.chosen->number) + " is used"
                            : std::string("; there is no other, training starts afresh");
+  // Before the throw below, which they may explain.
   for (const auto& complaint : complaints_to_say(reports, impl_->context->rank())) {
     impl_->options.say(complaint + instead);
   }
+  // All ranks have the same reports: all throw, and no rank waits in the next collective.
   if (!choice.problem.empty()) {
     throw Error(choice.problem);
   }
+  // One that no rank has seen, damaged snapshots included.
   impl_->next_number = choice.next_number;
   if (!choice.chosen) {
     return std::nullopt;
   }
+  // By attempt, number and digest: another disk may have other bytes under this number.
   const bool have =
       std::find(mine.verified.begin(), mine.verified.end(), *choice.chosen) != mine.verified.end();
   const auto loaded = impl_->obtain(choice, have);
   const auto where = (impl_->options.path / snapshot_name(choice.chosen->number)).string();
+  // On each rank, also on those that were sent the bytes.
   const auto state = decode_state(loaded.state_json);
   const auto places = decode_tensor_header(loaded.tensors);
   if (!state || !places) {
@@ -206,6 +222,7 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   if (const auto same = check_model(*state, *places, model, tensors); !same) {
     throw Error(where + ": " + same.error().sentence());
   }
+  // check_model has found each place among the tensors, with the same type and shape.
   for (const auto& place : *places) {
     const auto target = std::find_if(tensors.begin(), tensors.end(),
                                      [&](const auto& t) { return t.name == place.name; });
@@ -225,6 +242,8 @@ SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tens
     return SaveResult::not_mine;
   }
   const InPhase saving(impl_->context->progress(), Phase::saving);
+  // A program that saves without load() has agreed on nothing: it follows the newest attempt of its
+  // own disk.
   if (impl_->attempt == 0) {
     impl_->attempt = impl_->directory.highest_attempt() + 1;
   }
@@ -232,11 +251,14 @@ SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tens
   std::vector<Tensor> on_host;
   HostTensors parts;
   for (const auto& [name, tensor] : tensors) {
+    // Copies of tensors on a GPU live until write() has read them.
     on_host.push_back(tensor.device().is_cpu() ? tensor : tensor.to(Device::cpu()));
     parts.emplace_back(static_cast<const std::byte*>(on_host.back().raw()), tensor.size_bytes());
   }
   const auto written = impl_->directory.write(number, impl_->attempt, encode_state(state),
                                               encode_tensor_header(tensors), parts);
+  // A superseded worker must end, since its training is not the job's any more. Any other failure
+  // costs this snapshot only.
   if (!written && impl_->directory.superseded()) {
     throw Error(written.error().sentence() + "; snapshot " + snapshot_name(number) +
                 " was not saved");

@@ -60,6 +60,7 @@ class Reader {
 
  private:
   std::uint64_t fail() {
+    // From here on all reads give 0; ended_well() says so once, at the end.
     good_ = false;
     rest_ = {};
     return 0;
@@ -78,6 +79,7 @@ bool has(const RankReport& report, const Candidate& candidate) {
 
 std::string encode_report(const RankReport& report) {
   std::string bytes;
+  // In the order in which decode_report() reads.
   put(bytes, static_cast<std::uint64_t>(report.disk));
   put(bytes, report.highest_number);
   put(bytes, std::uint64_t{report.verified.size()});
@@ -99,6 +101,7 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
   RankReport report;
   report.disk = static_cast<std::int64_t>(reader.number());
   report.highest_number = reader.number();
+  // count() is bounded by the bytes that are there, so a wrong one makes no long loop.
   for (auto left = reader.count(); left > 0; --left) {
     Candidate candidate;
     candidate.attempt = reader.number();
@@ -120,11 +123,13 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
 Choice choose(const std::vector<RankReport>& reports) {
   DDP_CHECK(!reports.empty(), "a world has at least one rank");
   Choice choice;
+  // In the order of attempts, then numbers: its end is the newest.
   std::set<Candidate> all;
   for (const auto& report : reports) {
     if (choice.problem.empty()) {
       choice.problem = report.problem;
     }
+    // Damaged snapshots count as well: a number stands for one state for ever.
     choice.next_number = std::max(choice.next_number, report.highest_number + 1);
     for (const auto& candidate : report.verified) {
       all.insert(candidate);
@@ -137,11 +142,15 @@ Choice choose(const std::vector<RankReport>& reports) {
   // Newest first; equals by digest, so that every rank decides alike.
   const auto common = std::find_if(all.rbegin(), all.rend(), [&](const Candidate& candidate) {
     return std::all_of(reports.begin(), reports.end(), [&](const RankReport& report) {
+      // A rank without any snapshot, as on a new node's disk, has no say: it is sent what the
+      // others have.
       return report.verified.empty() || has(report, candidate);
     });
   });
+  // Without one in common a send cannot be avoided, and the newest loses least.
   choice.chosen = common != all.rend() ? *common : *all.rbegin();
   const auto lacks = [&](const RankReport& report) { return !has(report, *choice.chosen); };
+  // Decided alike on every rank, since the root of a broadcast must be.
   choice.source =
       static_cast<int>(std::find_if_not(reports.begin(), reports.end(), lacks) - reports.begin());
   choice.send = std::any_of(reports.begin(), reports.end(), lacks);
@@ -154,6 +163,7 @@ std::vector<std::string> complaints_to_say(const std::vector<RankReport>& report
   std::set<std::string> said;
   for (int lower = 0; lower < rank; ++lower) {
     const auto& other = reports[static_cast<std::size_t>(lower)];
+    // Ranks of one disk find the same damage; the lowest of them reports it.
     if (other.disk == mine.disk) {
       said.insert(other.complaints.begin(), other.complaints.end());
     }

@@ -37,6 +37,7 @@ Result<void> SnapshotDirectory::prepare() {
     return made.error();
   }
   parent_unsynced_ = parent_unsynced_ || *made;
+  // Until it works: a crash could otherwise take the directory with all its snapshots.
   if (parent_unsynced_) {
     if (const auto synced = files_->sync_directory(path_.parent_path()); !synced) {
       return synced.error();
@@ -69,10 +70,12 @@ Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
   if (!made) {
     return made.error();
   }
+  // mkdir(2) decides between two processes that have the same attempt number.
   if (!*made && attempt != attempt_) {
     return ddprun::Error{"another process saves as attempt " + std::to_string(attempt),
                          path_.string(), kOneJob};
   }
+  // Before the look below, which compares marks with it.
   attempt_ = attempt;
   // In this order: the own mark is made, then others are looked for. Of two that do so at the same
   // time at least one sees the other, so an earlier attempt cannot make its mark anew unseen.
@@ -80,6 +83,7 @@ Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
   if (!names) {
     return names.error();
   }
+  // With what earlier versions of this library left, which had no marks.
   std::vector<std::string> earlier;
   for (const auto& name : *names) {
     const auto marked = parse_mark_name(name);
@@ -90,6 +94,7 @@ Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
   if (const auto moved = move_into_mark(earlier); !moved) {
     return moved.error();
   }
+  // Each save comes by here: where nothing has changed, nothing is synced.
   if (*made || !earlier.empty()) {
     if (const auto synced = files_->sync_directory(path_); !synced) {
       return synced.error();
@@ -105,6 +110,7 @@ Result<std::vector<std::string>> SnapshotDirectory::names_unless_superseded() {
   auto names = files_->list(path_);
   for (const auto& name : names ? *names : std::vector<std::string>()) {
     const auto marked = parse_mark_name(name);
+    // Remembered: a mark that was seen once ends this writer, also if it is removed again.
     later_attempt_ = std::max(later_attempt_, marked && *marked > attempt_ ? *marked : 0);
   }
   if (superseded()) {
@@ -137,6 +143,7 @@ Result<void> SnapshotDirectory::empty_mark() {
   if (!names) {
     return names.error();
   }
+  // It goes on after a failure: each file that goes makes room.
   Result<void> outcome;
   for (const auto& name : *names) {
     if (auto removed = files_->remove_all(mark() / name); !removed) {
@@ -163,6 +170,7 @@ RankReport SnapshotDirectory::scan() {
     }
   }
   std::sort(numbers.rbegin(), numbers.rend());
+  // Each is read in full before the ranks compare: a choice must not turn out damaged afterwards.
   for (const auto number : numbers) {
     auto loaded = read(number);
     if (!loaded) {
@@ -171,6 +179,7 @@ RankReport SnapshotDirectory::scan() {
       continue;
     }
     report.verified.push_back(loaded->id);
+    // The newest one that is good: as a rule load() chooses it, and need not read it again.
     if (!newest_) {
       newest_ = std::move(*loaded);
     }
@@ -184,6 +193,7 @@ Result<LoadedSnapshot> SnapshotDirectory::take(const Candidate& id) {
     return std::move(*kept);
   }
   auto loaded = read(id.number);
+  // Another job may write or prune here between scan() and now.
   if (loaded && loaded->id != id) {
     return ddprun::Error{"it changed while it was read",
                          (path_ / snapshot_name(id.number)).string(), kOneJob};
@@ -198,9 +208,11 @@ Result<Manifest> SnapshotDirectory::read_manifest(std::uint64_t number, std::uin
     return bytes.error();
   }
   auto manifest = decode_manifest(text_of(*bytes));
+  // A directory that was renamed or copied by hand has another number in it.
   if (manifest && manifest->number != number) {
     return ddprun::Error{"it belongs to another snapshot", kManifestFile, ""};
   }
+  // The manifest has the checksums of both files, so its own stands for all bytes of the snapshot.
   if (digest != nullptr) {
     *digest = checksum(*bytes);
   }
@@ -214,6 +226,7 @@ Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   if (!manifest) {
     return manifest.error();
   }
+  // Exactly these, in this order: later code indexes them.
   if (manifest->files.size() != 2 || manifest->files[0].name != kStateFile ||
       manifest->files[1].name != kTensorsFile) {
     return ddprun::Error{"it belongs to another snapshot", kManifestFile, ""};
@@ -224,6 +237,7 @@ Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   if (!state) {
     return state.error();
   }
+  // Without a bound, for a model may have any size; the manifest's figure is compared below.
   auto tensors = files_->read(directory / kTensorsFile, std::numeric_limits<std::size_t>::max());
   if (!tensors) {
     return tensors.error();
@@ -246,6 +260,7 @@ Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   return loaded;
 }
 
+/// A save on one disk, in the steps of docs/snapshot.md.
 Result<void> SnapshotDirectory::write(std::uint64_t number, std::uint64_t attempt,
                                       const std::string& state_json,
                                       const std::string& tensor_header,
@@ -257,6 +272,8 @@ Result<void> SnapshotDirectory::write(std::uint64_t number, std::uint64_t attemp
   const auto aside = mark() / snapshot_name(number);
   auto result = write_aside(aside, number, state_json, tensor_header, tensors);
   if (result) {
+    // The commit. A later attempt either finds this snapshot or has taken the mark, and then this
+    // call fails.
     result = files_->rename(aside, path_ / snapshot_name(number));
   }
   if (!result) {
@@ -264,6 +281,7 @@ Result<void> SnapshotDirectory::write(std::uint64_t number, std::uint64_t attemp
     static_cast<void>(files_->remove_all(aside));
     return explained(result.error());
   }
+  // Now the new name survives a crash, too.
   return files_->sync_directory(path_);
 }
 
@@ -271,6 +289,7 @@ Result<void> SnapshotDirectory::write_aside(const Path& aside, std::uint64_t num
                                             const std::string& state_json,
                                             const std::string& tensor_header,
                                             const HostTensors& tensors) {
+  // From a save that failed and could not be cleaned up.
   if (const auto removed = files_->remove_all(aside); !removed) {
     return removed.error();
   }
@@ -287,6 +306,7 @@ Result<void> SnapshotDirectory::write_aside(const Path& aside, std::uint64_t num
   if (!data) {
     return data.error();
   }
+  // Last: where it is, both files are complete and on the disk.
   const auto manifest = encode_manifest({number, attempt_, {*state, *data}});
   if (const auto written = write_file(aside, kManifestFile, {bytes_of(manifest)}); !written) {
     return written.error();
@@ -309,6 +329,8 @@ Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const cha
     sum.add(part);
     entry.size_bytes += part.size();
   }
+  // Of what was meant to be written, not of what the disk gives back: so a bad disk shows at the
+  // next read.
   entry.xxh3 = sum.value();
   if (const auto synced = (*file)->sync(); !synced) {
     return synced.error();
@@ -328,6 +350,7 @@ Result<void> SnapshotDirectory::prune() {
   std::vector<std::uint64_t> good;
   for (const auto& name : *names) {
     if (const auto number = parse_snapshot_name(name)) {
+      // A damaged one does not count among those that are kept.
       if (damaged_.contains(*number)) {
         unwanted.push_back(name);
       } else {
@@ -336,6 +359,7 @@ Result<void> SnapshotDirectory::prune() {
     }
   }
   std::sort(good.rbegin(), good.rend());
+  // The newest come first, and stay.
   for (std::size_t i = keep_; i < good.size(); ++i) {
     unwanted.push_back(snapshot_name(good[i]));
   }

@@ -28,6 +28,7 @@ Failure damaged(std::string what, const char* file) {
   return Failure{std::move(what), file, ""};
 }
 
+/// Sixteen digits and nothing else, as to_hex writes them.
 std::optional<std::uint64_t> parse_hex(std::string_view text) {
   std::uint64_t value = 0;
   const auto* end = text.data() + text.size();
@@ -64,6 +65,7 @@ Json manifest_body(const Manifest& manifest) {
     files.push_back(
         {{"name", file.name}, {"bytes", file.size_bytes}, {"xxh3_64", to_hex(file.xxh3)}});
   }
+  DDP_CHECK(files.size() == manifest.files.size(), "each file has its entry");
   return {{"format", kFormatName},
           {"version", kFormatVersion},
           {"number", manifest.number},
@@ -74,6 +76,7 @@ Json manifest_body(const Manifest& manifest) {
 }  // namespace
 
 Checksum::Checksum() : state_(XXH3_createState()) {
+  DDP_CHECK(state_ != nullptr, "a checksum has a state to add to");
   XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_));
 }
 
@@ -99,6 +102,7 @@ std::string to_hex(std::uint64_t value) {
     *digit = "0123456789abcdef"[value & 0xF];
     value >>= 4;
   }
+  DDP_CHECK(value == 0, "16 digits have room for 64 bits");
   return text;
 }
 
@@ -117,6 +121,8 @@ std::string encode_state(const SnapshotState& state) {
   for (const auto& [name, text] : state.notes) {
     notes[name] = text;
   }
+  DDP_CHECK(scalars.size() == state.scalars.size() && notes.size() == state.notes.size(),
+            "each name has one value");
   const Json json = {{"model", state.model},
                      {"epochs_run", state.epochs_run},
                      {"samples_done", state.samples_done},
@@ -152,8 +158,11 @@ Result<SnapshotState> decode_state(std::string_view text) {
 
 std::string encode_manifest(const Manifest& manifest) {
   Json json = manifest_body(manifest);
+  // The checksum is of the text without its own field. ordered_json keeps the order of fields, so
+  // every machine gives the same text.
   const auto body = json.dump(2);
   json["checksum"] = to_hex(checksum(bytes_of(body)));
+  DDP_CHECK(json.size() == 6, "the checksum is a field of its own, and the only one it leaves out");
   return json.dump(2) + "\n";
 }
 
@@ -163,6 +172,8 @@ Result<Manifest> decode_manifest(std::string_view text) {
     if (json.at("format") != kFormatName) {
       return damaged("it is not a snapshot's manifest", kManifestFile);
     }
+    // A later version is refused rather than guessed at; the snapshots before it may still be
+    // readable.
     if (json.at("version") != kFormatVersion) {
       return damaged("it has version " + json.at("version").dump() + ", we read version " +
                          std::to_string(kFormatVersion),
@@ -178,6 +189,7 @@ Result<Manifest> decode_manifest(std::string_view text) {
       manifest.files.push_back(
           {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), *hash});
     }
+    DDP_CHECK(manifest.files.size() == json.at("files").size(), "each entry is read once");
     // Written anew it must be the very text: so the checksum is right, and nothing stands in it
     // that we would not know of.
     if (encode_manifest(manifest) != text) {
@@ -222,6 +234,7 @@ Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace
                      std::string(name_of(tensor.dtype())) + to_text(tensor.shape()));
     }
   }
+  // Both ways: a model that lost a layer must not take a part of another one's state.
   for (const auto& place : places) {
     if (std::none_of(tensors.begin(), tensors.end(),
                      [&](const auto& t) { return t.name == place.name; })) {
@@ -245,6 +258,7 @@ std::optional<std::uint64_t> parse_snapshot_name(std::string_view name) {
       snapshot_name(*number) != name) {
     return std::nullopt;
   }
+  DDP_CHECK(*number + 1 > *number, "the number after it can be counted");
   return number;
 }
 
@@ -253,8 +267,12 @@ std::string mark_name(std::uint64_t attempt) {
 }
 
 std::optional<std::uint64_t> parse_mark_name(std::string_view name) {
-  return name.starts_with(kMarkPrefix) ? parse_snapshot_name(name.substr(kMarkPrefix.size()))
-                                       : std::nullopt;
+  if (!name.starts_with(kMarkPrefix)) {
+    return std::nullopt;
+  }
+  const auto attempt = parse_snapshot_name(name.substr(kMarkPrefix.size()));
+  DDP_CHECK(!attempt || mark_name(*attempt) == name, "a mark has one name");
+  return attempt;
 }
 
 bool is_left_over(std::string_view name) {

@@ -29,6 +29,7 @@ constexpr DTypeName kDTypeNames[] = {{DType::f32, "F32"},
                                      {DType::i64, "I64"},
                                      {DType::u8, "U8"}};
 
+/// Every DType has an entry, so the empty text is never written.
 std::string safetensors_name(DType dtype) {
   for (const auto& entry : kDTypeNames) {
     if (entry.dtype == dtype) {
@@ -75,6 +76,7 @@ Result<TensorPlace> decode_place(const std::string& name, const Json& value, std
       offsets[1] - offsets[0] != *expected) {
     return damaged("tensor '" + name + "' has offsets that do not fit its shape or the file");
   }
+  // The format counts from the end of the header, this program from the start of the file.
   place.first_byte = data_first + offsets[0];
   place.byte_count = *expected;
   return place;
@@ -83,6 +85,7 @@ Result<TensorPlace> decode_place(const std::string& name, const Json& value, std
 /// Sorted by place, the tensors must cover the data part without a gap.
 Result<void> check_cover(std::vector<TensorPlace>& places, std::size_t data_first,
                          std::size_t file_bytes) {
+  // A tensor without bytes begins where the next one does, and comes before it.
   std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first_byte, a.byte_count) < std::pair(b.first_byte, b.byte_count);
   });
@@ -102,9 +105,11 @@ Result<void> check_cover(std::vector<TensorPlace>& places, std::size_t data_firs
 }  // namespace
 
 std::string encode_tensor_header(std::span<const NamedTensor> tensors) {
+  // "pt" is what the Transformers library asks for before it loads a file.
   Json header = {{"__metadata__", {{"format", "pt"}}}};
   std::size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
+    // Without gaps and in the order given, as check_cover() demands.
     const std::size_t end = offset + tensor.size_bytes();
     header[name] = {{"dtype", safetensors_name(tensor.dtype())},
                     {"shape", tensor.shape()},
@@ -112,7 +117,10 @@ std::string encode_tensor_header(std::span<const NamedTensor> tensors) {
     offset = end;
   }
   std::string json = header.dump();
+  // The format allows blanks behind the JSON: the data is then aligned for a reader that maps the
+  // file.
   json.resize((json.size() + 7) / 8 * 8, ' ');
+  // The format's length is little-endian, whatever the order of this machine.
   std::string text(kLengthBytes, '\0');
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
     text[i] = static_cast<char>(static_cast<unsigned char>(json.size() >> (8 * i)));
@@ -128,6 +136,7 @@ Result<std::vector<TensorPlace>> decode_tensor_header(std::span<const std::byte>
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
     length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   }
+  // A damaged length must lead neither beyond the file nor to a huge allocation.
   if (length > kTensorHeaderBytesMax || length > file.size() - kLengthBytes) {
     return damaged("its header claims " + std::to_string(length) + " bytes");
   }
@@ -140,6 +149,7 @@ Result<std::vector<TensorPlace>> decode_tensor_header(std::span<const std::byte>
       return damaged("its header is not a JSON object");
     }
     for (const auto& [name, value] : header.items()) {
+      // Texts about the file; no tensor may have this name (check_names).
       if (name == "__metadata__") {
         continue;
       }

@@ -17,8 +17,10 @@ std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
                                  std::size_t first_bytes, std::size_t other_bytes) {
   std::vector<Bucket> buckets;
   std::size_t content_bytes = 0;  // of the bucket being filled, without alignment
+  // Backward finishes the last layers first: the first bucket leaves while the rest is computed.
   for (std::size_t i = gradients.size(); i-- > 0;) {
     const GradientSize& gradient = gradients[i];
+    // A small first bucket starts communication early, as in PyTorch (1 MiB, then 25 MiB).
     const std::size_t limit = buckets.size() <= 1 ? first_bytes : other_bytes;
     if (buckets.empty() || content_bytes >= limit || buckets.back().dtype != gradient.dtype) {
       buckets.push_back({.dtype = gradient.dtype, .parameters = {}, .offsets = {}});
@@ -39,6 +41,7 @@ std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
   for (const Bucket& bucket : buckets) {
     DDP_CHECK(bucket.parameters.size() == bucket.offsets.size(), "each gradient has its place");
   }
+  // Behind the gradients, whose alignment stays as it is.
   buckets.front().size += kExtraElements;
   return buckets;
 }

@@ -47,6 +47,7 @@ std::pair<std::string, std::string> first_difference(const std::string& mine,
 template <class T>
 void divide_host(const Tensor& values, double divisor) {
   for (T& value : values.values<T>()) {
+    // A step without a sample on any rank gives zeros, not NaN.
     value = divisor == 0 ? T{0} : static_cast<T>(value / divisor);
   }
 }
@@ -98,15 +99,15 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
     }
   }
   const std::string mine = describe(parameters, buffers);
-  // Everybody compares all, so that everybody throws: nobody is left behind in the next collective.
+  // Every rank compares all and throws alike: no rank waits for another in the next collective.
   const std::vector<std::string> all = group.all_gather_bytes(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
-      // Whoever throws ends the group, so first let everybody come so far.
+      // A rank that throws ends the group, so every rank comes to this point first.
       try {
         group.barrier();
       } catch (const OperationError&) {
-        // Then another one throws already. What we know is true all the same.
+        // Another rank has thrown already. The difference found here stands.
       }
       const auto [first, other] = first_difference(all[0], all[rank]);
       throw InvalidArgument("the ranks have different models: rank 0 has " + first + ", rank " +
@@ -132,6 +133,8 @@ void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters,
         Tensor::zeros({static_cast<std::int64_t>(plan[b].size)}, plan[b].dtype, device));
     for (std::size_t k = 0; k < plan[b].parameters.size(); ++k) {
       Parameter& parameter = parameters[plan[b].parameters[k]];
+      // Views into the bucket, as PyTorch's gradient_as_bucket_view: backward writes where the
+      // all-reduce reads.
       parameter.gradient = storage[b].view(plan[b].offsets[k], parameter.value.shape());
       bucket_of[plan[b].parameters[k]] = b;
     }
@@ -195,6 +198,7 @@ DistributedDataParallel::DistributedDataParallel(ProcessGroup& group,
                                                  DataParallelOptions options)
     : impl_(std::make_unique<Impl>(Impl{.group = group, .buffers = std::move(buffers)})) {
   impl_->agree(parameters);
+  // Rank 0's values win: the other ranks may have started from other seeds.
   std::vector<Work> works;
   for (const Parameter& parameter : parameters) {
     works.push_back(group.broadcast_async(parameter.value, 0));
@@ -220,6 +224,7 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   if (sample_count < 0 || sample_count > (1 << 24)) {
     throw InvalidArgument("a step cannot have " + std::to_string(sample_count) + " samples");
   }
+  // Under no_sync() gradients add up over several steps; the first step after it reduces their sum.
   if (!impl.accumulating) {
     for (const Tensor& bucket : impl.storage) {
       bucket.zero();
@@ -228,6 +233,7 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
     impl.leave = false;
   }
   impl.samples += sample_count;
+  // The wish of any step under no_sync() counts.
   impl.leave = impl.leave || leave;
   impl.in_step = true;
   impl.launched = 0;
@@ -263,14 +269,19 @@ void DistributedDataParallel::finish() {
   if (impl.local_only) {
     return;
   }
+  // A parameter that was not used counts as ready with zeros: all ranks must reduce the same
+  // buckets.
   impl.missing.assign(impl.missing.size(), 0);
   impl.launch_ready();
+  // On this thread: nothing is left to compute meanwhile.
   impl.group.all_reduce(impl.storage.back());
+  // The last bucket has no Work; an empty one is done.
   for (Work& work : impl.works) {
     work.wait();
     work = {};
   }
   impl.read_extra();
+  // By the samples of all ranks, not by the ranks: uneven batches give the true mean, too.
   impl.divide_by(static_cast<double>(impl.global_samples));
 }
 
@@ -279,6 +290,7 @@ std::int64_t DistributedDataParallel::global_sample_count() const {
 }
 
 bool DistributedDataParallel::all_leave() const {
+  // Every rank has the same sum, so all leave after the same step.
   return impl_->leave_asks > 0;
 }
 

@@ -29,6 +29,7 @@ class CounterGenerator {
   std::uint64_t below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     Wide product = static_cast<Wide>(next()) * bound;
+    // Most draws pass here without a division.
     if (static_cast<std::uint64_t>(product) < bound) {
       const std::uint64_t threshold = (0 - bound) % bound;
       while (static_cast<std::uint64_t>(product) < threshold) {
@@ -62,6 +63,8 @@ std::vector<std::size_t> epoch_order(std::size_t sample_count, std::uint64_t see
   std::vector<std::size_t> order(sample_count);
   std::iota(order.begin(), order.end(), std::size_t{0});
   CounterGenerator random(seed, epoch);
+  // Fisher and Yates. std::shuffle may differ between standard libraries, and the order would with
+  // it.
   for (std::size_t i = sample_count; i-- > 1;) {
     std::swap(order[i], order[random.below(i + 1)]);
   }
@@ -99,7 +102,10 @@ void DistributedSampler::start_epoch(std::uint64_t epoch, std::size_t samples_do
     end = samples_done_ + round_up(left, world_size_);
   }
   mine_.clear();
+  // Each rank takes every world_size-th sample: what is done is one number, from which any other
+  // world can go on.
   for (std::size_t i = samples_done_ + rank_; i < end; i += world_size_) {
+    // Padding takes samples from the begin of the order again.
     mine_.push_back(order[i % sample_count_]);
   }
 }
@@ -116,12 +122,14 @@ std::size_t DistributedSampler::steps(std::size_t batch_size) const {
 std::span<const std::size_t> DistributedSampler::batch(std::size_t step,
                                                        std::size_t batch_size) const {
   require_batch(batch_size);
+  // A rank that has run out of samples gets an empty batch, so that all ranks make the same steps.
   const std::size_t first = std::min(step * batch_size, mine_.size());
   return std::span(mine_).subspan(first, std::min(batch_size, mine_.size() - first));
 }
 
 std::size_t DistributedSampler::samples_done(std::size_t steps, std::size_t batch_size) const {
   require_batch(batch_size);
+  // The samples of a padded last step count once.
   return std::min(sample_count_, samples_done_ + steps * batch_size * world_size_);
 }
 

@@ -27,7 +27,7 @@ void on_signal(int number) {
   }
 }
 
-/// What the program, or who started it, decided about a signal stays.
+/// A decision of the program, or of its parent, about a signal stays.
 void replace_handler(int number, void (*from)(int), void (*to)(int)) {
   struct sigaction now {};
   ::sigaction(number, nullptr, &now);
@@ -45,6 +45,7 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
 
 Preemption::Preemption(const Context& context) : progress_(context.progress()) {
   if (auto* channel = ProgressInside::channel(progress_)) {
+    // Before the handlers are there, since they read it.
     page_of_process = &channel->page();
     channel->page().obedience = ddprun::Obedience::obeys;
   }
@@ -63,6 +64,7 @@ Preemption::~Preemption() {
     replace_handler(number, on_signal, has_left ? SIG_IGN : SIG_DFL);
   }
   if (channel != nullptr) {
+    // Neutral from here on: this worker holds up no order to the others (all_obey, stop_plan.h).
     channel->page().obedience = ddprun::Obedience::past;
   }
   page_of_process = nullptr;
@@ -76,6 +78,7 @@ bool Preemption::asked() const {
 
 void Preemption::leave() {
   if (auto* channel = ProgressInside::channel(progress_)) {
+    // From here on an exit with 0 is a departure in order, and not the end of training.
     channel->page().left = 1;
   }
 }

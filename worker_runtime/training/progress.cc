@@ -5,6 +5,7 @@
 #include "worker_runtime/training/progress_impl.h"
 
 namespace ddp {
+// The public enum and that of the page are cast into each other.
 static_assert(static_cast<int>(Phase::ended) == static_cast<int>(ddprun::WorkPhase::ended));
 static_assert(static_cast<int>(Phase::saving) == static_cast<int>(ddprun::WorkPhase::saving));
 
@@ -29,6 +30,7 @@ void Progress::step(std::optional<double> loss) {
   }
   ddprun::ProgressPage& page = impl_->channel.page();
   const std::int64_t now = monotonic_ns();
+  // The first step ends the downtime of a restart, so its time is kept for itself.
   if (page.steps.load() == 0) {
     page.first_step_ns = now;
     page.phase = static_cast<std::uint64_t>(ddprun::WorkPhase::training);
@@ -38,6 +40,7 @@ void Progress::step(std::optional<double> loss) {
     page.loss = *loss;
     page.has_loss = 1;
   }
+  // Last: an agent that reads the new count finds its time and loss in place.
   ++page.steps;
 }
 
@@ -60,6 +63,7 @@ Phase Progress::phase() const {
 
 void Progress::epoch_done(std::uint64_t epoch) {
   if (impl_) {
+    // 0 means that no epoch is done yet; so it is with the others that end in plus_1.
     impl_->channel.page().epoch_plus_1 = epoch + 1;
   }
 }
@@ -73,6 +77,8 @@ void Progress::resumed(std::uint64_t epoch) {
 void Progress::saved(std::uint64_t epoch) {
   if (impl_) {
     ddprun::ProgressPage& page = impl_->channel.page();
+    // A sequence lock: odd while the values change, so the agent never mixes two saves
+    // (newest_save).
     ++page.save_version;
     page.saved_ns = monotonic_ns();
     page.saved_steps = page.steps.load();
