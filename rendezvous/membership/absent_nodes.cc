@@ -21,11 +21,14 @@ void AbsentNodes::refused(const HostAndAddress& who, const std::string& why, Ins
   recent_.refused(who.host_name, who.address, why, now);
 }
 
+/// `last_lost_` outlives the rows: a world that began since says nothing about why the next one
+/// fails.
 void AbsentNodes::lost(const HostAndAddress& who, const std::string& why, Instant at) {
   last_lost_ = who.host_name;
   recent_.lost(who.host_name, who.address, why, at);
 }
 
+/// A node that was refused may be mended and come again, from the same host and address.
 void AbsentNodes::came(const HostAndAddress& who) {
   recent_.came(who.host_name, who.address);
   for_good_.erase(who);
@@ -36,6 +39,8 @@ void AbsentNodes::world_begins() {
   for_good_.clear();
 }
 
+/// Its reason is known only when the comparison is over, and by then its hello is gone: so the name
+/// is kept here.
 void AbsentNodes::keep_out(NodeId id, HostAndAddress who) {
   kept_out_[id] = std::move(who);
 }
@@ -45,6 +50,7 @@ std::optional<HostAndAddress> AbsentNodes::take_kept_out(NodeId id) {
   if (!taken) {
     return std::nullopt;
   }
+  DDP_CHECK(!kept_out_.contains(id), "it is kept out no more");
   return std::move(taken.mapped());
 }
 
@@ -52,6 +58,8 @@ bool AbsentNodes::has_room() const {
   return for_good_.size() < max_nodes_;
 }
 
+/// The newest refusal of one host and address counts: the person there may have changed the
+/// mistake.
 bool AbsentNodes::refuse_for_good(HostAndAddress who, RefusedNode refused) {
   DDP_CHECK(has_room(), "no more than max nodes are counted");
   return for_good_.insert_or_assign(std::move(who), std::move(refused)).second;

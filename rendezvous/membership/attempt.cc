@@ -23,6 +23,8 @@ bool is_own_rank(const JobNode& node, int rank) {
 Attempt::Attempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands)
     : nodes_(nodes), history_(history), commands_(commands) {}
 
+/// Ranks of the last attempt are forgotten here and not at its end: until now they decided about
+/// the order of the next world (rank_order.h).
 void Attempt::begin(AttemptNumber number, const std::vector<RankedNode>& world) {
   DDP_CHECK(!lives(), "the next attempt begins when no worker of the one before is left");
   DDP_CHECK(!number_ || number_ < number, "attempt numbers rise");
@@ -47,6 +49,8 @@ void Attempt::begin(AttemptNumber number, const std::vector<RankedNode>& world) 
   story_ = {};
 }
 
+/// Also of an attempt that runs: all of its workers have finished, or its store could not be opened
+/// and none was started.
 void Attempt::end() {
   for (auto& [id, node] : nodes_.all()) {
     DDP_CHECK(!is_stopping() || node.phase == NodePhase::idle || node.phase == NodePhase::stopped,
@@ -71,6 +75,8 @@ void Attempt::on(const WorkersStarted& event, Instant now) {
   }
 }
 
+/// The first failure of a running attempt stops it. Later ones are added to the incident, for the
+/// earliest cause may be reported last.
 void Attempt::on(WorkerFailed event, Instant now) {
   JobNode* node = member_with_workers(event.node, event.attempt);
   if (node == nullptr) {
@@ -88,6 +94,8 @@ void Attempt::on(WorkerFailed event, Instant now) {
   }
 }
 
+/// Workers that exited with 0 did so for one of two reasons: their work is done, or a scheduler
+/// told them to save and end (`left`). In the second case the job goes on another time.
 void Attempt::on(const WorkersFinished& event, Instant now) {
   JobNode* node = member(event.node, event.attempt);
   if (node == nullptr) {
@@ -166,6 +174,8 @@ void Attempt::on(const WorkersHung& event, Instant now) {
 
 // --- What ends it ---------------------------------------------------------------------------
 
+/// No further attempt begins before all of these have answered, or are lost: workers of two
+/// attempts must never be alive at once.
 void Attempt::stop(const std::string& reason, StopHow how, int signal, Instant now) {
   DDP_CHECK(runs(), "only a running attempt can be stopped");
   DDP_CHECK(stopping_ == 0, "nobody is being stopped yet");
@@ -198,6 +208,8 @@ void Attempt::hurry(const std::string& reason) {
   }
 }
 
+/// A loss costs no restart, and everything else may be its consequence: so it is told to the
+/// incident with the time at which the node was last known to be alive.
 void Attempt::lost(const JobNode& node, const std::string& why, Instant lost_at, Instant now) {
   DDP_CHECK(node.phase != NodePhase::idle, "it was a member");
   is_gone(node);
@@ -224,6 +236,7 @@ void Attempt::lost(const JobNode& node, const std::string& why, Instant lost_at,
   }
 }
 
+/// As if it were lost; but its agent is here, and says that no worker runs.
 void Attempt::gave_up(JobNode& node, const std::string& why, Instant now) {
   const std::string gave_up = "it gave up: " + why;
   const NodePhase phase = node.phase;
@@ -253,6 +266,7 @@ void Attempt::stop_for_leaver(const JobNode& node, Instant now) {
   stop(incident_->reason(), StopHow::save, 0, now);
 }
 
+/// Growth is nobody's failure, so it spends nothing (IncidentBuilder::spends_restart).
 void Attempt::stop_to_grow(const JobNode& node, StopHow how, Instant now) {
   DDP_CHECK(node.phase == NodePhase::idle, "who is in the world already is no growth");
   open_incident(now).node_joined(node.host_name, now);

@@ -31,6 +31,7 @@ std::optional<JobEnding> AttemptStop::conclude(std::optional<JobEnding> decided,
                                                bool worker_failed) const {
   if (asks_to_save() && all_complete_ && !worker_failed) {
     // The order met workers that were about to end anyway.
+    DDP_CHECK(all_in_order_, "workers that completed ended in order");
     return JobEnding{Verdict::succeeded, {}, 0};
   }
   if (decided && decided->verdict == Verdict::preempted && !all_in_order_ && !any_told_ &&

@@ -16,6 +16,7 @@ JobEnding ending_of(const JobSummary& told) {
 /// The loss of the coordinator before is an incident as the loss of any other node is, unless it
 /// had decided the end of the job: then nothing is lost.
 std::optional<JobEnding> Inheritance::take_over(TakeoverState& state, Instant now) {
+  DDP_CHECK(!remembered_end_, "a successor takes over before anything else");
   const Instant lost_at = now - state.lost_for;
   std::optional<JobEnding> ending;
   if (state.known.ends) {
@@ -51,6 +52,7 @@ void Inheritance::remember(const NodeDescription& node, Instant now) {
   }
 }
 
+/// Once: the job has this end from then on, and asking again must not end it twice.
 std::optional<JobEnding> Inheritance::take_remembered_end() {
   return std::exchange(remembered_end_, std::nullopt);
 }

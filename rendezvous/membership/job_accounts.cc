@@ -8,6 +8,7 @@
 namespace ddprun {
 namespace {
 
+/// --max-restarts has an option of its own, beside the rules of --on and --restart-window.
 RestartRules restart_rules(const MembershipOptions& options) {
   RestartRules rules = options.restarts;
   rules.max_restarts = options.max_restarts;
@@ -47,6 +48,7 @@ JobAccounts::Closed JobAccounts::close(IncidentBuilder incident, const AttemptSt
   }
   DDP_CHECK(budget().used() <= budget().max(), "the budget is kept");
   history_.ended(closed.incident, when);
+  DDP_CHECK(!closed.incident.spent_restart || budget().used() > 0, "what was spent is counted");
   return closed;
 }
 
@@ -57,6 +59,8 @@ JobSummary JobAccounts::summary(const JobEnding& ending, Instant now) const {
   return summary;
 }
 
+/// The state of the restart policy is for the next coordinator; people at the end of a job have no
+/// use for it.
 JobSummary JobAccounts::so_far(const JobEnding* ending, Instant now) const {
   JobSummary so_far = history_.so_far(now);
   if (ending != nullptr) {

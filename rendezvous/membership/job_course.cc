@@ -82,6 +82,8 @@ std::optional<Instant> JobCourse::next_deadline() const {
 
 // --- Nodes ----------------------------------------------------------------------------------
 
+/// The leadership first: a node may bring a state that this coordinator adopts, and everything
+/// after goes by that.
 void JobCourse::joined(NodeId id, const NodeDescription& description) {
   leadership_.joined(id, description.voter, description.promise, description.past,
                      description.copy);
@@ -95,6 +97,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   }
 }
 
+/// Called once its welcome is on the way: an agent expects that before any other order.
 void JobCourse::take_in(NodeId id, bool upset) {
   switch (state()) {
     case JobState::gathering:
@@ -196,6 +199,7 @@ void JobCourse::fewer_run_workers() {
   try_start();
 }
 
+/// Its agent prints what the job did until then, and exits; the job goes on without it.
 void JobCourse::release_leaving() {
   for (const NodeId id : nodes_.release_idle()) {
     JobSummary left = *so_far();
@@ -207,12 +211,14 @@ void JobCourse::release_leaving() {
 
 // --- Other events ---------------------------------------------------------------------------
 
+/// The store is opened before any node has its assignment, so no worker runs.
 void JobCourse::on(const StoreFailed& event) {
   if (state() == JobState::running && attempt_.number() == event.attempt) {
     finish({Verdict::impossible, event.why, 0});
   }
 }
 
+/// The last acknowledgement that was missing lets the plan be used at once.
 void JobCourse::on(const StateAcknowledged& event) {
   if (leadership_.acknowledged(event.node, event.configuration)) {
     committed();

@@ -35,6 +35,8 @@ std::vector<NodeId> nodes_to_tell(const Incident& incident, const JobNodes& node
 
 // --- After an attempt -----------------------------------------------------------------------
 
+/// The only way out of an attempt. It is asked after the event is dealt with, so that a loss in the
+/// middle of a stop is in the incident before that one is closed.
 void JobCourse::attempt_changed() {
   if (attempt_.all_finished()) {
     finish(attempt_.left_unasked()
@@ -45,6 +47,8 @@ void JobCourse::attempt_changed() {
   }
 }
 
+/// In this order: how the workers ended may decide the end of the job; that decides whether the
+/// incident costs a restart; and the budget may end the job after all.
 void JobCourse::attempt_stopped() {
   attempt_.end();
   std::optional<IncidentBuilder> incident = attempt_.take_incident();
@@ -168,6 +172,7 @@ void JobCourse::end_without_quorum() {
   tell_end();
 }
 
+/// Nothing follows: from here on the coordinator only answers, until all nodes have the summary.
 void JobCourse::tell_end() {
   DDP_CHECK(ending_.has_value(), "a job ends with a verdict");
   JobSummary summary = accounts_.summary(*ending_, now_);

@@ -15,6 +15,7 @@ bool can_run_workers(const JobNode& node) {
 
 }  // namespace
 
+/// Copies a few words of a hello that may be many kilobytes (StateCopy, addresses).
 JobNode& JobNodes::admit(const NodeJoined& event, Instant now) {
   const NodeDescription& description = event.description;
   DDP_CHECK(!nodes_.contains(event.node), "a node id is never used twice");
@@ -81,6 +82,7 @@ std::vector<NodeId> JobNodes::ids() const {
   return all;
 }
 
+/// Also a former member that runs no workers any more, as the coordinator's node may be.
 std::vector<NodeId> JobNodes::witnesses() const {
   std::vector<NodeId> witnesses;
   for (const auto& [id, node] : nodes_) {
@@ -91,6 +93,8 @@ std::vector<NodeId> JobNodes::witnesses() const {
   return witnesses;
 }
 
+/// The order of ranks is that of the world as it was handed out, so an unchanged one is recognised
+/// (Leadership::plan).
 std::vector<NodeId> JobNodes::members() const {
   std::vector<NodeId> members;
   for (const auto& [id, node] : nodes_) {
@@ -139,6 +143,7 @@ std::vector<NodeId> JobNodes::release_idle() {
   return released;
 }
 
+/// Then most likely nobody else finds the endpoint.
 bool JobNodes::host_is_alone() const {
   return nodes_.size() == 1 && nodes_.begin()->second.hosts_coordinator;
 }

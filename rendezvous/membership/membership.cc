@@ -7,6 +7,7 @@
 
 namespace ddprun {
 
+/// The parts are built in the order in which they refer to each other.
 Membership::Membership(MembershipOptions options, Instant now)
     : options_(std::move(options)),
       terms_{options_.job_id,       options_.min_nodes,        options_.max_nodes,
@@ -19,6 +20,8 @@ Membership::Membership(MembershipOptions options, Instant now)
       course_({options_, nodes_, absent_, environment_check_, accounts_, attempt_, commands_},
               now) {}
 
+/// Commands are collected while the event goes through the parts. So they leave in the order in
+/// which they were decided, and agents rely on that.
 std::vector<Command> Membership::apply(Instant now, Event event) {
   DDP_CHECK(now >= now_, "time does not go back");
   DDP_CHECK(commands_.empty(), "commands are handed out once");

@@ -59,6 +59,8 @@ void Membership::on(const StopRequested& event) {
 
 /// The node leaves in order, and the others go on without it.
 void Membership::let_go(NodeId id, JobNode& node, int signal) {
+  DDP_CHECK(course_.state() != JobState::ending && course_.state() != JobState::over,
+            "nobody leaves a job whose end is decided");
   if (node.leaving || node.witness || attempt_.any_finished()) {
     return;  // it is about to leave, or all are
   }
@@ -112,6 +114,7 @@ void Membership::on(const NodeGaveUp& event) {
 /// The node cannot run workers, and says why. Its agent ends by itself; but that of the coordinator
 /// goes on for the others, without workers.
 void Membership::go_on_without(NodeId id, JobNode& node, const std::string& why) {
+  DDP_CHECK(!course_.ending(), "a job whose end is decided goes on with nobody");
   if (node.hosts_coordinator) {
     nodes_.becomes_witness(node);
     tell_turn(id, "this node runs no workers (" + why +

@@ -8,6 +8,8 @@
 
 namespace ddprun {
 
+/// The welcome is the first command for any node that may stay, so it is in its place before
+/// anything else can be ordered; what is not known yet is filled in afterwards.
 void Membership::on(NodeJoined event) {
   DDP_CHECK(nodes_.find(event.node) == nullptr && !contenders_.contains(event.node),
             "a node id is never used twice");
@@ -51,6 +53,7 @@ void Membership::on(const NodeHeard& event) {
   }
   if (const NodeJoined* contender = contenders_.waits_for(node->node_rank)) {
     const std::optional<NodeJoined> loser = contenders_.take(contender->node);
+    DDP_CHECK(loser.has_value(), "who waits can be taken");
     reject(loser->node, loser->description, loser->address,
            {"node rank " + std::to_string(*node->node_rank) + " is taken by node " +
                 node->host_name + ", which is alive",
@@ -107,6 +110,8 @@ std::optional<Refusal> Membership::refusal(const NodeDescription& node) const {
   return std::nullopt;
 }
 
+/// A node of this very job that would be refused again is not waited for any more (`final`). Of
+/// others, such as strays, only people need to know.
 void Membership::reject(NodeId id, const NodeDescription& node, const std::string& address,
                         Refusal refused) {
   if (course_.state() != JobState::over) {
@@ -129,6 +134,7 @@ bool Membership::lets_in(const NodeJoined& event) {
   return false;
 }
 
+/// Each part takes what it needs of the hello, which is large and is not kept.
 void Membership::admit(const NodeJoined& event) {
   environment_check_.joined(event.node, event.description);
   const JobNode& node = nodes_.admit(event, now_);
@@ -162,8 +168,11 @@ void Membership::carry_out_environment_check() {
 
 // --- Contenders for a rank ------------------------------------------------------------------
 
+/// An agent that lost its connection joins again, perhaps before the loss of the old one is noticed
+/// here. Then it competes with itself, and the hello that it sent later is the valid one.
 void Membership::contend(NodeJoined event) {
   const int rank = *event.description.node_rank;
+  DDP_CHECK(nodes_.holder_of(rank).has_value(), "there is somebody to compete with");
   const NodeId holder = *nodes_.holder_of(rank);
   const NodeId id = event.node;
   const JobNode& taken_by = nodes_.at(holder);
@@ -190,6 +199,7 @@ std::optional<NodeId> Membership::next_waiter(const JobNode& lost) {
     return std::nullopt;
   }
   const std::optional<NodeJoined> event = contenders_.take(contender->node);
+  DDP_CHECK(event && !nodes_.holder_of(lost.node_rank), "the rank is free, and one waits for it");
   if (!lets_in(*event)) {
     return std::nullopt;
   }

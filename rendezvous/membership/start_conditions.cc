@@ -35,6 +35,7 @@ StartConditions::StartConditions(const MembershipOptions& options, Instant now)
   }
 }
 
+/// Each wait has its own pauses: what upset the plans of the one before says nothing of this one.
 void StartConditions::begin(Instant now, bool first) {
   plan_pause_ = {};
   gathering_.begin(now, first);
@@ -81,6 +82,8 @@ bool StartConditions::waits_for_old_world(Instant now, const Leadership& leaders
   return now < fence_.over_at() && !(fence_.is_of_another() && leadership.past_is_here());
 }
 
+/// Too early costs one look; too late, a job that stands. So every condition that ends by time has
+/// its place here.
 Instant StartConditions::next_deadline(Instant now, bool gathers, std::size_t nodes,
                                        const Leadership& leadership) const {
   if (gathers && !held_back_) {

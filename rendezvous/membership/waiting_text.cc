@@ -13,6 +13,7 @@
 namespace ddprun {
 namespace {
 
+/// Rounded up: "0 s" would read as if it were over.
 std::string seconds_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
 }
@@ -38,6 +39,7 @@ std::string names_text(const JobNodes& nodes) {
   return text.empty() ? "none" : text;
 }
 
+/// Without it people would look for the fault in a job that is only being careful.
 std::string old_world_text(const WaitingFacts& facts) {
   return "a node of the world before is not here, and may run workers until its lease is over: the "
          "next attempt begins in " +
@@ -85,6 +87,7 @@ void add_nodes(const WaitingFacts& facts, RendezvousStatus& table) {
   table.names_here = fold_names(std::move(names));
 }
 
+/// What every table has, also that of a node which waits for its turn.
 RendezvousStatus bare_table(const MembershipOptions& options, std::size_t nodes_here) {
   RendezvousStatus table;
   table.min_nodes = options.min_nodes;
@@ -93,7 +96,9 @@ RendezvousStatus bare_table(const MembershipOptions& options, std::size_t nodes_
   return table;
 }
 
+/// Ages and remaining times rather than instants: agents show them by their own clocks.
 RendezvousStatus waiting_table(const WaitingFacts& facts) {
+  DDP_CHECK(facts.options.min_nodes <= facts.options.max_nodes, "1 <= min <= max nodes");
   const Gathering& gathering = facts.start.gathering();
   RendezvousStatus table = bare_table(facts.options, facts.nodes.size());
   table.waited = facts.now - gathering.since();
@@ -137,11 +142,13 @@ TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size
   return {{node}, std::make_shared<RendezvousStatus>(std::move(table))};
 }
 
+/// One sentence that names each possible cause: it is the reason in the summary of every node.
 std::string missing_text(const WaitingFacts& facts) {
   const std::size_t here = facts.nodes.size();
   std::string text =
       after_text(facts) + std::to_string(here) + " of " + std::to_string(facts.options.min_nodes) +
       (here == 1 ? " nodes was" : " nodes were") + " here (" + names_text(facts.nodes) + ")";
+  // Given ranks name the missing nodes exactly; else nobody knows who they would have been.
   std::string ranks;
   for (const int rank : facts.nodes.missing_ranks(facts.options.min_nodes)) {
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
@@ -159,6 +166,7 @@ std::string missing_text(const WaitingFacts& facts) {
   return text;
 }
 
+/// Enough nodes for a world came, so their number would mislead: who decides is what is missing.
 std::string quorum_missing_text(const WaitingFacts& facts) {
   return after_text(facts) + facts.leadership.quorum_text();
 }
