@@ -21,6 +21,8 @@ Refusal differs(const std::string& field, const std::string& here, const std::st
 
 }  // namespace
 
+/// Any free port above the start of ip_local_port_range may be the endpoint of one job and, by
+/// chance, of an agent of another. Their ids may be equal, and do not tell the two apart.
 std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node) {
   if (at_endpoint || !node.by_endpoint) {
     return std::nullopt;
@@ -30,15 +32,21 @@ std::optional<Refusal> stray(bool at_endpoint, const NodeDescription& node) {
                  "that the system gives out (sysctl net.ipv4.ip_local_port_range)"};
 }
 
+/// A voter that had contact with its coordinator so lately may still take part in the election of a
+/// successor. That job goes on elsewhere then, and must not be begun a second time here.
 bool of_another_job(JobInstance instance, const NodeDescription& node) {
   if (number(instance) == 0 || !node.past || remembers(node, instance)) {
     return false;
   }
   const Past& past = *node.past;
+  DDP_CHECK(past.instance != instance, "a node of this instance remembers it");
   return !past.at_endpoint || ago(node, past.contact_at) < kElectedWithin * past.heartbeat_timeout;
 }
 
+/// The job first: of a node of another job all other values say nothing. What only concerns workers
+/// comes after the witnesses, which start none.
 std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription& node) {
+  DDP_CHECK(terms.min_nodes >= 1 && terms.min_nodes <= terms.max_nodes, "1 <= min <= max nodes");
   if (node.job_id != terms.job_id) {
     return Refusal{"this endpoint serves the job '" + terms.job_id + "', not '" + node.job_id + "'",
                    "give each job an endpoint of its own, and all its nodes the same --rdzv-id"};

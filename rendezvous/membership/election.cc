@@ -17,6 +17,8 @@ constexpr int kFencesOfElection = 2;
 
 }  // namespace
 
+/// Configurations are sorted once, because holds() searches them by bisection for each vote.
+/// `voters_` lists those of the newest configuration first.
 Election::Election(VoterId self, ReplicatedState known, std::size_t place, ElectionTimeouts times,
                    Term newest, Instant now)
     : self_(self),
@@ -38,6 +40,8 @@ Election::Election(VoterId self, ReplicatedState known, std::size_t place, Elect
   deadline_ = now + times_.turn * place_;
 }
 
+/// A new round takes a term above all that this candidate was told of: votes of an earlier term
+/// never count for it (Raft, section 3.4).
 bool Election::time_passed(Instant now) {
   if (now < deadline_) {
     return false;
@@ -64,6 +68,8 @@ bool Election::time_passed(Instant now) {
   return false;
 }
 
+/// Answers come late, twice, and from agents that are no voters of this job. Only the first grant
+/// of a voter for the current term counts.
 void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
   if (!in_voters_.contains(from)) {
     return;
@@ -111,6 +117,8 @@ void Election::refused_for_another(Instant now, VoterId from, Term newest) {
   }
 }
 
+/// A voter that is gone grants nothing any more. That matters only once the job is over: see
+/// others_are_gone().
 void Election::on_gone(Instant now, VoterId from) {
   if (in_voters_.contains(from) && !granted_by(from)) {
     gone_.insert(from);
@@ -121,6 +129,7 @@ void Election::on_gone(Instant now, VoterId from) {
 }
 
 void Election::fence_if_granted(Instant now) {
+  DDP_CHECK(state_ == State::asking || state_ == State::fencing, "it has asked for votes");
   if (has_quorum() || others_are_gone()) {
     state_ = State::fencing;
     deadline_ = std::max(now, quiet_from());
@@ -143,6 +152,8 @@ std::optional<Instant> Election::next_deadline() const {
   return state_ == State::leading ? std::nullopt : std::optional(deadline_);
 }
 
+/// A vote may name a newer attempt than this candidate has stored: the voters are told of an
+/// attempt after its world is handed out.
 AttemptNumber Election::first_attempt() const {
   DDP_CHECK(state_ == State::leading, "a number is for who leads");
   const auto next = [this](AttemptNumber attempt, Term term) {
@@ -168,14 +179,19 @@ std::string Election::progress_text() const {
          " are needed";
 }
 
+/// Of all rounds before: a vote binds its voter in one term only.
 void Election::forget_votes() {
   votes_.clear();
   promised_.clear();
   tallies_.assign(1 + known_.before.size(), {});
 }
 
+/// One vote may count in several configurations, for the next world needs a quorum of each that may
+/// be in use. `lost` keeps the instants of a bare majority, so that its top is when it was
+/// complete.
 void Election::count(VoterId from, const Vote& vote, Instant lost_at) {
   const auto configurations = known_.configurations();
+  DDP_CHECK(tallies_.size() == configurations.size(), "each configuration has a tally");
   for (std::size_t place = 0; place < configurations.size(); ++place) {
     const Configuration& configuration = *configurations[place];
     Tally& tally = tallies_[place];
@@ -184,6 +200,7 @@ void Election::count(VoterId from, const Vote& vote, Instant lost_at) {
       continue;
     }
     ++tally.votes;
+    DDP_CHECK(tally.votes <= configuration.voters.size(), "a voter is counted once");
     tally.saw_close += vote.saw_close && from != known_.coordinator ? 1 : 0;
     tally.prepared = std::max(tally.prepared, vote.prepared_configuration);
     if (from != known_.coordinator) {
@@ -197,6 +214,7 @@ void Election::count(VoterId from, const Vote& vote, Instant lost_at) {
 }
 
 bool Election::gains(std::size_t place) const {
+  DDP_CHECK(place < tallies_.size(), "each configuration has a tally");
   return gains_quorum(tallies_[place].votes, known_.configurations()[place]->voters.size());
 }
 
@@ -204,6 +222,7 @@ bool Election::gains(std::size_t place) const {
 /// More than half of one had not, and will not, for they gave their word for a later term. (Who has
 /// prepared for a newer one may have done so for this one, too.)
 bool Election::is_void(std::size_t place) const {
+  DDP_CHECK(place < tallies_.size(), "each configuration has a tally");
   const ConfigurationNumber configuration = known_.configurations()[place]->number;
   for (std::size_t before = place + 1; before < tallies_.size(); ++before) {
     if (gains(before) && tallies_[before].prepared < configuration) {
@@ -225,6 +244,7 @@ std::vector<std::size_t> Election::deciding() const {
       places.push_back(place);
     }
   }
+  DDP_CHECK(!places.empty(), "the oldest configuration is never void");
   return places;
 }
 
@@ -245,6 +265,7 @@ bool Election::others_are_gone() const {
   return is_over && votes_.size() + gone_.size() == voters_.size();
 }
 
+/// Of each configuration. The rest of it is no majority, and led to no other end.
 bool Election::half_granted() const {
   const auto configurations = known_.configurations();
   return std::equal(tallies_.begin(), tallies_.end(), configurations.begin(),
@@ -278,6 +299,8 @@ ReplicatedState Election::inheritance() const {
 bool Election::all_saw_close(std::size_t place) const {
   const Configuration& configuration = *known_.configurations()[place];
   const std::size_t lost = holds(configuration, known_.coordinator) ? 1 : 0;
+  DDP_CHECK(tallies_[place].saw_close + lost <= configuration.voters.size(),
+            "each voter saw it at most once, and the lost one is not asked about itself");
   return tallies_[place].saw_close + lost == configuration.voters.size();
 }
 
@@ -297,6 +320,8 @@ Instant Election::quiet_from() const {
   return leases_end();
 }
 
+/// For each configuration with a quorum of votes: the coordinator lost its own quorum of that one
+/// when the last of a bare majority had left it, and its lease ends a fence later.
 Instant Election::leases_end() const {
   Instant quiet = Instant::min();
   for (std::size_t place = 0; place < tallies_.size(); ++place) {
@@ -311,6 +336,7 @@ Instant Election::leases_end() const {
 /// leases, so that a candidate that knows this configuration can win. If none does, no live
 /// candidate knows it, and a majority without that voter may proceed.
 void Election::defer(Instant now) {
+  DDP_CHECK(state_ == State::asking || state_ == State::fencing, "only an answer defers it");
   if (!std::exchange(has_deferred_, true)) {
     state_ = State::deferring;
     deadline_ = now + kDeferrals * times_.fence;
@@ -319,6 +345,7 @@ void Election::defer(Instant now) {
 
 /// Others are at it too: the one with the lower place comes first again.
 void Election::begin_again(Term newest, Instant now) {
+  DDP_CHECK(state_ != State::leading, "a leader stands for election no more");
   newest_term_ = std::max(newest_term_, newest);
   state_ = State::waiting;
   deadline_ = now + times_.turn * (place_ + 1);

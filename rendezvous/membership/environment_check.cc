@@ -21,6 +21,8 @@ bool was_member(const NodeDescription& node) {
 
 }  // namespace
 
+/// Before the first world a difference ends the job for all. Later the job is right, and a newcomer
+/// that differs is wrong. Whoever was let in by another coordinator stays.
 bool EnvironmentCheck::admits(NodeId id, const NodeDescription& node) {
   if (!required_ || !settled_ || !first_ || node.witness || !node.environment.told() ||
       was_member(node) || node.environment == *first_) {
@@ -39,7 +41,10 @@ void EnvironmentCheck::add(NodeId id, const NodeDescription& node) {
   ++hosts_[node.host_name];
 }
 
+/// `told_` remembers a host rather than a node: a supervisor that restarts an agent again and again
+/// must not make people read the same table each time.
 void EnvironmentCheck::joined(NodeId id, const NodeDescription& node) {
+  DDP_CHECK(!kept_out_.contains(id), "a node that is kept out does not join");
   if (node.witness || !node.environment.told()) {
     return;
   }
@@ -64,6 +69,7 @@ void EnvironmentCheck::left(NodeId id) {
     return;
   }
   const auto host = hosts_.find(found->second.host_name);
+  DDP_CHECK(host != hosts_.end() && host->second > 0, "the host of each node is counted");
   if (--host->second == 0) {
     hosts_.erase(host);
   }
@@ -73,6 +79,7 @@ void EnvironmentCheck::left(NodeId id) {
       here_.erase(same);
     }
   }
+  // Its answer will not come. Another node with its digest is asked instead, if there is one.
   std::erase_if(asked_, [id](const auto& one) { return one.second == id; });
   untold_.erase(id);
   kept_out_.erase(id);
@@ -80,6 +87,8 @@ void EnvironmentCheck::left(NodeId id) {
   dirty_ = comparing_ || !untold_.empty() || !kept_out_.empty();
 }
 
+/// The answer is filed under the digest of the hello. A node cannot put its facts in the place of
+/// another's, because only the one that was asked is listened to.
 void EnvironmentCheck::on_facts(NodeId id, NodeEnvironment environment) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) {
@@ -93,6 +102,8 @@ void EnvironmentCheck::on_facts(NodeId id, NodeEnvironment environment) {
   }
 }
 
+/// Where differences are an error, the first world waits for the comparison. Else it starts, and
+/// people read of the differences while the workers start.
 bool EnvironmentCheck::ready_to_start() {
   if (settled_) {
     return true;
@@ -104,6 +115,7 @@ bool EnvironmentCheck::ready_to_start() {
   }
   settled_ = true;
   first_ = reference();
+  DDP_CHECK(here_.empty() || first_.has_value(), "of those that told a digest one has most nodes");
   for (const auto& [digest, nodes] : here_) {
     if (digest != *first_) {
       untold_.insert(nodes.begin(), nodes.end());
@@ -116,6 +128,7 @@ bool EnvironmentCheck::ready_to_start() {
 EnvironmentCheck::Digests EnvironmentCheck::by_size() const {
   std::vector<std::tuple<std::size_t, NodeId, EnvironmentDigest>> sizes;
   for (const auto& [digest, nodes] : here_) {
+    DDP_CHECK(!nodes.empty(), "a digest that no node has is forgotten");
     sizes.emplace_back(nodes.size(), *nodes.begin(), digest);
   }
   std::sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
@@ -151,6 +164,7 @@ EnvironmentCheck::Digests EnvironmentCheck::subjects(const EnvironmentDigest& re
       digests.push_back(nodes_.at(id).digest);
     }
   }
+  // Bounded, because each digest costs a question, an answer and columns of the table.
   Digests distinct;
   std::set<EnvironmentDigest> seen{reference};
   for (const EnvironmentDigest& digest : digests) {
@@ -158,6 +172,7 @@ EnvironmentCheck::Digests EnvironmentCheck::subjects(const EnvironmentDigest& re
       distinct.push_back(digest);
     }
   }
+  DDP_CHECK(distinct.size() <= kComparedMax, "a comparison is bounded");
   return distinct;
 }
 
@@ -184,6 +199,8 @@ bool EnvironmentCheck::ask_about(const Digests& digests, Step& step) {
   return all;
 }
 
+/// Runs after every event of the job, so it returns at once while nothing has changed (`dirty_`).
+/// The comparison takes two passes: the first one asks, and the answers make it dirty again.
 EnvironmentCheck::Step EnvironmentCheck::take_actions() {
   Step step;
   if (!std::exchange(dirty_, false)) {
@@ -206,6 +223,7 @@ EnvironmentCheck::Step EnvironmentCheck::take_actions() {
   if (comparing_ || !untold_.empty()) {
     tell(*compared_with, others, step);
   }
+  // The sentence names the largest group that differs; the table before it has all.
   if (comparing_) {
     const NodesAlike odd = alike(others.front());
     step.ending = "node" + std::string(odd.names.size() > 1 ? "s " : " ") +
@@ -221,6 +239,8 @@ EnvironmentCheck::Step EnvironmentCheck::take_actions() {
   return step;
 }
 
+/// Several groups may share one table. Where the facts of the reference are lost there is nothing
+/// to compare with, so no table; those nodes still count as told.
 void EnvironmentCheck::tell(const EnvironmentDigest& reference, const Digests& others, Step& step) {
   std::vector<NodesAlike> groups{alike(reference)};
   std::size_t compared = 0;
@@ -231,6 +251,7 @@ void EnvironmentCheck::tell(const EnvironmentDigest& reference, const Digests& o
       groups.push_back(std::move(group));
     }
   }
+  DDP_CHECK(groups[0].names.size() <= nodes_.size(), "those alike are some of all nodes");
   const std::size_t differing =
       comparing_ ? nodes_.size() - groups[0].names.size() : untold_.size();
   const auto rows =
@@ -252,6 +273,7 @@ void EnvironmentCheck::tell(const EnvironmentDigest& reference, const Digests& o
   }
 }
 
+/// They are forgotten here, for their connections end with the refusal.
 void EnvironmentCheck::refuse_all(const EnvironmentDigest& reference, Step& step) {
   for (const NodeId id : std::exchange(kept_out_, {})) {
     step.refused.push_back(
@@ -290,6 +312,7 @@ NodesAlike EnvironmentCheck::alike(const EnvironmentDigest& digest) const {
 /// Agents of one machine are told apart by their process.
 std::string EnvironmentCheck::name_of(NodeId id) const {
   const Node& node = nodes_.at(id);
+  DDP_CHECK(hosts_.contains(node.host_name), "the host of each node is counted");
   return hosts_.at(node.host_name) == 1
              ? node.host_name
              : node.host_name + " (agent " + std::to_string(node.agent_pid) + ")";

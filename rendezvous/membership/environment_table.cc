@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/membership/rendezvous_status.h"
 
 namespace ddprun {
@@ -16,10 +17,12 @@ constexpr std::size_t kClauseFactsMax = 3;
 constexpr std::size_t kContextBytes = 8;
 constexpr std::string_view kCut = "...";
 
+/// Facts are either variables or the agents' own words for the machine; those are in lower case.
 bool is_variable(std::string_view name) {
   return !name.empty() && name.front() >= 'A' && name.front() <= 'Z';
 }
 
+/// Null: this node has no such fact. For a variable that means that it is not set.
 const std::string* value_of(const NodeEnvironment& environment, const std::string& name) {
   const auto found = std::find_if(environment.begin(), environment.end(),
                                   [&](const EnvironmentFact& fact) { return fact.name == name; });
@@ -48,6 +51,7 @@ void shorten(std::vector<std::string*> values) {
   if (fits || values.empty()) {
     return;
   }
+  // The length of the common beginning. Paths often differ only in their last component.
   std::size_t same = values.front()->size();
   for (const std::string* value : values) {
     const auto at =
@@ -61,6 +65,7 @@ void shorten(std::vector<std::string*> values) {
     if (part.size() > kTableValueColumnsMax) {
       part = part.substr(0, kTableValueColumnsMax - kCut.size()) + std::string(kCut);
     }
+    DDP_CHECK(part.size() <= kTableValueColumnsMax, "a shortened value fits into its column");
     *value = std::move(part);
   }
 }
@@ -113,7 +118,9 @@ struct Row {
   std::string nodes;
 };
 
+/// The name stands in the first row only, as a person would write it.
 void add_rows(const std::string& name, std::vector<Value> values, std::vector<Row>& rows) {
+  DDP_CHECK(values.size() > 1, "only facts that differ have rows");
   std::vector<std::string*> texts;
   for (Value& value : values) {
     texts.push_back(&value.text);
@@ -136,6 +143,7 @@ void add_rows(const std::string& name, std::vector<Value> values, std::vector<Ro
   }
 }
 
+/// Columns are as wide as their widest cell, in bytes: names and values are mostly ASCII.
 std::vector<std::string> laid_out(const std::vector<Row>& rows) {
   std::size_t what = 0;
   std::size_t value = 0;
@@ -154,6 +162,7 @@ std::vector<std::string> laid_out(const std::vector<Row>& rows) {
 
 }  // namespace
 
+/// Facts are counted past the limit, so that people know how many are not shown.
 std::vector<std::string> environment_table(const std::vector<NodesAlike>& groups) {
   std::vector<const NodeEnvironment*> environments;
   for (const NodesAlike& group : groups) {
@@ -170,6 +179,8 @@ std::vector<std::string> environment_table(const std::vector<NodesAlike>& groups
   if (facts == 0) {
     return {};
   }
+  DDP_CHECK(rows.size() > 1, "a fact that differs has rows");
+  DDP_CHECK(rows.size() <= 1 + kTableFactsMax * (kTableValuesMax + 1), "a table is bounded");
   auto lines = laid_out(rows);
   if (facts > kTableFactsMax) {
     lines.push_back("  and " + std::to_string(facts - kTableFactsMax) + " more differences");

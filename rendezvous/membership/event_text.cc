@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/membership/incident.h"
 
@@ -44,6 +45,8 @@ class Line {
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
  private:
+  /// Host names and reasons come from other machines. Escaped, they can neither begin a line of
+  /// their own nor move the cursor of a terminal.
   void quote(std::string_view value) {
     text_ += '"';
     for (const char c : value) {
@@ -63,6 +66,7 @@ class Line {
   std::string text_;
 };
 
+/// What the order of blame depends on (incident.h), and no evidence: that may be many kilobytes.
 void add_record(Line& line, const FailureRecord& record) {
   const bool exited = record.exit.kind == ExitStatus::Kind::exited;
   line.add_number("failed-rank", record.rank)
@@ -92,6 +96,9 @@ void add_progress(Line& line, const TrainingProgress& progress) {
   }
 }
 
+// --- Events: what the coordinator received. Only what its decisions depend on is named. -------
+
+/// A promise explains a later term of the coordinator, so it is shown where there is one.
 std::string text_of(const NodeJoined& e) {
   Line line("joined");
   line.node(e.node)
@@ -125,6 +132,7 @@ std::string text_of(const NodeHeard& e) {
   return std::move(Line("heard").node(e.node)).text();
 }
 
+/// `died` and the lease decide when the next world may begin (old_world_fence.h).
 std::string text_of(const NodeLost& e) {
   Line line("lost");
   line.node(e.node).add("why", e.why).add("silent", to_text(e.silent_for));
@@ -175,6 +183,7 @@ std::string text_of(const WorkersProgress& e) {
   return std::move(line).text();
 }
 
+/// Enough to repeat the diagnosis by hand, in most cases: who waits in what, and who is behind.
 std::string text_of(const WorkersHung& e) {
   Line line("hung");
   line.node(e.node).attempt(e.attempt).add("why", e.why);
@@ -191,6 +200,7 @@ std::string text_of(const WorkersHung& e) {
 std::string text_of(const StopRequested& e) {
   constexpr std::string_view kWishes[] = {"end", "preempt", "leave"};
   Line line("stop-requested");
+  DDP_CHECK(static_cast<std::size_t>(e.wish) < std::size(kWishes), "each wish has a word");
   line.node(e.node).add("signal", e.signal == 0 ? "none" : signal_name(e.signal));
   if (e.wish != StopWish::end) {
     line.add("wish", kWishes[static_cast<std::size_t>(e.wish)]);
@@ -222,6 +232,7 @@ std::string text_of(const EnvironmentTold& e) {
       .text();
 }
 
+// --- Commands: what the coordinator decided. ---------------------------------------------------
 std::string text_of(const Welcome& c) {
   return std::move(Line("welcome").node(c.node)).text();
 }
@@ -230,6 +241,7 @@ std::string text_of(const Reject& c) {
   return std::move(Line("reject").node(c.node).add("why", c.why)).text();
 }
 
+/// The configuration is what acknowledgements name, so both can be found by it.
 std::string text_of(const Replicate& c) {
   return std::move(Line("replicate")
                        .add_number("nodes", c.voters.size())
@@ -256,8 +268,10 @@ std::string text_of(const OpenStore& c) {
   return std::move(Line("open-store").attempt(c.attempt)).text();
 }
 
+/// Ranks with their sizes: a mistake in either shows in one line.
 std::string text_of(const AssignWorld& c) {
   const World& w = c.world;
+  DDP_CHECK(w.group_rank < w.group_world_size, "a rank lies inside its world");
   const auto sum = [](int base, int size) {
     return std::to_string(base) + "/" + std::to_string(size);
   };
@@ -273,6 +287,7 @@ std::string text_of(const AssignWorld& c) {
 
 std::string text_of(const StopWorkers& c) {
   constexpr std::string_view kHow[] = {"now", "save", "preempt", "hang"};
+  DDP_CHECK(static_cast<std::size_t>(c.how) < std::size(kHow), "each way to stop has a word");
   Line line("stop");
   line.node(c.node).attempt(c.attempt).add("reason", c.reason);
   if (c.how != StopHow::now) {
@@ -281,8 +296,10 @@ std::string text_of(const StopWorkers& c) {
   return std::move(line).text();
 }
 
+/// Only the sizes of the table, because it comes again and again while a job waits.
 std::string text_of(const TellWaiting& c) {
   Line line("waiting");
+  DDP_CHECK(c.table != nullptr, "a table is never null");
   line.add_number("nodes", c.nodes.size())
       .add_number("here", c.table->nodes_here)
       .add_number("refused", c.table->refused.size())
@@ -306,6 +323,7 @@ std::string text_of(const TellIncident& c) {
       .text();
 }
 
+/// Without the history, which is as long as the job.
 std::string text_of(const FinishJob& c) {
   return std::move(Line("finish")
                        .add("verdict", to_text(c.summary->verdict))
@@ -321,6 +339,7 @@ std::string text_of(const Release& c) {
 
 }  // namespace
 
+/// The sign is written by hand: the division of a negative number would put it at both parts.
 std::string to_text(Instant at) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(at).count();
   char text[32];

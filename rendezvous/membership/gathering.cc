@@ -12,6 +12,8 @@ Gathering::Gathering(GatheringRules rules) : rules_(rules) {
   DDP_CHECK(rules.last_call_timeout.count() >= 0, "a timeout is not negative");
 }
 
+/// Only a new job has a last call. Later on all live nodes are connected already, and whoever is
+/// missing is lost: a pause would help nobody (complaint I-26).
 void Gathering::begin(Instant now, bool first) {
   since_ = now;
   first_ = first;
@@ -30,6 +32,7 @@ Gathering::Decision Gathering::decide(Instant now, std::size_t nodes, std::size_
     return Decision::start;
   }
   if (!enough) {
+    // A node of the last call was lost. The next time that enough are here, all of it begins anew.
     last_call_ends_.reset();
     return is_hopeless(will_not_come) || now >= join_deadline() ? Decision::give_up
                                                                 : Decision::wait;
@@ -41,6 +44,7 @@ Gathering::Decision Gathering::decide(Instant now, std::size_t nodes, std::size_
   return now >= *last_call_ends_ ? Decision::start : Decision::wait;
 }
 
+/// The last call replaces the join timeout: once min nodes are here, the job does not give up.
 Instant Gathering::next_deadline() const {
   return std::min(pace_.next(), last_call_ends_.value_or(join_deadline()));
 }

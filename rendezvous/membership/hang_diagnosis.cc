@@ -11,10 +11,13 @@
 namespace ddprun {
 namespace {
 
+/// Without the worker runtime nothing is known of collectives, so such a worker never waits here.
 bool waits(const WorkerPosition& one) {
   return one.told && !one.operation.empty();
 }
 
+/// Numbers of collectives rise by one on each rank, and all ranks call them in one order. So one
+/// that has entered a later collective has been in this one.
 bool has_entered(const WorkerPosition& one, const WorkerPosition& waiting) {
   return one.entered[static_cast<std::size_t>(waiting.group)] >= waiting.sequence;
 }
@@ -44,6 +47,7 @@ std::string whereabouts(const WorkerPosition& one, bool several) {
   return one.standstill.empty() ? text : text + ", " + one.standstill;
 }
 
+/// Sorted, as ranks_text() wants them.
 std::vector<int> ranks_of(const std::vector<const WorkerPosition*>& positions) {
   std::vector<int> ranks;
   ranks.reserve(positions.size());
@@ -82,6 +86,8 @@ std::pair<Positions, const WorkerPosition*> late_ones(const std::vector<WorkerPo
       late.push_back(&one);
     }
   }
+  DDP_CHECK(!late.empty(), "the lowest number is that of a rank that has not entered");
+  // One that waits elsewhere is itself held up by a rank that does not wait at all.
   const bool all_wait =
       std::all_of(late.begin(), late.end(), [](auto* one) { return waits(*one); });
   if (!all_wait) {
@@ -109,6 +115,8 @@ Positions odd_ones(const std::vector<WorkerPosition>& all) {
   return {};
 }
 
+/// Rule 2: those that cannot react at all. Stopped by a signal, or inside the kernel, they could
+/// still have entered the collective before.
 Positions standing(const std::vector<WorkerPosition>& all) {
   Positions found;
   for (const WorkerPosition& one : all) {
@@ -120,6 +128,7 @@ Positions standing(const std::vector<WorkerPosition>& all) {
 }
 
 const WorkerPosition& longest_still(const std::vector<WorkerPosition>& all) {
+  DDP_CHECK(!all.empty(), "somebody hangs");
   return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.still_for, -a.rank) < std::tuple(b.still_for, -b.rank);
   });
@@ -131,6 +140,7 @@ std::string story(const Positions& positions, const std::string& in_between = {}
   for (const WorkerPosition* one : positions) {
     by_place[whereabouts(*one, true)].push_back(one);
   }
+  // The text is the key, so that thousands of ranks in one place cost one clause.
   std::vector<Positions> groups;
   for (auto& [place, members] : by_place) {
     groups.push_back(std::move(members));
@@ -168,6 +178,7 @@ Positions without(const std::vector<WorkerPosition>& all, const Positions& some)
       rest.push_back(&one);
     }
   }
+  DDP_CHECK(rest.size() + some.size() == all.size(), "each position is in one of the two");
   return rest;
 }
 
@@ -177,9 +188,14 @@ std::string joined(const std::string& one, const std::string& other) {
 
 }  // namespace
 
+/// The rules of the header, in their order; the first one that names somebody wins. Each verdict
+/// also says where the others stood, because that is what people compare it with.
 HangDiagnosis judge_hang(std::vector<WorkerPosition> all) {
   DDP_CHECK(!all.empty(), "somebody hangs");
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  const auto twice = std::adjacent_find(
+      all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; });
+  DDP_CHECK(twice == all.end(), "each rank stands in one place");
   HangDiagnosis verdict;
   auto [late, what] = late_ones(all);
   if (!late.empty()) {
@@ -206,9 +222,11 @@ HangDiagnosis judge_hang(std::vector<WorkerPosition> all) {
   }
   verdict.late = ranks_of(late);
   verdict.first = verdict.late.empty() ? longest_still(all).rank : verdict.late.front();
+  DDP_CHECK(verdict.late.size() <= all.size(), "those that are late are some of all");
   return verdict;
 }
 
+/// A pair is written "0, 1" and not "0-1": a range of two reads as if more were in between.
 std::string ranks_text(const std::vector<int>& ranks) {
   constexpr int kRangesMax = 12;
   std::string out;

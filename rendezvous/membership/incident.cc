@@ -13,6 +13,7 @@
 namespace ddprun {
 namespace {
 
+/// The bulky fields; all others are bounded to a line.
 std::size_t evidence_bytes(const FailureRecord& record) {
   return record.error_file_json.size() + record.stderr_tail.size() + record.stack.size();
 }
@@ -25,6 +26,7 @@ std::string to_clause(const ExitStatus& exit) {
              : "exited with code " + std::to_string(exit.value);
 }
 
+/// A rack that loses its power is one incident of many nodes: a few names stand for all.
 void IncidentBuilder::Names::add(const std::string& host) {
   ++count;
   if (hosts.size() < kNamesInReasonMax) {
@@ -32,12 +34,15 @@ void IncidentBuilder::Names::add(const std::string& host) {
   }
 }
 
+/// "node n1", "nodes n1, n2, n3, n4 and 7 more"
 std::string IncidentBuilder::Names::text() const {
+  DDP_CHECK(count > 0 && !hosts.empty(), "somebody is named");
   std::string text = count == 1 ? "node " : "nodes ";
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     text += (i == 0 ? "" : ", ") + hosts[i];
   }
   const int unnamed = count - static_cast<int>(hosts.size());
+  DDP_CHECK(unnamed >= 0, "who is named is counted");
   if (unnamed > 0) {
     text += " and " + std::to_string(unnamed) + " more";
   }
@@ -49,6 +54,7 @@ IncidentBuilder::IncidentBuilder(AttemptNumber attempt, Instant detected_at, int
   DDP_CHECK(world_size >= 1, "an incident ends an attempt that had workers");
 }
 
+/// Of several nodes the first one's reason is kept: the others may have been lost because of it.
 void IncidentBuilder::node_lost(const std::string& host_name, const std::string& why,
                                 Instant lost_at) {
   lost_.add(host_name);
@@ -73,6 +79,8 @@ void IncidentBuilder::node_leaves(const std::string& host_name, Instant at) {
   origin_ = std::min(origin_.value_or(at), at);
 }
 
+/// Records arrive in any order, up to twice per rank, and of a large job by the ten thousand. So
+/// surplus ones are dropped on the way (drop_surplus), and `seen_` still rejects their repetition.
 void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
   if (record.rank < 0 || static_cast<std::size_t>(record.rank) >= seen_.size()) {
     return;
@@ -87,6 +95,7 @@ void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
       return std::tuple(a.at, a.rank) < std::tuple(b.at, b.rank);
     });
     leavers_.resize(std::min(leavers_.size(), kLeaversMax));
+    DDP_CHECK(leavers_.size() <= kLeaversMax, "few ranks are named");
     return;
   }
   const auto rank = static_cast<std::size_t>(record.rank);
@@ -95,6 +104,7 @@ void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
       return entry.record.rank == record.rank;
     });
     if (same != entries_.end()) {
+      // The second report is late by the time that collecting the evidence took.
       same->failed_at = std::min(same->failed_at, failed_at);
       same->record = std::move(record);
     }
@@ -126,6 +136,8 @@ void IncidentBuilder::add_positions(const std::string& host, int group_rank,
   }
 }
 
+/// Rule 0: not if a worker failed by itself, or a node was lost, before the hang was reported. Then
+/// the others hang because of that.
 bool IncidentBuilder::began_with_hang() const {
   return hung_at_ && !stands_.empty() && (!origin_ || *hung_at_ <= *origin_) &&
          std::none_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
@@ -173,6 +185,8 @@ void IncidentBuilder::settle_hang() {
   entry->record.message = "hung: " + verdict.text;
 }
 
+/// Rules 2 and 3 in one key: workers that do not blame a peer come first, then the earliest, then
+/// the lowest rank. Null: the cause is a lost node, growth, or not known.
 const IncidentBuilder::Entry* IncidentBuilder::cause() const {
   if (late_rank_) {
     const auto late = std::find_if(entries_.begin(), entries_.end(), [this](const Entry& entry) {
@@ -200,12 +214,14 @@ bool IncidentBuilder::spends_restart() const {
   return began_with_hang() || cause() != nullptr || !origin_.has_value();
 }
 
+/// Within what can be: an age comes from another machine, and may be anything.
 Instant IncidentBuilder::happened_at() const {
   const Entry* entry = cause();
   const Instant at = entry != nullptr ? entry->failed_at : origin_.value_or(detected_at_);
   return std::clamp(at, Instant(0), detected_at_);
 }
 
+/// In the order of weight. An incident is often several at once, and downtime is accounted once.
 IncidentKind IncidentBuilder::kind() const {
   if (spends_restart()) {
     return IncidentKind::worker_failed;
@@ -219,6 +235,7 @@ IncidentKind IncidentBuilder::kind() const {
   return leaving_.count > 0 ? IncidentKind::node_left : IncidentKind::node_joined;
 }
 
+/// The order is that of kind(), so that the sentence and the account speak of the same thing.
 std::string IncidentBuilder::reason() const {
   if (began_with_hang()) {
     const HangDiagnosis verdict = hang_verdict();
@@ -279,6 +296,7 @@ std::string IncidentBuilder::left_early(Instant failed_at) const {
   return text;
 }
 
+/// To be repeated after each change of the entries, for a new one may take the place of the cause.
 void IncidentBuilder::set_blame() {
   const Entry* the_cause = cause();
   for (Entry& entry : entries_) {
@@ -290,6 +308,7 @@ void IncidentBuilder::set_blame() {
   }
 }
 
+/// The most blamed first, so that what is dropped, records and evidence, is what people need least.
 void IncidentBuilder::drop_surplus(std::size_t keep) {
   set_blame();
   std::sort(entries_.begin(), entries_.end(), [this](const Entry& a, const Entry& b) {
@@ -303,6 +322,7 @@ void IncidentBuilder::drop_surplus(std::size_t keep) {
     dropped_ += static_cast<int>(entries_.size() - keep);
     entries_.resize(keep);
   }
+  DDP_CHECK(entries_.size() <= keep, "surplus records are dropped");
   std::size_t bytes = 0;
   for (Entry& entry : entries_) {
     bytes += evidence_bytes(entry.record);
@@ -313,8 +333,10 @@ void IncidentBuilder::drop_surplus(std::size_t keep) {
       entry.record.stack.clear();
     }
   }
+  DDP_CHECK(bytes <= kIncidentEvidenceBytesMax, "the evidence of an incident is bounded");
 }
 
+/// A hang is settled before the blame is set: the late rank is the cause, although we ended it.
 Incident IncidentBuilder::build() {
   Incident incident;
   incident.attempt = attempt_;

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
@@ -17,6 +19,7 @@ std::string cut(std::string text, std::size_t bytes_max) {
     return text;
   }
   constexpr std::string_view kDots = "...";
+  DDP_CHECK(bytes_max > kDots.size(), "there is room for more than the dots");
   std::size_t size = bytes_max - kDots.size();
   while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) {
     --size;
@@ -25,6 +28,7 @@ std::string cut(std::string text, std::size_t bytes_max) {
   return text.append(kDots);
 }
 
+/// Of a traceback the last line has the exception.
 std::string last_line(std::string_view text) {
   const auto end = text.find_last_not_of(" \t\r\n");
   if (end == text.npos) {
@@ -60,7 +64,9 @@ std::string seconds(std::chrono::nanoseconds time) {
   return text;
 }
 
+/// A person wants to read whether to act: how many nodes are missing, or how long the pause is.
 std::string next_text(const Aftermath& after) {
+  DDP_CHECK(!after.end, "an attempt follows");
   std::string text = "attempt " + std::to_string(number(after.next)) + " begins";
   if (after.missing > 0) {
     text += " when " + std::to_string(after.missing) +
@@ -76,6 +82,7 @@ std::string next_text(const Aftermath& after) {
 
 }  // namespace
 
+/// What follows comes last and must not be cut off by a long message, so the message gives way.
 std::string incident_line(const Incident& incident, const Aftermath& after) {
   std::string text = incident.reason;
   if (!incident.records.empty() && incident.records.front().blame == Blame::cause) {
@@ -89,6 +96,7 @@ std::string incident_line(const Incident& incident, const Aftermath& after) {
                                : *after.end + "; " + std::string(kEnds);
   text = cut(std::move(text), kIncidentLineBytesMax - 2 - std::min<std::size_t>(next.size(), 500));
   text = cut(text + "; " + next, kIncidentLineBytesMax);
+  DDP_CHECK(text.size() <= kIncidentLineBytesMax, "a line is bounded");
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   return text;

@@ -21,6 +21,7 @@ void JobHistory::refresh() {
   }
 }
 
+/// From here on, what this attempt tells fills in the newest incident (refresh).
 void JobHistory::assigned(Instant at, AttemptNumber attempt, int nodes) {
   ++attempts_;
   ledger_.assigned(at, nodes);
@@ -36,6 +37,7 @@ void JobHistory::all_started(Instant at) {
   refresh();
 }
 
+/// Every node tells its epochs and its loss; people are shown those of rank 0's node.
 void JobHistory::progress(const TrainingProgress& told, bool leads, Instant at) {
   DDP_CHECK(attempts_ > 0, "progress is told of an attempt");
   ledger_.progress(told, at);
@@ -61,6 +63,8 @@ void JobHistory::progress(const TrainingProgress& told, bool leads, Instant at) 
   keep_newer(progress_.first_step_after, told.first_step_after);
 }
 
+/// The incident before gets its last parts here: only now it is known that its attempt was in vain.
+/// Evidence of older incidents goes, because the summary is sent to every node.
 void JobHistory::ended(Incident incident, IncidentInstants when) {
   refresh();
   ledger_.ended(incident.kind, when);
@@ -78,22 +82,28 @@ void JobHistory::ended(Incident incident, IncidentInstants when) {
     ++forgotten_;
   }
   incidents_.push_back(std::move(incident));
+  DDP_CHECK(incidents_.size() <= kIncidentsMax, "the summary is bounded");
   followed_ = false;
 }
 
+/// The work of a job that succeeded counts as kept, saved or not.
 void JobHistory::closed(Instant at, Verdict verdict) {
   ledger_.closed(at, verdict == Verdict::succeeded);
   refresh();
 }
 
+/// A summary does not say how many incidents were forgotten, so a successor counts those that it
+/// lists.
 void JobHistory::inherit(JobSummary so_far, Instant at) {
   DDP_CHECK(attempts_ == 0, "a record is inherited before anything else");
+  DDP_CHECK(incidents_.empty() && !followed_, "a record is inherited before anything else");
   ledger_.begin(at, so_far.accounts);
   incidents_ = std::move(so_far.incidents);
   attempts_ = so_far.attempts;
   progress_ = so_far.progress;
 }
 
+/// It is sent with each plan to each voter, so evidence is left out, of the newest incident too.
 JobSummary JobHistory::so_far(Instant now) const {
   JobSummary summary;
   summary.attempts = attempts_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
@@ -18,6 +20,7 @@ JobSummary shortened(JobSummary so_far) {
 
 }  // namespace
 
+/// What it knows of the coordinator before stays, but a later loss says nothing of that one.
 void LastKnownState::follows(bool at_endpoint, const HostIdentity& host) {
   of_leader_ = copy_of_leader_ = false;
   at_endpoint_ = at_endpoint;
@@ -29,6 +32,8 @@ void LastKnownState::leads() {
   host_ = {};
 }
 
+/// The stored state may come to nothing (the plan is dropped), so it never replaces what this node
+/// knows of a world that was handed out.
 void LastKnownState::told(const ReplicatedState& state, const JobSummary& so_far, Instant now) {
   copy_ = StateCopy{state, shortened(so_far), now, at_endpoint_, host_, false, {}};
   copy_of_leader_ = true;
@@ -43,6 +48,7 @@ void LastKnownState::story(AttemptNumber attempt, const JobSummary& so_far, Inst
   if (!copy_) {
     return;
   }
+  DDP_CHECK(past_.has_value(), "a voter that keeps a state remembers the job of it");
   if (attempt > copy_->replicated.attempt) {
     copy_->replicated.attempt = attempt;
     copy_->replicated.before.clear();  // a world of its configuration was handed out
@@ -63,8 +69,11 @@ void LastKnownState::more_nodes(const std::vector<VoterAddress>& nodes) {
   if (others.size() > kOthersMax) {
     others.erase(others.begin(), others.end() - kOthersMax);
   }
+  DDP_CHECK(others.size() <= kOthersMax, "a hello is bounded");
 }
 
+/// A world that was handed out proves that its configuration is in use, so those before it decide
+/// nothing any more.
 void LastKnownState::assigned(const Past& world) {
   past_ = world;
   past_->at_endpoint = at_endpoint_;
@@ -77,6 +86,8 @@ void LastKnownState::assigned(const Past& world) {
   }
 }
 
+/// The contact bounds the leases of the old world (old_world_fence.h). It is noted only for the
+/// coordinator that handed out that world, or stored that copy here.
 void LastKnownState::lost(Instant at, bool saw_close, std::chrono::milliseconds heartbeat_timeout) {
   if (past_ && of_leader_) {
     past_->contact_at = at;
@@ -89,6 +100,7 @@ void LastKnownState::lost(Instant at, bool saw_close, std::chrono::milliseconds 
 }
 
 void LastKnownState::fill(NodeDescription& node) const {
+  DDP_CHECK(past_ || !copy_, "a voter that keeps a state remembers the job of it");
   node.past = past_;
   node.copy = copy_;
 }

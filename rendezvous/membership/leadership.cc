@@ -10,6 +10,8 @@
 
 namespace ddprun {
 
+/// A successor's own term counts from its election. The state that it inherits keeps its number,
+/// its voters and what may be in use before it.
 Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNumber first,
                        std::size_t voters_max)
     : self_(self),
@@ -29,6 +31,8 @@ Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNu
 
 // --- Who is here ----------------------------------------------------------------------------
 
+/// The order matters: what the node remembers may move this coordinator's term and state (heard_of,
+/// adopt), and only then it is clear whether the node is beyond it.
 void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
                         const std::optional<Past>& past, const std::optional<StateCopy>& copy) {
   drop_plan();
@@ -49,6 +53,7 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
   here.beyond = is_beyond(here);
   here.above = is_ours(promise) ? Term{} : promise.term;
   if (votes(node)) {
+    // Its newest connection takes the place of an old one that is not known to be gone yet.
     std::erase_if(told_, [&](NodeId told) { return here_.at(told).voter() == voter; });
     told_.push_back(node);
   }
@@ -78,6 +83,7 @@ void Leadership::left(NodeId node, bool died) {
   }
   const VoterHere here = here_.remove(node);
   const bool is_away = !here_.is_here(here.voter());
+  DDP_CHECK(here_.find(node) == nullptr, "a node that left is not here");
   // What it stored of a leader before this one's configuration came into use is void.
   const bool dead = died && is_away && !is_beyond(here) && !here.voted_for_another(self_);
   if (dead && enabled()) {
@@ -112,6 +118,8 @@ std::vector<const Configuration*> Leadership::acquainted() const {
   return all;
 }
 
+/// The coordinator that leads goes on with half, counting only those that are bound to nobody. With
+/// more than half no other candidate can have a quorum, whatever those voters are bound to.
 bool Leadership::decides(const Configuration& configuration, const VotersHere::Count& count) const {
   const std::size_t all = configuration.voters.size();
   const std::size_t free = count.free + count.dead;
@@ -143,10 +151,13 @@ bool Leadership::is_free(NodeId node) const {
   return here != nullptr && !here->beyond && !here->voted_for_another(self_);
 }
 
+/// A coordinator without a quorum that missed a newer configuration would wait for voters that
+/// never come back to it.
 bool Leadership::outdated() const {
   return enabled() && !begins_ && beyond_ && !log_.knows(*beyond_) && !quorum_follows();
 }
 
+/// Voters that died count, because they follow nobody else.
 bool Leadership::needs_nobody() const {
   const Configuration& decides = in_use_.configuration;
   if (!enabled() || decides.voters.empty()) {
@@ -160,6 +171,7 @@ bool Leadership::needs_nobody() const {
          keeps_quorum(1 + static_cast<std::size_t>(dead), decides.voters.size(), true);
 }
 
+/// Of the first configuration that lacks voters: people need one number to act on.
 std::string Leadership::quorum_text() const {
   const auto all = deciders();
   const auto missing = std::find_if(all.begin(), all.end(), [this](const Configuration* one) {

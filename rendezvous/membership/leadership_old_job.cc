@@ -2,11 +2,15 @@
 // without any state goes by what the nodes that come remember.
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/membership/leadership.h"
 
 namespace ddprun {
 
+/// A node with a past may have run workers under a coordinator that this one knows nothing of. Its
+/// attempt, its term and its world bound what this coordinator may use.
 void Leadership::heard_of(const VoterHere& here) {
+  DDP_CHECK(enabled(), "a job without failover has no past");
   const bool counts = begins_ || old_job_;
   if (!counts || here.past() == nullptr || log_.is_own(here.past()->configuration)) {
     return;
@@ -31,12 +35,14 @@ void Leadership::heard_of(const VoterHere& here) {
 }
 
 bool Leadership::is_of_old_world(const VoterHere& here) const {
+  DDP_CHECK(old_job_.has_value(), "there was a job before");
   return here.past() != nullptr && old_job_->is_of_world(*here.past()) &&
          !log_.is_own(here.past()->configuration);
 }
 
 /// The newest one decides, with what it knows of those before it.
 void Leadership::adopt(const StateCopy& copy) {
+  DDP_CHECK(begins_, "only a coordinator that began without any state adopts one");
   const ReplicatedState& state = copy.replicated;
   OldJob& old = old_job_ ? *old_job_ : old_job_.emplace();
   if (state.configuration.number > in_use_.configuration.number) {
@@ -49,6 +55,7 @@ void Leadership::adopt(const StateCopy& copy) {
     next_ = std::max(next_, AttemptNumber{number(state.attempt) + skipped});
     remembered_term_ = std::max(remembered_term_, state.term);
     old.was_led_by(state.coordinator);
+    // Nodes that came earlier were judged by an older state.
     for (auto& [node, one] : here_) {
       one.beyond = is_beyond(one);
     }
@@ -71,6 +78,7 @@ bool Leadership::knows_newest() const {
   return !begins_ || !old_job_ || old_job_->leader_died() || past_is_here();
 }
 
+/// Where newer numbers may have been used elsewhere, a gap is left (kUnknownMax).
 AttemptNumber Leadership::next_attempt() const {
   return knows_newest() ? next_ : AttemptNumber{number(next_) + kUnknownMax};
 }

@@ -24,6 +24,8 @@ Term Leadership::next_term() const {
   return term;
 }
 
+/// A restart of the same nodes needs no round: attempts of an unchanged world share a
+/// configuration, and the voters have stored it.
 std::optional<Leadership::Plan> Leadership::plan(const std::vector<NodeId>& members,
                                                  const std::vector<NodeId>& witnesses) {
   drop_plan();
@@ -42,6 +44,8 @@ std::optional<Leadership::Plan> Leadership::plan(const std::vector<NodeId>& memb
   return announce(voters, members);
 }
 
+/// The end always takes a round, even for an unchanged world: it is a new configuration that hands
+/// out nothing. A job that never had a world has nobody who could go on.
 std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& members,
                                                      const std::vector<NodeId>& witnesses) {
   drop_plan();
@@ -56,6 +60,7 @@ std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& 
 
 /// By its newest connection, unless it is told as one of the planned voters, or was named before.
 void Leadership::tell(Plan& plan, VoterId voter) const {
+  DDP_CHECK(proposal_.has_value(), "a plan is told while it is made");
   const std::vector<NodeId> nodes = here_.connections_of(voter);
   if (!holds(proposal_->configuration, voter) && !nodes.empty() &&
       std::find(plan.voters.begin(), plan.voters.end(), nodes.back()) == plan.voters.end()) {
@@ -66,9 +71,12 @@ void Leadership::tell(Plan& plan, VoterId voter) const {
 /// In planned_term_.
 Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
                                       const std::vector<NodeId>& members) {
+  DDP_CHECK(enabled(), "a job without failover plans nothing");
+  DDP_CHECK(!planning(), "the plan before was dropped");
   proposal_ = Proposal{here_.configuration_of(voters), members, {}};
   Configuration& planned = proposal_->configuration;
   planned.number = log_.propose(planned_term_);
+  DDP_CHECK(log_.is_own(planned.number), "a plan of this coordinator is its own");
   Plan plan{voters,
             {planned_term_,
              in_use_.term,
@@ -115,6 +123,7 @@ bool Leadership::committed() const {
   return voters.empty() || keeps_quorum(ready, voters.size(), own);
 }
 
+/// An acknowledgement names the configuration, for it may be of a plan that was dropped since.
 bool Leadership::acknowledged(NodeId node, ConfigurationNumber configuration) {
   VoterHere* const here = here_.find(node);
   if (here == nullptr) {
@@ -129,6 +138,8 @@ bool Leadership::acknowledged(NodeId node, ConfigurationNumber configuration) {
   return proposal_->acknowledged.insert(here->voter()).second && committed();
 }
 
+/// From here on the planned configuration alone decides. Votes of those that acknowledged it are
+/// void, and what is beyond is judged again by what is known now.
 bool Leadership::handed_out(AttemptNumber attempt) {
   begins_ = false;
   old_job_.reset();
@@ -152,6 +163,7 @@ bool Leadership::handed_out(AttemptNumber attempt) {
       one.beyond = one.beyond && (holds(in_use_.configuration, one.voter()) || is_beyond(one));
     }
   }
+  DDP_CHECK(!planning() && !old_job_, "what is handed out decides from here on");
   in_use_.before.clear();
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};

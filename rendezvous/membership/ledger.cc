@@ -15,6 +15,7 @@ Instant whole(Instant at) {
   return std::chrono::floor<std::chrono::microseconds>(at);
 }
 
+/// Has to be the wall time at any moment; accounts() checks that.
 Time whole_of(const TimeTrack& track) {
   return track.startup + track.productive + track.replayed + track.down();
 }
@@ -30,6 +31,8 @@ void count(TimeTrack& track, std::optional<IncidentKind> down_since, Instant sin
 
 }  // namespace
 
+/// A first step that is told before all workers have started counts from their start: one node's
+/// step does not mean that all have their workers.
 std::optional<Instant> Ledger::Attempt::going(bool by_step) const {
   if (!started || !by_step) {
     return started;
@@ -41,6 +44,8 @@ Instant Ledger::Attempt::reached() const {
   return std::max({assigned, started.value_or(assigned), first_step.value_or(assigned)});
 }
 
+/// The attempt of the coordinator before counts as one that trains since `at`: the incident of the
+/// takeover, which is dated to the loss, ends it.
 void Ledger::begin(Instant at, const Accounts& so_far) {
   since_ = began_ = at = whole(at);
   if (whole_of(so_far.by_start) != so_far.wall || whole_of(so_far.by_step) != so_far.wall) {
@@ -63,8 +68,10 @@ void Ledger::begin(Instant at, const Accounts& so_far) {
   }
 }
 
+/// Time since the incident was downtime, and goes on being that until the attempt gets going.
 void Ledger::assigned(Instant at, int nodes) {
   DDP_CHECK(!attempt_, "one attempt at a time");
+  DDP_CHECK(nodes >= 1, "an attempt has nodes");
   attempt_ = Attempt{};
   attempt_->assigned = whole(at);
   attempt_->nodes_to_step = nodes;
@@ -78,6 +85,8 @@ void Ledger::all_started(Instant at) {
   refresh();
 }
 
+/// Nodes tell times since their assignment, which they had after the coordinator gave it. So their
+/// word is late by the way of a message, and is cut to what can be.
 void Ledger::progress(const TrainingProgress& told, Instant at) {
   DDP_CHECK(attempt_.has_value(), "progress is told of an attempt");
   Attempt& attempt = *attempt_;
@@ -100,6 +109,8 @@ void Ledger::progress(const TrainingProgress& told, Instant at) {
   refresh();
 }
 
+/// Only steps and time up to the snapshot are safe. Its place is counted from the beginning of the
+/// training, so that it outlives the attempt.
 void Ledger::hear_saved(const TrainingProgress& told, Instant at) {
   if (!told.saved || !told.saved_after || !told.steps_at_save ||
       (points_.back().epoch && *told.saved <= *points_.back().epoch)) {
@@ -112,6 +123,7 @@ void Ledger::hear_saved(const TrainingProgress& told, Instant at) {
   points_.push_back({*told.saved, sums_.steps + std::max<std::int64_t>(*told.steps_at_save, 0),
                      sums_.by_step.productive + std::max(saved_at - going, Time(0))});
   if (points_.size() > kTrainingPointsMax) {
+    // The beginning stays: who resumes from a snapshot that is forgotten went back to there.
     points_.erase(points_.begin() + 1);
   }
 }
@@ -121,6 +133,7 @@ void Ledger::resumed_from(std::optional<std::int64_t> epoch) {
   if (std::exchange(attempt_->resumed_known, true)) {
     return;
   }
+  DDP_CHECK(!points_.front().epoch, "the first point is the beginning of the training");
   std::size_t point = 0;
   for (std::size_t i = 1; epoch && i < points_.size() && *points_[i].epoch <= *epoch; ++i) {
     point = i;
@@ -130,6 +143,7 @@ void Ledger::resumed_from(std::optional<std::int64_t> epoch) {
 
 /// What was done after that point is done again.
 void Ledger::go_back_to(std::size_t index) {
+  DDP_CHECK(index < points_.size(), "it goes back to a point that is known");
   points_.resize(index + 1);
   TrainingPoint& point = points_.back();
   // An incident that is dated back may have happened before what was told of the attempt.
@@ -137,6 +151,7 @@ void Ledger::go_back_to(std::size_t index) {
   point.steps = std::min(point.steps, sums_.steps);
   const Time time = sums_.by_step.productive - point.time;
   const std::int64_t steps = sums_.steps - point.steps;
+  DDP_CHECK(time >= Time(0) && steps >= 0, "no more is undone than was done");
   sums_.by_step.productive -= time;
   sums_.by_step.replayed += time;
   sums_.steps -= steps;
@@ -178,6 +193,7 @@ void Ledger::note_in_vain(BreakDown& parts, Instant until) const {
   }
 }
 
+/// Both tracks are kept, for whether workers tell steps at all may be known late in the job.
 void Ledger::stop_counting(Instant end) {
   DDP_CHECK(end >= since_, "no moment is counted twice");
   const Attempt none;
@@ -211,12 +227,14 @@ void Ledger::ended(IncidentKind kind, IncidentInstants when) {
   break_down_ = BreakDown{when.detected - when.happened, when.stopped - when.detected};
 }
 
+/// From an order to end the job to its end is downtime (docs/ledger.md), whatever workers still do.
 void Ledger::stopping(Instant at) {
   if (attempt_) {
     attempt_->until = whole(at);
   }
 }
 
+/// An order to end the job is no incident: the time since then is of an account of its own.
 void Ledger::closed(Instant at, bool kept) {
   if (attempt_) {
     const Instant until = std::max(attempt_->until.value_or(whole(at)), attempt_->reached());
@@ -245,6 +263,7 @@ std::optional<Time> Ledger::first_step_after() const {
   return *attempt_->going(true) - attempt_->assigned;
 }
 
+/// Computed on a copy: the attempt that runs counts up to now, and goes on.
 Accounts Ledger::accounts(Instant now) const {
   Ledger so_far = *this;
   now = std::max(whole(now), since_);

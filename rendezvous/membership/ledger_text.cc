@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
@@ -38,6 +40,7 @@ std::string short_time(Time time) {
 
 }  // namespace
 
+/// Parts stand in the order of time, so the first one that is missing says how far it got.
 std::string break_down_text(const BreakDown& parts) {
   std::string text;
   Time until{};
@@ -55,9 +58,11 @@ std::string break_down_text(const BreakDown& parts) {
   add("rendezvous", parts.rendezvous);
   add("spawn", parts.spawn);
   add("first step", parts.first_step);
+  DDP_CHECK(!text.empty(), "detecting and stopping are always known");
   return text + " ms" + (parts.in_vain ? " in vain" : "");
 }
 
+/// Without steps (after a takeover their number is not known) the time still is.
 std::string lost_work_text(const LostWork& lost) {
   if (!lost.time || (*lost.time == Time(0) && lost.steps.value_or(0) == 0)) {
     return {};
@@ -69,6 +74,7 @@ std::string lost_work_text(const LostWork& lost) {
          short_time(*lost.time) + ") done again";
 }
 
+/// Without the worker runtime the ratio is an upper bound: loading and work done again count in it.
 std::string accounts_text(const Accounts& accounts, int incidents) {
   char ratio[32];
   // Rounded down: what was not whole is not shown as 100.0.

@@ -1,6 +1,5 @@
-// Membership's rules for all that ends workers on request: the job's end, a preemption, a node that
-// leaves in order. What is saved first is the workers' to do; this only asks, and draws its
-// conclusions from how they ended.
+// The part of Membership that deals with agents that are asked to stop, and with nodes that leave
+// in order or cannot go on. What is saved first is the workers' to do; this only asks.
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -18,8 +17,8 @@ std::string clause_of(const StopRequested& event, const std::string& host_name) 
 
 }  // namespace
 
-void Membership::on(StopRequested event) {
-  if (auto contender = contenders_.extract(event.node)) {
+void Membership::on(const StopRequested& event) {
+  if (contenders_.take(event.node)) {
     // It is no node of the job: only its own wait ends.
     commands_.push_back(
         Reject{event.node,
@@ -29,16 +28,15 @@ void Membership::on(StopRequested event) {
                {}});
     return;
   }
-  const auto found = nodes_.find(event.node);
-  if (found == nodes_.end() || state_ == JobState::over) {
+  JobNode* node = nodes_.find(event.node);
+  if (node == nullptr || course_.state() == JobState::over) {
     return;
   }
-  const std::string why = clause_of(event, found->second.host_name);
-  if (state_ == JobState::ending) {
-    if (!leadership_.quorum_follows()) {  // else it is about to be told
+  const std::string why = clause_of(event, node->host_name);
+  if (course_.state() == JobState::ending) {
+    if (!course_.leadership().quorum_follows()) {  // else it is about to be told
       const bool ends = event.wish == StopWish::end;
-      ending_ = Ending{ends ? Verdict::stopped : Verdict::preempted, why, event.signal};
-      tell_end();  // for those who are here: whoever comes may have been told another end
+      course_.end_here({ends ? Verdict::stopped : Verdict::preempted, why, event.signal});
     }
     return;
   }
@@ -46,154 +44,90 @@ void Membership::on(StopRequested event) {
     case StopWish::end:
       // A stop wins over whatever else ends the job: a scheduler that signals all its processes at
       // once makes workers fail a moment before the agents say why.
-      if (!ending_ || ending_->verdict != Verdict::stopped) {
-        end_job({Verdict::stopped, why, event.signal});
+      if (!course_.ending() || course_.ending()->verdict != Verdict::stopped) {
+        course_.end_job({Verdict::stopped, why, event.signal});
       }
       break;
     case StopWish::preempt:
-      preempt({Verdict::preempted, why, event.signal});
+      course_.preempt({Verdict::preempted, why, event.signal});
       break;
     case StopWish::leave:
-      let_go(event.node, found->second, event.signal);
+      let_go(event.node, *node, event.signal);
       break;
-  }
-}
-
-void Membership::preempt(Ending ending) {
-  // Of failed workers the signal may be the cause: schedulers signal them and us together.
-  if (ending_ && ending_->verdict != Verdict::failed) {
-    return;
-  }
-  ending_ = std::move(ending);
-  if (state_ == JobState::gathering) {
-    finish(*ending_);  // nothing runs that could be lost
-  } else if (state_ == JobState::running) {
-    begin_stop(ending_->reason, StopHow::preempt, ending_->stop_signal);
   }
 }
 
 /// The node leaves in order, and the others go on without it.
-void Membership::let_go(NodeId id, Node& node, int signal) {
-  if (node.leaving || node.witness || finished_ > 0) {
+void Membership::let_go(NodeId id, JobNode& node, int signal) {
+  DDP_CHECK(course_.state() != JobState::ending && course_.state() != JobState::over,
+            "nobody leaves a job whose end is decided");
+  if (node.leaving || node.witness || attempt_.any_finished()) {
     return;  // it is about to leave, or all are
   }
-  if (workers_here() == 1 && state_ != JobState::gathering) {
-    preempt({Verdict::preempted,
-             "node " + node.host_name + " was asked to leave, and no other is here", signal});
+  const JobState state = course_.state();
+  if (nodes_.workers_here() == 1 && state != JobState::gathering) {
+    course_.preempt({Verdict::preempted,
+                     "node " + node.host_name + " was asked to leave, and no other is here",
+                     signal});
     return;
   }
   if (node.hosts_coordinator) {
     // Nobody could take the job over without a moment in which nobody decides for it: this node
     // goes on for the others, without workers.
-    node.witness = true;
-    ++witnesses_;
+    nodes_.becomes_witness(node);
     tell_turn(id,
               "this node runs no workers any more, and goes on as the coordinator of the others");
   } else {
-    node.leaving = true;
-    ++leaving_;
+    nodes_.begins_to_leave(node);
   }
-  if (state_ == JobState::gathering) {
-    gathering_.changed(now_);
-    leadership_.drop_plan();  // of a world with this node
-    release_leaving();
-    try_start();
-  } else if (state_ == JobState::running && node.phase == Phase::working) {
-    incident().node_leaves(node.host_name, now_);
-    begin_stop(incident().reason(), StopHow::save);
-  } else if (state_ == JobState::running) {
-    release_leaving();
+  if (state == JobState::gathering) {
+    course_.release_leaving();
+    course_.fewer_run_workers();
+  } else if (state == JobState::running && node.phase == NodePhase::working) {
+    attempt_.stop_for_leaver(node, now_);
+  } else if (state == JobState::running) {
+    course_.release_leaving();
+  }
+}
+
+void Membership::on(const NodeGaveUp& event) {
+  JobNode* node = nodes_.find(event.node);
+  if (node == nullptr || course_.ending()) {
+    return;
+  }
+  // A node that no attempt needs does not end the job (complaint I-27); it will leave by itself.
+  const bool is_needed = node->phase != NodePhase::idle || course_.state() == JobState::gathering;
+  if (node->leaving || node->phase == NodePhase::finished || !is_needed) {
+    return;
+  }
+  const auto others = static_cast<int>(nodes_.workers_here()) - (node->witness ? 0 : 1);
+  // Later on another node may come in its place, as for any that is lost.
+  const std::optional<AttemptNumber> attempt = attempt_.number();
+  const bool replaceable = attempt && number(*attempt) > 0 && !node->hosts_coordinator;
+  if (others >= options_.min_nodes || replaceable) {
+    go_on_without(event.node, *node, event.why);
+  } else {
+    course_.end_job({Verdict::impossible, "node " + node->host_name + ": " + event.why, 0});
   }
 }
 
 /// The node cannot run workers, and says why. Its agent ends by itself; but that of the coordinator
 /// goes on for the others, without workers.
-void Membership::go_on_without(NodeId id, Node& node, const std::string& why) {
-  const std::string gave_up = "it gave up: " + why;
+void Membership::go_on_without(NodeId id, JobNode& node, const std::string& why) {
+  DDP_CHECK(!course_.ending(), "a job whose end is decided goes on with nobody");
   if (node.hosts_coordinator) {
-    node.witness = true;
-    ++witnesses_;
+    nodes_.becomes_witness(node);
     tell_turn(id, "this node runs no workers (" + why +
                       "), and goes on as the coordinator of the others");
   } else {
-    node.leaving = node.released = true;
-    ++leaving_;
+    nodes_.begins_to_leave(node);
+    node.released = true;
   }
-  switch (std::exchange(node.phase, Phase::idle)) {
-    case Phase::working:
-      --working_;
-      unstarted_ -= node.started ? 0 : 1;
-      incident().node_lost(node.host_name, gave_up, now_);
-      begin_stop(incident().reason());
-      break;
-    case Phase::stopping:
-      if (incident_) {
-        incident_->node_lost(node.host_name, gave_up, now_);
-      }
-      all_in_order_ = all_complete_ = false;
-      if (--stopping_ == 0) {
-        all_stopped();
-      } else {
-        hurry("not all can save any more");
-      }
-      break;
-    case Phase::idle:
-      gathering_.changed(now_);
-      leadership_.drop_plan();  // of a world with this node
-      try_start();
-      break;
-    case Phase::finished:
-    case Phase::stopped:  // it owes nothing any more
-      break;
-  }
-}
-
-/// Those that no world needs any more, nor its quorum.
-void Membership::release_leaving() {
-  for (auto& [id, node] : nodes_) {
-    if (node.leaving && !node.released && node.phase == Phase::idle) {
-      node.released = true;
-      JobSummary so_far = *story();
-      so_far.verdict = Verdict::left;
-      so_far.reason = "it was asked to leave";
-      commands_.push_back(Release{id, std::make_shared<JobSummary>(std::move(so_far))});
-    }
-  }
-}
-
-/// What was to be saved is not to be saved any more, or cannot be: a peer is missing.
-void Membership::hurry(const std::string& reason) {
-  if (state_ != JobState::stopping || how_ == StopHow::now) {
-    return;
-  }
-  how_ = StopHow::now;
-  for (const auto& [id, node] : nodes_) {
-    if (node.phase == Phase::stopping) {
-      commands_.push_back(StopWorkers{id, *attempt_, reason, StopHow::now, 0});
-    }
-  }
-}
-
-/// How a member's workers ended that were asked to save.
-void Membership::account(const TrainingProgress& told) {
-  all_complete_ = all_complete_ && told.complete;
-  all_in_order_ = all_in_order_ && (told.complete || told.left);
-  any_told_ = any_told_ || told.told;
-  if (told.told && !told.complete && !told.left) {
-    hurry("not all can save any more");  // the others wait for it in a collective
-  }
-}
-
-/// The order met workers that were about to end anyway, or that knew nothing of it.
-void Membership::conclude_order() {
-  if (how_ != StopHow::now && all_complete_ && (!incident_ || !incident_->spends_restart())) {
-    ending_ = Ending{Verdict::succeeded, {}, 0};
-    return;
-  }
-  if (ending_ && ending_->verdict == Verdict::preempted && !all_in_order_ && !any_told_ &&
-      ending_->stop_signal == kSigTerm) {
-    // Workers that the signal ended, as it ends any process: as it is under torchrun.
-    ending_->verdict = Verdict::stopped;
+  if (node.phase == NodePhase::idle) {
+    course_.fewer_run_workers();
+  } else {
+    attempt_.gave_up(node, why, now_);
+    course_.attempt_changed();
   }
 }
 

@@ -5,6 +5,7 @@
 
 namespace ddprun {
 
+/// A newer copy of the state names a later coordinator, and nothing is known of its end yet.
 void OldJob::was_led_by(VoterId leader) {
   leader_ = leader;
   leader_is_gone_ = leader_died_ = false;
@@ -26,6 +27,7 @@ void OldJob::remembers(const Past& past) {
   attempt_ = past.attempt;
   configuration_ = past.configuration;
   others_ = past.others;
+  DDP_CHECK(is_of_world(past), "who remembers the newest world is of it");
 }
 
 /// A process that is here again has not died.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 
+/// Only nodes of the newest world say where its coordinator was, and whether it was seen to die.
+/// But the newest contact of any node bounds all leases.
 void OldWorldFence::told(const Past& past, Instant contact) {
   if (past.configuration > newest_) {
     newest_ = past.configuration;
@@ -18,6 +22,7 @@ void OldWorldFence::told(const Past& past, Instant contact) {
       std::max<std::chrono::nanoseconds>(heartbeat_timeout_, past.heartbeat_timeout);
 }
 
+/// That world was held back until all of these were over (StartConditions).
 void OldWorldFence::handed_out() {
   handed_out_ = true;
   lost_.clear();
@@ -26,8 +31,10 @@ void OldWorldFence::handed_out() {
 void OldWorldFence::lost(VoterId agent, Instant lease_end) {
   Instant& end = lost_.try_emplace(agent, lease_end).first->second;
   end = std::max(end, lease_end);  // agents of a job without failover have no number of their own
+  DDP_CHECK(end >= lease_end, "the fence holds until that lease is over");
 }
 
+/// Half of the range: sums with a timeout must not overflow.
 Instant OldWorldFence::over_at() const {
   Instant over = handed_out_ ? Instant::min() / 2 : leases_of_another_end();
   for (const auto& [agent, lease_end] : lost_) {
@@ -36,6 +43,8 @@ Instant OldWorldFence::over_at() const {
   return over;
 }
 
+/// A coordinator at this endpoint lived until this one could open the port. Its last contact may
+/// have been as late as that, unless somebody saw its connection close before.
 Instant OldWorldFence::leases_of_another_end() const {
   if (inherited_) {
     return *inherited_;

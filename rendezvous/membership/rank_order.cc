@@ -11,6 +11,7 @@
 namespace ddprun {
 namespace {
 
+/// Of a node without a rank or a place of its own: behind all that have one.
 constexpr int kLast = std::numeric_limits<int>::max();
 
 bool is_digit(char c) {
@@ -34,6 +35,8 @@ int sign(int value) {
   return (value > 0) - (value < 0);
 }
 
+/// The coordinator's node comes first, because the store of the attempt is there (OpenStore). The
+/// id decides last, so that the order is total and equal in every run.
 bool ranked_before(const RankCandidate& a, const RankCandidate& b) {
   const auto key = [](const RankCandidate& c) {
     return std::tuple(!c.hosts_coordinator, c.node_rank.value_or(kLast),
@@ -58,6 +61,7 @@ bool kept_before(const RankCandidate& a, const RankCandidate& b) {
 
 }  // namespace
 
+/// As people number their hosts, so that neighbouring ranks are on neighbouring hosts.
 int natural_compare(std::string_view a, std::string_view b) {
   std::size_t i = 0;
   std::size_t j = 0;
@@ -84,6 +88,8 @@ int natural_compare(std::string_view a, std::string_view b) {
   return i == a.size() ? -1 : 1;
 }
 
+/// Two orders: one says who stays when there are too many, the other who has which rank. A spare is
+/// the last to be taken, whatever rank it would have.
 std::vector<RankedNode> assign_ranks(std::vector<RankCandidate> candidates, int max_nodes) {
   DDP_CHECK(!candidates.empty(), "a world has at least one node");
   DDP_CHECK(max_nodes >= 1, "a world may have at least one node");
@@ -93,6 +99,7 @@ std::vector<RankedNode> assign_ranks(std::vector<RankCandidate> candidates, int 
   }
   std::sort(candidates.begin(), candidates.end(), ranked_before);
 
+  // Sizes are known when all have been counted, so a second pass fills them in.
   std::vector<RankedNode> ranked;
   ranked.reserve(candidates.size());
   std::unordered_map<std::string_view, int> role_sizes;
@@ -116,6 +123,8 @@ std::vector<RankedNode> assign_ranks(std::vector<RankCandidate> candidates, int 
     DDP_CHECK(world.base_rank < world.world_size, "a base rank lies inside the world");
     DDP_CHECK(world.role_world_size <= world.world_size, "a role is part of the world");
   }
+  DDP_CHECK(ranked.size() == candidates.size() && ranked.front().world.base_rank == 0,
+            "ranks begin at 0, and each candidate has one");
   return ranked;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/membership/rank_order.h"
 
 namespace ddprun {
@@ -19,6 +20,7 @@ struct Numbered {
   bool padded = false;
 };
 
+/// The number at the end is what schedulers and clouds count up in names of hosts.
 Numbered split(std::string_view name) {
   std::size_t digits = 0;
   while (digits < name.size() && name[name.size() - 1 - digits] >= '0' &&
@@ -26,6 +28,7 @@ Numbered split(std::string_view name) {
     ++digits;
   }
   const std::string_view number = name.substr(name.size() - digits);
+  DDP_CHECK(number.size() == digits, "the digits are the end of the name");
   if (digits == 0 || digits > kNumberDigitsMax) {
     return {name};
   }
@@ -41,6 +44,8 @@ bool follows(const Numbered& before, const Numbered& after) {
 
 }  // namespace
 
+/// A job of ten thousand nodes has few runs of names, so the text stays short where all are here;
+/// and where some are missing, the gaps show which.
 std::string fold_names(std::vector<std::string> names, std::size_t bytes_max) {
   std::sort(names.begin(), names.end(),
             [](const auto& a, const auto& b) { return natural_compare(a, b) < 0; });
@@ -51,6 +56,7 @@ std::string fold_names(std::vector<std::string> names, std::size_t bytes_max) {
       ++last;
     }
     std::string piece = names[first];
+    DDP_CHECK(last < names.size(), "a run ends within the names");
     if (last == first + 1) {
       piece += ", " + names[last];
     } else if (last > first) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 namespace {
 
@@ -22,6 +24,8 @@ std::string spent_text(int max_restarts) {
                            : "all " + std::to_string(max_restarts) + " restarts are spent";
 }
 
+/// `start` goes by what workers told, so without the worker runtime no failure is of that class.
+/// All other classes go by what the agent saw.
 bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRule& rule) {
   if (cause.hung) {
     return rule.kind == FaultClass::hang;  // how we ended it says nothing
@@ -49,12 +53,15 @@ bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRul
 
 }  // namespace
 
+/// FaultClass lists the special classes first. Within a class the user's order stays, so the first
+/// rule that fits is the one to apply.
 RestartPolicy::RestartPolicy(RestartRules rules)
     : rules_(std::move(rules)), budget_(rules_.max_restarts) {
   std::stable_sort(rules_.on_fault.begin(), rules_.on_fault.end(),
                    [](const FaultRule& a, const FaultRule& b) { return a.kind < b.kind; });
 }
 
+/// The count comes from another process, and may be anything; RestartBudget takes 0 to its maximum.
 void RestartPolicy::resume(int used, const RestartState& state, Instant told_at) {
   budget_ = RestartBudget(rules_.max_restarts, std::clamp(used, 0, rules_.max_restarts));
   spent_at_.clear();
@@ -68,6 +75,7 @@ void RestartPolicy::resume(int used, const RestartState& state, Instant told_at)
   best_steps_ = state.best_steps;
 }
 
+/// Ages rather than instants, because another coordinator has another clock.
 RestartState RestartPolicy::state(Instant now) const {
   RestartState state{{}, before_first_step_, without_progress_, best_saved_, best_steps_};
   for (const Instant at : spent_at_) {
@@ -78,6 +86,7 @@ RestartState RestartPolicy::state(Instant now) const {
   if (state.spent_ago.size() > kRestartsToldMax) {
     state.spent_ago.erase(state.spent_ago.begin(), state.spent_ago.end() - kRestartsToldMax);
   }
+  DDP_CHECK(state.spent_ago.size() <= kRestartsToldMax, "what is told is bounded");
   return state;
 }
 
@@ -95,6 +104,9 @@ const FaultRule* RestartPolicy::rule_for_lost_node() const {
   return found == rules_.on_fault.end() ? nullptr : &*found;
 }
 
+/// In the order of the header. What ends the job spends nothing: the summary then shows the
+/// restarts that there were. Progress is judged last, for it only matters where another attempt
+/// would begin.
 RestartPolicy::Decision RestartPolicy::decide(const Incident& incident, bool by_worker,
                                               const AttemptStory& story, Instant now) {
   Decision decision;
@@ -122,11 +134,15 @@ RestartPolicy::Decision RestartPolicy::decide(const Incident& incident, bool by_
   }
   if (costs && !decision.end) {  // a job that ends restarts nothing
     decision.spent = budget_.spend();
+    DDP_CHECK(decision.spent, "a restart was left, or the job would end");
     spent_at_.push_back(now);
   }
+  DDP_CHECK(!decision.spent || !decision.end, "a job that ends restarts nothing");
   return decision;
 }
 
+/// The window first: its reason tells more than that of the whole budget. Restarts that have left
+/// the window are forgotten here.
 std::optional<std::string> RestartPolicy::why_spent(Instant now) {
   if (rules_.window) {
     while (!spent_at_.empty() && now - spent_at_.front() >= rules_.window->span) {
@@ -148,14 +164,18 @@ void RestartPolicy::judge_progress(const AttemptStory& story, Decision& decision
   if (!story.told) {
     return;
   }
+  // The first attempt that fails so early may have met a passing fault, so it costs no pause.
   before_first_step_ = story.stepped ? 0 : before_first_step_ + 1;
   if (before_first_step_ > 1) {
     const int doublings = std::min(before_first_step_ - 2, 6);
     decision.pause =
         std::min<std::chrono::nanoseconds>(kBackoffFirst * (1 << doublings), kBackoffMax);
   }
+  DDP_CHECK(decision.pause <= kBackoffMax, "pauses are bounded");
   const bool saved = story.saved && (!best_saved_ || *story.saved > *best_saved_);
   const bool stepped = story.steps.value_or(0) > best_steps_;
+  // A newer snapshot is progress that lasts, and steps count from there again. Steps are lost work
+  // otherwise, and only more of them than ever before show that an attempt got further.
   if (saved) {
     best_saved_ = story.saved;
     best_steps_ = 0;

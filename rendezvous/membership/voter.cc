@@ -2,16 +2,23 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 
+/// Following an older term than that of its promise binds nothing: the vote for the later one
+/// stands until the coordinator has risen above it (keeps).
 void Voter::follow(Term term, VoterId coordinator) {
   follows_ = coordinator;
   if (term > promise_.term) {
     promise_.term = term;
     promise_.to = coordinator;
   }
+  DDP_CHECK(promise_.term >= term, "the term of a promise never falls");
 }
 
+/// A state that does not cover what this voter stores may drop a world that is in use. Of one
+/// coordinator it may: a later proposal abandons the earlier ones.
 bool Voter::keeps(const ReplicatedState& state) {
   const ConfigurationNumber kept = promise_.configuration;
   const bool is_own = maker_of(kept) == maker_of(state.configuration.number);
@@ -25,12 +32,15 @@ bool Voter::keeps(const ReplicatedState& state) {
   return true;
 }
 
+/// Storing a configuration counts as a vote in its term, so it is refused like one: for an earlier
+/// term than promised, or for another coordinator in the same one.
 bool Voter::prepared(ConfigurationNumber configuration, Term term) {
   if (!follows_ || term < promise_.term || (term == promise_.term && promise_.to != *follows_)) {
     return false;
   }
   promise_.term = term;
   promise_.to = *follows_;
+  DDP_CHECK(follows_.has_value(), "only a follower stores what its coordinator sends");
   promise_.configuration = std::max(promise_.configuration, configuration);
   return true;
 }
@@ -50,6 +60,8 @@ void Voter::assigned(ConfigurationNumber configuration, AttemptNumber attempt, T
   }
 }
 
+/// Only the first report counts: a connection may be seen to end more than once, and later ones
+/// would make the loss look more recent.
 void Voter::lost(Instant now, bool saw_close) {
   if (!follows_) {
     return;
@@ -59,6 +71,8 @@ void Voter::lost(Instant now, bool saw_close) {
   saw_close_ = saw_close;
 }
 
+/// The order of the refusals matters: a follower says so whatever it knows, and a candidate that
+/// knows less is to hear that rather than of a promise. The same vote may be asked for again.
 Vote Voter::answer(Instant now, const VoteRequest& request) {
   Vote vote{VoteVerdict::granted,    promise_.term, promise_.configuration,
             assigned_configuration_, attempt_,      attempt_term_,
@@ -78,6 +92,7 @@ Vote Voter::answer(Instant now, const VoteRequest& request) {
     if (promise_.granted.size() > kGrantedMax) {
       promise_.granted.erase(promise_.granted.begin());
     }
+    DDP_CHECK(promise_.granted.size() <= kGrantedMax, "a promise is bounded");
   }
   return vote;
 }

@@ -10,6 +10,7 @@ namespace {
 /// Adds up to `count` of `nodes`, as far from each other as they can be.
 void spread(const std::vector<NodeId>& nodes, std::size_t count, std::vector<NodeId>& chosen) {
   count = std::min(count, nodes.size());
+  DDP_CHECK(count == 0 || !nodes.empty(), "what is chosen is there");
   for (std::size_t i = 1; i <= count; ++i) {
     chosen.push_back(nodes[i * nodes.size() / (count + 1)]);
   }

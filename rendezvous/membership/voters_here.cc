@@ -13,6 +13,7 @@ VoterHere::VoterHere(VoterId voter, const Promise& promise, const std::optional<
   }
 }
 
+/// A static one for all that brought none: there may be ten thousand (memory_).
 const Promise& VoterHere::promise() const {
   static const Promise none;
   return memory_ ? memory_->promise : none;
@@ -29,6 +30,7 @@ bool VoterHere::voted_for_another(VoterId self) const {
                      [&](VoterId candidate) { return candidate != self && candidate != voter_; });
 }
 
+/// Its past stays, for the world that it worked in is still what it was.
 void VoterHere::release() {
   if (memory_) {
     memory_->promise = {};
@@ -60,6 +62,7 @@ const VoterHere& VotersHere::at(NodeId node) const {
   return *here;
 }
 
+/// The dead are not touched: whether this one died is for the caller to say.
 VoterHere VotersHere::remove(NodeId node) {
   const auto found = nodes_.find(node);
   DDP_CHECK(found != nodes_.end(), "the node is here");
@@ -75,6 +78,7 @@ bool VotersHere::is_here(VoterId voter) const {
   return first != connections_.end() && first->first == voter;
 }
 
+/// Node ids rise with time, so the set has them oldest first.
 std::vector<NodeId> VotersHere::connections_of(VoterId voter) const {
   std::vector<NodeId> nodes;
   if (number(voter) == 0) {
@@ -91,6 +95,7 @@ void VotersHere::forget_dead_but_of(const Configuration& configuration) {
   std::erase_if(dead_, [&](VoterId voter) { return !holds(configuration, voter); });
 }
 
+/// Walks over the voters of one configuration, which are few (kVotersMax), not over all nodes.
 VotersHere::Count VotersHere::count(const Configuration& configuration, VoterId self,
                                     const std::set<VoterId>* among) const {
   Count count;
@@ -110,6 +115,7 @@ VotersHere::Count VotersHere::count(const Configuration& configuration, VoterId 
   return count;
 }
 
+/// By the worst of its connections, since any of them may be the newest word of that process.
 VotersHere::Standing VotersHere::standing_of(VoterId voter, const std::set<VoterId>* among) const {
   bool free = true;
   for (const NodeId node : connections_of(voter)) {

@@ -69,8 +69,6 @@ FILES = {
                                 + "".join(f"  int a{i}{{}};\n" for i in range(20)) + "};\n"), []),
     "agent/value.h": (in_header("struct Value {\n"
                                 + "".join(f"  int a{i} = 0;\n" for i in range(60)) + "};\n"), []),
-    "rendezvous/membership/membership.h": (in_header("class Membership {\n  void f();\n};\n"),
-                                           ["class_sizes"]),
     "agent/boost.h": ("// Boost in it.\n#pragma once\n#include <boost/version.hpp>\n",
                       ["boost_in_headers"]),
     "rendezvous/control/connection.h": ("// Without it now.\n#pragma once\n", ["boost_in_headers"]),

@@ -56,6 +56,21 @@ TEST_CASE("The coordinator's node that gives up goes on as the coordinator, with
   CHECK(s.only<FinishJob>().summary->verdict == Verdict::succeeded);
 }
 
+TEST_CASE("The coordinator's node that gives up twice is counted once") {
+  Story s(elastic(1, 3));
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  s.join("n2");
+  REQUIRE(s.state() == JobState::gathering);
+  s.apply(NodeGaveUp{a, "no disk"});
+  CHECK(s.job().workers_here() == 1);
+  s.apply(NodeGaveUp{a, "no disk"});
+  CHECK(s.job().workers_here() == 1);
+  s.lose(a);
+  CHECK(s.job().workers_here() == 1);
+}
+
 TEST_CASE("A member that gives up later is waited for as one that is lost") {
   Story s(fixed(2));
   const NodeId a = s.join("n1");

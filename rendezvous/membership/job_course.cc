@@ -1,0 +1,266 @@
+// The part of JobCourse that says in which state the job is, and what nodes that come and go mean
+// for it.
+#include "rendezvous/membership/job_course.h"
+
+#include <utility>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+/// What a coordinator knows before any node has come.
+ReplicatedState known_state(const MembershipOptions& options) {
+  if (options.inheritance) {
+    return options.inheritance->known;
+  }
+  ReplicatedState nothing;
+  nothing.instance = options.instance;
+  return nothing;
+}
+
+AttemptNumber first_attempt(const MembershipOptions& options) {
+  return options.inheritance ? options.inheritance->first_attempt : AttemptNumber{};
+}
+
+}  // namespace
+
+JobCourse::JobCourse(const Parts& parts, Instant now)
+    : options_(parts.options),
+      nodes_(parts.nodes),
+      absent_(parts.absent),
+      environment_check_(parts.environment_check),
+      accounts_(parts.accounts),
+      attempt_(parts.attempt),
+      commands_(parts.commands),
+      leadership_(options_.term, options_.self, known_state(options_), first_attempt(options_),
+                  options_.voters_max),
+      inheritance_(options_.self, accounts_),
+      start_(options_, now),
+      now_(now) {
+  const bool is_new = !options_.inheritance;
+  if (is_new) {
+    accounts_.history().begin(now);
+  } else {
+    ending_ = inheritance_.take_over(*parts.options.inheritance, now);
+    rest_ = ending_ ? Rest::ending : Rest::gathering;
+  }
+  start_.begin(now, is_new);
+}
+
+void JobCourse::set_time(Instant now) {
+  DDP_CHECK(now >= now_, "time does not go back");
+  now_ = now;
+}
+
+/// An attempt that lives has a state of its own; without one the job waits, or is over.
+JobState JobCourse::state() const {
+  if (attempt_.lives()) {
+    DDP_CHECK(rest_ == Rest::gathering, "no attempt lives once the end is decided");
+    return attempt_.runs() ? JobState::running : JobState::stopping;
+  }
+  switch (rest_) {
+    case Rest::gathering:
+      return JobState::gathering;
+    case Rest::ending:
+      return JobState::ending;
+    case Rest::over:
+      break;
+  }
+  return JobState::over;
+}
+
+/// While an attempt lives its events lead on, and each silent node is lost after a while: nothing
+/// here waits for time.
+std::optional<Instant> JobCourse::next_deadline() const {
+  const JobState state = this->state();
+  if (state != JobState::gathering && state != JobState::ending) {
+    return std::nullopt;
+  }
+  return start_.next_deadline(now_, state == JobState::gathering, nodes_.size(), leadership_);
+}
+
+// --- Nodes ----------------------------------------------------------------------------------
+
+/// The leadership first: a node may bring a state that this coordinator adopts, and everything
+/// after goes by that.
+void JobCourse::joined(NodeId id, const NodeDescription& description) {
+  leadership_.joined(id, description.voter, description.promise, description.past,
+                     description.copy);
+  start_.fence().came(description.voter);
+  if (const auto& past = description.past) {
+    start_.fence().told(*past, now_ - ago(description, past->contact_at));
+  }
+  // Only before its first world: once it has handed one out, its own accounts are the newest.
+  if (state() == JobState::gathering && !attempt_.number() && !options_.inheritance) {
+    inheritance_.remember(description, now_);
+  }
+}
+
+/// Called once its welcome is on the way: an agent expects that before any other order.
+void JobCourse::take_in(NodeId id, bool upset) {
+  switch (state()) {
+    case JobState::gathering:
+      start_.changed(now_);
+      if (upset) {
+        start_.put_off_plan(now_);
+      }
+      try_start();
+      break;
+    case JobState::running:
+      joined_while_running(id);
+      catch_up(id);
+      break;
+    case JobState::stopping:  // it is taken in with the next attempt
+      catch_up(id);
+      break;
+    case JobState::ending:
+      if (upset) {
+        start_.put_off_plan(now_);
+      }
+      try_end();
+      break;
+    case JobState::over:
+      DDP_CHECK(false, "a job that is over lets nobody in");
+  }
+}
+
+/// Growth spends nothing. Once a node has finished its workers, the others are about to: a restart
+/// would do the work again, so the newcomer waits as a spare.
+void JobCourse::joined_while_running(NodeId id) {
+  const JobNode& node = nodes_.at(id);
+  if (node.witness) {
+    if (leadership_.enabled()) {
+      plan();  // it votes from here on; the attempt goes on
+    }
+    return;
+  }
+  const bool has_room = attempt_.world_nodes() < options_.max_nodes;
+  if (has_room && !attempt_.any_finished() && options_.scale_up != ScaleUp::never) {
+    attempt_.stop_to_grow(node, options_.scale_up == ScaleUp::now ? StopHow::now : StopHow::save,
+                          now_);
+    return;
+  }
+  const std::string why = attempt_.any_finished() ? "its first nodes have finished"
+                          : has_room
+                              ? "--scale-up never keeps it as it is"
+                              : "all " + std::to_string(attempt_.world_nodes()) + " nodes are here";
+  commands_.push_back(turn_notice(id, options_, nodes_.size(),
+                                  "this node is a spare: the job runs and " + why +
+                                      "; it takes the place of a node that is lost"));
+}
+
+void JobCourse::left(const NodeLost& event) {
+  if (leadership_.planning()) {
+    start_.put_off_plan(now_);  // the plan counts on it, and is dropped
+  }
+  leadership_.left(event.node, event.died);
+  start_.changed(now_);
+}
+
+/// Its agent may still follow on a connection that is cut, and run its workers, until its lease is
+/// over. One that has come back on another connection has ended them before.
+void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<NodeId> waiter) {
+  const bool ran_workers = node.phase == NodePhase::working || node.phase == NodePhase::stopping;
+  if (ran_workers && leadership_.here().connections_of(node.voter).empty()) {
+    start_.fence().lost(node.voter, now_ + event.lease_left);
+  }
+  if (node.phase != NodePhase::idle) {
+    attempt_.lost(node, event.why, now_ - event.silent_for, now_);
+    attempt_changed();
+  } else if (state() == JobState::gathering) {
+    try_start();  // takes back a last call
+  } else if (state() == JobState::ending) {
+    try_end();
+  }
+  const bool ran_on = node.phase == NodePhase::idle || node.phase == NodePhase::finished;
+  if (waiter && ran_on && state() == JobState::running) {
+    joined_while_running(*waiter);
+  }
+}
+
+/// One that its supervisor starts again counts once.
+void JobCourse::will_not_come(HostAndAddress who, RefusedNode refused) {
+  if (state() != JobState::gathering || !absent_.has_room()) {
+    return;
+  }
+  const bool is_new = absent_.refuse_for_good(std::move(who), std::move(refused));
+  const std::size_t settled = nodes_.workers_here() + absent_.refused_for_good();
+  if (is_new && settled >= static_cast<std::size_t>(options_.max_nodes)) {
+    commands_.push_back(waiting_notice(facts()));  // why nobody is waited for any more
+  }
+  try_start();
+}
+
+void JobCourse::fewer_run_workers() {
+  DDP_CHECK(state() == JobState::gathering, "a world that is handed out stays as it is");
+  start_.changed(now_);
+  leadership_.drop_plan();  // of a world with this node
+  try_start();
+}
+
+/// Its agent prints what the job did until then, and exits; the job goes on without it.
+void JobCourse::release_leaving() {
+  for (const NodeId id : nodes_.release_idle()) {
+    JobSummary left = *so_far();
+    left.verdict = Verdict::left;
+    left.reason = "it was asked to leave";
+    commands_.push_back(Release{id, std::make_shared<JobSummary>(std::move(left))});
+  }
+}
+
+// --- Other events ---------------------------------------------------------------------------
+
+/// The store is opened before any node has its assignment, so no worker runs.
+void JobCourse::on(const StoreFailed& event) {
+  if (state() == JobState::running && attempt_.number() == event.attempt) {
+    finish({Verdict::impossible, event.why, 0});
+  }
+}
+
+/// The last acknowledgement that was missing lets the plan be used at once.
+void JobCourse::on(const StateAcknowledged& event) {
+  if (leadership_.acknowledged(event.node, event.configuration)) {
+    committed();
+  }
+}
+
+void JobCourse::on(const TimePassed& /*event*/) {
+  if (state() == JobState::gathering) {
+    try_start();
+  } else if (state() == JobState::ending) {
+    try_end();
+  }
+  // Either may have changed the state: what runs, or is over, has nothing to report.
+  const bool waits = state() == JobState::gathering || state() == JobState::ending;
+  if (waits && start_.report_due(now_)) {
+    commands_.push_back(waiting_notice(facts()));
+  }
+}
+
+WaitingFacts JobCourse::facts() const {
+  return {options_, nodes_, absent_, start_, leadership_, now_, state() == JobState::ending};
+}
+
+void JobCourse::check_invariants() const {
+  attempt_.check_invariants();
+  switch (state()) {
+    case JobState::gathering:
+      DDP_CHECK(!ending_, "an end is dealt with before gathering");
+      break;
+    case JobState::running:
+      DDP_CHECK(!ending_, "nobody stops a running attempt");
+      DDP_CHECK(attempt_.world_nodes() >= options_.min_nodes, "a world has min nodes");
+      DDP_CHECK(attempt_.world_nodes() <= options_.max_nodes, "a world has max nodes at most");
+      break;
+    case JobState::stopping:
+      DDP_CHECK(attempt_.incident() || ending_, "an attempt is stopped for a reason");
+      break;
+    case JobState::ending:
+    case JobState::over:
+      DDP_CHECK(ending_.has_value(), "a job ends with a verdict");
+      break;
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,174 @@
+#include "rendezvous/membership/waiting_text.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/rendezvous_status.h"
+
+namespace ddprun {
+namespace {
+
+/// Rounded up: "0 s" would read as if it were over.
+std::string seconds_text(std::chrono::nanoseconds duration) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
+}
+
+/// "after 12 s only "
+std::string after_text(const WaitingFacts& facts) {
+  const Instant since = facts.start.gathering().since();
+  DDP_CHECK(since <= facts.now, "a gathering began before it is told of");
+  return "after " + seconds_text(facts.now - since) + " only ";
+}
+
+/// "n1, n2 and 7 more"
+std::string names_text(const JobNodes& nodes) {
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& [id, node] : nodes.all()) {
+    if (named == kNamesInReasonMax) {
+      return text + " and " + std::to_string(nodes.size() - named) + " more";
+    }
+    text += (named == 0 ? "" : ", ") + node.host_name;
+    ++named;
+  }
+  return text.empty() ? "none" : text;
+}
+
+/// Without it people would look for the fault in a job that is only being careful.
+std::string old_world_text(const WaitingFacts& facts) {
+  return "a node of the world before is not here, and may run workers until its lease is over: the "
+         "next attempt begins in " +
+         seconds_text(facts.start.fence().over_at() - facts.now);
+}
+
+/// The endpoint's note explains why other nodes may not find it: of use while none has.
+bool needs_endpoint_note(const WaitingFacts& facts) {
+  return facts.nodes.host_is_alone() && !facts.options.endpoint_note.empty();
+}
+
+/// Several may apply at once: a job that is over may lack the quorum that has to store it.
+std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_for) {
+  std::string note;
+  const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : ": ") + text; };
+  if (facts.job_is_over) {
+    add("the job is over, and this is being made known");
+  }
+  if (!facts.leadership.quorum_follows()) {
+    add(facts.leadership.quorum_text());
+  }
+  if (facts.start.is_held_back() && facts.start.waits_for_old_world(facts.now, facts.leadership)) {
+    add(old_world_text(facts));
+  }
+  if (note.empty() && needs_endpoint_note(facts) && waits_for == RendezvousStatus::For::nodes) {
+    note = facts.options.endpoint_note;
+  }
+  return note;
+}
+
+/// Rows for few nodes. For more, names that the agents fold into ranges.
+void add_nodes(const WaitingFacts& facts, RendezvousStatus& table) {
+  const bool few = facts.nodes.size() <= kWaitingRowsMax;
+  std::vector<std::string> names;
+  for (const auto& [id, node] : facts.nodes.all()) {
+    table.workers_here += node.local_world_size;
+    if (few) {
+      table.here.push_back({node.host_name, node.address, node.local_world_size, node.node_rank,
+                            node.hosts_coordinator, facts.now - node.joined_at});
+    } else {
+      names.push_back(node.host_name);
+    }
+  }
+  DDP_CHECK(few == names.empty() || table.here.empty(), "a node has a row, or a folded name");
+  table.names_here = fold_names(std::move(names));
+}
+
+/// What every table has, also that of a node which waits for its turn.
+RendezvousStatus bare_table(const MembershipOptions& options, std::size_t nodes_here) {
+  RendezvousStatus table;
+  table.min_nodes = options.min_nodes;
+  table.max_nodes = options.max_nodes;
+  table.nodes_here = static_cast<int>(nodes_here);
+  return table;
+}
+
+/// Ages and remaining times rather than instants: agents show them by their own clocks.
+RendezvousStatus waiting_table(const WaitingFacts& facts) {
+  DDP_CHECK(facts.options.min_nodes <= facts.options.max_nodes, "1 <= min <= max nodes");
+  const Gathering& gathering = facts.start.gathering();
+  RendezvousStatus table = bare_table(facts.options, facts.nodes.size());
+  table.waited = facts.now - gathering.since();
+  Instant ends = gathering.join_deadline();
+  // Once it is over something else is awaited: a quorum, or the end of old leases.
+  if (const auto last_call = gathering.last_call_ends(); last_call && *last_call > facts.now) {
+    table.waits_for = RendezvousStatus::For::last_call;
+    ends = *last_call;
+  }
+  table.left = std::max(ends - facts.now, Instant(0));
+  add_nodes(facts, table);
+  facts.absent.fill(table, facts.now);
+  table.missing_ranks = facts.nodes.missing_ranks(facts.options.min_nodes);
+  table.note = waiting_note(facts, table.waits_for);
+  return table;
+}
+
+/// The newest one that was refused: most often the one that people wait for.
+std::string refused_text(const WaitingFacts& facts) {
+  RendezvousStatus gone;
+  facts.absent.fill(gone, facts.now);
+  if (gone.refused.empty()) {
+    return {};
+  }
+  const NodeGone& last = gone.refused.front();
+  return "; refused: " + (last.host_name.empty() ? "" : last.host_name + " ") +
+         (last.address.empty() ? "" : "at " + last.address + ", ") + last.why;
+}
+
+}  // namespace
+
+TellWaiting waiting_notice(const WaitingFacts& facts) {
+  return {facts.nodes.ids(), std::make_shared<RendezvousStatus>(waiting_table(facts))};
+}
+
+TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size_t nodes_here,
+                        std::string note) {
+  RendezvousStatus table = bare_table(options, nodes_here);
+  table.waits_for = RendezvousStatus::For::turn;
+  table.note = std::move(note);
+  return {{node}, std::make_shared<RendezvousStatus>(std::move(table))};
+}
+
+/// One sentence that names each possible cause: it is the reason in the summary of every node.
+std::string missing_text(const WaitingFacts& facts) {
+  const std::size_t here = facts.nodes.size();
+  std::string text =
+      after_text(facts) + std::to_string(here) + " of " + std::to_string(facts.options.min_nodes) +
+      (here == 1 ? " nodes was" : " nodes were") + " here (" + names_text(facts.nodes) + ")";
+  // Given ranks name the missing nodes exactly; else nobody knows who they would have been.
+  std::string ranks;
+  for (const int rank : facts.nodes.missing_ranks(facts.options.min_nodes)) {
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (!ranks.empty()) {
+    text += "; missing: node rank " + ranks;
+  }
+  if (!facts.absent.last_lost().empty()) {
+    text += "; the last node lost was " + facts.absent.last_lost();
+  }
+  text += refused_text(facts);
+  if (needs_endpoint_note(facts)) {
+    text += "; " + facts.options.endpoint_note;
+  }
+  return text;
+}
+
+/// Enough nodes for a world came, so their number would mislead: who decides is what is missing.
+std::string quorum_missing_text(const WaitingFacts& facts) {
+  return after_text(facts) + facts.leadership.quorum_text();
+}
+
+}  // namespace ddprun
