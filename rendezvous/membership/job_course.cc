@@ -174,7 +174,9 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
     try_end();
   }
   const bool ran_on = node.phase == NodePhase::idle || node.phase == NodePhase::finished;
-  if (waiter && ran_on && state() == JobState::running) {
+  // Where the loss let a new world begin at once, the one that waited may be in it already.
+  const bool is_idle = waiter && nodes_.at(*waiter).phase == NodePhase::idle;
+  if (is_idle && ran_on && state() == JobState::running) {
     joined_while_running(*waiter);
   }
 }

@@ -315,6 +315,32 @@ TEST_CASE("The rank of a node that may be lost is waited for, and taken when it 
   CHECK(s.world_of(successor).attempt == AttemptNumber{1});
 }
 
+TEST_CASE("A node that waited for a rank and is in the new world at once is no growth of it") {
+  Story s(elastic(2, 4, 100));
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  const NodeId old = s.join(ranked(s, "n2", 1));
+  s.wait(60s);
+  s.time_passed();  // the last call is over
+  TrainingProgress no_step;
+  no_step.told = true;
+  for (int failures = 0; s.state() == JobState::running && failures < 10; ++failures) {
+    s.started(a);
+    s.started(old);
+    s.failed(a, exited(0, 1));
+    s.stopped(a, {}, no_step);
+    s.stopped(old, {}, no_step);
+  }
+  REQUIRE(s.state() == JobState::gathering);  // a pause, after attempts that made no step
+  const NodeId waiter = s.join(ranked(s, "n2", 1));
+  s.wait(600s);
+  s.lose(old);
+  CHECK(s.state() == JobState::running);
+  CHECK(s.world_of(waiter).group_rank == 1);
+  CHECK(s.ordered_to_stop().empty());
+}
+
 TEST_CASE("A node that comes back before its old connection is known to be lost is itself") {
   Story s(fixed(2));
   NodeDescription host = s.description("n1");
