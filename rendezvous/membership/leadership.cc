@@ -120,13 +120,16 @@ std::vector<const Configuration*> Leadership::acquainted() const {
 
 /// The coordinator that leads goes on with half, counting only those that are bound to nobody. With
 /// more than half no other candidate can have a quorum, whatever those voters are bound to.
-bool Leadership::decides(const Configuration& configuration, const VotersHere::Count& count) const {
+bool Leadership::decides(const Configuration& configuration, const std::set<VoterId>* among) const {
+  const VotersHere::Count count = here_.count(configuration, self_, among);
   const std::size_t all = configuration.voters.size();
   const std::size_t free = count.free + count.dead;
   if (begins_ && old_job_ && !log_.is_own(configuration.number)) {
     // One of them has to be here: else nobody would remember what this coordinator does.
-    return count.free + count.bound > 0 && (gains_quorum(free + count.bound, all) ||
-                                            old_job_->rest_is_no_quorum(configuration, count));
+    return count.free + count.bound > 0 &&
+           (gains_quorum(free + count.bound, all) ||
+            old_job_->rest_is_no_quorum(configuration, count,
+                                        here_.is_free(old_job_->leader(), among)));
   }
   return keeps_quorum(free, all, count.own) || gains_quorum(free + count.bound, all);
 }
@@ -137,9 +140,8 @@ bool Leadership::quorum_of(const std::set<VoterId>* among) const {
   if (begins_ && old_job_ && !begun()) {
     return false;  // nobody here knows who decides
   }
-  return all.size() <= kBeforeMax && std::all_of(all.begin(), all.end(), [&](const auto* one) {
-           return decides(*one, here_.count(*one, self_, among));
-         });
+  return all.size() <= kBeforeMax &&
+         std::all_of(all.begin(), all.end(), [&](const auto* one) { return decides(*one, among); });
 }
 
 bool Leadership::quorum_follows() const {
@@ -174,17 +176,18 @@ bool Leadership::needs_nobody() const {
 /// Of the first configuration that lacks voters: people need one number to act on.
 std::string Leadership::quorum_text() const {
   const auto all = deciders();
-  const auto missing = std::find_if(all.begin(), all.end(), [this](const Configuration* one) {
-    return !decides(*one, here_.count(*one, self_, nullptr));
-  });
+  const auto missing = std::find_if(
+      all.begin(), all.end(), [this](const Configuration* one) { return !decides(*one, nullptr); });
   if (missing == all.end()) {
     return "none of the nodes that decide for the job is here";
   }
   const Configuration& configuration = **missing;
   const VotersHere::Count here = here_.count(configuration, self_, nullptr);
   const std::size_t voters = configuration.voters.size();
-  const bool half = here.bound == 0 && (holds(configuration, self_) ||
-                                        (begins_ && old_job_ && old_job_->leader_is_gone()));
+  const bool half = here.bound == 0 &&
+                    (holds(configuration, self_) ||
+                     (begins_ && old_job_ &&
+                      (old_job_->leader_is_gone() || here_.is_free(old_job_->leader(), nullptr))));
   const std::size_t needed = half ? (voters + 1) / 2 : voters / 2 + 1;
   return std::to_string(here.free + here.bound + here.dead) + " of the " + std::to_string(voters) +
          " nodes that decide for the job are here, " + std::to_string(needed) + " are needed";

@@ -145,7 +145,7 @@ class Leadership {
   [[nodiscard]] bool knows_newest() const;
   void adopt(const StateCopy& copy);
   [[nodiscard]] bool decides(const Configuration& configuration,
-                             const VotersHere::Count& count) const;
+                             const std::set<VoterId>* among) const;
   [[nodiscard]] std::vector<const Configuration*> deciders() const;
   [[nodiscard]] bool quorum_of(const std::set<VoterId>* among) const;
   [[nodiscard]] Term next_term() const;

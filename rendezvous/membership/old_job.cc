@@ -57,13 +57,16 @@ bool OldJob::is_here(const Configuration& configuration, std::size_t voters_here
          known >= static_cast<std::size_t>(others_) && !went_on;
 }
 
-/// The coordinator before is no more, but it may have voted for a successor. Where half of the
-/// voters are here without it the rest is no majority, and where all are, none of them leads.
-bool OldJob::rest_is_no_quorum(const Configuration& configuration,
-                               const VotersHere::Count& count) const {
+/// A coordinator that is no more may have voted for a successor. Where half of the voters are here
+/// without it the rest is no majority, and where all are, none of them leads. One that follows has
+/// given up its right to go on with half: the other half elects nobody without it.
+bool OldJob::rest_is_no_quorum(const Configuration& configuration, const VotersHere::Count& count,
+                               bool leader_follows) const {
   const std::size_t all = configuration.voters.size();
-  return leader_is_gone_ && holds(configuration, leader_) &&
-         (2 * (count.free + count.dead) >= all || count.free + count.bound + count.dead + 1 >= all);
+  const bool half_is_free = 2 * (count.free + count.dead) >= all;
+  const bool all_are_here = count.free + count.bound + count.dead + 1 >= all;
+  return holds(configuration, leader_) &&
+         (leader_is_gone_ ? half_is_free || all_are_here : leader_follows && half_is_free);
 }
 
 }  // namespace ddprun

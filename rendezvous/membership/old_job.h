@@ -18,6 +18,7 @@ class OldJob {
   /// That coordinator is no more. `died`: it led until then, and no other did after it.
   void leader_is_gone(bool died);
   [[nodiscard]] bool leader_is_gone() const { return leader_is_gone_; }
+  [[nodiscard]] VoterId leader() const { return leader_; }
   [[nodiscard]] bool leader_died() const { return leader_died_; }
 
   /// A node remembers that it worked in that world. Of several worlds the newest attempt counts.
@@ -33,9 +34,10 @@ class OldJob {
   /// Every node that may run workers of the last world is here, or is known to be dead.
   /// `configuration` is the newest that this coordinator knows; so many of its voters are here.
   [[nodiscard]] bool is_here(const Configuration& configuration, std::size_t voters_here) const;
-  /// Those of `configuration` that are not here cannot make up a quorum.
+  /// Those of `configuration` that are not here cannot make up a quorum. `leader_follows`: that
+  /// coordinator is among `count.free`.
   [[nodiscard]] bool rest_is_no_quorum(const Configuration& configuration,
-                                       const VotersHere::Count& count) const;
+                                       const VotersHere::Count& count, bool leader_follows) const;
 
  private:
   VoterId leader_{};

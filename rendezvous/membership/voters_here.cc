@@ -95,6 +95,11 @@ void VotersHere::forget_dead_but_of(const Configuration& configuration) {
   std::erase_if(dead_, [&](VoterId voter) { return !holds(configuration, voter); });
 }
 
+bool VotersHere::is_free(VoterId voter, const std::set<VoterId>* among) const {
+  return is_here(voter) && (among == nullptr || among->contains(voter)) &&
+         standing_of(voter, among) == Standing::free;
+}
+
 /// Walks over the voters of one configuration, which are few (kVotersMax), not over all nodes.
 VotersHere::Count VotersHere::count(const Configuration& configuration, VoterId self,
                                     const std::set<VoterId>* among) const {

@@ -71,6 +71,8 @@ class VotersHere {
 
   /// It died while it followed, so it votes for nobody any more: that is as good as following.
   void died(VoterId voter) { dead_.insert(voter); }
+  /// It is here, and voted for nobody who may lead. `among` as for count().
+  [[nodiscard]] bool is_free(VoterId voter, const std::set<VoterId>* among) const;
   /// Voters of other configurations decide nothing any more.
   void forget_dead_but_of(const Configuration& configuration);
   [[nodiscard]] const std::set<VoterId>& dead() const { return dead_; }

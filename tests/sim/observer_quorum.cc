@@ -61,9 +61,13 @@ bool Observer::knows_enough(const Watched& one) const {
            }
            const bool led = holds(configuration, one.old_leader);
            const std::size_t gone = led && one.leader_is_gone ? 1 : 0;
+           // One that stepped down, and follows now, leaves nobody who could go on with half.
+           const bool follows = led && one.known.any_of(one.old_leader, [&](const KnownNode& node) {
+             return !node.beyond && !is_bound(one, node);
+           });
            const std::size_t all = configuration.voters.size();
-           return both > 0 &&
-                  (2 * both > all || (gone > 0 && (2 * free >= all || both + gone >= all)));
+           return both > 0 && (2 * both > all || ((gone > 0 || follows) && 2 * free >= all) ||
+                               (gone > 0 && both + gone >= all));
          });
 }
 

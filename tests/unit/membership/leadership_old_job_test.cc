@@ -33,6 +33,12 @@ class BegunAnew {
     promise.configuration = configuration(2, 1);
     leadership_.joined(node, e(id), promise, past_, copy_);
   }
+  /// The old coordinator itself: it stepped down.
+  void coordinator(NodeId node, std::vector<VoterId> granted = {}) {
+    leadership_.joined(node, VoterId{99},
+                       {Term{2}, VoterId{99}, configuration(2, 1), std::move(granted)}, past_,
+                       copy_);
+  }
   /// A node of its world that has no copy.
   void learner(std::uint64_t id, NodeId node) {
     leadership_.joined(node, e(id), {Term{2}, VoterId{99}, configuration(2, 1)}, past_);
@@ -71,6 +77,31 @@ TEST_CASE("One that begins without any state leads on where enough of the old vo
     BegunAnew old(2, true);
     old.voter(2, n(2), promised(5, e(2), {}));
     CHECK(old.job().quorum_follows());
+  }
+}
+
+TEST_CASE(
+    "Half leads on where the old coordinator is in it: it follows, and the rest elects nobody") {
+  BegunAnew old(4, false, false);
+  old.voter(2, n(2));
+  SECTION("and voted for nobody else") {
+    old.coordinator(n(99));
+    CHECK(old.job().quorum_follows());
+    old.job().left(n(99), false);
+    CHECK_FALSE(old.job().quorum_follows());
+    CHECK(old.job().quorum_text() ==
+          "1 of the 4 nodes that decide for the job are here, 3 are needed");
+  }
+  SECTION("but not after a vote for one that may lead") {
+    old.coordinator(n(99), {e(4)});
+    CHECK_FALSE(old.job().quorum_follows());
+    CHECK(old.job().quorum_text() ==
+          "2 of the 4 nodes that decide for the job are here, 3 are needed");
+  }
+  SECTION("nor with less than half") {
+    old.job().left(n(2), false);
+    old.coordinator(n(99));
+    CHECK_FALSE(old.job().quorum_follows());
   }
 }
 
