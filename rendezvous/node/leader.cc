@@ -176,12 +176,14 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const auto* follow = std::get_if<message::Follow>(&question);
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
+  // One that begins has given itself its term, without a vote. In the answer that term would make
+  // the caller step down for a coordinator that gives way to the caller.
+  const Leadership& leadership = membership_.leadership();
+  const Term stands_for = begins ? leadership.remembered_term() : term();
   outbox_.send_away(
       id,
-      message::Moved{
-          ours ? term() : Term{}, {}, 0, own_voter(), membership_.leadership().in_use().instance});
-  if (follow != nullptr && ours && options_.failover &&
-      outranks(*follow, begins ? membership_.leadership().remembered_term() : term(), begins)) {
+      message::Moved{ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance});
+  if (follow != nullptr && ours && options_.failover && outranks(*follow, stands_for, begins)) {
     message::Follow by = *follow;
     by.addresses = seen_first(std::move(by.addresses), session.address);
     step_down("a coordinator of a later term took over", std::move(by));

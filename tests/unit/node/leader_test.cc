@@ -293,6 +293,9 @@ TEST_CASE("A coordinator that begins gives way to the leader of the term that it
   story.step(SessionOpened{NodeId{3}, false, "10.0.0.3"});
   story.step(SessionTold{NodeId{3}, call_of(Term{term}, JobInstance{77})});
   CHECK((story.find<StepDown>() != nullptr) == (term == 3));
+  // Its answer deposes a leader of an older term, but not the one that it gives way to.
+  REQUIRE(story.find<SendAndClose>() != nullptr);
+  CHECK(std::get<message::Moved>(*story.find<SendAndClose>()->message).term == Term{3});
 }
 
 TEST_CASE("A leader that took over calls the nodes that are away, and the endpoints") {
