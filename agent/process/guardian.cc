@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "agent/process/descriptor_limit.h"
+#include "agent/process/orderly_close.h"
 #include "agent/process/orphans.h"
 #include "agent/process/signals.h"
 #include "rendezvous/base/fd.h"
@@ -29,6 +30,8 @@ namespace {
 
 /// After this the guardian gives up on processes that SIGKILL does not end, and returns.
 constexpr std::chrono::milliseconds kCleanUpMax{1'000};
+/// For peers to close their ends, which they do as soon as they read that this one ended.
+constexpr std::chrono::milliseconds kCloseMax{200};
 /// So that `pkill ddprun` finds the agent alone: it is told once, and `pkill -9 ddprun` leaves the
 /// one alive that cleans up. At most 15 bytes.
 constexpr char kGuardianName[] = "ddp-guardian";
@@ -166,6 +169,7 @@ int guard(pid_t agent, const sigset_t& blocked, SpareDescriptors& spare) {
     std::fprintf(stderr, "; processes that it left behind and that were stopped: %d", *cleaned);
   }
   std::fprintf(stderr, "\n");
+  end_connections_in_order(kCloseMax);
   return kSignalledBase + end.si_status;
 }
 

@@ -5,7 +5,8 @@
 //
 // They share one table of descriptors (clone(2), CLONE_FILES). So the connections of a killed agent
 // close when the guardian has reaped all that the agent had started: to the other nodes, a closed
-// connection means that no worker of this node is left.
+// connection means that no worker of this node is left. They close in order, whatever the agent had
+// not read yet (orderly_close.h).
 #pragma once
 
 #include <functional>

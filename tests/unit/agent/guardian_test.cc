@@ -176,6 +176,39 @@ TEST_CASE("the connections of a killed agent close when all that it had started 
   }
 }
 
+TEST_CASE("the connections of a killed agent end in order, whatever it had not read", "[agent]") {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in here{};
+  socklen_t size = sizeof(here);
+  auto* const address = reinterpret_cast<sockaddr*>(&here);
+  REQUIRE((::listen(listener.get(), 2) == 0 && ::getsockname(listener.get(), address, &size) == 0));
+  Forked guardian([&] {
+    stderr_to("/dev/null");
+    return run_under_guardian([&] {
+      const int followed = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      const int given_up = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      const linger by_reset{1, 0};
+      if (::connect(followed, address, size) != 0 || ::connect(given_up, address, size) != 0 ||
+          ::setsockopt(given_up, SOL_SOCKET, SO_LINGER, &by_reset, sizeof by_reset) != 0) {
+        return 97;
+      }
+      say("agent " + std::to_string(::getpid()));
+      return ::pause();
+    });
+  });
+  const Fd followed(::accept(listener.get(), nullptr, nullptr));
+  const Fd given_up(::accept(listener.get(), nullptr, nullptr));
+  const pid_t agent = agent_pid(guardian.lines(1));
+  REQUIRE(agent > 0);
+  for (const int socket : {followed.get(), given_up.get()}) {
+    REQUIRE(::send(socket, "unread", 6, MSG_NOSIGNAL) == 6);
+  }
+  ::kill(agent, SIGKILL);
+  char none = 0;
+  CHECK(::recv(followed.get(), &none, 1, 0) == 0);
+  CHECK((::recv(given_up.get(), &none, 1, 0) == -1 && errno == ECONNRESET));
+}
+
 TEST_CASE("a killed agent that had no descriptor left is cleaned up after, too", "[agent]") {
   Forked guardian([&] {
     stderr_to("/dev/null");
