@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
-constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds far from overflow
+constexpr double kSecondsMax = kJobTimeMax.count();
 
 /// A host name or address without a port.
 bool is_host(const std::string& text) {
@@ -259,8 +259,18 @@ class RendezvousResolver {
     }
     // torchrun's keep-alive has the same meaning: how long a node may be silent before it is lost.
     if (conf_.keep_alive_interval || conf_.keep_alive_max_attempt) {
-      job_.heartbeat_timeout = conf_.keep_alive_interval.value_or(seconds(5)) *
-                               static_cast<std::int64_t>(conf_.keep_alive_max_attempt.value_or(3));
+      const seconds interval = conf_.keep_alive_interval.value_or(seconds(5));
+      const int attempts = conf_.keep_alive_max_attempt.value_or(3);
+      // Two numbers of 31 bits: their product in seconds fits into 64 bits, in milliseconds not.
+      const seconds silence = interval * static_cast<std::int64_t>(attempts);
+      if (silence > kJobTimeMax) {
+        return Error{"keep_alive_interval=" + std::to_string(interval.count()) +
+                         " times keep_alive_max_attempt=" + std::to_string(attempts) +
+                         " is above " + std::to_string(kJobTimeMax.count()) + " seconds",
+                     at("rdzv-conf"),
+                     "give smaller numbers: the product is when a silent node is lost"};
+      }
+      job_.heartbeat_timeout = silence;
     }
     const auto replace = [&](milliseconds& value, const std::optional<double>& given,
                              std::string_view name) -> Result<void> {

@@ -90,6 +90,32 @@ TEST_CASE("a program that cannot be executed is told with the reason", "[e2e][la
   check_refused(run_ddprun({"--standalone", dir.file("")}), 1, "it is a directory");
 }
 
+TEST_CASE("a time beyond all use is refused, whichever key or option it comes from",
+          "[e2e][launcher]") {
+  struct Row {
+    std::string conf;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"keep_alive_interval=2147483647,keep_alive_max_attempt=2147483647", "keep_alive_interval"},
+      {"keep_alive_interval=2147483647", "keep_alive_interval"},
+      {"keep_alive_max_attempt=2147483647", "keep_alive_max_attempt"},
+      {"join_timeout=2147483647", "join_timeout"},
+      {"last_call_timeout=1000000001", "last_call_timeout"},
+      {"timeout=2147483647", "timeout"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.conf);
+    check_refused(run_ddprun({"--rdzv-conf", row.conf, "true"}), 1, row.says);
+    check_refused(run_ddprun({"true"}, {{"PET_RDZV_CONF", row.conf}}), 1, "PET_RDZV_CONF: ");
+  }
+  const Finished longest = run_ddprun(
+      {"--rdzv-conf",
+       "join_timeout=1000000000,keep_alive_interval=1000000,keep_alive_max_attempt=1000", "true"});
+  CHECK(longest.exit_code == 0);
+  CHECK(longest.err.empty());
+}
+
 TEST_CASE("GPUs asked for where none is visible: the sentence says what was looked for",
           "[e2e][launcher]") {
   // This list hides every GPU, so this holds on any machine.
