@@ -21,6 +21,10 @@ constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
 constexpr double kSecondsMax = kJobTimeMax.count();
 
+/// Several heartbeats have to come within it. At 5 ms two agents of one idle machine lose each
+/// other all the time, and attempts that end so cost no restart: the job would begin for ever.
+constexpr milliseconds kHeartbeatTimeoutMin{100};
+
 /// A host name or address without a port.
 bool is_host(const std::string& text) {
   // A text without a port takes whatever default it is offered; one default alone could be its own.
@@ -290,7 +294,16 @@ class RendezvousResolver {
         !done) {
       return done.error();
     }
-    return replace(job_.heartbeat_timeout, options_.heartbeat_timeout_seconds, "heartbeat-timeout");
+    if (const auto done = replace(job_.heartbeat_timeout, options_.heartbeat_timeout_seconds,
+                                  "heartbeat-timeout");
+        !done) {
+      return done.error();
+    }
+    if (job_.heartbeat_timeout < kHeartbeatTimeoutMin) {
+      return Error{"nodes would be lost that are only slow for a moment", at("heartbeat-timeout"),
+                   "give at least 0.1 seconds"};
+    }
+    return {};
   }
 
   const Options& options_;

@@ -116,6 +116,15 @@ TEST_CASE("a time beyond all use is refused, whichever key or option it comes fr
   CHECK(longest.err.empty());
 }
 
+TEST_CASE("a heartbeat timeout that no node can keep is refused", "[e2e][launcher]") {
+  for (const char* seconds : {"0.001", "0.05", "0.0994"}) {
+    INFO(seconds);
+    check_refused(run_ddprun({"--heartbeat-timeout", seconds, "true"}), 1,
+                  "--heartbeat-timeout: nodes would be lost");
+  }
+  CHECK(run_ddprun({"--heartbeat-timeout", "0.1", "true"}).exit_code == 0);
+}
+
 TEST_CASE("GPUs asked for where none is visible: the sentence says what was looked for",
           "[e2e][launcher]") {
   // This list hides every GPU, so this holds on any machine.
