@@ -25,13 +25,17 @@ constexpr double kSecondsMax = kJobTimeMax.count();
 /// other all the time, and attempts that end so cost no restart: the job would begin for ever.
 constexpr milliseconds kHeartbeatTimeoutMin{100};
 
+/// RFC 1035 2.3.4, without the root's label: no longer name can ever be resolved, and an agent that
+/// waits for one waits until the join timeout.
+constexpr std::size_t kHostBytesMax = 253;
+
 /// A host name or address without a port.
 bool is_host(const std::string& text) {
   // A text without a port takes whatever default it is offered; one default alone could be its own.
   constexpr int kPorts[] = {1, 2};
   return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
     const auto endpoint = parse_endpoint(text, port);
-    return endpoint && endpoint->port == port;
+    return endpoint && endpoint->port == port && endpoint->host.size() <= kHostBytesMax;
   });
 }
 
@@ -59,6 +63,18 @@ class RendezvousResolver {
   /// With the option or the variable that had it.
   [[nodiscard]] Error bad_endpoint(const Error& bad) const {
     return {bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
+  }
+
+  Result<Endpoint> read_endpoint(const std::string& text, int default_port) const {
+    const auto endpoint = parse_endpoint(text, default_port);
+    if (!endpoint) {
+      return bad_endpoint(endpoint.error());
+    }
+    if (endpoint->host.size() > kHostBytesMax) {
+      return Error{"no host has a name of " + std::to_string(endpoint->host.size()) + " characters",
+                   at("rdzv-endpoint"), "give a name or an address as HOST:PORT"};
+    }
+    return *endpoint;
   }
 
   /// Backend, endpoint, job id, and who hosts.
@@ -166,15 +182,20 @@ class RendezvousResolver {
     }
     std::vector<Endpoint> endpoints;
     for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
-      const auto endpoint = parse_endpoint(text, kDefaultPort);
+      const auto endpoint = read_endpoint(text, kDefaultPort);
       if (!endpoint) {
-        return bad_endpoint(endpoint.error());
+        return endpoint.error();
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
         return Error{in_quotes(text) + " is named twice", at("rdzv-endpoint"),
                      "name each endpoint once"};
       }
       endpoints.push_back(*endpoint);
+    }
+    // Commas and blanks: with the default each node would host a job of its own.
+    if (endpoints.empty() && !options_.rdzv_endpoint.empty()) {
+      return Error{in_quotes(options_.rdzv_endpoint) + " names no host", at("rdzv-endpoint"),
+                   "write HOST:PORT, or leave it out"};
     }
     if (endpoints.empty()) {
       endpoints.push_back(*parse_endpoint("", kDefaultPort));
@@ -217,9 +238,9 @@ class RendezvousResolver {
     job_.node_rank = rank;
     job_.is_host = rank == 0;
     if (!options_.rdzv_endpoint.empty()) {
-      const auto endpoint = parse_endpoint(options_.rdzv_endpoint, -1);
+      const auto endpoint = read_endpoint(options_.rdzv_endpoint, -1);
       if (!endpoint) {
-        return bad_endpoint(endpoint.error());
+        return endpoint.error();
       }
       job_.endpoint = *endpoint;
       return check_port_0(at("rdzv-endpoint"));

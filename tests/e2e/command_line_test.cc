@@ -125,6 +125,39 @@ TEST_CASE("a heartbeat timeout that no node can keep is refused", "[e2e][launche
   CHECK(run_ddprun({"--heartbeat-timeout", "0.1", "true"}).exit_code == 0);
 }
 
+TEST_CASE("a word of any length is refused in a sentence that a person can read",
+          "[e2e][launcher]") {
+  const std::string word(100'000, 'x');
+  for (const char* option : {"--nnodes", "--max-restarts", "--deadline", "--rdzv-endpoint",
+                             "--local-addr", "--rdzv-conf", "-r"}) {
+    INFO(option);
+    const Finished outcome = run_ddprun({option, word, "true"});
+    CHECK((outcome.exit_code == 1 || outcome.exit_code == 2));
+    check_one_sentence(outcome.err);
+    CHECK(outcome.err.size() < 4'000);
+    CHECK_THAT(outcome.err, Catch::Contains("; "));  // what to do is not cut away
+  }
+}
+
+TEST_CASE("a sentence of many words is cut in its middle", "[e2e][launcher]") {
+  std::string words;
+  while (words.size() < 50'000) {
+    words += "many ";
+  }
+  const Finished outcome = run_ddprun({"--nnodes", words, "true"});
+  check_refused(outcome, 1, "[...]");
+  CHECK(outcome.err.size() < 8'100);
+  CHECK_THAT(outcome.err, Catch::EndsWith("write for example 2 or 2:4\n"));
+}
+
+TEST_CASE("an endpoint of blanks and commas is none", "[e2e][launcher]") {
+  for (const char* endpoint : {" ", ",", " , "}) {
+    check_refused(
+        run_ddprun({"--nnodes", "2", "--join-timeout", "1", "--rdzv-endpoint", endpoint, "true"}),
+        1, "names no host");
+  }
+}
+
 TEST_CASE("GPUs asked for where none is visible: the sentence says what was looked for",
           "[e2e][launcher]") {
   // This list hides every GPU, so this holds on any machine.
