@@ -130,8 +130,12 @@ class EndingResolver {
       return Error{in_quotes(text) + " is not a Unix time", at("deadline"),
                    "write @ and the seconds since 1970, as `date +%s` does"};
     }
-    job_.deadline = std::chrono::seconds(unix_time) - unix_time_();
-    if (*job_.deadline <= milliseconds(0)) {
+    // A time far before 1970 is refused before it is counted with: its difference from now would
+    // wrap round to a deadline.
+    if (unix_time > 0) {
+      job_.deadline = std::chrono::seconds(unix_time) - unix_time_();
+    }
+    if (!job_.deadline || *job_.deadline <= milliseconds(0)) {
       return Error{"the time " + in_quotes(text) + " has passed", at("deadline"),
                    "give a time in the future"};
     }

@@ -125,6 +125,15 @@ TEST_CASE("a heartbeat timeout that no node can keep is refused", "[e2e][launche
   CHECK(run_ddprun({"--heartbeat-timeout", "0.1", "true"}).exit_code == 0);
 }
 
+TEST_CASE("an instant or a time that is none is no deadline", "[e2e][launcher]") {
+  for (const char* past : {"@-9223372036854775", "@-9223372036854775808", "@-1", "@0", "@1"}) {
+    INFO(past);
+    check_refused(run_ddprun({"--deadline", past, "true"}), 1, "has passed");
+  }
+  check_refused(run_ddprun({"--deadline", "@9223372036854775807", "true"}), 1,
+                "is not a Unix time");
+}
+
 TEST_CASE("a word of any length is refused in a sentence that a person can read",
           "[e2e][launcher]") {
   const std::string word(100'000, 'x');
