@@ -100,10 +100,10 @@ class EndingResolver {
                    "write for example 90s, 10m or 1h"};
     }
     job_.preempt_grace = std::chrono::duration_cast<milliseconds>(*grace);
-    const std::string_view text = options_.deadline;
-    if (text.empty()) {
+    if (!options_.deadline) {
       return {};
     }
+    const std::string_view text = *options_.deadline;
     return text.starts_with('@') ? deadline_at(text) : deadline_after(text);
   }
 

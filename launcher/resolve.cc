@@ -159,8 +159,8 @@ class Resolver {
     }
     job_.max_restarts = options_.max_restarts;
     RestartRules& rules = job_.restarts;
-    if (!options_.restart_window.empty()) {
-      const auto window = parse_restart_window(options_.restart_window, at("restart-window"));
+    if (options_.restart_window) {
+      const auto window = parse_restart_window(*options_.restart_window, at("restart-window"));
       if (!window) {
         return window.error();
       }
@@ -180,7 +180,7 @@ class Resolver {
   }
 
   Result<void> hangs() {
-    auto timeouts = parse_hang_timeout(options_.hang_timeout, at("hang-timeout"));
+    auto timeouts = parse_hang_timeout(options_.hang_timeout.value_or("0"), at("hang-timeout"));
     if (!timeouts) {
       return timeouts.error();
     }

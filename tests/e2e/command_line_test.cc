@@ -134,6 +134,17 @@ TEST_CASE("an instant or a time that is none is no deadline", "[e2e][launcher]")
                 "is not a Unix time");
 }
 
+TEST_CASE("a time whose text is empty is a mistake, and not a time that was never asked for",
+          "[e2e][launcher]") {
+  for (const char* option : {"--deadline", "--hang-timeout", "--preempt-grace"}) {
+    INFO(option);
+    check_refused(run_ddprun({option, "", "true"}), 1, std::string(option) + ": '' is not a time");
+  }
+  check_refused(run_ddprun({"--restart-window", "", "true"}), 1, "--restart-window: ''");
+  check_refused(run({.argv = {"env", "PET_DEADLINE=", find_program("ddprun"), "true"}}), 1,
+                "PET_DEADLINE: ''");
+}
+
 TEST_CASE("a word of any length is refused in a sentence that a person can read",
           "[e2e][launcher]") {
   const std::string word(100'000, 'x');
