@@ -145,6 +145,26 @@ TEST_CASE("a time whose text is empty is a mistake, and not a time that was neve
                 "PET_DEADLINE: ''");
 }
 
+TEST_CASE("a local rank that no worker has is told, and costs the job nothing", "[e2e][launcher]") {
+  struct Row {
+    Words words;
+    const char* says;
+  };
+  const Row rows[] = {
+      {{"-r", "5:1"}, "--redirects: no worker here has local rank 5"},
+      {{"-t", "0:0,9:3"}, "--tee: no worker here has local rank 9"},
+      {{"--local-ranks-filter", "1,2"}, "--local-ranks-filter: no worker here has"}};
+  for (const Row& row : rows) {
+    Words words = row.words;
+    words.insert(words.end(), {"--nproc-per-node", "2", "true"});
+    const Finished job = run_ddprun(words);
+    CHECK(job.exit_code == 0);
+    CHECK_THAT(job.err, Catch::Contains(row.says));
+    CHECK(std::count(job.err.begin(), job.err.end(), '\n') == 1);
+  }
+  CHECK(run_ddprun({"-r", "0:1,1:2", "--nproc-per-node", "2", "true"}).err.empty());
+}
+
 TEST_CASE("a word of any length is refused in a sentence that a person can read",
           "[e2e][launcher]") {
   const std::string word(100'000, 'x');
