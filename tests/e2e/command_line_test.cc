@@ -165,6 +165,15 @@ TEST_CASE("a local rank that no worker has is told, and costs the job nothing", 
   CHECK(run_ddprun({"-r", "0:1,1:2", "--nproc-per-node", "2", "true"}).err.empty());
 }
 
+TEST_CASE("several --on add up, and a class that two of them name is refused", "[e2e][launcher]") {
+  check_refused(run_ddprun({"--on", "oom=fail", "--on", "oom=free", "true"}), 1,
+                "--on: 'oom' is named twice");
+  const Finished both = run_ddprun({"--max-restarts", "3", "--on", "exit:7=fail", "--on",
+                                    "hang=fail", "sh", "-c", "echo begun; exit 7"});
+  CHECK(both.exit_code == 1);
+  CHECK(both.out == "begun\n");  // the first list holds, so that no second attempt is made
+}
+
 TEST_CASE("a word of any length is refused in a sentence that a person can read",
           "[e2e][launcher]") {
   const std::string word(100'000, 'x');
