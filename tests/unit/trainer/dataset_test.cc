@@ -74,6 +74,17 @@ TEST_CASE("numeric columns have mean 0 and deviation 1 over the training rows", 
   CHECK(squares == Approx(1).margin(1e-5));
 }
 
+TEST_CASE("a constant column becomes 0, whatever its number is", "[dataset]") {
+  // The mean of 36 times 0.1 is not 0.1 in double.
+  std::string text = "same,y\n";
+  for (int row = 0; row < 40; ++row) {
+    text += "0.1," + std::to_string(row) + "\n";
+  }
+  const auto data = csv_dataset(parse_csv(text), "y", 0);
+  CHECK(data.train.features == std::vector<float>(36, 0.0F));
+  CHECK(data.held_out.features == std::vector<float>(4, 0.0F));
+}
+
 TEST_CASE("a missing target names the columns there are", "[dataset]") {
   CHECK_THAT(refusal(some_table(), "prise"),
              Equals("has no column 'prise'; its columns are x, kind, y, same"));
