@@ -148,7 +148,14 @@ Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_
   return data;
 }
 
-double r_squared(const Samples& samples, const std::vector<float>& weight, float bias) {
+std::optional<double> r_squared(const Samples& samples, const std::vector<float>& weight,
+                                float bias) {
+  // Compared, not computed: the mean of equal numbers may differ from them in the last digit, and
+  // a spread of 1e-33 is no measure.
+  if (std::all_of(samples.targets.begin(), samples.targets.end(),
+                  [&](float target) { return target == samples.targets.front(); })) {
+    return std::nullopt;
+  }
   // In double: a float sum over many rows would be wrong in the digits that are printed.
   const std::size_t features = weight.size();
   double mean = 0;

@@ -104,7 +104,13 @@ TEST_CASE("R squared is 1 for the truth and 0 for the mean", "[dataset]") {
   const Samples samples{{1, 2, 3}, {3, 5, 7}};
   CHECK(r_squared(samples, {2}, 1) == 1);
   CHECK(r_squared(samples, {0}, 5) == 0);
-  CHECK(r_squared(samples, {0}, 9) < 0);
+  CHECK(r_squared(samples, {0}, 9).value() < 0);
+}
+
+TEST_CASE("R squared of targets that are all equal is none", "[dataset]") {
+  CHECK_FALSE(r_squared({{1, 2, 3}, {0.1F, 0.1F, 0.1F}}, {2}, 1).has_value());
+  CHECK_FALSE(r_squared({{1}, {3}}, {2}, 1).has_value());
+  CHECK_FALSE(r_squared({}, {2}, 1).has_value());
 }
 
 }  // namespace ddp

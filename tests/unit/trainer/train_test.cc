@@ -416,4 +416,18 @@ TEST_CASE("a rank whose peer is killed ends with a sentence, not with a signal",
   }
 }
 
+TEST_CASE("R squared of held-out targets that are all equal is said to be none", "[train]") {
+  const TempDir dir;
+  std::string rows = "x,y\n";
+  for (int i = 0; i < 40; ++i) {
+    rows += std::to_string(i % 7) + ",0.1\n";
+  }
+  dir.write("same.csv", rows);
+  const auto outcome = train(dir.path(), "linear 2 2 --data same.csv --target y");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK(line_after(outcome.output, "R² on held-out tenth: ") ==
+        "undefined, since its targets are all equal");
+}
+
 }  // namespace ddp
