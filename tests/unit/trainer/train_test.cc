@@ -430,4 +430,16 @@ TEST_CASE("R squared of held-out targets that are all equal is said to be none",
         "undefined, since its targets are all equal");
 }
 
+TEST_CASE("a mark that no attempt can follow ends train with one sentence, a later one is no mark",
+          "[train]") {
+  const TempDir dir;
+  fs::create_directories(dir.path() / "snapshot.ddp/.attempt-9223372036854775807");
+  CHECK(train(dir.path(), "linear 1 1").status == 0);
+  fs::create_directories(dir.path() / "snapshot.ddp/.attempt-9223372036854775806");
+  const auto outcome = train(dir.path(), "linear 2 1");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains("no attempt can follow it; use another snapshot path"));
+}
+
 }  // namespace ddp
