@@ -37,7 +37,7 @@ Attempt::Attempt(boost::asio::io_context& io, const JobSpec& spec, const LogLayo
       spec_(spec),
       layout_(layout),
       world_(std::move(world)),
-      output_(io, spec, layout, consoles, world_),
+      output_(io, spec, layout, consoles, world_, [this] { notify_all(SIGWINCH); }),
       node_(std::move(node)),
       warm_(warm),
       assigned_(std::chrono::steady_clock::now()) {}
@@ -137,6 +137,16 @@ void Attempt::order_save() {
   for (const auto& worker : workers_) {
     // A flag in shared memory: the worker looks at it between two steps, and no step is torn.
     worker->progress->page().save_now = 1;
+  }
+}
+
+/// The kernel signals the foreground group of the session that a terminal controls, and a worker's
+/// terminal controls none. So its group gets the signal from here.
+void Attempt::notify_all(int number) {
+  for (const auto& worker : workers_) {
+    if (worker->process) {
+      worker->process->notify(number);
+    }
   }
 }
 

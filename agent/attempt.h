@@ -92,6 +92,7 @@ class Attempt {
   [[nodiscard]] bool all_ended() const;
   Result<void> spawn(int local_rank, const std::vector<std::string>& inherited,
                      const OnExit& on_exit);
+  void notify_all(int number);
 
   boost::asio::io_context& io_;
   const JobSpec& spec_;

@@ -100,10 +100,10 @@ class EndingResolver {
                    "write for example 90s, 10m or 1h"};
     }
     job_.preempt_grace = std::chrono::duration_cast<milliseconds>(*grace);
-    const std::string_view text = options_.deadline;
-    if (text.empty()) {
+    if (!options_.deadline) {
       return {};
     }
+    const std::string_view text = *options_.deadline;
     return text.starts_with('@') ? deadline_at(text) : deadline_after(text);
   }
 
@@ -130,8 +130,12 @@ class EndingResolver {
       return Error{in_quotes(text) + " is not a Unix time", at("deadline"),
                    "write @ and the seconds since 1970, as `date +%s` does"};
     }
-    job_.deadline = std::chrono::seconds(unix_time) - unix_time_();
-    if (*job_.deadline <= milliseconds(0)) {
+    // A time far before 1970 is refused before it is counted with: its difference from now would
+    // wrap round to a deadline.
+    if (unix_time > 0) {
+      job_.deadline = std::chrono::seconds(unix_time) - unix_time_();
+    }
+    if (!job_.deadline || *job_.deadline <= milliseconds(0)) {
       return Error{"the time " + in_quotes(text) + " has passed", at("deadline"),
                    "give a time in the future"};
     }

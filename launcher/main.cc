@@ -46,8 +46,32 @@ using namespace ddprun;
 constexpr std::uint64_t kDescriptorsOfAgent = 1'024;
 constexpr std::uint64_t kDescriptorsOfNode = 9;
 
+/// A word of the command line may have 128 KiB (execve(2)), and a sentence may quote it twice, with
+/// what to do behind it. Paths of a usual length stay whole.
+constexpr std::size_t kWordBytesMax = 1'000;
+constexpr std::size_t kSentenceBytesMax = 8'000;
+
+/// The begin and the end of a text that is longer than `most`.
+std::string cut_middle(const std::string& text, std::size_t most) {
+  return text.size() <= most
+             ? text
+             : text.substr(0, most / 2) + "[...]" + text.substr(text.size() - most / 2);
+}
+
+/// What a person can read of a sentence: each word, then the whole, without their middles.
+std::string readable(const std::string& sentence) {
+  std::string words;
+  for (std::size_t begin = 0; begin < sentence.size();) {
+    const std::size_t end = std::min(sentence.find(' ', begin), sentence.size() - 1) + 1;
+    words += cut_middle(sentence.substr(begin, end - begin), kWordBytesMax);
+    begin = end;
+  }
+  return cut_middle(words, kSentenceBytesMax);
+}
+
 /// One line, also when the sentence quotes words with line breaks or terminal escapes in them.
-int complain(std::string sentence, int exit_code) {
+int complain(const std::string& reason, int exit_code) {
+  std::string sentence = readable(reason);
   std::replace_if(
       sentence.begin(), sentence.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   std::fprintf(stderr, "ddprun: %s\n", sentence.c_str());

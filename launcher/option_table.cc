@@ -42,9 +42,10 @@ constexpr OptionRow kRows[] = {
      .value_name = "CLASS=ACTION,...",
      .group = G::job,
      .ours = true,
+     .adds_up = true,
      .help = "What a fault of a class does: restart (spends a restart), free (spends none) or fail "
              "(ends the job). Classes: oom, hang, start, exit, exit:CODE, signal, a signal's name, "
-             "node-lost."},
+             "node-lost. May be given several times."},
     {.name = "no-progress-limit",
      .field = &O::no_progress_limit,
      .value_name = "N",

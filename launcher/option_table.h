@@ -37,6 +37,8 @@ struct OptionRow {
   bool has_variable = true;
   /// Not an option of torchrun. Such a row never makes a prefix ambiguous that torchrun takes.
   bool ours = false;
+  /// A list: given several times, the lists add up. Of other options the last one counts.
+  bool adds_up = false;
   std::string_view choices{};  ///< "spawn|fork|forkserver"; empty when any value will do
   std::string_view help;
 };

@@ -295,6 +295,7 @@ class Parser {
                                        std::optional<std::string_view> value) {
     const auto place = static_cast<std::size_t>(&row - option_rows().data());
     DDP_CHECK(place < seen_.size(), "the row is one of the table's");
+    const bool again = seen_[place];
     seen_[place] = true;
     if (is_flag(row)) {
       if (value) {
@@ -312,6 +313,13 @@ class Parser {
                            "write " + shown + " " + std::string(row.value_name));
       }
       value = words_[next_++];
+    }
+    // The last of several counts, as in argparse; but a list that was dropped for a later one would
+    // be rules that its user relies on.
+    if (again && row.adds_up) {
+      const auto* const field = std::get_if<std::string Options::*>(&row.field);
+      DDP_CHECK(field != nullptr, "what adds up is a text");
+      return assign(options_, row, options_.*(*field) + "," + std::string(*value), shown);
     }
     return assign(options_, row, *value, shown);
   }

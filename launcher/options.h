@@ -20,13 +20,14 @@ namespace ddprun {
 /// The value of an environment variable, or nullptr; getenv, or a test's map.
 using Environment = std::function<const char*(const char* name)>;
 
-/// The default values stand here, and only here. An optional tells "not given" from any value.
+/// The default values stand here, and only here. An optional tells "not given" from any value: a
+/// time that is an empty text comes from a shell variable that is not set, and is a mistake.
 struct Options {
   // The job.
   std::string nnodes = "1:1";
   std::string nproc_per_node = "1";
   int max_restarts = 0;
-  std::string restart_window;
+  std::optional<std::string> restart_window;
   std::string on;
   int no_progress_limit = 3;
   std::string scale_up = "at-snapshot";
@@ -73,8 +74,8 @@ struct Options {
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::optional<int> shutdown_timeout_seconds;
   std::string preempt_grace = "10m";
-  std::string deadline;
-  std::string hang_timeout;
+  std::optional<std::string> deadline;
+  std::optional<std::string> hang_timeout;
 
   // Accepted for compatibility with torchrun.
   double monitor_interval_seconds = 0.1;

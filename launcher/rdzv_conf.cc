@@ -114,6 +114,11 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
     if (!seconds) {
       return seconds.error();
     }
+    if (field != nullptr && *seconds && std::chrono::seconds(**seconds) > kJobTimeMax) {
+      return Error{std::string(key) + "='" + entries->find(key)->second + "' is above " +
+                       std::to_string(kJobTimeMax.count()) + " seconds",
+                   where, "write for example " + std::string(key) + "=30"};
+    }
     if (field != nullptr && *seconds) {
       conf.*field = std::chrono::seconds(**seconds);
     }

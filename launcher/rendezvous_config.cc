@@ -19,7 +19,15 @@ using std::chrono::seconds;
 
 constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
-constexpr double kSecondsMax = 1e9;        // about 30 years; keeps milliseconds far from overflow
+constexpr double kSecondsMax = kJobTimeMax.count();
+
+/// Several heartbeats have to come within it. At 5 ms two agents of one idle machine lose each
+/// other all the time, and attempts that end so cost no restart: the job would begin for ever.
+constexpr milliseconds kHeartbeatTimeoutMin{100};
+
+/// RFC 1035 2.3.4, without the root's label: no longer name can ever be resolved, and an agent that
+/// waits for one waits until the join timeout.
+constexpr std::size_t kHostBytesMax = 253;
 
 /// A host name or address without a port.
 bool is_host(const std::string& text) {
@@ -27,7 +35,7 @@ bool is_host(const std::string& text) {
   constexpr int kPorts[] = {1, 2};
   return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
     const auto endpoint = parse_endpoint(text, port);
-    return endpoint && endpoint->port == port;
+    return endpoint && endpoint->port == port && endpoint->host.size() <= kHostBytesMax;
   });
 }
 
@@ -55,6 +63,18 @@ class RendezvousResolver {
   /// With the option or the variable that had it.
   [[nodiscard]] Error bad_endpoint(const Error& bad) const {
     return {bad.what, at("rdzv-endpoint") + ", " + bad.where, bad.todo};
+  }
+
+  Result<Endpoint> read_endpoint(const std::string& text, int default_port) const {
+    const auto endpoint = parse_endpoint(text, default_port);
+    if (!endpoint) {
+      return bad_endpoint(endpoint.error());
+    }
+    if (endpoint->host.size() > kHostBytesMax) {
+      return Error{"no host has a name of " + std::to_string(endpoint->host.size()) + " characters",
+                   at("rdzv-endpoint"), "give a name or an address as HOST:PORT"};
+    }
+    return *endpoint;
   }
 
   /// Backend, endpoint, job id, and who hosts.
@@ -162,15 +182,20 @@ class RendezvousResolver {
     }
     std::vector<Endpoint> endpoints;
     for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
-      const auto endpoint = parse_endpoint(text, kDefaultPort);
+      const auto endpoint = read_endpoint(text, kDefaultPort);
       if (!endpoint) {
-        return bad_endpoint(endpoint.error());
+        return endpoint.error();
       }
       if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {
         return Error{in_quotes(text) + " is named twice", at("rdzv-endpoint"),
                      "name each endpoint once"};
       }
       endpoints.push_back(*endpoint);
+    }
+    // Commas and blanks: with the default each node would host a job of its own.
+    if (endpoints.empty() && !options_.rdzv_endpoint.empty()) {
+      return Error{in_quotes(options_.rdzv_endpoint) + " names no host", at("rdzv-endpoint"),
+                   "write HOST:PORT, or leave it out"};
     }
     if (endpoints.empty()) {
       endpoints.push_back(*parse_endpoint("", kDefaultPort));
@@ -213,9 +238,9 @@ class RendezvousResolver {
     job_.node_rank = rank;
     job_.is_host = rank == 0;
     if (!options_.rdzv_endpoint.empty()) {
-      const auto endpoint = parse_endpoint(options_.rdzv_endpoint, -1);
+      const auto endpoint = read_endpoint(options_.rdzv_endpoint, -1);
       if (!endpoint) {
-        return bad_endpoint(endpoint.error());
+        return endpoint.error();
       }
       job_.endpoint = *endpoint;
       return check_port_0(at("rdzv-endpoint"));
@@ -259,8 +284,18 @@ class RendezvousResolver {
     }
     // torchrun's keep-alive has the same meaning: how long a node may be silent before it is lost.
     if (conf_.keep_alive_interval || conf_.keep_alive_max_attempt) {
-      job_.heartbeat_timeout = conf_.keep_alive_interval.value_or(seconds(5)) *
-                               static_cast<std::int64_t>(conf_.keep_alive_max_attempt.value_or(3));
+      const seconds interval = conf_.keep_alive_interval.value_or(seconds(5));
+      const int attempts = conf_.keep_alive_max_attempt.value_or(3);
+      // Two numbers of 31 bits: their product in seconds fits into 64 bits, in milliseconds not.
+      const seconds silence = interval * static_cast<std::int64_t>(attempts);
+      if (silence > kJobTimeMax) {
+        return Error{"keep_alive_interval=" + std::to_string(interval.count()) +
+                         " times keep_alive_max_attempt=" + std::to_string(attempts) +
+                         " is above " + std::to_string(kJobTimeMax.count()) + " seconds",
+                     at("rdzv-conf"),
+                     "give smaller numbers: the product is when a silent node is lost"};
+      }
+      job_.heartbeat_timeout = silence;
     }
     const auto replace = [&](milliseconds& value, const std::optional<double>& given,
                              std::string_view name) -> Result<void> {
@@ -280,7 +315,16 @@ class RendezvousResolver {
         !done) {
       return done.error();
     }
-    return replace(job_.heartbeat_timeout, options_.heartbeat_timeout_seconds, "heartbeat-timeout");
+    if (const auto done = replace(job_.heartbeat_timeout, options_.heartbeat_timeout_seconds,
+                                  "heartbeat-timeout");
+        !done) {
+      return done.error();
+    }
+    if (job_.heartbeat_timeout < kHeartbeatTimeoutMin) {
+      return Error{"nodes would be lost that are only slow for a moment", at("heartbeat-timeout"),
+                   "give at least 0.1 seconds"};
+    }
+    return {};
   }
 
   const Options& options_;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "agent/host/compared_variables.h"
 #include "launcher/ending_config.h"
@@ -159,8 +162,8 @@ class Resolver {
     }
     job_.max_restarts = options_.max_restarts;
     RestartRules& rules = job_.restarts;
-    if (!options_.restart_window.empty()) {
-      const auto window = parse_restart_window(options_.restart_window, at("restart-window"));
+    if (options_.restart_window) {
+      const auto window = parse_restart_window(*options_.restart_window, at("restart-window"));
       if (!window) {
         return window.error();
       }
@@ -180,7 +183,7 @@ class Resolver {
   }
 
   Result<void> hangs() {
-    auto timeouts = parse_hang_timeout(options_.hang_timeout, at("hang-timeout"));
+    auto timeouts = parse_hang_timeout(options_.hang_timeout.value_or("0"), at("hang-timeout"));
     if (!timeouts) {
       return timeouts.error();
     }
@@ -265,6 +268,33 @@ class Resolver {
     return {};
   }
 
+  static std::vector<int> ranks_in(const StreamMap& map) {
+    std::vector<int> ranks;
+    if (const auto* by_rank = std::get_if<std::map<int, Streams>>(&map.value)) {
+      for (const auto& [rank, streams] : *by_rank) {
+        ranks.push_back(rank);
+      }
+    }
+    return ranks;
+  }
+
+  /// torchrun passes over local ranks that a node does not have, and one command line may serve
+  /// nodes of several sizes: so the job runs. Its user reads why no file or no line comes.
+  void warn_of_missing(const std::vector<int>& ranks, std::string_view option) {
+    std::string missing;
+    for (const int rank : ranks) {
+      if (rank >= job_.local_world_size) {
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      }
+    }
+    if (!missing.empty() && !job_.witness) {
+      launch_.notices.push_back(
+          {LogLevel::warning, at(option) + ": no worker here has local rank " + missing +
+                                  "; the local ranks of this node are 0 to " +
+                                  std::to_string(job_.local_world_size - 1)});
+    }
+  }
+
   /// Variables without an option are torchrun's: its own agents read them from the environment.
   Result<void> output() {
     LogSpec& logs = job_.logs;
@@ -281,6 +311,9 @@ class Resolver {
     if (!ranks) {
       return ranks.error();
     }
+    warn_of_missing(ranks_in(*redirects), "redirects");
+    warn_of_missing(ranks_in(*tee), "tee");
+    warn_of_missing(*ranks, "local-ranks-filter");
     logs.redirects = *redirects;
     logs.tee = *tee;
     logs.local_ranks_filter = *ranks;

@@ -68,7 +68,7 @@ Result<RestartWindow> parse_restart_window(std::string_view text, const std::str
 /// between two steps: without a START of its own, ten times as much, and 5 minutes at least.
 Result<HangTimeouts> parse_hang_timeout(std::string_view text, const std::string& where) {
   using std::chrono::nanoseconds;
-  if (text.empty() || text == "0") {
+  if (text == "0") {
     return HangTimeouts{};
   }
   const auto comma = text.find(',');

@@ -33,9 +33,15 @@ std::vector<bool> split(std::size_t row_count, std::uint64_t seed) {
 std::vector<double> standardised(const std::vector<double>& values, const std::vector<bool>& held) {
   double sum = 0;
   double count = 0;
+  std::optional<double> first;
+  bool constant = true;
   for (std::size_t i = 0; i < values.size(); ++i) {
     sum += held[i] ? 0 : values[i];
     count += held[i] ? 0 : 1;
+    if (!held[i]) {
+      constant = constant && values[i] == first.value_or(values[i]);
+      first = values[i];
+    }
   }
   const double mean = sum / count;
   double squares = 0;
@@ -46,8 +52,9 @@ std::vector<double> standardised(const std::vector<double>& values, const std::v
   std::vector<double> result;
   result.reserve(values.size());
   for (const double value : values) {
-    // A constant column says nothing, and 0 leaves its weight without a gradient.
-    result.push_back(deviation > 0 ? (value - mean) / deviation : 0);
+    // A constant column says nothing, and 0 leaves its weight without a gradient. Its deviation
+    // need not be 0: the mean of equal numbers may differ from them in the last digit.
+    result.push_back(!constant && deviation > 0 ? (value - mean) / deviation : 0);
   }
   return result;
 }
@@ -141,7 +148,14 @@ Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_
   return data;
 }
 
-double r_squared(const Samples& samples, const std::vector<float>& weight, float bias) {
+std::optional<double> r_squared(const Samples& samples, const std::vector<float>& weight,
+                                float bias) {
+  // Compared, not computed: the mean of equal numbers may differ from them in the last digit, and
+  // a spread of 1e-33 is no measure.
+  if (std::all_of(samples.targets.begin(), samples.targets.end(),
+                  [&](float target) { return target == samples.targets.front(); })) {
+    return std::nullopt;
+  }
   // In double: a float sum over many rows would be wrong in the digits that are printed.
   const std::size_t features = weight.size();
   double mean = 0;

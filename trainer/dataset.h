@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,9 @@ Dataset toy_dataset(std::uint64_t seed);
 Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_t seed);
 
 /// Coefficient of determination: 1 - (sum of squared errors) / (that of always saying the mean).
-double r_squared(const Samples& samples, const std::vector<float>& weight, float bias);
+/// None where all targets are equal (or there are none): then the mean makes no error, and there is
+/// nothing to compare with.
+std::optional<double> r_squared(const Samples& samples, const std::vector<float>& weight,
+                                float bias);
 
 }  // namespace ddp

@@ -254,7 +254,11 @@ class LinearTraining {
                 static_cast<long long>(std::max(options_->total_epochs, next_epoch_)), loss_,
                 fingerprint({weight, bias}).c_str());
     if (data_->held_out.size() > 0) {
-      std::printf("R² on held-out tenth: %.6f\n", r_squared(data_->held_out, weight, bias[0]));
+      if (const auto share = r_squared(data_->held_out, weight, bias[0])) {
+        std::printf("R² on held-out tenth: %.6f\n", *share);
+      } else {
+        std::printf("R² on held-out tenth: undefined, since its targets are all equal\n");
+      }
     }
   }
 

@@ -11,9 +11,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPauseFirst{50};
-/// Where workers tell of their progress, and where they do not (yet).
 constexpr milliseconds kPauseMax{1'000};
-constexpr milliseconds kPauseMaxUntold{5'000};
+/// While no worker has reported anything. Most programs have no runtime and never do, and each look
+/// wakes an idle agent. What comes late by it is only the first report: hangs, orders to save and
+/// the end of an attempt read the pages themselves.
+constexpr milliseconds kPauseMaxUntold{15'000};
 /// Then steps are told without other news, for the live accounts.
 constexpr int kLooksWithoutNewsMax = 20;
 
@@ -33,6 +35,10 @@ ProgressReport::~ProgressReport() = default;
 bool ProgressReport::is_news(const TrainingProgress& before, const TrainingProgress& now) {
   return before.told != now.told || before.resumed_epoch != now.resumed_epoch ||
          before.first_step_after != now.first_step_after || before.saved != now.saved;
+}
+
+milliseconds ProgressReport::pause_after(milliseconds pause, bool told) {
+  return std::min(2 * pause, told ? kPauseMax : kPauseMaxUntold);
 }
 
 void ProgressReport::begin(Read read, Tell tell) {
@@ -73,7 +79,7 @@ void ProgressReport::look() {
   }
   // tell_ may have called end().
   if (read_) {
-    pause_ = std::min(2 * pause_, now.told ? kPauseMax : kPauseMaxUntold);
+    pause_ = pause_after(pause_, now.told);
     look_later();
   }
 }

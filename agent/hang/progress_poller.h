@@ -30,6 +30,8 @@ class ProgressReport {
 
   /// Pure: what others may want to know at once. Steps alone are no news.
   static bool is_news(const TrainingProgress& before, const TrainingProgress& now);
+  /// Pure: the pause until the next look, after one of `pause`. `told`: workers have reported.
+  static std::chrono::milliseconds pause_after(std::chrono::milliseconds pause, bool told);
 
  private:
   void look_later();

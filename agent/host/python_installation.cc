@@ -68,21 +68,37 @@ struct Target {
   std::size_t words = 0;  ///< up to it
 };
 
+/// The interpreter's own reading (CPython, Python/getopt.c): letters may be run together, and the
+/// value of the last one stands behind it or is the next word. Of the long options
+/// --check-hash-based-pycs has a value, which is always the next word.
 Target target_of(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
-    if (word == "-m") {
-      return {{}, next, std::min(i + 2, arguments.size())};
-    }
-    // python(1): these take the next word as their value.
-    if (word == "-W" || word == "-X") {
-      ++i;
-    } else if (word == "-c" || word == "-") {
+    if (word == "-") {
       return {{}, {}, i};
-    } else if (!word.starts_with('-')) {
+    }
+    if (!word.starts_with('-')) {
       return {word, {}, i + 1};
     }
+    if (word.starts_with("--")) {
+      i += word == "--check-hash-based-pycs" ? 1 : 0;
+      continue;
+    }
+    const auto letter = word.find_first_of("cmWX", 1);
+    if (letter == word.npos) {
+      continue;
+    }
+    const bool in_next = letter + 1 == word.size();
+    if (word[letter] == 'c') {
+      return {{}, {}, i};
+    }
+    if (word[letter] == 'm') {
+      const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : std::string();
+      return {{},
+              in_next ? next : word.substr(letter + 1),
+              std::min(i + (in_next ? 2 : 1), arguments.size())};
+    }
+    i += in_next ? 1 : 0;
   }
   return {{}, {}, arguments.size()};
 }

@@ -80,8 +80,14 @@ Result<Fd> open_filtered(const std::string& path) {
 }  // namespace
 
 AttemptOutput::AttemptOutput(boost::asio::io_context& io, const JobSpec& spec,
-                             const LogLayout& layout, Consoles consoles, const World& world)
-    : io_(io), spec_(spec), layout_(layout), consoles_(consoles), world_(world) {
+                             const LogLayout& layout, Consoles consoles, const World& world,
+                             std::function<void()> on_resized)
+    : io_(io),
+      spec_(spec),
+      layout_(layout),
+      consoles_(consoles),
+      world_(world),
+      on_resized_(std::move(on_resized)) {
   streams_.resize(static_cast<std::size_t>(spec.local_world_size));
 }
 
@@ -182,6 +188,8 @@ void AttemptOutput::follow_window_size() {
       stream.err->copy_window_size_of(STDERR_FILENO);
     }
   }
+  // After all of them have it: a program that is signalled asks for the size at once.
+  on_resized_();
 }
 
 void AttemptOutput::spawned(int local_rank) {

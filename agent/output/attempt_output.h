@@ -32,9 +32,9 @@ struct Consoles {
 
 class AttemptOutput {
  public:
-  /// All outlive it.
+  /// All outlive it. `on_resized` is called when the workers' terminals have got a new size.
   AttemptOutput(boost::asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
-                Consoles consoles, const World& world);
+                Consoles consoles, const World& world, std::function<void()> on_resized);
   /// Shows what the workers have written and nobody has read yet.
   ~AttemptOutput();
 
@@ -79,6 +79,7 @@ class AttemptOutput {
   const LogLayout& layout_;
   Consoles consoles_;
   const World& world_;
+  std::function<void()> on_resized_;
   // Readers below end, and hand over what is left, before the folding does.
   std::array<std::unique_ptr<FoldedConsole>, kForms> folds_;
   std::unique_ptr<LogTailer> follower_;

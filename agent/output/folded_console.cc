@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -46,12 +47,18 @@ struct FoldedConsole::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void flush() {
-    fold.flush(Clock::now(), shown);
+    fold.flush(Clock::now(), shown, [this](int stream, std::string_view text) {
+      // A stream without a file of filtered lines has no filters that could match.
+      if (const auto to = filtered.find(stream); to != filtered.end()) {
+        to->second(text);
+      }
+    });
     show();
   }
 
   Console& console;
   StreamFold fold;
+  std::map<int, std::function<void(std::string_view)>> filtered;  // by stream, where it has filters
   std::string shown;  // on its way to the console; kept, so that a flood allocates nothing
   boost::asio::steady_timer timer;
   std::optional<Clock::time_point> armed_for;
@@ -72,6 +79,9 @@ FoldedConsole::~FoldedConsole() {
 OutputSink FoldedConsole::sink(int stream, std::string prefix, std::vector<std::string> filters,
                                std::function<void(std::string_view)> filtered) {
   impl_->fold.join(stream, std::move(prefix), std::move(filters));
+  if (filtered) {
+    impl_->filtered.insert_or_assign(stream, filtered);
+  }
   // Feeding and ending differ in one call; closing, showing and filtering are the same for both.
   const auto pass = [impl = impl_, filtered = std::move(filtered)](auto&& put) {
     if (impl->closed) {

@@ -40,7 +40,7 @@ Result<PseudoTerminal> open_pseudo_terminal(int like) {
 
 void copy_window_size(int like, int ours) {
   winsize size{};
-  // The terminal controls no session, so no SIGWINCH follows: programs see the size when they ask.
+  // The terminal controls no session, so the kernel sends no SIGWINCH: the attempt does.
   if (::ioctl(like, TIOCGWINSZ, &size) == 0) {
     ::ioctl(ours, TIOCSWINSZ, &size);
   }

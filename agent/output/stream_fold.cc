@@ -28,7 +28,7 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
                       std::string& filtered) {
   Stream& from = streams_.at(static_cast<std::size_t>(stream));
   if (unfinished_ == Unfinished::passed && fold_.flooding(stream)) {
-    bytes = pass_whole_lines(stream, bytes, now, shown);
+    bytes = pass_whole_lines(stream, bytes, now, shown, filtered);
   }
   // A line that goes on keeps the deadline of its first piece; a new one gets its own.
   const bool had_unfinished = !from.filter.unfinished().empty() && bytes.find('\n') == bytes.npos;
@@ -45,7 +45,7 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
   if (fold_.alone() || from.filter.inside_line() ||
       from.filter.unfinished().find('\r') != std::string_view::npos) {
     // What was begun comes first; after finish() the filter stands at the begin of a line again.
-    release(stream, now, shown);
+    release(stream, now, shown, filtered);
   } else if (!had_unfinished) {
     from.unfinished_until = now + LineFold::kWait;
   }
@@ -53,23 +53,21 @@ void StreamFold::feed(int stream, std::string_view bytes, Time now, std::string&
 
 /// A flood without prefixes need not be cut into its lines. What is left to be fed.
 std::string_view StreamFold::pass_whole_lines(int stream, std::string_view bytes, Time now,
-                                              std::string& shown) {
+                                              std::string& shown, std::string& filtered) {
   DDP_CHECK(unfinished_ == Unfinished::passed, "only a reader without prefixes takes lines whole");
   const auto size = bytes.rfind('\n') + 1;
   // All up to the last newline is one piece: a flood is not worth the cost of its lines.
   if (size > 0) {
-    release(stream, now, shown);
+    release(stream, now, shown, filtered);
     fold_.add(stream, {bytes.substr(0, size), false, true}, now, shown);
-    std::string no_filters;
-    streams_[static_cast<std::size_t>(stream)].filter.finish(adder(stream, now, shown), no_filters);
+    streams_[static_cast<std::size_t>(stream)].filter.finish(adder(stream, now, shown), filtered);
   }
   return bytes.substr(size);
 }
 
-void StreamFold::release(int stream, Time now, std::string& shown) {
+void StreamFold::release(int stream, Time now, std::string& shown, std::string& filtered) {
   Stream& from = streams_[static_cast<std::size_t>(stream)];
-  std::string no_filters;
-  from.filter.release(adder(stream, now, shown), no_filters);
+  from.filter.release(adder(stream, now, shown), filtered);
   DDP_CHECK(from.filter.unfinished().empty(), "what is released does not wait any more");
   from.unfinished_until.reset();
 }
@@ -85,9 +83,11 @@ void StreamFold::end(int stream, Time now, std::string& shown, std::string& filt
 /// Whole lines first: an unfinished one came after those of its worker.
 void StreamFold::tick(Time now, std::string& shown) {
   fold_.tick(now, shown);
+  // Only relayed streams are released by time, and they have no filters: only teed ones do.
+  std::string no_filters;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].unfinished_until && *streams_[i].unfinished_until <= now) {
-      release(static_cast<int>(i), now, shown);
+      release(static_cast<int>(i), now, shown, no_filters);
     }
   }
 }
@@ -102,10 +102,14 @@ std::optional<StreamFold::Time> StreamFold::deadline() const {
   return earliest;
 }
 
-void StreamFold::flush(Time now, std::string& shown) {
+void StreamFold::flush(Time now, std::string& shown, const OnFiltered& on_filtered) {
   fold_.flush(shown);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    release(static_cast<int>(i), now, shown);  // nothing of it waits: shown as it is
+    std::string filtered;
+    release(static_cast<int>(i), now, shown, filtered);  // nothing of it waits: shown as it is
+    if (!filtered.empty()) {
+      on_filtered(static_cast<int>(i), filtered);
+    }
   }
   DDP_CHECK(!deadline(), "nothing waits after a flush");
 }

@@ -2,6 +2,7 @@
 // streams into lines for LineFold, and knows how long a line without its end may wait. Pure.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,7 +26,8 @@ class StreamFold {
 
   StreamFold(int streams, Unfinished unfinished, const LineFold::Label& label);
 
-  /// From now on this stream is waited for. `prefix` and `filters`: LogFilter's, for `filtered`.
+  /// From now on this stream is waited for. `prefix` and `filters`: LogFilter's, for `filtered`;
+  /// only where unfinished lines are kept.
   void join(int stream, std::string prefix, std::vector<std::string> filters);
   /// Appends what can be shown to `shown`, and lines that match a filter to `filtered`: those at
   /// once, each with its own worker's prefix.
@@ -37,8 +39,10 @@ class StreamFold {
   /// As LineFold's.
   void tick(Time now, std::string& shown);
   [[nodiscard]] std::optional<Time> deadline() const;
+  /// The begin of a line that matches a filter, and the stream that it came from.
+  using OnFiltered = std::function<void(int stream, std::string_view text)>;
   /// Everything that waits, lines without an end included.
-  void flush(Time now, std::string& shown);
+  void flush(Time now, std::string& shown, const OnFiltered& on_filtered);
 
  private:
   struct Stream {
@@ -46,9 +50,9 @@ class StreamFold {
     std::optional<Time> unfinished_until;
   };
   LogFilter::OnPiece adder(int stream, Time now, std::string& shown);
-  void release(int stream, Time now, std::string& shown);
+  void release(int stream, Time now, std::string& shown, std::string& filtered);
   std::string_view pass_whole_lines(int stream, std::string_view bytes, Time now,
-                                    std::string& shown);
+                                    std::string& shown, std::string& filtered);
 
   Unfinished unfinished_;
   LineFold fold_;

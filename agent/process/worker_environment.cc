@@ -15,11 +15,13 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
+/// execve(2) takes a list with one name twice, and getenv(3) finds the first: so does this agent,
+/// and so does a worker that would have been started without it.
 Variables to_map(const std::vector<std::string>& environment) {
   Variables variables;
   for (const auto& entry : environment) {
     if (const auto equals = entry.find('='); equals != std::string::npos && equals > 0) {
-      variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+      variables.try_emplace(entry.substr(0, equals), entry.substr(equals + 1));
     }
   }
   return variables;
@@ -119,9 +121,12 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
 }
 
 bool workers_host_store(const std::vector<std::string>& inherited, const JobSpec& spec) {
-  const std::string wanted = std::string(env::kDisableSharedStore) + "=1";
-  return spec.backend != RendezvousBackend::static_ranks &&
-         std::find(inherited.begin(), inherited.end(), wanted) != inherited.end();
+  const std::string name = std::string(env::kDisableSharedStore) + "=";
+  const auto found =
+      std::find_if(inherited.begin(), inherited.end(),
+                   [&name](const std::string& entry) { return entry.starts_with(name); });
+  return spec.backend != RendezvousBackend::static_ranks && found != inherited.end() &&
+         *found == name + "1";
 }
 
 bool sets_omp_threads(const std::vector<std::string>& inherited, const JobSpec& spec) {

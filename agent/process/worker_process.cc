@@ -173,4 +173,11 @@ void WorkerProcess::signal(int number) {
   }
 }
 
+void WorkerProcess::notify(int number) {
+  // As long as nobody has reaped it, the pid and its group are its own.
+  if (impl_->running && life_of(pid()) != Life::reaped) {
+    ::killpg(pid(), number);
+  }
+}
+
 }  // namespace ddprun

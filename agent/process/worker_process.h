@@ -49,6 +49,9 @@ class WorkerProcess {
   /// To the whole process group; nothing happens to a reaped process or its reused pid. A group
   /// that is stopped is continued after a signal that asks it to end (TERM, INT, HUP, QUIT, ABRT).
   void signal(int number);
+  /// To the whole process group, too, for news that ends no program (SIGWINCH): ended_unasked()
+  /// does not count it.
+  void notify(int number);
   /// It was dead already when it got its first signal from here: whatever ended it, that did not.
   [[nodiscard]] bool ended_unasked() const;
   /// Another listener from now on, for a process that still runs as far as this object knows.

@@ -90,6 +90,123 @@ TEST_CASE("a program that cannot be executed is told with the reason", "[e2e][la
   check_refused(run_ddprun({"--standalone", dir.file("")}), 1, "it is a directory");
 }
 
+TEST_CASE("a time beyond all use is refused, whichever key or option it comes from",
+          "[e2e][launcher]") {
+  struct Row {
+    std::string conf;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"keep_alive_interval=2147483647,keep_alive_max_attempt=2147483647", "keep_alive_interval"},
+      {"keep_alive_interval=2147483647", "keep_alive_interval"},
+      {"keep_alive_max_attempt=2147483647", "keep_alive_max_attempt"},
+      {"join_timeout=2147483647", "join_timeout"},
+      {"last_call_timeout=1000000001", "last_call_timeout"},
+      {"timeout=2147483647", "timeout"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.conf);
+    check_refused(run_ddprun({"--rdzv-conf", row.conf, "true"}), 1, row.says);
+    check_refused(run_ddprun({"true"}, {{"PET_RDZV_CONF", row.conf}}), 1, "PET_RDZV_CONF: ");
+  }
+  const Finished longest = run_ddprun(
+      {"--rdzv-conf",
+       "join_timeout=1000000000,keep_alive_interval=1000000,keep_alive_max_attempt=1000", "true"});
+  CHECK(longest.exit_code == 0);
+  CHECK(longest.err.empty());
+}
+
+TEST_CASE("a heartbeat timeout that no node can keep is refused", "[e2e][launcher]") {
+  for (const char* seconds : {"0.001", "0.05", "0.0994"}) {
+    INFO(seconds);
+    check_refused(run_ddprun({"--heartbeat-timeout", seconds, "true"}), 1,
+                  "--heartbeat-timeout: nodes would be lost");
+  }
+  CHECK(run_ddprun({"--heartbeat-timeout", "0.1", "true"}).exit_code == 0);
+}
+
+TEST_CASE("an instant or a time that is none is no deadline", "[e2e][launcher]") {
+  for (const char* past : {"@-9223372036854775", "@-9223372036854775808", "@-1", "@0", "@1"}) {
+    INFO(past);
+    check_refused(run_ddprun({"--deadline", past, "true"}), 1, "has passed");
+  }
+  check_refused(run_ddprun({"--deadline", "@9223372036854775807", "true"}), 1,
+                "is not a Unix time");
+}
+
+TEST_CASE("a time whose text is empty is a mistake, and not a time that was never asked for",
+          "[e2e][launcher]") {
+  for (const char* option : {"--deadline", "--hang-timeout", "--preempt-grace"}) {
+    INFO(option);
+    check_refused(run_ddprun({option, "", "true"}), 1, std::string(option) + ": '' is not a time");
+  }
+  check_refused(run_ddprun({"--restart-window", "", "true"}), 1, "--restart-window: ''");
+  check_refused(run({.argv = {"env", "PET_DEADLINE=", find_program("ddprun"), "true"}}), 1,
+                "PET_DEADLINE: ''");
+}
+
+TEST_CASE("a local rank that no worker has is told, and costs the job nothing", "[e2e][launcher]") {
+  struct Row {
+    Words words;
+    const char* says;
+  };
+  const Row rows[] = {
+      {{"-r", "5:1"}, "--redirects: no worker here has local rank 5"},
+      {{"-t", "0:0,9:3"}, "--tee: no worker here has local rank 9"},
+      {{"--local-ranks-filter", "1,2"}, "--local-ranks-filter: no worker here has"}};
+  for (const Row& row : rows) {
+    Words words = row.words;
+    words.insert(words.end(), {"--nproc-per-node", "2", "true"});
+    const Finished job = run_ddprun(words);
+    CHECK(job.exit_code == 0);
+    CHECK_THAT(job.err, Catch::Contains(row.says));
+    CHECK(std::count(job.err.begin(), job.err.end(), '\n') == 1);
+  }
+  CHECK(run_ddprun({"-r", "0:1,1:2", "--nproc-per-node", "2", "true"}).err.empty());
+}
+
+TEST_CASE("several --on add up, and a class that two of them name is refused", "[e2e][launcher]") {
+  check_refused(run_ddprun({"--on", "oom=fail", "--on", "oom=free", "true"}), 1,
+                "--on: 'oom' is named twice");
+  const Finished both = run_ddprun({"--max-restarts", "3", "--on", "exit:7=fail", "--on",
+                                    "hang=fail", "sh", "-c", "echo begun; exit 7"});
+  CHECK(both.exit_code == 1);
+  CHECK(both.out == "begun\n");  // the first list holds, so that no second attempt is made
+}
+
+TEST_CASE("a word of any length is refused in a sentence that a person can read",
+          "[e2e][launcher]") {
+  const std::string word(100'000, 'x');
+  for (const char* option : {"--nnodes", "--max-restarts", "--deadline", "--rdzv-endpoint",
+                             "--local-addr", "--rdzv-conf", "-r"}) {
+    INFO(option);
+    const Finished outcome = run_ddprun({option, word, "true"});
+    CHECK((outcome.exit_code == 1 || outcome.exit_code == 2));
+    check_one_sentence(outcome.err);
+    CHECK(outcome.err.size() < 4'000);
+    CHECK_THAT(outcome.err, Catch::Contains("; "));  // what to do is not cut away
+  }
+}
+
+TEST_CASE("a sentence of many words is cut in its middle", "[e2e][launcher]") {
+  std::string words;
+  while (words.size() < 50'000) {
+    words += "many ";
+  }
+  const Finished outcome = run_ddprun({"--nnodes", words, "true"});
+  check_refused(outcome, 1, "[...]");
+  CHECK(outcome.err.size() < 8'100);
+  CHECK_THAT(outcome.err, Catch::EndsWith("write for example 2 or 2:4\n"));
+}
+
+TEST_CASE("an endpoint of blanks and commas is none", "[e2e][launcher]") {
+  for (const char* endpoint : {" ", ",", " , "}) {
+    check_refused(
+        run_ddprun({"--nnodes", "2", "--join-timeout", "1", "--rdzv-endpoint", endpoint, "true"}),
+        1, "names no host");
+  }
+}
+
 TEST_CASE("GPUs asked for where none is visible: the sentence says what was looked for",
           "[e2e][launcher]") {
   // This list hides every GPU, so this holds on any machine.

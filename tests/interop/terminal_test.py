@@ -62,6 +62,27 @@ while os.get_terminal_size(1) != (132, 43) or os.get_terminal_size(2) != (132, 4
         terminal.resize(132, 43)
         self.assertEqual(terminal.wait(), 0, str(terminal))
 
+    def test_workers_are_signalled_when_the_window_changes_its_size(self):
+        script = self.script("""
+import signal
+seen = []
+signal.signal(signal.SIGWINCH, lambda *_: seen.append(os.get_terminal_size(1)))
+say(1, f"ready {rank}\\n")
+deadline = time.monotonic() + 20
+while (132, 43) not in seen:
+    if time.monotonic() > deadline:
+        sys.exit("no SIGWINCH came")
+    time.sleep(0.01)
+say(1, f"size {rank} {tuple(seen[-1])}\\n")
+""")
+        terminal = self.open("--nproc-per-node", 2, script)
+        for rank in range(2):
+            terminal.wait_for(b"ready %d" % rank)
+        terminal.resize(132, 43)
+        self.assertEqual(terminal.wait(), 0, str(terminal))
+        for rank in range(2):
+            self.assertIn(f"size {rank} (132, 43)", str(terminal))
+
     def test_equal_lines_are_folded_and_line_ends_are_as_ever(self):
         screen = self.fold_on_a_terminal(r'say(2, "\x1b[33mthe same warning\x1b[0m\n")')
         self.assertEqual(screen, "[0-7] \x1b[33mthe same warning\x1b[0m\r\n")

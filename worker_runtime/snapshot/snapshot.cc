@@ -92,7 +92,18 @@ struct Snapshot::Impl {
     for (const auto& found : context->group().all_gather_bytes(mine)) {
       highest = std::max<std::uint64_t>(highest, std::stoull(found));
     }
-    return highest + 1;
+    return after(highest);
+  }
+
+  /// Manifests and marks above the bound are not believed, so only one with the bound itself, made
+  /// by hand, comes here. Its next attempt could leave no mark, and nothing would fence it.
+  [[nodiscard]] std::uint64_t after(std::uint64_t attempt) const {
+    if (attempt >= kAttemptMax) {
+      throw Error(directory.path().string() + ": attempt " + std::to_string(attempt) +
+                  " has left a snapshot or a mark here, and no attempt can follow it; use another "
+                  "snapshot path");
+    }
+    return attempt + 1;
   }
 
   /// What the writers find, once nobody of an earlier attempt can add to it.
@@ -245,7 +256,7 @@ SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tens
   // A program that saves without load() has agreed on nothing: it follows the newest attempt of its
   // own disk.
   if (impl_->attempt == 0) {
-    impl_->attempt = impl_->directory.highest_attempt() + 1;
+    impl_->attempt = impl_->after(impl_->directory.highest_attempt());
   }
   state.attempt = static_cast<std::int64_t>(impl_->attempt);
   std::vector<Tensor> on_host;

@@ -23,6 +23,8 @@ using Failure = ddprun::Error;
 constexpr char kFormatName[] = "ddprun-snapshot";
 constexpr int kFormatVersion = 1;
 constexpr std::string_view kMarkPrefix = ".attempt-";
+constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max() / 2;
+static_assert(kAttemptMax < kNumberMax, "the mark of an attempt has a name that is read");
 
 Failure damaged(std::string what, const char* file) {
   return Failure{std::move(what), file, ""};
@@ -189,6 +191,13 @@ Result<Manifest> decode_manifest(std::string_view text) {
       manifest.files.push_back(
           {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), *hash});
     }
+    // The checksum below is no seal: whoever writes a manifest can compute it. An attempt near the
+    // top could not be counted on from, nor have a mark.
+    if (manifest.attempt > kAttemptMax) {
+      return damaged("it is of attempt " + std::to_string(manifest.attempt) +
+                         ", which no job can have reached",
+                     kManifestFile);
+    }
     DDP_CHECK(manifest.files.size() == json.at("files").size(), "each entry is read once");
     // Written anew it must be the very text: so the checksum is right, and nothing stands in it
     // that we would not know of.
@@ -253,9 +262,7 @@ std::string snapshot_name(std::uint64_t number) {
 
 std::optional<std::uint64_t> parse_snapshot_name(std::string_view name) {
   const auto number = ddprun::parse_number<std::uint64_t>(name);
-  // A number near the top could not be counted on from; nobody saves that often.
-  if (!number || *number > std::numeric_limits<std::uint64_t>::max() / 2 ||
-      snapshot_name(*number) != name) {
+  if (!number || *number > kNumberMax || snapshot_name(*number) != name) {
     return std::nullopt;
   }
   DDP_CHECK(*number + 1 > *number, "the number after it can be counted");
@@ -271,6 +278,9 @@ std::optional<std::uint64_t> parse_mark_name(std::string_view name) {
     return std::nullopt;
   }
   const auto attempt = parse_snapshot_name(name.substr(kMarkPrefix.size()));
+  if (attempt && *attempt > kAttemptMax) {
+    return std::nullopt;
+  }
   DDP_CHECK(!attempt || mark_name(*attempt) == name, "a mark has one name");
   return attempt;
 }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,10 @@ inline constexpr char kStateFile[] = "state.json";
 inline constexpr char kManifestFile[] = "manifest.json";
 /// Bound of what is read before its checksum is known: far above what a state needs.
 inline constexpr std::size_t kSmallFileBytesMax = std::size_t{16} << 20;
+
+/// A manifest or a mark of a later attempt is none: no job can have reached it, and the attempt
+/// after it would have no mark.
+inline constexpr std::uint64_t kAttemptMax = std::numeric_limits<std::uint64_t>::max() / 2 - 1;
 
 /// XXH3 of 64 bits with seed 0, over bytes that may come in pieces.
 class Checksum {

@@ -249,6 +249,11 @@ TEST_CASE("A module is found by its file where the interpreter's folders have it
   };
   CHECK(target({"-u", "-m", "recipe.train"}) == machine.file(packages + "recipe/train.py"));
   CHECK(target({"-X", "dev", "-m", "whole"}) == machine.file(packages + "whole/__main__.py"));
+  CHECK(target({"--check-hash-based-pycs", "always", "-m", "whole"}) ==
+        machine.file(packages + "whole/__main__.py"));
+  CHECK(target({"-uX", "dev", "-Om", "whole"}) == machine.file(packages + "whole/__main__.py"));
+  CHECK(target({"-Wignore", "-mwhole"}) == machine.file(packages + "whole/__main__.py"));
+  CHECK(target({"-uc", "pass", "x.py"}).empty());
   CHECK(target({"-u", "-m", "nowhere"}).empty());
   CHECK(target({"-c", "pass", "x.py"}).empty());
   CHECK(fact(machine.facts(python(machine, "one", {"-u", "-m", "nowhere"})), "program") ==

@@ -104,3 +104,34 @@ TEST_CASE("workers that end are not waited for", "[agent][fold]") {
   bench.io.run();  // until all pipes have ended
   CHECK(bench.shown() == "[0-2] same\n");
 }
+
+TEST_CASE("an unfinished teed line that is shown also reaches the file of filtered lines",
+          "[agent][fold]") {
+  const TempDir dir;
+  const Fd stream(::open(dir.write("agent", "").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  asio::io_context io;
+  Console console{io, stream.get()};
+  std::vector<std::string> filtered(2);
+  auto fold = std::make_unique<FoldedConsole>(io, console,
+                                              StreamFold(2, StreamFold::Unfinished::kept, label));
+  std::vector<OutputSink> sinks;
+  for (int i = 0; i < 2; ++i) {
+    sinks.push_back(fold->sink(
+        i, "[p" + std::to_string(i) + "]:", {"WARN"},
+        [&filtered, i](std::string_view text) { filtered[static_cast<std::size_t>(i)] += text; }));
+  }
+  sinks[0].take("WARN of the first");
+  sinks[1].take("nothing of note");
+  SECTION("by a flush") {
+    fold->flush();
+    CHECK(filtered[0] == "[p0]:WARN of the first");
+    sinks[0].take(" worker\n");  // the line goes on in both places
+    CHECK(filtered[0] == "[p0]:WARN of the first worker\n");
+  }
+  SECTION("by the console's own end") {
+    fold.reset();
+    CHECK(filtered[0] == "[p0]:WARN of the first");
+  }
+  CHECK(filtered[1].empty());
+  CHECK(read_file(dir.file("agent")).starts_with("WARN of the first"));
+}

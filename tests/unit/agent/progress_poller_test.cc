@@ -28,6 +28,14 @@ TEST_CASE("Steps alone are no news", "[agent]") {
   CHECK(ProgressReport::is_news(before, now));
 }
 
+TEST_CASE("Looks become rare where workers report nothing, and frequent once they do", "[agent]") {
+  CHECK(ProgressReport::pause_after(50ms, false) == 100ms);
+  CHECK(ProgressReport::pause_after(8s, false) == 15s);
+  CHECK(ProgressReport::pause_after(15s, false) == 15s);
+  CHECK(ProgressReport::pause_after(50ms, true) == 100ms);
+  CHECK(ProgressReport::pause_after(15s, true) == 1s);
+}
+
 TEST_CASE("News of running workers are passed on, and nothing after the end", "[agent]") {
   boost::asio::io_context io;
   ProgressReport report(io);

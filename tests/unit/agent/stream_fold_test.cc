@@ -139,7 +139,7 @@ TEST_CASE("a flush leaves nothing behind", "[agent][fold]") {
   bench.join(2);
   bench.feed(0, "line\npart");
   bench.feed(1, "other");
-  bench.fold.flush(bench.now, bench.shown);
+  bench.fold.flush(bench.now, bench.shown, [](int, std::string_view) {});
   CHECK(bench.look() == "line\npartother");
   CHECK_FALSE(bench.fold.deadline());
 }
@@ -160,7 +160,7 @@ TEST_CASE("a flood comes out byte for byte, whatever it is made of", "[agent][fo
       bench.pass(1ms);
     }
     CHECK(written.size() - bench.shown.size() < LogFilter::kLineBytesMax);
-    bench.fold.flush(bench.now, bench.shown);
+    bench.fold.flush(bench.now, bench.shown, [](int, std::string_view) {});
     CHECK((bench.shown == written));
   }
 }
@@ -184,7 +184,7 @@ TEST_CASE("any bytes in any pieces come out, each worker's in order", "[agent][f
       own[stream] += piece;
       bench.pass(std::chrono::milliseconds(random() % 3 == 0 ? random() % 200 : 0));
     }
-    bench.fold.flush(bench.now, bench.shown);
+    bench.fold.flush(bench.now, bench.shown, [](int, std::string_view) {});
     for (int i = 0; i < streams; ++i) {
       const char letter = static_cast<char>('a' + i);
       const auto letters = [&](const std::string& text) {

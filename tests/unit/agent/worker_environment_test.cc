@@ -189,3 +189,12 @@ TEST_CASE("an argument gets the local rank and nothing else", "[agent]") {
   CHECK(substitute_local_rank("--device=cuda:${local_rank}", 7) == "--device=cuda:7");
   CHECK(substitute_local_rank("$local_rank $rank $$ ${role_name}", 7) == "7 $rank $ ${role_name}");
 }
+
+TEST_CASE("of two variables with one name the worker gets the first, as getenv does", "[agent]") {
+  CHECK(make({"NCCL_DEBUG=INFO", "NCCL_DEBUG=WARN"}, job()).at("NCCL_DEBUG") == "INFO");
+  CHECK(make({"OMP_NUM_THREADS=", "OMP_NUM_THREADS=4"}, job()).at("OMP_NUM_THREADS").empty());
+  CHECK(
+      make({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"}, job())
+          .at("TORCHELASTIC_USE_AGENT_STORE") == "True");
+  CHECK(make({"RANK=7", "RANK=8"}, job()).at("RANK") == "5");  // the contract's own come last
+}

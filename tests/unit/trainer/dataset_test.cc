@@ -74,6 +74,17 @@ TEST_CASE("numeric columns have mean 0 and deviation 1 over the training rows", 
   CHECK(squares == Approx(1).margin(1e-5));
 }
 
+TEST_CASE("a constant column becomes 0, whatever its number is", "[dataset]") {
+  // The mean of 36 times 0.1 is not 0.1 in double.
+  std::string text = "same,y\n";
+  for (int row = 0; row < 40; ++row) {
+    text += "0.1," + std::to_string(row) + "\n";
+  }
+  const auto data = csv_dataset(parse_csv(text), "y", 0);
+  CHECK(data.train.features == std::vector<float>(36, 0.0F));
+  CHECK(data.held_out.features == std::vector<float>(4, 0.0F));
+}
+
 TEST_CASE("a missing target names the columns there are", "[dataset]") {
   CHECK_THAT(refusal(some_table(), "prise"),
              Equals("has no column 'prise'; its columns are x, kind, y, same"));
@@ -93,7 +104,13 @@ TEST_CASE("R squared is 1 for the truth and 0 for the mean", "[dataset]") {
   const Samples samples{{1, 2, 3}, {3, 5, 7}};
   CHECK(r_squared(samples, {2}, 1) == 1);
   CHECK(r_squared(samples, {0}, 5) == 0);
-  CHECK(r_squared(samples, {0}, 9) < 0);
+  CHECK(r_squared(samples, {0}, 9).value() < 0);
+}
+
+TEST_CASE("R squared of targets that are all equal is none", "[dataset]") {
+  CHECK_FALSE(r_squared({{1, 2, 3}, {0.1F, 0.1F, 0.1F}}, {2}, 1).has_value());
+  CHECK_FALSE(r_squared({{1}, {3}}, {2}, 1).has_value());
+  CHECK_FALSE(r_squared({}, {2}, 1).has_value());
 }
 
 }  // namespace ddp

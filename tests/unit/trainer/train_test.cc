@@ -416,4 +416,30 @@ TEST_CASE("a rank whose peer is killed ends with a sentence, not with a signal",
   }
 }
 
+TEST_CASE("R squared of held-out targets that are all equal is said to be none", "[train]") {
+  const TempDir dir;
+  std::string rows = "x,y\n";
+  for (int i = 0; i < 40; ++i) {
+    rows += std::to_string(i % 7) + ",0.1\n";
+  }
+  dir.write("same.csv", rows);
+  const auto outcome = train(dir.path(), "linear 2 2 --data same.csv --target y");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK(line_after(outcome.output, "R² on held-out tenth: ") ==
+        "undefined, since its targets are all equal");
+}
+
+TEST_CASE("a mark that no attempt can follow ends train with one sentence, a later one is no mark",
+          "[train]") {
+  const TempDir dir;
+  fs::create_directories(dir.path() / "snapshot.ddp/.attempt-9223372036854775807");
+  CHECK(train(dir.path(), "linear 1 1").status == 0);
+  fs::create_directories(dir.path() / "snapshot.ddp/.attempt-9223372036854775806");
+  const auto outcome = train(dir.path(), "linear 2 1");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains("no attempt can follow it; use another snapshot path"));
+}
+
 }  // namespace ddp

@@ -192,4 +192,31 @@ TEST_CASE("a claim survives a crash of the machine, at whatever call it comes", 
   }
 }
 
+TEST_CASE(
+    "an attempt that cannot be counted on from is damage, and the next attempt follows others",
+    "[snapshot]") {
+  for (const std::uint64_t absurd : {~std::uint64_t{0}, std::uint64_t{1} << 63}) {
+    auto files = disk_with_two();
+    // A snapshot as the library writes it, but for its attempt.
+    const auto manifest = files->read(kPath / snapshot_name(2) / kManifestFile, kSmallFileBytesMax);
+    REQUIRE(manifest);
+    auto claimed =
+        decode_manifest({reinterpret_cast<const char*>(manifest->data()), manifest->size()});
+    REQUIRE(claimed);
+    claimed->attempt = absurd;
+    const auto file = files->create(kPath / snapshot_name(2) / kManifestFile);
+    REQUIRE(file);
+    REQUIRE((*file)->append(bytes_of(encode_manifest(*claimed))));
+    SnapshotDirectory directory(files, kPath, 2);
+    CHECK(directory.highest_attempt() == 1);
+    REQUIRE(directory.claim(directory.highest_attempt() + 1));
+    const auto found = scan(files);
+    CHECK(found.numbers == Numbers{1});
+    REQUIRE(found.report.complaints.size() == 1);
+    CHECK_THAT(found.report.complaints[0],
+               Contains("/00000002/manifest.json: damaged snapshot passed over: ") &&
+                   Contains("attempt " + std::to_string(absurd)));
+  }
+}
+
 }  // namespace ddp
