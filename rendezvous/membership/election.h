@@ -62,7 +62,9 @@ class Election {
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] VoteRequest request() const { return {term_, self_, known_.log_position()}; }
+  [[nodiscard]] VoteRequest request() const {
+    return {term_, self_, known_.log_position(), known_.attempt};
+  }
   [[nodiscard]] bool granted_by(VoterId voter) const { return votes_.contains(voter); }
   [[nodiscard]] std::size_t votes() const { return votes_.size(); }
   /// All configurations' voters, each once. The lost coordinator is one: it may live, and be none

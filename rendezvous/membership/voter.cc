@@ -26,10 +26,16 @@ bool Voter::keeps(const ReplicatedState& state) {
       !prepared(state.configuration.number, state.term)) {
     return false;
   }
+  story_ = state.attempt;
   if (state.settled == state.configuration.number) {
     in_use();
   }
   return true;
+}
+
+/// A restart of the same nodes changes no configuration, but uses an attempt number and a restart.
+void Voter::has_story_of(AttemptNumber attempt) {
+  story_ = std::max(story_, attempt);
 }
 
 /// Storing a configuration counts as a vote in its term, so it is refused like one: for an earlier
@@ -78,9 +84,14 @@ Vote Voter::answer(Instant now, const VoteRequest& request) {
             assigned_configuration_, attempt_,      attempt_term_,
             now - lost_at_,          saw_close_};
   const bool again = request.term == promise_.term && request.candidate == promise_.to;
+  // The election restriction (section 3.6.1 of Ongaro's dissertation) for what is not committed: of
+  // those that store one configuration, the successor is one with the newest story. Across
+  // configurations attempts are not compared: a proposal may come to nothing.
+  const bool has_newer_story =
+      request.log_position.newest == promise_.configuration && request.attempt < story_;
   if (follows_) {
     vote.verdict = VoteVerdict::follows;
-  } else if (!request.log_position.covers(promise_.configuration)) {
+  } else if (!request.log_position.covers(promise_.configuration) || has_newer_story) {
     vote.verdict = VoteVerdict::ahead;
   } else if (request.term <= promise_.term && !again) {
     vote.verdict = VoteVerdict::promised;

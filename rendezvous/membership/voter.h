@@ -16,13 +16,14 @@ struct VoteRequest {
   Term term{};
   VoterId candidate{};
   LogPosition log_position;  ///< what the candidate knows
+  AttemptNumber attempt{};   ///< and of which attempt it has the story
 };
 
 enum class VoteVerdict : std::uint8_t {
   granted,
   follows,   ///< it has a coordinator
   promised,  ///< it gave its word to another for this term or a later one
-  ahead,     ///< it has prepared for a configuration that the candidate does not know
+  ahead,     ///< it stores a configuration, or a story, that the candidate does not have
 };
 
 struct Vote {
@@ -48,6 +49,8 @@ class Voter {
   /// to another one, or has kept a state that the coordinator does not know; it may not acknowledge
   /// this one.
   [[nodiscard]] bool keeps(const ReplicatedState& state);
+  /// It stores the story of this attempt, in the configuration that it keeps.
+  void has_story_of(AttemptNumber attempt);
   /// The configuration that it stores is in use. So none of the candidates that it voted for before
   /// leads. (While it is only proposed, one of them may: that proposal may come to nothing.)
   void in_use();
@@ -64,6 +67,7 @@ class Voter {
 
   Promise promise_;
   std::optional<VoterId> follows_;
+  AttemptNumber story_{};  ///< the attempt whose story is stored
   ConfigurationNumber assigned_configuration_{};
   std::optional<AttemptNumber> attempt_;
   Term attempt_term_{};

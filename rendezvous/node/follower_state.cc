@@ -56,8 +56,8 @@ bool FollowerState::told(const message::VoterState& order, Instant now) {
 }
 
 /// Keeps the copy as new as the job, so that a successor repeats no attempt number and continues
-/// with the same budget. Nobody acknowledges it: two numbers left out for each term cover what is
-/// lost.
+/// with the same budget: a voter that has it refuses a candidate that does not. Nobody acknowledges
+/// it. Two numbers left out for each term cover what is lost.
 void FollowerState::told(const message::Story& order, Instant now) {
   if (!stored_) {
     return;  // others vote by now
@@ -65,6 +65,7 @@ void FollowerState::told(const message::Story& order, Instant now) {
   if (order.attempt > stored_->replicated.attempt) {
     voter_.in_use();  // it was proposed with the number of the attempt before
   }
+  voter_.has_story_of(order.attempt);
   stored_->replicated.attempt = order.attempt;
   stored_->so_far = order.so_far;
   stored_at_ = now;

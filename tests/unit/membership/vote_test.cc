@@ -127,6 +127,24 @@ TEST_CASE(
   CHECK(voter.answer(2s, better).verdict == VoteVerdict::granted);
 }
 
+TEST_CASE("Of those that store one configuration, one with the newest story is elected") {
+  Voter voter;
+  voter.follow(Term{1}, e(1));
+  REQUIRE(voter.keeps(state(1, 1)));
+  voter.has_story_of(AttemptNumber{7});
+  voter.has_story_of(AttemptNumber{6});  // messages may be late
+  voter.lost(1s, false);
+  VoteRequest asks = request(2, 4);
+  asks.attempt = AttemptNumber{6};
+  CHECK(voter.answer(2s, asks).verdict == VoteVerdict::ahead);
+  asks.attempt = AttemptNumber{7};
+  CHECK(voter.answer(2s, asks).verdict == VoteVerdict::granted);
+  asks = request(3, 4);  // the story of a later configuration's proposal is no older
+  asks.log_position.newest = configuration(1, 2);
+  asks.log_position.settled = configuration(1, 1);
+  CHECK(voter.answer(3s, asks).verdict == VoteVerdict::granted);
+}
+
 TEST_CASE("A voter keeps no state of a coordinator that does not know what it has kept") {
   Voter voter;
   voter.follow(Term{2}, e(1));
