@@ -1,4 +1,4 @@
-// Attempt: the current attempt, from the moment at which its world is handed out until no worker
+// JobAttempt: the current attempt, from the moment at which its world is handed out until no worker
 // of it is left. Pure. Between attempts it answers for the one before.
 //
 //   begin()                  --> it runs: every member starts its workers
@@ -30,10 +30,10 @@
 
 namespace ddprun {
 
-class Attempt {
+class JobAttempt {
  public:
   /// All three outlive it. Orders to the members go to `commands`.
-  Attempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands);
+  JobAttempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands);
 
   /// This world is handed out now; none lives.
   void begin(AttemptNumber number, const std::vector<RankedNode>& world);
