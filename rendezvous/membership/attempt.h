@@ -9,7 +9,8 @@
 //
 // It owns the phases of the nodes (job_nodes.h) and their counts, the incident that ends it
 // (incident.h), and what the workers told. It decides when members have to stop, but not what
-// follows: JobCourse (job_course.h) asks all_finished() and all_stopped() after each event.
+// follows: JobCourse (job_course.h) asks all_finished() and all_stopped() after each event that may
+// end it.
 //
 // Events of nodes that are no members, of other attempts, and repeated ones are ignored.
 #pragma once

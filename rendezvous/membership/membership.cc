@@ -43,9 +43,10 @@ void Membership::on(const WorkersStarted& event) {
   attempt_.on(event, now_);
 }
 
+/// A failure begins the stop, which ends only with WorkersStopped of all members.
 void Membership::on(WorkerFailed event) {
   attempt_.on(std::move(event), now_);
-  course_.attempt_changed();
+  DDP_CHECK(!attempt_.all_finished() && !attempt_.all_stopped(), "a failure ends no attempt");
 }
 
 void Membership::on(const WorkersFinished& event) {
