@@ -29,7 +29,9 @@ std::vector<Command> Membership::apply(Instant now, Event event) {
   course_.set_time(now);
   std::visit([this](auto& alternative) { on(std::move(alternative)); }, event);
   // Any event may complete the comparison, as a node that leaves was maybe the last to be asked.
-  carry_out_environment_check();
+  if (environment_check_.is_due()) {
+    carry_out_environment_check();
+  }
   if (course_.state() == JobState::over) {
     contenders_.clear();  // they are sent the summary as all others are
   }
