@@ -157,6 +157,12 @@ struct LocalWorkers::Impl {
       coordinator->workers_hung(order.attempt, std::move(positions), order.reason);
       return;
     }
+    if (order.how == StopHow::now) {
+      // As after a failure here: nothing is saved, so what the workers are able to do is not looked
+      // up. That takes a read of /proc for each of them.
+      apply(group.handle(group::StopOrdered{SIGTERM}));
+      return;
+    }
     // What the workers are able to do is looked up now: pages and handlers change while they run.
     const StopPlan plan =
         plan_stop(order.how, order.signal,

@@ -20,12 +20,12 @@ bool is_own_rank(const JobNode& node, int rank) {
 
 }  // namespace
 
-Attempt::Attempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands)
+JobAttempt::JobAttempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands)
     : nodes_(nodes), history_(history), commands_(commands) {}
 
 /// Ranks of the last attempt are forgotten here and not at its end: until now they decided about
 /// the order of the next world (rank_order.h).
-void Attempt::begin(AttemptNumber number, const std::vector<RankedNode>& world) {
+void JobAttempt::begin(AttemptNumber number, const std::vector<RankedNode>& world) {
   DDP_CHECK(!lives(), "the next attempt begins when no worker of the one before is left");
   DDP_CHECK(!number_ || number_ < number, "attempt numbers rise");
   DDP_CHECK(!world.empty(), "a world has nodes");
@@ -51,7 +51,7 @@ void Attempt::begin(AttemptNumber number, const std::vector<RankedNode>& world) 
 
 /// Also of an attempt that runs: all of its workers have finished, or its store could not be opened
 /// and none was started.
-void Attempt::end() {
+void JobAttempt::end() {
   for (auto& [id, node] : nodes_.all()) {
     DDP_CHECK(!is_stopping() || node.phase == NodePhase::idle || node.phase == NodePhase::stopped,
               "no worker is left");
@@ -63,7 +63,7 @@ void Attempt::end() {
 
 // --- Events ---------------------------------------------------------------------------------
 
-void Attempt::on(const WorkersStarted& event, Instant now) {
+void JobAttempt::on(const WorkersStarted& event, Instant now) {
   JobNode* node = member(event.node, event.attempt);
   if (node == nullptr || node->started || !runs()) {
     return;
@@ -77,7 +77,7 @@ void Attempt::on(const WorkersStarted& event, Instant now) {
 
 /// The first failure of a running attempt stops it. Later ones are added to the incident, for the
 /// earliest cause may be reported last.
-void Attempt::on(WorkerFailed event, Instant now) {
+void JobAttempt::on(WorkerFailed event, Instant now) {
   JobNode* node = member_with_workers(event.node, event.attempt);
   if (node == nullptr) {
     return;
@@ -96,7 +96,7 @@ void Attempt::on(WorkerFailed event, Instant now) {
 
 /// Workers that exited with 0 did so for one of two reasons: their work is done, or a scheduler
 /// told them to save and end (`left`). In the second case the job goes on another time.
-void Attempt::on(const WorkersFinished& event, Instant now) {
+void JobAttempt::on(const WorkersFinished& event, Instant now) {
   JobNode* node = member(event.node, event.attempt);
   if (node == nullptr) {
     return;
@@ -114,7 +114,7 @@ void Attempt::on(const WorkersFinished& event, Instant now) {
   left_unasked_ = left_unasked_ || event.progress.left;
 }
 
-bool Attempt::on(const WorkersProgress& event, Instant now) {
+bool JobAttempt::on(const WorkersProgress& event, Instant now) {
   JobNode* node = member_with_workers(event.node, event.attempt);
   if (node == nullptr) {
     return false;
@@ -125,7 +125,7 @@ bool Attempt::on(const WorkersProgress& event, Instant now) {
 
 /// Without an order to stop, its agent ended the workers for a reason of its own, such as a worker
 /// that failed: the records say so, and all others have to stop.
-void Attempt::on(WorkersStopped event, Instant now) {
+void JobAttempt::on(WorkersStopped event, Instant now) {
   JobNode* node = member_with_workers(event.node, event.attempt);
   if (node == nullptr) {
     return;
@@ -156,7 +156,7 @@ void Attempt::on(WorkersStopped event, Instant now) {
 
 /// Which rank is late only all nodes together can tell. So the order to stop asks all of them
 /// where their workers stand (StopHow::hang), and their answers come as events of this kind, too.
-void Attempt::on(const WorkersHung& event, Instant now) {
+void JobAttempt::on(const WorkersHung& event, Instant now) {
   JobNode* node = member_with_workers(event.node, event.attempt);
   if (node == nullptr) {
     return;
@@ -176,7 +176,7 @@ void Attempt::on(const WorkersHung& event, Instant now) {
 
 /// No further attempt begins before all of these have answered, or are lost: workers of two
 /// attempts must never be alive at once.
-void Attempt::stop(const std::string& reason, StopHow how, int signal, Instant now) {
+void JobAttempt::stop(const std::string& reason, StopHow how, int signal, Instant now) {
   DDP_CHECK(runs(), "only a running attempt can be stopped");
   DDP_CHECK(stopping_ == 0, "nobody is being stopped yet");
   state_ = State::stopping;
@@ -197,7 +197,7 @@ void Attempt::stop(const std::string& reason, StopHow how, int signal, Instant n
   working_ = 0;
 }
 
-void Attempt::hurry(const std::string& reason) {
+void JobAttempt::hurry(const std::string& reason) {
   if (!is_stopping() || !stop_.hurry()) {
     return;
   }
@@ -210,7 +210,7 @@ void Attempt::hurry(const std::string& reason) {
 
 /// A loss costs no restart, and everything else may be its consequence: so it is told to the
 /// incident with the time at which the node was last known to be alive.
-void Attempt::lost(const JobNode& node, const std::string& why, Instant lost_at, Instant now) {
+void JobAttempt::lost(const JobNode& node, const std::string& why, Instant lost_at, Instant now) {
   DDP_CHECK(node.phase != NodePhase::idle, "it was a member");
   is_gone(node);
   switch (node.phase) {
@@ -237,7 +237,7 @@ void Attempt::lost(const JobNode& node, const std::string& why, Instant lost_at,
 }
 
 /// As if it were lost; but its agent is here, and says that no worker runs.
-void Attempt::gave_up(JobNode& node, const std::string& why, Instant now) {
+void JobAttempt::gave_up(JobNode& node, const std::string& why, Instant now) {
   const std::string gave_up = "it gave up: " + why;
   const NodePhase phase = node.phase;
   if (phase != NodePhase::working && phase != NodePhase::stopping) {
@@ -260,31 +260,31 @@ void Attempt::gave_up(JobNode& node, const std::string& why, Instant now) {
   }
 }
 
-void Attempt::stop_for_leaver(const JobNode& node, Instant now) {
+void JobAttempt::stop_for_leaver(const JobNode& node, Instant now) {
   DDP_CHECK(node.phase == NodePhase::working, "only a member that works is missed");
   open_incident(now).node_leaves(node.host_name, now);
   stop(incident_->reason(), StopHow::save, 0, now);
 }
 
 /// Growth is nobody's failure, so it spends nothing (IncidentBuilder::spends_restart).
-void Attempt::stop_to_grow(const JobNode& node, StopHow how, Instant now) {
+void JobAttempt::stop_to_grow(const JobNode& node, StopHow how, Instant now) {
   DDP_CHECK(node.phase == NodePhase::idle, "who is in the world already is no growth");
   open_incident(now).node_joined(node.host_name, now);
   stop(incident_->reason(), how, 0, now);
 }
 
-bool Attempt::all_stopped() const {
+bool JobAttempt::all_stopped() const {
   return is_stopping() && stopping_ == 0;
 }
 
-std::optional<IncidentBuilder> Attempt::take_incident() {
+std::optional<IncidentBuilder> JobAttempt::take_incident() {
   return std::exchange(incident_, std::nullopt);
 }
 
 // --- Its members ----------------------------------------------------------------------------
 
 /// The member that speaks of the current attempt; null for everybody else.
-JobNode* Attempt::member(NodeId id, AttemptNumber attempt) {
+JobNode* JobAttempt::member(NodeId id, AttemptNumber attempt) {
   JobNode* node = nodes_.find(id);
   if (node == nullptr || node->phase == NodePhase::idle || number_ != attempt) {
     return nullptr;
@@ -295,7 +295,7 @@ JobNode* Attempt::member(NodeId id, AttemptNumber attempt) {
 
 /// A member that has not reported yet that none of its workers is left. What it reports after that
 /// is a repetition.
-JobNode* Attempt::member_with_workers(NodeId id, AttemptNumber attempt) {
+JobNode* JobAttempt::member_with_workers(NodeId id, AttemptNumber attempt) {
   JobNode* node = member(id, attempt);
   const bool none_left =
       node != nullptr && (node->phase == NodePhase::finished || node->phase == NodePhase::stopped);
@@ -303,7 +303,7 @@ JobNode* Attempt::member_with_workers(NodeId id, AttemptNumber attempt) {
 }
 
 /// Takes this member out of the counts; its phase is the one that it was counted in.
-void Attempt::is_gone(const JobNode& node) {
+void JobAttempt::is_gone(const JobNode& node) {
   if (node.phase == NodePhase::stopping) {
     --stopping_;
   } else if (node.phase == NodePhase::working) {
@@ -315,7 +315,7 @@ void Attempt::is_gone(const JobNode& node) {
   DDP_CHECK(working_ >= 0 && stopping_ >= 0 && unstarted_ >= 0, "a member is counted once");
 }
 
-IncidentBuilder& Attempt::open_incident(Instant now) {
+IncidentBuilder& JobAttempt::open_incident(Instant now) {
   if (!incident_) {
     DDP_CHECK(lives(), "an incident begins in an attempt that lives");
     incident_.emplace(*number_, now, world_size_);
@@ -323,7 +323,7 @@ IncidentBuilder& Attempt::open_incident(Instant now) {
   return *incident_;
 }
 
-void Attempt::add_record(const JobNode& node, FailureRecord record, Instant now) {
+void JobAttempt::add_record(const JobNode& node, FailureRecord record, Instant now) {
   DDP_CHECK(incident_.has_value(), "records belong to an incident");
   record.node = node.host_name;
   record.group_rank = node.last_group_rank.value_or(0);
@@ -332,7 +332,7 @@ void Attempt::add_record(const JobNode& node, FailureRecord record, Instant now)
   }
 }
 
-void Attempt::add_positions(const JobNode& node, const std::vector<WorkerPosition>& positions) {
+void JobAttempt::add_positions(const JobNode& node, const std::vector<WorkerPosition>& positions) {
   DDP_CHECK(incident_.has_value(), "positions belong to an incident");
   std::vector<WorkerPosition> own;
   std::copy_if(positions.begin(), positions.end(), std::back_inserter(own),
@@ -340,7 +340,7 @@ void Attempt::add_positions(const JobNode& node, const std::vector<WorkerPositio
   incident_->add_positions(node.host_name, node.last_group_rank.value_or(0), own);
 }
 
-void Attempt::add_progress(JobNode& node, TrainingProgress told, Instant now) {
+void JobAttempt::add_progress(JobNode& node, TrainingProgress told, Instant now) {
   story_.told = story_.told || told.told;
   story_.stepped = story_.stepped || told.first_step_after.has_value();
   story_.steps = std::max(story_.steps, told.steps);
@@ -352,7 +352,7 @@ void Attempt::add_progress(JobNode& node, TrainingProgress told, Instant now) {
 }
 
 /// The simulator checks what needs a walk over all nodes.
-void Attempt::check_invariants() const {
+void JobAttempt::check_invariants() const {
   DDP_CHECK(working_ >= 0 && unstarted_ >= 0 && stopping_ >= 0, "counts are not negative");
   switch (state_) {
     case State::none:

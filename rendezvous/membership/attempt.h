@@ -1,4 +1,4 @@
-// Attempt: the current attempt, from the moment at which its world is handed out until no worker
+// JobAttempt: the current attempt, from the moment at which its world is handed out until no worker
 // of it is left. Pure. Between attempts it answers for the one before.
 //
 //   begin()                  --> it runs: every member starts its workers
@@ -9,7 +9,8 @@
 //
 // It owns the phases of the nodes (job_nodes.h) and their counts, the incident that ends it
 // (incident.h), and what the workers told. It decides when members have to stop, but not what
-// follows: JobCourse (job_course.h) asks all_finished() and all_stopped() after each event.
+// follows: JobCourse (job_course.h) asks all_finished() and all_stopped() after each event that may
+// end it.
 //
 // Events of nodes that are no members, of other attempts, and repeated ones are ignored.
 #pragma once
@@ -30,10 +31,10 @@
 
 namespace ddprun {
 
-class Attempt {
+class JobAttempt {
  public:
   /// All three outlive it. Orders to the members go to `commands`.
-  Attempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands);
+  JobAttempt(JobNodes& nodes, JobHistory& history, std::vector<Command>& commands);
 
   /// This world is handed out now; none lives.
   void begin(AttemptNumber number, const std::vector<RankedNode>& world);

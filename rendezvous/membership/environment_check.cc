@@ -199,7 +199,6 @@ bool EnvironmentCheck::ask_about(const Digests& digests, Step& step) {
   return all;
 }
 
-/// Runs after every event of the job, so it returns at once while nothing has changed (`dirty_`).
 /// The comparison takes two passes: the first one asks, and the answers make it dirty again.
 EnvironmentCheck::Step EnvironmentCheck::take_actions() {
   Step step;

@@ -49,6 +49,8 @@ class EnvironmentCheck {
     std::optional<std::string> ending;  ///< a clause: the job ends for this
     std::vector<std::pair<NodeId, Refusal>> refused;
   };
+  /// Whether take_actions() may have something to do. Most events of a job change no environment.
+  [[nodiscard]] bool is_due() const { return dirty_; }
   /// What is to be done after the last event.
   Step take_actions();
 
@@ -77,7 +79,7 @@ class EnvironmentCheck {
   bool required_;
   bool settled_;                                        ///< the first world is, or was, let go
   bool comparing_ = false;                              ///< the first world waits
-  bool dirty_ = false;                                  ///< take_actions() may have something to do
+  bool dirty_ = false;                                  ///< is_due()
   std::map<NodeId, Node> nodes_;                        ///< also those that are not let in
   std::map<EnvironmentDigest, std::set<NodeId>> here_;  ///< of the job, told ones alone
   std::map<std::string, int> hosts_;                    ///< how many nodes have the name

@@ -48,7 +48,7 @@ class JobCourse {
     AbsentNodes& absent;
     EnvironmentCheck& environment_check;
     JobAccounts& accounts;
-    Attempt& attempt;
+    JobAttempt& attempt;
     std::vector<Command>& commands;  ///< orders are added here
   };
   /// Gathering begins at `now`; or the end that a successor inherits is made known.
@@ -130,7 +130,7 @@ class JobCourse {
   AbsentNodes& absent_;
   EnvironmentCheck& environment_check_;
   JobAccounts& accounts_;
-  Attempt& attempt_;
+  JobAttempt& attempt_;
   std::vector<Command>& commands_;
   Leadership leadership_;
   Inheritance inheritance_;

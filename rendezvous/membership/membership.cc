@@ -29,7 +29,9 @@ std::vector<Command> Membership::apply(Instant now, Event event) {
   course_.set_time(now);
   std::visit([this](auto& alternative) { on(std::move(alternative)); }, event);
   // Any event may complete the comparison, as a node that leaves was maybe the last to be asked.
-  carry_out_environment_check();
+  if (environment_check_.is_due()) {
+    carry_out_environment_check();
+  }
   if (course_.state() == JobState::over) {
     contenders_.clear();  // they are sent the summary as all others are
   }
@@ -43,9 +45,10 @@ void Membership::on(const WorkersStarted& event) {
   attempt_.on(event, now_);
 }
 
+/// A failure begins the stop, which ends only with WorkersStopped of all members.
 void Membership::on(WorkerFailed event) {
   attempt_.on(std::move(event), now_);
-  course_.attempt_changed();
+  DDP_CHECK(!attempt_.all_finished() && !attempt_.all_stopped(), "a failure ends no attempt");
 }
 
 void Membership::on(const WorkersFinished& event) {
@@ -70,13 +73,12 @@ void Membership::on(const WorkersProgress& event) {
   }
 }
 
-/// Constant time, after every event; the simulator checks what needs a walk over all nodes.
+/// Constant time, after every event; the simulator checks what needs a walk over all nodes. What
+/// few events change is checked where they do: the budget, those that wait for a rank.
 void Membership::check_invariants() const {
   course_.check_invariants();
   DDP_CHECK(nodes_.ranks_given() <= nodes_.size(), "a node has one rank at most");
   DDP_CHECK(nodes_.workers_here() <= nodes_.size(), "those that run workers are nodes of the job");
-  DDP_CHECK(contenders_.size() <= nodes_.ranks_given(), "one node at most waits for a rank");
-  DDP_CHECK(accounts_.budget().used() <= accounts_.budget().max(), "the budget is kept");
 }
 
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 //
 //   JobNodes      the nodes of the job that are here, and their ranks
 //   AbsentNodes   the refused and the lost
-//   Attempt       the workers of the current attempt, and how they are stopped
+//   JobAttempt    the workers of the current attempt, and how they are stopped
 //   JobCourse     the states of the job, from gathering to its end; its header draws them
 //   JobAccounts   what the whole job has been through and spent
 //
@@ -117,7 +117,7 @@ class Membership {
   AbsentNodes absent_;
   EnvironmentCheck environment_check_;
   JobAccounts accounts_;
-  Attempt attempt_;
+  JobAttempt attempt_;
   JobCourse course_;  ///< refers to most of the above
 };
 

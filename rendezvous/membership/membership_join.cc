@@ -73,6 +73,7 @@ void Membership::on(const NodeLost& event) {
   course_.left(event);
   // Before the loss is dealt with, so that the next world has both ends of the change.
   const std::optional<NodeId> waiter = next_waiter(*node);
+  DDP_CHECK(contenders_.size() <= nodes_.ranks_given(), "each waits for a rank that is taken");
   course_.lost(*node, event, waiter);
 }
 
@@ -183,6 +184,7 @@ void Membership::contend(NodeJoined event) {
     return;
   }
   contenders_.add(std::move(event));
+  DDP_CHECK(contenders_.size() <= nodes_.ranks_given(), "one node at most waits for a rank");
   if (same) {
     commands_.push_back(Disconnect{holder});
     return;
