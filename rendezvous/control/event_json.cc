@@ -125,9 +125,15 @@ void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
     // The history that a voter brings has snapshots that other coordinators have written.
     saved_ = lines.membership.record().ledger().saved().epoch;
   }
-  // Meant for a node that contends for a taken rank, and so is no node of the job yet.
-  const bool contends = number(welcome->term) == 0;
-  nodes_[event.node] = {node.host_name, event.address, node.witness || contends};
+  // It asks for the rank that another node has, or an older connection of its own agent. It is no
+  // node of the job before that one is lost.
+  const auto* watched = find<WatchNode>(commands);
+  const auto* replaced = find<Disconnect>(commands);
+  const bool contends = watched != nullptr || replaced != nullptr;
+  if (contends) {
+    contenders_[watched != nullptr ? watched->node : replaced->node] = event.node;
+  }
+  nodes_[event.node] = {node.host_name, event.address, node.witness, contends};
   lines.add("node_joined", attempt_,
             {{"node", node.host_name},
              {"address", or_null(event.address)},
@@ -147,14 +153,24 @@ void EventJson::on(Lines& lines, const StrangerTurnedAway& event, const std::vec
 }
 
 /// Of nodes that were let in. A rejected one, and one that was released, has had its line before
-/// its connection closed.
-void EventJson::on(Lines& lines, const NodeLost& event, const std::vector<Command>&) {
+/// its connection closed. A node that waited for the rank of a lost one has it from here on.
+void EventJson::on(Lines& lines, const NodeLost& event, const std::vector<Command>& commands) {
   if (const auto node = nodes_.extract(event.node)) {
     lines.add("node_lost", attempt_,
               {{"node", node.mapped().host},
                {"address", or_null(node.mapped().address)},
                {"why", event.why},
                {"silent_ms", ms(event.silent_for)}});
+  }
+  const auto contender = contenders_.extract(event.node);
+  const auto waited = contender ? nodes_.find(contender.mapped()) : nodes_.end();
+  if (waited == nodes_.end()) {
+    return;  // nobody waited for its rank, or that one is gone, too
+  }
+  waited->second.contends = false;
+  if (lines.membership.state() == JobState::running && find<OpenStore>(commands) == nullptr &&
+      !waited->second.witness) {
+    lines.add("node_spare", {{"node", waited->second.host}});
   }
 }
 
@@ -265,14 +281,14 @@ void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
     nodes.push_back({{"node", nodes_[worlds[i]->node].host},
                      {"first_rank", world.base_rank},
                      {"last_rank", next - 1}});
-    nodes_[worlds[i]->node].no_spare = false;
+    nodes_[worlds[i]->node].contends = false;
   }
   const World& any = worlds.front()->world;
   lines.add(
       "attempt_assigned", attempt,
       {{"world_size", any.world_size}, {"restarts_used", any.restarts_used}, {"nodes", nodes}});
   for (const auto& [id, node] : nodes_) {
-    if (!members.contains(id) && !node.no_spare) {
+    if (!members.contains(id) && !node.witness && !node.contends) {
       lines.add("node_spare", attempt, {{"node", node.host}});
     }
   }

@@ -294,6 +294,35 @@ TEST_CASE("Who comes, waits, is turned away or lost is told") {
   CHECK(told.only("stop_requested")["signal"] == "SIGTERM");
 }
 
+TEST_CASE("A node that waits for a taken rank is no spare before it has that rank") {
+  Told told({"job", 1, 1, 3, 600s, 0s});
+  const auto ranked = [&](const std::string& host, int rank) {
+    NodeDescription node = told.description(host);
+    node.node_rank = rank;
+    return told.join(node);
+  };
+  const NodeId a = ranked("n1", 0);
+  const NodeId b = ranked("n2", 1);
+  CHECK(told.only("node_spare")["node"] == "n2");
+  told.take();
+  ranked("n3", 1);
+  CHECK(told.only("node_joined")["node"] == "n3");
+  CHECK(told.count("node_spare") == 0);
+  // The next attempt names the spare, and not the node that waits for its rank.
+  told.start(a);
+  told.fail(a, 0);
+  told.stop(a);
+  CHECK(told.only("node_spare")["node"] == "n2");
+  told.take();
+  told.apply(NodeLost{b, "it was silent for 3 s", 3s});
+  CHECK(told.only("node_spare")["node"] == "n3");
+  told.take();
+  told.start(a);
+  told.fail(a, 0);
+  told.stop(a);
+  CHECK(told.only("node_spare")["node"] == "n3");
+}
+
 TEST_CASE("What a gathering waits for is told at the pace at which people are") {
   Told told({"job", 2, 2, 3, 600s, 30s});
   told.join("n1");
