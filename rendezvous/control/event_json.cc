@@ -325,10 +325,12 @@ void EventJson::on_progress(Lines& lines) {
 void EventJson::on_incidents(Lines& lines, bool over) {
   const JobHistory& record = lines.membership.record();
   const int count = record.incidents_count();
+  // A voter brought a history that others have written, longer or shorter than the one before. Its
+  // newest incident, by which this coordinator began, has another number from here on.
+  if (count > incidents_told_ + 1 || count < incidents_told_) {
+    incidents_told_ = incidents_closed_ = std::max(count - 1, 0);
+  }
   if (count > incidents_told_) {
-    if (count > incidents_told_ + 1) {  // a voter brought those that others have written
-      incidents_told_ = incidents_closed_ = count - 1;
-    }
     if (incidents_closed_ < count - 1) {
       close_incident(lines, count - 1);  // its attempt ended before all of it was known
     }

@@ -355,6 +355,39 @@ TEST_CASE("A successor tells of the loss that made it one, and goes on counting"
   CHECK(told.only("ledger")["incidents"] == 2);
 }
 
+TEST_CASE("Incidents have their lines after a voter brought a shorter history") {
+  MembershipOptions options{"job", 2, 2, 3, 600s, 30s};
+  options.self = VoterId{1};
+  Told told(options);
+  NodeDescription own = told.description("n1");
+  own.voter = options.self;
+  const NodeId a = told.join(own);
+  const auto bring = [&](std::uint64_t voter, std::uint32_t attempt, std::size_t incidents) {
+    NodeDescription node = told.description("n" + std::to_string(voter));
+    node.voter = VoterId{voter};
+    StateCopy copy;
+    copy.replicated.coordinator = VoterId{9};
+    copy.replicated.term = Term{1};
+    copy.replicated.attempt = AttemptNumber{attempt};
+    copy.replicated.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
+                                     {VoterId{2}, VoterId{3}}};
+    copy.so_far.incidents.resize(incidents);
+    copy.saw_close = true;
+    node.copy = copy;
+    node.past = Past{Term{1}, AttemptNumber{attempt}, copy.replicated.configuration.number};
+    return told.join(node);
+  };
+  const NodeId b = bring(2, 5, 3);
+  CHECK(told.only("incident")["incident"] == 4);
+  told.apply(NodeLost{b, "its connection closed", 0s});
+  told.take();
+  bring(3, 6, 1);
+  CHECK(told.job().record().incidents_count() == 2);
+  CHECK(told.only("incident")["incident"] == 2);
+  CHECK(told.only("incident")["kind"] == "coordinator_lost");
+  (void)a;
+}
+
 TEST_CASE("A successor of one that had decided the end tells of that end, and of no incident") {
   MembershipOptions options{"job", 1, 2, 3, 600s, 30s};
   options.self = VoterId{7};

@@ -76,6 +76,7 @@ JobSummary full_summary() {
   s.restarts_used = 2;
   s.max_restarts = 3;
   s.incidents = {incident, Incident{}};
+  s.incidents_dropped = 6;
   s.progress = full_progress();
   s.accounts = full_accounts();
   s.restart_state = {{9s, 1s}, 2, 1, 40, 17};
@@ -236,6 +237,7 @@ TEST_CASE("Values survive the wire") {
   const auto finish = parts(encode(each[11]));
   const JobSummary summary = std::get<Finish>(*decode(finish.type, finish.payload)).summary;
   CHECK(summary.progress == full_progress());
+  CHECK(summary.incidents_dropped == 6);
   CHECK(summary.incidents.at(0).downtime == 15ms);
   CHECK(summary.incidents.at(0).records.at(0).exit == full_record().exit);
   CHECK(summary.incidents.at(0).records.at(0).time == full_record().time);
@@ -387,7 +389,10 @@ std::vector<Incident> incidents_sent(const JobSummary& summary, std::size_t rece
   const auto [type, payload] = parts(bytes);
   auto received = decode(type, payload);
   REQUIRE(received.has_value());
-  return std::get<Finish>(*received).summary.incidents;
+  JobSummary& sent = std::get<Finish>(*received).summary;
+  CHECK(sent.incidents_dropped + static_cast<int>(sent.incidents.size()) ==
+        summary.incidents_dropped + static_cast<int>(summary.incidents.size()));
+  return std::move(sent.incidents);
 }
 
 }  // namespace
