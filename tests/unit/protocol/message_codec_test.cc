@@ -275,6 +275,51 @@ TEST_CASE("Any bytes decode to a message or an error") {
   CHECK(refused > 5'000);
 }
 
+TEST_CASE("A term is refused beyond its limit, in every message that has one") {
+  // At the largest number of its bits the next term would be 0.
+  constexpr Term kLargest{std::numeric_limits<std::uint32_t>::max()};
+  const auto accepts = [](const Message& sent) {
+    const auto [type, payload] = parts(encode(sent));
+    return decode(type, payload).has_value();
+  };
+  for (const Term term : {Term{number(kTermMax) - 1}, kTermMax, Term{number(kTermMax) + 1},
+                          Term{1U << 31U}, kLargest}) {
+    INFO(number(term));
+    const bool good = term <= kTermMax;
+    Hello promised{full_node()};
+    promised.node.promise.term = term;
+    CHECK(accepts(promised) == good);
+    Hello remembers{full_node()};
+    remembers.node.past->term = term;
+    CHECK(accepts(remembers) == good);
+    Hello brings{full_node()};
+    brings.node.copy->replicated.term = term;
+    CHECK(accepts(brings) == good);
+    VoterState state;
+    state.heartbeat_timeout = 1s;
+    state.replicated.since = term;
+    CHECK(accepts(state) == good);
+    CHECK(accepts(Accepted{term, VoterId{5}, 1}) == good);
+    Assigned assigned;
+    assigned.world.group_world_size = assigned.world.world_size = 1;
+    assigned.world.role_world_size = 1;
+    assigned.term = term;
+    CHECK(accepts(assigned) == good);
+    CHECK(accepts(AskVote{"job", VoterId{3}, {term, VoterId{9}, {}}}) == good);
+    CHECK(accepts(AskVote{"job", VoterId{3}, {Term{1}, VoterId{9}, {{}, {}, term}}}) == good);
+    VoteAnswer newest;
+    newest.vote.newest_term = term;
+    CHECK(accepts(newest) == good);
+    VoteAnswer attempt;
+    attempt.vote.attempt_term = term;
+    CHECK(accepts(attempt) == good);
+    Follow follow;
+    follow.term = term;
+    CHECK(accepts(follow) == good);
+    CHECK(accepts(Moved{term, {}, 1}) == good);
+  }
+}
+
 TEST_CASE("The largest environment of a node fits into a frame") {
   const NodeEnvironment most(
       kFactsMax, {std::string(kFactNameBytesMax, 'N'), std::string(kFactValueBytesMax, 'v')});
