@@ -92,7 +92,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void on_accepted(Fd connection) override { add_peer(std::move(connection), false); }
 
-  /// Tried again ten times a second, for as long as descriptors are short: it is logged once.
   void on_exhausted(int errno_value, bool first) override {
     if (first) {
       log->warn("cannot accept connections: {}; raise ulimit -Hn", std::strerror(errno_value));

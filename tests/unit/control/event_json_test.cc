@@ -361,7 +361,7 @@ TEST_CASE("Incidents have their lines after a voter brought a shorter history") 
   Told told(options);
   NodeDescription own = told.description("n1");
   own.voter = options.self;
-  const NodeId a = told.join(own);
+  told.join(own);
   const auto bring = [&](std::uint64_t voter, std::uint32_t attempt, std::size_t incidents) {
     NodeDescription node = told.description("n" + std::to_string(voter));
     node.voter = VoterId{voter};
@@ -374,7 +374,7 @@ TEST_CASE("Incidents have their lines after a voter brought a shorter history") 
     copy.so_far.incidents.resize(incidents);
     copy.saw_close = true;
     node.copy = copy;
-    node.past = Past{Term{1}, AttemptNumber{attempt}, copy.replicated.configuration.number};
+    node.past = Past{Term{1}, AttemptNumber{attempt}, copy.replicated.configuration.number, {}};
     return told.join(node);
   };
   const NodeId b = bring(2, 5, 3);
@@ -385,7 +385,29 @@ TEST_CASE("Incidents have their lines after a voter brought a shorter history") 
   CHECK(told.job().record().incidents_count() == 2);
   CHECK(told.only("incident")["incident"] == 2);
   CHECK(told.only("incident")["kind"] == "coordinator_lost");
-  (void)a;
+}
+
+TEST_CASE("A history of which no incident had room has no lines, and its count goes on") {
+  MembershipOptions options{"job", 2, 2, 3, 600s, 30s};
+  options.self = VoterId{1};
+  Told told(options);
+  NodeDescription own = told.description("n1");
+  own.voter = options.self;
+  told.join(own);
+  NodeDescription node = told.description("n2");
+  node.voter = VoterId{2};
+  StateCopy copy;
+  copy.replicated.coordinator = VoterId{9};
+  copy.replicated.term = Term{1};
+  copy.replicated.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
+                                   {VoterId{2}, VoterId{3}}};
+  copy.replicated.ends = true;
+  copy.so_far.incidents_dropped = 5;
+  node.copy = copy;
+  node.past = Past{Term{1}, AttemptNumber{1}, copy.replicated.configuration.number, {}};
+  told.join(node);
+  CHECK(told.job().record().incidents_count() == 5);
+  CHECK(told.count("incident") == 0);
 }
 
 TEST_CASE("A successor of one that had decided the end tells of that end, and of no incident") {
