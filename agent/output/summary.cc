@@ -304,8 +304,8 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
   }
   // Without an incident all the time was training, and a share of 100 % says nothing.
   if (!summary.incidents.empty() && summary.accounts.ratio()) {
-    out +=
-        "  " + accounts_text(summary.accounts, static_cast<int>(summary.incidents.size())) + "\n";
+    const int all = summary.incidents_dropped + static_cast<int>(summary.incidents.size());
+    out += "  " + accounts_text(summary.accounts, all) + "\n";
   }
   if (summary.progress.last_epoch || summary.progress.loss) {
     out += "  training:";

@@ -68,7 +68,7 @@ class ListeningSocket final : public Acceptor,
         if (!is_exhausted(errno)) {
           break;  // no connection is left, or one has gone again
         }
-        handler_.on_exhausted(errno);
+        handler_.on_exhausted(errno, !std::exchange(exhausted_, true));
         pause();
         return;
       }
@@ -79,6 +79,7 @@ class ListeningSocket final : public Acceptor,
         return;
       }
     }
+    exhausted_ = false;
     wait();
   }
 
@@ -97,6 +98,7 @@ class ListeningSocket final : public Acceptor,
   asio::steady_timer pause_;
   AcceptorHandler& handler_;
   bool over_ = false;
+  bool exhausted_ = false;  ///< since the last turn that ended without it
 };
 
 }  // namespace

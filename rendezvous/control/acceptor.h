@@ -21,8 +21,9 @@ class AcceptorHandler {
 
   /// For each connection, on the loop.
   virtual void on_accepted(Fd connection) = 0;
-  /// There was no descriptor for one, says this errno; it is tried again after a pause.
-  virtual void on_exhausted(int /*errno_value*/) {}
+  /// There was no descriptor for one, says this errno; it is tried again ten times a second.
+  /// `first`: all that had come before were accepted, so it is worth a line in the log.
+  virtual void on_exhausted(int /*errno_value*/, bool /*first*/) {}
 };
 
 class Acceptor {

@@ -92,8 +92,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void on_accepted(Fd connection) override { add_peer(std::move(connection), false); }
 
-  void on_exhausted(int errno_value) override {
-    log->warn("cannot accept connections: {}; raise ulimit -Hn", std::strerror(errno_value));
+  void on_exhausted(int errno_value, bool first) override {
+    if (first) {
+      log->warn("cannot accept connections: {}; raise ulimit -Hn", std::strerror(errno_value));
+    }
     drop_oldest_ungreeted();
   }
 

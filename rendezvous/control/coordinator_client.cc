@@ -93,10 +93,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }
 
   /// The coordinator closes on purpose, as one that is deposed does. Its process lives on.
-  void obey(const message::Farewell& order) {
-    farewell = true;
-    lose(order.why, false);
-  }
+  void obey(const message::Farewell& order) { lose(order.why, false); }
 
   void obey(const message::Rejected& order) {
     end();
@@ -138,7 +135,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   }
 
   void on_ended(std::uint64_t /*id*/, const CloseReason& end) override {
-    lose(end.why, end.by_peer && !farewell);
+    lose(end.why, end.by_peer);
   }
 
   /// Another version is final, because the same binary would answer again. Anything else may be
@@ -190,7 +187,6 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   std::string local_address;
   std::shared_ptr<Connection> connection;
   std::optional<AttemptNumber> newest;  ///< the last attempt assigned
-  bool farewell = false;
   bool over = false;
 };
 

@@ -6,11 +6,10 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
+#include "rendezvous/control/event_json_lines.h"
 #include "rendezvous/control/event_values.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/membership/exit_code.h"
-#include "rendezvous/membership/incident.h"
-#include "rendezvous/membership/ledger_text.h"
 
 namespace ddprun {
 namespace {
@@ -33,27 +32,6 @@ const Kind* find(const std::vector<Command>& commands) {
 }
 
 }  // namespace
-
-/// The lines of one event. What is common to all is put before each one's own fields.
-struct EventJson::Lines {
-  const Job& job;
-  std::string time;
-  Instant now;
-  const Membership& membership;
-  std::vector<std::string> text = {};
-
-  void add(const char* event, const ordered_json& fields) {
-    add(event, membership.attempt(), fields);
-  }
-  void add(const char* event, std::optional<AttemptNumber> attempt, const ordered_json& fields) {
-    ordered_json line = {{"event", event}, {"time", time}, {"job_id", job.job_id}};
-    line["term"] = number(membership.leadership().in_use().term);
-    line["attempt"] = attempt ? ordered_json(number(*attempt)) : ordered_json(nullptr);
-    line.update(fields);
-    // What workers and strangers send need not be UTF-8, and one bad byte must not lose the line.
-    text.push_back(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-  }
-};
 
 EventJson::EventJson(Job job, const Membership& membership)
     : job_(std::move(job)), saved_(membership.record().ledger().saved().epoch) {
@@ -125,9 +103,15 @@ void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
     // The history that a voter brings has snapshots that other coordinators have written.
     saved_ = lines.membership.record().ledger().saved().epoch;
   }
-  // Meant for a node that contends for a taken rank, and so is no node of the job yet.
-  const bool contends = number(welcome->term) == 0;
-  nodes_[event.node] = {node.host_name, event.address, node.witness || contends};
+  // It asks for the rank that another node has, or an older connection of its own agent. It is no
+  // node of the job before that one is lost.
+  const auto* watched = find<WatchNode>(commands);
+  const auto* replaced = find<Disconnect>(commands);
+  const bool contends = watched != nullptr || replaced != nullptr;
+  if (contends) {
+    contenders_[watched != nullptr ? watched->node : replaced->node] = event.node;
+  }
+  nodes_[event.node] = {node.host_name, event.address, node.witness, contends};
   lines.add("node_joined", attempt_,
             {{"node", node.host_name},
              {"address", or_null(event.address)},
@@ -147,14 +131,24 @@ void EventJson::on(Lines& lines, const StrangerTurnedAway& event, const std::vec
 }
 
 /// Of nodes that were let in. A rejected one, and one that was released, has had its line before
-/// its connection closed.
-void EventJson::on(Lines& lines, const NodeLost& event, const std::vector<Command>&) {
+/// its connection closed. A node that waited for the rank of a lost one has it from here on.
+void EventJson::on(Lines& lines, const NodeLost& event, const std::vector<Command>& commands) {
   if (const auto node = nodes_.extract(event.node)) {
     lines.add("node_lost", attempt_,
               {{"node", node.mapped().host},
                {"address", or_null(node.mapped().address)},
                {"why", event.why},
                {"silent_ms", ms(event.silent_for)}});
+  }
+  const auto contender = contenders_.extract(event.node);
+  const auto waited = contender ? nodes_.find(contender.mapped()) : nodes_.end();
+  if (waited == nodes_.end()) {
+    return;  // nobody waited for its rank, or that one is gone, too
+  }
+  waited->second.contends = false;
+  if (lines.membership.state() == JobState::running && find<OpenStore>(commands) == nullptr &&
+      !waited->second.witness) {
+    lines.add("node_spare", {{"node", waited->second.host}});
   }
 }
 
@@ -265,14 +259,14 @@ void EventJson::on_assigned(Lines& lines, AttemptNumber attempt,
     nodes.push_back({{"node", nodes_[worlds[i]->node].host},
                      {"first_rank", world.base_rank},
                      {"last_rank", next - 1}});
-    nodes_[worlds[i]->node].no_spare = false;
+    nodes_[worlds[i]->node].contends = false;
   }
   const World& any = worlds.front()->world;
   lines.add(
       "attempt_assigned", attempt,
       {{"world_size", any.world_size}, {"restarts_used", any.restarts_used}, {"nodes", nodes}});
   for (const auto& [id, node] : nodes_) {
-    if (!members.contains(id) && !node.no_spare) {
+    if (!members.contains(id) && !node.witness && !node.contends) {
       lines.add("node_spare", attempt, {{"node", node.host}});
     }
   }
@@ -302,111 +296,7 @@ void EventJson::on_progress(Lines& lines) {
   saved_ = ledger.saved().epoch;
 }
 
-// --- Incidents ------------------------------------------------------------------------------
-
-/// An incident has two lines: one when it happens, and one when the job is back at work, with all
-/// parts of its downtime. The second comes again if workers report their first step after that.
-void EventJson::on_incidents(Lines& lines, bool over) {
-  const JobHistory& record = lines.membership.record();
-  const int count = record.incidents_count();
-  if (count > incidents_told_) {
-    if (count > incidents_told_ + 1) {  // a voter brought those that others have written
-      incidents_told_ = incidents_closed_ = count - 1;
-    }
-    if (incidents_closed_ < count - 1) {
-      close_incident(lines, count - 1);  // its attempt ended before all of it was known
-    }
-    DDP_CHECK(!record.incidents().empty(), "the newest incident is kept");
-    const Incident& incident = record.incidents().back();
-    lines.add("incident", incident.attempt,
-              {{"incident", count},
-               {"kind", name_of(incident.kind)},
-               {"reason", incident.reason},
-               {"spent_restart", incident.spent_restart},
-               {"detect_ms", ms(incident.parts.detect)},
-               {"stop_ms", ms(incident.parts.stop)},
-               {"lost_steps", or_null(incident.lost.steps)},
-               {"lost_ms", or_null(incident.lost.time)}});
-    incidents_told_ = count;
-    incidents_closed_ = count - 1;
-    closed_with_step_ = false;
-  }
-  DDP_CHECK(incidents_closed_ <= incidents_told_, "an incident closes after it was written");
-  if (count == 0 || !(record.ledger().recovered() || over)) {
-    return;
-  }
-  const bool has_step = record.incidents().back().parts.first_step.has_value();
-  if (incidents_closed_ < count || (has_step && !closed_with_step_)) {
-    close_incident(lines, count);
-    closed_with_step_ = has_step;
-  }
-}
-
-/// `which` counts from 1 over the whole job; only the newest are kept.
-void EventJson::close_incident(Lines& lines, int which) {
-  const JobHistory& record = lines.membership.record();
-  const auto& kept = record.incidents();
-  DDP_CHECK(which >= 1 && which <= record.incidents_count(), "an incident has its number");
-  incidents_closed_ = which;
-  const auto from_the_end = static_cast<std::size_t>(record.incidents_count() - which);
-  if (from_the_end >= kept.size()) {
-    return;
-  }
-  const Incident& incident = kept[kept.size() - 1 - from_the_end];
-  if (!incident.next_attempt) {
-    return;  // the job ended with it
-  }
-  const BreakDown& parts = incident.parts;
-  lines.add("incident_closed", incident.next_attempt,
-            {{"incident", which},
-             {"kind", name_of(incident.kind)},
-             {"reason", incident.reason},
-             {"downtime_ms", ms(parts.sum())},
-             {"detect_ms", ms(parts.detect)},
-             {"stop_ms", ms(parts.stop)},
-             {"rendezvous_ms", or_null(parts.rendezvous)},
-             {"spawn_ms", or_null(parts.spawn)},
-             {"first_step_ms", or_null(parts.first_step)},
-             {"in_vain", parts.in_vain},
-             {"resumed_epoch", or_null(incident.resumed_epoch)},
-             {"replayed_steps", or_null(incident.lost.steps)},
-             {"replayed_ms", or_null(incident.lost.time)}});
-  add_ledger(lines);
-  const std::string lost = lost_work_text(incident.lost);
-  for_people_ = "incident " + std::to_string(which) + ": " + incident.reason + "; down " +
-                break_down_text(parts) + (lost.empty() ? "" : ", " + lost) + "; " +
-                accounts_text(record.ledger().accounts(lines.now), record.incidents_count());
-}
-
-// --- Accounts -------------------------------------------------------------------------------
-
-/// Times and steps from what workers report are null where no worker reports: 0 would mean that
-/// nothing was repeated.
-void EventJson::add_ledger(Lines& lines) const {
-  const JobHistory& record = lines.membership.record();
-  const Accounts accounts = record.ledger().accounts(lines.now);
-  const TimeTrack& track = accounts.track();
-  ordered_json downtime;
-  for (std::size_t kind = 0; kind < kIncidentKinds; ++kind) {
-    downtime[name_of(static_cast<IncidentKind>(kind))] = ms(track.downtime[kind]);
-  }
-  const auto if_told = [&](ordered_json value) {
-    return accounts.steps_told ? std::move(value) : ordered_json(nullptr);
-  };
-  lines.add("ledger", {{"wall_ms", ms(accounts.wall)},
-                       {"startup_ms", ms(track.startup)},
-                       {"productive_ms", ms(track.productive)},
-                       {"replayed_ms", if_told(ms(track.replayed))},
-                       {"downtime_ms", ms(track.down())},
-                       {"downtime_by_kind", downtime},
-                       {"ratio", or_null(accounts.ratio())},
-                       {"steps_told", accounts.steps_told},
-                       {"steps", if_told(accounts.steps)},
-                       {"replayed_steps", if_told(accounts.replayed_steps)},
-                       {"attempts", record.attempts()},
-                       {"incidents", record.incidents_count()},
-                       {"restarts_used", lines.membership.restarts_used()}});
-}
+// --- The end --------------------------------------------------------------------------------
 
 void EventJson::on_over(Lines& lines, const JobSummary& summary) {
   DDP_CHECK(!over_, "a job ends once");

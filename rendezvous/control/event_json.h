@@ -50,13 +50,14 @@ class EventJson {
   struct Node {
     std::string host;
     std::string address;
-    bool no_spare = false;  ///< a witness, or it contends for a rank that is taken
+    bool witness = false;
+    bool contends = false;  ///< for a rank that is taken
   };
   struct Lines;
 
   void on(Lines& lines, const NodeJoined& event, const std::vector<Command>& commands);
   static void on(Lines& lines, const StrangerTurnedAway& event, const std::vector<Command>&);
-  void on(Lines& lines, const NodeLost& event, const std::vector<Command>&);
+  void on(Lines& lines, const NodeLost& event, const std::vector<Command>& commands);
   void on(Lines& lines, const WorkerFailed& event, const std::vector<Command>&);
   void on(Lines& lines, const WorkersStopped& event, const std::vector<Command>&);
   void on(Lines& lines, const StopRequested& event, const std::vector<Command>&);
@@ -75,6 +76,7 @@ class EventJson {
 
   Job job_;
   std::map<NodeId, Node> nodes_;
+  std::map<NodeId, NodeId> contenders_;   ///< by the node that has the rank that they wait for
   std::optional<AttemptNumber> attempt_;  ///< as of the event before
   std::optional<Instant> assigned_at_;
   bool started_told_ = false;

@@ -120,8 +120,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         return;
       }
       // The hello names this port and these addresses: others call this agent there after a loss.
-      self.step(NodeStarted{random_voter_id(),
-                            own_addresses(is_loopback_host(self.options.endpoints.front().host)),
+      self.step(NodeStarted{random_voter_id(), own_addresses(self.options.endpoints.front().host),
                             self.peer_server->port()});
     }));
   }

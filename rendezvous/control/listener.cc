@@ -97,6 +97,13 @@ bool to_bytes(const std::string& text, std::array<unsigned char, 16>& bytes) {
   return ::inet_pton(AF_INET6, without_scope.c_str(), bytes.data()) == 1;
 }
 
+/// The address that the search binds there, too (LeaderSearch::bind). Others search at this one,
+/// and the peers of this agent are sent it.
+std::string loopback_of(const std::string& host) {
+  std::array<unsigned char, 16> bytes;
+  return is_loopback_text(host) && to_bytes(host, bytes) ? host : "127.0.0.1";
+}
+
 }  // namespace
 
 Listening listen_at(const std::string& address, std::uint16_t port) {
@@ -138,7 +145,7 @@ bool is_loopback_host(const std::string& host) {
 // On a loopback endpoint nobody from outside is meant to come, and an open port would invite
 // scanners.
 Listening listen_at_host(const std::string& host, std::uint16_t port) {
-  return is_loopback_host(host) ? listen_at("127.0.0.1", port) : listen_everywhere(port);
+  return is_loopback_host(host) ? listen_at(loopback_of(host), port) : listen_everywhere(port);
 }
 
 Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>& endpoints) {
@@ -164,9 +171,9 @@ std::uint16_t port_of(const Fd& socket) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-std::vector<std::string> own_addresses(bool loopback) {
-  if (loopback) {
-    return {"127.0.0.1"};
+std::vector<std::string> own_addresses(const std::string& host) {
+  if (is_loopback_host(host)) {
+    return {loopback_of(host)};
   }
   constexpr std::size_t kMax = 16;
   std::vector<std::string> found;

@@ -26,7 +26,8 @@ Listening listen_everywhere(std::uint16_t port);
 bool is_loopback_text(const std::string& address);
 /// A literal loopback endpoint (docs/control-protocol.md).
 bool is_loopback_host(const std::string& host);
-/// At an endpoint of this machine: on loopback alone where its host means that, else everywhere.
+/// At an endpoint of this machine: at its loopback address alone where its host means that
+/// (localhost: 127.0.0.1), else everywhere.
 Listening listen_at_host(const std::string& host, std::uint16_t port);
 /// The same, at a port that the system chooses, but none that one of these endpoints has.
 Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>& endpoints);
@@ -34,8 +35,9 @@ Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>&
 std::uint16_t port_of(const Fd& socket);
 
 /// The addresses by which others may reach this machine, numeric, at most 16: those of its
-/// interfaces that are up, without link-local ones; with `loopback`, 127.0.0.1 alone.
-std::vector<std::string> own_addresses(bool loopback);
+/// interfaces that are up, without link-local ones; at a loopback `host`, its address alone, which
+/// listen_at_host() listens at.
+std::vector<std::string> own_addresses(const std::string& host);
 
 /// True when a numeric address is one of this machine's interfaces', or loopback, or 0.0.0.0 or ::,
 /// which mean any of them.

@@ -261,7 +261,7 @@ bool Election::has_quorum() const {
 bool Election::others_are_gone() const {
   const bool is_over = known_.ends && !tallies_.empty() &&
                        tallies_.front().prepared_by_others == known_.configuration.number &&
-                       half_granted();
+                       half_granted() && deciding().size() <= kBeforeMax;
   return is_over && votes_.size() + gone_.size() == voters_.size();
 }
 
@@ -275,23 +275,26 @@ bool Election::half_granted() const {
 }
 
 /// Whatever else was planned up to now came to nothing: more than half of each that decides had not
-/// prepared for it, and will not.
+/// prepared for it, and will not. Where all others are gone, each configuration keeps those of its
+/// voters that are left. Its half of them meets every majority of the whole configuration, since
+/// the dead never vote. Half of all that are left, as one configuration, would not: a majority of a
+/// configuration that does not store the end could elect another leader beside this one.
 ReplicatedState Election::inheritance() const {
   ReplicatedState inherited = known_;
   inherited.before.clear();
   inherited.settled = known_.configuration.number;
-  if (others_are_gone()) {
-    inherited.configuration.voters.clear();  // those who are left decide
-    for (const auto& [voter, granted] : votes_) {
-      inherited.configuration.voters.push_back(voter);
-    }
-    return inherited;
-  }
   const auto configurations = known_.configurations();
   const auto places = deciding();
   inherited.configuration = *configurations[places.front()];
   for (auto place = places.begin() + 1; place != places.end(); ++place) {
     inherited.before.push_back(*configurations[*place]);
+  }
+  if (others_are_gone()) {
+    const auto is_gone = [this](VoterId one) { return !granted_by(one); };
+    std::erase_if(inherited.configuration.voters, is_gone);
+    for (Configuration& one : inherited.before) {
+      std::erase_if(one.voters, is_gone);
+    }
   }
   return inherited;
 }

@@ -125,6 +125,7 @@ struct JobSummary {
   int restarts_used = 0;
   int max_restarts = 0;
   std::vector<Incident> incidents;  ///< in order; the last one holds the final cause when failed
+  int incidents_dropped = 0;        ///< older ones, which are not kept any more
   TrainingProgress progress;        ///< of rank 0's node, when told
   Accounts accounts = {};           ///< of the job's time
   RestartState restart_state = {};  ///< while the job goes on, for the next coordinator

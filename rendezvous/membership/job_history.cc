@@ -99,6 +99,7 @@ void JobHistory::inherit(JobSummary so_far, Instant at) {
   DDP_CHECK(incidents_.empty() && !followed_, "a record is inherited before anything else");
   ledger_.begin(at, so_far.accounts);
   incidents_ = std::move(so_far.incidents);
+  forgotten_ = so_far.incidents_dropped;
   attempts_ = so_far.attempts;
   progress_ = so_far.progress;
 }
@@ -108,6 +109,7 @@ JobSummary JobHistory::so_far(Instant now) const {
   JobSummary summary;
   summary.attempts = attempts_;
   summary.incidents = incidents_;
+  summary.incidents_dropped = forgotten_;
   summary.progress = progress_;
   summary.accounts = ledger_.accounts(now);
   for (Incident& incident : summary.incidents) {
@@ -123,6 +125,7 @@ JobSummary JobHistory::summary(Verdict verdict, std::string reason, Instant now)
   summary.reason = std::move(reason);
   summary.attempts = attempts_;
   summary.incidents = incidents_;
+  summary.incidents_dropped = forgotten_;
   summary.progress = progress_;
   summary.accounts = ledger_.accounts(now);
   return summary;

@@ -16,9 +16,12 @@ void FollowerState::follows(const message::Accepted& accepted) {
 }
 
 /// Where this agent's own coordinator was proves nothing to a later one at that endpoint: the agent
-/// stops it before it joins another.
-void FollowerState::leads(Term term) {
+/// stops it before it joins another. The voter follows from here on, and not only once its
+/// coordinator accepts it: a vote that it granted in between would count twice, for its candidate
+/// and, by the hello to its own coordinator, for that one.
+void FollowerState::leads(Term term, VoterId self) {
   term_ = term;
+  voter_.follow(term, self);
   memory_.leads();
 }
 

@@ -17,8 +17,8 @@ class FollowerState {
 
   /// A coordinator accepted this node, which follows it from here on.
   void follows(const message::Accepted& accepted);
-  /// The coordinator is in this agent; its term.
-  void leads(Term term);
+  /// The coordinator is in this agent; its term, and this agent's own voter.
+  void leads(Term term, VoterId self);
   /// The coordinator was last there at `contact`. This node is free to vote for another one.
   void lost(Instant now, Instant contact, bool saw_close,
             std::chrono::milliseconds heartbeat_timeout);

@@ -20,6 +20,11 @@ void LeaderOutbox::send_away(NodeId node, message::Message message) {
 /// and it is the one that is acknowledged.
 void LeaderOutbox::replicate(const Replicate& order, std::vector<VoterAddress> nodes, Instant now) {
   DDP_CHECK(order.so_far != nullptr, "a state comes with the story of the job");
+  // The list limits of the wire. The simulation encodes nothing, so it relies on these checks.
+  DDP_CHECK(order.replicated.before.size() <= kBeforeMax, "a state names a few configurations");
+  for (const Configuration* one : order.replicated.configurations()) {
+    DDP_CHECK(one->voters.size() <= kVotersMax, "a configuration has a few voters");
+  }
   const MembershipOptions& job = options_.membership;
   const auto others = std::stable_partition(
       nodes.begin(), nodes.end(),

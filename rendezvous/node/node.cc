@@ -401,7 +401,7 @@ void Node::lead(BeginLeading how) {
   DDP_CHECK(state_ == State::joining || state_ == State::searching,
             "a node that begins to lead follows nobody");
   state_ = State::leading;
-  known_.leads(how.takeover ? how.takeover->term : Term{1});
+  known_.leads(how.takeover ? how.takeover->term : Term{1}, node_.voter);
   known_.fill(node_);
   node_.hosts_coordinator = true;
   actions_.emplace_back(std::move(how));

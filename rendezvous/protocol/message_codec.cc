@@ -368,6 +368,7 @@ std::string encode_bounded(const Message& message, std::size_t receivers) {
   // Evidence was not enough. The newest incidents stay, for they explain the end of the job.
   while (bytes.size() > limit && !summary->incidents.empty()) {
     summary->incidents.erase(summary->incidents.begin());
+    ++summary->incidents_dropped;
     bytes = encode_whole(shorter);
   }
   return bytes;

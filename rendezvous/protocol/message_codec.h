@@ -18,6 +18,10 @@ inline constexpr std::size_t kProgramBytesMax = 4096;   // program's name
 inline constexpr std::size_t kSentenceBytesMax = 2048;  // reasons, messages
 inline constexpr std::size_t kPathBytesMax = 4096;
 inline constexpr std::size_t kAddressesMax = 16;  // of one node
+/// No term that is decoded is later. A candidate raises the newest term that it was sent: from the
+/// largest number it would go back to 0. A ConfigurationNumber has 28 bits for a term, and a job
+/// with an election in each second would get to this one after four years.
+inline constexpr Term kTermMax{1U << 27U};
 /// Nodes in one message; of more, the rest come in further ones (message::MoreNodes).
 inline constexpr std::size_t kNodesInMessageMax = 1'024;
 

@@ -10,15 +10,20 @@ namespace ddprun {
 /// A successor begins with the list of its predecessor: nobody has joined it yet, so all are away.
 VoterAddresses::VoterAddresses(const std::vector<message::VoterAddress>& known, Instant now) {
   for (const message::VoterAddress& one : known) {
-    known_.insert_or_assign(one.voter, Known{one, 0, now});
+    if (number(one.voter) != 0) {
+      known_.insert_or_assign(one.voter, Known{one, 0, now});
+    }
   }
   DDP_CHECK(known_.size() <= known.size(), "an agent is listed once");
 }
 
 /// What a node remembers of another is older than what that one sends itself, so it replaces
-/// nothing.
+/// nothing. A hello may name anything: voter 0 is an agent that nobody calls, and that is never
+/// added, so each of its ends would be counted.
 void VoterAddresses::learn(const message::VoterAddress& address, Instant now) {
-  known_.try_emplace(address.voter, Known{address, 0, now});
+  if (number(address.voter) != 0) {
+    known_.try_emplace(address.voter, Known{address, 0, now});
+  }
 }
 
 /// Connections are counted, for an agent may come back before its old connection has ended. That
@@ -33,7 +38,7 @@ void VoterAddresses::add(message::VoterAddress address) {
 
 void VoterAddresses::went(VoterId agent, Instant now) {
   const auto found = known_.find(agent);
-  if (found != known_.end() && --found->second.connections == 0) {
+  if (found != known_.end() && found->second.connections > 0 && --found->second.connections == 0) {
     found->second.away_since = now;
   }
 }

@@ -13,7 +13,8 @@ namespace ddprun {
 class VoterAddresses {
  public:
   VoterAddresses() = default;
-  /// All of them are away, from `now` on. Of two places of one agent the later one counts.
+  /// All of them are away, from `now` on. Of two places of one agent the later one counts. An agent
+  /// without a vote (voter 0) is not listed, here and in learn().
   explicit VoterAddresses(const std::vector<message::VoterAddress>& known, Instant now = {});
 
   /// It is away, unless more is known of it.

@@ -132,6 +132,7 @@ void fields(Tag<JobSummary>, A& a, V& v) {
   a.integer(v.max_restarts, 0, kIntMax);
   a.list(v.incidents, kIncidentsMax,
          [](auto& ar, auto& incident) { fields(Tag<Incident>{}, ar, incident); });
+  a.integer(v.incidents_dropped, 0, kIntMax / 2);
   fields(Tag<TrainingProgress>{}, a, v.progress);
   fields(Tag<Accounts>{}, a, v.accounts);
   fields(Tag<RestartState>{}, a, v.restart_state);

@@ -51,11 +51,16 @@ void attempt_number(Archive& a, Attempt& value) {
   }
 }
 
-/// Term, ConfigurationNumber, VoterId: by their integer.
+/// Term, ConfigurationNumber, VoterId: by their integer. A term has a limit, which only the reader
+/// applies: to cut our own to it would name the term of another leader.
 template <class Archive, class Id>
 void id(Archive& a, Id& value) {
   auto bits = number(value);
-  a.integer(bits);
+  if constexpr (std::is_same_v<Id, Term>) {
+    a.integer(bits, 0, number(kTermMax));
+  } else {
+    a.integer(bits);
+  }
   if constexpr (!std::is_const_v<Id>) {
     value = Id{bits};
   }

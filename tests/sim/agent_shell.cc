@@ -249,7 +249,7 @@ void AgentShell::follow(ConnectionId connection, bool local, Instant asked_at) {
   const SimOptions& options = machine_.cluster().options();
   connection_ = connection;
   newest_.reset();
-  held_ = farewell_ = false;
+  held_ = false;
   const bool beats = !local && options.heartbeats;
   lease_.emplace(beats ? timeout() : Duration(0), machine_.now());
   lease_->begin(machine_.now(), asked_at);
@@ -277,7 +277,7 @@ void AgentShell::on_message(ConnectionId connection, Side side, const Message& s
   } else if (known != nullptr) {
     obey(**known);
   } else {
-    lose("its connection closed", !farewell_ && !std::get<Closed>(said).reset);
+    lose("its connection closed", !std::get<Closed>(said).reset);
   }
 }
 
@@ -299,7 +299,6 @@ void AgentShell::obey(const message::Message& order) {
       workers_.stop(stop->attempt, stop->how);
     }
   } else if (std::holds_alternative<message::Farewell>(order)) {
-    farewell_ = true;
     lose("another one leads", false);
   } else if (std::holds_alternative<message::Finish>(order)) {
     if (workers_.live()) {

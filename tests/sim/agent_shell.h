@@ -134,7 +134,6 @@ class AgentShell {
   // Following.
   std::optional<ConnectionId> connection_;
   bool held_ = false;  ///< the connection is, and says nothing more
-  bool farewell_ = false;
   std::optional<AttemptNumber> newest_;
   std::optional<FollowerLease> lease_;
   std::uint64_t lease_armed_ = 0;  ///< counts changes of its timer

@@ -1,6 +1,7 @@
 #include "tests/sim/observer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "rendezvous/membership/event_text.h"
 
@@ -139,15 +140,20 @@ std::set<VoterId> Observer::with_dead(const std::set<VoterId>& votes) const {
 }
 
 /// Where the job is over, all that is left of the newest world may tell each other so, though it is
-/// a minority; and so may a majority of these after them. A term of theirs may be one in which
-/// another has told the end, and is gone.
+/// a minority; and so may a majority of these after them. Its configurations name no others then. A
+/// term of theirs may be one in which another has told the end, and is gone.
 bool Observer::is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes) {
   const std::vector<VoterId>& all = configuration_.voters;
-  const std::vector<VoterId>& named = one.newest.voters;
-  if (std::set(named.begin(), named.end()) == votes &&
+  const auto names_the_rest = [&](const Configuration& configuration) {
+    return count_of(votes, configuration.voters) == configuration.voters.size();
+  };
+  if (names_the_rest(one.newest) &&
+      std::all_of(one.before.begin(), one.before.end(), names_the_rest) &&
       std::all_of(all.begin(), all.end(),
                   [&](VoterId id) { return votes.contains(id) || gone_.contains(id); })) {
-    rests_.push_back(named);
+    std::vector<VoterId>& rest = rests_.emplace_back();
+    std::copy_if(all.begin(), all.end(), std::back_inserter(rest),
+                 [&](VoterId id) { return votes.contains(id); });
   }
   const auto rest = std::find_if(rests_.rbegin(), rests_.rend(),
                                  [&](const auto& some) { return is_most(votes, some); });

@@ -275,6 +275,30 @@ TEST_CASE("The oldest silent connections make room for new ones") {
   ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
+TEST_CASE("A want of descriptors is logged once, until connections are accepted again") {
+  Job job(1, 1);
+  job.open();
+  job.loop.run_for(10ms);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const std::string complaint = "cannot accept connections: Too many open files";
+  std::vector<Fd> clients;
+  for (const int times : {1, 2}) {
+    // This end has the last descriptor, so there is none for the other end.
+    clients.push_back(connect_to("127.0.0.1", job.port));
+    rlimit low = before;
+    low.rlim_cur = static_cast<rlim_t>(clients.back().get()) + 1;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    job.loop.run_for(450ms);  // several tries
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(job.loop.times_logged(complaint) == times);
+    job.loop.run_for(150ms);
+    CHECK(job.loop.times_logged(complaint) == times);
+    write_all(clients.back(), preamble() + encode(message::Hello{job.describe("other")}));
+    job.loop.run_for(50ms);
+  }
+}
+
 TEST_CASE("A silent connection is closed after some seconds") {
   Job job(1, 1);
   job.open();

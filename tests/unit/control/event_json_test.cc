@@ -294,6 +294,35 @@ TEST_CASE("Who comes, waits, is turned away or lost is told") {
   CHECK(told.only("stop_requested")["signal"] == "SIGTERM");
 }
 
+TEST_CASE("A node that waits for a taken rank is no spare before it has that rank") {
+  Told told({"job", 1, 1, 3, 600s, 0s});
+  const auto ranked = [&](const std::string& host, int rank) {
+    NodeDescription node = told.description(host);
+    node.node_rank = rank;
+    return told.join(node);
+  };
+  const NodeId a = ranked("n1", 0);
+  const NodeId b = ranked("n2", 1);
+  CHECK(told.only("node_spare")["node"] == "n2");
+  told.take();
+  ranked("n3", 1);
+  CHECK(told.only("node_joined")["node"] == "n3");
+  CHECK(told.count("node_spare") == 0);
+  // The next attempt names the spare, and not the node that waits for its rank.
+  told.start(a);
+  told.fail(a, 0);
+  told.stop(a);
+  CHECK(told.only("node_spare")["node"] == "n2");
+  told.take();
+  told.apply(NodeLost{b, "it was silent for 3 s", 3s});
+  CHECK(told.only("node_spare")["node"] == "n3");
+  told.take();
+  told.start(a);
+  told.fail(a, 0);
+  told.stop(a);
+  CHECK(told.only("node_spare")["node"] == "n3");
+}
+
 TEST_CASE("What a gathering waits for is told at the pace at which people are") {
   Told told({"job", 2, 2, 3, 600s, 30s});
   told.join("n1");
@@ -324,6 +353,61 @@ TEST_CASE("A successor tells of the loss that made it one, and goes on counting"
   CHECK(told.only("coordinator_resigned")["why"] == "it was cut off");
   told.tell_ledger();
   CHECK(told.only("ledger")["incidents"] == 2);
+}
+
+TEST_CASE("Incidents have their lines after a voter brought a shorter history") {
+  MembershipOptions options{"job", 2, 2, 3, 600s, 30s};
+  options.self = VoterId{1};
+  Told told(options);
+  NodeDescription own = told.description("n1");
+  own.voter = options.self;
+  told.join(own);
+  const auto bring = [&](std::uint64_t voter, std::uint32_t attempt, std::size_t incidents) {
+    NodeDescription node = told.description("n" + std::to_string(voter));
+    node.voter = VoterId{voter};
+    StateCopy copy;
+    copy.replicated.coordinator = VoterId{9};
+    copy.replicated.term = Term{1};
+    copy.replicated.attempt = AttemptNumber{attempt};
+    copy.replicated.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
+                                     {VoterId{2}, VoterId{3}}};
+    copy.so_far.incidents.resize(incidents);
+    copy.saw_close = true;
+    node.copy = copy;
+    node.past = Past{Term{1}, AttemptNumber{attempt}, copy.replicated.configuration.number, {}};
+    return told.join(node);
+  };
+  const NodeId b = bring(2, 5, 3);
+  CHECK(told.only("incident")["incident"] == 4);
+  told.apply(NodeLost{b, "its connection closed", 0s});
+  told.take();
+  bring(3, 6, 1);
+  CHECK(told.job().record().incidents_count() == 2);
+  CHECK(told.only("incident")["incident"] == 2);
+  CHECK(told.only("incident")["kind"] == "coordinator_lost");
+}
+
+TEST_CASE("A history of which no incident had room has no lines, and its count goes on") {
+  MembershipOptions options{"job", 2, 2, 3, 600s, 30s};
+  options.self = VoterId{1};
+  Told told(options);
+  NodeDescription own = told.description("n1");
+  own.voter = options.self;
+  told.join(own);
+  NodeDescription node = told.description("n2");
+  node.voter = VoterId{2};
+  StateCopy copy;
+  copy.replicated.coordinator = VoterId{9};
+  copy.replicated.term = Term{1};
+  copy.replicated.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
+                                   {VoterId{2}, VoterId{3}}};
+  copy.replicated.ends = true;
+  copy.so_far.incidents_dropped = 5;
+  node.copy = copy;
+  node.past = Past{Term{1}, AttemptNumber{1}, copy.replicated.configuration.number, {}};
+  told.join(node);
+  CHECK(told.job().record().incidents_count() == 5);
+  CHECK(told.count("incident") == 0);
 }
 
 TEST_CASE("A successor of one that had decided the end tells of that end, and of no incident") {

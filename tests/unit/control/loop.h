@@ -44,6 +44,14 @@ class Loop {
   [[nodiscard]] bool logged(const std::string& text) const {
     return lines_.str().find(text) != std::string::npos;
   }
+  [[nodiscard]] int times_logged(const std::string& text) const {
+    const std::string all = lines_.str();
+    int times = 0;
+    for (auto at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) {
+      ++times;
+    }
+    return times;
+  }
 
  private:
   std::ostringstream lines_;

@@ -68,6 +68,24 @@ TEST_CASE("An agent is found at its own one of the further endpoints, or where t
                     ", an endpoint on this machine: Address already in use"));
 }
 
+TEST_CASE("At a literal loopback endpoint an agent listens at that address") {
+  for (const std::string address : {"::1", "127.0.0.1", "127.0.0.5"}) {
+    INFO(address);
+    Loop loop;
+    if (!listen_at(address, 0).socket) {
+      continue;  // this machine has no IPv6
+    }
+    const std::uint16_t port = test::free_port();
+    CHECK(own_addresses(address) == std::vector{address});
+    const auto server = open_reception(loop, {{address, port}});
+    CHECK(listen_at(address, server->port()).errno_value == EADDRINUSE);
+    server->listen_at_first_endpoint();
+    CHECK(listen_at(address, port).errno_value == EADDRINUSE);
+    server->leave_first_endpoint();
+    CHECK(listen_at(address, port).socket);
+  }
+}
+
 TEST_CASE("The port of the first endpoint is taken over when its process ends, and given up") {
   Loop loop;
   Listening process = listen_at("127.0.0.1", 0);

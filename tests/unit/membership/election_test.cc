@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "rendezvous/membership/leadership.h"
+
 using namespace ddprun;
 using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
@@ -162,7 +164,36 @@ TEST_CASE("Once the job is over, half of the voters decide where the rest is gon
   CHECK(election.progress_text() == "2 of 5 nodes are left, and the job is over");
   CHECK(election.inheritance().configuration ==
         Configuration{ConfigurationNumber{3}, {e(2), e(3)}});
-  CHECK(election.inheritance().before.empty());
+  CHECK(election.inheritance().before ==
+        std::vector<Configuration>{{ConfigurationNumber{2}, {e(2), e(3)}}});
+}
+
+TEST_CASE("Those who are left at the end decide in each configuration that they vote in") {
+  // The end was planned by 1, and none but 2 and 3 store it; 4 and 5 may elect one of themselves.
+  ReplicatedState over = known(3);
+  over.before = {{ConfigurationNumber{2}, {e(1), e(4), e(5)}}};
+  over.ends = true;
+  Election election = asking(over);
+  for (const std::uint64_t id : {2U, 3U, 4U, 5U}) {
+    Vote vote = granted(1ms);
+    vote.assigned_configuration = ConfigurationNumber{2};
+    vote.prepared_configuration = ConfigurationNumber{id <= 3 ? 3U : 2U};
+    election.on_vote(10s, e(id), vote);
+  }
+  election.on_gone(10s, e(1));
+  REQUIRE(election.state() == Election::State::fencing);
+  const ReplicatedState inherited = election.inheritance();
+  CHECK(inherited.ends);
+  for (const Configuration* one : inherited.configurations()) {
+    CHECK(one->voters.size() <= kVotersMax);
+  }
+  Leadership leadership(Term{2}, e(2), inherited, AttemptNumber{9});
+  leadership.joined(NodeId{2}, e(2), {}, std::nullopt);
+  leadership.joined(NodeId{3}, e(3), {}, std::nullopt);
+  CHECK_FALSE(leadership.quorum_follows());
+  leadership.joined(NodeId{4}, e(4), {}, std::nullopt);
+  leadership.joined(NodeId{5}, e(5), {}, std::nullopt);
+  CHECK(leadership.quorum_follows());
 }
 
 TEST_CASE("An end is not repeated by fewer than half, for the others may have come to another") {

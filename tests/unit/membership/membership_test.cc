@@ -557,3 +557,19 @@ TEST_CASE("The incidents kept are bounded, and the newest stay") {
   CHECK(summary.attempts == static_cast<int>(kIncidentsMax) + 21);
   CHECK(summary.incidents.back().reason == "node n119 was lost (its connection closed)");
 }
+
+TEST_CASE("Incidents that are not kept any more stay counted, with the next coordinator, too") {
+  JobHistory history;
+  history.begin(0s);
+  for (std::size_t i = 0; i < kIncidentsMax + 5; ++i) {
+    history.assigned(1s, AttemptNumber{static_cast<std::uint32_t>(i)}, 1);
+    history.ended(Incident{}, {2s, 2s, 2s});
+  }
+  REQUIRE(history.incidents_count() == static_cast<int>(kIncidentsMax) + 5);
+  JobHistory successor;
+  successor.inherit(history.so_far(3s), 3s);
+  CHECK(successor.incidents().size() == kIncidentsMax);
+  CHECK(successor.incidents_count() == history.incidents_count());
+  successor.ended(Incident{}, {4s, 4s, 4s});
+  CHECK(successor.incidents_count() == history.incidents_count() + 1);
+}

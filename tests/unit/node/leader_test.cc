@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "rendezvous/membership/election.h"
 #include "rendezvous/node/leader_call.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -317,6 +318,62 @@ TEST_CASE("A leader that took over calls the nodes that are away, and the endpoi
   REQUIRE(story.find<CallEndpoints>() != nullptr);
   CHECK(story.find<CallEndpoints>()->call.to_endpoint.has_value());
   CHECK(*story.leader.next_deadline() > story.now);
+}
+
+TEST_CASE("An end that ten voters of two configurations repeat is a state that has room") {
+  // Two configurations of seven voters, eleven in all; 11 was the coordinator, and is gone.
+  ReplicatedState over{
+      Term{1}, Term{1}, VoterId{11}, AttemptNumber{4}, {ConfigurationNumber{3}, {}}, {}, {}};
+  over.ends = true;
+  over.before = {{ConfigurationNumber{2}, {}}};
+  for (const std::uint64_t id : {1U, 2U, 3U, 4U, 5U, 6U, 11U}) {
+    over.configuration.voters.push_back(VoterId{id});
+  }
+  for (const std::uint64_t id : {1U, 2U, 7U, 8U, 9U, 10U, 11U}) {
+    over.before.front().voters.push_back(VoterId{id});
+  }
+  Election election(VoterId{1}, over, 0, {100ms, 50ms, 1s}, Term{1}, 100s);
+  REQUIRE(election.time_passed(100s));
+  election.on_gone(100s, VoterId{11});
+  for (std::uint64_t id = 1; id <= 10; ++id) {
+    Vote vote;
+    vote.newest_term = Term{2};
+    vote.prepared_configuration = ConfigurationNumber{3};
+    vote.assigned_configuration = ConfigurationNumber{2};
+    election.on_vote(100s, VoterId{id}, vote);
+  }
+  CHECK_FALSE(election.time_passed(100s));
+  REQUIRE(election.state() == Election::State::leading);
+
+  LeaderOptions options = Story::options();
+  options.membership.min_nodes = options.membership.max_nodes = 10;
+  options.membership.term = Term{2};
+  options.membership.inheritance.emplace().known = election.inheritance();
+  Leader leader(options, 100s);
+  std::optional<message::VoterState> sent;
+  std::set<NodeId> receivers;
+  const auto step = [&](Instant now, LeaderInput input) {
+    for (const LeaderAction& one : leader.step(now, std::move(input))) {
+      const auto* send = std::get_if<SendMessage>(&one);
+      if (send != nullptr && std::holds_alternative<message::VoterState>(*send->message)) {
+        CHECK_FALSE(encode(*send->message).empty());
+        sent = std::get<message::VoterState>(*send->message);
+        receivers.insert(send->nodes.begin(), send->nodes.end());
+      }
+    }
+  };
+  for (std::uint64_t id = 1; id <= 10; ++id) {
+    NodeDescription node = Story::describe(id);
+    node.min_nodes = node.max_nodes = 10;
+    step(100s, SessionOpened{NodeId{id}, id == 1, "10.0.0.2"});
+    step(100s, SessionTold{NodeId{id}, message::Hello{node}});
+  }
+  receivers.clear();
+  step(101s, LeaderTimePassed{});  // after the pause for those that have just joined
+  REQUIRE(sent.has_value());
+  CHECK(sent->replicated.ends);
+  CHECK(sent->replicated.configuration.voters.size() == kVotersMax);
+  CHECK(receivers.size() == 10);  // the voters of the configurations before, too
 }
 
 TEST_CASE("A leader that hears of a later term steps down for it") {

@@ -302,3 +302,37 @@ TEST_CASE("A node that is asked for the vote of a process before it says that it
   REQUIRE(story.find<AnswerPeer>() != nullptr);
   CHECK(std::holds_alternative<message::VoteAnswer>(story.find<AnswerPeer>()->answer));
 }
+
+TEST_CASE("A node that leads grants no vote, not even before its own coordinator accepted it") {
+  const auto asked = [](Story& story, std::uint32_t term) {
+    VoteRequest request{Term{term}, VoterId{9}, {}};
+    request.log_position.settled = make_configuration(Term{1}, kLeader, 1);
+    story.step(AskedByPeer{message::AskVote{"job", kSelf, request}});
+    REQUIRE(story.find<AnswerPeer>() != nullptr);
+    return std::get<message::VoteAnswer>(story.find<AnswerPeer>()->answer).vote.verdict;
+  };
+  Story begins;
+  begins.step(EndpointBound{29400});
+  REQUIRE(begins.find<BeginLeading>() != nullptr);
+  CHECK(asked(begins, 9) == VoteVerdict::follows);
+  // What its own hello says is what binds it.
+  CHECK(begins.node().voter().promise() == begins.node().description().promise);
+
+  Story elected;
+  elected.follow(Term{1});
+  elected.be_standby();
+  elected.lose(true);
+  elected.step(WorkersGone{});
+  Vote vote;
+  vote.newest_term = Term{2};
+  vote.saw_close = true;
+  elected.step(VoteReceived{VoterId{9}, vote});
+  REQUIRE(elected.find<BeginLeading>() != nullptr);
+  CHECK(asked(elected, 9) == VoteVerdict::follows);
+  CHECK(elected.node().voter().promise().term == Term{2});
+  // One that leads no more is free to vote, as any that lost its coordinator.
+  elected.step(LeaderDeposed{"it lost its quorum", std::nullopt});
+  CHECK(asked(elected, 9) == VoteVerdict::follows);
+  elected.step(WorkersGone{});
+  CHECK(asked(elected, 9) == VoteVerdict::granted);
+}

@@ -76,6 +76,7 @@ JobSummary full_summary() {
   s.restarts_used = 2;
   s.max_restarts = 3;
   s.incidents = {incident, Incident{}};
+  s.incidents_dropped = 6;
   s.progress = full_progress();
   s.accounts = full_accounts();
   s.restart_state = {{9s, 1s}, 2, 1, 40, 17};
@@ -236,6 +237,7 @@ TEST_CASE("Values survive the wire") {
   const auto finish = parts(encode(each[11]));
   const JobSummary summary = std::get<Finish>(*decode(finish.type, finish.payload)).summary;
   CHECK(summary.progress == full_progress());
+  CHECK(summary.incidents_dropped == 6);
   CHECK(summary.incidents.at(0).downtime == 15ms);
   CHECK(summary.incidents.at(0).records.at(0).exit == full_record().exit);
   CHECK(summary.incidents.at(0).records.at(0).time == full_record().time);
@@ -271,6 +273,51 @@ TEST_CASE("Any bytes decode to a message or an error") {
     refused += decode(type, payload).has_error() ? 1 : 0;
   }
   CHECK(refused > 5'000);
+}
+
+TEST_CASE("A term is refused beyond its limit, in every message that has one") {
+  // At the largest number of its bits the next term would be 0.
+  constexpr Term kLargest{std::numeric_limits<std::uint32_t>::max()};
+  const auto accepts = [](const Message& sent) {
+    const auto [type, payload] = parts(encode(sent));
+    return decode(type, payload).has_value();
+  };
+  for (const Term term : {Term{number(kTermMax) - 1}, kTermMax, Term{number(kTermMax) + 1},
+                          Term{1U << 31U}, kLargest}) {
+    INFO(number(term));
+    const bool good = term <= kTermMax;
+    Hello promised{full_node()};
+    promised.node.promise.term = term;
+    CHECK(accepts(promised) == good);
+    Hello remembers{full_node()};
+    remembers.node.past->term = term;
+    CHECK(accepts(remembers) == good);
+    Hello brings{full_node()};
+    brings.node.copy->replicated.term = term;
+    CHECK(accepts(brings) == good);
+    VoterState state;
+    state.heartbeat_timeout = 1s;
+    state.replicated.since = term;
+    CHECK(accepts(state) == good);
+    CHECK(accepts(Accepted{term, VoterId{5}, 1}) == good);
+    Assigned assigned;
+    assigned.world.group_world_size = assigned.world.world_size = 1;
+    assigned.world.role_world_size = 1;
+    assigned.term = term;
+    CHECK(accepts(assigned) == good);
+    CHECK(accepts(AskVote{"job", VoterId{3}, {term, VoterId{9}, {}}}) == good);
+    CHECK(accepts(AskVote{"job", VoterId{3}, {Term{1}, VoterId{9}, {{}, {}, term}}}) == good);
+    VoteAnswer newest;
+    newest.vote.newest_term = term;
+    CHECK(accepts(newest) == good);
+    VoteAnswer attempt;
+    attempt.vote.attempt_term = term;
+    CHECK(accepts(attempt) == good);
+    Follow follow;
+    follow.term = term;
+    CHECK(accepts(follow) == good);
+    CHECK(accepts(Moved{term, {}, 1}) == good);
+  }
 }
 
 TEST_CASE("The largest environment of a node fits into a frame") {
@@ -387,7 +434,10 @@ std::vector<Incident> incidents_sent(const JobSummary& summary, std::size_t rece
   const auto [type, payload] = parts(bytes);
   auto received = decode(type, payload);
   REQUIRE(received.has_value());
-  return std::get<Finish>(*received).summary.incidents;
+  JobSummary& sent = std::get<Finish>(*received).summary;
+  CHECK(sent.incidents_dropped + static_cast<int>(sent.incidents.size()) ==
+        summary.incidents_dropped + static_cast<int>(summary.incidents.size()));
+  return std::move(sent.incidents);
 }
 
 }  // namespace

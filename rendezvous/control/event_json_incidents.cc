@@ -1,0 +1,129 @@
+// The part of EventJson that writes incidents, and where the time of the job went.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/control/event_json_lines.h"
+#include "rendezvous/control/event_values.h"
+#include "rendezvous/membership/incident.h"
+#include "rendezvous/membership/ledger_text.h"
+
+namespace ddprun {
+
+using event_values::ms;
+using event_values::name_of;
+using event_values::or_null;
+using nlohmann::ordered_json;
+
+/// An incident has two lines: one when it happens, and one when the job is back at work, with all
+/// parts of its downtime. The second comes again if workers report their first step after that.
+void EventJson::on_incidents(Lines& lines, bool over) {
+  const JobHistory& record = lines.membership.record();
+  const int count = record.incidents_count();
+  if (record.incidents().empty()) {
+    incidents_told_ = incidents_closed_ = count;  // a message that brings them may have no room
+    return;
+  }
+  // A voter brought a history that others have written, longer or shorter than the one before. Its
+  // newest incident, by which this coordinator began, has another number from here on.
+  if (count > incidents_told_ + 1 || count < incidents_told_) {
+    incidents_told_ = incidents_closed_ = std::max(count - 1, 0);
+  }
+  if (count > incidents_told_) {
+    if (incidents_closed_ < count - 1) {
+      close_incident(lines, count - 1);  // its attempt ended before all of it was known
+    }
+    DDP_CHECK(count > 0, "an incident that is kept is counted");
+    const Incident& incident = record.incidents().back();
+    lines.add("incident", incident.attempt,
+              {{"incident", count},
+               {"kind", name_of(incident.kind)},
+               {"reason", incident.reason},
+               {"spent_restart", incident.spent_restart},
+               {"detect_ms", ms(incident.parts.detect)},
+               {"stop_ms", ms(incident.parts.stop)},
+               {"lost_steps", or_null(incident.lost.steps)},
+               {"lost_ms", or_null(incident.lost.time)}});
+    incidents_told_ = count;
+    incidents_closed_ = count - 1;
+    closed_with_step_ = false;
+  }
+  DDP_CHECK(incidents_closed_ <= incidents_told_, "an incident closes after it was written");
+  if (!(record.ledger().recovered() || over)) {
+    return;
+  }
+  const bool has_step = record.incidents().back().parts.first_step.has_value();
+  if (incidents_closed_ < count || (has_step && !closed_with_step_)) {
+    close_incident(lines, count);
+    closed_with_step_ = has_step;
+  }
+}
+
+/// `which` counts from 1 over the whole job; only the newest are kept.
+void EventJson::close_incident(Lines& lines, int which) {
+  const JobHistory& record = lines.membership.record();
+  const auto& kept = record.incidents();
+  DDP_CHECK(which >= 1 && which <= record.incidents_count(), "an incident has its number");
+  incidents_closed_ = which;
+  const auto from_the_end = static_cast<std::size_t>(record.incidents_count() - which);
+  if (from_the_end >= kept.size()) {
+    return;
+  }
+  const Incident& incident = kept[kept.size() - 1 - from_the_end];
+  if (!incident.next_attempt) {
+    return;  // the job ended with it
+  }
+  const BreakDown& parts = incident.parts;
+  lines.add("incident_closed", incident.next_attempt,
+            {{"incident", which},
+             {"kind", name_of(incident.kind)},
+             {"reason", incident.reason},
+             {"downtime_ms", ms(parts.sum())},
+             {"detect_ms", ms(parts.detect)},
+             {"stop_ms", ms(parts.stop)},
+             {"rendezvous_ms", or_null(parts.rendezvous)},
+             {"spawn_ms", or_null(parts.spawn)},
+             {"first_step_ms", or_null(parts.first_step)},
+             {"in_vain", parts.in_vain},
+             {"resumed_epoch", or_null(incident.resumed_epoch)},
+             {"replayed_steps", or_null(incident.lost.steps)},
+             {"replayed_ms", or_null(incident.lost.time)}});
+  add_ledger(lines);
+  const std::string lost = lost_work_text(incident.lost);
+  for_people_ = "incident " + std::to_string(which) + ": " + incident.reason + "; down " +
+                break_down_text(parts) + (lost.empty() ? "" : ", " + lost) + "; " +
+                accounts_text(record.ledger().accounts(lines.now), record.incidents_count());
+}
+
+// --- Accounts -------------------------------------------------------------------------------
+
+/// Times and steps from what workers report are null where no worker reports: 0 would mean that
+/// nothing was repeated.
+void EventJson::add_ledger(Lines& lines) const {
+  const JobHistory& record = lines.membership.record();
+  const Accounts accounts = record.ledger().accounts(lines.now);
+  const TimeTrack& track = accounts.track();
+  ordered_json downtime;
+  for (std::size_t kind = 0; kind < kIncidentKinds; ++kind) {
+    downtime[name_of(static_cast<IncidentKind>(kind))] = ms(track.downtime[kind]);
+  }
+  const auto if_told = [&](ordered_json value) {
+    return accounts.steps_told ? std::move(value) : ordered_json(nullptr);
+  };
+  lines.add("ledger", {{"wall_ms", ms(accounts.wall)},
+                       {"startup_ms", ms(track.startup)},
+                       {"productive_ms", ms(track.productive)},
+                       {"replayed_ms", if_told(ms(track.replayed))},
+                       {"downtime_ms", ms(track.down())},
+                       {"downtime_by_kind", downtime},
+                       {"ratio", or_null(accounts.ratio())},
+                       {"steps_told", accounts.steps_told},
+                       {"steps", if_told(accounts.steps)},
+                       {"replayed_steps", if_told(accounts.replayed_steps)},
+                       {"attempts", record.attempts()},
+                       {"incidents", record.incidents_count()},
+                       {"restarts_used", lines.membership.restarts_used()}});
+}
+
+}  // namespace ddprun
