@@ -63,16 +63,18 @@ void JobAttempt::end() {
 
 // --- Events ---------------------------------------------------------------------------------
 
-void JobAttempt::on(const WorkersStarted& event, Instant now) {
+bool JobAttempt::on(const WorkersStarted& event, Instant now) {
   JobNode* node = member(event.node, event.attempt);
   if (node == nullptr || node->started || !runs()) {
-    return;
+    return false;
   }
   DDP_CHECK(unstarted_ > 0, "a member that has not started was counted");
   node->started = true;
-  if (--unstarted_ == 0) {
-    history_.all_started(now);
+  if (--unstarted_ > 0) {
+    return false;
   }
+  history_.all_started(now);
+  return true;
 }
 
 /// The first failure of a running attempt stops it. Later ones are added to the incident, for the

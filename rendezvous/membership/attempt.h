@@ -41,7 +41,8 @@ class JobAttempt {
   /// No worker of it is left, or none may be: the job is over.
   void end();
 
-  void on(const WorkersStarted& event, Instant now);
+  /// True: with this one, all workers of all its nodes have started.
+  bool on(const WorkersStarted& event, Instant now);
   void on(WorkerFailed event, Instant now);
   void on(const WorkersFinished& event, Instant now);
   void on(WorkersStopped event, Instant now);

@@ -91,6 +91,8 @@ class JobCourse {
 
   /// After each event of a member: the last one may have finished, or stopped.
   void attempt_changed();
+  /// All workers of the running attempt have started: voters store that.
+  void all_started();
   /// Workers told news of a running attempt: voters are told of it, now and then.
   void progress_told();
   void on(const StoreFailed& event);
@@ -138,7 +140,7 @@ class JobCourse {
   Instant now_;
   Rest rest_ = Rest::gathering;  ///< while no attempt lives
   std::optional<JobEnding> ending_;
-  Instant story_told_at_{};  ///< to the voters
+  Instant progress_told_at_{};  ///< to the voters; or the attempt was assigned
 };
 
 }  // namespace ddprun

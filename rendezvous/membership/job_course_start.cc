@@ -50,7 +50,7 @@ void JobCourse::try_start() {
                  : JobEnding{Verdict::impossible, missing_text(facts()), 0});
       break;
     case StartConditions::Decision::no_quorum:
-      finish({Verdict::impossible, quorum_missing_text(facts()), 0});
+      finish({Verdict::impossible, no_quorum_text(facts()), 0});
       break;
     case StartConditions::Decision::tell_old_world:
       commands_.push_back(waiting_notice(facts()));
@@ -147,6 +147,7 @@ void JobCourse::assign() {
   if (keeps_void) {
     commands_.push_back(Replicate{leadership_.voters(), in_use, so_far()});
   }
+  progress_told_at_ = now_;
   tell_story();
 }
 
@@ -165,15 +166,23 @@ void JobCourse::catch_up(NodeId id) {
   }
 }
 
+/// Workers without the runtime report no progress, so this is the last news of their attempt. With
+/// the story of the assignment a successor would count the whole attempt as start-up, or as
+/// downtime of the incident before. The pace of progress does not change.
+void JobCourse::all_started() {
+  DDP_CHECK(attempt_.all_started(), "voters store a start that is complete");
+  tell_story();
+}
+
 void JobCourse::progress_told() {
-  if (now_ - story_told_at_ >= kStoryPace) {
+  if (now_ - progress_told_at_ >= kStoryPace) {
+    progress_told_at_ = now_;
     tell_story();
   }
 }
 
 void JobCourse::tell_story() {
   DDP_CHECK(attempt_.number().has_value(), "voters are told of an attempt");
-  story_told_at_ = now_;
   if (!leadership_.voters().empty()) {
     commands_.push_back(TellStory{leadership_.voters(), *attempt_.number(), so_far()});
   }

@@ -156,11 +156,14 @@ std::optional<NodeId> JobNodes::holder_of(std::optional<int> node_rank) const {
   return given == node_ranks_.end() ? std::nullopt : std::optional(given->second);
 }
 
-/// Nodes without a given rank fill the gaps between the others, so with one of them here no rank
-/// is missing.
+/// Nodes without a given rank fill the gaps between the others, and so do those with a rank above:
+/// with --nnodes 2 and one node of rank 7 here, a single node is missing, and not ranks 0 and 1.
 std::vector<int> JobNodes::missing_ranks(int min_nodes) const {
   std::vector<int> missing;
-  const bool all_given = !nodes_.empty() && node_ranks_.size() == nodes_.size();
+  const bool all_given =
+      !nodes_.empty() && node_ranks_.size() == nodes_.size() &&
+      std::all_of(node_ranks_.begin(), node_ranks_.end(),
+                  [min_nodes](const auto& taken) { return taken.first < min_nodes; });
   for (int rank = 0; all_given && rank < min_nodes && missing.size() < kMissingRanksMax; ++rank) {
     if (!node_ranks_.contains(rank)) {
       missing.push_back(rank);

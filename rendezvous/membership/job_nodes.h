@@ -88,8 +88,8 @@ class JobNodes {
   /// The node with this --node-rank.
   [[nodiscard]] std::optional<NodeId> holder_of(std::optional<int> node_rank) const;
   [[nodiscard]] std::size_t ranks_given() const { return node_ranks_.size(); }
-  /// Ranks below `min_nodes` that nobody has, when all that are here were given one; at most
-  /// kMissingRanksMax.
+  /// Ranks below `min_nodes` that no node has, at most kMissingRanksMax. Empty where nodes without
+  /// a given rank, or with one from `min_nodes` on, may stand in for some of them.
   [[nodiscard]] std::vector<int> missing_ranks(int min_nodes) const;
   /// The next world, as those that are here make it; at least one can run workers.
   [[nodiscard]] std::vector<RankedNode> ranked(int max_nodes) const;

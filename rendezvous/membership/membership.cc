@@ -42,7 +42,9 @@ std::vector<Command> Membership::apply(Instant now, Event event) {
 // --- Workers of the current attempt ---------------------------------------------------------
 
 void Membership::on(const WorkersStarted& event) {
-  attempt_.on(event, now_);
+  if (attempt_.on(event, now_)) {
+    course_.all_started();
+  }
 }
 
 /// A failure begins the stop, which ends only with WorkersStopped of all members.

@@ -13,16 +13,21 @@
 namespace ddprun {
 namespace {
 
-/// Rounded up: "0 s" would read as if it were over.
+/// Time left, rounded up: "0 s" would read as if it were over.
 std::string seconds_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
+}
+
+/// To the nearest, as the agents' tables do: a timeout of 2 s ends a few milliseconds late.
+std::string elapsed_text(std::chrono::nanoseconds duration) {
+  return std::to_string(std::chrono::round<std::chrono::seconds>(duration).count()) + " s";
 }
 
 /// "after 12 s only "
 std::string after_text(const WaitingFacts& facts) {
   const Instant since = facts.start.gathering().since();
   DDP_CHECK(since <= facts.now, "a gathering began before it is told of");
-  return "after " + seconds_text(facts.now - since) + " only ";
+  return "after " + elapsed_text(facts.now - since) + " only ";
 }
 
 /// "n1, n2 and 7 more"
@@ -39,11 +44,24 @@ std::string names_text(const JobNodes& nodes) {
   return text.empty() ? "none" : text;
 }
 
-/// Without it people would look for the fault in a job that is only being careful.
+/// Without it people would look for the fault in a job that is only being careful. Where a quorum
+/// is missing, or the job is over, no attempt begins when the lease ends.
 std::string old_world_text(const WaitingFacts& facts) {
-  return "a node of the world before is not here, and may run workers until its lease is over: the "
-         "next attempt begins in " +
+  const bool starts = facts.leadership.quorum_follows() && !facts.job_is_over;
+  return std::string(
+             "a node of the world before is not here, and may run workers until its lease "
+             "is over") +
+         (starts ? ": the next attempt begins in " : ", in ") +
          seconds_text(facts.start.fence().over_at() - facts.now);
+}
+
+/// The job starts at the end of the last call. Without a quorum it does not, and with all nodes
+/// that can come there is nobody to wait for.
+bool last_call_starts_job(const WaitingFacts& facts) {
+  const auto ends = facts.start.gathering().last_call_ends();
+  const std::size_t settled = facts.nodes.workers_here() + facts.absent.refused_for_good();
+  return ends && *ends > facts.now && facts.leadership.quorum_follows() &&
+         settled < static_cast<std::size_t>(facts.options.max_nodes);
 }
 
 /// The endpoint's note explains why other nodes may not find it: of use while none has.
@@ -103,10 +121,9 @@ RendezvousStatus waiting_table(const WaitingFacts& facts) {
   RendezvousStatus table = bare_table(facts.options, facts.nodes.size());
   table.waited = facts.now - gathering.since();
   Instant ends = gathering.join_deadline();
-  // Once it is over something else is awaited: a quorum, or the end of old leases.
-  if (const auto last_call = gathering.last_call_ends(); last_call && *last_call > facts.now) {
+  if (last_call_starts_job(facts)) {
     table.waits_for = RendezvousStatus::For::last_call;
-    ends = *last_call;
+    ends = *gathering.last_call_ends();
   }
   table.left = std::max(ends - facts.now, Instant(0));
   add_nodes(facts, table);
@@ -169,6 +186,13 @@ std::string missing_text(const WaitingFacts& facts) {
 /// Enough nodes for a world came, so their number would mislead: who decides is what is missing.
 std::string quorum_missing_text(const WaitingFacts& facts) {
   return after_text(facts) + facts.leadership.quorum_text();
+}
+
+/// Voters store their state in memory. With all agents gone, a new job begins without them.
+std::string no_quorum_text(const WaitingFacts& facts) {
+  return quorum_missing_text(facts) +
+         "; start the job again with the same command on every node: it resumes from its last "
+         "snapshot";
 }
 
 }  // namespace ddprun

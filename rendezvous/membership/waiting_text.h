@@ -34,5 +34,7 @@ TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size
 std::string missing_text(const WaitingFacts& facts);
 /// Why it failed where enough nodes came, but no quorum, as a clause.
 std::string quorum_missing_text(const WaitingFacts& facts);
+/// The same where the job is given up for it, and what to do.
+std::string no_quorum_text(const WaitingFacts& facts);
 
 }  // namespace ddprun

@@ -127,20 +127,39 @@ TEST_CASE("What is saved on the way to a stop is kept, and the way is no trainin
   CHECK(downtime_by(summary, IncidentKind::ending) == 4s);
 }
 
+namespace {
+
+/// A job of two nodes that vote, in its first attempt.
+struct TwoVoters {
+  explicit TwoVoters(MembershipOptions options = with_failover()) : s(options) {
+    for (const std::uint64_t i : {1U, 2U}) {
+      NodeDescription node = s.description("n" + std::to_string(i));
+      node.voter = VoterId{i};
+      nodes.push_back(s.join(node));
+    }
+    const auto configuration = s.only<Replicate>().replicated.configuration.number;
+    for (const NodeId id : nodes) {
+      s.apply(StateAcknowledged{id, configuration});
+    }
+    REQUIRE(s.state() == JobState::running);
+  }
+  static MembershipOptions with_failover() {
+    MembershipOptions options = fixed(2);
+    options.self = VoterId{1};
+    return options;
+  }
+
+  Story s;
+  std::vector<NodeId> nodes;
+};
+
+}  // namespace
+
 TEST_CASE("Standbys are told of progress within an attempt, every five seconds at most") {
-  MembershipOptions options = fixed(2);
-  options.self = VoterId{1};
-  Story s(options);
-  NodeDescription first = s.description("n1");
-  first.voter = VoterId{1};
-  NodeDescription second = s.description("n2");
-  second.voter = VoterId{2};
-  const NodeId a = s.join(first);
-  const NodeId b = s.join(second);
-  const auto configuration = s.only<Replicate>().replicated.configuration.number;
-  s.apply(StateAcknowledged{a, configuration});
-  s.apply(StateAcknowledged{b, configuration});
-  REQUIRE(s.state() == JobState::running);
+  TwoVoters job;
+  Story& s = job.s;
+  const NodeId a = job.nodes[0];
+  const NodeId b = job.nodes[1];
   s.started(a);
   s.started(b);
   s.wait(4s);
@@ -152,4 +171,50 @@ TEST_CASE("Standbys are told of progress within an attempt, every five seconds a
   CHECK(told.voters == std::vector{b, a});
   CHECK(told.so_far->accounts.ran_by_step);
   CHECK(told.so_far->accounts.steps == 12);
+}
+
+TEST_CASE("Voters store that an attempt has started, also of workers that report no progress") {
+  TwoVoters job;
+  Story& s = job.s;
+  s.wait(1s);
+  s.started(job.nodes[0]);
+  CHECK(s.all<TellStory>().empty());
+  s.started(job.nodes[1]);
+  const TellStory first = s.only<TellStory>();
+  CHECK(first.so_far->accounts.ran_by_start);
+  CHECK(first.so_far->accounts.by_start.startup == 1s);
+  s.started(job.nodes[1]);
+  CHECK(s.all<TellStory>().empty());
+
+  s.wait(10s);
+  s.failed(job.nodes[0], killed(0));
+  s.stopped(job.nodes[0]);
+  s.wait(11ms);
+  s.stopped(job.nodes[1]);
+  REQUIRE(s.attempt() == AttemptNumber{1});
+  s.started(job.nodes[0]);
+  s.started(job.nodes[1]);
+  const JobSummary so_far = *s.only<TellStory>().so_far;
+  REQUIRE(so_far.incidents.size() == 1);
+  CHECK(so_far.incidents.front().next_attempt == AttemptNumber{1});
+  CHECK(so_far.incidents.front().downtime == 11ms);
+  CHECK(so_far.accounts.ran_by_start);
+  CHECK(so_far.accounts.by_start.productive == 10s);
+}
+
+TEST_CASE("A successor counts the time of workers that report no progress as training") {
+  TwoVoters job;
+  Story& s = job.s;
+  s.started(job.nodes[0]);
+  s.wait(1s);
+  s.started(job.nodes[1]);
+  JobHistory successor;
+  successor.inherit(*s.only<TellStory>().so_far, s.now());
+  s.wait(9s);
+  IncidentInstants lost;
+  lost.happened = lost.detected = lost.stopped = s.now();
+  successor.ended(Incident{}, lost);
+  const JobSummary so_far = successor.so_far(s.now());
+  CHECK(so_far.accounts.by_start.productive == 9s);
+  CHECK(so_far.accounts.by_start.startup == 1s);
 }

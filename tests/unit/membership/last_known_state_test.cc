@@ -190,6 +190,32 @@ TEST_CASE("A job that waits for a quorum when its last call is over does not say
   CHECK_THAT(table.note, Catch::Contains("of the 4 nodes that decide for the job are here"));
 }
 
+TEST_CASE("Without a quorum neither the last call nor the end of a lease promises a start") {
+  MembershipOptions options = begins(4, 0);
+  options.min_nodes = 1;
+  options.last_call_timeout = 30s;
+  Votes job(options);
+  job.s.wait(60s);
+  job.join(1);
+  job.join(2, member(4, false, 300s), 61s);
+  job.s.wait(2s);
+  job.s.time_passed();
+  const RendezvousStatus early = *job.s.all<TellWaiting>().back().table;
+  CHECK(early.waits_for == RendezvousStatus::For::nodes);
+  CHECK(early.left > options.last_call_timeout);
+  job.s.wait(40s);
+  job.s.time_passed();
+  const std::string note = job.s.all<TellWaiting>().back().table->note;
+  CHECK_THAT(note, Catch::Contains("a node of the world before is not here, and may run workers "
+                                   "until its lease is over, in "));
+  CHECK_THAT(note, !Catch::Contains("next attempt"));
+  job.s.wait(600s);
+  job.s.time_passed();
+  CHECK(job.s.only<FinishJob>().summary->reason.ends_with(
+      "are needed; start the job again with the same command on every node: it resumes from its "
+      "last snapshot"));
+}
+
 TEST_CASE("What a coordinator has told by itself it is not told again") {
   Votes job(begins(2, 1));
   job.join(1);

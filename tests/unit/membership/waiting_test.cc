@@ -150,6 +150,51 @@ TEST_CASE("A last call says when the job starts") {
   CHECK(t.left == 20s);
 }
 
+TEST_CASE("With all nodes here there is no last call to wait for") {
+  MembershipOptions options = elastic(2, 4);
+  options.self = VoterId{9};
+  Story s(options);
+  for (const std::uint64_t i : {1U, 2U, 3U, 4U}) {
+    NodeDescription node = s.description("n" + std::to_string(i));
+    node.voter = VoterId{i + 8};
+    s.join(node);
+  }
+  REQUIRE(s.state() == JobState::gathering);  // no voter has acknowledged the world yet
+  s.wait(10s);
+  s.time_passed();
+  const RendezvousStatus t = *s.only<TellWaiting>().table;
+  CHECK(t.waits_for == RendezvousStatus::For::nodes);
+  CHECK(t.left == 590s);
+}
+
+TEST_CASE("A job that is given up says for how long it waited, to the nearest second") {
+  MembershipOptions options = fixed(2);
+  options.join_timeout = 2s;
+  Story s(options);
+  s.join("n1");
+  s.wait(2007ms);
+  s.time_passed();
+  CHECK(s.only<FinishJob>().summary->reason == "after 2 s only 1 of 2 nodes was here (n1)");
+}
+
+TEST_CASE("Missing ranks are named where each of them is a node that is missing") {
+  Story s(fixed(3));
+  const NodeId first = s.join(ranked(s, "n1", 1));
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table->missing_ranks == std::vector{0, 2});
+  SECTION("a rank above all of the job's takes one of the places") {
+    s.join(ranked(s, "n2", 7));
+  }
+  SECTION("so does a node without a rank") {
+    s.join("n2");
+  }
+  s.wait(598s);
+  s.time_passed();
+  CHECK(s.only<FinishJob>().summary->reason == "after 600 s only 2 of 3 nodes were here (n1, n2)");
+  static_cast<void>(first);
+}
+
 TEST_CASE("The table of a thousand nodes is a few lines") {
   Story s(elastic(1001, 1002));
   for (int i = 1; i <= 1000; ++i) {
