@@ -254,7 +254,7 @@ void LeaderSearch::on(const search::Redirected& input) {
     }
   }
   if (detour_.empty()) {
-    again({Obstacle::refused, "an agent is there that knows of no coordinator yet"});
+    again({Obstacle::leaderless, "an agent is there that has no coordinator yet"});
   } else {
     knock();
   }

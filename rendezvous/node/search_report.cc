@@ -70,6 +70,8 @@ std::string search_advice(Obstacle obstacle) {
       return "check the host name, or give the endpoint by its numeric address";
     case Obstacle::refused:
       return "start the agent on that host, or check the endpoint's host and port";
+    case Obstacle::leaderless:
+      return "this node joins as soon as that agent has a coordinator";
     case Obstacle::filtered:
     case Obstacle::unreachable:
       return "check that the host is up, and the network and firewalls between the nodes";
@@ -197,9 +199,13 @@ Error SearchReport::verdict(Time now) const {
             (rows_.size() == 1 && endpoints_.size() == 1 ? "" : label(row) + ": ") +
             row.trouble.what;
   }
+  const Obstacle obstacle = worst().obstacle;
   return Error{
       "cannot reach the coordinator: " + what + ", tried for " + whole_seconds(now - started_),
-      where(), search_advice(worst().obstacle)};
+      where(),
+      obstacle == Obstacle::leaderless
+          ? "start the agents on all nodes of the job: the one there lacks nodes to elect with"
+          : search_advice(obstacle)};
 }
 
 }  // namespace ddprun

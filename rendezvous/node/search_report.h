@@ -23,6 +23,7 @@ enum class Obstacle : std::uint8_t {
   filtered,     ///< no answer at all
   unreachable,  ///< an error of the network on the way
   refused,      ///< the host answers, the port is closed
+  leaderless,   ///< an agent of the job answers, and follows no coordinator
   mute,         ///< connected, and no answer to the hello
   closed,       ///< connected, and closed without an answer
   reset,        ///< connected, and reset without an answer

@@ -76,6 +76,18 @@ TEST_CASE("Addresses that a name does not have any more are forgotten") {
   CHECK(report.worst().obstacle == Obstacle::none);
 }
 
+TEST_CASE("An agent that is there is waited for: nobody has to start it") {
+  SearchReport report({{"head", 29400}}, 600s, 0s);
+  report.resolved(0, {"10.0.0.1"});
+  report.tried(0, "10.0.0.1", {Obstacle::leaderless, "an agent is there"}, 0s);
+  CHECK(report.lines(2s).front() ==
+        "waiting for the coordinator at head (10.0.0.1) port 29400: an agent is there, tried for "
+        "2 s, for up to 598 s more; this node joins as soon as that agent has a coordinator");
+  CHECK(report.verdict(600s).sentence() ==
+        "head (10.0.0.1) port 29400: cannot reach the coordinator: an agent is there, tried for "
+        "600 s; start the agents on all nodes of the job: the one there lacks nodes to elect with");
+}
+
 TEST_CASE("No more addresses are told than people read") {
   SearchReport report({{"head", 29400}}, 600s, 0s);
   for (int i = 0; i < 100; ++i) {
