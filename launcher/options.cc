@@ -1,6 +1,7 @@
 #include "launcher/options.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "launcher/exit_status.h"
@@ -168,6 +169,11 @@ std::optional<UsageError> assign(Options& options, const OptionRow& row, std::st
     using Value = std::remove_cvref_t<decltype(options.*field)>;
     if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>>) {
       const auto number = read_int(text);
+      if (!number && is_too_large(text)) {
+        return usage_error(
+            "'" + std::string(text) + "' is too large", where,
+            "give a number up to " + std::to_string(std::numeric_limits<int>::max()));
+      }
       if (!number) {
         return usage_error("'" + std::string(text) + "' is not a whole number", where,
                            "give a number such as 3");
@@ -307,10 +313,12 @@ class Parser {
     DDP_CHECK(!row.value_name.empty(), "an option with a value has a name for it in the help");
     if (!value) {
       // argparse never takes what looks like an option for a value, even where only a value fits.
-      if (next_ == words_.size() || std::string_view(words_[next_]) == "--" ||
-          is_option(words_[next_])) {
-        return usage_error("the value is missing", shown,
-                           "write " + shown + " " + std::string(row.value_name));
+      const bool at_end = next_ == words_.size() || std::string_view(words_[next_]) == "--";
+      if (at_end || is_option(words_[next_])) {
+        return usage_error(
+            "the value is missing" +
+                (at_end ? "" : ", for '" + std::string(words_[next_]) + "' looks like an option"),
+            shown, "write " + shown + " " + std::string(row.value_name));
       }
       value = words_[next_++];
     }

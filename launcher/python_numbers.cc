@@ -1,6 +1,8 @@
 #include "launcher/python_numbers.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <string>
 
 #include "rendezvous/base/text.h"
@@ -51,6 +53,15 @@ std::optional<Number> read(std::string_view text) {
 
 std::optional<int> read_int(std::string_view text) {
   return read<int>(text);
+}
+
+/// Of any length: Python's int() has no limit.
+bool is_too_large(std::string_view text) {
+  const std::string plain = without_digit_grouping(trimmed(text));
+  const std::size_t sign = plain.starts_with('+') ? 1 : 0;
+  return plain.size() > sign &&
+         std::all_of(plain.begin() + static_cast<std::ptrdiff_t>(sign), plain.end(), is_digit) &&
+         !read_int(text);
 }
 
 std::optional<double> read_float(std::string_view text) {

@@ -11,6 +11,8 @@ namespace ddprun {
 
 /// None when the text is not such a number, or does not fit.
 std::optional<int> read_int(std::string_view text);
+/// It is such a number, and above all that read_int() takes.
+bool is_too_large(std::string_view text);
 std::optional<double> read_float(std::string_view text);
 
 /// "90", "90s", "10m", "2h", "1d". None when it is no time above 0 and up to ten years.

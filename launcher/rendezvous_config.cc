@@ -1,5 +1,7 @@
 #include "launcher/rendezvous_config.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,9 +12,21 @@
 #include "launcher/list_options.h"
 #include "launcher/rdzv_conf.h"
 #include "launcher/scheduler.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
+
+/// Only digits and dots: no host has such a name (RFC 1123, section 2.1).
+bool looks_like_ipv4(std::string_view text) {
+  return text.find('.') != std::string_view::npos &&
+         text.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+bool is_ipv4(const std::string& text) {
+  in_addr ignored{};
+  return ::inet_pton(AF_INET, text.c_str(), &ignored) == 1;
+}
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -90,6 +104,10 @@ class RendezvousResolver {
       return Error{
           in_quotes(job_.local_addr) + " is not a host name or address", at("local-addr"),
           "give the name or address by which the other nodes reach this one, without a port"};
+    }
+    if (looks_like_ipv4(job_.local_addr) && !is_ipv4(job_.local_addr)) {
+      return Error{in_quotes(job_.local_addr) + " is not an IPv4 address", at("local-addr"),
+                   "give four numbers from 0 to 255"};
     }
     const std::string backend = options_.rdzv_backend.value_or("");
     // --standalone replaces backend, endpoint and id, as in torchrun: what they say is not checked.
@@ -181,7 +199,13 @@ class RendezvousResolver {
       job_.order_hint = scheduled->rank;
     }
     std::vector<Endpoint> endpoints;
-    for (const std::string& text : split_commas(options_.rdzv_endpoint)) {
+    const std::vector<std::string> texts = split_commas(options_.rdzv_endpoint);
+    // Most often a variable of a job script that is not set: a node that it stands for is missing.
+    if (!texts.empty() && texts.size() != parts_of(options_.rdzv_endpoint, ',').size()) {
+      return Error{"an endpoint of " + in_quotes(options_.rdzv_endpoint) + " is empty",
+                   at("rdzv-endpoint"), "write HOST:PORT between the commas"};
+    }
+    for (const std::string& text : texts) {
       const auto endpoint = read_endpoint(text, kDefaultPort);
       if (!endpoint) {
         return endpoint.error();

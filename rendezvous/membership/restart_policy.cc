@@ -150,7 +150,8 @@ std::optional<std::string> RestartPolicy::why_spent(Instant now) {
     }
     if (spent_at_.size() >= static_cast<std::size_t>(rules_.window->restarts)) {
       return count_text(rules_.window->restarts, "restart") + " within " +
-             span_text(rules_.window->span) + " are spent (--restart-window)";
+             span_text(rules_.window->span) + (rules_.window->restarts == 1 ? " is" : " are") +
+             " spent (--restart-window)";
     }
   }
   if (budget_.used() == budget_.max()) {

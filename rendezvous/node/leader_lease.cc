@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/node/follower_lease.h"
 
 namespace ddprun {
@@ -82,8 +83,7 @@ std::optional<std::string> LeaderLease::lost(Instant now) {
     return std::nullopt;
   }
   stop();
-  return "it was not in touch with a majority of the nodes for " +
-         std::to_string(std::chrono::round<std::chrono::milliseconds>(*age_now).count()) + " ms";
+  return "it was not in touch with a majority of the nodes for " + seconds_text(*age_now);
 }
 
 /// Nodes without the newer configuration may be on their way, and make a quorum.

@@ -52,6 +52,13 @@ TEST_CASE("Restarts of a window come back when it has passed") {
   CHECK(fails_at(80s) == "2 restarts within 60 s are spent (--restart-window)");
 }
 
+TEST_CASE("The only restart of a window is one") {
+  RestartPolicy policy({.max_restarts = 100, .window = RestartWindow{1, 3600s}});
+  CHECK_FALSE(policy.decide(caused_by(killed(0)), true, {}, 0s).end);
+  CHECK(policy.decide(caused_by(killed(0)), true, {}, 1s).end ==
+        "1 restart within 3600 s is spent (--restart-window)");
+}
+
 TEST_CASE("The most special class of the table decides") {
   RestartPolicy policy({.max_restarts = 1,
                         .on_fault = {rule(FaultClass::any_exit, FaultAction::free),
