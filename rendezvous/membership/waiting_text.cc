@@ -14,7 +14,7 @@ namespace ddprun {
 namespace {
 
 /// Time left, rounded up: "0 s" would read as if it were over.
-std::string seconds_text(std::chrono::nanoseconds duration) {
+std::string time_left_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
 }
 
@@ -52,7 +52,7 @@ std::string old_world_text(const WaitingFacts& facts) {
              "a node of the world before is not here, and may run workers until its lease "
              "is over") +
          (starts ? ": the next attempt begins in " : ", in ") +
-         seconds_text(facts.start.fence().over_at() - facts.now);
+         time_left_text(facts.start.fence().over_at() - facts.now);
 }
 
 /// The job starts at the end of the last call. Without a quorum it does not, and with all nodes
