@@ -95,12 +95,12 @@ TEST_CASE("A preemption survives the coordinator that is killed during the save"
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:3"},
-                   .program = shell("trap 'sleep 2; exit 75' TERM USR1; echo ready; "
+                   .program = shell("trap 'echo saving; sleep 2; exit 75' TERM USR1; echo ready; "
                                     "while :; do sleep 0.02; done")});
   REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.all_say({0, 1, 2}, "ready"));
   cluster.node(1).signal(signal);
-  REQUIRE(cluster.node(1).wait_for_err("got SIG"));
+  REQUIRE(cluster.node(1).wait_for_out("saving"));
   ::kill(cluster.agent(0), SIGKILL);
   const auto codes = cluster.exit_codes(30s);
   INFO(cluster.report());
