@@ -3,6 +3,7 @@
 #include <spdlog/logger.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -47,6 +48,10 @@ constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 /// of its step, and so this one and its guardian, which forwards it.
 constexpr std::chrono::milliseconds kOneWish{500};
 
+/// How many heartbeat timeouts an agent that was asked to stop gives the others, at least, to elect
+/// a coordinator that it can ask: one passes until all have noticed the loss, then they vote.
+constexpr int kElectionBeats = 5;
+
 /// What an event brings along for the actions that it leads to.
 struct Cause {
   const World* world = nullptr;           ///< assigned
@@ -59,6 +64,15 @@ struct Cause {
 struct LastSignal {
   int number = 0;
   std::chrono::steady_clock::time_point at{};
+};
+
+/// What this agent was asked for, and whether there is a coordinator to pass it on to.
+struct Asked {
+  LastSignal newest;
+  int stop_by = 0;              ///< what the newest wish came by: a signal, or 0 for --deadline
+  std::optional<int> leave_by;  ///< the signal that asked this node to leave
+  /// Since when there is no coordinator any more; none while there is one, or was none yet.
+  std::optional<std::chrono::steady_clock::time_point> lost_at;
 };
 
 class Agent : private FollowerHandler {
@@ -77,6 +91,7 @@ class Agent : private FollowerHandler {
         signals_(io_, signals_for(spec), [this](int number) { on_signal(number); }),
         guardian_(io_),
         time_up_(io_),
+        search_over_(io_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, node_.host_name, workers_hooks(), log_),
         follower_(io_, follower_options(spec, node_, environment_, event_log_), *this,
                   coordinator_hooks(), log_) {}
@@ -101,6 +116,10 @@ class Agent : private FollowerHandler {
  private:
   // ---- where events come from ---------------------------------------------------------------
 
+  void on_following() override {
+    asked_.lost_at.reset();
+    take(Event::followed);
+  }
   void on_assigned(const World& world) override { take(Event::assigned, {.world = &world}); }
   void on_stop(const message::Stop& order) override {
     take(Event::stop_ordered, {.order = &order});
@@ -110,9 +129,21 @@ class Agent : private FollowerHandler {
   void on_lost(const Error& why) override {
     log_->info("{}", why.sentence());
     board_.clear();
+    asked_.lost_at = std::chrono::steady_clock::now();
+    if (state_ == State::asked && !outlives_its_coordinator(spec_)) {
+      take(Event::nobody_to_ask);
+    }
     take(Event::lost);
   }
-  void on_failed(const Error& why) override { conclude(why); }
+  /// What was asked for counts more than why the search for a coordinator failed.
+  void on_failed(const Error& why) override {
+    if (seeks_to_ask()) {
+      log_->info("{}", why.sentence());
+      give_up_asking();
+    } else {
+      conclude(why);
+    }
+  }
 
   CoordinatorHooks coordinator_hooks() {
     CoordinatorHooks hooks;
@@ -146,10 +177,10 @@ class Agent : private FollowerHandler {
 
   void on_signal(int number) {
     const auto now = std::chrono::steady_clock::now();
-    if (number == last_signal_.number && now - last_signal_.at < kOneWish) {
+    if (number == asked_.newest.number && now - asked_.newest.at < kOneWish) {
       return;
     }
-    last_signal_ = {number, now};
+    asked_.newest = {number, now};
     log_->info("got {}", signal_name(number));
     take(number == SIGUSR2 ? Event::leave_asked : Event::asked, {.signal = number});
   }
@@ -201,18 +232,23 @@ class Agent : private FollowerHandler {
       case Action::obey_stop:
         return workers_.obey(*cause.order);
       case Action::remember_wish:
-        asked_by_ = cause.signal;
-        if (asked_by_ == 0) {
+        asked_.stop_by = cause.signal;
+        if (asked_.stop_by == 0) {
           log_->info("the time of --deadline is over; preempting the job");
         }
         return;
       case Action::request_stop:
         return request_stop();
+      case Action::remember_leave:
+        asked_.leave_by = cause.signal;
+        return;
       case Action::request_leave:
-        if (follower_.client() != nullptr) {
-          follower_.client()->request_stop(cause.signal, StopWish::leave);
+        if (asked_.leave_by && follower_.client() != nullptr) {
+          follower_.client()->request_stop(*asked_.leave_by, StopWish::leave);
         }
         return;
+      case Action::limit_search:
+        return limit_search();
       case Action::fence_workers:
         return workers_.fence();
       case Action::search:
@@ -222,7 +258,7 @@ class Agent : private FollowerHandler {
       case Action::conclude:
         return end(std::move(*cause.outcome));
       case Action::conclude_as_asked:
-        return end(summary_of_wish(agent::wish_of(asked_by_).verdict));
+        return end(summary_of_wish(agent::wish_of(asked_.stop_by).verdict));
       case Action::conclude_at_once:
         return end(summary_of_wish(Verdict::stopped));
       case Action::conclude_unguarded:
@@ -273,25 +309,57 @@ class Agent : private FollowerHandler {
   }
 
   void request_stop() {
+    const agent::Wish wish = agent::wish_of(asked_.stop_by);
     CoordinatorClient* const coordinator = follower_.client();
-    if (coordinator == nullptr) {
-      take(Event::nobody_to_ask);
+    // The client of a coordinator that is lost stays until the workers are gone.
+    if (coordinator == nullptr || asked_.lost_at) {
+      // A person who stops a node that searches wants that at once; a warning is for all nodes.
+      if (asked_.lost_at && outlives_its_coordinator(spec_) && !wish.stops_workers) {
+        limit_search();
+      } else {
+        take(Event::nobody_to_ask);
+      }
       return;
     }
-    const agent::Wish wish = agent::wish_of(asked_by_);
-    coordinator->request_stop(asked_by_, wish.wish);
+    coordinator->request_stop(asked_.stop_by, wish.wish);
     // At once, without waiting for the coordinator's order: a person has asked.
     if (wish.stops_workers) {
-      workers_.stop(asked_by_);
+      workers_.stop(asked_.stop_by);
     }
+  }
+
+  /// Whether the coordinator that was asked, or would have been, is lost and no other is found yet.
+  [[nodiscard]] bool seeks_to_ask() const {
+    return asked_.lost_at && (state_ == State::asked || state_ == State::fencing_asked);
+  }
+
+  /// The time counts from the loss on. A scheduler that warns leaves the job the grace in any case.
+  void limit_search() {
+    DDP_CHECK(asked_.lost_at.has_value(), "only a lost coordinator is searched for");
+    const auto election = kElectionBeats * spec_.heartbeat_timeout;
+    const bool saves = !agent::wish_of(asked_.stop_by).stops_workers;
+    search_over_.expires_at(*asked_.lost_at +
+                            (saves ? std::max(spec_.preempt_grace, election) : election));
+    search_over_.async_wait([this](boost::system::error_code error) {
+      if (!error && seeks_to_ask()) {
+        give_up_asking();
+      }
+    });
+  }
+
+  void give_up_asking() {
+    log_->warn(
+        "no coordinator was found that could be asked: this agent ends, but the agents of "
+        "the other nodes may not have been asked");
+    take(Event::nobody_to_ask);
   }
 
   [[nodiscard]] JobSummary summary_of_wish(Verdict verdict) const {
     JobSummary summary;
     summary.verdict = verdict;
-    summary.stop_signal = asked_by_;
-    summary.reason = asked_by_ == 0 ? "its deadline has come"
-                                    : signal_name(asked_by_) + " was sent to this agent";
+    summary.stop_signal = asked_.stop_by;
+    summary.reason = asked_.stop_by == 0 ? "its deadline has come"
+                                         : signal_name(asked_.stop_by) + " was sent to this agent";
     return summary;
   }
 
@@ -331,10 +399,10 @@ class Agent : private FollowerHandler {
   StatusDisplay board_;
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
-  asio::steady_timer time_up_;  ///< --deadline
+  asio::steady_timer time_up_;      ///< --deadline
+  asio::steady_timer search_over_;  ///< Action::limit_search
   State state_ = State::serving;
-  int asked_by_ = 0;  ///< what the newest wish came by: a signal, or 0 for --deadline
-  LastSignal last_signal_;
+  Asked asked_;
   std::optional<Result<JobSummary>> outcome_;
   AttemptStore store_{io_, spec_};
   LocalWorkers workers_;

@@ -29,42 +29,61 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::asked, A::remember_wish, A::request_stop),
         /* deadline_came */ to(S::asked, A::remember_wish, A::request_stop),
         /* nobody_to_ask */ kNever,
-        /* leave_asked   */ to(S::serving, A::request_leave),
+        /* followed      */ to(S::serving, A::request_leave),
+        /* leave_asked   */ to(S::serving, A::remember_leave, A::request_leave),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::serving),  // between two attempts
         /* logs_shown    */ to(S::serving),
         /* flushed       */ kNever,
     },
-    // asked: the coordinator's orders bring the end, with a last attempt on the way maybe
+    // asked: the coordinator's orders bring the end, with a last attempt on the way maybe. A
+    // coordinator that dies takes the wish along, so its successor is asked again.
     {
         /* assigned      */ to(S::asked, A::begin_attempt),
         /* stop_ordered  */ to(S::asked, A::obey_stop),
-        /* lost          */ to(S::ending_asked, A::conclude_as_asked, A::stop_workers),
+        /* lost          */ to(S::fencing_asked, A::limit_search, A::fence_workers),
         /* concluded     */ to(S::ending_asked, A::conclude, A::stop_workers),
         /* asked         */
         to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
         /* deadline_came */ to(S::asked),
         /* nobody_to_ask */ to(S::ending_asked, A::conclude_as_asked, A::stop_workers),
-        /* leave_asked   */ to(S::asked, A::request_leave),
+        /* followed      */ to(S::asked, A::request_stop),
+        /* leave_asked   */ to(S::asked, A::remember_leave, A::request_leave),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::asked),
         /* logs_shown    */ to(S::asked),
         /* flushed       */ kNever,
     },
-    // fencing: what the lost coordinator still orders is not obeyed, and nobody can be asked
+    // fencing: what the lost coordinator still orders is not obeyed, and the next one is asked
     {
         /* assigned      */ to(S::fencing),
         /* stop_ordered  */ to(S::fencing),
         /* lost          */ kNever,
         /* concluded     */ to(S::ending, A::conclude, A::stop_workers),
-        /* asked         */
-        to(S::ending_asked, A::remember_wish, A::conclude_as_asked, A::stop_workers),
-        /* deadline_came */
-        to(S::ending_asked, A::remember_wish, A::conclude_as_asked, A::stop_workers),
+        /* asked         */ to(S::fencing_asked, A::remember_wish, A::request_stop),
+        /* deadline_came */ to(S::fencing_asked, A::remember_wish, A::request_stop),
         /* nobody_to_ask */ kNever,
-        /* leave_asked   */ to(S::fencing),
+        /* followed      */ kNever,
+        /* leave_asked   */ to(S::fencing, A::remember_leave),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::serving, A::search),
+        /* logs_shown    */ kNever,  // workers_gone comes first, and leads away
+        /* flushed       */ kNever,
+    },
+    // fencing_asked: it votes and searches like any other, because the others may need its vote
+    {
+        /* assigned      */ to(S::fencing_asked),
+        /* stop_ordered  */ to(S::fencing_asked),
+        /* lost          */ kNever,
+        /* concluded     */ to(S::ending_asked, A::conclude, A::stop_workers),
+        /* asked         */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        /* deadline_came */ to(S::fencing_asked),
+        /* nobody_to_ask */ to(S::ending_asked, A::conclude_as_asked, A::stop_workers),
+        /* followed      */ kNever,
+        /* leave_asked   */ to(S::fencing_asked),
+        /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
+        /* workers_gone  */ to(S::asked, A::search),
         /* logs_shown    */ kNever,  // workers_gone comes first, and leads away
         /* flushed       */ kNever,
     },
@@ -77,6 +96,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::ending_asked),
         /* deadline_came */ to(S::ending),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::ending),
         /* leave_asked   */ to(S::ending),
         /* guardian_died */ to(S::dying, A::kill_workers),
         /* workers_gone  */ to(S::ending, A::retire_attempt),
@@ -92,6 +112,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::ending_now, A::kill_workers),
         /* deadline_came */ to(S::ending_asked),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::ending_asked),
         /* leave_asked   */ to(S::ending_asked),
         /* guardian_died */ to(S::dying, A::kill_workers),
         /* workers_gone  */ to(S::ending_asked, A::retire_attempt),
@@ -107,6 +128,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::ending_now),
         /* deadline_came */ to(S::ending_now),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::ending_now),
         /* leave_asked   */ to(S::ending_now),
         /* guardian_died */ to(S::dying_now),
         /* workers_gone  */ to(S::over, A::retire_attempt, A::sweep, A::leave_loop),
@@ -122,6 +144,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::dying_now, A::kill_workers),
         /* deadline_came */ to(S::dying),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::dying),
         /* leave_asked   */ to(S::dying),
         /* guardian_died */ kNever,
         /* workers_gone  */ to(S::dying, A::retire_attempt),
@@ -137,6 +160,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::dying_now),
         /* deadline_came */ to(S::dying_now),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::dying_now),
         /* leave_asked   */ to(S::dying_now),
         /* guardian_died */ kNever,
         /* workers_gone  */ to(S::over, A::retire_attempt, A::sweep, A::leave_loop),
@@ -152,6 +176,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::flushing_asked),
         /* deadline_came */ to(S::flushing),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::flushing),
         /* leave_asked   */ to(S::flushing),
         /* guardian_died */ to(S::flushing),
         /* workers_gone  */ to(S::flushing),
@@ -167,6 +192,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::over, A::leave_loop),
         /* deadline_came */ to(S::flushing_asked),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::flushing_asked),
         /* leave_asked   */ to(S::flushing_asked),
         /* guardian_died */ to(S::flushing_asked),
         /* workers_gone  */ to(S::flushing_asked),
@@ -182,6 +208,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* asked         */ to(S::over),
         /* deadline_came */ to(S::over),
         /* nobody_to_ask */ kNever,
+        /* followed      */ to(S::over),
         /* leave_asked   */ to(S::over),
         /* guardian_died */ to(S::over),
         /* workers_gone  */ to(S::over),
@@ -191,16 +218,19 @@ constexpr std::array<Row, kStates> kTable{{
 }};
 
 constexpr std::array<std::string_view, kStates> kStateNames{
-    "serving", "asked",     "fencing",  "ending",         "ending_asked", "ending_now",
-    "dying",   "dying_now", "flushing", "flushing_asked", "over"};
+    "serving",    "asked", "fencing",   "fencing_asked", "ending",         "ending_asked",
+    "ending_now", "dying", "dying_now", "flushing",      "flushing_asked", "over"};
 constexpr std::array<std::string_view, kEvents> kEventNames{
-    "assigned",      "stop_ordered", "lost",          "concluded",    "asked",      "deadline_came",
-    "nobody_to_ask", "leave_asked",  "guardian_died", "workers_gone", "logs_shown", "flushed"};
+    "assigned",      "stop_ordered",  "lost",     "concluded",   "asked",
+    "deadline_came", "nobody_to_ask", "followed", "leave_asked", "guardian_died",
+    "workers_gone",  "logs_shown",    "flushed"};
 constexpr std::array<std::string_view, kActions> kActionNames{"begin_attempt",
                                                               "obey_stop",
                                                               "remember_wish",
                                                               "request_stop",
+                                                              "remember_leave",
                                                               "request_leave",
+                                                              "limit_search",
                                                               "fence_workers",
                                                               "search",
                                                               "conclude",

@@ -3,9 +3,10 @@
 // knows no process, socket or clock. What the workers do is another table, process/worker_group.h.
 //
 //   serving ──asked──► asked      the coordinator was asked to end the job
-//     ▲  │ lost
-//     │  └──► fencing ──workers gone──┐
-//     └───────────────────────────────┘
+//     ▲  │ lost          ▲  │ lost
+//     │  ▼               │  ▼
+//   fencing ──asked──► fencing_asked     workers gone: back up, and the search begins; asked, it
+//                                        asks the coordinator that it follows next
 //   any of them ──concluded──► ending ──logs shown──► flushing ──flushed──► over
 //               ──guardian died──► dying: as ending, but nothing is reported
 //   ending, dying, flushing ──asked again──► without patience: over when the workers are gone
@@ -24,8 +25,9 @@ namespace ddprun::agent {
 
 enum class State : std::uint8_t {
   serving,         ///< it obeys its coordinator, or looks for one
-  asked,           ///< so too, and that one was asked to end the job or this node's part
+  asked,           ///< so too, and asks each one that it follows to end the job
   fencing,         ///< the coordinator is lost, and workers may still run
+  fencing_asked,   ///< so too, and the next one is to be asked to end the job
   ending,          ///< the outcome is known; its workers end, and their logs are shown
   ending_asked,    ///< so too, and it was asked to stop
   ending_now,      ///< asked twice: only its workers are waited for
@@ -35,7 +37,7 @@ enum class State : std::uint8_t {
   flushing_asked,  ///< so too, and it was asked to stop
   over,
 };
-inline constexpr std::size_t kStates = 11;
+inline constexpr std::size_t kStates = 12;
 
 enum class Event : std::uint8_t {
   assigned,       ///< the coordinator has workers to start
@@ -44,22 +46,25 @@ enum class Event : std::uint8_t {
   concluded,      ///< the job is over, or this node takes no part in it any more
   asked,          ///< a signal asks this agent to stop
   deadline_came,  ///< --deadline
-  nobody_to_ask,  ///< there is no coordinator to be asked for the end
+  nobody_to_ask,  ///< there is no coordinator to be asked for the end, and none is waited for
+  followed,       ///< there is a coordinator: the first one, or the next
   leave_asked,    ///< SIGUSR2
   guardian_died,  ///< who would kill the workers if this agent died
   workers_gone,   ///< no worker runs here; comes again while that is so
   logs_shown,     ///< nor is any of their output left to show
   flushed,        ///< the consoles have taken all
 };
-inline constexpr std::size_t kEvents = 12;
+inline constexpr std::size_t kEvents = 13;
 
 /// What the agent carries out, in the order of its list.
 enum class Action : std::uint8_t {
   begin_attempt,
   obey_stop,
   remember_wish,       ///< which signal asked
-  request_stop,        ///< ask the coordinator; Event::nobody_to_ask if there is none
-  request_leave,       ///< as far as there is a coordinator
+  request_stop,        ///< ask the coordinator; Event::nobody_to_ask if none can be waited for
+  remember_leave,      ///< and which signal asked for it
+  request_leave,       ///< if that is remembered, and as far as there is a coordinator
+  limit_search,        ///< Event::nobody_to_ask if no coordinator is found in time
   fence_workers,       ///< they must be gone before anybody else may start others
   search,              ///< for a coordinator, as a candidate maybe
   conclude,            ///< with the outcome that the event brings
@@ -73,7 +78,7 @@ enum class Action : std::uint8_t {
   flush,           ///< the consoles, and the connections of an own coordinator
   leave_loop,
 };
-inline constexpr std::size_t kActions = 17;
+inline constexpr std::size_t kActions = 19;
 
 /// One cell of the table.
 class Transition {

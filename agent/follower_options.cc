@@ -41,10 +41,14 @@ NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment
   return node;
 }
 
+/// Static ranks name their coordinator for good, and a single node has no other to follow.
+bool outlives_its_coordinator(const JobSpec& spec) {
+  return spec.backend != RendezvousBackend::static_ranks && (spec.max_nodes > 1 || spec.witness);
+}
+
 FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,
                                  const NodeEnvironment& environment,
                                  std::shared_ptr<EventLogFile> event_log) {
-  const bool is_static = spec.backend == RendezvousBackend::static_ranks;
   FollowerOptions options;
   // The first is where a new job begins; at the others a running one may be found.
   options.endpoints = {spec.endpoint};
@@ -55,8 +59,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   options.is_host = spec.is_host;
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
-  // Static ranks name their coordinator for good, and a single node has no other to follow.
-  options.failover = !is_static && (spec.max_nodes > 1 || spec.witness);
+  options.failover = outlives_its_coordinator(spec);
   // On every node, since each may come to lead.
   CoordinatorOptions& led = options.coordinator;
   led.job_id = spec.job_id;
@@ -72,6 +75,7 @@ FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& nod
   led.heartbeat_timeout = spec.heartbeat_timeout;
   // With static ranks the user's own name for the host, as torchrun passes it on. Else
   // --local-addr, or an address that the nodes have seen.
+  const bool is_static = spec.backend == RendezvousBackend::static_ranks;
   led.master_addr = is_static ? spec.endpoint.host : spec.local_addr;
   return options;
 }

@@ -12,6 +12,9 @@
 
 namespace ddprun {
 
+/// Whether the agents of this job can follow another coordinator when theirs is lost.
+bool outlives_its_coordinator(const JobSpec& spec);
+
 /// What is compared with the other nodes: of a node alone nothing, and a witness runs nothing.
 NodeEnvironment compared_facts(const JobSpec& spec);
 NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment);

@@ -190,6 +190,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
                Clock::time_point asked_at = Clock::time_point::max()) {
     client = CoordinatorClient::create(io, std::move(connection), greeted, node.description(),
                                        options.heartbeat_timeout, *this, log, asked_at);
+    handler.on_following();
   }
 
   // Node sees each order before the agent does: it has stored the attempt, the configuration and

@@ -45,6 +45,8 @@ class FollowerHandler {
   FollowerHandler& operator=(const FollowerHandler&) = delete;
   virtual ~FollowerHandler() = default;
 
+  /// There is a coordinator that can be asked: client() is it. Comes before all that it orders.
+  virtual void on_following() {}
   virtual void on_assigned(const World& world) = 0;
   virtual void on_stop(const message::Stop& order) = 0;
   virtual void on_finished(const JobSummary& summary) = 0;

@@ -100,6 +100,8 @@ class JobCourse {
   void on(const TimePassed& event);
 
   [[nodiscard]] JobState state() const;
+  /// A successor: not all that are known to be alive have come to it yet.
+  [[nodiscard]] bool waits_for_followers() const;
   [[nodiscard]] const Leadership& leadership() const { return leadership_; }
   /// Decided while stopping, or before everybody may be told.
   [[nodiscard]] const std::optional<JobEnding>& ending() const { return ending_; }

@@ -257,4 +257,30 @@ TEST_CASE("the coordinator's node that leaves in order runs no more workers, but
   CHECK_FALSE(cluster.said("the coordinator was lost"));
 }
 
+TEST_CASE("a node that was asked to leave leaves the successor of a coordinator that is killed") {
+  const TempDir dir;
+  Cluster cluster(
+      {.nodes = 3,
+       .workers_per_node = 1,
+       .options = {"--nnodes", "1:3"},
+       .program = shell("trap 'echo saving; sleep 2; exit 0' TERM; echo world=$WORLD_SIZE; while [ "
+                        "! -e " +
+                        dir.file("end") + " ]; do sleep 0.02; done")});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  cluster.node(2).signal(SIGUSR2);
+  REQUIRE(cluster.node(2).wait_for_out("saving"));
+  ::kill(cluster.agent(0), SIGKILL);
+  INFO(cluster.report());
+  // One of the two is elected; the node that leaves stays then, but runs no workers.
+  CHECK(cluster.node(1).wait_for_out("world=1"));
+  CHECK(cluster.workers_of(2).empty());
+  if (!contains(cluster.node(2).err(), "this node is the coordinator")) {
+    CHECK(cluster.node(2).exit_code() == 0);
+    CHECK(contains(cluster.node(2).err(), "this node has left the job, which goes on"));
+  }
+  (void)dir.write("end", "");
+  CHECK(cluster.exit_codes() == std::vector<int>{128 + SIGKILL, 0, 0});
+}
+
 }  // namespace ddprun::test

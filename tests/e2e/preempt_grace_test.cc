@@ -90,6 +90,59 @@ TEST_CASE("Another signal during a preemption means now, however soon") {
   CHECK(code == 1);
 }
 
+TEST_CASE("A preemption survives the coordinator that is killed during the save") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:3"},
+                   .program = shell("trap 'echo saving; sleep 2; exit 75' TERM USR1; echo ready; "
+                                    "while :; do sleep 0.02; done")});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "ready"));
+  cluster.node(1).signal(signal);
+  REQUIRE(cluster.node(1).wait_for_out("saving"));
+  ::kill(cluster.agent(0), SIGKILL);
+  const auto codes = cluster.exit_codes(30s);
+  INFO(cluster.report());
+  CHECK(codes == std::vector{128 + SIGKILL, kTryAgain, kTryAgain});
+  CHECK(contains(cluster.node(2).err(), "job preempted"));
+  CHECK(cluster.left_behind().empty());
+}
+
+TEST_CASE("A warning that comes when the coordinator was just killed is for all nodes, too") {
+  const TempDir dir;
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:3"},
+                   .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  ::kill(cluster.agent(0), SIGKILL);
+  REQUIRE(cluster.node(1).wait_for_err("the coordinator was lost"));
+  cluster.node(1).signal(SIGUSR1);
+  const auto codes = cluster.exit_codes(30s);
+  INFO(cluster.report());
+  CHECK(codes == std::vector{128 + SIGKILL, kTryAgain, kTryAgain});
+}
+
+TEST_CASE("An agent that was asked and finds no coordinator says so, and ends with 75") {
+  const TempDir dir;
+  Cluster cluster(
+      {.nodes = 2,
+       .workers_per_node = 1,
+       .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--preempt-grace", "1s"},
+       .program = runs_until(dir.file("end"))});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  ::kill(cluster.agent(0), SIGKILL);
+  REQUIRE(cluster.node(1).wait_for_err("the coordinator was lost"));
+  cluster.node(1).signal(SIGTERM);
+  const auto codes = cluster.exit_codes(30s);
+  INFO(cluster.report());
+  CHECK(codes == std::vector{128 + SIGKILL, kTryAgain});
+  CHECK(contains(cluster.node(1).err(), "may not have been asked"));
+}
+
 TEST_CASE("A --deadline is a time from now or an instant, and the job saves when it comes") {
   const TempDir dir;
   const bool absolute = GENERATE(false, true);

@@ -29,7 +29,8 @@ bool does(const Transition& transition, Action action) {
 
 /// Whether the agent of this state has its outcome.
 bool is_concluded(State state) {
-  return state != State::serving && state != State::asked && state != State::fencing;
+  return state != State::serving && state != State::asked && state != State::fencing &&
+         state != State::fencing_asked;
 }
 
 /// Each possible cell: `check` is told the state, the event and what they lead to.
@@ -133,9 +134,11 @@ TEST_CASE("an action finds what it needs in the event that leads to it") {
     needs(Action::obey_stop, event == Event::stop_ordered);
     needs(Action::conclude, event == Event::concluded);
     needs(Action::remember_wish, wish);
-    needs(Action::request_stop, wish);
+    needs(Action::request_stop, wish || event == Event::followed);
     needs(Action::conclude_at_once, event == Event::asked);
-    needs(Action::request_leave, event == Event::leave_asked);
+    needs(Action::remember_leave, event == Event::leave_asked);
+    needs(Action::request_leave, event == Event::leave_asked || event == Event::followed);
+    needs(Action::limit_search, event == Event::lost);
   });
 }
 
@@ -144,7 +147,8 @@ TEST_CASE("what may bring the next event comes last, unless nothing more can mat
     const auto actions = transition.actions();
     for (std::size_t at = 0; at + 1 < actions.size(); ++at) {
       const bool steps_back =
-          actions[at] == Action::remember_wish || actions[at] == Action::sweep ||
+          actions[at] == Action::remember_wish || actions[at] == Action::remember_leave ||
+          actions[at] == Action::limit_search || actions[at] == Action::sweep ||
           actions[at] == Action::conclude || actions[at] == Action::conclude_as_asked ||
           actions[at] == Action::conclude_at_once || actions[at] == Action::conclude_unguarded;
       CHECK((steps_back || transition.next() == State::over));
@@ -210,15 +214,57 @@ TEST_CASE("a lost coordinator: the workers are fenced first, and only then anoth
 TEST_CASE("while it fences, an agent obeys nothing of the coordinator that it lost") {
   Story story;
   story.after(Event::lost);
-  for (const Event event : {Event::assigned, Event::stop_ordered, Event::leave_asked}) {
-    CHECK(on(story.state(), event).actions().empty());
-    CHECK(on(story.state(), event).next() == State::fencing);
+  for (const Event event : {Event::assigned, Event::stop_ordered}) {
+    for (const State state : {story.state(), State::fencing_asked}) {
+      CHECK(on(state, event).actions().empty());
+      CHECK(on(state, event).next() == state);
+    }
   }
 }
 
-TEST_CASE("who was asked to stop and loses its coordinator ends, and searches for no other") {
-  CHECK(Story().after(Event::asked).after(Event::lost).text() ==
-        "remember_wish request_stop -> asked; conclude_as_asked stop_workers -> ending_asked");
+TEST_CASE(
+    "an agent that was asked to stop and loses its coordinator asks the next one it follows") {
+  CHECK(Story()
+            .after(Event::asked)
+            .after(Event::lost)
+            .after(Event::workers_gone)
+            .after(Event::followed)
+            .text() ==
+        "remember_wish request_stop -> asked; limit_search fence_workers -> fencing_asked; "
+        "search -> asked; request_stop -> asked");
+}
+
+TEST_CASE("an agent that was asked and finds no coordinator in time ends as it was asked") {
+  for (const bool workers_gone : {false, true}) {
+    Story story;
+    story.after(Event::asked).after(Event::lost);
+    if (workers_gone) {
+      story.after(Event::workers_gone);
+    }
+    CHECK(story.after(Event::nobody_to_ask)
+              .text()
+              .ends_with("; conclude_as_asked stop_workers -> ending_asked"));
+  }
+}
+
+TEST_CASE("a second signal ends an agent at once, also while it fences or searches") {
+  for (const State state : {State::asked, State::fencing_asked}) {
+    CHECK(on(state, Event::asked).next() == State::ending_now);
+    CHECK(does(on(state, Event::asked), Action::kill_workers));
+  }
+}
+
+TEST_CASE("a node that is asked to leave asks each coordinator that it follows") {
+  CHECK(Story()
+            .after(Event::leave_asked)
+            .after(Event::lost)
+            .after(Event::workers_gone)
+            .after(Event::followed)
+            .text() ==
+        "remember_leave request_leave -> serving; fence_workers -> fencing; search -> serving; "
+        "request_leave -> serving");
+  CHECK(Story().after(Event::lost).after(Event::leave_asked).text() ==
+        "fence_workers -> fencing; remember_leave -> fencing");
 }
 
 TEST_CASE("who is asked to stop without a coordinator to tell ends at once") {
@@ -226,10 +272,16 @@ TEST_CASE("who is asked to stop without a coordinator to tell ends at once") {
         "remember_wish request_stop -> asked; conclude_as_asked stop_workers -> ending_asked");
 }
 
-TEST_CASE("who is asked to stop while it fences ends: nobody would remember it afterwards") {
+TEST_CASE("an agent that is asked to stop while it fences asks the next coordinator") {
   for (const Event wish : {Event::asked, Event::deadline_came}) {
-    CHECK(Story().after(Event::lost).after(wish).text() ==
-          "fence_workers -> fencing; remember_wish conclude_as_asked stop_workers -> ending_asked");
+    CHECK(Story()
+              .after(Event::lost)
+              .after(wish)
+              .after(Event::workers_gone)
+              .after(Event::followed)
+              .text() ==
+          "fence_workers -> fencing; remember_wish request_stop -> fencing_asked; "
+          "search -> asked; request_stop -> asked");
   }
 }
 

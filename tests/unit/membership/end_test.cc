@@ -194,6 +194,22 @@ TEST_CASE("A first gathering that is stopped, of which nobody else knows, ends a
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::stopped);
 }
 
+TEST_CASE("What agents ask a successor again ends the job when all are here to be told") {
+  MembershipOptions options = with_failover(elastic(1, 3));
+  options.self = VoterId{2};
+  options.term = Term{2};
+  options.inheritance = ended(Verdict::failed, "rank 1 on n2 exited with 3");
+  Three t(options);
+  const NodeId own = t.join(2);
+  const auto wish = GENERATE(StopWish::preempt, StopWish::end);
+  t.s.apply(StopRequested{own, 15, wish});
+  CHECK(t.s.all<FinishJob>().empty());  // the other would not be told
+  const NodeId other = t.join(3);
+  CHECK(t.s.only<Replicate>().replicated.ends);
+  t.all_acknowledge({own, other});
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::failed);
+}
+
 TEST_CASE("A successor tells the end that was decided before it, and hands out no world") {
   MembershipOptions options = with_failover(elastic(1, 3));
   options.self = VoterId{2};
