@@ -70,10 +70,6 @@ JobState JobCourse::state() const {
   return JobState::over;
 }
 
-bool JobCourse::waits_for_followers() const {
-  return start_.waits_for_followers(now_, nodes_.size());
-}
-
 /// While an attempt lives its events lead on, and each silent node is lost after a while: nothing
 /// here waits for time.
 std::optional<Instant> JobCourse::next_deadline() const {

@@ -84,7 +84,8 @@ class JobCourse {
   /// Ends the job when its workers have saved; unless it ends otherwise already.
   void preempt(JobEnding ending);
   /// While the end is to be made known, and no quorum can store it: an agent is asked to stop, and
-  /// does not wait for one.
+  /// does not wait for one. A successor ignores that until all that are known to be alive have
+  /// come.
   void end_here(JobEnding ending);
 
   // Events that concern no particular node, and the consequences of those of workers.
@@ -100,8 +101,6 @@ class JobCourse {
   void on(const TimePassed& event);
 
   [[nodiscard]] JobState state() const;
-  /// A successor: not all that are known to be alive have come to it yet.
-  [[nodiscard]] bool waits_for_followers() const;
   [[nodiscard]] const Leadership& leadership() const { return leadership_; }
   /// Decided while stopping, or before everybody may be told.
   [[nodiscard]] const std::optional<JobEnding>& ending() const { return ending_; }

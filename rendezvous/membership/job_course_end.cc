@@ -124,6 +124,11 @@ void JobCourse::preempt(JobEnding ending) {
 
 void JobCourse::end_here(JobEnding ending) {
   DDP_CHECK(state() == JobState::ending, "the end is decided, and not told yet");
+  // Agents repeat to a successor what they asked of the coordinator before it: that must not end
+  // the job before the others are here.
+  if (start_.waits_for_followers(now_, nodes_.size())) {
+    return;
+  }
   ending_ = std::move(ending);
   tell_end();  // for those who are here: whoever comes may have been told another end
 }

@@ -34,9 +34,7 @@ void Membership::on(const StopRequested& event) {
   }
   const std::string why = clause_of(event, node->host_name);
   if (course_.state() == JobState::ending) {
-    // With a quorum the end is about to be told. And agents repeat to a successor what they asked
-    // of the coordinator before it: that must not end the job before the others are here.
-    if (!course_.leadership().quorum_follows() && !course_.waits_for_followers()) {
+    if (!course_.leadership().quorum_follows()) {  // with one the end is about to be told
       const bool ends = event.wish == StopWish::end;
       course_.end_here({ends ? Verdict::stopped : Verdict::preempted, why, event.signal});
     }
