@@ -3,7 +3,6 @@
 #include <spdlog/logger.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -48,7 +47,7 @@ constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 /// of its step, and so this one and its guardian, which forwards it.
 constexpr std::chrono::milliseconds kOneWish{500};
 
-/// How many heartbeat timeouts an agent that was asked to stop gives the others, at least, to elect
+/// How many heartbeat timeouts an agent that was asked to stop gives the others to elect
 /// a coordinator that it can ask: one passes until all have noticed the loss, then they vote.
 constexpr int kElectionBeats = 5;
 
@@ -333,13 +332,11 @@ class Agent : private FollowerHandler {
     return asked_.lost_at && (state_ == State::asked || state_ == State::fencing_asked);
   }
 
-  /// The time counts from the loss on. A scheduler that warns leaves the job the grace in any case.
+  /// Counted from the loss: where the voters can elect a coordinator, they have by then. Schedulers
+  /// kill half a minute after their warning, so a longer search would lose the exit code.
   void limit_search() {
     DDP_CHECK(asked_.lost_at.has_value(), "only a lost coordinator is searched for");
-    const auto election = kElectionBeats * spec_.heartbeat_timeout;
-    const bool saves = !agent::wish_of(asked_.stop_by).stops_workers;
-    search_over_.expires_at(*asked_.lost_at +
-                            (saves ? std::max(spec_.preempt_grace, election) : election));
+    search_over_.expires_at(*asked_.lost_at + kElectionBeats * spec_.heartbeat_timeout);
     search_over_.async_wait([this](boost::system::error_code error) {
       if (!error && seeks_to_ask()) {
         give_up_asking();

@@ -130,7 +130,7 @@ TEST_CASE("An agent that was asked and finds no coordinator says so, and ends wi
   Cluster cluster(
       {.nodes = 2,
        .workers_per_node = 1,
-       .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--preempt-grace", "1s"},
+       .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--preempt-grace", "600"},
        .program = runs_until(dir.file("end"))});
   REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.all_say({0, 1}, "world=2"));
