@@ -131,7 +131,7 @@ namespace {
 
 /// A job of two nodes that vote, in its first attempt.
 struct TwoVoters {
-  explicit TwoVoters(MembershipOptions options = with_failover()) : s(options) {
+  explicit TwoVoters(const MembershipOptions& options = with_failover()) : s(options) {
     for (const std::uint64_t i : {1U, 2U}) {
       NodeDescription node = s.description("n" + std::to_string(i));
       node.voter = VoterId{i};
