@@ -307,7 +307,8 @@ void LeaderSearch::identify(Trouble found) {
 // --- Trying again ---------------------------------------------------------------------------
 
 /// A try has failed. Pauses double up to a second: thousands of agents may search at once, and the
-/// endpoint may be a small machine. A possible host retries soon, as its own port may become free.
+/// endpoint may be a small machine. A possible host retries soon, as its own port may become free. A
+/// place that answers nothing has been waited for already, and the next one may be the right one.
 void LeaderSearch::again(const Trouble& trouble) {
   if (asks_elsewhere()) {
     next_elsewhere();
@@ -326,7 +327,8 @@ void LeaderSearch::again(const Trouble& trouble) {
     }
   }
   state_ = State::pausing;
-  deadline_ = now_ + std::clamp<Instant>(left, milliseconds(1), pause_);
+  const milliseconds pause = trouble.obstacle == Obstacle::filtered ? kPauseFirst : pause_;
+  deadline_ = now_ + std::clamp<Instant>(left, milliseconds(1), pause);
   pause_ = may_host_ ? kPauseFirst : std::min(2 * pause_, kPauseMax);
 }
 

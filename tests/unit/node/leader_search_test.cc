@@ -233,7 +233,7 @@ TEST_CASE("All addresses of an endpoint are tried, then the next endpoint, at gr
   CHECK(story.find<search::Disconnect>() != nullptr);
   CHECK(story.left() == 50ms);
   CHECK(story.wait().connects("10.0.0.9"));
-  story.wait();  // no answer
+  story.step(kRefused);
   CHECK(story.left() == 100ms);
   CHECK(story.wait().resolves("n2"));
   story.wait();  // nor does the name service
@@ -243,6 +243,21 @@ TEST_CASE("All addresses of an endpoint are tried, then the next endpoint, at gr
     story.step(search::Unresolved{"not found"}).wait();
   }
   CHECK(story.step(search::Unresolved{"not found"}).left() == 1s);
+}
+
+TEST_CASE("A place that answered nothing has been waited for: the next one is tried at once") {
+  Story story({kFirst, kSecond});
+  for (int turn = 0; turn < 12; ++turn) {
+    story.step(kOther);
+    REQUIRE(story.state() == State::connecting);
+    story.wait();
+    CHECK(story.state() == State::pausing);
+    CHECK(story.left() == 50ms);
+    story.wait();
+  }
+  // Refusals cost no time of their own, so they are spaced as before.
+  story.step(kOther).step(kRefused);
+  CHECK(story.left() == 1s);
 }
 
 TEST_CASE("A coordinator that accepts is found, with the time of the hello") {
