@@ -1,8 +1,5 @@
 #include "trainer/linear_training.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +10,7 @@
 
 #include "ddp/preemption.h"
 #include "ddp/snapshot.h"
+#include "trainer/fingerprint.h"
 #include "trainer/linear.h"
 #include "trainer/optimizer.h"
 #include "trainer/uniform.h"
@@ -22,24 +20,6 @@ namespace {
 
 /// Keeps the first weights apart from the toy's samples, which come from the bare seed.
 constexpr std::uint64_t kWeightSeed = 0x77656967687473;  // "weights"
-
-/// As sixteen digits, so that two runs are compared by eye or by grep (docs/train.md).
-std::string hash_hex(const XXH3_state_t& state) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits_digest(&state)));
-  return text;
-}
-
-/// XXH3 of 64 bits over the bytes of all parts, one after the other.
-std::string fingerprint(const std::vector<std::vector<float>>& parts) {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (const auto& part : parts) {
-    XXH3_64bits_update(&state, part.data(), part.size() * sizeof(float));
-  }
-  return hash_hex(state);
-}
 
 /// torch.nn.Linear's: uniform within 1 / sqrt(F) of 0.
 std::vector<Parameter> first_parameters(std::size_t features, std::uint64_t seed, Device device) {
@@ -252,7 +232,7 @@ class LinearTraining {
     const auto bias = parameters_[1].value.to_vector<float>();
     std::printf("Training finished: %lld epochs, loss %.9g, weights %s\n",
                 static_cast<long long>(std::max(options_->total_epochs, next_epoch_)), loss_,
-                fingerprint({weight, bias}).c_str());
+                fingerprint<float>({weight, bias}).c_str());
     if (data_->held_out.size() > 0) {
       if (const auto share = r_squared(data_->held_out, weight, bias[0])) {
         std::printf("R² on held-out tenth: %.6f\n", *share);
@@ -290,7 +270,7 @@ void train_linear(const Context& context, const LinearOptions& options, const Da
   // A node with an old copy of the file would otherwise train on it, and nothing would show it: the
   // gradients of all ranks are mixed at each step. Hashes are compared, since the data may be
   // large.
-  const auto mine = fingerprint(
+  const auto mine = fingerprint<float>(
       {data.train.features, data.train.targets, data.held_out.features, data.held_out.targets});
   const auto all = context.group().all_gather_bytes(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -8,12 +8,16 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "ddp/ddp.h"
 #include "trainer/dataset.h"
+#include "trainer/gpt2/generation.h"
+#include "trainer/gpt2/gpt2_training.h"
 #include "trainer/linear_training.h"
 #include "trainer/message_passing.h"
 #include "trainer/options.h"
+#include "trainer/text/byte_tokenizer.h"
 
 namespace ddp {
 namespace {
@@ -52,6 +56,38 @@ void run(const LinearOptions& options) {
   const Dataset data = load(options);
   const Context context = init();
   train_linear(context, options, data);
+}
+
+Gpt2Data load(const Gpt2Options& options, const Tokenizer& tokenizer, std::size_t time) {
+  std::vector<std::string> texts;
+  for (const std::string& path : options.data) {
+    try {
+      texts.push_back(read_text(path));
+    } catch (const Error& problem) {
+      throw DoNotRetry(path + ": " + problem.what());
+    }
+  }
+  try {
+    return {texts, tokenizer, time, options.validation_share};
+  } catch (const Error& problem) {
+    throw DoNotRetry(problem.what());
+  }
+}
+
+void run(const Gpt2Options& options) {
+  const ByteTokenizer tokenizer;
+  // The name has been checked with the other options.
+  const Gpt2Config config =
+      *gpt2_config(options.model, static_cast<std::size_t>(tokenizer.vocabulary_size()));
+  if (options.generate) {
+    generate_gpt2(init({.backend = Backend::gloo}), options, config, tokenizer);
+    return;
+  }
+  const std::int64_t context_size = static_cast<std::int64_t>(config.context);
+  const Gpt2Data data = load(
+      options, tokenizer, static_cast<std::size_t>(options.sequence_length.value_or(context_size)));
+  const Context context = init({.backend = Backend::gloo});
+  train_gpt2(context, options, config, data);
 }
 
 void run(const MessagePassingOptions& /*options*/) {

@@ -1,35 +1,13 @@
 #include "trainer/options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <type_traits>
-#include <utility>
+
+#include "trainer/number_option.h"
 
 namespace ddp {
 namespace {
-
-/// Both spellings of the tutorials: --batch-size and --batch_size.
-std::string spellings(const std::string& name) {
-  auto other = name;
-  std::replace(other.begin() + 2, other.end(), '-', '_');
-  return other == name ? name : name + "," + other;
-}
-
-/// One sentence for a value that is not a number of this kind. CLI11 by itself reads -1 as the
-/// largest unsigned number.
-template <class Number>
-CLI::Validator number_that(std::string what, bool (*holds)(Number)) {
-  return CLI::Validator(
-      [what = std::move(what), holds](std::string& text) {
-        Number value{};
-        const bool good = CLI::detail::lexical_cast(text, value) && holds(value) &&
-                          (std::is_signed_v<Number> || !text.starts_with('-'));
-        return good ? std::string() : "must be " + what + ", not '" + text + "'";
-      },
-      "");
-}
 
 CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
   auto* linear = app.add_subcommand("linear",
@@ -91,6 +69,8 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   app.require_subcommand(1);
   LinearOptions linear_options;
   const auto* linear = add_linear(app, linear_options);
+  Gpt2Options gpt2_options;
+  const auto* gpt2 = add_gpt2(app, gpt2_options);
   app.add_subcommand("message-passing",
                      "Rank 0 sends a tensor to every other rank, and each says so.");
   try {
@@ -103,6 +83,9 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   }
   if (linear->parsed()) {
     return Command(linear_options);
+  }
+  if (gpt2->parsed()) {
+    return Command(gpt2_options);
   }
   return Command(MessagePassingOptions{});
 }

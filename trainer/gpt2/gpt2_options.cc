@@ -1,0 +1,166 @@
+#include "trainer/gpt2/gpt2_options.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "trainer/gpt2/config.h"
+#include "trainer/number_option.h"
+
+namespace ddp {
+namespace {
+
+/// A folder's name, since the folder is made in --save-dir.
+CLI::Validator folder_name() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const bool good =
+            !text.empty() && text != "." && text != ".." && text.find('/') == std::string::npos;
+        return good ? std::string() : "must be a name without '/', not '" + text + "'";
+      },
+      "");
+}
+
+CLI::Validator model_name() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return gpt2_config(text, 1)
+                   ? std::string()
+                   : "must be one of " + gpt2_config_names() + ", not '" + text + "'";
+      },
+      "");
+}
+
+CLI::Validator count_from(std::int64_t least) {
+  // Far below 2^63, so that sums and small products of counts do not overflow.
+  return least == 0
+             ? number_that<std::int64_t>("a whole number of at least 0",
+                                         [](std::int64_t n) { return n >= 0 && n < 1LL << 40; })
+             : number_that<std::int64_t>("a whole number of at least 1",
+                                         [](std::int64_t n) { return n >= 1 && n < 1LL << 40; });
+}
+
+void add_training(CLI::App& gpt2, Gpt2Options& options) {
+  const auto above_0 =
+      number_that<double>("a number above 0", [](double x) { return x > 0 && std::isfinite(x); });
+  const auto from_0 = number_that<double>("a number of at least 0",
+                                          [](double x) { return x >= 0 && std::isfinite(x); });
+  const auto share =
+      number_that<double>("a number from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
+  const auto seed = number_that<std::uint64_t>("a whole number from 0 to 2^64 - 1",
+                                               [](std::uint64_t) { return true; });
+  const auto number = [&gpt2](const std::string& name, auto& value, const std::string& what,
+                              const CLI::Validator& check) {
+    return gpt2.add_option(spellings(name), value, what)->type_name("N")->check(check);
+  };
+  number("--num-epochs", options.num_epochs, "Epochs to train in all", count_from(1))
+      ->capture_default_str();
+  number("--max-steps", options.max_steps, "Steps to train at most, of all epochs", count_from(1));
+  number("--lr", options.learning_rate,
+         "Highest learning rate [0.002 for tiny, 0.001 for 10m, 0.0006 for 124m and less above]",
+         above_0)
+      ->type_name("X");
+  number("--warmup-steps", options.warmup_steps,
+         "Steps in which the rate rises; then it falls along a cosine to a tenth", count_from(0))
+      ->capture_default_str();
+  number("--batch-size,-b", options.batch_size, "Sequences per rank and micro-step", count_from(1))
+      ->capture_default_str();
+  number("--accumulation", options.accumulation, "Micro-steps whose gradients make one step",
+         count_from(1))
+      ->capture_default_str();
+  number("--weight-decay", options.weight_decay, "Of AdamW, for matrices and embeddings", from_0)
+      ->type_name("X")
+      ->capture_default_str();
+  number("--clip", options.clip, "Highest norm of the gradient; 0: not clipped", from_0)
+      ->type_name("X")
+      ->capture_default_str();
+  number("--log-freq", options.log_freq, "Steps from one line of progress to the next",
+         count_from(1))
+      ->capture_default_str();
+  number("--ckpt-freq", options.ckpt_freq, "Steps from one snapshot to the next", count_from(1))
+      ->capture_default_str();
+  number("--validation-share", options.validation_share,
+         "Part of the samples, at the text's end, that is measured and not trained on", share)
+      ->type_name("X")
+      ->capture_default_str();
+  number("--seed", options.seed, "Of the first weights, the order of samples, generated text", seed)
+      ->capture_default_str();
+}
+
+void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
+  auto* generate = gpt2.add_option("--generate", options.generate,
+                                   "Continues this text by the newest snapshot; trains nothing");
+  generate->type_name("TEXT")->excludes(data);
+  gpt2.add_option("--length", options.length, "Tokens to generate")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->needs(generate)
+      ->capture_default_str();
+  gpt2.add_option("--temperature", options.temperature, "0: always the likeliest token")
+      ->type_name("X")
+      ->check(number_that<double>("a number of at least 0",
+                                  [](double x) { return x >= 0 && std::isfinite(x); }))
+      ->needs(generate)
+      ->capture_default_str();
+  gpt2.add_option(spellings("--top-k"), options.top_k, "Only the K likeliest tokens; 0: all")
+      ->type_name("K")
+      ->check(count_from(0))
+      ->needs(generate)
+      ->capture_default_str();
+}
+
+}  // namespace
+
+std::string Gpt2Options::snapshot_path() const {
+  return save_dir + "/" + experiment_name;
+}
+
+double Gpt2Options::rate() const {
+  if (learning_rate) {
+    return *learning_rate;
+  }
+  const std::size_t channels = gpt2_config(model, 1)->channels;
+  return channels <= 128    ? 2e-3
+         : channels <= 384  ? 1e-3
+         : channels <= 768  ? 6e-4
+         : channels <= 1024 ? 3e-4
+                            : 2e-4;
+}
+
+CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
+  auto* gpt2 = app.add_subcommand(
+      "gpt2", "A GPT-2 on text, trained by AdamW; or, with --generate, text from a trained one.");
+  auto* data = gpt2->add_option("--data", options.data, "Text files to train on");
+  data->type_name("FILE");
+  gpt2->add_option("--model,-m", options.model, "Size: " + gpt2_config_names())
+      ->type_name("NAME")
+      ->check(model_name())
+      ->capture_default_str();
+  gpt2->add_option(spellings("--experiment-name") + ",-e", options.experiment_name,
+                   "Snapshots are in --save-dir under this name; training goes on from the newest")
+      ->type_name("NAME")
+      ->check(folder_name())
+      ->capture_default_str();
+  gpt2->add_option(spellings("--save-dir"), options.save_dir, "Folder of the experiments")
+      ->type_name("DIR")
+      ->capture_default_str();
+  gpt2->add_option(spellings("--seq-length") + ",-s", options.sequence_length,
+                   "Tokens of a sequence [the model's context]")
+      ->type_name("N")
+      ->check(count_from(1));
+  add_training(*gpt2, options);
+  add_generation(*gpt2, options, data);
+  // Checked when all is parsed: one of the two says what to do.
+  gpt2->final_callback([&options] {
+    if (options.data.empty() && !options.generate) {
+      throw CLI::RequiredError("--data or --generate");
+    }
+    const auto context = static_cast<std::int64_t>(gpt2_config(options.model, 1)->context);
+    if (options.sequence_length.value_or(1) > context) {
+      throw CLI::ValidationError("--seq-length", "must be at most " + std::to_string(context) +
+                                                     ", the context of " + options.model);
+    }
+  });
+  return gpt2;
+}
+
+}  // namespace ddp

@@ -1,0 +1,51 @@
+// Options of `train gpt2`: what the command line says, checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace ddp {
+
+struct Gpt2Options {
+  std::vector<std::string> data;
+  std::string model = "tiny";
+  std::string experiment_name = "gpt2";
+  std::string save_dir = "outputs";
+  std::uint64_t seed = 0;
+  std::int64_t num_epochs = 100;
+  std::optional<std::int64_t> max_steps;
+  /// Not given: what suits the model's size (rate()).
+  std::optional<double> learning_rate;
+  std::int64_t batch_size = 8;    ///< sequences per rank and micro-step
+  std::int64_t accumulation = 1;  ///< micro-steps per step
+  std::int64_t log_freq = 100;
+  std::int64_t ckpt_freq = 500;
+  /// Not given: the model's context.
+  std::optional<std::int64_t> sequence_length;
+  double weight_decay = 0.1;
+  std::int64_t warmup_steps = 100;
+  double clip = 1;
+  double validation_share = 0.1;
+
+  /// With it nothing is trained: this text is continued.
+  std::optional<std::string> generate;
+  std::int64_t length = 200;  ///< tokens to generate
+  double temperature = 0.8;
+  std::int64_t top_k = 40;  ///< 0: all tokens
+
+  /// Where the snapshots are: save_dir/experiment_name.
+  [[nodiscard]] std::string snapshot_path() const;
+  /// learning_rate, or the largest that was stable for this size (GPT-3's table 2.1 for OpenAI's).
+  [[nodiscard]] double rate() const;
+};
+
+/// Adds the subcommand `gpt2`, which fills `options`.
+CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options);
+
+}  // namespace ddp

@@ -1,0 +1,389 @@
+#include "trainer/gpt2/gpt2_training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ddp/preemption.h"
+#include "trainer/cosine_schedule.h"
+#include "trainer/fingerprint.h"
+#include "trainer/gpt2/model.h"
+#include "trainer/gpt2/parameters.h"
+#include "trainer/gpt2/step_meter.h"
+
+namespace ddp {
+namespace {
+
+/// The training loop of every rank. All ranks take the same path through it: load(), validation and
+/// the steps are collective calls, which wait for every rank, so a condition around one of them
+/// must have the same value everywhere.
+class Gpt2Training {
+ public:
+  Gpt2Training(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
+               const Gpt2Data& data)
+      : context_(&context),
+        options_(&options),
+        data_(&data),
+        batch_size_(static_cast<std::size_t>(options.batch_size)),
+        accumulation_(static_cast<std::size_t>(options.accumulation)),
+        model_(config, std::min(batch_size_, data.train_samples()), data.time()),
+        inputs_(batch_size_ * data.time()),
+        targets_(batch_size_ * data.time()),
+        parallel_(context.group(), initialised(config, options.seed, model_.parameters())),
+        sampler_(data.train_samples(), context.rank(), context.world_size(),
+                 {.seed = options.seed}),
+        optimizer_(model_.parameters(), cpu_layers(),
+                   {.weight_decay = options.weight_decay, .clip = options.clip}),
+        snapshot_(context, {.path = options.snapshot_path(), .say = {}}),
+        preemption_(context) {}
+
+  void run() {
+    resume();
+    plan_schedule();
+    say_start();
+    meter_.take();
+    while (epoch_ < options_->num_epochs && step_ < schedule_.total_steps) {
+      if (!run_epoch()) {
+        preemption_.leave();
+        return;
+      }
+    }
+    if (saved_step_ != step_) {
+      save();
+    }
+    finish();
+  }
+
+ private:
+  static std::vector<Parameter>& initialised(const Gpt2Config& config, std::uint64_t seed,
+                                             std::vector<Parameter>& parameters) {
+    initialise_gpt2(config, seed, parameters);
+    return parameters;
+  }
+
+  [[nodiscard]] bool speaks() const { return context_->rank() == 0; }
+
+  /// Samples of one rank's step.
+  [[nodiscard]] std::size_t step_size() const { return batch_size_ * accumulation_; }
+
+  void resume() {
+    const auto state = snapshot_.load(describe(model_.config()),
+                                      gpt2_state_tensors(model_.parameters(), optimizer_));
+    if (!state) {
+      return;
+    }
+    const auto require = [&](const char* note, const std::string& mine, const char* what) {
+      const auto found = state->notes.find(note);
+      if (found == state->notes.end() || found->second != mine) {
+        // What is held out, or the order of samples, would be another one from here on.
+        throw Error(options_->snapshot_path() + ": snapshot of a run with another " + what +
+                    "; give that run's, or another --experiment-name");
+      }
+    };
+    require("seed", std::to_string(options_->seed), "--seed");
+    require("data", data_->fingerprint(), "--data, --seq-length or --validation-share");
+    epoch_ = state->epochs_run;
+    samples_done_ = static_cast<std::size_t>(state->samples_done);
+    step_ = static_cast<std::int64_t>(state->scalars.at("step"));
+    saved_step_ = step_;
+    // The tutorials' lines, word for word: people search their logs for them.
+    std::printf("Loading snapshot\nResuming training from snapshot at Epoch %lld\n",
+                static_cast<long long>(epoch_));
+    std::printf("%lld steps are done, %zu samples of this epoch\n", static_cast<long long>(step_),
+                samples_done_);
+    if (epoch_ > 0) {
+      context_->progress().resumed(static_cast<std::uint64_t>(epoch_ - 1));
+    }
+  }
+
+  /// The steps that are left depend on the world's size, so they are counted at every start.
+  void plan_schedule() {
+    sampler_.start_epoch(static_cast<std::uint64_t>(epoch_), samples_done_);
+    auto left = static_cast<std::int64_t>(sampler_.steps(step_size()));
+    sampler_.start_epoch(static_cast<std::uint64_t>(epoch_));
+    left += (options_->num_epochs - epoch_ - 1) *
+            static_cast<std::int64_t>(sampler_.steps(step_size()));
+    const std::int64_t total = step_ + (epoch_ < options_->num_epochs ? left : 0);
+    schedule_ = {.peak = options_->rate(),
+                 .warmup_steps = options_->warmup_steps,
+                 .total_steps = std::min(total, options_->max_steps.value_or(total))};
+  }
+
+  void say_start() const {
+    if (speaks()) {
+      std::printf(
+          "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
+          "held out %zu | steps %lld\n",
+          options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
+          data_->train_samples(), data_->time(), data_->validation_samples(),
+          static_cast<long long>(schedule_.total_steps));
+    }
+  }
+
+  /// From samples_done_ to the epoch's end, or to the last step. False when all ranks leave because
+  /// of an order (ddp/preemption.h), whether a snapshot could be saved or not: the order may come
+  /// from a machine that is about to be switched off.
+  bool run_epoch() {
+    sampler_.start_epoch(static_cast<std::uint64_t>(epoch_), samples_done_);
+    const std::size_t steps = sampler_.steps(step_size());
+    for (std::size_t step = 0; step < steps && step_ < schedule_.total_steps; ++step) {
+      const double norm = run_step(sampler_.batch(step, step_size()));
+      samples_done_ = sampler_.samples_done(step + 1, step_size());
+      if (step + 1 == steps) {
+        ++epoch_;
+        samples_done_ = 0;
+      }
+      after_step(norm, step + 1 == steps);
+      // After the last step there is nothing left to leave: the job ends with its result.
+      if (parallel_.all_leave() && step_ < schedule_.total_steps) {
+        if (saved_step_ != step_) {
+          save();
+        }
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// Returns the gradients' norm.
+  double run_step(std::span<const std::size_t> samples) {
+    const bool leave = preemption_.asked();
+    for (std::size_t micro = 0; micro < accumulation_; ++micro) {
+      const std::size_t first = std::min(micro * batch_size_, samples.size());
+      const auto part = samples.subspan(first, std::min(batch_size_, samples.size() - first));
+      if (micro + 1 < accumulation_) {
+        const auto guard = parallel_.no_sync();
+        run_micro_step(part, leave);
+      } else {
+        run_micro_step(part, leave);
+      }
+    }
+    const double norm = optimizer_.gradient_norm();
+    if (std::isfinite(norm)) {
+      optimizer_.step(step_ + 1, schedule_.rate(step_), norm);
+    }
+    meter_.spent(&StepTimes::update_s);
+    meter_.step_done();
+    ++step_;
+    return norm;
+  }
+
+  void run_micro_step(std::span<const std::size_t> samples, bool leave) {
+    const std::size_t time = data_->time();
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      data_->read_train(samples[i], std::span(inputs_).subspan(i * time, time),
+                        std::span(targets_).subspan(i * time, time));
+    }
+    const std::size_t count = samples.size() * time;
+    const TokenBatch batch{std::span(inputs_).first(count), std::span(targets_).first(count),
+                           samples.size(), time};
+    meter_.spent(&StepTimes::data_s);
+    const auto counted = count - static_cast<std::size_t>(std::count(
+                                     batch.targets.begin(), batch.targets.end(), kIgnoredTarget));
+    parallel_.begin(static_cast<std::int64_t>(counted), leave);
+    loss_sum_ += model_.forward(batch);
+    loss_count_ += static_cast<double>(counted);
+    meter_.spent(&StepTimes::forward_s);
+    model_.backward(batch, [this](std::size_t i) { parallel_.gradient_ready(i); });
+    meter_.spent(&StepTimes::backward_s);
+    parallel_.finish();
+    meter_.spent(&StepTimes::sync_s);
+  }
+
+  void after_step(double norm, bool epoch_done) {
+    if (!std::isfinite(norm)) {
+      // The same gradients, so the same decision on every rank.
+      throw Error("the gradients are no longer finite in step " + std::to_string(step_) +
+                  "; choose a smaller --lr");
+    }
+    const bool last = step_ >= schedule_.total_steps;
+    if (step_ % options_->log_freq == 0 || last) {
+      log_progress(norm);
+    } else {
+      context_->progress().step();
+    }
+    if (epoch_done) {
+      context_->progress().epoch_done(static_cast<std::uint64_t>(epoch_ - 1));
+    }
+    if (step_ % options_->ckpt_freq == 0) {
+      if (!last) {
+        say_validation();  // the last step has its own, at the end
+      }
+      save();
+    }
+  }
+
+  /// Mean loss of the whole job since the last line, and where the time went on this rank.
+  void log_progress(double norm) {
+    const auto sums =
+        Tensor::from<double>({std::exchange(loss_sum_, 0.0), std::exchange(loss_count_, 0.0)});
+    context_->group().all_reduce(sums);
+    const auto values = sums.values<double>();
+    const double loss = values[0] / values[1];
+    context_->progress().step(loss);
+    const StepTimes times = meter_.take();
+    if (!speaks()) {
+      return;
+    }
+    const auto milliseconds = [&](double seconds) {
+      return 1e3 * seconds / static_cast<double>(std::max<std::int64_t>(times.steps, 1));
+    };
+    std::printf(
+        "step %lld/%lld | epoch %lld | running_loss %.4f | lr %.3g | norm %.3f | "
+        "tokens_per_s %.0f | memory_mb %.0f | time/total %.2f ms | data %.2f | "
+        "forward %.2f | backward %.2f | sync %.2f | update %.2f\n",
+        static_cast<long long>(step_), static_cast<long long>(schedule_.total_steps),
+        static_cast<long long>(epoch_), loss, schedule_.rate(step_ - 1), norm,
+        values[1] / times.total_s, static_cast<double>(resident_bytes()) / 1e6,
+        milliseconds(times.total_s), milliseconds(times.data_s), milliseconds(times.forward_s),
+        milliseconds(times.backward_s), milliseconds(times.sync_s), milliseconds(times.update_s));
+  }
+
+  /// Mean loss per target (nats) of the validation samples, shared by all ranks. Collective.
+  double validation_loss() {
+    const Phase before = context_->progress().phase();
+    context_->progress().enter(Phase::evaluating);
+    const std::size_t time = data_->time();
+    const auto world = static_cast<std::size_t>(context_->world_size());
+    const std::size_t batch_max = std::min(batch_size_, data_->train_samples());
+    double loss = 0;
+    std::size_t filled = 0;
+    const auto flush = [&] {
+      const std::size_t count = filled * time;
+      loss += model_.loss(
+          {std::span(inputs_).first(count), std::span(targets_).first(count), filled, time});
+      filled = 0;
+      context_->progress().alive();
+    };
+    for (auto i = static_cast<std::size_t>(context_->rank()); i < data_->validation_samples();
+         i += world) {
+      data_->read_validation(i, std::span(inputs_).subspan(filled * time, time),
+                             std::span(targets_).subspan(filled * time, time));
+      if (++filled == batch_max) {
+        flush();
+      }
+    }
+    flush();
+    const auto total = Tensor::from<double>({loss});
+    context_->group().all_reduce(total);
+    context_->progress().enter(before);
+    meter_.skip();
+    return total.item<double>() / static_cast<double>(data_->validation_samples() * time);
+  }
+
+  void say_validation() {
+    if (data_->validation_samples() == 0) {
+      return;
+    }
+    const double loss = validation_loss();
+    if (speaks()) {
+      std::printf("step %lld | validation loss %.4f nats per token%s\n",
+                  static_cast<long long>(step_), loss, per_byte(loss).c_str());
+    }
+  }
+
+  [[nodiscard]] std::string per_byte(double loss) const {
+    if (data_->validation_bytes() == 0) {
+      return "";
+    }
+    char text[48];
+    std::snprintf(text, sizeof text, ", %.4f per byte",
+                  loss * static_cast<double>(data_->validation_samples() * data_->time()) /
+                      static_cast<double>(data_->validation_bytes()));
+    return text;
+  }
+
+  /// The rank that writes says so; all others return at once. A save that failed has been reported,
+  /// and the training goes on: the next one may succeed.
+  void save() {
+    SnapshotState state;
+    state.model = describe(model_.config());
+    state.epochs_run = epoch_;
+    state.samples_done = static_cast<std::int64_t>(samples_done_);
+    state.scalars = {{"step", static_cast<double>(step_)}, {"lr", options_->rate()}};
+    state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
+    saved_step_ = step_;
+    meter_.skip();
+    if (snapshot_.save(std::move(state), gpt2_state_tensors(model_.parameters(), optimizer_)) ==
+        SaveResult::saved) {
+      std::printf("Epoch %lld | step %lld | Training snapshot saved at %s\n",
+                  static_cast<long long>(epoch_), static_cast<long long>(step_),
+                  options_->snapshot_path().c_str());
+      if (epoch_ > 0) {
+        context_->progress().saved(static_cast<std::uint64_t>(epoch_ - 1));
+      }
+    }
+    meter_.spent(&StepTimes::snapshot_s);
+  }
+
+  void finish() {
+    const double loss = data_->validation_samples() > 0 ? validation_loss() : 0;
+    if (!speaks()) {
+      return;
+    }
+    std::vector<std::vector<float>> weights;
+    for (const auto& [name, value, gradient] : model_.parameters()) {
+      weights.push_back(value.to_vector<float>());
+    }
+    std::printf("Training finished: %lld steps, weights %s\n", static_cast<long long>(step_),
+                fingerprint<float>(weights).c_str());
+    if (data_->validation_samples() > 0) {
+      std::printf("Validation loss: %.6f nats per token%s\n", loss, per_byte(loss).c_str());
+    }
+  }
+
+  const Context* context_;
+  const Gpt2Options* options_;
+  const Gpt2Data* data_;
+  std::size_t batch_size_;  // B
+  std::size_t accumulation_;
+  Gpt2 model_;
+  std::vector<std::int32_t> inputs_;   // (B, T)
+  std::vector<std::int32_t> targets_;  // (B, T)
+  DistributedDataParallel parallel_;
+  DistributedSampler sampler_;
+  AdamW optimizer_;
+  Snapshot snapshot_;
+  Preemption preemption_;
+  CosineSchedule schedule_;
+  StepMeter meter_;
+  std::int64_t epoch_ = 0;        // the one that is trained on
+  std::size_t samples_done_ = 0;  // of it
+  std::int64_t step_ = 0;         // done
+  std::int64_t saved_step_ = -1;
+  double loss_sum_ = 0;    // since the last line of progress, of this rank
+  double loss_count_ = 0;  // targets in it
+};
+
+}  // namespace
+
+std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
+                                            const AdamW& optimizer) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, value, gradient] : parameters) {
+    tensors.push_back({name, value});
+  }
+  for (auto& tensor : optimizer.state()) {
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
+                const Gpt2Data& data) {
+  // A node with an old copy of a file would otherwise train on it, and nothing would show it: the
+  // gradients of all ranks are mixed at each step.
+  const auto all = context.group().all_gather_bytes(data.fingerprint());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      throw Error("rank " + std::to_string(rank) +
+                  " read other data than rank 0; give every node the same files and options");
+    }
+  }
+  Gpt2Training(context, options, config, data).run();
+}
+
+}  // namespace ddp

@@ -1,0 +1,28 @@
+// The training of a GPT-2 on every rank of a world: resume, steps, validation, snapshots, the lines
+// of progress. docs/gpt2.md lists those lines.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ddp/ddp.h"
+#include "ddp/snapshot.h"
+#include "trainer/adamw.h"
+#include "trainer/gpt2/config.h"
+#include "trainer/gpt2/gpt2_data.h"
+#include "trainer/gpt2/gpt2_options.h"
+
+namespace ddp {
+
+/// Trains from the newest snapshot, or from the start, to the last epoch or step. At the same world
+/// size, options and data the final weights have the same bits, however often the run was killed
+/// and started again. Throws ddp::Error when the ranks' data differ, the snapshot is of another
+/// model, seed or text, or the loss is no longer finite; and what the group throws.
+void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
+                const Gpt2Data& data);
+
+/// What a snapshot holds: the weights by their names, then AdamW's moments.
+std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
+                                            const AdamW& optimizer);
+
+}  // namespace ddp

@@ -1,0 +1,10 @@
+#include "trainer/layers/cpu_forms.h"
+
+namespace ddp::DDP_LEVEL {
+
+const Layers kLayers{
+    embedding_forward, embedding_backward, layer_norm_forward, layer_norm_backward, product,
+    linear_forward,    linear_backward,    attention_forward,  attention_backward,  cross_entropy,
+    adamw_update,      sum_of_squares};
+
+}  // namespace ddp::DDP_LEVEL

@@ -1,0 +1,47 @@
+#include "trainer/layers/layers.h"
+
+namespace ddp {
+
+namespace level_base {
+extern const Layers kLayers;
+}
+#ifdef DDP_LEVELS
+namespace level_v3 {
+extern const Layers kLayers;
+}
+namespace level_v4 {
+extern const Layers kLayers;
+}
+#endif
+
+const Layers* cpu_layers_of(std::string_view level) {
+#ifdef DDP_LEVELS
+  // What the levels add and these sources may use; each processor that has the last has them all.
+  if (level == "level_v4") {
+    return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+                   __builtin_cpu_supports("avx512cd") != 0 &&
+                   __builtin_cpu_supports("avx512dq") != 0 &&
+                   __builtin_cpu_supports("avx512vl") != 0
+               ? &level_v4::kLayers
+               : nullptr;
+  }
+  if (level == "level_v3") {
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                   __builtin_cpu_supports("bmi2") != 0
+               ? &level_v3::kLayers
+               : nullptr;
+  }
+#endif
+  return level == "level_base" ? &level_base::kLayers : nullptr;
+}
+
+const Layers& cpu_layers() {
+  for (const std::string_view level : {"level_v4", "level_v3"}) {
+    if (const Layers* layers = cpu_layers_of(level)) {
+      return *layers;
+    }
+  }
+  return level_base::kLayers;
+}
+
+}  // namespace ddp
