@@ -82,6 +82,12 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
          "Part of the samples, at the text's end, that is measured and not trained on", share)
       ->type_name("X")
       ->capture_default_str();
+  gpt2.add_option("--metrics", options.metrics,
+                  "Each rank writes each step's loss and times to DIR/rank-N.jsonl")
+      ->type_name("DIR");
+  gpt2.add_option("--tensorboard", options.tensorboard,
+                  "Each rank writes TensorBoard's event files to DIR/<experiment>/rank-N")
+      ->type_name("DIR");
   number("--seed", options.seed, "Of the first weights, the order of samples, generated text", seed)
       ->capture_default_str();
 }

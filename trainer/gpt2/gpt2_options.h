@@ -32,6 +32,8 @@ struct Gpt2Options {
   std::int64_t warmup_steps = 100;
   double clip = 1;
   double validation_share = 0.1;
+  std::optional<std::string> metrics;      ///< folder of the JSON lines (docs/metrics.md)
+  std::optional<std::string> tensorboard;  ///< folder of TensorBoard's event files
 
   /// With it nothing is trained: this text is continued.
   std::optional<std::string> generate;

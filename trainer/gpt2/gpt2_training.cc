@@ -1,6 +1,7 @@
 #include "trainer/gpt2/gpt2_training.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -13,6 +14,8 @@
 #include "trainer/gpt2/model.h"
 #include "trainer/gpt2/parameters.h"
 #include "trainer/gpt2/step_meter.h"
+#include "trainer/metrics/resident_memory.h"
+#include "trainer/metrics/training_log.h"
 
 namespace ddp {
 namespace {
@@ -44,6 +47,7 @@ class Gpt2Training {
     resume();
     plan_schedule();
     say_start();
+    open_log();
     meter_.take();
     while (epoch_ < options_->num_epochs && step_ < schedule_.total_steps) {
       if (!run_epoch()) {
@@ -123,6 +127,20 @@ class Gpt2Training {
     }
   }
 
+  void open_log() {
+    log_.emplace(TrainingLogOptions{.rank = context_->rank(),
+                                    .world_size = context_->world_size(),
+                                    .experiment = options_->experiment_name,
+                                    .directory = options_->metrics,
+                                    .tensorboard = options_->tensorboard,
+                                    .attempt = context_->restart_count(),
+                                    .total_steps = schedule_.total_steps,
+                                    .log_every = options_->log_freq,
+                                    .unit = "tokens",
+                                    .terminal = stdout_is_terminal(),
+                                    .plain_lines = false});
+  }
+
   /// From samples_done_ to the epoch's end, or to the last step. False when all ranks leave because
   /// of an order (ddp/preemption.h), whether a snapshot could be saved or not: the order may come
   /// from a machine that is about to be switched off.
@@ -151,6 +169,8 @@ class Gpt2Training {
   /// Returns the gradients' norm.
   double run_step(std::span<const std::size_t> samples) {
     const bool leave = preemption_.asked();
+    const double loss_before = loss_sum_;
+    const double count_before = loss_count_;
     for (std::size_t micro = 0; micro < accumulation_; ++micro) {
       const std::size_t first = std::min(micro * batch_size_, samples.size());
       const auto part = samples.subspan(first, std::min(batch_size_, samples.size() - first));
@@ -166,7 +186,21 @@ class Gpt2Training {
       optimizer_.step(step_ + 1, schedule_.rate(step_), norm);
     }
     meter_.spent(&StepTimes::update_s);
-    meter_.step_done();
+    const StepTimes times = meter_.step_done();
+    const double targets = loss_count_ - count_before;
+    record_ = {
+        .step = step_ + 1,
+        .epoch = epoch_,
+        .loss = targets > 0 ? (loss_sum_ - loss_before) / targets : 0,
+        .learning_rate = schedule_.rate(step_),
+        .units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s,
+        .data_s = times.data_s,
+        .forward_s = times.forward_s,
+        .backward_s = times.backward_s,
+        .update_s = times.update_s,
+        .sync_s = times.sync_s,
+        .snapshot_s = times.snapshot_s,
+        .memory_bytes = resident_bytes()};
     ++step_;
     return norm;
   }
@@ -199,6 +233,7 @@ class Gpt2Training {
       throw Error("the gradients are no longer finite in step " + std::to_string(step_) +
                   "; choose a smaller --lr");
     }
+    log_->step(record_);
     const bool last = step_ >= schedule_.total_steps;
     if (step_ % options_->log_freq == 0 || last) {
       log_progress(norm);
@@ -231,19 +266,23 @@ class Gpt2Training {
     const auto milliseconds = [&](double seconds) {
       return 1e3 * seconds / static_cast<double>(std::max<std::int64_t>(times.steps, 1));
     };
-    std::printf(
-        "step %lld/%lld | epoch %lld | running_loss %.4f | lr %.3g | norm %.3f | "
-        "tokens_per_s %.0f | memory_mb %.0f | time/total %.2f ms | data %.2f | "
-        "forward %.2f | backward %.2f | sync %.2f | update %.2f\n",
-        static_cast<long long>(step_), static_cast<long long>(schedule_.total_steps),
-        static_cast<long long>(epoch_), loss, schedule_.rate(step_ - 1), norm,
-        values[1] / times.total_s, static_cast<double>(resident_bytes()) / 1e6,
-        milliseconds(times.total_s), milliseconds(times.data_s), milliseconds(times.forward_s),
-        milliseconds(times.backward_s), milliseconds(times.sync_s), milliseconds(times.update_s));
+    char text[400];
+    std::snprintf(text, sizeof text,
+                  "step %lld/%lld | epoch %lld | running_loss %.4f | lr %.3g | norm %.3f | "
+                  "tokens_per_s %.0f | memory_mb %.0f | time/total %.2f ms | data %.2f | "
+                  "forward %.2f | backward %.2f | sync %.2f | update %.2f",
+                  static_cast<long long>(step_), static_cast<long long>(schedule_.total_steps),
+                  static_cast<long long>(epoch_), loss, schedule_.rate(step_ - 1), norm,
+                  values[1] / times.total_s, static_cast<double>(resident_bytes()) / 1e6,
+                  milliseconds(times.total_s), milliseconds(times.data_s),
+                  milliseconds(times.forward_s), milliseconds(times.backward_s),
+                  milliseconds(times.sync_s), milliseconds(times.update_s));
+    log_->say(text);
   }
 
   /// Mean loss per target (nats) of the validation samples, shared by all ranks. Collective.
   double validation_loss() {
+    const auto start = StepMeter::Clock::now();
     const Phase before = context_->progress().phase();
     context_->progress().enter(Phase::evaluating);
     const std::size_t time = data_->time();
@@ -271,7 +310,15 @@ class Gpt2Training {
     context_->group().all_reduce(total);
     context_->progress().enter(before);
     meter_.skip();
-    return total.item<double>() / static_cast<double>(data_->validation_samples() * time);
+    const double mean =
+        total.item<double>() / static_cast<double>(data_->validation_samples() * time);
+    log_->validation(
+        {.step = step_,
+         .epoch = epoch_,
+         .loss = mean,
+         .accuracy = std::nullopt,
+         .seconds = std::chrono::duration<double>(StepMeter::Clock::now() - start).count()});
+    return mean;
   }
 
   void say_validation() {
@@ -280,8 +327,10 @@ class Gpt2Training {
     }
     const double loss = validation_loss();
     if (speaks()) {
-      std::printf("step %lld | validation loss %.4f nats per token%s\n",
-                  static_cast<long long>(step_), loss, per_byte(loss).c_str());
+      char text[160];
+      std::snprintf(text, sizeof text, "step %lld | validation loss %.4f nats per token%s",
+                    static_cast<long long>(step_), loss, per_byte(loss).c_str());
+      log_->say(text);
     }
   }
 
@@ -309,9 +358,8 @@ class Gpt2Training {
     meter_.skip();
     if (snapshot_.save(std::move(state), gpt2_state_tensors(model_.parameters(), optimizer_)) ==
         SaveResult::saved) {
-      std::printf("Epoch %lld | step %lld | Training snapshot saved at %s\n",
-                  static_cast<long long>(epoch_), static_cast<long long>(step_),
-                  options_->snapshot_path().c_str());
+      log_->say("Epoch " + std::to_string(epoch_) + " | step " + std::to_string(step_) +
+                " | Training snapshot saved at " + options_->snapshot_path());
       if (epoch_ > 0) {
         context_->progress().saved(static_cast<std::uint64_t>(epoch_ - 1));
       }
@@ -321,6 +369,7 @@ class Gpt2Training {
 
   void finish() {
     const double loss = data_->validation_samples() > 0 ? validation_loss() : 0;
+    log_.reset();  // its bar is gone
     if (!speaks()) {
       return;
     }
@@ -350,9 +399,11 @@ class Gpt2Training {
   Preemption preemption_;
   CosineSchedule schedule_;
   StepMeter meter_;
-  std::int64_t epoch_ = 0;        // the one that is trained on
-  std::size_t samples_done_ = 0;  // of it
-  std::int64_t step_ = 0;         // done
+  std::optional<TrainingLog> log_;  // once the number of steps is known
+  StepRecord record_;               // of the newest step
+  std::int64_t epoch_ = 0;          // the one that is trained on
+  std::size_t samples_done_ = 0;    // of it
+  std::int64_t step_ = 0;           // done
   std::int64_t saved_step_ = -1;
   double loss_sum_ = 0;    // since the last line of progress, of this rank
   double loss_count_ = 0;  // targets in it

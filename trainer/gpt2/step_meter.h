@@ -1,9 +1,10 @@
-// StepMeter: where the time of a training's steps goes, summed up from one line of progress to the
-// next.
+// StepMeter: where the time of a training's steps goes, of each step and summed up from one line of
+// progress to the next.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace ddp {
 
@@ -23,17 +24,27 @@ class StepMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  StepMeter() : start_(Clock::now()), last_(start_) {}
+  StepMeter() : start_(Clock::now()), step_start_(start_), last_(start_) {}
 
   /// The time since the last call of any of these was spent on `part`.
   void spent(double StepTimes::*part) {
     const auto now = Clock::now();
-    times_.*part += std::chrono::duration<double>(now - last_).count();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    times_.*part += seconds;
+    step_.*part += seconds;
     last_ = now;
   }
   /// That time belongs to no part.
   void skip() { last_ = Clock::now(); }
-  void step_done() { ++times_.steps; }
+  /// What this step took; a snapshot counts with the step that follows it. total_s is from the end
+  /// of the step before.
+  StepTimes step_done() {
+    const auto now = Clock::now();
+    step_.total_s = std::chrono::duration<double>(now - std::exchange(step_start_, now)).count();
+    step_.steps = 1;
+    ++times_.steps;
+    return std::exchange(step_, {});
+  }
 
   /// What was summed up; begins anew.
   StepTimes take() {
@@ -47,11 +58,10 @@ class StepMeter {
 
  private:
   StepTimes times_;
+  StepTimes step_;
   Clock::time_point start_;
+  Clock::time_point step_start_;
   Clock::time_point last_;
 };
-
-/// Resident memory of this process now, in bytes; 0 where the kernel does not say.
-std::int64_t resident_bytes();
 
 }  // namespace ddp

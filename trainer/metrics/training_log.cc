@@ -23,7 +23,7 @@ constexpr std::streamoff kTailBytes = 1 << 16;
 constexpr std::size_t kColumnsUnknown = 80;
 constexpr double kBytesPerMiB = 1 << 20;
 
-double wall_time() {
+double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
@@ -101,7 +101,7 @@ TrainingLog::TrainingLog(TrainingLogOptions options) : options_(std::move(option
     const std::string gap = before.empty() || before.ends_with('\n') ? "" : "\n";
     lines_->append(gap + run_line({options_.experiment, options_.rank, options_.world_size,
                                    options_.attempt, options_.unit, options_.total_steps},
-                                  wall_time()));
+                                  seconds_since_1970()));
   }
   if (options_.tensorboard) {
     events_.emplace(*options_.tensorboard / options_.experiment / rank);
@@ -120,7 +120,7 @@ void TrainingLog::start_curve(std::int64_t step) {
 
 void TrainingLog::step(const StepRecord& record) {
   if (lines_) {
-    lines_->append(step_line(record, options_.attempt, wall_time()));
+    lines_->append(step_line(record, options_.attempt, seconds_since_1970()));
   }
   // At once, and not with the first point: steps that an earlier attempt drew must not outlive
   // this one.
@@ -136,7 +136,7 @@ void TrainingLog::step(const StepRecord& record) {
 
 void TrainingLog::validation(const ValidationRecord& record) {
   if (lines_) {
-    lines_->append(validation_line(record, options_.attempt, wall_time()));
+    lines_->append(validation_line(record, options_.attempt, seconds_since_1970()));
   }
   start_curve(record.step);
   if (events_) {
@@ -146,7 +146,7 @@ void TrainingLog::validation(const ValidationRecord& record) {
     }
     events_->add(record.step, scalars);
   }
-  if (options_.rank == 0) {
+  if (options_.rank == 0 && options_.plain_lines) {
     say(text_of(record));
   }
 }
@@ -180,7 +180,8 @@ void TrainingLog::show(const StepRecord& record) {
            .unit = options_.unit,
            .seconds_left = seconds_left(record.step, now)};
   const bool last = record.step == options_.total_steps;
-  if (last || (!options_.terminal && record.step % options_.log_every == 0)) {
+  const bool due = last || (!options_.terminal && record.step % options_.log_every == 0);
+  if (options_.plain_lines && due) {
     say(log_text(view_));  // on a terminal, too, the last state stays
   } else if (options_.terminal && now - drawn_at_ >= kRedrawPause) {
     draw(now);

@@ -36,6 +36,7 @@ struct TrainingLogOptions {
   std::int64_t log_every = 1;
   std::string unit = "samples";  ///< of StepRecord::units_per_second
   bool terminal = false;         ///< stdout_is_terminal(), or not
+  bool plain_lines = true;       ///< false: the trainer says its own, by say()
 };
 
 /// stdout is a terminal that can go back to the start of a line. True of a worker under ddprun
