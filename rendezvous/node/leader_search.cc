@@ -307,8 +307,8 @@ void LeaderSearch::identify(Trouble found) {
 // --- Trying again ---------------------------------------------------------------------------
 
 /// A try has failed. Pauses double up to a second: thousands of agents may search at once, and the
-/// endpoint may be a small machine. A possible host retries soon, as its own port may become free. A
-/// place that answers nothing has been waited for already, and the next one may be the right one.
+/// endpoint may be a small machine. A possible host retries soon, as its own port may become free.
+/// A place that answers nothing has been waited for already: the next one may be the right one.
 void LeaderSearch::again(const Trouble& trouble) {
   if (asks_elsewhere()) {
     next_elsewhere();

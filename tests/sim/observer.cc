@@ -161,6 +161,7 @@ bool Observer::is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes)
     return false;
   }
   one.configuration.voters = *rest;
+  one.of_the_rest = true;
   return !is_most(votes, all);
 }
 
@@ -398,9 +399,10 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   one.fault_seen = one.origin_seen = false;
 }
 
-/// To a later term, by the votes of those that prepared.
+/// To a later term, by the votes of those that prepared. What is left of the newest world has no
+/// votes of those that are gone: another may have told the end in that term, to them.
 void Observer::rise(Watched& one, Term term) {
-  if (term > one.term && !one.by_the_rest && !terms_.insert(number(term)).second) {
+  if (term > one.term && !one.of_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
   one.term = std::max(one.term, term);

@@ -93,7 +93,8 @@ class Observer {
     bool origin_seen = false;  ///< in this attempt a member was lost or a node joined
     bool over = false;
     bool ends = false;         ///< it came after one that had decided the end
-    bool by_the_rest = false;  ///< and so may have its term with another that tells the same end
+    bool of_the_rest = false;  ///< and so may rise to a term of another that told the same end
+    bool by_the_rest = false;  ///< by them alone: it may have its first term with another, too
     Term end_term{};           ///< in which it commits the end
     JobState state = JobState::gathering;
     std::optional<Duration> able_since;  ///< since when all that it needs is here
