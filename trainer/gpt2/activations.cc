@@ -4,7 +4,6 @@
 
 #include "trainer/layers/alignment.h"
 #include "trainer/layers/attention.h"
-#include "trainer/layers/product.h"
 
 namespace ddp {
 Activations::Activations(const Gpt2Config& config, std::size_t batch, std::size_t time,
@@ -25,7 +24,6 @@ Activations::Activations(const Gpt2Config& config, std::size_t batch, std::size_
       {&d_residual, narrow},
       {&d_narrow, narrow},
       {&d_wide, 4 * narrow},
-      {&product_scratch, kProductScratch},
       {&attention_scratch, ddp::attention_scratch(time, config.channels / config.heads)},
   };
   for (LayerActivations& layer : layers) {

@@ -45,7 +45,6 @@ class Activations {
   float* d_narrow = nullptr;    ///< (B, T, C): of attention or of a layer norm's result
   float* d_wide = nullptr;      ///< (B, T, 4 C): of fc or of qkv
 
-  float* product_scratch = nullptr;    ///< kProductScratch
   float* attention_scratch = nullptr;  ///< attention_scratch(T, C / H)
 
   std::size_t batch_max, time_max;

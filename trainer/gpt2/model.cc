@@ -64,9 +64,8 @@ void Gpt2::run_layers(const std::int32_t* tokens, std::size_t batch, std::size_t
     const auto linear = [&](const float* input, std::size_t inputs, Gpt2LayerWeight matrix,
                             Gpt2LayerWeight bias, std::size_t outputs, float* out,
                             float* activated = nullptr) {
-      layers_->linear_forward({input, weight(matrix), weight(bias), out, activated,
-                               all.product_scratch, rows, inputs, outputs},
-                              device_);
+      layers_->linear_forward(
+          {input, weight(matrix), weight(bias), out, activated, rows, inputs, outputs}, device_);
     };
     // The sum of the residual stream and what the layer before adds to it is made here.
     layers_->layer_norm_forward(
@@ -103,8 +102,7 @@ void Gpt2::run_head(std::size_t first_row, std::size_t rows) {
                     .a = {activations_.ln_f + first_row * channels, channels},
                     .b = {value(place(wte)), channels, true},
                     .out = activations_.logits,
-                    .out_stride = activations_.vocabulary_padded,
-                    .scratch = activations_.product_scratch},
+                    .out_stride = activations_.vocabulary_padded},
                    device_);
 }
 
@@ -174,8 +172,7 @@ void Gpt2::backward_head(std::size_t rows, const std::function<void(std::size_t)
                     .a = {all.logits, all.vocabulary_padded},
                     .b = {value(place(wte)), channels},
                     .out = all.d_narrow,
-                    .out_stride = channels,
-                    .scratch = all.product_scratch},
+                    .out_stride = channels},
                    device_);
   // d_wte (V, C) += d_logits (R, V)^T ln_f (R, C)
   layers_->product({.m = config_.vocabulary,
@@ -185,8 +182,7 @@ void Gpt2::backward_head(std::size_t rows, const std::function<void(std::size_t)
                     .b = {all.ln_f, channels},
                     .out = gradient(place(wte)),
                     .out_stride = channels,
-                    .add = true,
-                    .scratch = all.product_scratch},
+                    .add = true},
                    device_);
   const std::size_t ln_f = place_of_ln_f(config_);
   layers_->layer_norm_backward({.d_out = all.d_narrow,
@@ -213,16 +209,15 @@ void Gpt2::backward_mlp(std::size_t l, std::size_t rows,
   const std::size_t channels = config_.channels;
   const auto weight = [&](Gpt2LayerWeight which) { return value(place(l, which)); };
   const auto d_weight = [&](Gpt2LayerWeight which) { return gradient(place(l, which)); };
-  layers_->linear_backward({all.d_residual, layer.fc_gelu, weight(fc_proj_weight), layer.fc,
-                            all.d_wide, d_weight(fc_proj_weight), d_weight(fc_proj_bias),
-                            all.product_scratch, rows, 4 * channels, channels},
-                           device_);
+  layers_->linear_backward(
+      {all.d_residual, layer.fc_gelu, weight(fc_proj_weight), layer.fc, all.d_wide,
+       d_weight(fc_proj_weight), d_weight(fc_proj_bias), rows, 4 * channels, channels},
+      device_);
   ready(place(l, fc_proj_bias));
   ready(place(l, fc_proj_weight));
-  layers_->linear_backward(
-      {all.d_wide, layer.ln_2, weight(fc_weight), nullptr, all.d_narrow, d_weight(fc_weight),
-       d_weight(fc_bias), all.product_scratch, rows, channels, 4 * channels},
-      device_);
+  layers_->linear_backward({all.d_wide, layer.ln_2, weight(fc_weight), nullptr, all.d_narrow,
+                            d_weight(fc_weight), d_weight(fc_bias), rows, channels, 4 * channels},
+                           device_);
   ready(place(l, fc_bias));
   ready(place(l, fc_weight));
   layers_->layer_norm_backward({.d_out = all.d_narrow,
@@ -250,10 +245,10 @@ void Gpt2::backward_attention(std::size_t l, const TokenBatch& batch,
   const AttentionShape shape{batch.batch, batch.time, config_.heads, channels / config_.heads};
   const auto weight = [&](Gpt2LayerWeight which) { return value(place(l, which)); };
   const auto d_weight = [&](Gpt2LayerWeight which) { return gradient(place(l, which)); };
-  layers_->linear_backward({all.d_residual, layer.attention, weight(attn_proj_weight), nullptr,
-                            all.d_narrow, d_weight(attn_proj_weight), d_weight(attn_proj_bias),
-                            all.product_scratch, rows, channels, channels},
-                           device_);
+  layers_->linear_backward(
+      {all.d_residual, layer.attention, weight(attn_proj_weight), nullptr, all.d_narrow,
+       d_weight(attn_proj_weight), d_weight(attn_proj_bias), rows, channels, channels},
+      device_);
   ready(place(l, attn_proj_bias));
   ready(place(l, attn_proj_weight));
   layers_->attention_backward({shape, layer.qkv, layer.attention, all.d_narrow, layer.log_sum,
@@ -261,7 +256,7 @@ void Gpt2::backward_attention(std::size_t l, const TokenBatch& batch,
                               device_);
   layers_->linear_backward(
       {all.d_wide, layer.ln_1, weight(attn_weight), nullptr, all.d_narrow, d_weight(attn_weight),
-       d_weight(attn_bias), all.product_scratch, rows, channels, 3 * channels},
+       d_weight(attn_bias), rows, channels, 3 * channels},
       device_);
   ready(place(l, attn_bias));
   ready(place(l, attn_weight));

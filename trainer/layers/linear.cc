@@ -13,8 +13,7 @@ void linear_forward(const LinearForward& pass, int device) {
            .out = pass.out,
            .out_stride = pass.outputs,
            .bias = pass.bias,
-           .activated = pass.activated,
-           .scratch = pass.scratch},
+           .activated = pass.activated},
           device);
 }
 
@@ -27,8 +26,7 @@ void linear_backward(const LinearBackward& pass, int device) {
            .b = {pass.weight, pass.outputs, true},
            .out = pass.d_input,
            .out_stride = pass.inputs,
-           .gelu_at = pass.before_gelu,
-           .scratch = pass.scratch},
+           .gelu_at = pass.before_gelu},
           device);
   // d_weight (I, O) += input^T d_out
   product({.m = pass.inputs,
@@ -38,8 +36,7 @@ void linear_backward(const LinearBackward& pass, int device) {
            .b = {pass.d_out, pass.outputs},
            .out = pass.d_weight,
            .out_stride = pass.outputs,
-           .add = true,
-           .scratch = pass.scratch},
+           .add = true},
           device);
   float* __restrict d_bias = pass.d_bias;
   for (std::size_t row = 0; row < pass.rows; ++row) {

@@ -14,7 +14,6 @@ struct LinearForward {
   const float* bias = nullptr;    ///< (O)
   float* out = nullptr;           ///< (R, O)
   float* activated = nullptr;     ///< (R, O), or null: gelu(out)
-  float* scratch = nullptr;       ///< kProductScratch floats
   std::size_t rows = 0, inputs = 0, outputs = 0;
 };
 
@@ -27,7 +26,6 @@ struct LinearBackward {
   float* d_input = nullptr;   ///< (R, I), overwritten
   float* d_weight = nullptr;  ///< (I, O), added to
   float* d_bias = nullptr;    ///< (O), added to
-  float* scratch = nullptr;   ///< kProductScratch floats
   std::size_t rows = 0, inputs = 0, outputs = 0;
 };
 

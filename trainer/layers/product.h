@@ -25,12 +25,6 @@ struct Product {
   const float* bias = nullptr;     ///< (N), added to each row
   float* activated = nullptr;      ///< (M, N): gelu(out)
   const float* gelu_at = nullptr;  ///< (M, N): out is multiplied by gelu's slope there
-
-  /// Memory to work in, at least kProductScratch floats, aligned to 64 bytes.
-  float* scratch = nullptr;
 };
-
-/// Room for a block of b of half a MiB, and a strip of a.
-inline constexpr std::size_t kProductScratch = (128 + 16) * 1024;
 
 }  // namespace ddp
