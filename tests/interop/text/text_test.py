@@ -45,9 +45,9 @@ import sys, time
 from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_file(sys.argv[1])
 lines = open(sys.argv[2], newline="").read().splitlines(keepends=True)
-begin = time.perf_counter()
+begin = time.process_time()  # others may want the processor, too
 ids = tokenizer.encode_batch_fast(lines)
-print(time.perf_counter() - begin, sum(len(i.ids) for i in ids))
+print(time.process_time() - begin, sum(len(i.ids) for i in ids))
 """
 
 # A model with random weights, in f32 in one file and in others; prints nothing.
@@ -66,7 +66,7 @@ model.to(torch.bfloat16).save_pretrained(sys.argv[1] + "/bf16")
 model.to(torch.float16).save_pretrained(sys.argv[1] + "/f16")
 """
 
-# Whether two folders give the same logits, bit for bit.
+# For each pair of folders whether both give the same logits, bit for bit.
 COMPARE = """
 import sys, torch
 from transformers import GPT2LMHeadModel
@@ -76,7 +76,15 @@ def logits(folder):
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     return model.eval()(tokens).logits
 with torch.no_grad():
-    print(torch.equal(logits(sys.argv[1]), logits(sys.argv[2])))
+    for one, other in zip(sys.argv[1::2], sys.argv[2::2]):
+        print(torch.equal(logits(one), logits(other)))
+"""
+
+LOAD_TOKENIZER = """
+import sys
+from transformers import PreTrainedTokenizerFast
+tokenizer = PreTrainedTokenizerFast.from_pretrained(sys.argv[1])
+print(tokenizer.decode(tokenizer("hello \\u4e16\\u754c")["input_ids"]) == "hello \\u4e16\\u754c")
 """
 
 
@@ -157,25 +165,21 @@ class Text(interop.JobTest):
     def test_a_model_of_transformers_is_read_and_written_so_that_transformers_sees_the_same(self):
         self.python(SAVE, self.folder)
         self.assertGreater(len(list((self.folder / "many").glob("*.safetensors"))), 2)
-        for name in ("one", "many", "bare", "bf16", "f16"):
-            with self.subTest(folder=name):
-                ours = self.folder / f"{name}-ours"
-                self.run_it(STORY, "copy", self.folder / name, ours)
-                self.assertEqual(self.python(COMPARE, self.folder / name, ours), "True\n")
+        pairs = [(self.folder / name, self.folder / f"{name}-ours")
+                 for name in ("one", "many", "bare", "bf16", "f16")]
+        for theirs, ours in pairs:
+            self.run_it(STORY, "copy", theirs, ours)
+        said = self.python(COMPARE, *(folder for pair in pairs for folder in pair))
+        self.assertEqual(said, len(pairs) * "True\n")
 
     def test_a_folder_that_we_wrote_has_the_tokenizer_that_transformers_loads(self):
         tokenizer = self.tokenizer()
         self.python(SAVE, self.folder)
         ours = self.folder / "ours"
         self.run_it(STORY, "copy", self.folder / "one", ours, tokenizer)
-        said = self.python("""
-import sys
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
-tokenizer = PreTrainedTokenizerFast.from_pretrained(sys.argv[1])
-print(tokenizer.decode(tokenizer("hello \\u4e16\\u754c")["input_ids"]) == "hello \\u4e16\\u754c")
-""", ours)
+        said = self.python(LOAD_TOKENIZER, ours)
         self.assertEqual(said, "True\n")
 
 
 if __name__ == "__main__":
-    interop.main()
+    skip.main()

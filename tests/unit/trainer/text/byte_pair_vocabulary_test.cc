@@ -68,7 +68,7 @@ TEST_CASE("a tokenizer.json gives tokens, merges and added tokens", "[text]") {
 
 TEST_CASE("merges may be texts or pairs", "[text]") {
   auto file = tokenizer_json({{"a", "b"}, {"ab", "c"}});
-  file["model"]["merges"] = {{"a", "b"}, {"ab", "c"}};
+  file["model"]["merges"] = json::array({json::array({"a", "b"}), json::array({"ab", "c"})});
   CHECK(ddp_test::vocabulary_of(file).merges.find(256, 'c')->token == 257);
 }
 

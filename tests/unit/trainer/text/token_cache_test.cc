@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "ddp/error.h"
+#include "tests/support/free_port.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/text/byte_level.h"
 #include "tests/unit/trainer/text/token_bin.h"
@@ -62,8 +63,11 @@ std::string story_alone(const TokenCacheOptions& options) {
   return story_alone(options, ByteTokenizer());
 }
 
-/// Rank `rank` of a job of so many nodes with two workers each.
-void be_on_node(int rank) {
+/// Rank `rank` of a job whose nodes have two workers each. Its ranks meet at the port, as those of
+/// several hosts do.
+void be_on_node(int rank, std::uint16_t port) {
+  ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+  ::setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
   ::setenv("OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank % 2).c_str(), 1);
   ::setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
 }
@@ -94,8 +98,9 @@ TEST_CASE("each node makes its own, also in a directory that nodes share", "[tex
   const TempDir folder;
   const auto file = folder.write("a.txt", "ab");
   for (const bool shared : {true, false}) {
+    const auto port = ddprun::test::free_port();
     const auto outcomes = Ranks(4, [&](int rank) {
-                            be_on_node(rank);
+                            be_on_node(rank, port);
                             const Context context = init(kOptions);
                             const auto name = shared ? "shared" : "node" + std::to_string(rank / 2);
                             return story(context, ByteTokenizer(),
@@ -114,9 +119,9 @@ TEST_CASE("each node makes its own, also in a directory that nodes share", "[tex
 }
 
 TEST_CASE("nodes whose files differ do not train", "[text]") {
-  const TempDir folder;
+  const auto port = ddprun::test::free_port();
   const auto outcomes = Ranks(4, [&](int rank) {
-                          be_on_node(rank);
+                          be_on_node(rank, port);
                           const Context context = init(kOptions);
                           const auto node = std::to_string(rank / 2);
                           const TempDir own;
