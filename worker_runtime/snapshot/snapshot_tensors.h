@@ -1,5 +1,5 @@
-// The tensors' file of a snapshot, in the safetensors format: bytes and their meaning, for reader
-// and writer alike. Pure: no file is opened here.
+// The tensors' file of a snapshot, in the safetensors format (ddp/safetensors.h), with the types
+// that a Tensor has. Pure: no file is opened here.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,6 @@ namespace ddp {
 using ddprun::Result;
 
 inline constexpr char kTensorsFile[] = "tensors.safetensors";
-/// Bound of a safetensors header; the reference reader has the same.
-inline constexpr std::size_t kTensorHeaderBytesMax = 100'000'000;
 
 /// A tensor's description, and where its bytes lie in the file.
 struct TensorPlace {

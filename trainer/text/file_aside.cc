@@ -1,0 +1,109 @@
+#include "trainer/text/file_aside.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "ddp/error.h"
+
+namespace ddp {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20U;
+constexpr char kEnding[] = ".partial";
+
+Path folder_of(const Path& path) {
+  return path.has_parent_path() ? path.parent_path() : Path(".");
+}
+
+void remove_left_overs(const Path& path, const std::string& begin) {
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), problem)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(begin) && name.ends_with(kEnding)) {
+      std::filesystem::remove(entry.path(), problem);
+    }
+  }
+}
+
+}  // namespace
+
+FileAside::FileAside(Path path, const std::string& mark) : path_(std::move(path)) {
+  const std::string begin = path_.filename().string() + "." + mark;
+  remove_left_overs(path_, begin);
+  aside_ = folder_of(path_) / (begin + std::to_string(::getpid()) + kEnding);
+  fd_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) {
+    fail("cannot be made");
+  }
+}
+
+FileAside::~FileAside() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+    ::unlink(aside_.c_str());
+  }
+}
+
+void FileAside::fail(const std::string& what) const {
+  throw Error(aside_.string() + ": " + what + ": " + std::strerror(errno));
+}
+
+void FileAside::append(std::span<const std::byte> bytes) {
+  if (bytes.size() >= kBufferBytes) {
+    flush();
+    write_all(bytes);
+    return;
+  }
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  if (buffer_.size() >= kBufferBytes) {
+    flush();
+  }
+}
+
+void FileAside::write_start(std::span<const std::byte> bytes) {
+  flush();
+  const auto written = ::pwrite(fd_, bytes.data(), bytes.size(), 0);
+  if (written != static_cast<ssize_t>(bytes.size())) {
+    fail("cannot be written");
+  }
+}
+
+void FileAside::flush() {
+  write_all(buffer_);
+  buffer_.clear();
+}
+
+void FileAside::write_all(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    // A disk that fills up may take a part first, and refuse the rest in the next call.
+    const auto written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) {
+      fail("cannot be written");
+    }
+    bytes = bytes.subspan(written > 0 ? static_cast<std::size_t>(written) : 0);
+  }
+}
+
+void FileAside::finish() {
+  flush();
+  // Before the rename: a name that survives a crash must not have a file that did not.
+  if (::fsync(fd_) != 0 || ::rename(aside_.c_str(), path_.c_str()) != 0) {
+    fail("cannot be brought to the disk");
+  }
+  ::close(std::exchange(fd_, -1));
+  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    // A name that a crash takes away costs the time to make the file anew, no more.
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+}  // namespace ddp
