@@ -59,7 +59,9 @@ class RealOutputFile : public OutputFile {
         return errno_error(errno, "cannot write", path_.string());
       }
       bytes = bytes.subspan(static_cast<std::size_t>(written));
+      written_bytes_ += written;
     }
+    start_writeback();
     return {};
   }
 
@@ -74,8 +76,22 @@ class RealOutputFile : public OutputFile {
   }
 
  private:
+  /// Linux keeps a file of some hundred megabytes in memory until fsync(2) asks for it: the disk
+  /// would stand still while the bytes are copied, and then be waited for.
+  void start_writeback() {
+    constexpr off_t kStretchBytes = off_t{8} << 20;
+    if (written_bytes_ - started_bytes_ >= kStretchBytes) {
+      // A hint: whatever it does, sync() sees to it that the bytes are on the disk.
+      static_cast<void>(::sync_file_range(fd_.get(), started_bytes_,
+                                          written_bytes_ - started_bytes_, SYNC_FILE_RANGE_WRITE));
+      started_bytes_ = written_bytes_;
+    }
+  }
+
   Fd fd_;
   Path path_;
+  off_t written_bytes_ = 0;
+  off_t started_bytes_ = 0;  ///< of these, handed to the disk
 };
 
 class RealFiles : public FileLayer {

@@ -322,12 +322,18 @@ Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const cha
   }
   ManifestEntry entry{name, 0, 0};
   Checksum sum;
-  for (const auto& part : parts) {
-    if (const auto appended = (*file)->append(part); !appended) {
-      return appended.error();
-    }
-    sum.add(part);
+  for (auto part : parts) {
+    // In pieces that stay in the cache between the two that read them.
+    constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
     entry.size_bytes += part.size();
+    while (!part.empty()) {
+      const auto piece = part.first(std::min(part.size(), kPieceBytes));
+      if (const auto appended = (*file)->append(piece); !appended) {
+        return appended.error();
+      }
+      sum.add(piece);
+      part = part.subspan(piece.size());
+    }
   }
   // Of what was meant to be written, not of what the disk gives back: so a bad disk shows at the
   // next read.

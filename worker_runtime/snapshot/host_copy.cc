@@ -1,0 +1,31 @@
+#include "worker_runtime/snapshot/host_copy.h"
+
+#include "worker_runtime/snapshot/snapshot_tensors.h"
+
+namespace ddp {
+
+void HostCopy::take(std::span<const NamedTensor> tensors) {
+  header_ = encode_tensor_header(tensors);
+  size_bytes_ = 0;
+  for (const auto& [name, tensor] : tensors) {
+    size_bytes_ += tensor.size_bytes();
+  }
+  if (size_bytes_ > capacity_bytes_) {
+    // The old one first: two copies of a large model may not fit.
+    memory_.reset();
+    capacity_bytes_ = 0;
+    // Not zeroed: every byte is written below.
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(size_bytes_);
+    capacity_bytes_ = size_bytes_;
+  }
+  std::size_t first = 0;
+  // In the header's order and without gaps.
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.size() > 0) {
+      tensor.copy_to_host(memory_.get() + first);
+    }
+    first += tensor.size_bytes();
+  }
+}
+
+}  // namespace ddp
