@@ -12,9 +12,9 @@ namespace {
 
 /// What is reduced at a time. Smaller ones cost more notices between the ranks, larger ones leave
 /// the processor idle while the first comes in, and the connection while the last is reduced.
-constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
+constexpr std::size_t kPieceBytes = std::size_t{2} << 20;
 /// Pieces that may come in while one is reduced.
-constexpr std::size_t kPiecesAhead = 4;
+constexpr std::size_t kPiecesAhead = 2;
 
 /// The other ranks' parts of one piece of this rank's chunk.
 struct Place {

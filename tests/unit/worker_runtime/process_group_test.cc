@@ -206,8 +206,9 @@ TEST_CASE("the same inputs give the same bits in every run and on every rank", "
 }
 
 TEST_CASE("all-reduces of any size have the bits of a sum in rank order", "[worker_runtime]") {
-  // By the star, and by the exchange: within one piece, in several, with empty chunks at the end.
-  require_on_all_ranks(3, "ok", [](int) -> std::string {
+  // By the star, by the pair and by the exchange: within one piece, in several, in uneven chunks.
+  const int ranks = GENERATE(2, 3);
+  require_on_all_ranks(ranks, "ok", [ranks](int) -> std::string {
     const Context context = ddp::init(kOptions);
     ProcessGroup& group = context.group();
     const auto value = [](int rank, std::size_t i) {
@@ -227,8 +228,11 @@ TEST_CASE("all-reduces of any size have the bits of a sum in rank order", "[work
         const auto bf16 = [&](int rank) {
           return static_cast<float>(ddp::BFloat16(value(rank, i)));
         };
-        const float sum = (value(0, i) + value(1, i)) + value(2, i);
-        const ddp::BFloat16 mean(((bf16(0) + bf16(1)) + bf16(2)) / 3);
+        const float pair = value(0, i) + value(1, i);
+        const float sum = ranks == 2 ? pair : pair + value(2, i);
+        const float narrow_pair = bf16(0) + bf16(1);
+        const ddp::BFloat16 mean((ranks == 2 ? narrow_pair : narrow_pair + bf16(2)) /
+                                 static_cast<float>(ranks));
         expect(tensor.data<float>()[i] == sum, "the sum");
         expect(narrow.data<ddp::BFloat16>()[i].bits == mean.bits, "the mean in bf16");
       }
