@@ -1,5 +1,7 @@
 #include "worker_runtime/snapshot/host_copy.h"
 
+#include <new>
+
 #include "worker_runtime/snapshot/snapshot_tensors.h"
 
 namespace ddp {
@@ -14,9 +16,14 @@ void HostCopy::take(std::span<const NamedTensor> tensors) {
     // The old one first: two copies of a large model may not fit.
     memory_.reset();
     capacity_bytes_ = 0;
-    // Not zeroed: every byte is written below.
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(size_bytes_);
-    capacity_bytes_ = size_bytes_;
+    // Whole pages, for a writer that goes past the page cache. Every byte is written below.
+    constexpr std::size_t kPageBytes = 4096;
+    const std::size_t bytes = (size_bytes_ + kPageBytes - 1) / kPageBytes * kPageBytes;
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, bytes)));
+    if (!memory_) {
+      throw std::bad_alloc();
+    }
+    capacity_bytes_ = bytes;
   }
   std::size_t first = 0;
   // In the header's order and without gaps.

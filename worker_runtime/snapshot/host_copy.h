@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,12 +20,12 @@ class HostCopy {
 
   /// The begin of a safetensors file of these tensors.
   [[nodiscard]] const std::string& header() const { return header_; }
-  /// The rest of that file.
+  /// The rest of that file, from the begin of a page.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {memory_.get(), size_bytes_}; }
 
  private:
   std::string header_;
-  std::unique_ptr<std::byte[]> memory_;
+  std::unique_ptr<std::byte, void (*)(void*)> memory_{nullptr, std::free};
   std::size_t capacity_bytes_ = 0;
   std::size_t size_bytes_ = 0;
 };

@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kPageBytes = 4096;
 
 ddprun::Error damaged(std::string what) {
   return {std::move(what), kTensorsFile, ""};
@@ -115,9 +116,10 @@ std::string encode_tensor_header(std::span<const NamedTensor> tensors) {
     offset = end;
   }
   std::string json = header.dump();
-  // The format allows blanks behind the JSON: the data is then aligned for a reader that maps the
-  // file.
-  json.resize((json.size() + 7) / 8 * 8, ' ');
+  // The format allows blanks behind the JSON: the data then begins with a page, for a reader that
+  // maps the file, and for a writer that goes past the page cache.
+  json.resize(
+      (kLengthBytes + json.size() + kPageBytes - 1) / kPageBytes * kPageBytes - kLengthBytes, ' ');
   // The format's length is little-endian, whatever the order of this machine.
   std::string text(kLengthBytes, '\0');
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
