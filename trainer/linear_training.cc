@@ -58,7 +58,7 @@ class LinearTraining {
         sampler_(data.train.size(), context.rank(), context.world_size(), {.seed = options.seed}),
         optimizer_(parameters_, *kernels_, static_cast<float>(rate_),
                    static_cast<float>(options.momentum)),
-        snapshot_(context, {.path = options.snapshot_path, .say = {}}),
+        snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
         preemption_(context) {}
 
   void run() {

@@ -40,6 +40,12 @@ CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
                    "Directory of the snapshots; training goes on from the newest")
       ->type_name("PATH")
       ->capture_default_str();
+  linear
+      ->add_option("--keep", options.keep,
+                   "Snapshots kept, the newest ones: 2 leave one to fall back on")
+      ->type_name("K")
+      ->check(number_that<int>("a whole number of at least 1", [](int n) { return n >= 1; }))
+      ->capture_default_str();
   auto* data = linear->add_option("--data", options.data, "CSV file with a header line");
   auto* target = linear->add_option("--target", options.target, "Column of --data to predict");
   data->type_name("FILE")->needs(target);

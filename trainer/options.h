@@ -15,6 +15,7 @@ struct LinearOptions {
   std::int64_t save_every = 0;    ///< at least 1: epochs 0, save_every, 2 save_every, ... are saved
   std::int64_t batch_size = 32;   ///< of each rank, at least 1
   std::string snapshot_path = "snapshot.ddp";
+  int keep = 2;  ///< snapshots, the newest ones; at least 1
   /// Both or neither.
   std::optional<std::string> data;
   std::optional<std::string> target;

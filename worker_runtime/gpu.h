@@ -24,8 +24,8 @@ struct NcclSetup {
   PeerWatch* watch = nullptr;
 };
 
-/// Every function throws DeviceError. Copies, zero, fill and divide are queued on the device's
-/// default stream; copies to or from the CPU return when they are done.
+/// Every function throws DeviceError. Copies, zero, fill, divide, narrow and widen are queued on
+/// the device's default stream; copies to or from the CPU return when they are done.
 class Gpu {
  public:
   virtual ~Gpu() = default;
@@ -42,6 +42,9 @@ class Gpu {
   /// values[i] /= *divisor, both f32 or f64 on the device; a divisor of 0 leaves zeros.
   virtual void divide(void* values, std::size_t count, DType dtype, const void* divisor,
                       int device) = 0;
+  /// to[i] = from[i], f32 to bf16 and bf16 to f32, on the device.
+  virtual void narrow(void* to, const void* from, std::size_t count, int device) = 0;
+  virtual void widen(void* to, const void* from, std::size_t count, int device) = 0;
   /// Whether an NCCL that can be used is on this machine; otherwise `why_not` says what was looked
   /// for. Throws nothing.
   virtual bool has_nccl(std::string& why_not) = 0;

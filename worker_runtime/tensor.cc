@@ -71,6 +71,8 @@ std::size_t size_of(DType dtype) {
     case DType::f64:
     case DType::i64:
       return 8;
+    case DType::bf16:
+      return 2;
     case DType::u8:
       return 1;
   }
@@ -89,6 +91,8 @@ std::string_view name_of(DType dtype) {
       return "i64";
     case DType::u8:
       return "u8";
+    case DType::bf16:
+      return "bf16";
   }
   return "?";
 }
@@ -232,6 +236,9 @@ void Tensor::fill(double value) const {
       return fill_host<std::int64_t>(data_, size_, value);
     case DType::u8:
       return fill_host<std::uint8_t>(data_, size_, value);
+    case DType::bf16:
+      std::fill_n(static_cast<BFloat16*>(data_), size_, BFloat16(static_cast<float>(value)));
+      return;
   }
 }
 

@@ -42,22 +42,22 @@ class Rest {
   msghdr message_{};
 };
 
-/// How much the system call moved; when nothing could be, waits until something can.
-std::size_t moved_or_wait(ssize_t moved, int fd, short event, int peer,
-                          HubChannel::Deadline deadline) {
-  if (moved > 0) {
-    return static_cast<std::size_t>(moved);
+/// How much the system call moved; 0 when nothing could be, without waiting.
+std::size_t moved(ssize_t result, int peer) {
+  if (result > 0) {
+    return static_cast<std::size_t>(result);
   }
-  // Tried before it is waited for: a small tensor is mostly there already.
-  if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-    if (!ddprun::net::wait_ready(fd, event, deadline)) {
-      // is_gloo_timeout() looks for this text.
-      throw std::runtime_error("Timed out waiting for rank " + std::to_string(peer));
-    }
-  } else if (moved == 0 || errno != EINTR) {
+  if (result == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
     throw std::runtime_error("the connection with rank " + std::to_string(peer) + " is closed");
   }
   return 0;
+}
+
+void wait_for(int fd, short events, int peer, HubChannel::Deadline deadline) {
+  if (!ddprun::net::wait_ready(fd, events, deadline)) {
+    // is_gloo_timeout() looks for this text.
+    throw std::runtime_error("Timed out waiting for rank " + std::to_string(peer));
+  }
 }
 
 }  // namespace
@@ -70,7 +70,12 @@ void HubChannel::send(int to, std::uint64_t sequence, const void* data, std::siz
     Rest rest(header, const_cast<void*>(data), bytes, done);
     // Header and bytes in one call: with TCP_NODELAY two would be two packets.
     const ssize_t sent = ::sendmsg(link(to), rest.message(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    done += moved_or_wait(sent, link(to), POLLOUT, to, deadline);
+    const std::size_t count = moved(sent, to);
+    done += count;
+    // Tried before it is waited for: a small tensor mostly finds its room.
+    if (count == 0) {
+      wait_for(link(to), POLLOUT, to, deadline);
+    }
   }
 }
 
@@ -81,7 +86,11 @@ void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t 
   for (std::size_t done = 0; done < sizeof(header) + bytes;) {
     Rest rest(header, data, bytes, done);
     const ssize_t got = ::recvmsg(link(from), rest.message(), MSG_DONTWAIT);
-    done += moved_or_wait(got, link(from), POLLIN, from, deadline);
+    const std::size_t count = moved(got, from);
+    done += count;
+    if (count == 0) {
+      wait_for(link(from), POLLIN, from, deadline);
+    }
     // A rank that runs another operation is found out by the header, not by wrong numbers.
     if (done >= sizeof(header) && (header.sequence != sequence || header.bytes != bytes)) {
       throw std::runtime_error("rank " + std::to_string(from) + " runs operation #" +
@@ -89,6 +98,18 @@ void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t 
                                std::to_string(header.bytes) + " bytes");
     }
   }
+}
+
+std::size_t HubChannel::try_send(int to, const void* data, std::size_t bytes) {
+  return bytes == 0 ? 0 : moved(::send(link(to), data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT), to);
+}
+
+std::size_t HubChannel::try_recv(int from, void* data, std::size_t bytes) {
+  return bytes == 0 ? 0 : moved(::recv(link(from), data, bytes, MSG_DONTWAIT), from);
+}
+
+void HubChannel::wait(int peer, bool send, Deadline deadline) {
+  wait_for(link(peer), static_cast<short>(send ? POLLIN | POLLOUT : POLLIN), peer, deadline);
 }
 
 void HubChannel::abort() noexcept {

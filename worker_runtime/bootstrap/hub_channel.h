@@ -27,6 +27,14 @@ class HubChannel {
   void send(int to, std::uint64_t sequence, const void* data, std::size_t bytes, Deadline deadline);
   void recv(int from, std::uint64_t sequence, void* data, std::size_t bytes, Deadline deadline);
 
+  // For two streams that go both ways at once. Bytes follow each other as they were given.
+
+  /// As many of the bytes as can be moved without waiting; 0 when none can.
+  std::size_t try_send(int to, const void* data, std::size_t bytes);
+  std::size_t try_recv(int from, void* data, std::size_t bytes);
+  /// Waits until something comes in, or, where `send` is true, can be sent.
+  void wait(int peer, bool send, Deadline deadline);
+
   /// Ends every call, now and later, here and at the other ends. Any number of times.
   void abort() noexcept;
 

@@ -1,101 +1,19 @@
 #include "worker_runtime/collectives/gloo_collectives.h"
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
 #include <string_view>
+#include <vector>
+
+#include "worker_runtime/collectives/exchange_all_reduce.h"
+#include "worker_runtime/collectives/pair_all_reduce.h"
+#include "worker_runtime/collectives/reduction.h"
 
 namespace ddp {
 namespace {
 
-using Reduce = std::function<void(void*, const void*, const void*, std::size_t)>;
-
-/// c[i] = a[i] op b[i]; c may be a or b. avg sums; the division comes last.
-template <class T>
-Reduce reduction(ReduceOp op) {
-  const auto each = [](auto combine) {
-    return [combine](void* c, const void* a, const void* b, std::size_t count) {
-      auto* out = static_cast<T*>(c);
-      const auto* left = static_cast<const T*>(a);
-      const auto* right = static_cast<const T*>(b);
-      for (std::size_t i = 0; i < count; ++i) {
-        out[i] = static_cast<T>(combine(left[i], right[i]));
-      }
-    };
-  };
-  switch (op) {
-    case ReduceOp::min:
-      return each([](T a, T b) { return std::min(a, b); });
-    case ReduceOp::max:
-      return each([](T a, T b) { return std::max(a, b); });
-    case ReduceOp::product:
-      return each([](T a, T b) { return a * b; });
-    case ReduceOp::sum:
-    case ReduceOp::avg:
-      break;
-  }
-  return each([](T a, T b) { return a + b; });
-}
-
-/// Calls f with a null pointer of the C++ type of `dtype`.
-template <class F>
-auto with_type(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(static_cast<float*>(nullptr));
-    case DType::f64:
-      return f(static_cast<double*>(nullptr));
-    case DType::i32:
-      return f(static_cast<std::int32_t*>(nullptr));
-    case DType::i64:
-      return f(static_cast<std::int64_t*>(nullptr));
-    case DType::u8:
-      break;
-  }
-  return f(static_cast<std::uint8_t*>(nullptr));
-}
-
-Reduce reduction(DType dtype, ReduceOp op) {
-  return with_type(
-      dtype, [op](auto* type) { return reduction<std::remove_pointer_t<decltype(type)>>(op); });
-}
-
-void divide(const Tensor& tensor, int divisor) {
-  with_type(tensor.dtype(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    for (T& value : tensor.values<T>()) {
-      value = static_cast<T>(value / static_cast<T>(divisor));
-    }
-  });
-}
-
-/// One collective on its way. The algorithms below move bytes in a pattern that depends on ranks
-/// and sizes alone, and combine elements in a fixed order: results never depend on who came first.
-struct Run {
-  const Operation& operation;
-  const std::shared_ptr<gloo::Context>& context;
-  TransferBoard& board;
-  HubChannel& star;
-  Transfer::Deadline deadline;
-
-  [[nodiscard]] int rank() const { return context->rank; }
-  [[nodiscard]] int size() const { return context->size; }
-  [[nodiscard]] int beyond(int distance) const { return (rank() + distance + size()) % size(); }
-  /// Unique between two ranks: messages use other prefixes, and every collective its sequence.
-  [[nodiscard]] std::uint64_t slot(int step = 0) const {
-    // The sequence wraps after 2^32 collectives, when those of the old numbers are long over. 16
-    // bits hold the 2 (n - 1) steps of a ring.
-    constexpr std::uint64_t kCollectivePrefix = std::uint64_t{0x41} << 56;
-    return kCollectivePrefix | (operation.sequence & 0xffffffffU) << 16 |
-           static_cast<std::uint16_t>(step);
-  }
-  [[nodiscard]] Transfer transfer(const Tensor& tensor) const {
-    return Transfer(board, context, tensor.raw(), tensor.size_bytes());
-  }
-};
+using Run = CollectiveRun;
 
 /// Up to this much for rank 0 to take in, a tensor goes by the star: two messages one after the
-/// other instead of a ring's 2 (n - 1), which is what counts for small ones. On one host the star
+/// other, without Gloo's notices, which is what counts for small ones. On one host the star
 /// wins well beyond (four ranks, 128 KiB each: 0.11 ms against 2.6); at 10 Gbit/s rank 0's link
 /// makes the two about equal here.
 constexpr std::size_t kStarBytesMax = 512UL * 1024;
@@ -123,17 +41,7 @@ void exchange_all(const Run& run, const Tensor& own, const Tensor& all) {
   all.view(static_cast<std::size_t>(run.rank()) * own.size(), own.size()).copy_from(own);
 }
 
-/// result = parts[0] op parts[1] op ..., in rank order.
-void combine(const Run& run, const Tensor& parts, const Tensor& result) {
-  const Reduce reduce = reduction(result.dtype(), run.operation.op);
-  result.copy_from(parts.view(0, result.size()));
-  for (int rank = 1; rank < run.size(); ++rank) {
-    const Tensor part = parts.view(static_cast<std::size_t>(rank) * result.size(), result.size());
-    reduce(result.raw(), result.raw(), part.raw(), result.size());
-  }
-}
-
-/// Rank 0 adds up in rank order and hands the result round: every rank has the same bits.
+/// Rank 0 reduces in rank order and hands the result round: every rank has the same bits.
 void star_all_reduce(const Run& run) {
   const Tensor& tensor = run.operation.output;
   const std::size_t bytes = tensor.size_bytes();
@@ -143,78 +51,26 @@ void star_all_reduce(const Run& run) {
     run.star.recv(0, sequence, tensor.raw(), bytes, run.deadline);
     return;
   }
-  const Reduce reduce = reduction(tensor.dtype(), run.operation.op);
-  const Tensor part = Tensor::empty({static_cast<std::int64_t>(tensor.size())}, tensor.dtype());
-  for (int rank = 1; rank < run.size(); ++rank) {
+  std::byte* memory = run.scratch.at_least(bytes * static_cast<std::size_t>(run.size() - 1));
+  std::vector<const void*> parts = {tensor.raw()};
+  for (int rank = 1; rank < run.size(); ++rank, memory += bytes) {
     // In the order of ranks, not of arrival: the bits of a floating-point sum depend on it.
-    run.star.recv(rank, sequence, part.raw(), bytes, run.deadline);
-    reduce(tensor.raw(), tensor.raw(), part.raw(), tensor.size());
+    run.star.recv(rank, sequence, memory, bytes, run.deadline);
+    parts.push_back(memory);
   }
+  reduce_parts(tensor.dtype(), run.operation.op, tensor.raw(), parts, tensor.size());
   for (int rank = 1; rank < run.size(); ++rank) {
     run.star.send(rank, sequence, tensor.raw(), bytes, run.deadline);
   }
 }
 
-/// A ring: reduce-scatter, then all-gather. Each chunk is summed up along a fixed way round, by one
-/// rank at a time, and then handed on: every rank has the same bits.
-void ring_all_reduce(const Run& run) {
-  const Tensor& tensor = run.operation.output;
-  const int n = run.size();
-  const std::size_t width = size_of(tensor.dtype());
-  // Where n does not divide the size the last chunks are short or empty: both ends compute the same
-  // counts, and skip the empty ones.
-  const std::size_t chunk =
-      (tensor.size() + static_cast<std::size_t>(n) - 1) / static_cast<std::size_t>(n);
-  const auto begin = [&](int index) {
-    return std::min(static_cast<std::size_t>((index + n) % n) * chunk, tensor.size());
-  };
-  const auto count = [&](int index) { return std::min(chunk, tensor.size() - begin(index)); };
-  const Tensor scratch = Tensor::empty({static_cast<std::int64_t>(chunk)}, tensor.dtype());
-  const Reduce reduce = reduction(tensor.dtype(), run.operation.op);
-  // Chunks leave from the tensor; those to be added come into `scratch`, complete ones into the
-  // tensor.
-  Transfer whole = run.transfer(tensor);
-  Transfer incoming = run.transfer(scratch);
-  int step = 0;
-  for (int s = 0; s < n - 1; ++s, ++step) {
-    const int out = run.rank() - s;
-    const int in = run.rank() - s - 1;
-    if (count(in) > 0) {
-      incoming.recv(run.beyond(-1), run.slot(step), 0, count(in) * width);
-    }
-    if (count(out) > 0) {
-      whole.send(run.beyond(1), run.slot(step), begin(out) * width, count(out) * width);
-    }
-    incoming.wait(run.deadline);
-    auto* target = static_cast<std::uint8_t*>(tensor.raw()) + begin(in) * width;
-    reduce(target, target, scratch.raw(), count(in));
-    // A later step writes to the chunk that leaves here, so its send ends first.
-    whole.wait(run.deadline);
-  }
-  // Chunk rank + 1 is complete on this rank now; n - 1 more steps take the complete chunks round.
-  for (int s = 0; s < n - 1; ++s, ++step) {
-    const int out = run.rank() + 1 - s;
-    const int in = run.rank() - s;
-    if (count(in) > 0) {
-      whole.recv(run.beyond(-1), run.slot(step), begin(in) * width, count(in) * width);
-    }
-    if (count(out) > 0) {
-      whole.send(run.beyond(1), run.slot(step), begin(out) * width, count(out) * width);
-    }
-    whole.wait(run.deadline);
-  }
-}
-
 void all_reduce(const Run& run) {
-  const Tensor& tensor = run.operation.output;
-  if (fits_star(run, tensor)) {
+  if (fits_star(run, run.operation.output)) {
     star_all_reduce(run);
+  } else if (run.size() == 2) {
+    pair_all_reduce(run);
   } else {
-    ring_all_reduce(run);
-  }
-  // Every rank divides the same bits by the same number, so the results stay equal.
-  if (run.operation.op == ReduceOp::avg) {
-    divide(tensor, run.size());
+    exchange_all_reduce(run);
   }
 }
 
@@ -241,18 +97,21 @@ void broadcast(const Run& run) {
   transfer.wait(run.deadline);
 }
 
-/// Every rank sends each other one its part; then each adds up its own in rank order.
+/// Every rank sends each other one its part; then each reduces its own in rank order.
 void reduce_scatter(const Run& run) {
   const Tensor& result = run.operation.output;
   const Tensor& input = run.operation.input;
   const std::size_t bytes = result.size_bytes();
-  // One place for each rank's part: they are added in rank order, whichever came first.
-  const Tensor parts = Tensor::empty({static_cast<std::int64_t>(input.size())}, result.dtype());
+  // One place for each rank's part: they are reduced in rank order, whichever came first.
+  std::byte* memory = run.scratch.at_least(input.size_bytes());
   Transfer out = run.transfer(input);
-  Transfer in = run.transfer(parts);
+  Transfer in(run.board, run.context, memory, input.size_bytes());
+  std::vector<const void*> parts(static_cast<std::size_t>(run.size()));
   for (int distance = 1; distance < run.size(); ++distance) {
     const int from = run.beyond(-distance);
-    in.recv(from, run.slot(), static_cast<std::size_t>(from) * bytes, bytes);
+    const std::size_t first = static_cast<std::size_t>(from) * bytes;
+    in.recv(from, run.slot(), first, bytes);
+    parts[static_cast<std::size_t>(from)] = memory + first;
   }
   for (int distance = 1; distance < run.size(); ++distance) {
     const int to = run.beyond(distance);
@@ -260,12 +119,9 @@ void reduce_scatter(const Run& run) {
   }
   in.wait(run.deadline);
   out.wait(run.deadline);
-  const std::size_t own = static_cast<std::size_t>(run.rank()) * result.size();
-  parts.view(own, result.size()).copy_from(input.view(own, result.size()));
-  combine(run, parts, result);
-  if (run.operation.op == ReduceOp::avg) {
-    divide(result, run.size());
-  }
+  const auto own = static_cast<std::size_t>(run.rank());
+  parts[own] = static_cast<const std::byte*>(input.raw()) + own * bytes;
+  reduce_parts(result.dtype(), run.operation.op, result.raw(), parts, result.size());
 }
 
 /// Rank 0 hears from everybody, then everybody from rank 0.
@@ -287,11 +143,13 @@ void barrier(const Run& run) {
 }  // namespace
 
 void run_on_gloo(const Operation& operation, const std::shared_ptr<gloo::Context>& context,
-                 TransferBoard& board, HubChannel& star, std::chrono::milliseconds timeout) {
+                 TransferBoard& board, HubChannel& star, ScratchMemory& scratch,
+                 std::chrono::milliseconds timeout) {
   if (operation.kind != Operation::Kind::barrier && operation.output.size() == 0) {
     return;  // the same on every rank: nothing to send
   }
-  const Run run{operation, context, board, star, std::chrono::steady_clock::now() + timeout};
+  const Run run{operation, context, board,
+                star,      scratch, std::chrono::steady_clock::now() + timeout};
   switch (operation.kind) {
     case Operation::Kind::all_reduce:
       return all_reduce(run);

@@ -401,7 +401,8 @@ class GlooProcessGroup : public ProcessGroup {
     }
     try {
       marks().begun(operation);
-      run_on_gloo(operation, shared_->context(), shared_->board, shared_->star, shared_->timeout);
+      run_on_gloo(operation, shared_->context(), shared_->board, shared_->star, scratch_,
+                  shared_->timeout);
       marks().finished(operation);
       return nullptr;
     } catch (const std::exception& error) {
@@ -411,6 +412,7 @@ class GlooProcessGroup : public ProcessGroup {
 
   std::shared_ptr<Shared> shared_;
   PeerWatch& watch_;
+  ScratchMemory scratch_;  // of the collective that runs
   std::list<std::shared_ptr<Message>> messages_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,4 +1,6 @@
 // The Gpu that the runtime knows, over the CUDA runtime. All work is queued on the default stream.
+#include <cuda_bf16.h>
+
 #include <memory>
 #include <new>
 
@@ -37,6 +39,21 @@ __global__ void divide_kernel(T* values, std::size_t count, const T* divisor) {
     // From the device's memory: the host waits for no copy.
     const double by = static_cast<double>(*divisor);
     values[i] = by == 0 ? T{0} : static_cast<T>(static_cast<double>(values[i]) / by);
+  }
+}
+
+/// In the card's own conversion: to the nearest, ties to even, as BFloat16's.
+__global__ void narrow_kernel(__nv_bfloat16* to, const float* from, std::size_t count) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) {
+    to[i] = __float2bfloat16_rn(from[i]);
+  }
+}
+
+__global__ void widen_kernel(float* to, const __nv_bfloat16* from, std::size_t count) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) {
+    to[i] = __bfloat162float(from[i]);
   }
 }
 
@@ -113,6 +130,9 @@ class CudaGpu : public Gpu {
         return fill_with<std::int64_t>(data, count, value);
       case DType::u8:
         return fill_with<std::uint8_t>(data, count, value);
+      case DType::bf16:
+        // By its bits: a kernel has no use for the host's class.
+        return fill_with<std::uint16_t>(data, count, BFloat16(static_cast<float>(value)).bits);
     }
   }
 
@@ -128,6 +148,26 @@ class CudaGpu : public Gpu {
     } else {
       divide_by<float>(values, count, divisor);
     }
+  }
+
+  void narrow(void* to, const void* from, std::size_t count, int device) override {
+    if (count == 0) {
+      return;
+    }
+    select(device);
+    narrow_kernel<<<blocks_for(count), kThreads>>>(static_cast<__nv_bfloat16*>(to),
+                                                   static_cast<const float*>(from), count);
+    check_cuda(cudaGetLastError());
+  }
+
+  void widen(void* to, const void* from, std::size_t count, int device) override {
+    if (count == 0) {
+      return;
+    }
+    select(device);
+    widen_kernel<<<blocks_for(count), kThreads>>>(static_cast<float*>(to),
+                                                  static_cast<const __nv_bfloat16*>(from), count);
+    check_cuda(cudaGetLastError());
   }
 
   /// A machine without NCCL is no error: its ranks train on the CPU, and the reason is printed.

@@ -25,7 +25,15 @@ enum class Result : int {
 };
 
 /// ncclDataType_t.
-enum class DataType : int { int8 = 0, uint8 = 1, int32 = 2, int64 = 4, float32 = 7, float64 = 8 };
+enum class DataType : int {
+  int8 = 0,
+  uint8 = 1,
+  int32 = 2,
+  int64 = 4,
+  float32 = 7,
+  float64 = 8,
+  bfloat16 = 9,
+};
 
 /// ncclRedOp_t.
 enum class RedOp : int { sum = 0, prod = 1, max = 2, min = 3, avg = 4 };

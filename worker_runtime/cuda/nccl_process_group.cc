@@ -39,6 +39,8 @@ nccl::DataType data_type(DType dtype) {
       return nccl::DataType::int32;
     case DType::i64:
       return nccl::DataType::int64;
+    case DType::bf16:
+      return nccl::DataType::bfloat16;
     case DType::u8:
       break;
   }

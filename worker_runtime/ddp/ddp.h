@@ -70,6 +70,15 @@ class DDP_EXPORT Progress {
   void resumed(std::uint64_t epoch);
   void saved(std::uint64_t epoch);
 
+  /// A point in the training: optimizer steps of this worker so far, and CLOCK_MONOTONIC.
+  struct Moment {
+    std::uint64_t steps = 0;
+    std::int64_t at_ns = 0;
+  };
+  [[nodiscard]] Moment now() const;
+  /// A snapshot of the training as it was at `then` is on the disk now.
+  void saved(std::uint64_t epoch, const Moment& then);
+
  private:
   friend struct ProgressInside;
   struct Impl;

@@ -12,6 +12,9 @@
 //     }
 //     ...
 //     snapshot.save({.model = "linear", .epochs_run = epoch + 1}, tensors);
+//
+// save() waits for the disk. Where the state is large, save_async() copies it and returns, and a
+// thread writes while training goes on; poll() after each step says how a save ended.
 #pragma once
 
 #include <cstdint>
@@ -76,12 +79,20 @@ enum class SaveResult : std::uint8_t {
   not_mine  ///< another rank writes for this one
 };
 
+/// How a save_async() ended on the rank that wrote.
+struct SaveOutcome {
+  SaveResult result = SaveResult::saved;  ///< `saved` or `failed`
+  SnapshotState state;                    ///< what was given, with its attempt
+  Progress::Moment copied;                ///< when it was copied, for Progress::saved()
+};
+
 /// Not thread-safe. The context must outlive it.
 class DDP_EXPORT Snapshot {
  public:
   /// Makes the directory where it can and finds out, all ranks together, whether they share it.
   /// Collective. Throws InvalidArgument when `keep` is below 1.
   Snapshot(const Context& context, SnapshotOptions options = {});
+  /// Waits for the save that is being written, if there is one.
   ~Snapshot();
   Snapshot(Snapshot&&) noexcept;
   Snapshot& operator=(Snapshot&&) noexcept;
@@ -109,9 +120,27 @@ class DDP_EXPORT Snapshot {
   /// worker's is over. Throws InvalidArgument on a tensor name that is empty or given twice.
   SaveResult save(SnapshotState state, std::span<const NamedTensor> tensors);
 
+  /// The same without waiting for the disk: returns when state and tensors are copied to memory of
+  /// the host, which is kept for the next time (as large as the tensors, on writing ranks alone).
+  /// They may change from then on. What cannot be written is said, and a later attempt throws, in
+  /// the next call of this object.
+  ///
+  /// One save is written at a time: this one, save() and load() first wait for the one before. When
+  /// save_async() has to, it says so, once. Returns how the save before ended, unless poll() or
+  /// wait() has returned it already.
+  std::optional<SaveOutcome> save_async(SnapshotState state, std::span<const NamedTensor> tensors);
+  /// How the last save_async() ended: once, and nullopt while it goes on or where this rank does
+  /// not write. Throws ddp::Error as save() does. A load of an atomic as a rule: cheap enough for
+  /// every step.
+  std::optional<SaveOutcome> poll();
+  /// The same, but waits for its end first: before a program leaves or reads what it has saved.
+  std::optional<SaveOutcome> wait();
+
   [[nodiscard]] const std::filesystem::path& path() const;
   /// Whether all ranks see one directory.
   [[nodiscard]] bool shared() const;
+  /// Whether this rank writes: the others' tensors are not looked at in a save.
+  [[nodiscard]] bool writes() const;
 
  private:
   struct Impl;

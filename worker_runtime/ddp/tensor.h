@@ -3,6 +3,7 @@
 // gradients and batches between model, process group and snapshot.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -16,17 +17,33 @@
 
 namespace ddp {
 
-enum class DType : std::uint8_t { f32, f64, i32, i64, u8 };
+enum class DType : std::uint8_t { f32, f64, i32, i64, u8, bf16 };
 
 /// Bytes of one element.
 DDP_EXPORT std::size_t size_of(DType dtype);
 /// "f32", ...
 DDP_EXPORT std::string_view name_of(DType dtype);
 
+/// An element of DType::bf16: the upper half of a float, so its range with 8 significant bits.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  BFloat16() = default;
+  /// To the nearest, of two equally near ones to the even one; a NaN stays one.
+  explicit BFloat16(float value) {
+    const auto whole = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t half = 0x7fffU + (whole >> 16 & 1U);
+    // Rounding could carry a NaN's last bit away: its quiet bit is set in place of it.
+    bits = static_cast<std::uint16_t>(value != value ? whole >> 16 | 0x40U : (whole + half) >> 16);
+  }
+  explicit operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+};
+
 /// The DType of a C++ type: dtype_of<float> is DType::f32.
 template <class T>
 inline constexpr DType dtype_of = [] {
-  static_assert(sizeof(T) == 0, "a Tensor holds float, double, int32_t, int64_t or uint8_t");
+  static_assert(sizeof(T) == 0,
+                "a Tensor holds float, double, int32_t, int64_t, uint8_t, BFloat16");
   return DType::u8;
 }();
 template <>
@@ -39,6 +56,8 @@ template <>
 inline constexpr DType dtype_of<std::int64_t> = DType::i64;
 template <>
 inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 
 /// Where memory lies. `index` is the CUDA device number; 0 for the CPU.
 struct Device {

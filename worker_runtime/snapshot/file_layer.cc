@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -50,16 +51,24 @@ class RealOutputFile : public OutputFile {
 
   Result<void> append(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
+      const std::size_t direct_bytes = bytes_past_the_cache(bytes);
       // A disk that fills up may take a part first, and refuse the rest in the next call.
-      const auto written = ::write(fd_.get(), bytes.data(), bytes.size());
+      const auto written =
+          ::write(fd_.get(), bytes.data(), direct_bytes > 0 ? direct_bytes : bytes.size());
       if (written < 0 && errno == EINTR) {
+        continue;
+      }
+      if (written < 0 && errno == EINVAL && direct_bytes > 0) {
+        may_be_direct_ = false;  // this file system wants more than pages, or cannot at all
         continue;
       }
       if (written < 0) {
         return errno_error(errno, "cannot write", path_.string());
       }
       bytes = bytes.subspan(static_cast<std::size_t>(written));
+      written_bytes_ += written;
     }
+    start_writeback();
     return {};
   }
 
@@ -74,8 +83,44 @@ class RealOutputFile : public OutputFile {
   }
 
  private:
+  /// How many of the bytes are written from this memory to the disk without a copy in the page
+  /// cache, which would take a processor from the training: whole pages, of a large piece that lies
+  /// and goes on a page's border. 0: none.
+  std::size_t bytes_past_the_cache(std::span<const std::byte> bytes) {
+    constexpr std::size_t kPageBytes = 4096;
+    constexpr std::size_t kBytesMin = std::size_t{1} << 20;
+    const bool direct = may_be_direct_ && bytes.size() >= kBytesMin &&
+                        reinterpret_cast<std::uintptr_t>(bytes.data()) % kPageBytes == 0 &&
+                        written_bytes_ % static_cast<off_t>(kPageBytes) == 0;
+    if (direct != is_direct_) {
+      const int flags = ::fcntl(fd_.get(), F_GETFL);
+      if (::fcntl(fd_.get(), F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) != 0) {
+        may_be_direct_ = false;  // a file system in memory
+        return 0;
+      }
+      is_direct_ = direct;
+    }
+    return direct ? bytes.size() / kPageBytes * kPageBytes : 0;
+  }
+
+  /// Linux keeps a file of some hundred megabytes in memory until fsync(2) asks for it: the disk
+  /// would stand still while the bytes are copied, and then be waited for.
+  void start_writeback() {
+    constexpr off_t kStretchBytes = off_t{8} << 20;
+    if (written_bytes_ - started_bytes_ >= kStretchBytes) {
+      // A hint: whatever it does, sync() sees to it that the bytes are on the disk.
+      static_cast<void>(::sync_file_range(fd_.get(), started_bytes_,
+                                          written_bytes_ - started_bytes_, SYNC_FILE_RANGE_WRITE));
+      started_bytes_ = written_bytes_;
+    }
+  }
+
   Fd fd_;
   Path path_;
+  bool may_be_direct_ = true;
+  bool is_direct_ = false;
+  off_t written_bytes_ = 0;
+  off_t started_bytes_ = 0;  ///< of these, handed to the disk
 };
 
 class RealFiles : public FileLayer {

@@ -16,6 +16,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kPageBytes = 4096;
 
 struct ElementSize {
   std::string_view dtype;
@@ -105,9 +106,10 @@ std::string write_safetensors_header(std::span<const SafetensorsEntry> entries) 
     offset = end;
   }
   std::string json = header.dump();
-  // The format allows blanks behind the JSON: the data is then aligned for a reader that maps the
-  // file.
-  json.resize((json.size() + 7) / 8 * 8, ' ');
+  // The format allows blanks behind the JSON: the data then begins with a page, for a reader that
+  // maps the file, and for a writer that goes past the page cache.
+  json.resize(
+      (kLengthBytes + json.size() + kPageBytes - 1) / kPageBytes * kPageBytes - kLengthBytes, ' ');
   // The format's length is little-endian, whatever the order of this machine.
   std::string text(kLengthBytes, '\0');
   for (std::size_t i = 0; i < kLengthBytes; ++i) {

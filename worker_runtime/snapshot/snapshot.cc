@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <exception>
+#include <future>
 #include <set>
 #include <utility>
 
 #include "ddp/snapshot.h"
 #include "worker_runtime/snapshot/file_layer.h"
+#include "worker_runtime/snapshot/host_copy.h"
 #include "worker_runtime/snapshot/snapshot_choice.h"
 #include "worker_runtime/snapshot/snapshot_directory.h"
 #include "worker_runtime/snapshot/snapshot_format.h"
@@ -64,6 +68,22 @@ class InPhase {
   Phase before_;
 };
 
+/// How a write ended, and what the training thread has to say or throw.
+struct Written {
+  SaveOutcome outcome;
+  std::string line;         ///< to say; empty: nothing
+  bool superseded = false;  ///< then `line` is thrown
+};
+
+/// Destructors cannot throw.
+void say_to(const std::function<void(std::string_view)>& say, const std::string& line) noexcept {
+  try {
+    say(line);
+  } catch (...) {
+    return;
+  }
+}
+
 }  // namespace
 
 struct Snapshot::Impl {
@@ -77,6 +97,16 @@ struct Snapshot::Impl {
       options.say = say_on_stderr;
     }
   }
+
+  /// The thread uses `directory` to its end.
+  ~Impl() {
+    settle();
+    if (unreported && !unreported->line.empty()) {
+      say_to(options.say, unreported->line);
+    }
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   /// One writer for each disk: rank 0 where all see one directory, else local rank 0 of each node.
   [[nodiscard]] bool writes() const {
@@ -165,12 +195,87 @@ struct Snapshot::Impl {
     return loaded;
   }
 
+  /// Takes a number, on every rank alike, so that the disks of all nodes agree on numbers; nullopt
+  /// where another rank writes.
+  std::optional<std::uint64_t> next_save(std::span<const NamedTensor> tensors) {
+    check_names(tensors);
+    if (options.read_only) {
+      throw InvalidArgument("snapshot: " + options.path.string() + " was opened with read_only");
+    }
+    const auto number = next_number++;
+    return writes() ? std::optional(number) : std::nullopt;
+  }
+
+  [[nodiscard]] bool writing() const {
+    return pending.valid() &&
+           pending.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  }
+
+  /// Before any use of `directory`: it is the thread's as long as a save goes on. Keeps how that
+  /// ended for poll().
+  void settle() {
+    if (pending.valid()) {
+      unreported = pending.get();
+    }
+  }
+
+  /// Says or throws what the save in the background left.
+  std::optional<SaveOutcome> report() {
+    auto written = std::exchange(unreported, std::nullopt);
+    return written ? std::optional(said(std::move(*written))) : std::nullopt;
+  }
+
+  SaveOutcome said(Written written) {
+    // A superseded worker must end, since its training is not the job's any more. Any other failure
+    // costs this snapshot only.
+    if (written.superseded) {
+      throw Error(written.line);
+    }
+    if (!written.line.empty()) {
+      options.say(written.line);
+    }
+    return std::move(written.outcome);
+  }
+
+  /// On any thread, but one at a time. Throws nothing: the training thread is not here to see it.
+  Written write(std::uint64_t number, SaveOutcome outcome, const std::string& header,
+                const HostTensors& parts) {
+    const auto failure = [&](const std::string& why, const char* then) {
+      outcome.result = SaveResult::failed;
+      return Written{outcome, why + "; snapshot " + snapshot_name(number) + " was not saved" + then,
+                     directory.superseded()};
+    };
+    constexpr char kGoesOn[] = ", training goes on";
+    try {
+      // A program that saves without load() has agreed on nothing: it follows the newest attempt of
+      // its own disk.
+      if (attempt == 0) {
+        attempt = after(directory.highest_attempt());
+      }
+      outcome.state.attempt = static_cast<std::int64_t>(attempt);
+      const auto written =
+          directory.write(number, attempt, encode_state(outcome.state), header, parts);
+      if (!written) {
+        return failure(written.error().sentence(), directory.superseded() ? "" : kGoesOn);
+      }
+      const auto pruned = directory.prune();
+      return {std::move(outcome),
+              pruned ? "" : pruned.error().sentence() + "; old snapshots take up space", false};
+    } catch (const std::exception& problem) {
+      return failure(problem.what(), kGoesOn);
+    }
+  }
+
   const Context* context;
   SnapshotOptions options;
   SnapshotDirectory directory;
   bool shared = false;
   std::uint64_t attempt = 0;  // as SnapshotDirectory counts them; 0: not agreed on yet
   std::uint64_t next_number = 1;
+  HostCopy copy;                      // what the thread writes
+  std::future<Written> pending;       // the save that the thread does
+  std::optional<Written> unreported;  // of the last one that ended
+  bool said_slow = false;
 };
 
 Snapshot::Snapshot(const Context& context, SnapshotOptions options) {
@@ -195,6 +300,7 @@ Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
 std::optional<SnapshotState> Snapshot::load(std::string_view model,
                                             std::span<const NamedTensor> tensors) {
   check_names(tensors);
+  impl_->settle();
   const InPhase loading(impl_->context->progress(), Phase::loading);
   impl_->attempt = impl_->next_attempt();
   // Claimed before the look: no earlier attempt commits after it, so what is found is all there is
@@ -243,22 +349,13 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
 }
 
 SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tensors) {
-  check_names(tensors);
-  if (impl_->options.read_only) {
-    throw InvalidArgument("snapshot: " + path().string() + " was opened with read_only");
-  }
-  // Counted on every rank, written or not, so that the disks of all nodes agree on numbers.
-  const auto number = impl_->next_number++;
-  if (!impl_->writes()) {
+  const auto number = impl_->next_save(tensors);
+  if (!number) {
     return SaveResult::not_mine;
   }
-  const InPhase saving(impl_->context->progress(), Phase::saving);
-  // A program that saves without load() has agreed on nothing: it follows the newest attempt of its
-  // own disk.
-  if (impl_->attempt == 0) {
-    impl_->attempt = impl_->after(impl_->directory.highest_attempt());
-  }
-  state.attempt = static_cast<std::int64_t>(impl_->attempt);
+  auto& progress = impl_->context->progress();
+  const InPhase saving(progress, Phase::saving);
+  impl_->settle();
   std::vector<Tensor> on_host;
   HostTensors parts;
   for (const auto& [name, tensor] : tensors) {
@@ -266,23 +363,48 @@ SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tens
     on_host.push_back(tensor.device().is_cpu() ? tensor : tensor.to(Device::cpu()));
     parts.emplace_back(static_cast<const std::byte*>(on_host.back().raw()), tensor.size_bytes());
   }
-  const auto written = impl_->directory.write(number, impl_->attempt, encode_state(state),
-                                              encode_tensor_header(tensors), parts);
-  // A superseded worker must end, since its training is not the job's any more. Any other failure
-  // costs this snapshot only.
-  if (!written && impl_->directory.superseded()) {
-    throw Error(written.error().sentence() + "; snapshot " + snapshot_name(number) +
-                " was not saved");
+  return impl_
+      ->said(impl_->write(*number, {SaveResult::saved, std::move(state), progress.now()},
+                          encode_tensor_header(tensors), parts))
+      .result;
+}
+
+std::optional<SaveOutcome> Snapshot::save_async(SnapshotState state,
+                                                std::span<const NamedTensor> tensors) {
+  const auto number = impl_->next_save(tensors);
+  if (!number) {
+    return std::nullopt;
   }
-  if (!written) {
-    impl_->options.say(written.error().sentence() + "; snapshot " + snapshot_name(number) +
-                       " was not saved, training goes on");
-    return SaveResult::failed;
+  auto& progress = impl_->context->progress();
+  const InPhase saving(progress, Phase::saving);
+  if (impl_->writing() && !std::exchange(impl_->said_slow, true)) {
+    impl_->options.say(path().string() +
+                       ": the snapshot before is still being written, training waits for it; save "
+                       "less often, or to a faster disk");
   }
-  if (const auto pruned = impl_->directory.prune(); !pruned) {
-    impl_->options.say(pruned.error().sentence() + "; old snapshots take up space");
+  impl_->settle();
+  // A superseded worker ends here, before it begins another save.
+  auto before = impl_->report();
+  impl_->copy.take(tensors);
+  SaveOutcome outcome{SaveResult::saved, std::move(state), progress.now()};
+  impl_->pending = std::async(
+      std::launch::async, [impl = impl_.get(), number = *number, outcome = std::move(outcome)] {
+        return impl->write(number, outcome, impl->copy.header(), {impl->copy.bytes()});
+      });
+  return before;
+}
+
+std::optional<SaveOutcome> Snapshot::poll() {
+  return impl_->writing() ? std::nullopt : wait();
+}
+
+std::optional<SaveOutcome> Snapshot::wait() {
+  if (impl_->writing()) {
+    const InPhase saving(impl_->context->progress(), Phase::saving);
+    impl_->settle();
   }
-  return SaveResult::saved;
+  impl_->settle();
+  return impl_->report();
 }
 
 const std::filesystem::path& Snapshot::path() const {
@@ -290,6 +412,9 @@ const std::filesystem::path& Snapshot::path() const {
 }
 bool Snapshot::shared() const {
   return impl_->shared;
+}
+bool Snapshot::writes() const {
+  return impl_->writes();
 }
 
 }  // namespace ddp

@@ -1,6 +1,7 @@
 #include "worker_runtime/snapshot/snapshot_directory.h"
 
 #include <algorithm>
+#include <future>
 #include <limits>
 #include <utility>
 
@@ -321,17 +322,33 @@ Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const cha
     return file.error();
   }
   ManifestEntry entry{name, 0, 0};
-  Checksum sum;
   for (const auto& part : parts) {
-    if (const auto appended = (*file)->append(part); !appended) {
-      return appended.error();
-    }
-    sum.add(part);
     entry.size_bytes += part.size();
   }
   // Of what was meant to be written, not of what the disk gives back: so a bad disk shows at the
-  // next read.
-  entry.xxh3 = sum.value();
+  // next read. Large files: while the disk works.
+  const auto sum_of = [&parts] {
+    Checksum sum;
+    for (const auto& part : parts) {
+      sum.add(part);
+    }
+    return sum.value();
+  };
+  constexpr std::size_t kLargeBytes = std::size_t{16} << 20;
+  auto sum = std::async(
+      entry.size_bytes >= kLargeBytes ? std::launch::async : std::launch::deferred, sum_of);
+  for (auto part : parts) {
+    // In pieces: large enough for the disk to work on several of their pages at once.
+    constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+    while (!part.empty()) {
+      const auto piece = part.first(std::min(part.size(), kPieceBytes));
+      if (const auto appended = (*file)->append(piece); !appended) {
+        return appended.error();
+      }
+      part = part.subspan(piece.size());
+    }
+  }
+  entry.xxh3 = sum.get();
   if (const auto synced = (*file)->sync(); !synced) {
     return synced.error();
   }

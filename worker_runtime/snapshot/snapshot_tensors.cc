@@ -18,11 +18,9 @@ struct DTypeName {
   DType dtype;
   const char* name;
 };
-constexpr DTypeName kDTypeNames[] = {{DType::f32, "F32"},
-                                     {DType::f64, "F64"},
-                                     {DType::i32, "I32"},
-                                     {DType::i64, "I64"},
-                                     {DType::u8, "U8"}};
+constexpr DTypeName kDTypeNames[] = {{DType::f32, "F32"}, {DType::f64, "F64"},
+                                     {DType::i32, "I32"}, {DType::i64, "I64"},
+                                     {DType::u8, "U8"},   {DType::bf16, "BF16"}};
 
 /// Every DType has an entry, so the empty text is never written.
 std::string safetensors_name(DType dtype) {

@@ -27,7 +27,7 @@ struct TensorPlace {
 };
 
 /// The first part of tensors.safetensors; the tensors' bytes follow it in the order given, without
-/// gaps. Its length is a multiple of 8, so the data is aligned.
+/// gaps. Its length is a multiple of 4096, so the data begins with a page.
 std::string encode_tensor_header(std::span<const NamedTensor> tensors);
 /// The places of all tensors of a whole file, in file order. An Error says what is wrong: a length
 /// beyond the file, JSON that is none, a type we do not have, gaps, overlaps or bytes left over.

@@ -1,5 +1,7 @@
 #include "worker_runtime/training/bucket_plan.h"
 
+#include <numeric>
+
 #include "rendezvous/base/check.h"
 
 namespace ddp {
@@ -13,12 +15,37 @@ std::size_t aligned(std::size_t elements) {
 
 }  // namespace
 
+std::vector<std::size_t> reverse_order(std::size_t gradients) {
+  std::vector<std::size_t> order(gradients);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+std::vector<std::size_t> order_of_step(const std::vector<std::size_t>& reported,
+                                       std::size_t gradients) {
+  std::vector<std::size_t> order = reported;
+  std::vector<bool> has(gradients);
+  for (const std::size_t i : reported) {
+    DDP_CHECK(i < gradients && !has[i], "a gradient is complete once in a step");
+    has[i] = true;
+  }
+  for (const std::size_t i : reverse_order(gradients)) {
+    if (!has[i]) {
+      order.push_back(i);
+    }
+  }
+  return order;
+}
+
 std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
-                                 std::size_t first_bytes, std::size_t other_bytes) {
+                                 const std::vector<std::size_t>& order, std::size_t first_bytes,
+                                 std::size_t other_bytes) {
+  DDP_CHECK(order.size() == gradients.size(), "each gradient has a place in the order");
   std::vector<Bucket> buckets;
   std::size_t content_bytes = 0;  // of the bucket being filled, without alignment
-  // Backward finishes the last layers first: the first bucket leaves while the rest is computed.
-  for (std::size_t i = gradients.size(); i-- > 0;) {
+  // What backward completes first leaves while it computes the rest.
+  for (const std::size_t i : order) {
+    DDP_CHECK(i < gradients.size(), "the order names gradients that are there");
     const GradientSize& gradient = gradients[i];
     // A small first bucket starts communication early, as in PyTorch (1 MiB, then 25 MiB).
     const std::size_t limit = buckets.size() <= 1 ? first_bytes : other_bytes;

@@ -23,15 +23,24 @@ struct GradientSize {
   DType dtype = DType::f32;
 };
 
-/// Gradients are placed in reverse order of registration, which is about the order in which
-/// backward completes them. A bucket is closed when it has reached its limit (`first_bytes` for the
-/// first, `other_bytes` for the rest) or when the type changes: so a gradient larger than the limit
-/// has a bucket that ends with it. The first bucket ends with two extra elements: the sample count,
-/// and the number of ranks that wish to leave. Every gradient begins at a multiple of 16 elements,
-/// so that views are aligned for vector loads. Without parameters there is one bucket, of these
-/// alone (f32).
+/// The order of registration, backwards: about that in which backward completes the gradients, as
+/// long as nothing better is known.
+std::vector<std::size_t> reverse_order(std::size_t gradients);
+
+/// The order in which gradients were reported complete in a step. Those that were not come last, in
+/// reverse order of registration.
+std::vector<std::size_t> order_of_step(const std::vector<std::size_t>& reported,
+                                       std::size_t gradients);
+
+/// Gradients are placed in `order`, which names each of them once. A bucket is closed when it has
+/// reached its limit (`first_bytes` for the first, `other_bytes` for the rest) or when the type
+/// changes: so a gradient larger than the limit has a bucket that ends with it. The first bucket
+/// ends with two extra elements: the sample count, and the number of ranks that wish to leave.
+/// Every gradient begins at a multiple of 16 elements, so that views are aligned for vector loads.
+/// Without parameters there is one bucket, of these alone (f32).
 std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
-                                 std::size_t first_bytes, std::size_t other_bytes);
+                                 const std::vector<std::size_t>& order, std::size_t first_bytes,
+                                 std::size_t other_bytes);
 
 /// The extra elements of the first bucket: the sample count, then the wishes.
 inline constexpr std::size_t kExtraElements = 2;

@@ -1,18 +1,23 @@
 #include "ddp/distributed_data_parallel.h"
 
 #include <array>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "ddp/error.h"
-#include "worker_runtime/gpu.h"
 #include "worker_runtime/training/bucket_plan.h"
+#include "worker_runtime/training/gradient_arithmetic.h"
 
 namespace ddp {
 namespace {
 
 /// What must agree on every rank, as one line per tensor.
-std::string describe(const std::vector<Parameter>& parameters, const std::vector<Tensor>& buffers) {
-  std::string text;
+std::string describe(const std::vector<Parameter>& parameters, const std::vector<Tensor>& buffers,
+                     const DataParallelOptions& options) {
+  std::string text = "buckets of " + std::to_string(options.first_bucket_bytes) + " and " +
+                     std::to_string(options.bucket_bytes) + " bytes" +
+                     (options.compression == Compression::bf16 ? " as bf16" : "") + "\n";
   for (const Parameter& parameter : parameters) {
     text += "parameter \"" + parameter.name + "\" " +
             std::string(name_of(parameter.value.dtype())) + to_text(parameter.value.shape()) + "\n";
@@ -44,44 +49,44 @@ std::pair<std::string, std::string> first_difference(const std::string& mine,
   return {line(mine), line(other)};
 }
 
-template <class T>
-void divide_host(const Tensor& values, double divisor) {
-  for (T& value : values.values<T>()) {
-    // A step without a sample on any rank gives zeros, not NaN.
-    value = divisor == 0 ? T{0} : static_cast<T>(value / divisor);
-  }
-}
-
 }  // namespace
 
 struct DistributedDataParallel::Impl {
   ProcessGroup& group;
   std::vector<Tensor> buffers;
+  DataParallelOptions options;
+  std::vector<std::size_t> order = {};  // in which gradients lie in the buckets
   std::vector<Bucket> plan = {};
   std::vector<Tensor> storage = {};         // one per bucket
+  std::vector<Tensor> narrowed = {};        // one per bucket with Compression::bf16, else none
   std::vector<std::size_t> bucket_of = {};  // parameter -> bucket
   std::vector<bool> ready = {};             // parameter, in this step
   std::vector<std::size_t> missing = {};    // bucket -> parameters not yet ready
-  std::vector<Work> works = {};             // bucket -> its all-reduce; not the last's
+  std::vector<std::size_t> reported = {};   // parameters, in the order of this step
+  std::vector<Work> works = {};             // bucket -> its all-reduce
+  Work extra_work = {};                     // with Compression::bf16
   std::size_t launched = 0;                 // buckets launched, always a prefix
   std::int64_t samples = 0;                 // of this rank since the last synchronisation
   std::int64_t global_samples = 0;
   bool leave = false;           // this rank's wish, since the last synchronisation
   std::int64_t leave_asks = 0;  // ranks that wished so in the last finished step
+  bool seated = false;          // gradients have been given their places
   bool in_step = false;
   bool local_only = false;    // under no_sync()
   bool accumulating = false;  // gradients of steps under no_sync() wait to be reduced
 
   void agree(const std::vector<Parameter>& parameters);
-  void seat(std::vector<Parameter>& parameters, const DataParallelOptions& options);
+  void seat(std::vector<Parameter>& parameters);
+  const Tensor& outgoing(std::size_t bucket);
   void launch_ready();
+  void launch_last();
+  void receive();
   Tensor extra_view() const {
     return storage.front().view(extra_offset(plan.front()),
                                 {static_cast<std::int64_t>(kExtraElements)});
   }
   void fill_extra() const;
   void read_extra();
-  void divide_by(double count);
 };
 
 /// Ranks with different models would hang or, worse, train nonsense: found out before anything
@@ -97,8 +102,13 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
                             to_text(parameter.value.device()) + ", the first one on " +
                             to_text(parameters.front().value.device()));
     }
+    if (options.compression == Compression::bf16 && dtype != DType::f32) {
+      throw InvalidArgument("parameter \"" + parameter.name + "\" is " +
+                            std::string(name_of(dtype)) +
+                            ": only gradients of f32 can travel as bf16");
+    }
   }
-  const std::string mine = describe(parameters, buffers);
+  const std::string mine = describe(parameters, buffers, options);
   // Every rank compares all and throws alike: no rank waits for another in the next collective.
   const std::vector<std::string> all = group.all_gather_bytes(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -116,29 +126,50 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
   }
 }
 
-void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters,
-                                         const DataParallelOptions& options) {
+/// Plans the buckets and puts each gradient into its place. Values that were there stay.
+void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters) {
   std::vector<GradientSize> sizes;
   for (const Parameter& parameter : parameters) {
     sizes.push_back({parameter.value.size(), parameter.value.dtype()});
   }
-  plan = plan_buckets(sizes, options.first_bucket_bytes, options.bucket_bytes);
+  plan = plan_buckets(sizes, order, options.first_bucket_bytes, options.bucket_bytes);
   const Device device = parameters.empty() ? Device::cpu() : parameters.front().value.device();
   bucket_of.resize(parameters.size());
   ready.resize(parameters.size());
-  missing.resize(plan.size());
-  works.resize(plan.size());
+  missing.assign(plan.size(), 0);
+  works.assign(plan.size(), {});
+  storage.clear();
+  narrowed.clear();
   for (std::size_t b = 0; b < plan.size(); ++b) {
     storage.push_back(
         Tensor::zeros({static_cast<std::int64_t>(plan[b].size)}, plan[b].dtype, device));
+    if (options.compression == Compression::bf16) {
+      // Without the extra elements: a count has more digits than bf16.
+      const std::size_t size = b == 0 ? extra_offset(plan[b]) : plan[b].size;
+      narrowed.push_back(Tensor::zeros({static_cast<std::int64_t>(size)}, DType::bf16, device));
+    }
     for (std::size_t k = 0; k < plan[b].parameters.size(); ++k) {
       Parameter& parameter = parameters[plan[b].parameters[k]];
       // Views into the bucket, as PyTorch's gradient_as_bucket_view: backward writes where the
       // all-reduce reads.
-      parameter.gradient = storage[b].view(plan[b].offsets[k], parameter.value.shape());
+      const Tensor place = storage[b].view(plan[b].offsets[k], parameter.value.shape());
+      if (seated) {
+        place.copy_from(parameter.gradient);
+      }
+      parameter.gradient = place;
       bucket_of[plan[b].parameters[k]] = b;
     }
   }
+  seated = true;
+}
+
+/// What is reduced for a bucket that is complete on this rank.
+const Tensor& DistributedDataParallel::Impl::outgoing(std::size_t bucket) {
+  if (narrowed.empty()) {
+    return storage[bucket];
+  }
+  narrow(storage[bucket].view(0, narrowed[bucket].size()), narrowed[bucket]);
+  return narrowed[bucket];
 }
 
 /// Launches every bucket that is complete and whose predecessors have left: the order of
@@ -146,8 +177,38 @@ void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters,
 /// left to finish(), which has nothing to do meanwhile.
 void DistributedDataParallel::Impl::launch_ready() {
   while (launched + 1 < plan.size() && missing[launched] == 0) {
-    works[launched] = group.all_reduce_async(storage[launched]);
+    works[launched] = group.all_reduce_async(outgoing(launched));
     ++launched;
+  }
+}
+
+void DistributedDataParallel::Impl::launch_last() {
+  const std::size_t last = plan.size() - 1;
+  const Tensor& tensor = outgoing(last);
+  // On this thread where nothing is before it: two changes of thread cost more than a small bucket.
+  // Else the buckets before it are divided meanwhile.
+  if ((last == 0 || works[last - 1].done()) && extra_work.done()) {
+    group.all_reduce(tensor);
+  } else {
+    works[last] = group.all_reduce_async(tensor);
+  }
+}
+
+/// Waits for each bucket and turns its sums into means, while the next ones are reduced.
+void DistributedDataParallel::Impl::receive() {
+  extra_work.wait();
+  extra_work = {};
+  for (std::size_t b = 0; b < plan.size(); ++b) {
+    works[b].wait();
+    works[b] = {};
+    if (!narrowed.empty()) {
+      widen(narrowed[b], storage[b].view(0, narrowed[b].size()));
+    }
+    if (b == 0) {
+      read_extra();
+    }
+    // By the samples of all ranks, not by the ranks: uneven batches give the true mean, too.
+    divide(storage[b], static_cast<double>(global_samples));
   }
 }
 
@@ -177,26 +238,12 @@ void DistributedDataParallel::Impl::read_extra() {
   }
 }
 
-void DistributedDataParallel::Impl::divide_by(double divisor) {
-  for (const Tensor& bucket : storage) {
-    if (bucket.device().is_cuda()) {
-      Tensor device_divisor = Tensor::empty({1}, bucket.dtype(), bucket.device());
-      device_divisor.fill(divisor);
-      require_gpu().divide(bucket.raw(), bucket.size(), bucket.dtype(), device_divisor.raw(),
-                           bucket.device().index);
-    } else if (bucket.dtype() == DType::f32) {
-      divide_host<float>(bucket, divisor);
-    } else {
-      divide_host<double>(bucket, divisor);
-    }
-  }
-}
-
 DistributedDataParallel::DistributedDataParallel(ProcessGroup& group,
                                                  std::vector<Parameter>& parameters,
                                                  std::vector<Tensor> buffers,
                                                  DataParallelOptions options)
-    : impl_(std::make_unique<Impl>(Impl{.group = group, .buffers = std::move(buffers)})) {
+    : impl_(std::make_unique<Impl>(
+          Impl{.group = group, .buffers = std::move(buffers), .options = options})) {
   impl_->agree(parameters);
   // Rank 0's values win: the other ranks may have started from other seeds.
   std::vector<Work> works;
@@ -207,7 +254,8 @@ DistributedDataParallel::DistributedDataParallel(ProcessGroup& group,
     work.wait();
   }
   synchronize_buffers();
-  impl_->seat(parameters, options);
+  impl_->order = reverse_order(parameters.size());
+  impl_->seat(parameters);
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;
@@ -238,11 +286,16 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   impl.in_step = true;
   impl.launched = 0;
   impl.ready.assign(impl.ready.size(), false);
+  impl.reported.clear();
   for (std::size_t b = 0; b < impl.plan.size(); ++b) {
     impl.missing[b] = impl.plan[b].parameters.size();
   }
   if (!impl.local_only) {
     impl.fill_extra();
+    if (!impl.narrowed.empty()) {
+      // By itself, since its digits must not be rounded; it is done long before it is needed.
+      impl.extra_work = impl.group.all_reduce_async(impl.extra_view());
+    }
   }
 }
 
@@ -253,6 +306,7 @@ void DistributedDataParallel::gradient_ready(std::size_t index) {
                           "): no step has begun, no such parameter, or told twice");
   }
   impl.ready[index] = true;
+  impl.reported.push_back(index);
   --impl.missing[impl.bucket_of[index]];
   if (!impl.local_only) {
     impl.launch_ready();
@@ -273,16 +327,29 @@ void DistributedDataParallel::finish() {
   // buckets.
   impl.missing.assign(impl.missing.size(), 0);
   impl.launch_ready();
-  // On this thread: nothing is left to compute meanwhile.
-  impl.group.all_reduce(impl.storage.back());
-  // The last bucket has no Work; an empty one is done.
-  for (Work& work : impl.works) {
-    work.wait();
-    work = {};
+  impl.launch_last();
+  impl.receive();
+}
+
+bool DistributedDataParallel::rebuild_buckets(std::vector<Parameter>& parameters) {
+  Impl& impl = *impl_;
+  if (impl.in_step || parameters.size() != impl.ready.size()) {
+    throw InvalidArgument(
+        "rebuild_buckets() needs the parameters of the constructor, between two steps");
   }
-  impl.read_extra();
-  // By the samples of all ranks, not by the ranks: uneven batches give the true mean, too.
-  impl.divide_by(static_cast<double>(impl.global_samples));
+  // Rank 0's: another order on each rank would reduce different gradients with each other.
+  std::string bytes;
+  for (const std::size_t i : order_of_step(impl.reported, parameters.size())) {
+    bytes += std::to_string(i) + " ";
+  }
+  std::istringstream agreed(impl.group.broadcast_bytes(bytes, 0));
+  std::vector<std::size_t> order(std::istream_iterator<std::size_t>(agreed), {});
+  if (order == impl.order) {
+    return false;
+  }
+  impl.order = std::move(order);
+  impl.seat(parameters);
+  return true;
 }
 
 std::int64_t DistributedDataParallel::global_sample_count() const {

@@ -75,13 +75,21 @@ void Progress::resumed(std::uint64_t epoch) {
 }
 
 void Progress::saved(std::uint64_t epoch) {
+  saved(epoch, now());
+}
+
+Progress::Moment Progress::now() const {
+  return {impl_ ? impl_->channel.page().steps.load() : 0, monotonic_ns()};
+}
+
+void Progress::saved(std::uint64_t epoch, const Moment& then) {
   if (impl_) {
     ddprun::ProgressPage& page = impl_->channel.page();
     // A sequence lock: odd while the values change, so the agent never mixes two saves
     // (newest_save).
     ++page.save_version;
-    page.saved_ns = monotonic_ns();
-    page.saved_steps = page.steps.load();
+    page.saved_ns = then.at_ns;
+    page.saved_steps = then.steps;
     page.saved_plus_1 = epoch + 1;
     ++page.save_version;
   }

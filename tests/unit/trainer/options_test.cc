@@ -28,6 +28,7 @@ TEST_CASE("the tutorial's command line gives the tutorial's defaults", "[options
   CHECK(options.save_every == 10);
   CHECK(options.batch_size == 32);
   CHECK(options.snapshot_path == "snapshot.ddp");
+  CHECK(options.keep == 2);
   CHECK_FALSE(options.data);
   CHECK_FALSE(options.learning_rate);
   CHECK(options.seed == 0);
@@ -39,6 +40,7 @@ TEST_CASE("options are understood in both spellings and any place", "[options]")
     CHECK(linear({"5", "1", name, "7"}).batch_size == 7);
   }
   CHECK(linear({"5", "1", "--snapshot_path", "x"}).snapshot_path == "x");
+  CHECK(linear({"5", "1", "--keep", "7"}).keep == 7);
   const auto options = linear({"5", "1", "--data=d.csv", "--target=t", "--lr", "0.5", "--momentum",
                                "0.9", "--seed", "18446744073709551615"});
   CHECK(options.data == "d.csv");

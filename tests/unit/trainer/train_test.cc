@@ -129,6 +129,15 @@ TEST_CASE("train linear alone prints what the tutorials print", "[train]") {
   CHECK(snapshots(dir.path() / "snapshot.ddp").size() == 2);
 }
 
+TEST_CASE("as many snapshots are kept as --keep says", "[train]") {
+  const TempDir dir;
+  CHECK(train(dir.path(), "linear 6 1 --keep 4 --snapshot-path four").status == 0);
+  CHECK(snapshots(dir.path() / "four").size() == 4);
+  CHECK(train(dir.path(), "linear 8 1 --keep 1 --snapshot-path four").status == 0);
+  REQUIRE(snapshots(dir.path() / "four").size() == 1);
+  CHECK(snapshots(dir.path() / "four")[0].filename() == "00000008");
+}
+
 TEST_CASE("the loss of the toy falls towards a twelfth", "[train]") {
   const TempDir dir;
   const auto first = train(dir.path(), "linear 1 10 --snapshot-path a");

@@ -1,6 +1,7 @@
 #include "ddp/distributed_data_parallel.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 
 #include "ddp/ddp.h"
@@ -142,6 +143,144 @@ TEST_CASE("steps under no_sync pile up and are reduced with the first one after"
     }
     return "ok";
   });
+}
+
+TEST_CASE("buckets are rebuilt in rank 0's order, values stay and later means are the same bits",
+          "[worker_runtime]") {
+  require_on_all_ranks(3, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    std::vector<Parameter> others = model(rank);
+    DistributedDataParallel parallel(context.group(), parameters, {}, kSmallBuckets);
+    DistributedDataParallel plain(context.group(), others, {}, kSmallBuckets);
+    const std::vector<float> samples = {0.1F, 1.0F / static_cast<float>(3 + rank)};
+    const auto step = [&](DistributedDataParallel& ddp, std::vector<Parameter>& model) {
+      ddp.begin(2);
+      // Rank 0 completes them first to last, the others in the order of registration reversed.
+      backward(ddp, model, samples, rank == 0);
+      ddp.finish();
+    };
+    step(parallel, parameters);
+    step(plain, others);
+    const auto same = [&] {
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        if (parameters[i].gradient.to_vector<float>() != others[i].gradient.to_vector<float>()) {
+          return false;
+        }
+      }
+      return true;
+    };
+    const auto* before = parameters[0].gradient.raw();
+    const auto mean = parameters[0].gradient.to_vector<float>();
+    expect(parallel.rebuild_buckets(parameters), "rank 0's order is another one");
+    expect(parameters[0].gradient.raw() != before, "the first gradient has another place");
+    expect(parameters[0].gradient.to_vector<float>() == mean && same(), "with its values");
+    expect(parameters[3].gradient.shape() == parameters[3].value.shape(), "and its shape");
+    step(parallel, parameters);
+    step(plain, others);
+    expect(same(), "the bits do not depend on the order");
+    expect(!parallel.rebuild_buckets(parameters), "the order is right by now");
+    parallel.begin(1);
+    try {
+      parallel.rebuild_buckets(parameters);
+      return "rebuilt within a step";
+    } catch (const ddp::InvalidArgument&) {
+      parallel.finish();
+    }
+    return "ok";
+  });
+}
+
+TEST_CASE("after a rebuild what is complete first lies in the bucket that leaves first",
+          "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    DistributedDataParallel parallel(context.group(), parameters, {}, kSmallBuckets);
+    const auto follows = [&](std::size_t a, std::size_t b) {
+      return parameters[b].gradient.data<float>() == parameters[a].gradient.data<float>() + 16;
+    };
+    expect(follows(4, 3) && !follows(0, 1), "the last registered are first");
+    parallel.begin(1);
+    backward(parallel, parameters, {1}, true);
+    parallel.finish();
+    parallel.rebuild_buckets(parameters);
+    expect(follows(0, 1) && !follows(4, 3), "the first completed are first");
+    return "ok";
+  });
+}
+
+TEST_CASE("gradients that travel as bf16 are rounded means, the same bits on every rank",
+          "[worker_runtime]") {
+  for (const int world_size : {1, 2, 3}) {
+    Ranks ranks(world_size, [](int rank) -> std::string {
+      const Context context = ddp::init(kOptions);
+      std::vector<Parameter> parameters = model(rank);
+      ddp::DataParallelOptions options = kSmallBuckets;
+      options.compression = ddp::Compression::bf16;
+      DistributedDataParallel parallel(context.group(), parameters, {}, options);
+      std::string hashes;
+      for (int step = 0; step < 2; ++step) {
+        // 4099 samples on rank 0 alone, more than bf16 can count.
+        const std::int64_t count = rank == 0 ? 4099 : rank;
+        parallel.begin(count, rank == 0 && step == 1);
+        double expected = 0;
+        double total = 0;
+        for (int r = 0; r < context.world_size(); ++r) {
+          expected += (0.123 + r) * (r == 0 ? 4099 : r);
+          total += r == 0 ? 4099 : r;
+        }
+        backward(parallel, parameters,
+                 {static_cast<float>((0.123 + rank) * static_cast<double>(count))}, false);
+        parallel.finish();
+        expect(parallel.global_sample_count() == static_cast<std::int64_t>(total), "exact counts");
+        expect(parallel.all_leave() == (step == 1), "and wishes");
+        std::size_t hash = 0;
+        for (const Parameter& parameter : parameters) {
+          for (const float value : parameter.gradient.values<float>()) {
+            expect(std::abs(value - expected / total) < 0.01 * expected / total, "about the mean");
+            std::uint32_t bits = 0;
+            std::memcpy(&bits, &value, sizeof(bits));
+            hash = hash * 1099511628211U + bits;
+          }
+        }
+        hashes += std::to_string(hash) + " ";
+        parallel.rebuild_buckets(parameters);
+      }
+      return hashes;
+    });
+    const auto outcomes = ranks.finish();
+    for (const auto& outcome : outcomes) {
+      CHECK(outcome.exit_code == 0);
+      CHECK(outcome.text == outcomes[0].text);
+    }
+  }
+}
+
+TEST_CASE("gradients as bf16 need f32 parameters and the same choice on every rank",
+          "[worker_runtime]") {
+  Ranks ranks(2, [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters{{"x", Tensor::zeros({2}, ddp::DType::f64), {}}};
+    const ddp::DataParallelOptions bf16{.compression = ddp::Compression::bf16};
+    try {
+      const DistributedDataParallel refused(context.group(), parameters, {}, bf16);
+      return "taken";
+    } catch (const ddp::InvalidArgument& error) {
+      expect(std::string(error.what()) ==
+                 "parameter \"x\" is f64: only gradients of f32 can travel as bf16",
+             error.what());
+    }
+    std::vector<Parameter> floats = model(0);
+    const DistributedDataParallel differs(context.group(), floats, {},
+                                          rank == 0 ? bf16 : ddp::DataParallelOptions{});
+    return "constructed";
+  });
+  for (const auto& outcome : ranks.finish()) {
+    CHECK_THAT(outcome.text,
+               Catch::Contains("rank 0 has buckets of 1048576 and 26214400 bytes as bf16, rank 1 "
+                               "has buckets of 1048576 and 26214400 bytes"));
+  }
 }
 
 TEST_CASE("ranks with different models are told the difference", "[worker_runtime]") {

@@ -80,6 +80,7 @@ std::string check_all_operations(int) {
   check_reductions<std::int32_t>(group, 17);
   check_reductions<std::int64_t>(group, 17);
   check_reductions<std::uint8_t>(group, 17);
+  check_reductions<std::int64_t>(group, 100'000);
   for (int root = 0; root < group.size(); ++root) {
     const Tensor tensor = Tensor::from<std::int32_t>({group.rank(), -group.rank()});
     group.broadcast(tensor, root);
@@ -202,6 +203,42 @@ TEST_CASE("the same inputs give the same bits in every run and on every rank", "
       CHECK(outcome.text == first[0].text);
     }
   }
+}
+
+TEST_CASE("all-reduces of any size have the bits of a sum in rank order", "[worker_runtime]") {
+  // By the star, by the pair and by the exchange: within one piece, in several, in uneven chunks.
+  const int ranks = GENERATE(2, 3);
+  require_on_all_ranks(ranks, "ok", [ranks](int) -> std::string {
+    const Context context = ddp::init(kOptions);
+    ProcessGroup& group = context.group();
+    const auto value = [](int rank, std::size_t i) {
+      return static_cast<float>((i * 7919 + static_cast<std::size_t>(rank) * 104729) % 1000003) *
+             1e-3F;
+    };
+    for (const std::size_t count : {1, 44'000, 131'072, 393'216, 1'000'003, 3'145'730}) {
+      const Tensor tensor = Tensor::empty({static_cast<std::int64_t>(count)});
+      const Tensor narrow = Tensor::empty({static_cast<std::int64_t>(count)}, DType::bf16);
+      for (std::size_t i = 0; i < count; ++i) {
+        tensor.data<float>()[i] = value(group.rank(), i);
+        narrow.data<ddp::BFloat16>()[i] = ddp::BFloat16(value(group.rank(), i));
+      }
+      group.all_reduce(tensor);
+      group.all_reduce(narrow, ReduceOp::avg);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto bf16 = [&](int rank) {
+          return static_cast<float>(ddp::BFloat16(value(rank, i)));
+        };
+        const float pair = value(0, i) + value(1, i);
+        const float sum = ranks == 2 ? pair : pair + value(2, i);
+        const float narrow_pair = bf16(0) + bf16(1);
+        const ddp::BFloat16 mean((ranks == 2 ? narrow_pair : narrow_pair + bf16(2)) /
+                                 static_cast<float>(ranks));
+        expect(tensor.data<float>()[i] == sum, "the sum");
+        expect(narrow.data<ddp::BFloat16>()[i].bits == mean.bits, "the mean in bf16");
+      }
+    }
+    return "ok";
+  });
 }
 
 TEST_CASE("wrong arguments are refused and the group stays usable", "[worker_runtime]") {

@@ -74,9 +74,9 @@ TEST_CASE("the safetensors header is laid out as the format asks", "[snapshot]")
   const auto header = encode_tensor_header(tensors);
   const std::string json =
       R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}})";
-  CHECK(header.size() % 8 == 0);
-  CHECK(static_cast<unsigned char>(header[0]) == header.size() - 8);
-  CHECK(header.substr(1, 7) == std::string(7, '\0'));
+  CHECK(header.size() == 4096);  // the data begins with a page
+  CHECK(header.substr(0, 2) == "\xf8\x0f");
+  CHECK(header.substr(2, 6) == std::string(6, '\0'));
   CHECK(header.substr(8, json.size()) == json);
   CHECK(header.find_first_not_of(' ', 8 + json.size()) == std::string::npos);
 }
@@ -89,8 +89,8 @@ TEST_CASE("a safetensors file that is not whole and consistent is refused with a
   CHECK_THAT(refusal_of(file_with("{\"a\":", 0)), Contains("cannot be read"));
   CHECK_THAT(refusal_of(file_with("{}", 3)), Contains("3 bytes belong to no tensor"));
   const auto entry = [](const std::string& rest) { return "{\"a\":{" + rest + "}}"; };
-  CHECK_THAT(refusal_of(file_with(entry(R"("dtype":"BF16","shape":[1],"data_offsets":[0,2])"), 2)),
-             Contains("BF16"));
+  CHECK_THAT(refusal_of(file_with(entry(R"("dtype":"F16","shape":[1],"data_offsets":[0,2])"), 2)),
+             Contains("F16"));
   for (const auto* bad :
        {R"("dtype":"F32","shape":[1],"data_offsets":[0,8])",
         R"("dtype":"F32","shape":[2],"data_offsets":[0,8])",

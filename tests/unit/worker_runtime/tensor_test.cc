@@ -30,7 +30,8 @@ TEST_CASE("a view is a range of the same memory and keeps it alive", "[worker_ru
 }
 
 TEST_CASE("fill, zero and copy reach every type", "[worker_runtime]") {
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8}) {
+  for (const DType dtype :
+       {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::bf16}) {
     const Tensor tensor = Tensor::zeros({5}, dtype);
     tensor.fill(7);
     const Tensor other = Tensor::empty({5}, dtype);
@@ -42,6 +43,16 @@ TEST_CASE("fill, zero and copy reach every type", "[worker_runtime]") {
     other.copy_to_host(bytes.data());
     CHECK(bytes == std::vector<std::byte>(bytes.size()));
   }
+}
+
+TEST_CASE("bf16 elements have two bytes, the upper half of a float's", "[worker_runtime]") {
+  const Tensor tensor = Tensor::from<ddp::BFloat16>({ddp::BFloat16(1.5F), ddp::BFloat16(-2.0F)});
+  CHECK(tensor.size_bytes() == 4);
+  CHECK(ddp::name_of(tensor.dtype()) == "bf16");
+  CHECK(tensor.data<ddp::BFloat16>()[0].bits == 0x3fc0);
+  tensor.fill(-2);
+  CHECK(tensor.data<ddp::BFloat16>()[0].bits == 0xc000);
+  CHECK_THROWS_AS(tensor.data<float>(), ddp::InvalidArgument);
 }
 
 TEST_CASE("a scalar has one element and an empty tensor none", "[worker_runtime]") {

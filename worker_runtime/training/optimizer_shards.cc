@@ -1,0 +1,94 @@
+#include "ddp/optimizer_shards.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ddp/error.h"
+#include "worker_runtime/training/shard_plan.h"
+
+namespace ddp {
+
+OptimizerShards::OptimizerShards(ProcessGroup& group, std::span<const Parameter> parameters)
+    : group_(&group) {
+  std::vector<std::size_t> sizes;
+  for (const Parameter& parameter : parameters) {
+    values_.push_back(parameter.value);
+    sizes.push_back(parameter.value.size_bytes());
+  }
+  owners_ = plan_shards(sizes, group.size());
+  for (std::size_t i = 0; i < owners_.size(); ++i) {
+    if (owners_[i] == group.rank()) {
+      own_.push_back(i);
+    }
+  }
+}
+
+void OptimizerShards::share() {
+  std::vector<Work> works;
+  works.reserve(values_.size());
+  // All at once, so that no rank waits between two of them.
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    works.push_back(group_->broadcast_async(values_[i], owners_[i]));
+  }
+  for (Work& work : works) {
+    work.wait();
+  }
+}
+
+std::vector<Tensor> OptimizerShards::gather(std::span<const Tensor> own, bool keep) {
+  require_fit(own);
+  std::vector<Tensor> whole;
+  Tensor spare;  // for what passes through a rank that does not keep it
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Tensor& like = values_[i];
+    Tensor tensor;
+    if (owners_[i] == group_->rank()) {
+      tensor = own[next++];
+    } else if (keep) {
+      tensor = Tensor::empty(like.shape(), like.dtype(), like.device());
+    } else {
+      if (spare.size_bytes() < like.size_bytes() || spare.dtype() != like.dtype()) {
+        spare =
+            Tensor::empty({static_cast<std::int64_t>(like.size())}, like.dtype(), like.device());
+      }
+      tensor = spare.view(0, like.size());
+    }
+    group_->broadcast(tensor, owners_[i]);
+    if (keep) {
+      whole.push_back(std::move(tensor));
+    }
+  }
+  return whole;
+}
+
+void OptimizerShards::scatter(std::span<const Tensor> whole, std::span<const Tensor> own) const {
+  require_fit(own);
+  if (whole.size() != values_.size()) {
+    throw InvalidArgument("optimizer shards: " + std::to_string(whole.size()) +
+                          " tensors are not one for each of " + std::to_string(values_.size()) +
+                          " parameters");
+  }
+  for (std::size_t k = 0; k < own_.size(); ++k) {
+    // gather() returned the owner's own tensor: then it is there already.
+    if (own[k].raw() != whole[own_[k]].raw()) {
+      own[k].copy_from(whole[own_[k]]);
+    }
+  }
+}
+
+void OptimizerShards::require_fit(std::span<const Tensor> own) const {
+  const bool fits =
+      own.size() == own_.size() &&
+      std::equal(own.begin(), own.end(), own_.begin(), [this](const Tensor& tensor, std::size_t i) {
+        return tensor.shape() == values_[i].shape() && tensor.dtype() == values_[i].dtype() &&
+               tensor.device() == values_[i].device();
+      });
+  if (!fits) {
+    throw InvalidArgument(
+        "optimizer shards: the state needs one tensor for each own parameter, of its shape, type "
+        "and device");
+  }
+}
+
+}  // namespace ddp
