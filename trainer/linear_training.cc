@@ -1,8 +1,5 @@
 #include "trainer/linear_training.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +10,7 @@
 
 #include "ddp/preemption.h"
 #include "ddp/snapshot.h"
+#include "trainer/fingerprint.h"
 #include "trainer/linear.h"
 #include "trainer/optimizer.h"
 #include "trainer/uniform.h"
@@ -23,22 +21,12 @@ namespace {
 /// Keeps the first weights apart from the toy's samples, which come from the bare seed.
 constexpr std::uint64_t kWeightSeed = 0x77656967687473;  // "weights"
 
-/// As sixteen digits, so that two runs are compared by eye or by grep (docs/train.md).
-std::string hash_hex(const XXH3_state_t& state) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits_digest(&state)));
-  return text;
-}
-
-/// XXH3 of 64 bits over the bytes of all parts, one after the other.
 std::string fingerprint(const std::vector<std::vector<float>>& parts) {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
+  Fingerprint all;
   for (const auto& part : parts) {
-    XXH3_64bits_update(&state, part.data(), part.size() * sizeof(float));
+    all.add(part.data(), part.size() * sizeof(float));
   }
-  return hash_hex(state);
+  return all.text();
 }
 
 /// torch.nn.Linear's: uniform within 1 / sqrt(F) of 0.

@@ -14,6 +14,8 @@
 #include "trainer/linear_training.h"
 #include "trainer/message_passing.h"
 #include "trainer/options.h"
+#include "trainer/resnet/cifar.h"
+#include "trainer/resnet/resnet_training.h"
 
 namespace ddp {
 namespace {
@@ -52,6 +54,17 @@ void run(const LinearOptions& options) {
   const Dataset data = load(options);
   const Context context = init();
   train_linear(context, options, data);
+}
+
+void run(const ResnetOptions& options) {
+  const CifarData data = [&options] {
+    try {
+      return read_cifar(options.data);
+    } catch (const Error& problem) {
+      throw DoNotRetry(problem.what());  // as above
+    }
+  }();
+  train_resnet(init({.backend = Backend::gloo}), options, data);
 }
 
 void run(const MessagePassingOptions& /*options*/) {

@@ -91,6 +91,8 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   app.require_subcommand(1);
   LinearOptions linear_options;
   const auto* linear = add_linear(app, linear_options);
+  ResnetOptions resnet_options;
+  const auto* resnet = add_resnet(app, resnet_options);
   app.add_subcommand("message-passing",
                      "Rank 0 sends a tensor to every other rank, and each says so.");
   try {
@@ -103,6 +105,9 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   }
   if (linear->parsed()) {
     return Command(linear_options);
+  }
+  if (resnet->parsed()) {
+    return Command(resnet_options);
   }
   return Command(MessagePassingOptions{});
 }

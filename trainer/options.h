@@ -6,6 +6,8 @@
 #include <string>
 #include <variant>
 
+#include "trainer/resnet/resnet_options.h"
+
 namespace ddp {
 
 struct LinearOptions {
@@ -30,7 +32,7 @@ inline constexpr double kDataRate = 1e-2;
 
 struct MessagePassingOptions {};
 
-using Command = std::variant<LinearOptions, MessagePassingOptions>;
+using Command = std::variant<LinearOptions, MessagePassingOptions, ResnetOptions>;
 
 /// The program must end with this status; what there was to say has been said.
 struct Exit {
