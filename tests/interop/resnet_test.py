@@ -29,8 +29,9 @@ class BesidePyTorch(interop.JobTest):
     def both(self, depth, stem, batch, steps):
         """Runs both; the lines that ours printed, and the losses of PyTorch's."""
         words = [depth, stem, batch, steps, self.folder]
-        theirs = self.run_job(MODEL, *words, launcher=interop.PYTHON)
-        ours = self.run_job(*words, launcher=STORY).out.splitlines()
+        one_thread = interop.environment(OMP_NUM_THREADS=1)  # the machine has other tests, too
+        theirs = self.run_job(MODEL, *words, launcher=interop.PYTHON, env=one_thread)
+        ours = self.run_job(*words, launcher=STORY, env=one_thread).out.splitlines()
         self.names = ours[steps:]
         losses = [[float(line.split()[0]) for line in lines]
                   for lines in (ours[:steps], theirs.out.splitlines())]
@@ -58,7 +59,7 @@ class BesidePyTorch(interop.JobTest):
         self.assertAgrees(18, "small", 3, 3)
 
     def test_resnet18_with_the_large_stem(self):
-        self.assertAgrees(18, "large", 16, 8)
+        self.assertAgrees(18, "large", 16, 5)
 
     def test_resnet50_for_small_images(self):
         self.assertAgrees(50, "small", 2, 2)
