@@ -7,15 +7,24 @@
 
 namespace ddp {
 
-std::string fingerprint(std::span<const std::span<const std::byte>> parts) {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (const auto& part : parts) {
-    XXH3_64bits_update(&state, part.data(), part.size());
-  }
+struct Fingerprint::State {
+  XXH3_state_t hash;
+};
+
+Fingerprint::Fingerprint() : state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(&state_->hash);
+}
+
+Fingerprint::~Fingerprint() = default;
+
+void Fingerprint::add(const void* bytes, std::size_t size) {
+  XXH3_64bits_update(&state_->hash, bytes, size);
+}
+
+std::string Fingerprint::text() const {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits_digest(&state)));
+                static_cast<unsigned long long>(XXH3_64bits_digest(&state_->hash)));
   return text;
 }
 

@@ -1,24 +1,42 @@
-// A hash by which two runs, or two ranks' data, are compared. No protection against forgery.
+// Fingerprint: XXH3 of 64 bits over bytes, as sixteen digits. By it two runs, or two ranks' data,
+// are compared, by eye or by grep too (docs/train.md). No protection against forgery.
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace ddp {
 
-/// XXH3 of 64 bits over the bytes of all parts, one after the other, as sixteen digits.
-std::string fingerprint(std::span<const std::span<const std::byte>> parts);
+class Fingerprint {
+ public:
+  Fingerprint();
+  ~Fingerprint();
+  Fingerprint(const Fingerprint&) = delete;
+  Fingerprint& operator=(const Fingerprint&) = delete;
 
-/// Of vectors of numbers.
+  /// One part after the other: only the bytes count, not how they are divided.
+  void add(const void* bytes, std::size_t size);
+  template <class T>
+  void add(const std::vector<T>& values) {
+    add(values.data(), values.size() * sizeof(T));
+  }
+  [[nodiscard]] std::string text() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Of vectors of numbers, one after the other.
 template <class T>
 std::string fingerprint(const std::vector<std::vector<T>>& parts) {
-  std::vector<std::span<const std::byte>> bytes;
+  Fingerprint all;
   for (const auto& part : parts) {
-    bytes.push_back(std::as_bytes(std::span<const T>(part)));
+    all.add(part);
   }
-  return fingerprint(bytes);
+  return all.text();
 }
 
 }  // namespace ddp

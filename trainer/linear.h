@@ -43,7 +43,7 @@ struct LinearPass {
   double* loss = nullptr;               ///< (1), added to: sum of squared errors
 };
 
-/// One optimizer step over a tensor: velocity = momentum * velocity + gradient;
+/// One optimizer step over a tensor: velocity = momentum * velocity + gradient + decay * value;
 /// value -= rate * velocity.
 struct SgdUpdate {
   float* value = nullptr;
@@ -52,10 +52,12 @@ struct SgdUpdate {
   std::size_t count = 0;
   float rate = 0;
   float momentum = 0;
+  float decay = 0;
 };
 
 DDP_HOST_DEVICE inline void update_one(const SgdUpdate& update, std::size_t i) {
-  update.velocity[i] = update.momentum * update.velocity[i] + update.gradient[i];
+  const float gradient = update.gradient[i] + update.decay * update.value[i];
+  update.velocity[i] = update.momentum * update.velocity[i] + gradient;
   update.value[i] -= update.rate * update.velocity[i];
 }
 

@@ -17,6 +17,8 @@
 #include "trainer/linear_training.h"
 #include "trainer/message_passing.h"
 #include "trainer/options.h"
+#include "trainer/resnet/cifar.h"
+#include "trainer/resnet/resnet_training.h"
 #include "trainer/text/byte_tokenizer.h"
 
 namespace ddp {
@@ -88,6 +90,17 @@ void run(const Gpt2Options& options) {
       options, tokenizer, static_cast<std::size_t>(options.sequence_length.value_or(context_size)));
   const Context context = init({.backend = Backend::gloo});
   train_gpt2(context, options, config, data);
+}
+
+void run(const ResnetOptions& options) {
+  const CifarData data = [&options] {
+    try {
+      return read_cifar(options.data);
+    } catch (const Error& problem) {
+      throw DoNotRetry(problem.what());  // as above
+    }
+  }();
+  train_resnet(init({.backend = Backend::gloo}), options, data);
 }
 
 void run(const MessagePassingOptions& /*options*/) {

@@ -3,8 +3,12 @@
 namespace ddp {
 
 Sgd::Sgd(std::span<const Parameter> parameters, const LinearKernels& kernels, float rate,
-         float momentum)
-    : parameters_(parameters), kernels_(&kernels), rate_(rate), momentum_(momentum) {
+         float momentum, float weight_decay)
+    : parameters_(parameters),
+      kernels_(&kernels),
+      rate_(rate),
+      momentum_(momentum),
+      weight_decay_(weight_decay) {
   // torch.optim.SGD makes the first gradient its velocity. From 0 the first step is the same, and a
   // snapshot before it has velocities to store as well.
   for (const auto& parameter : parameters_) {
@@ -18,7 +22,7 @@ void Sgd::step() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, value, gradient] = parameters_[i];
     kernels_->update({value.data<float>(), velocities_[i].data<float>(), gradient.data<float>(),
-                      value.size(), rate_, momentum_},
+                      value.size(), rate_, momentum_, weight_decay_},
                      value.device().index);
   }
 }

@@ -1,4 +1,4 @@
-// Sgd: stochastic gradient descent with momentum, as torch.optim.SGD defines it.
+// Sgd: stochastic gradient descent with momentum and weight decay, as torch.optim.SGD defines it.
 #pragma once
 
 #include <span>
@@ -15,7 +15,10 @@ class Sgd {
  public:
   /// Velocities start at 0. `parameters` and `kernels` must outlive it.
   Sgd(std::span<const Parameter> parameters, const LinearKernels& kernels, float rate,
-      float momentum);
+      float momentum, float weight_decay = 0);
+
+  /// Of the steps from now on, for schedules.
+  void set_rate(float rate) { rate_ = rate; }
 
   /// Uses the gradients that DistributedDataParallel::finish() left.
   void step();
@@ -29,6 +32,7 @@ class Sgd {
   const LinearKernels* kernels_;
   float rate_;
   float momentum_;
+  float weight_decay_;
   std::vector<Tensor> velocities_;
 };
 

@@ -77,6 +77,8 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   const auto* linear = add_linear(app, linear_options);
   Gpt2Options gpt2_options;
   const auto* gpt2 = add_gpt2(app, gpt2_options);
+  ResnetOptions resnet_options;
+  const auto* resnet = add_resnet(app, resnet_options);
   app.add_subcommand("message-passing",
                      "Rank 0 sends a tensor to every other rank, and each says so.");
   try {
@@ -92,6 +94,9 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   }
   if (gpt2->parsed()) {
     return Command(gpt2_options);
+  }
+  if (resnet->parsed()) {
+    return Command(resnet_options);
   }
   return Command(MessagePassingOptions{});
 }

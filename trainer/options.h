@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "trainer/gpt2/gpt2_options.h"
+#include "trainer/resnet/resnet_options.h"
 
 namespace ddp {
 
@@ -33,7 +34,7 @@ inline constexpr double kDataRate = 1e-2;
 
 struct MessagePassingOptions {};
 
-using Command = std::variant<LinearOptions, Gpt2Options, MessagePassingOptions>;
+using Command = std::variant<LinearOptions, Gpt2Options, ResnetOptions, MessagePassingOptions>;
 
 /// The program must end with this status; what there was to say has been said.
 struct Exit {

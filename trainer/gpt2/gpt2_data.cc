@@ -47,11 +47,11 @@ void Gpt2Data::read_validation(std::size_t sample, std::span<std::int32_t> input
 }
 
 std::string Gpt2Data::fingerprint() const {
-  const std::vector<std::int32_t> cut = {static_cast<std::int32_t>(time_),
-                                         static_cast<std::int32_t>(train_samples_)};
-  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(tokens_)),
-                                              std::as_bytes(std::span(cut))};
-  return ddp::fingerprint(parts);
+  Fingerprint all;
+  all.add(tokens_);
+  all.add(std::vector<std::int32_t>{static_cast<std::int32_t>(time_),
+                                    static_cast<std::int32_t>(train_samples_)});
+  return all.text();
 }
 
 }  // namespace ddp

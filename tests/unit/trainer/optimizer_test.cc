@@ -28,6 +28,16 @@ TEST_CASE("momentum carries a share of the last step on, as torch.optim.SGD does
   CHECK(parameters[0].value.to_vector<float>() == std::vector<float>{0.375F, 3.25F});
 }
 
+TEST_CASE("weight decay adds a share of each weight to its gradient", "[optimizer]") {
+  const auto parameters = one_parameter();
+  Sgd optimizer(parameters, cpu_kernels(), 0.5F, 0.5F, 0.25F);
+  optimizer.step();  // velocity 0.75, -0.5
+  CHECK(parameters[0].value.to_vector<float>() == std::vector<float>{0.625F, 2.25F});
+  optimizer.set_rate(1);
+  optimizer.step();  // velocity 0.375 + 0.5 + 0.15625, -0.25 - 1 + 0.5625
+  CHECK(parameters[0].value.to_vector<float>() == std::vector<float>{-0.40625F, 2.9375F});
+}
+
 TEST_CASE("an optimizer that is given another's velocities goes on as that one would",
           "[optimizer]") {
   const auto straight = one_parameter();

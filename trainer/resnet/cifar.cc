@@ -1,0 +1,71 @@
+#include "trainer/resnet/cifar.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "ddp/error.h"
+
+namespace ddp {
+namespace {
+
+/// More would be no CIFAR-10; the data set has five. A bound for the search of the first gap.
+constexpr int kBatchesMax = 1000;
+
+void append_file(const std::filesystem::path& path, LabelledImages& images) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (errno != 0) {
+    throw Error(path.string() + ": cannot be read: " + std::strerror(errno) +
+                "; --data names the folder with the .bin files of CIFAR-10");
+  }
+  try {
+    append_cifar(bytes, images);
+  } catch (const Error& problem) {
+    throw Error(path.string() + ": " + problem.what());
+  }
+}
+
+std::filesystem::path batch_path(const std::filesystem::path& directory, int number) {
+  return directory / ("data_batch_" + std::to_string(number) + ".bin");
+}
+
+}  // namespace
+
+void append_cifar(std::string_view bytes, LabelledImages& images) {
+  if (bytes.empty() || bytes.size() % kCifarRecord != 0) {
+    throw Error(std::to_string(bytes.size()) + " bytes are no whole number of records of " +
+                std::to_string(kCifarRecord) + " bytes; copy the file again");
+  }
+  for (std::size_t at = 0; at < bytes.size(); at += kCifarRecord) {
+    const auto label = static_cast<std::uint8_t>(bytes[at]);
+    if (label >= kCifarClasses) {
+      throw Error("record " + std::to_string(at / kCifarRecord) + " has the label " +
+                  std::to_string(label) + "; labels of CIFAR-10 are 0 to 9");
+    }
+    images.labels.push_back(label);
+    const auto pixels = bytes.substr(at + 1, kCifarPixels);
+    images.pixels.insert(images.pixels.end(), pixels.begin(), pixels.end());
+  }
+}
+
+CifarData read_cifar(const std::filesystem::path& directory) {
+  CifarData data;
+  append_file(batch_path(directory, 1), data.train);
+  int number = 2;
+  while (number <= kBatchesMax && std::filesystem::exists(batch_path(directory, number))) {
+    append_file(batch_path(directory, number++), data.train);
+  }
+  // One that follows a gap was meant to be trained on.
+  if (std::filesystem::exists(batch_path(directory, number + 1))) {
+    throw Error(batch_path(directory, number).string() + ": is missing, but data_batch_" +
+                std::to_string(number + 1) + ".bin is there; copy all of them");
+  }
+  append_file(directory / "test_batch.bin", data.test);
+  return data;
+}
+
+}  // namespace ddp

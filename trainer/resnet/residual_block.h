@@ -1,0 +1,53 @@
+// ResidualBlock (He, Zhang, Ren, Sun 2015): two or three units, and around them the identity or a
+// 1 x 1 convolution where the size changes. The stride of a block of three is in its 3 x 3
+// convolution, as in torchvision ("ResNet v1.5").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/resnet/conv_norm.h"
+
+namespace ddp {
+
+struct BlockShape {
+  std::int64_t in_channels = 0;
+  std::int64_t width = 0;  ///< channels of the 3 x 3 convolutions
+  std::int64_t side = 0;   ///< height and width of the input
+  std::int64_t stride = 1;
+  bool bottleneck = false;  ///< 1x1, 3x3, 1x1 with four times the channels; else 3x3, 3x3
+};
+
+/// Scratch of backward, each as large as the largest activation of the network.
+struct BackwardScratch {
+  float* gradient = nullptr;  ///< of the activation that backward has reached
+  float* inside = nullptr;
+  float* conv = nullptr;
+};
+
+class ResidualBlock {
+ public:
+  /// Adds the tensors of its units to the model, named "<name>.conv1.weight" and so on.
+  ResidualBlock(ModelTensors& model, const std::string& name, const BlockShape& shape);
+
+  [[nodiscard]] std::int64_t out_channels() const;
+  [[nodiscard]] std::int64_t out_side() const;
+  /// Elements per image of its largest activation, input and output included.
+  [[nodiscard]] std::int64_t largest() const;
+
+  /// x (N, H, W, C) stays valid until backward; returns the output, valid until the next call.
+  const float* forward(const ModelTensors& model, std::int64_t batch, const float* x,
+                       bool training);
+  /// scratch.gradient: of the output, then of the input.
+  void backward(const ModelTensors& model, const BackwardScratch& scratch,
+                const GradientReady& ready);
+
+ private:
+  std::vector<ConvNorm> path_;
+  std::optional<ConvNorm> shortcut_;
+  std::int64_t batch_ = 0;
+};
+
+}  // namespace ddp

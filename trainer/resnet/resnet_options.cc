@@ -1,0 +1,85 @@
+#include "trainer/resnet/resnet_options.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <map>
+
+namespace ddp {
+namespace {
+
+/// Far below 2^63, so that sums and small products of counts do not overflow.
+constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
+
+CLI::Option* add_count(CLI::App& app, const std::string& names, std::int64_t& value,
+                       const std::string& help) {
+  return app.add_option(names, value, help)
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, kCountMax))
+      ->capture_default_str();
+}
+
+void add_learning(CLI::App& app, ResnetOptions& options) {
+  app.add_option("--lr", options.learning_rate, "First learning rate; it falls along a cosine")
+      ->type_name("X")
+      ->check(CLI::Range(std::numeric_limits<double>::min(), 1e6))
+      ->capture_default_str();
+  app.add_option("--momentum", options.momentum, "Momentum of SGD, below 1")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 0.9999999))
+      ->capture_default_str();
+  app.add_option("--weight-decay,--weight_decay", options.weight_decay,
+                 "Share of each weight that is added to its gradient")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Of the first weights, order and augmentation")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
+}
+
+void add_output(CLI::App& app, ResnetOptions& options) {
+  app.add_option("--snapshot-path,--snapshot_path,--save-dir", options.snapshot_path,
+                 "Directory of the snapshots; training goes on from the newest")
+      ->type_name("PATH")
+      ->capture_default_str();
+  add_count(app, "--ckpt-freq,--checkpoint-frequency", options.checkpoint_every,
+            "Save a snapshot after so many steps, and after each epoch");
+  add_count(app, "--log-freq,--log-frequency", options.log_every,
+            "Steps per line of output and per point of a curve");
+  app.add_option("-e,--experiment-name", options.experiment, "Its name in metrics and curves")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--metrics", options.metrics, "Write each step as a line of JSON here, per rank")
+      ->type_name("DIR");
+  app.add_option("--tensorboard", options.tensorboard, "Write event files of TensorBoard here")
+      ->type_name("DIR");
+}
+
+}  // namespace
+
+CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
+  auto* resnet = app.add_subcommand(
+      "resnet", "ResNet on CIFAR-10's binary files, by SGD on the cross-entropy; on the CPU.");
+  resnet->add_option("--data", options.data, "Folder with data_batch_1.bin, ..., test_batch.bin")
+      ->required()
+      ->type_name("DIR");
+  resnet->add_option("--model", options.model, "Layers: 18 or 50")
+      ->type_name("N")
+      ->check(CLI::IsMember({18, 50}))
+      ->capture_default_str();
+  resnet
+      ->add_option("--stem", options.large_stem,
+                   "small: 3x3 convolution, no pool; large: 7x7 and pool, as for ImageNet [small]")
+      ->type_name("NAME")
+      ->transform(CLI::Transformer(
+          std::map<std::string, std::string>{{"small", "false"}, {"large", "true"}}));
+  add_count(*resnet, "--num-epochs,--epochs", options.epochs, "Epochs to train in all");
+  add_count(*resnet, "-b,--batch-size,--batch_size", options.batch_size,
+            "Samples per rank and step");
+  add_learning(*resnet, options);
+  add_output(*resnet, options);
+  return resnet;
+}
+
+}  // namespace ddp

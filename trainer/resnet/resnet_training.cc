@@ -1,0 +1,415 @@
+#include "trainer/resnet/resnet_training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddp/preemption.h"
+#include "ddp/snapshot.h"
+#include "trainer/fingerprint.h"
+#include "trainer/layers/classifier.h"
+#include "trainer/layers/row_chunks.h"
+#include "trainer/layers/threads.h"
+#include "trainer/metrics/resident_memory.h"
+#include "trainer/metrics/stopwatch.h"
+#include "trainer/metrics/training_log.h"
+#include "trainer/optimizer.h"
+#include "trainer/resnet/augmentation.h"
+#include "trainer/resnet/resnet.h"
+
+namespace ddp {
+namespace {
+
+/// Sums over samples; of this rank, or of all.
+struct Totals {
+  double loss = 0;
+  double correct = 0;
+  double samples = 0;
+
+  void add(const ClassLoss& batch, std::size_t count) {
+    loss += batch.sum;
+    correct += static_cast<double>(batch.correct);
+    samples += static_cast<double>(count);
+  }
+};
+
+Totals sum_over_ranks(const Context& context, const Totals& mine) {
+  const auto all = Tensor::from({mine.loss, mine.correct, mine.samples});
+  context.group().all_reduce(all);
+  const auto sums = all.values<double>();
+  return {sums[0], sums[1], sums[2]};
+}
+
+ResnetShape shape_of(const ResnetOptions& options) {
+  return {.depth = options.model,
+          .stem = options.large_stem ? Stem::large : Stem::small,
+          .side = kCifarSide,
+          .classes = kCifarClasses};
+}
+
+/// Half a cosine over the whole training. By samples and not by steps, so that a change of the
+/// world's size in the middle does not move it.
+double rate_at(double first_rate, double share_done) {
+  return first_rate * (1 + std::cos(std::numbers::pi * std::min(share_done, 1.0))) / 2;
+}
+
+std::vector<Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : named) {
+    tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+TrainingLogOptions log_options(const Context& context, const ResnetOptions& options) {
+  TrainingLogOptions log;
+  log.rank = context.rank();
+  log.world_size = context.world_size();
+  log.experiment = options.experiment;
+  log.directory = options.metrics;
+  log.tensorboard = options.tensorboard;
+  log.attempt = context.restart_count();
+  log.log_every = options.log_every;
+  log.unit = "images";
+  log.terminal = stdout_is_terminal();
+  return log;
+}
+
+/// The training loop of every rank. All ranks take the same path through it: a condition around a
+/// collective call must have the same value everywhere.
+class ResnetTraining {
+ public:
+  ResnetTraining(const Context& context, const ResnetOptions& options, const CifarData& data)
+      : context_(&context),
+        options_(&options),
+        data_(&data),
+        model_(shape_of(options), static_cast<std::uint64_t>(options.seed)),
+        parallel_(context.group(), model_.tensors().parameters,
+                  tensors_of(model_.tensors().buffers)),
+        sampler_(data.train.size(), context.rank(), context.world_size(),
+                 {.seed = static_cast<std::uint64_t>(options.seed)}),
+        optimizer_(model_.tensors().parameters, cpu_kernels(),
+                   static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
+                   static_cast<float>(options.weight_decay)),
+        snapshot_(context, {.path = options.snapshot_path, .say = {}}),
+        preemption_(context) {}
+
+  void run() {
+    resume();
+    auto log = log_options(*context_, *options_);
+    log.total_steps = step_ + steps_left();
+    log_.emplace(std::move(log));
+    for (auto epoch = next_epoch_; epoch < options_->epochs; ++epoch) {
+      if (!run_epoch(epoch)) {
+        return;
+      }
+      if (validate(epoch); epoch + 1 < options_->epochs && leave_if_all(epoch + 1, 0)) {
+        return;
+      }
+      save(epoch + 1, 0);
+    }
+    if (next_epoch_ >= options_->epochs) {
+      validate(next_epoch_ - 1);  // nothing was left to train
+    }
+    say_result();
+  }
+
+ private:
+  [[nodiscard]] std::string model_name() const {
+    return "resnet" + std::to_string(options_->model) + (options_->large_stem ? " large stem" : "");
+  }
+
+  [[nodiscard]] std::size_t batch_size() const {
+    return static_cast<std::size_t>(options_->batch_size);
+  }
+
+  [[nodiscard]] std::vector<NamedTensor> state_tensors() {
+    auto tensors = model_.tensors().buffers;
+    for (const auto& [name, value, gradient] : model_.tensors().parameters) {
+      tensors.push_back({name, value});
+    }
+    for (auto& tensor : optimizer_.state()) {
+      tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+  }
+
+  void resume() {
+    auto state = snapshot_.load(model_name(), state_tensors());
+    if (!state) {
+      return;
+    }
+    const auto seed = state->notes["seed"];
+    if (seed != std::to_string(options_->seed)) {
+      throw Error(options_->snapshot_path + ": snapshot of a run with another --seed than " +
+                  std::to_string(options_->seed) +
+                  "; give that run's seed, or another --snapshot-path");
+    }
+    std::printf("Loading snapshot\n");
+    next_epoch_ = state->epochs_run;
+    samples_done_ = static_cast<std::size_t>(state->samples_done);
+    step_ = static_cast<std::int64_t>(state->scalars["step"]);
+    loss_ = state->scalars["loss"];
+    if (context_->rank() == 0) {  // the sums are added up over ranks: one of them starts from them
+      totals_ = {state->scalars["loss_sum"], state->scalars["correct"], state->scalars["samples"]};
+    }
+    std::printf("Resuming training from snapshot at Epoch %lld\n",
+                static_cast<long long>(next_epoch_));
+    if (samples_done_ > 0) {
+      std::printf("%zu samples of it are done\n", samples_done_);
+    }
+    if (next_epoch_ > 0) {
+      context_->progress().resumed(static_cast<std::uint64_t>(next_epoch_ - 1));
+    }
+  }
+
+  /// In a world of this size.
+  [[nodiscard]] std::int64_t steps_left() {
+    if (next_epoch_ >= options_->epochs) {
+      return 0;
+    }
+    sampler_.start_epoch(0);
+    const auto whole = sampler_.steps(batch_size());
+    sampler_.start_epoch(0, samples_done_);
+    return static_cast<std::int64_t>(sampler_.steps(batch_size())) +
+           static_cast<std::int64_t>(whole) * (options_->epochs - next_epoch_ - 1);
+  }
+
+  /// False when all ranks leave because of an order (ddp/preemption.h).
+  bool run_epoch(std::int64_t epoch) {
+    sampler_.start_epoch(static_cast<std::uint64_t>(epoch), std::exchange(samples_done_, 0));
+    const auto steps = sampler_.steps(batch_size());
+    log_->say("[CPU" + std::to_string(context_->rank()) + "] Epoch " + std::to_string(epoch) +
+              " | Batchsize: " + std::to_string(sampler_.batch(0, batch_size()).size()) +
+              " | Steps: " + std::to_string(steps));
+    for (std::size_t at = 0; at < steps; ++at) {
+      run_step(epoch, at);
+      if (at + 1 == steps) {
+        break;  // reported below, with the loss of the epoch
+      }
+      context_->progress().step();
+      const auto done = sampler_.samples_done(at + 1, batch_size());
+      if (leave_if_all(epoch, done)) {
+        return false;
+      }
+      if (step_ % options_->checkpoint_every == 0) {
+        save(epoch, done);
+      }
+    }
+    const auto totals = sum_over_ranks(*context_, std::exchange(totals_, {}));
+    loss_ = totals.loss / totals.samples;
+    context_->progress().step(loss_);
+    if (!std::isfinite(loss_)) {
+      throw Error("the loss is no longer finite in epoch " + std::to_string(epoch) +
+                  "; choose a smaller --lr");
+    }
+    context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
+    if (context_->rank() == 0) {
+      char text[128];
+      std::snprintf(text, sizeof text, "Epoch %lld | Loss %.6f | Training accuracy %.2f %%",
+                    static_cast<long long>(epoch), loss_, 100 * totals.correct / totals.samples);
+      log_->say(text);
+    }
+    return true;
+  }
+
+  void run_step(std::int64_t epoch, std::size_t at) {
+    Stopwatch watch;
+    const auto batch = sampler_.batch(at, batch_size());
+    const auto done = static_cast<double>(sampler_.samples_done(at, batch_size())) /
+                      static_cast<double>(data_->train.size());
+    StepRecord record{.step = ++step_, .epoch = epoch};
+    record.learning_rate =
+        rate_at(options_->learning_rate,
+                (static_cast<double>(epoch) + done) / static_cast<double>(options_->epochs));
+    load(data_->train, batch, epoch);
+    record.data_s = watch.lap();
+    parallel_.begin(static_cast<std::int64_t>(batch.size()), preemption_.asked());
+    ClassLoss loss;
+    // The last batch of an epoch may have no sample for this rank; its gradients are 0.
+    if (!batch.empty()) {
+      loss = pass(true);
+      record.forward_s = watch.lap();
+      model_.backward(d_scores_.data(), [this](std::size_t i) { parallel_.gradient_ready(i); });
+      record.backward_s = watch.lap();
+    }
+    parallel_.finish();
+    record.sync_s = watch.lap();
+    optimizer_.set_rate(static_cast<float>(record.learning_rate));
+    optimizer_.step();
+    record.update_s = watch.lap();
+    totals_.add(loss, batch.size());
+    record.loss = loss.sum / static_cast<double>(batch.size());
+    record.snapshot_s = std::exchange(snapshot_s_, 0);
+    record.memory_bytes = resident_bytes();
+    const double seconds = record.data_s + record.forward_s + record.backward_s + record.sync_s +
+                           record.update_s + record.snapshot_s;
+    record.units_per_second = static_cast<double>(parallel_.global_sample_count()) / seconds;
+    log_->step(record);
+  }
+
+  /// Fills images_ and labels_; with augmentation in a training epoch, without for epoch -1.
+  void load(const LabelledImages& from, std::span<const std::size_t> batch, std::int64_t epoch) {
+    images_.resize(batch.size() * kCifarPixels);
+    labels_.resize(batch.size());
+    const auto count = static_cast<std::int64_t>(batch.size());
+    for_row_chunks(count, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(end); ++i) {
+        const auto placement = epoch < 0
+                                   ? Placement{}
+                                   : random_placement(static_cast<std::uint64_t>(options_->seed),
+                                                      static_cast<std::uint64_t>(epoch), batch[i]);
+        place_image(from.image(batch[i]), placement, images_.data() + i * kCifarPixels);
+        labels_[i] = from.labels[batch[i]];
+      }
+    });
+  }
+
+  /// Forward of what was loaded; in training the gradient of the sum goes to d_scores_.
+  ClassLoss pass(bool training) {
+    const auto count = static_cast<std::int64_t>(labels_.size());
+    const float* scores = model_.forward(count, images_.data(), training);
+    d_scores_.resize(labels_.size() * kCifarClasses);
+    return class_loss(kCifarClasses, count, scores, labels_.data(),
+                      training ? d_scores_.data() : nullptr);
+  }
+
+  /// The test batch, shared out over the ranks.
+  void validate(std::int64_t epoch) {
+    context_->progress().enter(Phase::evaluating);
+    Stopwatch watch;
+    parallel_.synchronize_buffers();
+    DistributedSampler share(data_->test.size(), context_->rank(), context_->world_size(),
+                             {.shuffle = false});
+    Totals mine;
+    for (std::size_t at = 0; at < share.steps(batch_size()); ++at) {
+      const auto batch = share.batch(at, batch_size());
+      if (!batch.empty()) {
+        load(data_->test, batch, -1);
+        mine.add(pass(false), batch.size());
+        context_->progress().alive();
+      }
+    }
+    const auto all = sum_over_ranks(*context_, mine);
+    accuracy_ = all.correct / all.samples;
+    log_->validation({.step = step_,
+                      .epoch = epoch,
+                      .loss = all.loss / all.samples,
+                      .accuracy = accuracy_,
+                      .seconds = watch.lap()});
+    context_->progress().enter(Phase::training);
+  }
+
+  /// Running statistics are of each rank's own batches; those of rank 0 count, as in PyTorch. They
+  /// take no part in training, so to broadcast them here is as good as to do it at each step.
+  SaveResult save_state(std::int64_t epochs_run, std::size_t samples_done) {
+    Stopwatch watch;
+    parallel_.synchronize_buffers();
+    SnapshotState state;
+    state.model = model_name();
+    state.epochs_run = epochs_run;
+    state.samples_done = static_cast<std::int64_t>(samples_done);
+    // From here on rank 0 has the sums of all, as after a resume: so both add up the same way.
+    const auto totals = sum_over_ranks(*context_, totals_);
+    totals_ = context_->rank() == 0 ? totals : Totals{};
+    state.scalars = {{"step", static_cast<double>(step_)},
+                     {"loss", loss_},
+                     {"loss_sum", totals.loss},
+                     {"correct", totals.correct},
+                     {"samples", totals.samples}};
+    state.notes = {{"seed", std::to_string(options_->seed)}};
+    const auto result = snapshot_.save(std::move(state), state_tensors());
+    snapshot_s_ += watch.lap();
+    if (result == SaveResult::saved && epochs_run > 0) {
+      context_->progress().saved(static_cast<std::uint64_t>(epochs_run - 1));
+    }
+    return result;
+  }
+
+  /// The rank that writes says so. A save that failed has been reported, and the training goes on.
+  void save(std::int64_t epochs_run, std::size_t samples_done) {
+    if (save_state(epochs_run, samples_done) == SaveResult::saved) {
+      log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
+                options_->snapshot_path);
+    }
+  }
+
+  bool leave_if_all(std::int64_t epochs_run, std::size_t samples_done) {
+    if (!parallel_.all_leave()) {
+      return false;
+    }
+    if (save_state(epochs_run, samples_done) == SaveResult::saved) {
+      log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
+                options_->snapshot_path + " | Leaving");
+    }
+    preemption_.leave();
+    return true;
+  }
+
+  void say_result() {
+    if (context_->rank() != 0) {
+      return;
+    }
+    Fingerprint weights;
+    for (const auto& [name, value, gradient] : model_.tensors().parameters) {
+      weights.add(value.raw(), value.size_bytes());
+    }
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "Training finished: %lld epochs, loss %.9g, test accuracy %.2f %%, weights %s",
+                  static_cast<long long>(std::max(options_->epochs, next_epoch_)), loss_,
+                  100 * accuracy_, weights.text().c_str());
+    log_->say(text);
+  }
+
+  const Context* context_;
+  const ResnetOptions* options_;
+  const CifarData* data_;
+  Resnet model_;
+  DistributedDataParallel parallel_;
+  DistributedSampler sampler_;
+  Sgd optimizer_;
+  Snapshot snapshot_;
+  Preemption preemption_;
+  std::optional<TrainingLog> log_;    // made when the first step is known
+  std::vector<float> images_;         // (N, 32, 32, 3)
+  std::vector<std::int64_t> labels_;  // (N)
+  std::vector<float> d_scores_;       // (N, 10)
+  std::int64_t next_epoch_ = 0;
+  std::size_t samples_done_ = 0;  // of the next epoch
+  std::int64_t step_ = 0;
+  Totals totals_;  // of the epoch so far
+  double loss_ = 0;
+  double accuracy_ = 0;
+  double snapshot_s_ = 0;  // since the last step
+};
+
+/// A node with other files would train on them, and nothing would show it.
+void require_same_data(const Context& context, const CifarData& data) {
+  Fingerprint mine;
+  for (const auto* part : {&data.train, &data.test}) {
+    mine.add(part->pixels.data(), part->pixels.size());
+    mine.add(part->labels.data(), part->labels.size() * sizeof(std::int64_t));
+  }
+  const auto all = context.group().all_gather_bytes(mine.text());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      throw Error("rank " + std::to_string(rank) +
+                  " read other data than rank 0; give every node the same files");
+    }
+  }
+}
+
+}  // namespace
+
+void train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
+  share_processors(context.local_world_size());
+  require_same_data(context, data);
+  ResnetTraining(context, options, data).run();
+}
+
+}  // namespace ddp
