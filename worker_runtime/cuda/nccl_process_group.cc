@@ -13,6 +13,7 @@
 #include "worker_runtime/collectives/collective_progress.h"
 #include "worker_runtime/collectives/operation.h"
 #include "worker_runtime/cuda/bounded_call.h"
+#include "worker_runtime/cuda/nccl_call.h"
 #include "worker_runtime/cuda/nccl_communicator.h"
 #include "worker_runtime/cuda/nccl_library.h"
 
@@ -27,38 +28,8 @@ using State = NcclCommunicator::State;
 constexpr milliseconds kFinalizePatience{5'000};
 /// How long a broken communicator waits for the watch to say whose death it was.
 constexpr milliseconds kNamePatience{250};
-
-nccl::DataType data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return nccl::DataType::float32;
-    case DType::f64:
-      return nccl::DataType::float64;
-    case DType::i32:
-      return nccl::DataType::int32;
-    case DType::i64:
-      return nccl::DataType::int64;
-    case DType::u8:
-      break;
-  }
-  return nccl::DataType::uint8;
-}
-
-nccl::RedOp reduction(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::min:
-      return nccl::RedOp::min;
-    case ReduceOp::max:
-      return nccl::RedOp::max;
-    case ReduceOp::product:
-      return nccl::RedOp::prod;
-    case ReduceOp::avg:
-      return nccl::RedOp::avg;
-    case ReduceOp::sum:
-      break;
-  }
-  return nccl::RedOp::sum;
-}
+/// What other ranks read before CUDA's words.
+constexpr char kDeviceFailed[] = "its device failed: ";
 
 /// Why the group has ended; every later operation fails alike.
 struct Ending {
@@ -228,7 +199,12 @@ class NcclProcessGroup : public ProcessGroup {
     if (operation.kind == Operation::Kind::barrier) {
       marks().begun(operation);
       // The device's part first: behind a barrier all earlier work is done.
-      gpu_.synchronize(device_);
+      try {
+        gpu_.synchronize(device_);
+      } catch (const DeviceError& error) {
+        end({.loss = std::nullopt, .why = error.what()}, kDeviceFailed);
+        std::rethrow_exception(failure(operation));
+      }
       host_->barrier();
       marks().finished(operation);
       return {};
@@ -303,10 +279,20 @@ class NcclProcessGroup : public ProcessGroup {
     if (ending_) {
       return;
     }
+    try {
+      start(operations, deadline);
+    } catch (const DeviceError& error) {
+      end({.loss = std::nullopt, .why = error.what()}, kDeviceFailed);
+    }
+  }
+
+  void start(const std::vector<std::shared_ptr<Pending>>& operations,
+             steady_clock::time_point deadline) {
     stream_->follow_default_stream();
     communicator_.begin();
     for (const auto& pending : operations) {
-      communicator_.took(enqueue(pending->operation_));
+      communicator_.took(
+          nccl::call(library_, pending->operation_, communicator_.get(), stream_->handle()));
     }
     const State state = communicator_.end(deadline);
     for (const auto& pending : operations) {
@@ -316,36 +302,6 @@ class NcclProcessGroup : public ProcessGroup {
         pending->broken_ = false;
       }
     }
-  }
-
-  nccl::Result enqueue(const Operation& operation) {
-    const Tensor& out = operation.output;
-    const Tensor& in = operation.input;
-    const auto type = data_type(out.defined() ? out.dtype() : in.dtype());
-    switch (operation.kind) {
-      case Operation::Kind::all_reduce:
-        return library_.all_reduce(out.raw(), out.raw(), out.size(), type, reduction(operation.op),
-                                   communicator_.get(), stream_->handle());
-      case Operation::Kind::broadcast:
-        return library_.broadcast(out.raw(), out.raw(), out.size(), type, operation.peer,
-                                  communicator_.get(), stream_->handle());
-      case Operation::Kind::all_gather:
-        return library_.all_gather(in.raw(), out.raw(), in.size(), type, communicator_.get(),
-                                   stream_->handle());
-      case Operation::Kind::reduce_scatter:
-        return library_.reduce_scatter(in.raw(), out.raw(), out.size(), type,
-                                       reduction(operation.op), communicator_.get(),
-                                       stream_->handle());
-      case Operation::Kind::send:
-        return library_.send(in.raw(), in.size(), type, operation.peer, communicator_.get(),
-                             stream_->handle());
-      case Operation::Kind::recv:
-        return library_.recv(out.raw(), out.size(), type, operation.peer, communicator_.get(),
-                             stream_->handle());
-      case Operation::Kind::barrier:
-        break;
-    }
-    return nccl::Result::success;
   }
 
   void await(Pending& pending) {
@@ -372,7 +328,7 @@ class NcclProcessGroup : public ProcessGroup {
           return;
         }
       } catch (const DeviceError& error) {
-        end({.loss = std::nullopt, .why = error.what()}, "its device failed: ");
+        end({.loss = std::nullopt, .why = error.what()}, kDeviceFailed);
       }
       if (ending_ || lost_ || communicator_.look() == State::failed) {
         std::rethrow_exception(failure(pending.operation_));
@@ -416,6 +372,9 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
   void abort_communicator() {
+    if (communicator_.get() == nullptr) {
+      return;
+    }
     for (const auto& pending : kept_) {
       pending->note_done();
     }
