@@ -361,14 +361,15 @@ class NcclProcessGroup : public ProcessGroup {
       return;
     }
     ending_ = std::move(ending);
-    // The others first: an abort may take long.
-    if (watch_ != nullptr && !ending_->loss) {
-      watch_->report({rank(), prefix + ending_->why});
-    }
+    // Before the others are told: they end a moment after that, and the agent takes the first end
+    // for the cause.
+    abort_communicator();
     if (!ending_->loss) {
+      if (watch_ != nullptr) {
+        watch_->report({rank(), prefix + ending_->why});
+      }
       host_->abort(ending_->why);
     }
-    abort_communicator();
   }
 
   void abort_communicator() {
