@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 
@@ -25,29 +26,50 @@ std::filesystem::path own_folder() {
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
-Loaded load() {
-  Loaded result;
+void* open_library(const char* file) {
+  return ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+/// The library; null with a reason.
+void* find_library(std::string& why_not) {
+  if (const char* chosen = std::getenv("DDPRUN_GPU_LIBRARY"); chosen != nullptr && *chosen != 0) {
+    void* library = open_library(chosen);
+    if (library == nullptr) {
+      const char* reason = ::dlerror();
+      why_not = std::string("DDPRUN_GPU_LIBRARY could not be loaded (") +
+                (reason != nullptr ? reason : "unknown reason") + ")";
+    }
+    return library;
+  }
   // First the driver: without one there is no reason to map hundreds of megabytes of libraries.
-  if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == nullptr) {
-    result.why_not = "there is no NVIDIA driver (libcuda.so.1 was not found)";
-    return result;
+  if (open_library("libcuda.so.1") == nullptr) {
+    why_not = "there is no NVIDIA driver (libcuda.so.1 was not found)";
+    return nullptr;
   }
   // The neighbour first: an installed runtime must not take the plug-in of another version.
   const std::filesystem::path beside = own_folder() / "libddprun_cuda.so";
-  void* library = ::dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = open_library(beside.c_str());
   if (library == nullptr) {
-    library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_LOCAL);
+    library = open_library("libddprun_cuda.so");
   }
   if (library == nullptr) {
     // Most often a CUDA library that is missing: dlerror(3) names it.
     const char* reason = ::dlerror();
-    result.why_not = std::string("the GPU part of the runtime could not be loaded (") +
-                     (reason != nullptr ? reason : "unknown reason") + ")";
+    why_not = std::string("the GPU part of the runtime could not be loaded (") +
+              (reason != nullptr ? reason : "unknown reason") + ")";
+  }
+  return library;
+}
+
+Loaded load() {
+  Loaded result;
+  void* library = find_library(result.why_not);
+  if (library == nullptr) {
     return result;
   }
   auto* factory = reinterpret_cast<GpuFactory*>(::dlsym(library, kGpuFactoryName));
   if (factory == nullptr) {
-    result.why_not = "libddprun_cuda.so is not of this version";
+    result.why_not = "the GPU library is not of this version";
     return result;
   }
   // Null comes with a reason: a driver that is too old, or no device.

@@ -12,12 +12,34 @@
 #include "ddp/tensor.h"
 #include "worker_runtime/bootstrap/peer_watch.h"
 
+struct CUstream_st;  // cudaStream_t is a pointer to it
+
 namespace ddp {
+
+/// A point in the work of a stream.
+class GpuMark {
+ public:
+  virtual ~GpuMark() = default;
+  /// Whether all work before it is done. Throws DeviceError when that work failed.
+  virtual bool reached() = 0;
+};
+
+/// A queue of work on one device, beside its default stream. Ending it does not wait for the work.
+class GpuStream {
+ public:
+  virtual ~GpuStream() = default;
+  /// For libraries that queue work of their own.
+  virtual CUstream_st* handle() = 0;
+  /// What is queued from now on waits for what the default stream has been given so far.
+  virtual void follow_default_stream() = 0;
+  virtual std::unique_ptr<GpuMark> mark() = 0;
+};
 
 /// What an NCCL group is made of.
 struct NcclSetup {
   int device = 0;
-  std::chrono::milliseconds timeout{};
+  std::chrono::milliseconds timeout{};          ///< of one operation
+  std::chrono::milliseconds connect_timeout{};  ///< of NCCL's start on all ranks
   /// The CPU group of the same ranks: carries the unique id, CPU tensors and the barrier's end.
   std::unique_ptr<ProcessGroup> host;
   /// Tells of lost peers, and is told. Outlives the group. Null in a world of one.
@@ -45,12 +67,20 @@ class Gpu {
   /// to[i] = from[i], f32 to bf16 and bf16 to f32, on the device.
   virtual void narrow(void* to, const void* from, std::size_t count, int device) = 0;
   virtual void widen(void* to, const void* from, std::size_t count, int device) = 0;
+  virtual std::unique_ptr<GpuStream> make_stream(int device) = 0;
+  /// Waits for the default stream alone.
+  virtual void synchronize(int device) = 0;
+  /// The devices of this process hang in work that cannot be ended. From now on nothing here waits
+  /// for them: memory, streams and marks stay as they are until the process ends.
+  virtual void give_up() = 0;
   /// Whether an NCCL that can be used is on this machine; otherwise `why_not` says what was looked
   /// for. Throws nothing.
   virtual bool has_nccl(std::string& why_not) = 0;
   virtual std::unique_ptr<ProcessGroup> connect_nccl(NcclSetup setup) = 0;
 };
 
+/// The library is libddprun_cuda.so, or the file that DDPRUN_GPU_LIBRARY names, which then needs no
+/// driver: tests run the GPU's error paths by a library that has none.
 /// The machine's GPUs, or null when there is no library, no driver or no device; then `why_not`
 /// (may be null) becomes a clause that says what was looked for. Loads once per process.
 Gpu* find_gpu(std::string* why_not = nullptr);

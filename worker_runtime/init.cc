@@ -147,6 +147,7 @@ Context init(const InitOptions& options) {
     require_gpu().select(gpu);
     impl->group = require_gpu().connect_nccl({.device = gpu,
                                               .timeout = options.timeout,
+                                              .connect_timeout = options.connect_timeout,
                                               .host = std::move(impl->group),
                                               .watch = impl->lifeline.get()});
     if (channel != nullptr) {

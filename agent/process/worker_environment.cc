@@ -100,9 +100,11 @@ Result<std::vector<std::string>> worker_environment(const std::vector<std::strin
     v[env::kProgressChannel] = place.progress_channel;
   }
   // Without it Gloo takes the address of the host name, which /etc/hosts often maps to the
-  // loopback.
+  // loopback; NCCL takes the first interface that is up, which may lead nowhere.
   if (!place.network_interface.empty()) {
     v.try_emplace(env::kGlooSocketInterface, place.network_interface);
+    // To NCCL a plain name is a prefix: eth1 would also allow eth10.
+    v.try_emplace(env::kNcclSocketInterface, "=" + place.network_interface);
   }
   if (spec.local_world_size > 1) {
     v.try_emplace(env::kOmpNumThreads, "1");

@@ -26,8 +26,8 @@ struct WorkerPlace {
 
 /// The whole environment: `inherited` ("NAME=value" each; of two with one name the first counts)
 /// with the contract's variables put over it. OMP_NUM_THREADS becomes 1 when it is unset and there
-/// are several workers; GLOO_SOCKET_IFNAME the interface when unset. An Error only for
-/// --virtual-local-rank with too short a CUDA_VISIBLE_DEVICES.
+/// are several workers; GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME the interface when unset. An
+/// Error only for --virtual-local-rank with too short a CUDA_VISIBLE_DEVICES.
 Result<std::vector<std::string>> worker_environment(const std::vector<std::string>& inherited,
                                                     const JobSpec& spec, const WorkerPlace& place);
 

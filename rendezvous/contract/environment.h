@@ -30,6 +30,9 @@ inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 /// The interface that PyTorch's Gloo listens on. Without it Gloo resolves the node's own host name,
 /// and falls back to loopback, where no other node can reach it, when that fails.
 inline constexpr char kGlooSocketInterface[] = "GLOO_SOCKET_IFNAME";
+/// The same for NCCL: a prefix of names, or "=" and a whole name. By itself NCCL takes loopback
+/// only where there is nothing else, so a job of one node needs none.
+inline constexpr char kNcclSocketInterface[] = "NCCL_SOCKET_IFNAME";
 
 /// Python's own: with it a fatal signal shows the stacks of all threads.
 inline constexpr char kPythonFaultHandler[] = "PYTHONFAULTHANDLER";

@@ -26,7 +26,7 @@ using namespace std::chrono_literals;  // allowed: literals alone, within tests
 /// Says where its store is, and that it can be reached.
 const std::string kReach =
     "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT && echo rank=$RANK store=$MASTER_ADDR "
-    "port=$MASTER_PORT gloo=$GLOO_SOCKET_IFNAME; ";
+    "port=$MASTER_PORT gloo=$GLOO_SOCKET_IFNAME nccl$NCCL_SOCKET_IFNAME; ";
 const std::vector<std::string> kReachStore = shell(kReach);
 
 struct Said {
@@ -34,6 +34,7 @@ struct Said {
   std::string store;
   std::string port;
   std::string gloo;
+  std::string nccl;
 };
 
 /// Of an agent with one worker that ran kReach.
@@ -44,7 +45,7 @@ Said said(const ChildProcess& agent) {
     const auto equals = word.find('=');
     values[word.substr(0, equals)] = equals == std::string::npos ? "" : word.substr(equals + 1);
   }
-  return {values["rank"], values["store"], values["port"], values["gloo"]};
+  return {values["rank"], values["store"], values["port"], values["gloo"], values["nccl"]};
 }
 
 void check_ran(ChildProcess& agent) {
@@ -93,6 +94,8 @@ TEST_CASE(
     CHECK(said(*other).store == one.store);
     CHECK(said(*host).gloo == one.interface);
     CHECK(said(*other).gloo == one.interface);
+    CHECK(said(*host).nccl == one.interface);
+    CHECK(said(*other).nccl == one.interface);
   }
 }
 
@@ -210,6 +213,7 @@ TEST_CASE("I-4: an IPv6 loopback endpoint gives all nodes the same MASTER_ADDR")
   CHECK(said(*one).store == "::1");
   CHECK(said(*other).store == "::1");
   CHECK(said(*one).gloo.empty());  // loopback is where Gloo looks anyway
+  CHECK(said(*one).nccl.empty());
 }
 
 TEST_CASE("I-4: an interface that the user chose for Gloo stays chosen") {

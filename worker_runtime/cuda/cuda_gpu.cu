@@ -7,6 +7,7 @@
 #include "ddp/error.h"
 #include "ddp/export.h"
 #include "worker_runtime/cuda/cuda_check.h"
+#include "worker_runtime/cuda/cuda_stream.h"
 #include "worker_runtime/cuda/nccl_library.h"
 #include "worker_runtime/cuda/nccl_process_group.h"
 #include "worker_runtime/gpu.h"
@@ -90,8 +91,10 @@ class CudaGpu : public Gpu {
     // cudaFree waits for the device, so no kernel loses its memory. A deleter cannot throw: errors
     // are dropped.
     return {data, [device](void* memory) {
-              cudaSetDevice(device);
-              cudaFree(memory);  // at the end of the process there may be no driver any more
+              if (!devices_given_up) {
+                cudaSetDevice(device);
+                cudaFree(memory);  // at the end of the process there may be no driver any more
+              }
             }};
   }
 
@@ -170,6 +173,17 @@ class CudaGpu : public Gpu {
     check_cuda(cudaGetLastError());
   }
 
+  std::unique_ptr<GpuStream> make_stream(int device) override {
+    return make_cuda_stream(device);
+  }
+
+  void synchronize(int device) override {
+    select(device);
+    check_cuda(cudaStreamSynchronize(nullptr));
+  }
+
+  void give_up() override { devices_given_up = true; }
+
   /// A machine without NCCL is no error: its ranks train on the CPU, and the reason is printed.
   bool has_nccl(std::string& why_not) override {
     try {
@@ -182,7 +196,7 @@ class CudaGpu : public Gpu {
   }
 
   std::unique_ptr<ProcessGroup> connect_nccl(NcclSetup setup) override {
-    return make_nccl_process_group(std::move(setup));
+    return make_nccl_process_group(*this, std::move(setup));
   }
 };
 

@@ -1,19 +1,20 @@
 #include "worker_runtime/cuda/nccl_process_group.h"
 
-#include <cuda_runtime_api.h>
-
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <list>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "ddp/error.h"
+#include "rendezvous/base/text.h"
 #include "worker_runtime/collectives/collective_progress.h"
 #include "worker_runtime/collectives/operation.h"
-#include "worker_runtime/cuda/cuda_check.h"
+#include "worker_runtime/cuda/bounded_call.h"
+#include "worker_runtime/cuda/nccl_call.h"
+#include "worker_runtime/cuda/nccl_communicator.h"
 #include "worker_runtime/cuda/nccl_library.h"
 
 namespace ddp {
@@ -21,94 +22,40 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using State = NcclCommunicator::State;
 
 /// Long enough for a peer's last operation, short enough for a restart.
 constexpr milliseconds kFinalizePatience{5'000};
 /// How long a broken communicator waits for the watch to say whose death it was.
 constexpr milliseconds kNamePatience{250};
-/// A wait looks this often without a pause: small operations end within microseconds.
-constexpr int kEagerLooks = 2'000;
+/// What other ranks read before CUDA's words.
+constexpr char kDeviceFailed[] = "its device failed: ";
 
-nccl::DataType data_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return nccl::DataType::float32;
-    case DType::f64:
-      return nccl::DataType::float64;
-    case DType::i32:
-      return nccl::DataType::int32;
-    case DType::i64:
-      return nccl::DataType::int64;
-    case DType::bf16:
-      return nccl::DataType::bfloat16;
-    case DType::u8:
-      break;
-  }
-  return nccl::DataType::uint8;
-}
-
-nccl::RedOp reduction(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::min:
-      return nccl::RedOp::min;
-    case ReduceOp::max:
-      return nccl::RedOp::max;
-    case ReduceOp::product:
-      return nccl::RedOp::prod;
-    case ReduceOp::avg:
-      return nccl::RedOp::avg;
-    case ReduceOp::sum:
-      break;
-  }
-  return nccl::RedOp::sum;
-}
-
-class CudaEvent {
- public:
-  CudaEvent() { check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
-  ~CudaEvent() { cudaEventDestroy(event_); }
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
-  [[nodiscard]] cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-/// Backs off from spinning to short pauses.
-class Patience {
- public:
-  explicit Patience(milliseconds limit) : deadline_(steady_clock::now() + limit) {}
-  /// False when the time is over.
-  bool pause() {
-    if (++looks_ > kEagerLooks) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));  // allowed: CUDA has no event fd
-    }
-    return steady_clock::now() < deadline_;
-  }
-
- private:
-  steady_clock::time_point deadline_;
-  int looks_ = 0;
+/// Why the group has ended; every later operation fails alike.
+struct Ending {
+  /// Set when it was a peer's end.
+  std::optional<PeerLoss> loss;
+  std::string why = {};
 };
 
 class NcclProcessGroup : public ProcessGroup {
  public:
-  explicit NcclProcessGroup(NcclSetup setup)
+  NcclProcessGroup(Gpu& gpu, NcclSetup setup)
       : ProcessGroup(setup.host->rank(), setup.host->size()),
+        gpu_(gpu),
         device_(setup.device),
         timeout_(setup.timeout),
         host_(std::move(setup.host)),
         watch_(setup.watch),
-        library_(nccl::nccl_library()) {
-    check_cuda(cudaSetDevice(device_));
-    // A stream of its own: communication overlaps with the default stream's kernels.
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+        library_(nccl::nccl_library()),
+        // A stream of its own: communication overlaps with the default stream's kernels.
+        stream_(gpu.make_stream(device_)),
+        communicator_(library_, lost_) {
     if (watch_ != nullptr) {
       watch_->subscribe([this] { lost_ = true; });
     }
     try {
-      connect();
+      connect(setup.connect_timeout);
     } catch (...) {
       let_go();
       throw;
@@ -116,13 +63,11 @@ class NcclProcessGroup : public ProcessGroup {
   }
 
   ~NcclProcessGroup() override {
-    // Finalize waits for what is queued. With a lost rank that never ends: only an abort returns.
-    if (comm_ != nullptr && !lost_ && !ending_ &&
-        library_.comm_finalize(comm_) <= nccl::Result::in_progress && settled(kFinalizePatience)) {
-      library_.comm_destroy(comm_);
-      comm_ = nullptr;
+    if (!ending_) {
+      (void)communicator_.finish(kFinalizePatience);
     }
     let_go();
+    // Those that were never launched, too.
     kept_.insert(kept_.end(), messages_.begin(), messages_.end());
     for (const auto& pending : kept_) {
       pending->drop();
@@ -132,33 +77,26 @@ class NcclProcessGroup : public ProcessGroup {
   std::string_view backend() const override { return "nccl"; }
 
   void abort(std::string_view reason) override {
-    end(std::string(reason));
-    host_->abort(reason);
+    end({.loss = std::nullopt, .why = std::string(reason)}, "it aborted its group: ");
   }
 
  private:
-  void let_go() {
-    abort_communicator();
-    if (watch_ != nullptr) {
-      watch_->unsubscribe();
-    }
-    cudaStreamDestroy(stream_);
-  }
-
   /// An operation on the device. Kept by the group, so that its tensors stay until it is done.
   class Pending : public Work::State {
    public:
     Pending(NcclProcessGroup& group, Operation operation)
         : operation_(std::move(operation)), group_(&group) {}
-    bool done() const override {
-      return finished_ || broken_ || (launched_ && cudaEventQuery(end_.get()) == cudaSuccess);
-    }
+    bool done() const override { return finished_ || broken_ || done_ || reached(true); }
+    /// Just before an abort, which ends the operations that go on: after it, the marks of those are
+    /// reached like those of others.
+    void note_done() { done_ = done_ || reached(false); }
     /// The group has ended, and a handle that is still held fails with it.
     void drop() {
-      if (!finished_ && !done()) {
+      if (!finished_ && !done_) {
         error_ = aborted(operation_, "its group ended before it was waited for");
       }
       finished_ = true;
+      let_go();
     }
     void wait() override {
       if (!finished_) {
@@ -168,27 +106,54 @@ class NcclProcessGroup : public ProcessGroup {
         } catch (...) {
           error_ = std::current_exception();
         }
-        operation_.input = {};
-        operation_.output = {};
+        let_go();
       }
       if (error_) {
         std::rethrow_exception(error_);
       }
     }
+    /// Whether its mark is; false before the launch.
+    [[nodiscard]] bool reached(bool on_failed_device) const {
+      try {
+        return end_ && end_->reached();
+      } catch (const DeviceError&) {
+        return on_failed_device;
+      }
+    }
+    /// The caller may want the memory back.
+    void let_go() {
+      operation_.input = {};
+      operation_.output = {};
+    }
     Operation operation_;
-    CudaEvent end_;
-    bool launched_ = false;
-    bool broken_ = false;  ///< NCCL did not take it: its event says nothing
+    std::unique_ptr<GpuMark> end_;  ///< null before the launch
+    steady_clock::time_point deadline_;
+    bool done_ = false;    ///< well, before the communicator was aborted
+    bool late_ = false;    ///< NCCL had not taken it at the deadline
+    bool broken_ = false;  ///< NCCL did not take it: there is no mark
     bool finished_ = false;
     std::exception_ptr error_;
     NcclProcessGroup* group_;
   };
 
-  void connect() {
+  /// Leaves the host group before the watch: that group forgets all of the watch's subscribers when
+  /// it has finished, which needs to be told of a loss until then.
+  void let_go() {
+    abort_communicator();
+    host_.reset();
+    if (watch_ != nullptr) {
+      watch_->unsubscribe();
+    }
+  }
+
+  void connect(milliseconds timeout) {
     nccl::UniqueId id{};
     std::string problem;
-    if (rank() == 0 && library_.get_unique_id(&id) != nccl::Result::success) {
-      problem = last_error(nccl::Result::system_error);
+    if (rank() == 0) {
+      const nccl::Result result = library_.get_unique_id(&id);
+      if (result != nccl::Result::success) {
+        problem = library_.get_error_string(result);
+      }
     }
     // An empty text tells the others that there is no id.
     const std::string bytes = host_->broadcast_bytes(
@@ -197,44 +162,49 @@ class NcclProcessGroup : public ProcessGroup {
       throw StartError("NCCL cannot start on rank 0" + (problem.empty() ? "" : ": " + problem));
     }
     std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
-    nccl::Config config;
-    // So that a lost peer can end the start: a blocking init waits for all ranks for ever.
-    config.blocking = 0;
-    const nccl::Result result = library_.comm_init_rank_config(&comm_, size(), id, rank(), &config);
-    const bool begun = result == nccl::Result::success || result == nccl::Result::in_progress;
-    if (!begun || !settled(timeout_)) {
-      const std::string why = last_error(begun ? async_error_ : result);
-      abort_communicator();
-      if (watch_ != nullptr) {
-        watch_->report({rank(), "NCCL could not connect it: " + why});
-      }
-      throw StartError("NCCL cannot connect the ranks: " + why);
+    const State state = communicator_.connect(id, size(), rank(), steady_clock::now() + timeout);
+    if (state == State::ready) {
+      return;
     }
+    // A loss explains an error of NCCL's better than NCCL's own text.
+    const auto loss = watch_ != nullptr ? watch_->loss(kNamePatience) : std::optional<PeerLoss>();
+    abort_communicator();
+    if (loss) {
+      throw_lost_at_start(*loss);
+    }
+    const std::string why =
+        state == State::late
+            ? "NCCL did not connect the ranks within " + ddprun::exact_seconds_text(timeout)
+            : "NCCL cannot connect the ranks: " + communicator_.problem();
+    if (watch_ != nullptr) {
+      watch_->report({rank(), "init #0 failed there: " + why});
+    }
+    throw StartError("init #0 failed on rank " + std::to_string(rank()) + ": " + why +
+                     "; NCCL_DEBUG=INFO shows its steps, NCCL_SOCKET_IFNAME names the interface");
   }
 
-  /// Waits until the communicator has no call in progress. False: an error, a lost peer, no time.
-  bool settled(milliseconds limit) {
-    for (Patience patience(limit); !lost_;) {
-      async_error_ = nccl::Result::in_progress;
-      const nccl::Result asked = library_.comm_get_async_error(comm_, &async_error_);
-      if (asked != nccl::Result::success) {
-        async_error_ = asked;
-      }
-      if (async_error_ != nccl::Result::in_progress) {
-        return async_error_ == nccl::Result::success;
-      }
-      if (!patience.pause()) {
-        return false;
-      }
-    }
-    return false;
+  [[noreturn]] static void throw_lost_at_start(const PeerLoss& loss) {
+    const auto peer = loss.rank >= 0 ? std::optional(loss.rank) : std::nullopt;
+    throw PeerLost("init #0 failed: " +
+                       (peer ? "rank " + std::to_string(*peer) + " is gone"
+                             : std::string("the group is broken")) +
+                       " (" + loss.reason + ")",
+                   "init", 0, peer);
   }
 
   Work issue(Operation operation) override {
+    if (ending_) {
+      std::rethrow_exception(failure(operation));
+    }
     if (operation.kind == Operation::Kind::barrier) {
       marks().begun(operation);
       // The device's part first: behind a barrier all earlier work is done.
-      check_cuda(cudaStreamSynchronize(nullptr));
+      try {
+        gpu_.synchronize(device_);
+      } catch (const DeviceError& error) {
+        end({.loss = std::nullopt, .why = error.what()}, kDeviceFailed);
+        std::rethrow_exception(failure(operation));
+      }
       host_->barrier();
       marks().finished(operation);
       return {};
@@ -246,7 +216,7 @@ class NcclProcessGroup : public ProcessGroup {
     if (operation.is_message() && operation.tag != 0) {
       throw InvalidArgument("NCCL matches messages by their order alone: a CUDA tensor has no tag");
     }
-    if (ending_ || lost_) {
+    if (lost_) {
       std::rethrow_exception(failure(operation));
     }
     auto pending = std::make_shared<Pending>(*this, std::move(operation));
@@ -298,153 +268,145 @@ class NcclProcessGroup : public ProcessGroup {
 
   /// Queues operations behind what the default stream has been given so far, as one group.
   void launch(const std::vector<std::shared_ptr<Pending>>& operations) {
-    check_cuda(cudaSetDevice(device_));
-    CudaEvent ready;
-    check_cuda(cudaEventRecord(ready.get(), nullptr));
-    check_cuda(cudaStreamWaitEvent(stream_, ready.get(), 0));
-    bool taken = comm_ != nullptr && took(library_.group_start());
-    for (const auto& pending : operations) {
-      taken = taken && took(enqueue(pending->operation_));
-    }
-    if (comm_ != nullptr) {
-      taken = took(library_.group_end()) && settled(timeout_) && taken;
-    }
     // Those that are done let go of their tensors.
     kept_.remove_if([](const auto& other) { return other->done(); });
+    const auto deadline = steady_clock::now() + timeout_;
     for (const auto& pending : operations) {
-      pending->broken_ = !taken;
-      if (taken) {
-        check_cuda(cudaEventRecord(pending->end_.get(), stream_));
-      }
-      pending->launched_ = taken;
+      pending->deadline_ = deadline;
+      pending->broken_ = true;  // until NCCL has taken it
       kept_.push_back(pending);
     }
+    if (ending_) {
+      return;
+    }
+    try {
+      start(operations, deadline);
+    } catch (const DeviceError& error) {
+      end({.loss = std::nullopt, .why = error.what()}, kDeviceFailed);
+    }
   }
 
-  /// A non-blocking communicator answers "in progress" too. Keeps the first thing that went wrong.
-  bool took(nccl::Result result) {
-    const bool fine = result == nccl::Result::success || result == nccl::Result::in_progress;
-    if (!fine &&
-        (async_error_ == nccl::Result::success || async_error_ == nccl::Result::in_progress)) {
-      async_error_ = result;
+  void start(const std::vector<std::shared_ptr<Pending>>& operations,
+             steady_clock::time_point deadline) {
+    stream_->follow_default_stream();
+    communicator_.begin();
+    for (const auto& pending : operations) {
+      communicator_.took(
+          nccl::call(library_, pending->operation_, communicator_.get(), stream_->handle()));
     }
-    return fine;
-  }
-
-  nccl::Result enqueue(const Operation& operation) {
-    const Tensor& out = operation.output;
-    const Tensor& in = operation.input;
-    const auto type = data_type(out.defined() ? out.dtype() : in.dtype());
-    switch (operation.kind) {
-      case Operation::Kind::all_reduce:
-        return library_.all_reduce(out.raw(), out.raw(), out.size(), type, reduction(operation.op),
-                                   comm_, stream_);
-      case Operation::Kind::broadcast:
-        return library_.broadcast(out.raw(), out.raw(), out.size(), type, operation.peer, comm_,
-                                  stream_);
-      case Operation::Kind::all_gather:
-        return library_.all_gather(in.raw(), out.raw(), in.size(), type, comm_, stream_);
-      case Operation::Kind::reduce_scatter:
-        return library_.reduce_scatter(in.raw(), out.raw(), out.size(), type,
-                                       reduction(operation.op), comm_, stream_);
-      case Operation::Kind::send:
-        return library_.send(in.raw(), in.size(), type, operation.peer, comm_, stream_);
-      case Operation::Kind::recv:
-        return library_.recv(out.raw(), out.size(), type, operation.peer, comm_, stream_);
-      case Operation::Kind::barrier:
-        break;
+    const State state = communicator_.end(deadline);
+    for (const auto& pending : operations) {
+      pending->late_ = state == State::late;
+      if (state == State::ready) {
+        pending->end_ = stream_->mark();
+        pending->broken_ = false;
+      }
     }
-    return nccl::Result::success;
   }
 
   void await(Pending& pending) {
     // A stream works in order: a rank that is late for an earlier operation holds this one up, too.
     marks().begun(pending.operation_);
     launch_messages();
+    if (pending.done_) {
+      marks().finished(pending.operation_);
+      return;
+    }
+    if (ending_) {
+      std::rethrow_exception(failure(pending.operation_));
+    }
+    if (pending.late_) {
+      std::rethrow_exception(late(pending.operation_));
+    }
     if (pending.broken_) {
       std::rethrow_exception(failure(pending.operation_));
     }
-    Patience patience(timeout_);
-    for (;;) {
-      const cudaError_t state = cudaEventQuery(pending.end_.get());
-      if (state == cudaSuccess) {
-        marks().finished(pending.operation_);
-        return;
+    for (Patience patience(pending.deadline_);;) {
+      try {
+        if (pending.end_->reached()) {
+          marks().finished(pending.operation_);
+          return;
+        }
+      } catch (const DeviceError& error) {
+        end({.loss = std::nullopt, .why = error.what()}, kDeviceFailed);
       }
-      if (state != cudaErrorNotReady) {
-        check_cuda(state);
-      }
-      nccl::Result error = nccl::Result::success;
-      if (comm_ == nullptr || lost_ || ending_ ||
-          library_.comm_get_async_error(comm_, &error) != nccl::Result::success ||
-          (error != nccl::Result::success && error != nccl::Result::in_progress)) {
-        async_error_ = error;
+      if (ending_ || lost_ || communicator_.look() == State::failed) {
         std::rethrow_exception(failure(pending.operation_));
       }
       if (!patience.pause()) {
-        end(to_text(pending.operation_) + " timed out on rank " + std::to_string(rank()));
-        std::rethrow_exception(timed_out(pending.operation_, timeout_));
+        std::rethrow_exception(late(pending.operation_));
       }
     }
+  }
+
+  std::exception_ptr late(const Operation& operation) {
+    end({.loss = std::nullopt, .why = to_text(operation) + " timed out"}, "");
+    return timed_out(operation, timeout_);
   }
 
   /// Turns what broke the communicator into the exception to throw; aborts it here, and tells the
   /// others to do the same.
   std::exception_ptr failure(const Operation& operation) {
-    // A loss explains an error of NCCL's better than NCCL's own text.
-    const auto loss = watch_ != nullptr ? watch_->loss(kNamePatience) : std::nullopt;
-    if (loss) {
-      abort_communicator();
-      return peer_lost(operation, *loss);
-    }
     if (!ending_) {
-      end(last_error(async_error_));
+      // A loss explains an error of NCCL's better than NCCL's own text.
+      auto loss = watch_ != nullptr ? watch_->loss(kNamePatience) : std::nullopt;
+      end({.loss = std::move(loss), .why = communicator_.problem()}, "NCCL failed there: ");
     }
-    return aborted(operation, *ending_);
+    return ending_->loss ? peer_lost(operation, *ending_->loss) : aborted(operation, ending_->why);
   }
 
-  void end(const std::string& why) {
-    if (!ending_) {
-      ending_ = why;
-      abort_communicator();
+  /// Once. `prefix` introduces the reason where other ranks read it.
+  void end(Ending ending, const std::string& prefix) {
+    if (ending_) {
+      return;
+    }
+    ending_ = std::move(ending);
+    // Before the others are told: they end a moment after that, and the agent takes the first end
+    // for the cause.
+    abort_communicator();
+    if (!ending_->loss) {
       if (watch_ != nullptr) {
-        watch_->report({rank(), why});
+        watch_->report({rank(), prefix + ending_->why});
       }
+      host_->abort(ending_->why);
     }
   }
 
   void abort_communicator() {
-    if (comm_ != nullptr) {
-      library_.comm_abort(std::exchange(comm_, nullptr));
+    if (communicator_.get() == nullptr) {
+      return;
+    }
+    for (const auto& pending : kept_) {
+      pending->note_done();
+    }
+    if (!communicator_.abort()) {
+      std::fprintf(stderr,
+                   "ddprun worker of rank %d: NCCL's abort does not return: the GPU's memory stays "
+                   "as it is until this process ends\n",
+                   rank());
+      gpu_.give_up();
+      end_without_exit_handlers();
     }
   }
 
-  std::string last_error(nccl::Result result) const {
-    std::string text = library_.get_error_string(result);
-    if (const char* more = library_.get_last_error(comm_); more != nullptr && *more != '\0') {
-      text += std::string(" (") + more + ")";
-    }
-    return text;
-  }
-
+  Gpu& gpu_;
   int device_;
   milliseconds timeout_;
   std::unique_ptr<ProcessGroup> host_;
   PeerWatch* watch_;
   const nccl::NcclLibrary& library_;
-  nccl::Comm* comm_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  nccl::Result async_error_ = nccl::Result::success;
   std::atomic<bool> lost_{false};  // set by the watch's thread
-  std::optional<std::string> ending_;
+  std::unique_ptr<GpuStream> stream_;
+  NcclCommunicator communicator_;
+  std::optional<Ending> ending_;
   std::vector<std::shared_ptr<Pending>> messages_;  // not launched yet
   std::list<std::shared_ptr<Pending>> kept_;        // launched, maybe not done
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_nccl_process_group(NcclSetup setup) {
-  return std::make_unique<NcclProcessGroup>(std::move(setup));
+std::unique_ptr<ProcessGroup> make_nccl_process_group(Gpu& gpu, NcclSetup setup) {
+  return std::make_unique<NcclProcessGroup>(gpu, std::move(setup));
 }
 
 }  // namespace ddp

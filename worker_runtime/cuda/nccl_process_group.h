@@ -1,9 +1,8 @@
 // NcclProcessGroup: operations on CUDA tensors by NCCL; CPU tensors go to the group below it.
 //
-// Rules that keep it from hanging: the communicator is non-blocking, so no call of NCCL's waits;
-// one thread, the caller's, makes all calls of NCCL's, abort included; whoever waits watches the
-// device, the communicator's own error and the loss of peers together, with a deadline; and every
-// surviving rank aborts.
+// Rules that keep it from hanging: NcclCommunicator's; whoever waits watches the device, the
+// communicator's own error and the loss of peers together, with a deadline; every surviving rank
+// aborts; and where an abort does not return, the GPU is given up, so that the process can end.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,8 @@
 
 namespace ddp {
 
-/// Collective over setup.host. Throws StartError, DeviceError or PeerLost.
-std::unique_ptr<ProcessGroup> make_nccl_process_group(NcclSetup setup);
+/// Collective over setup.host. `gpu` outlives the group. Throws StartError, DeviceError or
+/// PeerLost.
+std::unique_ptr<ProcessGroup> make_nccl_process_group(Gpu& gpu, NcclSetup setup);
 
 }  // namespace ddp

@@ -107,7 +107,7 @@ TEST_CASE("a worker without log files or channel is told so, whatever is inherit
   CHECK(v.count("DDPRUN_PROGRESS_CHANNEL") == 0);
 }
 
-TEST_CASE("Gloo is told the interface that reaches the other nodes, unless the user did (I-4)",
+TEST_CASE("Gloo and NCCL are told the interface to the other nodes, unless the user did (I-4)",
           "[agent]") {
   const World w = world();
   const WorkerPlace place{w, 0, "", "", "eth1"};
@@ -119,6 +119,10 @@ TEST_CASE("Gloo is told the interface that reaches the other nodes, unless the u
   CHECK(made({}).at("GLOO_SOCKET_IFNAME") == "eth1");
   CHECK(made({"GLOO_SOCKET_IFNAME=ib0"}).at("GLOO_SOCKET_IFNAME") == "ib0");
   CHECK(make({}, job()).count("GLOO_SOCKET_IFNAME") == 0);
+  CHECK(made({}).at("NCCL_SOCKET_IFNAME") == "=eth1");
+  CHECK(made({"NCCL_SOCKET_IFNAME=ib"}).at("NCCL_SOCKET_IFNAME") == "ib");
+  CHECK(made({"NCCL_SOCKET_IFNAME="}).at("NCCL_SOCKET_IFNAME").empty());
+  CHECK(make({}, job()).count("NCCL_SOCKET_IFNAME") == 0);
 }
 
 TEST_CASE("OMP_NUM_THREADS becomes 1 only where it is unset and workers share a node", "[agent]") {

@@ -1,0 +1,92 @@
+// Jobs whose ranks reduce by NCCL, over stand-ins for the GPU and for NCCL that fail in attempt 0:
+// the agent gets an error file that names the operation, no worker stays, the next attempt goes on.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/lone_agent.h"
+#include "tests/support/child_process.h"
+#include "tests/support/event_wait.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun::test {
+namespace {
+
+constexpr int kSteps = 12;
+
+struct Job {
+  Finished finished;
+  std::chrono::steady_clock::duration took{};
+};
+
+/// Two workers of one agent, with one restart.
+Job job_with(const std::string& faults, const std::vector<std::string>& options = {}) {
+  const TempDir folder;
+  std::vector<std::string> argv{"ddprun", "--standalone",   "--nproc-per-node",
+                                "2",      "--max-restarts", "1"};
+  argv.insert(argv.end(), options.begin(), options.end());
+  argv.insert(argv.end(), {NCCL_WORKER, std::to_string(kSteps), folder.file("snapshot")});
+  const auto begin = std::chrono::steady_clock::now();
+  Job job{.finished = run({.argv = argv,
+                           .environment = {{"DDPRUN_GPU_LIBRARY", STANDIN_GPU},
+                                           {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
+                                           {"DDPRUN_STANDIN_NCCL_FAULT", faults}}})};
+  job.took = std::chrono::steady_clock::now() - begin;
+  return job;
+}
+
+/// The bits that both ranks end with.
+std::string bits(const Job& job) {
+  const std::string first = line_after(job.finished.out, "done 0 ");
+  CHECK(!first.empty());
+  CHECK(line_after(job.finished.out, "done 1 ") == first);
+  return first;
+}
+
+/// It went on once, and ended as a job that nothing happened to.
+void check_recovered(const Job& job) {
+  INFO(job.finished.out);
+  INFO(job.finished.err);
+  CHECK(job.finished.exit_code == 0);
+  CHECK(contains(job.finished.err, "restarts used: 1 of 1"));
+  CHECK(bits(job) == bits(job_with("")));
+  CHECK(job.took < std::chrono::seconds(40));
+}
+
+}  // namespace
+
+TEST_CASE("workers that hang in a collective of NCCL's end when the agent stops the attempt") {
+  const Job job = job_with("hangs:5", {"--hang-timeout", "2"});
+  check_recovered(job);
+  CHECK(contains(job.finished.err, "wait in all_reduce #"));
+}
+
+// The agent stops the others when the first of the two has ended: which one it is, is open.
+TEST_CASE("an error of NCCL's is in the summary with operation, sequence and rank") {
+  const Job job = job_with("async-error@1:5");
+  check_recovered(job);
+  const std::string why =
+      "remote process exited or there was a network error (the stand-in lost a connection)";
+  const std::string cause = " (f32[65536]) was aborted: " + why;
+  const std::string victim = " (f32[65536]) failed: rank 1 is gone (NCCL failed there: " + why;
+  CHECK((contains(job.finished.err, cause) || contains(job.finished.err, victim)));
+  CHECK(contains(job.finished.err, "all_reduce #"));
+}
+
+TEST_CASE("workers end by themselves although NCCL's abort never returns") {
+  const Job job = job_with("async-error@1:5,abort-blocks");
+  check_recovered(job);
+  CHECK(contains(job.finished.err, "NCCL's abort does not return"));
+  CHECK(contains(job.finished.err, "exited with code 1: ddp::"));
+  CHECK(contains(job.finished.err, " (f32[65536]) "));
+}
+
+TEST_CASE("a worker that dies inside a call of NCCL's is named, and the job goes on") {
+  const Job job = job_with("dies@1:5");
+  check_recovered(job);
+  CHECK(contains(job.finished.err, "rank 1 on "));
+  CHECK(contains(job.finished.err, "was killed by SIGKILL"));
+}
+
+}  // namespace ddprun::test

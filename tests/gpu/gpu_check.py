@@ -1,0 +1,266 @@
+"""What scripts/gpu-check runs: see there.
+
+usage: gpu_check.py --root DIR [--built DIR] [--quick] [--standin]
+  --standin  takes the stand-ins of tests/standin for GPU, NCCL and NVML: shows, where there is no GPU,
+             that this file works, and nothing else"""
+import argparse
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import nvml
+
+SKIPPED = 77
+LIMIT_S = 540  # of all checks together
+STEPS = 60
+OLDEST_TO_SHARE = 23000  # NCCL 2.30: several ranks on one GPU
+ABORT_S = 1.0
+# A context's last pages go a little after its process.
+FREED_S = 10.0
+SLACK_BYTES = 16 << 20
+
+
+class Failed(Exception):
+    pass
+
+
+class Skipped(Exception):
+    """What this machine lacks."""
+
+
+def nccl_version(environment):
+    """As NCCL counts: 2.30.1 is 23001. 0 without an NCCL."""
+    try:
+        library = ctypes.CDLL(environment.get("DDPRUN_NCCL_LIBRARY") or "libnccl.so.2")
+    except OSError:
+        return 0
+    version = ctypes.c_int()
+    return 0 if library.ncclGetVersion(ctypes.byref(version)) else version.value
+
+
+class StandinNvml:
+    """For --standin: the memory of a GPU that nobody has."""
+
+    def name(self):
+        return "a stand-in: nothing here is proved of a GPU"
+
+    def used_bytes(self):
+        return [0]
+
+    def processes(self):
+        return set()
+
+
+class Job:
+    """Two workers of one agent on one GPU; the output is read from files, so nobody waits for us."""
+
+    def __init__(self, check, folder, restarts=1):
+        self.out, self.err = folder / "out", folder / "err"
+        command = [check.bin / "ddprun", "--standalone", "--nproc-per-node", "2", "--max-restarts",
+                   str(restarts), check.tests / "nccl_worker", str(STEPS), folder / "snapshot"]
+        with self.out.open("w") as out, self.err.open("w") as err:
+            self.process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=err,
+                                            env=check.environment, start_new_session=True)
+
+    def text(self):
+        return self.out.read_text() + self.err.read_text()
+
+    def wait_for(self, pattern, limit_s):
+        """The match, and when it was seen."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            if match := re.search(pattern, self.text(), re.M):
+                return match, time.monotonic()
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.005)
+        if match := re.search(pattern, self.text(), re.M):
+            return match, time.monotonic()
+        raise Failed(f"the job did not write {pattern!r} within {limit_s} s:\n{self.text()[-3000:]}")
+
+    def workers(self):
+        """{rank: pid}, by their own variables."""
+        found = {}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                variables = dict(line.split("=", 1) for line in
+                                 (folder / "environ").read_text(errors="replace").split("\0")
+                                 if "=" in line)
+                program = os.readlink(folder / "exe")
+            except OSError:  # it has ended, or is not ours
+                continue
+            if program.endswith("nccl_worker") and str(self.out.parent) in \
+                    (folder / "cmdline").read_text().replace("\0", " "):
+                found[int(variables["RANK"])] = int(folder.name)
+        return found
+
+    def bits(self, limit_s=120):
+        """What both ranks end with."""
+        bits = [self.wait_for(rf"^done {rank} (\w+)$", limit_s)[0][1] for rank in (0, 1)]
+        if self.process.wait(timeout=60):
+            raise Failed(f"the job ended with {self.process.returncode}:\n{self.text()[-3000:]}")
+        if bits[0] != bits[1]:
+            raise Failed(f"the ranks differ: {bits}")
+        return bits[0]
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Check:
+    def __init__(self, options, gpu):
+        self.gpu = gpu
+        self.bin = options.built / "bin"
+        self.tests = options.built / "tests"
+        self.deadline = time.monotonic() + LIMIT_S
+        self.environment = {**os.environ, "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+        if options.standin:
+            self.environment |= {"DDPRUN_GPU_LIBRARY": str(self.tests / "libstandin_gpu.so"),
+                                 "DDPRUN_NCCL_LIBRARY": str(self.tests / "libstandin_nccl.so")}
+        else:
+            # So that both ranks are on the first one, however many there are.
+            self.environment["CUDA_VISIBLE_DEVICES"] = \
+                os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        self.undisturbed = ""
+
+    def unit_tests(self):
+        """the tests that ctest -L gpu runs"""
+        # The programs themselves: ctest would look for them where they were built.
+        programs = [file for file in sorted(self.tests.glob("unit_*gpu*")) if os.access(file, os.X_OK)]
+        if not programs:
+            raise Failed(f"{self.tests} has no unit_gpu; build the release preset")
+        for program in programs:
+            done = subprocess.run([program], capture_output=True, text=True,
+                                  timeout=max(1.0, self.deadline - time.monotonic()))
+            if re.search(r"^skipped:", done.stdout, re.M):
+                raise Failed(f"tests were skipped, though there is a GPU:\n{done.stdout}")
+            if done.returncode:
+                raise Failed(f"{program.name}: {done.stdout[-3000:]}{done.stderr[-1000:]}")
+        return ", ".join(program.name for program in programs)
+
+    def need_sharing(self):
+        version = nccl_version(self.environment)
+        if version < OLDEST_TO_SHARE:
+            raise Skipped(f"two ranks on one GPU need NCCL {OLDEST_TO_SHARE}, here is {version or 'none'}"
+                          "; pip's nvidia-nccl-cu13 has one, DDPRUN_NCCL_LIBRARY names it")
+
+    def two_ranks(self):
+        """two ranks on one GPU reduce to the same bits"""
+        self.need_sharing()
+        with tempfile.TemporaryDirectory() as name:
+            job = Job(self, pathlib.Path(name))
+            try:
+                self.undisturbed = job.bits()
+            finally:
+                job.end()
+        return self.undisturbed
+
+    def killed_rank(self):
+        """SIGKILL of one rank: the other aborts within 1 s, the resumed result is bit-equal"""
+        self.need_sharing()
+        with tempfile.TemporaryDirectory() as name:
+            job = Job(self, pathlib.Path(name))
+            try:
+                job.wait_for(r"^stepped 1 20$", 120)
+                workers = job.workers()
+                if set(workers) != {0, 1}:
+                    raise Failed(f"the workers were not found: {workers}")
+                begin = time.monotonic()
+                os.kill(workers[1], signal.SIGKILL)
+                _, seen = job.wait_for(r"all_reduce #\d+ \(.*failed: rank 1 is gone", 30)
+                took = seen - begin
+                bits = job.bits()
+            finally:
+                job.end()
+        if took > ABORT_S:
+            raise Failed(f"rank 0 aborted after {took:.2f} s; {ABORT_S} s were allowed")
+        if bits != self.undisturbed:
+            raise Failed(f"the resumed job has {bits}, the undisturbed one {self.undisturbed}")
+        return f"aborted after {took:.2f} s, bits {bits}"
+
+    def killed_agent(self):
+        """kill -9 of the agent: nothing is left in GPU memory, by NVML"""
+        self.need_sharing()
+        before, strangers = self.gpu.used_bytes(), self.gpu.processes()
+        with tempfile.TemporaryDirectory() as name:
+            job = Job(self, pathlib.Path(name))
+            try:
+                job.wait_for(r"^stepped 1 10$", 120)
+                during = self.gpu.used_bytes()
+                job.process.kill()
+                job.process.wait()
+                begin = time.monotonic()
+                while True:
+                    left = [now - then for now, then in zip(self.gpu.used_bytes(), before)]
+                    if not job.workers() and max(left) <= SLACK_BYTES and \
+                            not self.gpu.processes() - strangers:
+                        break
+                    if time.monotonic() - begin > FREED_S:
+                        raise Failed(f"{FREED_S} s after it workers {job.workers()} run, "
+                                     f"{max(left) >> 20} MiB of GPU memory are in use, by "
+                                     f"{self.gpu.processes() - strangers}")
+                    time.sleep(0.02)
+            finally:
+                job.end()
+        held = max(now - then for now, then in zip(during, before))
+        return f"{held >> 20} MiB were in use, all free {time.monotonic() - begin:.2f} s later"
+
+    def run(self, checks):
+        rows = []
+        for check in checks:
+            name = check.__doc__
+            begin = time.monotonic()
+            try:
+                if begin > self.deadline:
+                    raise Failed(f"not run: the {LIMIT_S} s are over")
+                row = ("passed", name, check())
+            except Skipped as lack:
+                row = ("skipped", name, str(lack))
+            except (Failed, OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+                row = ("FAILED", name, str(error))
+            rows.append(row)
+            print(f"{row[0]}  {name} ({time.monotonic() - begin:.1f} s): {row[2]}", flush=True)
+        count = {word: sum(row[0] == word for row in rows) for word in ("passed", "skipped", "FAILED")}
+        print(f"gpu-check: {count['passed']} of {len(rows)} checks passed, {count['skipped']} were "
+              f"skipped, on {self.gpu.name()}")
+        return 1 if count["FAILED"] else SKIPPED if count["skipped"] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    parser.add_argument("--built", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--standin", action="store_true")
+    options = parser.parse_args()
+    try:
+        gpu = StandinNvml() if options.standin else nvml.Nvml()
+    except nvml.Missing as missing:
+        print(f"skipped: needs gpu: {missing}; what only a GPU can show stays unproved here")
+        return SKIPPED
+    if options.built is None:
+        subprocess.run([options.root / "scripts" / "build", "release", "ddprun", "ddprun_cuda",
+                        "nccl_worker", "unit_gpu"], check=True)
+        options.built = options.root / "build"
+    options.built = options.built.resolve()
+    for program in ("bin/ddprun", "tests/nccl_worker"):
+        if not shutil.which(options.built / program):
+            print(f"gpu-check: {options.built / program} is missing; build the release preset, or "
+                  "name by --built where it is", file=sys.stderr)
+            return 1
+    check = Check(options, gpu)
+    units = [] if options.quick or options.standin else [check.unit_tests]
+    return check.run([*units, check.two_ranks, check.killed_rank, check.killed_agent])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
