@@ -20,6 +20,7 @@
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
 #include "trainer/text/byte_tokenizer.h"
+#include "trainer/threads.h"
 
 namespace ddp {
 namespace {
@@ -89,6 +90,7 @@ void run(const Gpt2Options& options) {
   const Gpt2Data data = load(
       options, tokenizer, static_cast<std::size_t>(options.sequence_length.value_or(context_size)));
   const Context context = init({.backend = Backend::gloo});
+  choose_threads(context);
   train_gpt2(context, options, config, data);
 }
 

@@ -14,7 +14,6 @@
 
 #include "ddp/ddp.h"
 #include "trainer/layers/classifier.h"
-#include "trainer/layers/threads.h"
 #include "trainer/metrics/stopwatch.h"
 #include "trainer/optimizer.h"
 #include "trainer/resnet/cifar.h"
@@ -75,7 +74,6 @@ int tell(int argc, char** argv) {
   const std::int64_t steps = std::atoll(argv[4]);
   const std::string dir = argv[5];
   const ddp::Context context = ddp::init({.backend = ddp::Backend::gloo});
-  ddp::share_processors(1);
   ddp::Resnet resnet(
       {.depth = std::atoi(argv[1]),
        .stem = std::string(argv[2]) == "large" ? ddp::Stem::large : ddp::Stem::small},

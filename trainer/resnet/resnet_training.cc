@@ -13,13 +13,13 @@
 #include "trainer/fingerprint.h"
 #include "trainer/layers/classifier.h"
 #include "trainer/layers/row_chunks.h"
-#include "trainer/layers/threads.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/stopwatch.h"
 #include "trainer/metrics/training_log.h"
 #include "trainer/optimizer.h"
 #include "trainer/resnet/augmentation.h"
 #include "trainer/resnet/resnet.h"
+#include "trainer/threads.h"
 
 namespace ddp {
 namespace {
@@ -407,7 +407,7 @@ void require_same_data(const Context& context, const CifarData& data) {
 }  // namespace
 
 void train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
-  share_processors(context.local_world_size());
+  choose_threads(context);
   require_same_data(context, data);
   ResnetTraining(context, options, data).run();
 }

@@ -50,11 +50,9 @@ void run(std::istream& in, std::ostream& out) {
     parameter.value.copy_from_host(read<float>(in, parameter.value.size()).data());
   }
   ddp::DistributedDataParallel parallel(context.group(), model.parameters());
-  const ddp::AdamW optimizer(model.parameters(), ddp::cpu_layers(),
-                             {.beta1 = numbers[2],
-                              .beta2 = numbers[3],
-                              .weight_decay = numbers[1],
-                              .clip = numbers[4]});
+  const ddp::AdamW optimizer(
+      model.parameters(), ddp::cpu_layers(),
+      {.beta1 = numbers[2], .beta2 = numbers[3], .weight_decay = numbers[1], .clip = numbers[4]});
   std::vector<double> losses;
   for (std::int64_t step = 0; step < sizes[7]; ++step) {
     const auto inputs = read<std::int32_t>(in, batch * time);
