@@ -1,6 +1,6 @@
 #include "trainer/layers/threads.h"
 
-#ifdef _OPENMP
+#if defined(_OPENMP) && __has_include(<omp.h>)
 #include <omp.h>
 #endif
 
@@ -10,7 +10,7 @@
 namespace ddp {
 
 void share_processors(int local_world_size) {
-#ifdef _OPENMP
+#if defined(_OPENMP) && __has_include(<omp.h>)
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     omp_set_num_threads(std::max(1, omp_get_num_procs() / std::max(1, local_world_size)));
   }
