@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -13,13 +14,14 @@
 #include "ddp/ddp.h"
 #include "trainer/dataset.h"
 #include "trainer/gpt2/generation.h"
+#include "trainer/gpt2/gpt2_source.h"
 #include "trainer/gpt2/gpt2_training.h"
 #include "trainer/linear_training.h"
 #include "trainer/message_passing.h"
 #include "trainer/options.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
-#include "trainer/text/byte_tokenizer.h"
+#include "trainer/text/token_cache.h"
 #include "trainer/threads.h"
 
 namespace ddp {
@@ -61,37 +63,45 @@ void run(const LinearOptions& options) {
   train_linear(context, options, data);
 }
 
-Gpt2Data load(const Gpt2Options& options, const Tokenizer& tokenizer, std::size_t time) {
-  std::vector<std::string> texts;
-  for (const std::string& path : options.data) {
-    try {
-      texts.push_back(read_text(path));
-    } catch (const Error& problem) {
-      throw DoNotRetry(path + ": " + problem.what());
-    }
-  }
-  try {
-    return {texts, tokenizer, time, options.validation_share};
-  } catch (const Error& problem) {
-    throw DoNotRetry(problem.what());
-  }
+/// The files' own tokens, or those of their texts, kept beside the snapshots for the next start.
+Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Source& source) {
+  const std::vector<std::filesystem::path> files(options.data.begin(), options.data.end());
+  const bool texts = files.front().extension() != ".bin";
+  const auto length =
+      options.sequence_length.value_or(static_cast<std::int64_t>(source.config.context));
+  return {load_tokens(context, *source.tokenizer,
+                      {.files = files,
+                       .tokenizer_files = source.tokenizer_files,
+                       .directory = options.save_dir,
+                       .say = {}}),
+          texts || !source.tokenizer_files.empty() ? source.tokenizer.get() : nullptr,
+          {.sequence_length = static_cast<std::size_t>(length),
+           .validation_share = options.validation_share,
+           .vocabulary_size = static_cast<std::int32_t>(source.config.vocabulary)}};
 }
 
 void run(const Gpt2Options& options) {
-  const ByteTokenizer tokenizer;
-  // The name has been checked with the other options.
-  const Gpt2Config config =
-      *gpt2_config(options.model, static_cast<std::size_t>(tokenizer.vocabulary_size()));
-  if (options.generate) {
-    generate_gpt2(init({.backend = Backend::gloo}), options, config, tokenizer);
-    return;
-  }
-  const std::int64_t context_size = static_cast<std::int64_t>(config.context);
-  const Gpt2Data data = load(
-      options, tokenizer, static_cast<std::size_t>(options.sequence_length.value_or(context_size)));
+  // As above: what is wrong with files is wrong at the next attempt, too.
+  const auto once = [](const auto& read) {
+    try {
+      return read();
+    } catch (const PeerLost&) {
+      throw;
+    } catch (const Timeout&) {
+      throw;
+    } catch (const Error& problem) {
+      throw DoNotRetry(problem.what());
+    }
+  };
+  const Gpt2Source source = once([&] { return gpt2_source(options); });
   const Context context = init({.backend = Backend::gloo});
   choose_threads(context);
-  train_gpt2(context, options, config, data);
+  if (options.generate) {
+    generate_gpt2(context, options, source.config, *source.tokenizer);
+    return;
+  }
+  const Gpt2Data data = once([&] { return load(context, options, source); });
+  train_gpt2(context, options, source, data);
 }
 
 void run(const ResnetOptions& options) {

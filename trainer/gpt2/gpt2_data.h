@@ -1,5 +1,5 @@
-// Gpt2Data: the samples that a GPT-2 trains on and is measured with, cut out of one long row of
-// tokens. Pure, and the same on every rank for the same texts.
+// Gpt2Data: the samples that a GPT-2 trains on and is measured with (trainer/text/token_data.h),
+// and what a run remembers of them.
 #pragma once
 
 #include <cstddef>
@@ -8,41 +8,40 @@
 #include <string>
 #include <vector>
 
+#include "trainer/text/token_data.h"
+#include "trainer/text/token_file.h"
 #include "trainer/text/tokenizer.h"
 
 namespace ddp {
 
 class Gpt2Data {
  public:
-  /// Texts one after the other, the token for the end of a text behind each where there is one.
-  /// Sample i has the tokens i T .. i T + T - 1 as inputs, and as targets those one further on;
-  /// what is left at the end belongs to no sample. The last `validation_share` (0 to below 1) of
-  /// the samples, at least one where the share is above 0, is never trained on. Throws ddp::Error
-  /// when there are too few tokens.
-  Gpt2Data(const std::vector<std::string>& texts, const Tokenizer& tokenizer, std::size_t time,
-           double validation_share);
+  /// As TokenData's. `tokenizer`: that of the tokens; null where it is not known.
+  Gpt2Data(std::vector<TokenFile> files, const Tokenizer* tokenizer,
+           const TokenDataOptions& options);
 
   [[nodiscard]] std::size_t time() const { return time_; }
-  [[nodiscard]] std::size_t train_samples() const { return train_samples_; }
-  [[nodiscard]] std::size_t validation_samples() const { return validation_samples_; }
-
+  [[nodiscard]] std::size_t train_samples() const { return tokens_.train_samples(); }
+  [[nodiscard]] std::size_t validation_samples() const { return tokens_.validation_samples(); }
   /// T inputs and T targets of a sample.
   void read_train(std::size_t sample, std::span<std::int32_t> inputs,
-                  std::span<std::int32_t> targets) const;
+                  std::span<std::int32_t> targets) const {
+    tokens_.read_train(sample, inputs, targets);
+  }
   void read_validation(std::size_t sample, std::span<std::int32_t> inputs,
-                       std::span<std::int32_t> targets) const;
-
-  /// Bytes of text that the targets of all validation samples stand for.
-  [[nodiscard]] std::size_t validation_bytes() const { return validation_bytes_; }
+                       std::span<std::int32_t> targets) const {
+    tokens_.read_validation(sample, inputs, targets);
+  }
+  /// Bytes of text that the targets of all validation samples stand for; 0 where nobody knows.
+  [[nodiscard]] std::uint64_t validation_bytes() const { return validation_bytes_; }
   /// Of tokens and cut: two runs with the same one train on the same samples.
-  [[nodiscard]] std::string fingerprint() const;
+  [[nodiscard]] const std::string& fingerprint() const { return fingerprint_; }
 
  private:
-  std::vector<std::int32_t> tokens_;
   std::size_t time_;
-  std::size_t train_samples_ = 0;
-  std::size_t validation_samples_ = 0;
-  std::size_t validation_bytes_ = 0;
+  std::string fingerprint_;
+  TokenData tokens_;
+  std::uint64_t validation_bytes_ = 0;
 };
 
 }  // namespace ddp

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <filesystem>
 
 #include "trainer/gpt2/config.h"
 #include "trainer/number_option.h"
@@ -23,9 +24,10 @@ CLI::Validator folder_name() {
 CLI::Validator model_name() {
   return CLI::Validator(
       [](std::string& text) {
-        return gpt2_config(text, 1)
+        return gpt2_config(text, 1) || std::filesystem::is_directory(text)
                    ? std::string()
-                   : "must be one of " + gpt2_config_names() + ", not '" + text + "'";
+                   : "must be one of " + gpt2_config_names() + ", or a Hugging Face folder, not '" +
+                         text + "'";
       },
       "");
 }
@@ -82,6 +84,9 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
          "Part of the samples, at the text's end, that is measured and not trained on", share)
       ->type_name("X")
       ->capture_default_str();
+  gpt2.add_option("--export", options.export_dir,
+                  "At the end, the weights as a folder that Hugging Face's transformers loads")
+      ->type_name("DIR");
   gpt2.add_option("--metrics", options.metrics,
                   "Each rank writes each step's loss and times to DIR/rank-N.jsonl")
       ->type_name("DIR");
@@ -120,11 +125,10 @@ std::string Gpt2Options::snapshot_path() const {
   return save_dir + "/" + experiment_name;
 }
 
-double Gpt2Options::rate() const {
+double Gpt2Options::rate(std::size_t channels) const {
   if (learning_rate) {
     return *learning_rate;
   }
-  const std::size_t channels = gpt2_config(model, 1)->channels;
   return channels <= 128    ? 2e-3
          : channels <= 384  ? 1e-3
          : channels <= 768  ? 6e-4
@@ -135,9 +139,16 @@ double Gpt2Options::rate() const {
 CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
   auto* gpt2 = app.add_subcommand(
       "gpt2", "A GPT-2 on text, trained by AdamW; or, with --generate, text from a trained one.");
-  auto* data = gpt2->add_option("--data", options.data, "Text files to train on");
+  auto* data = gpt2->add_option("--data", options.data,
+                                "Files to train on: text, .json or .jsonl in Alpaca's form, or "
+                                ".bin with tokens");
   data->type_name("FILE");
-  gpt2->add_option("--model,-m", options.model, "Size: " + gpt2_config_names())
+  gpt2->add_option("--tokenizer", options.tokenizer,
+                   "Folder or file of a byte-pair tokenizer [the model folder's, else bytes]")
+      ->type_name("PATH")
+      ->check(CLI::ExistingPath);
+  gpt2->add_option("--model,-m", options.model,
+                   "Size: " + gpt2_config_names() + "; or a Hugging Face folder of a GPT-2")
       ->type_name("NAME")
       ->check(model_name())
       ->capture_default_str();
@@ -160,8 +171,9 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
     if (options.data.empty() && !options.generate) {
       throw CLI::RequiredError("--data or --generate");
     }
-    const auto context = static_cast<std::int64_t>(gpt2_config(options.model, 1)->context);
-    if (options.sequence_length.value_or(1) > context) {
+    const auto named = gpt2_config(options.model, 1);
+    const auto context = named ? static_cast<std::int64_t>(named->context) : 0;
+    if (named && options.sequence_length.value_or(1) > context) {
       throw CLI::ValidationError("--seq-length", "must be at most " + std::to_string(context) +
                                                      ", the context of " + options.model);
     }

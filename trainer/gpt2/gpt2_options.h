@@ -14,7 +14,8 @@ namespace ddp {
 
 struct Gpt2Options {
   std::vector<std::string> data;
-  std::string model = "tiny";
+  std::string model = "tiny";            ///< a size's name, or a Hugging Face folder
+  std::optional<std::string> tokenizer;  ///< folder or file of a byte-pair tokenizer
   std::string experiment_name = "gpt2";
   std::string save_dir = "outputs";
   std::uint64_t seed = 0;
@@ -32,6 +33,7 @@ struct Gpt2Options {
   std::int64_t warmup_steps = 100;
   double clip = 1;
   double validation_share = 0.1;
+  std::optional<std::string> export_dir;   ///< of a Hugging Face folder with the final weights
   std::optional<std::string> metrics;      ///< folder of the JSON lines (docs/metrics.md)
   std::optional<std::string> tensorboard;  ///< folder of TensorBoard's event files
 
@@ -43,8 +45,9 @@ struct Gpt2Options {
 
   /// Where the snapshots are: save_dir/experiment_name.
   [[nodiscard]] std::string snapshot_path() const;
-  /// learning_rate, or the largest that was stable for this size (GPT-3's table 2.1 for OpenAI's).
-  [[nodiscard]] double rate() const;
+  /// learning_rate, or the largest that was stable for this many channels (GPT-3's table 2.1 for
+  /// OpenAI's sizes).
+  [[nodiscard]] double rate(std::size_t channels) const;
 };
 
 /// Adds the subcommand `gpt2`, which fills `options`.

@@ -11,6 +11,8 @@
 #include "ddp/preemption.h"
 #include "trainer/cosine_schedule.h"
 #include "trainer/fingerprint.h"
+#include "trainer/gpt2/gpt2_export.h"
+#include "trainer/gpt2/huggingface.h"
 #include "trainer/gpt2/model.h"
 #include "trainer/gpt2/parameters.h"
 #include "trainer/gpt2/step_meter.h"
@@ -25,17 +27,18 @@ namespace {
 /// must have the same value everywhere.
 class Gpt2Training {
  public:
-  Gpt2Training(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
+  Gpt2Training(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                const Gpt2Data& data)
       : context_(&context),
         options_(&options),
+        source_(&source),
         data_(&data),
         batch_size_(static_cast<std::size_t>(options.batch_size)),
         accumulation_(static_cast<std::size_t>(options.accumulation)),
-        model_(config, std::min(batch_size_, data.train_samples()), data.time()),
+        model_(source.config, std::min(batch_size_, data.train_samples()), data.time()),
         inputs_(batch_size_ * data.time()),
         targets_(batch_size_ * data.time()),
-        parallel_(context.group(), initialised(config, options.seed, model_.parameters())),
+        parallel_(context.group(), initialised(source, options.seed, model_.parameters())),
         sampler_(data.train_samples(), context.rank(), context.world_size(),
                  {.seed = options.seed}),
         optimizer_(model_.parameters(), cpu_layers(),
@@ -62,9 +65,13 @@ class Gpt2Training {
   }
 
  private:
-  static std::vector<Parameter>& initialised(const Gpt2Config& config, std::uint64_t seed,
+  static std::vector<Parameter>& initialised(const Gpt2Source& source, std::uint64_t seed,
                                              std::vector<Parameter>& parameters) {
-    initialise_gpt2(config, seed, parameters);
+    if (source.weights) {
+      read_huggingface_tensors(*source.weights, gpt2_weights(parameters));
+    } else {
+      initialise_gpt2(source.config, seed, parameters);
+    }
     return parameters;
   }
 
@@ -111,7 +118,7 @@ class Gpt2Training {
     left += (options_->num_epochs - epoch_ - 1) *
             static_cast<std::int64_t>(sampler_.steps(step_size()));
     const std::int64_t total = step_ + (epoch_ < options_->num_epochs ? left : 0);
-    schedule_ = {.peak = options_->rate(),
+    schedule_ = {.peak = options_->rate(model_.config().channels),
                  .warmup_steps = options_->warmup_steps,
                  .total_steps = std::min(total, options_->max_steps.value_or(total))};
   }
@@ -352,7 +359,7 @@ class Gpt2Training {
     state.model = describe(model_.config());
     state.epochs_run = epoch_;
     state.samples_done = static_cast<std::int64_t>(samples_done_);
-    state.scalars = {{"step", static_cast<double>(step_)}, {"lr", options_->rate()}};
+    state.scalars = {{"step", static_cast<double>(step_)}, {"lr", schedule_.peak}};
     state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
     saved_step_ = step_;
     meter_.skip();
@@ -379,6 +386,10 @@ class Gpt2Training {
     }
     std::printf("Training finished: %lld steps, weights %s\n", static_cast<long long>(step_),
                 fingerprint<float>(weights).c_str());
+    if (options_->export_dir) {
+      export_gpt2(*options_->export_dir, *source_, model_.parameters());
+      std::printf("Model written to %s\n", options_->export_dir->c_str());
+    }
     if (data_->validation_samples() > 0) {
       std::printf("Validation loss: %.6f nats per token%s\n", loss, per_byte(loss).c_str());
     }
@@ -386,6 +397,7 @@ class Gpt2Training {
 
   const Context* context_;
   const Gpt2Options* options_;
+  const Gpt2Source* source_;
   const Gpt2Data* data_;
   std::size_t batch_size_;  // B
   std::size_t accumulation_;
@@ -413,17 +425,14 @@ class Gpt2Training {
 
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
                                             const AdamW& optimizer) {
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, value, gradient] : parameters) {
-    tensors.push_back({name, value});
-  }
+  std::vector<NamedTensor> tensors = gpt2_weights(parameters);
   for (auto& tensor : optimizer.state()) {
     tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
 
-void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
+void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                 const Gpt2Data& data) {
   // A node with an old copy of a file would otherwise train on it, and nothing would show it: the
   // gradients of all ranks are mixed at each step.
@@ -434,7 +443,7 @@ void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Co
                   " read other data than rank 0; give every node the same files and options");
     }
   }
-  Gpt2Training(context, options, config, data).run();
+  Gpt2Training(context, options, source, data).run();
 }
 
 }  // namespace ddp

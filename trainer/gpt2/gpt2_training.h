@@ -8,9 +8,9 @@
 #include "ddp/ddp.h"
 #include "ddp/snapshot.h"
 #include "trainer/adamw.h"
-#include "trainer/gpt2/config.h"
 #include "trainer/gpt2/gpt2_data.h"
 #include "trainer/gpt2/gpt2_options.h"
+#include "trainer/gpt2/gpt2_source.h"
 
 namespace ddp {
 
@@ -18,7 +18,7 @@ namespace ddp {
 /// size, options and data the final weights have the same bits, however often the run was killed
 /// and started again. Throws ddp::Error when the ranks' data differ, the snapshot is of another
 /// model, seed or text, or the loss is no longer finite; and what the group throws.
-void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
+void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                 const Gpt2Data& data);
 
 /// What a snapshot holds: the weights by their names, then AdamW's moments.

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "ddp/error.h"
+#include "tests/support/temp_dir.h"
 #include "trainer/cosine_schedule.h"
 #include "trainer/gpt2/config.h"
 #include "trainer/gpt2/generation.h"
@@ -14,6 +15,7 @@
 #include "trainer/gpt2/parameters.h"
 #include "trainer/options.h"
 #include "trainer/text/byte_tokenizer.h"
+#include "trainer/text/token_file.h"
 
 namespace ddp {
 namespace {
@@ -81,20 +83,34 @@ TEST_CASE("first weights are GPT-2's normal ones, and depend on the seed alone")
   CHECK(parameters[0].value.to_vector<float>() == first);
 }
 
-TEST_CASE("samples are cut in order, and the last part is held out") {
+TEST_CASE("what a run remembers of its samples depends on the tokens and on their cut") {
+  const ddprun::test::TempDir dir;
   const ByteTokenizer tokenizer;
-  const Gpt2Data data({"abcdef", "ghijk"}, tokenizer, 3, 0.34);  // 11 bytes, 2 ends: 4 samples
+  const auto data_of = [&](const std::string& text, std::size_t time, const Tokenizer* known) {
+    const auto path = dir.path() / "tokens";
+    TokenCacheWriter writer(path, "test", 1, tokenizer.vocabulary_size());
+    writer.append(tokenizer.encode(text));
+    writer.finish();
+    std::vector<TokenFile> files;
+    files.push_back(open_token_cache(path, 1, true));
+    return Gpt2Data(std::move(files), known,
+                    {.sequence_length = time,
+                     .validation_share = 0.34,
+                     .vocabulary_size = tokenizer.vocabulary_size()});
+  };
+  const Gpt2Data data = data_of("abcdefghijklm", 3, &tokenizer);  // 4 samples
   REQUIRE(data.train_samples() == 3);
   REQUIRE(data.validation_samples() == 1);
   std::vector<std::int32_t> inputs(3), targets(3);
   data.read_train(1, inputs, targets);
   CHECK(inputs == std::vector<std::int32_t>{'d', 'e', 'f'});
-  CHECK(targets == std::vector<std::int32_t>{'e', 'f', ByteTokenizer::kEndOfText});
-  data.read_validation(0, inputs, targets);
-  CHECK(targets == std::vector<std::int32_t>{'j', 'k', ByteTokenizer::kEndOfText});
-  CHECK(data.validation_bytes() == 2);
-  CHECK_THROWS_AS(Gpt2Data({"ab"}, tokenizer, 3, 0), Error);
-  CHECK_THROWS_AS(Gpt2Data({"abc"}, tokenizer, 3, 0.1), Error);
+  CHECK(targets == std::vector<std::int32_t>{'e', 'f', 'g'});
+  CHECK(data.validation_bytes() == 3);
+  CHECK(data_of("abcdefghijklm", 3, nullptr).validation_bytes() == 0);
+
+  CHECK(data.fingerprint() == data_of("abcdefghijklm", 3, &tokenizer).fingerprint());
+  CHECK(data.fingerprint() != data_of("abcdefghijklM", 3, &tokenizer).fingerprint());
+  CHECK(data.fingerprint() != data_of("abcdefghijklm", 2, &tokenizer).fingerprint());
 }
 
 TEST_CASE("bytes come back from the byte tokenizer as they were") {

@@ -1,0 +1,28 @@
+#include "trainer/gpt2/gpt2_export.h"
+
+#include "trainer/gpt2/huggingface.h"
+
+namespace ddp {
+
+std::vector<NamedTensor> gpt2_weights(const std::vector<Parameter>& parameters) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, value, gradient] : parameters) {
+    tensors.push_back({name, value});
+  }
+  return tensors;
+}
+
+void export_gpt2(const std::filesystem::path& folder, const Gpt2Source& source,
+                 const std::vector<Parameter>& parameters) {
+  const auto count = [](std::size_t size) { return static_cast<std::int64_t>(size); };
+  HuggingFaceConfig config;
+  config.vocabulary_size = count(source.config.vocabulary);
+  config.positions = count(source.config.context);
+  config.channels = count(source.config.channels);
+  config.layers = count(source.config.layers);
+  config.heads = count(source.config.heads);
+  config.end_of_text = source.tokenizer->end_of_text();
+  write_huggingface_folder(folder, config, gpt2_weights(parameters), source.tokenizer_files);
+}
+
+}  // namespace ddp
