@@ -74,12 +74,12 @@ void generate_gpt2(const Context& context, const Gpt2Options& options, const Gpt
   }
   std::fputs(options.generate->c_str(), stdout);
   Uniform random(options.seed ^ kSampleSeed);
-  for (std::int64_t i = 0; i < options.length; ++i) {
+  for (std::int64_t i = 0; i < options.sampling.length; ++i) {
     const std::size_t seen = std::min(tokens.size(), window);
     const auto logits = model.next_logits(std::span(tokens).last(seen));
-    const std::int32_t token =
-        sample_token(logits, options.temperature, static_cast<std::size_t>(options.top_k),
-                     static_cast<double>(random.next()));
+    const std::int32_t token = sample_token(logits, options.sampling.temperature,
+                                            static_cast<std::size_t>(options.sampling.top_k),
+                                            static_cast<double>(random.next()));
     if (token == end_of_text) {
       break;
     }

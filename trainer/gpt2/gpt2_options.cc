@@ -101,18 +101,19 @@ void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   auto* generate = gpt2.add_option("--generate", options.generate,
                                    "Continues this text by the newest snapshot; trains nothing");
   generate->type_name("TEXT")->excludes(data);
-  gpt2.add_option("--length", options.length, "Tokens to generate")
+  gpt2.add_option("--length", options.sampling.length, "Tokens to generate")
       ->type_name("N")
       ->check(count_from(1))
       ->needs(generate)
       ->capture_default_str();
-  gpt2.add_option("--temperature", options.temperature, "0: always the likeliest token")
+  gpt2.add_option("--temperature", options.sampling.temperature, "0: always the likeliest token")
       ->type_name("X")
       ->check(number_that<double>("a number of at least 0",
                                   [](double x) { return x >= 0 && std::isfinite(x); }))
       ->needs(generate)
       ->capture_default_str();
-  gpt2.add_option(spellings("--top-k"), options.top_k, "Only the K likeliest tokens; 0: all")
+  gpt2.add_option(spellings("--top-k"), options.sampling.top_k,
+                  "Only the K likeliest tokens; 0: all")
       ->type_name("K")
       ->check(count_from(0))
       ->needs(generate)

@@ -12,6 +12,13 @@ class App;
 
 namespace ddp {
 
+/// How text is generated.
+struct Gpt2Sampling {
+  std::int64_t length = 200;  ///< tokens, at most
+  double temperature = 0.8;   ///< 0: always the likeliest
+  std::int64_t top_k = 40;    ///< 0: all tokens
+};
+
 struct Gpt2Options {
   std::vector<std::string> data;
   std::string model = "tiny";            ///< a size's name, or a Hugging Face folder
@@ -39,9 +46,7 @@ struct Gpt2Options {
 
   /// With it nothing is trained: this text is continued.
   std::optional<std::string> generate;
-  std::int64_t length = 200;  ///< tokens to generate
-  double temperature = 0.8;
-  std::int64_t top_k = 40;  ///< 0: all tokens
+  Gpt2Sampling sampling;
 
   /// Where the snapshots are: save_dir/experiment_name.
   [[nodiscard]] std::string snapshot_path() const;

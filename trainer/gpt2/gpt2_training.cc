@@ -22,6 +22,12 @@
 namespace ddp {
 namespace {
 
+/// Losses (nats) of so many targets.
+struct LossSum {
+  double sum = 0;
+  double count = 0;
+};
+
 /// The training loop of every rank. All ranks take the same path through it: load(), validation and
 /// the steps are collective calls, which wait for every rank, so a condition around one of them
 /// must have the same value everywhere.
@@ -225,8 +231,8 @@ class Gpt2Training {
     const auto counted = count - static_cast<std::size_t>(std::count(
                                      batch.targets.begin(), batch.targets.end(), kIgnoredTarget));
     parallel_.begin(static_cast<std::int64_t>(counted), leave);
-    loss_sum_ += model_.forward(batch);
-    loss_count_ += static_cast<double>(counted);
+    loss_.sum += model_.forward(batch);
+    loss_.count += static_cast<double>(counted);
     meter_.spent(&StepTimes::forward_s);
     model_.backward(batch, [this](std::size_t i) { parallel_.gradient_ready(i); });
     meter_.spent(&StepTimes::backward_s);
@@ -260,8 +266,8 @@ class Gpt2Training {
 
   /// Mean loss of the whole job since the last line, and where the time went on this rank.
   void log_progress(double norm) {
-    const auto sums =
-        Tensor::from<double>({std::exchange(loss_sum_, 0.0), std::exchange(loss_count_, 0.0)});
+    const auto sums = Tensor::from<double>({loss_.sum, loss_.count});
+    loss_ = {};
     context_->group().all_reduce(sums);
     const auto values = sums.values<double>();
     const double loss = values[0] / values[1];
@@ -417,8 +423,7 @@ class Gpt2Training {
   std::size_t samples_done_ = 0;    // of it
   std::int64_t step_ = 0;           // done
   std::int64_t saved_step_ = -1;
-  double loss_sum_ = 0;    // since the last line of progress, of this rank
-  double loss_count_ = 0;  // targets in it
+  LossSum loss_;  // since the last line of progress, of this rank
 };
 
 }  // namespace
