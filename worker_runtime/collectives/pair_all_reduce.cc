@@ -12,8 +12,8 @@ namespace {
 
 /// Small enough to be still in the cache when it is added.
 constexpr std::size_t kPairPieceBytes = std::size_t{128} << 10;
-/// A reduced piece leaves behind so many later parts, about what the sockets hold: on a busy machine
-/// the ranks run by turns, and each is to have something to do as long as it runs.
+/// A reduced piece leaves behind so many later parts, about what the sockets hold: on a busy
+/// machine the ranks run by turns, and each is to have something to do as long as it runs.
 constexpr std::size_t kLag = 32;
 
 /// What follows what in the stream of either rank: part 0, 1, ..., then by turns a part and the

@@ -49,6 +49,16 @@ std::pair<std::string, std::string> first_difference(const std::string& mine,
   return {line(mine), line(other)};
 }
 
+/// How far a step has come.
+struct Step {
+  std::vector<bool> ready;            // parameter
+  std::vector<std::size_t> missing;   // bucket -> parameters not yet ready
+  std::vector<std::size_t> reported;  // parameters, in the order in which they became ready
+  std::vector<Work> works;            // bucket -> its all-reduce
+  Work extra_work;                    // of the extra elements, with Compression::bf16
+  std::size_t launched = 0;           // buckets launched, always a prefix
+};
+
 }  // namespace
 
 struct DistributedDataParallel::Impl {
@@ -60,13 +70,8 @@ struct DistributedDataParallel::Impl {
   std::vector<Tensor> storage = {};         // one per bucket
   std::vector<Tensor> narrowed = {};        // one per bucket with Compression::bf16, else none
   std::vector<std::size_t> bucket_of = {};  // parameter -> bucket
-  std::vector<bool> ready = {};             // parameter, in this step
-  std::vector<std::size_t> missing = {};    // bucket -> parameters not yet ready
-  std::vector<std::size_t> reported = {};   // parameters, in the order of this step
-  std::vector<Work> works = {};             // bucket -> its all-reduce
-  Work extra_work = {};                     // with Compression::bf16
-  std::size_t launched = 0;                 // buckets launched, always a prefix
-  std::int64_t samples = 0;                 // of this rank since the last synchronisation
+  Step step = {};
+  std::int64_t samples = 0;  // of this rank since the last synchronisation
   std::int64_t global_samples = 0;
   bool leave = false;           // this rank's wish, since the last synchronisation
   std::int64_t leave_asks = 0;  // ranks that wished so in the last finished step
@@ -135,9 +140,9 @@ void DistributedDataParallel::Impl::seat(std::vector<Parameter>& parameters) {
   plan = plan_buckets(sizes, order, options.first_bucket_bytes, options.bucket_bytes);
   const Device device = parameters.empty() ? Device::cpu() : parameters.front().value.device();
   bucket_of.resize(parameters.size());
-  ready.resize(parameters.size());
-  missing.assign(plan.size(), 0);
-  works.assign(plan.size(), {});
+  step.ready.resize(parameters.size());
+  step.missing.assign(plan.size(), 0);
+  step.works.assign(plan.size(), {});
   storage.clear();
   narrowed.clear();
   for (std::size_t b = 0; b < plan.size(); ++b) {
@@ -176,9 +181,9 @@ const Tensor& DistributedDataParallel::Impl::outgoing(std::size_t bucket) {
 /// all-reduces must be the same on every rank, whatever the order of gradients. The last bucket is
 /// left to finish(), which has nothing to do meanwhile.
 void DistributedDataParallel::Impl::launch_ready() {
-  while (launched + 1 < plan.size() && missing[launched] == 0) {
-    works[launched] = group.all_reduce_async(outgoing(launched));
-    ++launched;
+  while (step.launched + 1 < plan.size() && step.missing[step.launched] == 0) {
+    step.works[step.launched] = group.all_reduce_async(outgoing(step.launched));
+    ++step.launched;
   }
 }
 
@@ -187,20 +192,20 @@ void DistributedDataParallel::Impl::launch_last() {
   const Tensor& tensor = outgoing(last);
   // On this thread where nothing is before it: two changes of thread cost more than a small bucket.
   // Else the buckets before it are divided meanwhile.
-  if ((last == 0 || works[last - 1].done()) && extra_work.done()) {
+  if ((last == 0 || step.works[last - 1].done()) && step.extra_work.done()) {
     group.all_reduce(tensor);
   } else {
-    works[last] = group.all_reduce_async(tensor);
+    step.works[last] = group.all_reduce_async(tensor);
   }
 }
 
 /// Waits for each bucket and turns its sums into means, while the next ones are reduced.
 void DistributedDataParallel::Impl::receive() {
-  extra_work.wait();
-  extra_work = {};
+  step.extra_work.wait();
+  step.extra_work = {};
   for (std::size_t b = 0; b < plan.size(); ++b) {
-    works[b].wait();
-    works[b] = {};
+    step.works[b].wait();
+    step.works[b] = {};
     if (!narrowed.empty()) {
       widen(narrowed[b], storage[b].view(0, narrowed[b].size()));
     }
@@ -284,30 +289,30 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   // The wish of any step under no_sync() counts.
   impl.leave = impl.leave || leave;
   impl.in_step = true;
-  impl.launched = 0;
-  impl.ready.assign(impl.ready.size(), false);
-  impl.reported.clear();
+  impl.step.launched = 0;
+  impl.step.ready.assign(impl.step.ready.size(), false);
+  impl.step.reported.clear();
   for (std::size_t b = 0; b < impl.plan.size(); ++b) {
-    impl.missing[b] = impl.plan[b].parameters.size();
+    impl.step.missing[b] = impl.plan[b].parameters.size();
   }
   if (!impl.local_only) {
     impl.fill_extra();
     if (!impl.narrowed.empty()) {
       // By itself, since its digits must not be rounded; it is done long before it is needed.
-      impl.extra_work = impl.group.all_reduce_async(impl.extra_view());
+      impl.step.extra_work = impl.group.all_reduce_async(impl.extra_view());
     }
   }
 }
 
 void DistributedDataParallel::gradient_ready(std::size_t index) {
   Impl& impl = *impl_;
-  if (!impl.in_step || index >= impl.ready.size() || impl.ready[index]) {
+  if (!impl.in_step || index >= impl.step.ready.size() || impl.step.ready[index]) {
     throw InvalidArgument("gradient_ready(" + std::to_string(index) +
                           "): no step has begun, no such parameter, or told twice");
   }
-  impl.ready[index] = true;
-  impl.reported.push_back(index);
-  --impl.missing[impl.bucket_of[index]];
+  impl.step.ready[index] = true;
+  impl.step.reported.push_back(index);
+  --impl.step.missing[impl.bucket_of[index]];
   if (!impl.local_only) {
     impl.launch_ready();
   }
@@ -325,7 +330,7 @@ void DistributedDataParallel::finish() {
   }
   // A parameter that was not used counts as ready with zeros: all ranks must reduce the same
   // buckets.
-  impl.missing.assign(impl.missing.size(), 0);
+  impl.step.missing.assign(impl.step.missing.size(), 0);
   impl.launch_ready();
   impl.launch_last();
   impl.receive();
@@ -333,13 +338,13 @@ void DistributedDataParallel::finish() {
 
 bool DistributedDataParallel::rebuild_buckets(std::vector<Parameter>& parameters) {
   Impl& impl = *impl_;
-  if (impl.in_step || parameters.size() != impl.ready.size()) {
+  if (impl.in_step || parameters.size() != impl.step.ready.size()) {
     throw InvalidArgument(
         "rebuild_buckets() needs the parameters of the constructor, between two steps");
   }
   // Rank 0's: another order on each rank would reduce different gradients with each other.
   std::string bytes;
-  for (const std::size_t i : order_of_step(impl.reported, parameters.size())) {
+  for (const std::size_t i : order_of_step(impl.step.reported, parameters.size())) {
     bytes += std::to_string(i) + " ";
   }
   std::istringstream agreed(impl.group.broadcast_bytes(bytes, 0));

@@ -29,7 +29,7 @@ constexpr InitOptions kOptions{.timeout = std::chrono::seconds(30),
                                .connect_timeout = std::chrono::seconds(15)};
 
 /// Large enough that a write is seen from outside.
-constexpr std::int64_t kElements = 16 << 20;
+constexpr std::int64_t kElements = 4 << 20;
 
 std::vector<NamedTensor> filled_with(double value, std::int64_t elements = 1000) {
   std::vector<NamedTensor> tensors = {{"a", Tensor::empty({elements})},
