@@ -240,7 +240,7 @@ class Agent : private FollowerHandler {
         return request_stop();
       case Action::remember_leave:
         asked_.leave_by = cause.signal;
-        return;
+        return follower_.leaves();
       case Action::request_leave:
         if (asked_.leave_by && follower_.client() != nullptr) {
           follower_.client()->request_stop(*asked_.leave_by, StopWish::leave);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <string>
 #include <utility>
 
+#include "agent/host/compared_options.h"
 #include "agent/host/compared_variables.h"
 #include "agent/host/environment_facts.h"
 #include "agent/host/host.h"
@@ -15,9 +17,14 @@
 namespace ddprun {
 
 NodeEnvironment compared_facts(const JobSpec& spec) {
-  return spec.max_nodes > 1 && !spec.witness
-             ? environment_facts(spec.program, own_environment(), spec.same_env_ignore)
-             : NodeEnvironment();
+  if (spec.max_nodes <= 1 || spec.witness) {
+    return {};
+  }
+  NodeEnvironment facts = environment_facts(spec.program, own_environment(), spec.same_env_ignore);
+  NodeEnvironment options = compared_options(spec);
+  facts.insert(facts.end(), std::make_move_iterator(options.begin()),
+               std::make_move_iterator(options.end()));
+  return facts;
 }
 
 NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment) {

@@ -261,7 +261,7 @@ class Resolver {
       if (!names_a_fact(name)) {
         return Error{in_quotes(name) + " is never compared", at("same-env-ignore"),
                      "name one of ddprun, program, python, torch, driver, cuda, nccl and gpu, or a "
-                     "variable that the table of differences shows"};
+                     "variable or option that the table of differences shows"};
       }
       job_.same_env_ignore.push_back(name);
     }

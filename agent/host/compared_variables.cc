@@ -28,8 +28,9 @@ constexpr std::string_view kNames[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
 /// A name of the node itself.
 constexpr std::string_view kOfTheNode[] = {"NCCL_HOSTID"};
 
-/// The machine's own facts and one of hashes have a place beside the variables.
-constexpr std::size_t kVariablesMax = kFactsMax - std::size(kMachineFacts) - 1;
+/// The machine's own facts, the options and one of hashes have a place beside the variables.
+constexpr std::size_t kVariablesMax =
+    kFactsMax - std::size(kMachineFacts) - std::size(kOptionFacts) - 1;
 constexpr std::size_t kHashDigits = 16;
 
 std::string hex(std::uint64_t bits, int digits) {
@@ -78,6 +79,7 @@ bool names_a_fact(std::string_view pattern) {
     return many ? name.starts_with(stem) : name == stem;
   };
   return std::any_of(std::begin(kMachineFacts), std::end(kMachineFacts), named) ||
+         std::any_of(std::begin(kOptionFacts), std::end(kOptionFacts), named) ||
          is_compared_variable(stem) ||
          (many && (std::any_of(std::begin(kNames), std::end(kNames), named) ||
                    std::any_of(std::begin(kPrefixes), std::end(kPrefixes), named)));

@@ -380,6 +380,10 @@ void Follower::quiet() {
   impl_->step(WorkersGone{});
 }
 
+void Follower::leaves() {
+  impl_->step(LeaveWished{});
+}
+
 void Follower::give_up() {
   impl_->give_up();
 }

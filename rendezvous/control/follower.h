@@ -72,6 +72,8 @@ class Follower {
   void start();
   /// No worker lives here; after `lost`.
   void quiet();
+  /// This node is to leave the job. Who asks its coordinator for that is the caller.
+  void leaves();
   /// Joins nobody any more.
   void give_up();
 

@@ -69,6 +69,13 @@ bool needs_endpoint_note(const WaitingFacts& facts) {
   return facts.nodes.host_is_alone() && !facts.options.endpoint_note.empty();
 }
 
+/// A job that runs elsewhere calls its endpoint only while it misses a node, and says nothing there
+/// when it ends. So nobody here knows whether there is such a job.
+bool may_run_elsewhere(const WaitingFacts& facts) {
+  return facts.nodes.host_is_alone() && facts.leadership.enabled() &&
+         !facts.leadership.instance_is_settled();
+}
+
 /// Several may apply at once: a job that is over may lack the quorum that has to store it.
 std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_for) {
   std::string note;
@@ -84,6 +91,9 @@ std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_
   }
   if (note.empty() && needs_endpoint_note(facts) && waits_for == RendezvousStatus::For::nodes) {
     note = facts.options.endpoint_note;
+    if (may_run_elsewhere(facts)) {
+      note += "; if the job runs on other nodes, they call this one when they miss a node";
+    }
   }
   return note;
 }
@@ -179,6 +189,9 @@ std::string missing_text(const WaitingFacts& facts) {
   text += refused_text(facts);
   if (needs_endpoint_note(facts)) {
     text += "; " + facts.options.endpoint_note;
+  }
+  if (may_run_elsewhere(facts)) {
+    text += "; if the job ran on other nodes, they missed none, or it has ended";
   }
   return text;
 }

@@ -238,6 +238,10 @@ void LeaderSearch::on(const search::Redirected& input) {
   }
   const message::Moved& moved = input.moved;
   detour_.clear();
+  if (number(moved.from) != 0 && moved.from == request_.node.voter) {
+    again({Obstacle::own, "no agent but this one listens there"});
+    return;
+  }
   if (is_of_another_job(moved, request_.node)) {
     again({Obstacle::refused, "another job of this id is there"});
     return;

@@ -75,6 +75,8 @@ struct LeaderLost {
 };
 /// No worker lives here any more; after FenceWorkers.
 struct WorkersGone {};
+/// Its user wants this node to leave the job.
+struct LeaveWished {};
 /// The coordinator in this agent is to lead no more.
 struct LeaderDeposed {
   std::string why;
@@ -104,8 +106,9 @@ struct VoterGone {
 struct NodeTimePassed {};
 
 using NodeInput = std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed,
-                               ToldByLeader, LeaderLost, WorkersGone, LeaderDeposed, AskedByPeer,
-                               CalledByLeader, VoteReceived, VoterGone, NodeTimePassed>;
+                               ToldByLeader, LeaderLost, WorkersGone, LeaveWished, LeaderDeposed,
+                               AskedByPeer, CalledByLeader, VoteReceived, VoterGone,
+                               NodeTimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -211,6 +214,7 @@ class Node {
   void on(const ToldByLeader& input);
   void on(const LeaderLost& input);
   void on(const WorkersGone& input);
+  void on(const LeaveWished& input);
   void on(const LeaderDeposed& input);
   void on(const AskedByPeer& input);
   void on(const CalledByLeader& input);
@@ -264,6 +268,7 @@ class Node {
   std::optional<Error> lost_why_;
   std::string lost_clause_;
   std::optional<Election> election_;
+  bool leaves_ = false;  ///< its user wants that
 };
 
 }  // namespace ddprun

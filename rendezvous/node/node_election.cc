@@ -1,5 +1,6 @@
 // The part of Node that stands for election: it carries votes between Election and the network.
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
@@ -10,13 +11,26 @@ namespace ddprun {
 
 /// Only a voter stands: a learner does not store what it would have to continue. Voters begin in
 /// turn, by their places, where Raft draws random timeouts (Ongaro's dissertation, section 3.4).
+/// A node that is to leave stands after all others: as the coordinator it could not go.
 void Node::begin_election() {
   DDP_CHECK(!election_, "a loss begins one election");
   if (const auto& stored = known_.stored()) {
-    election_.emplace(node_.voter, stored->replicated, static_cast<std::size_t>(stored->place),
+    const std::size_t place = static_cast<std::size_t>(stored->place) + (leaves_ ? kVotersMax : 0);
+    election_.emplace(node_.voter, stored->replicated, place,
                       ElectionTimeouts::of(stored->heartbeat_timeout),
                       known_.voter().promise().term, now_);
   }
+}
+
+/// While it stands, it stands anew: votes that it has won by now are void, as those of any earlier
+/// term are.
+void Node::on(const LeaveWished&) {
+  if (std::exchange(leaves_, true) || state_ != State::searching || !election_) {
+    return;
+  }
+  election_.reset();
+  actions_.emplace_back(StopAsking{});
+  begin_election();
 }
 
 /// Election ignores votes of another term, of a voter that has voted already, and of a node that is

@@ -68,6 +68,9 @@ std::string search_advice(Obstacle obstacle) {
   switch (obstacle) {
     case Obstacle::unresolved:
       return "check the host name, or give the endpoint by its numeric address";
+    case Obstacle::own:
+      return "a coordinator that is elected calls this agent; if none can be, start the agents "
+             "that are missing";
     case Obstacle::refused:
       return "start the agent on that host, or check the endpoint's host and port";
     case Obstacle::leaderless:

@@ -22,6 +22,7 @@ enum class Obstacle : std::uint8_t {
   unresolved,   ///< the name has no address
   filtered,     ///< no answer at all
   unreachable,  ///< an error of the network on the way
+  own,          ///< the agent that searches listens there itself
   refused,      ///< the host answers, the port is closed
   leaderless,   ///< an agent of the job answers, and follows no coordinator
   mute,         ///< connected, and no answer to the hello

@@ -206,7 +206,7 @@ void fields(Tag<AskVote>, A& a, V& v) {
   id(a, v.request.log_position.settled);
   id(a, v.request.log_position.newest);
   id(a, v.request.log_position.since);
-  id(a, v.request.attempt);
+  attempt_number(a, v.request.attempt);
 }
 
 // Beside Raft's verdict, what the voter stores and was assigned: from these the candidate concludes

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,11 @@ inline constexpr std::size_t kAddressesMax = 16;  // of one node
 /// largest number it would go back to 0. A ConfigurationNumber has 28 bits for a term, and a job
 /// with an election in each second would get to this one after four years.
 inline constexpr Term kTermMax{1U << 27U};
+/// No attempt number that is decoded is later. The next one is above it by one, by two for each
+/// term in between, or by kUnknownMax (leadership.h): from here on no such sum goes back to 0.
+inline constexpr AttemptNumber kAttemptMax{1U << 31U};
+static_assert(std::uint64_t{number(kAttemptMax)} + 4 * std::uint64_t{number(kTermMax)} <=
+              std::numeric_limits<std::uint32_t>::max());
 /// Nodes in one message; of more, the rest come in further ones (message::MoreNodes).
 inline constexpr std::size_t kNodesInMessageMax = 1'024;
 

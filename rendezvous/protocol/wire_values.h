@@ -42,10 +42,15 @@ inline constexpr auto kNanoseconds = [](auto& a, auto& value) {
 inline constexpr auto kCount = [](auto& a, auto& value) { a.integer(value, 0, kIntMax); };
 inline constexpr auto kEpoch = [](auto& a, auto& value) { a.integer(value); };
 
+/// The reader alone applies the limit, as that of a term (below).
 template <class Archive, class Attempt>
 void attempt_number(Archive& a, Attempt& value) {
   auto bits = number(value);
-  a.integer(bits);
+  if constexpr (std::is_same_v<Attempt, AttemptNumber>) {
+    a.integer(bits, 0, number(kAttemptMax));
+  } else {
+    a.integer(bits);
+  }
   if constexpr (!std::is_const_v<Attempt>) {
     value = AttemptNumber{bits};
   }

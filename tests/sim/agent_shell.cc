@@ -116,6 +116,9 @@ int AgentShell::leader_machine() const {
 }
 
 void AgentShell::signal(int number, StopWish wish) {
+  if (wish == StopWish::leave) {
+    step(LeaveWished{});
+  }
   say(message::StopRequest{number, wish});
 }
 

@@ -107,7 +107,7 @@ TEST_CASE("A thousand variables make a bounded list that still tells any two apa
     many.push_back("NCCL_" + std::to_string(i) + "=1");
   }
   const NodeEnvironment before = compared_variables(many, {});
-  CHECK(before.size() + std::size(kMachineFacts) <= kFactsMax);
+  CHECK(before.size() + std::size(kMachineFacts) + std::size(kOptionFacts) <= kFactsMax);
   many.back() = "NCCL_999=2";
   CHECK(compared_variables(many, {}) != before);
 }

@@ -232,6 +232,27 @@ TEST_CASE("The host that waits alone is told why nobody else may come (I-3)") {
         "after 600 s only 1 of 2 nodes was here (n1); the endpoint is every machine's own");
 }
 
+TEST_CASE("The host that waits alone is told that the job may run, or have ended, elsewhere") {
+  MembershipOptions options = fixed(2);
+  options.endpoint_note = "this node hosts the endpoint";
+  options.self = VoterId{7};
+  Story s(options);
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  host.voter = options.self;
+  s.join(host);
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table->note ==
+        "this node hosts the endpoint; if the job runs on other nodes, they call this one when "
+        "they miss a node");
+  s.wait(598s);
+  s.time_passed();
+  CHECK(s.only<FinishJob>().summary->reason ==
+        "after 600 s only 1 of 2 nodes was here (n1); this node hosts the endpoint; if the job "
+        "ran on other nodes, they missed none, or it has ended");
+}
+
 TEST_CASE("A job that was given up names who was refused last") {
   Story s(fixed(2));
   s.join("n1");

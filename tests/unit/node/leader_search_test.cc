@@ -302,6 +302,28 @@ TEST_CASE("A detour is tried at once, at its addresses in order, and is no endpo
   }
 }
 
+TEST_CASE("A search that comes to the agent's own port says that no other agent is there") {
+  NodeDescription node;
+  node.voter = VoterId{7};
+  Story story({kFirst}, false, 60s, node);
+  search::Redirected answer = kKnowsNobody;
+  answer.moved.from = VoterId{7};
+  story.greet(kOwn).step(answer);
+  CHECK(story.state() == State::pausing);
+  story.now = 160s;
+  story.wait().greet(kOwn).step(answer);
+  CHECK(story.failure() ==
+        "n1 (10.0.0.1) port 29400: cannot reach the coordinator: no agent but this one listens "
+        "there, tried for 60 s; a coordinator that is elected calls this agent; if none can be, "
+        "start the agents that are missing");
+  Story other({kFirst}, false, 60s, node);
+  answer.moved.from = VoterId{8};
+  other.greet(kOther).step(answer);
+  other.now = 160s;
+  other.wait().greet(kOther).step(answer);
+  CHECK(other.failure().find("an agent is there that has no coordinator yet") != std::string::npos);
+}
+
 TEST_CASE("An agent of another job sends nobody anywhere") {
   NodeDescription node;
   node.past = Past{};

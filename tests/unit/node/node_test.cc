@@ -171,6 +171,48 @@ TEST_CASE("A standby that reaches no majority says so once, after two heartbeat 
                                 "reached, 2 are needed; waiting for the others for up to 59") == 0);
 }
 
+TEST_CASE("A node that is to leave stands for election after all other voters, and still votes") {
+  const bool wished_before = GENERATE(true, false);
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  if (wished_before) {
+    story.step(LeaveWished{});
+  }
+  story.lose(true);
+  story.step(WorkersGone{});
+  CHECK((story.find<AskVotes>() == nullptr) == wished_before);
+  const Instant lost_at = story.now;
+  Term asked_in{};
+  if (!wished_before) {
+    asked_in = story.find<AskVotes>()->request.term;
+    story.step(LeaveWished{});
+    CHECK(story.find<StopAsking>() != nullptr);
+  }
+  // A vote for the term before would have made it the leader.
+  Vote vote;
+  vote.newest_term = asked_in;
+  vote.saw_close = true;
+  story.step(VoteReceived{VoterId{9}, vote});
+  CHECK(story.find<BeginLeading>() == nullptr);
+  VoteRequest request{Term{5}, VoterId{9}, {}};
+  request.log_position.settled = make_configuration(Term{1}, kLeader, 1);
+  SECTION("another one stands meanwhile") {
+    story.step(AskedByPeer{message::AskVote{"job", kSelf, request}});
+    REQUIRE(story.find<AnswerPeer>() != nullptr);
+    CHECK(std::get<message::VoteAnswer>(story.find<AnswerPeer>()->answer).vote.verdict ==
+          VoteVerdict::granted);
+  }
+  SECTION("nobody else does") {
+    while (story.find<AskVotes>() == nullptr) {
+      REQUIRE(story.node().next_deadline().has_value());
+      story.now = std::max(*story.node().next_deadline(), story.now);
+      story.step(NodeTimePassed{});
+    }
+    CHECK(story.now - lost_at == 7 * 300ms);  // all places are before it
+  }
+}
+
 TEST_CASE("A node that leads gives way to a leader of a later term, and follows it") {
   Story story;
   story.step(EndpointBound{29400});

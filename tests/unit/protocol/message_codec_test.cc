@@ -320,6 +320,43 @@ TEST_CASE("A term is refused beyond its limit, in every message that has one") {
   }
 }
 
+TEST_CASE("An attempt number is refused beyond its limit, in every message that has one") {
+  // At the largest number of its bits the next attempt would be 0.
+  constexpr AttemptNumber kLargest{std::numeric_limits<std::uint32_t>::max()};
+  const auto accepts = [](const Message& sent) {
+    const auto [type, payload] = parts(encode(sent));
+    return decode(type, payload).has_value();
+  };
+  for (const AttemptNumber attempt :
+       {AttemptNumber{number(kAttemptMax) - 1}, kAttemptMax,
+        AttemptNumber{number(kAttemptMax) + 1}, kLargest}) {
+    INFO(number(attempt));
+    const bool good = attempt <= kAttemptMax;
+    Hello remembers{full_node()};
+    remembers.node.past->attempt = attempt;
+    CHECK(accepts(remembers) == good);
+    Hello brings{full_node()};
+    brings.node.copy->replicated.attempt = attempt;
+    CHECK(accepts(brings) == good);
+    VoterState state;
+    state.heartbeat_timeout = 1s;
+    state.replicated.attempt = attempt;
+    CHECK(accepts(state) == good);
+    Assigned assigned;
+    assigned.world.group_world_size = assigned.world.world_size = 1;
+    assigned.world.role_world_size = 1;
+    assigned.world.attempt = attempt;
+    CHECK(accepts(assigned) == good);
+    CHECK(accepts(AskVote{"job", VoterId{3}, {Term{1}, VoterId{9}, {}, attempt}}) == good);
+    VoteAnswer vote;
+    vote.vote.attempt = attempt;
+    CHECK(accepts(vote) == good);
+    CHECK(accepts(Started{attempt}) == good);
+    CHECK(accepts(Stop{attempt, "why"}) == good);
+    CHECK(accepts(Story{attempt, {}}) == good);
+  }
+}
+
 TEST_CASE("The largest environment of a node fits into a frame") {
   const NodeEnvironment most(
       kFactsMax, {std::string(kFactNameBytesMax, 'N'), std::string(kFactValueBytesMax, 'v')});
