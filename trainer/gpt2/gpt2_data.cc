@@ -1,5 +1,6 @@
 #include "trainer/gpt2/gpt2_data.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "trainer/fingerprint.h"
@@ -28,6 +29,17 @@ Gpt2Data::Gpt2Data(std::vector<TokenFile> files, const Tokenizer* tokenizer,
   if (tokenizer != nullptr) {
     validation_bytes_ = tokens_.validation_bytes(*tokenizer, 0, tokens_.validation_samples());
   }
+}
+
+std::string per_byte_text(const Gpt2Data& data, double loss) {
+  if (data.validation_bytes() == 0) {
+    return "";
+  }
+  char text[48];
+  std::snprintf(text, sizeof text, ", %.4f per byte",
+                loss * static_cast<double>(data.validation_samples() * data.time()) /
+                    static_cast<double>(data.validation_bytes()));
+  return text;
 }
 
 }  // namespace ddp

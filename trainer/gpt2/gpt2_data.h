@@ -44,4 +44,7 @@ class Gpt2Data {
   std::uint64_t validation_bytes_ = 0;
 };
 
+/// Of a validation loss per token, ", 2.1006 per byte"; empty where nobody knows the bytes.
+std::string per_byte_text(const Gpt2Data& data, double loss);
+
 }  // namespace ddp

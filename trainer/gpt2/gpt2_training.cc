@@ -173,6 +173,7 @@ class Gpt2Training {
         if (saved_step_ != step_) {
           save();
         }
+        say_saved(snapshot_.wait());
         return false;
       }
     }
@@ -182,8 +183,7 @@ class Gpt2Training {
   /// Returns the gradients' norm.
   double run_step(std::span<const std::size_t> samples) {
     const bool leave = preemption_.asked();
-    const double loss_before = loss_sum_;
-    const double count_before = loss_count_;
+    const LossSum before = loss_;
     for (std::size_t micro = 0; micro < accumulation_; ++micro) {
       const std::size_t first = std::min(micro * batch_size_, samples.size());
       const auto part = samples.subspan(first, std::min(batch_size_, samples.size() - first));
@@ -200,20 +200,14 @@ class Gpt2Training {
     }
     meter_.spent(&StepTimes::update_s);
     const StepTimes times = meter_.step_done();
-    const double targets = loss_count_ - count_before;
-    record_ = {
-        .step = step_ + 1,
-        .epoch = epoch_,
-        .loss = targets > 0 ? (loss_sum_ - loss_before) / targets : 0,
-        .learning_rate = schedule_.rate(step_),
-        .units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s,
-        .data_s = times.data_s,
-        .forward_s = times.forward_s,
-        .backward_s = times.backward_s,
-        .update_s = times.update_s,
-        .sync_s = times.sync_s,
-        .snapshot_s = times.snapshot_s,
-        .memory_bytes = resident_bytes()};
+    const double targets = loss_.count - before.count;
+    record_ = record_of(times);
+    record_.step = step_ + 1;
+    record_.epoch = epoch_;
+    record_.loss = targets > 0 ? (loss_.sum - before.sum) / targets : 0;
+    record_.learning_rate = schedule_.rate(step_);
+    record_.units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s;
+    record_.memory_bytes = resident_bytes();
     ++step_;
     return norm;
   }
@@ -247,6 +241,7 @@ class Gpt2Training {
                   "; choose a smaller --lr");
     }
     log_->step(record_);
+    say_saved(snapshot_.poll());
     const bool last = step_ >= schedule_.total_steps;
     if (step_ % options_->log_freq == 0 || last) {
       log_progress(norm);
@@ -342,24 +337,12 @@ class Gpt2Training {
     if (speaks()) {
       char text[160];
       std::snprintf(text, sizeof text, "step %lld | validation loss %.4f nats per token%s",
-                    static_cast<long long>(step_), loss, per_byte(loss).c_str());
+                    static_cast<long long>(step_), loss, per_byte_text(*data_, loss).c_str());
       log_->say(text);
     }
   }
 
-  [[nodiscard]] std::string per_byte(double loss) const {
-    if (data_->validation_bytes() == 0) {
-      return "";
-    }
-    char text[48];
-    std::snprintf(text, sizeof text, ", %.4f per byte",
-                  loss * static_cast<double>(data_->validation_samples() * data_->time()) /
-                      static_cast<double>(data_->validation_bytes()));
-    return text;
-  }
-
-  /// The rank that writes says so; all others return at once. A save that failed has been reported,
-  /// and the training goes on: the next one may succeed.
+  /// A thread writes while the training goes on.
   void save() {
     SnapshotState state;
     state.model = describe(model_.config());
@@ -369,18 +352,28 @@ class Gpt2Training {
     state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
     saved_step_ = step_;
     meter_.skip();
-    if (snapshot_.save(std::move(state), gpt2_state_tensors(model_.parameters(), optimizer_)) ==
-        SaveResult::saved) {
-      log_->say("Epoch " + std::to_string(epoch_) + " | step " + std::to_string(step_) +
-                " | Training snapshot saved at " + options_->snapshot_path());
-      if (epoch_ > 0) {
-        context_->progress().saved(static_cast<std::uint64_t>(epoch_ - 1));
-      }
-    }
+    say_saved(snapshot_.save_async(std::move(state),
+                                   gpt2_state_tensors(model_.parameters(), optimizer_)));
     meter_.spent(&StepTimes::snapshot_s);
   }
 
+  /// The rank that writes says so. A save that failed has been reported, and the training goes on:
+  /// the next one may succeed.
+  void say_saved(const std::optional<SaveOutcome>& outcome) {
+    if (!outcome || outcome->result != SaveResult::saved) {
+      return;
+    }
+    const SnapshotState& state = outcome->state;
+    log_->say("Epoch " + std::to_string(state.epochs_run) + " | step " +
+              std::to_string(static_cast<std::int64_t>(state.scalars.at("step"))) +
+              " | Training snapshot saved at " + options_->snapshot_path());
+    if (state.epochs_run > 0) {
+      context_->progress().saved(static_cast<std::uint64_t>(state.epochs_run - 1), outcome->copied);
+    }
+  }
+
   void finish() {
+    say_saved(snapshot_.wait());
     const double loss = data_->validation_samples() > 0 ? validation_loss() : 0;
     log_.reset();  // its bar is gone
     if (!speaks()) {
@@ -397,7 +390,8 @@ class Gpt2Training {
       std::printf("Model written to %s\n", options_->export_dir->c_str());
     }
     if (data_->validation_samples() > 0) {
-      std::printf("Validation loss: %.6f nats per token%s\n", loss, per_byte(loss).c_str());
+      std::printf("Validation loss: %.6f nats per token%s\n", loss,
+                  per_byte_text(*data_, loss).c_str());
     }
   }
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "trainer/metrics/step_record.h"
+
 namespace ddp {
 
 /// Sums of one rank, in seconds, since the last line of progress.
@@ -19,6 +21,18 @@ struct StepTimes {
   double total_s = 0;
   std::int64_t steps = 0;
 };
+
+/// The parts of one step.
+inline StepRecord record_of(const StepTimes& times) {
+  StepRecord record;
+  record.data_s = times.data_s;
+  record.forward_s = times.forward_s;
+  record.backward_s = times.backward_s;
+  record.update_s = times.update_s;
+  record.sync_s = times.sync_s;
+  record.snapshot_s = times.snapshot_s;
+  return record;
+}
 
 class StepMeter {
  public:
