@@ -24,16 +24,17 @@ void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& r
   if (calls_.contains(id)) {
     return;
   }
-  // Several hosts may have one of the addresses (docker0). Only the voter itself answers AskVote
-  // with a vote; another agent answers Moved, with its own number. That this voter is not there is
-  // an answer.
+  // Several hosts may have one of the addresses (docker0). The voter itself answers AskVote with a
+  // vote, or with Moved where it has a coordinator; another agent answers Moved, with its own
+  // number. That this voter is not there is an answer.
   const auto from = [id](const message::Message& said) {
     if (std::holds_alternative<message::VoteAnswer>(said)) {
       return PeerQuestion::From::asked;
     }
     const auto* moved = std::get_if<message::Moved>(&said);
-    return moved != nullptr && moved->from != id ? PeerQuestion::From::another
-                                                 : PeerQuestion::From::unknown;
+    return moved == nullptr    ? PeerQuestion::From::unknown
+           : moved->from == id ? PeerQuestion::From::asked
+                               : PeerQuestion::From::another;
   };
   calls_[id] = rpc_to_peer(
       io_, {voter.addresses, voter.port, message::AskVote{job_id_, id, request}, patience_, from},
@@ -54,6 +55,10 @@ void VoteCollector::on_answer(VoterId from, const PeerAnswer& answer) {
   } else if (const auto* vote =
                  answer.said ? std::get_if<message::VoteAnswer>(&*answer.said) : nullptr) {
     hooks_.voted(from, vote->vote);
+  } else if (const auto* moved =
+                 answer.said ? std::get_if<message::Moved>(&*answer.said) : nullptr;
+             moved != nullptr && moved->from == from) {
+    hooks_.named(*moved);
   }
 }
 

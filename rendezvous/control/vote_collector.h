@@ -23,6 +23,8 @@ class VoteCollector : public std::enable_shared_from_this<VoteCollector> {
   struct Hooks {
     std::function<void(VoterId, const Vote&)> voted;
     std::function<void(VoterId)> gone;  ///< its process is no more
+    /// The voter has a coordinator, and says where that is.
+    std::function<void(const message::Moved&)> named;
   };
 
   static std::shared_ptr<VoteCollector> open(boost::asio::io_context& io, std::string job_id,

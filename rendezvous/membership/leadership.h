@@ -61,7 +61,7 @@ class Leadership {
   /// Drops the plan, if any: who is here has changed. A coordinator that began without any state
   /// goes on from what this node remembers.
   void joined(NodeId node, VoterId voter, const Promise& promise, const std::optional<Past>& past,
-              const std::optional<StateCopy>& copy = {});
+              const std::optional<StateCopy>& copy = {}, const AgentHost& where = {});
   /// Drops the plan. `died`: its agent is no more, so it votes for nobody: that is as good as
   /// following.
   void left(NodeId node, bool died = false);
@@ -112,6 +112,9 @@ class Leadership {
   [[nodiscard]] AttemptNumber next_attempt() const;
   /// Those of the newest plan that are here.
   [[nodiscard]] const std::vector<NodeId>& voters() const { return told_; }
+  /// Of a coordinator that began without any state, and has planned nothing yet: the voters of the
+  /// old job that are here, by their newest connections.
+  [[nodiscard]] std::vector<NodeId> old_voters() const;
   /// It is a voter of the configuration in use. One that was away may have missed something.
   [[nodiscard]] bool votes(NodeId node) const;
   [[nodiscard]] const VotersHere& here() const { return here_; }
@@ -144,11 +147,13 @@ class Leadership {
   [[nodiscard]] bool is_of_old_world(const VoterHere& here) const;
   [[nodiscard]] bool knows_newest() const;
   void adopt(const StateCopy& copy);
+  void note_gone(const VoterHere& witness);
   [[nodiscard]] bool decides(const Configuration& configuration,
                              const std::set<VoterId>* among) const;
   [[nodiscard]] std::vector<const Configuration*> deciders() const;
   [[nodiscard]] bool quorum_of(const std::set<VoterId>* among) const;
   [[nodiscard]] Term next_term() const;
+  [[nodiscard]] std::vector<VoterHost> hosts_of(const ReplicatedState& state) const;
   void tell(Plan& plan, VoterId voter) const;
   Plan announce(const std::vector<NodeId>& voters, const std::vector<NodeId>& members);
 

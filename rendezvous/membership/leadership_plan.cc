@@ -2,6 +2,8 @@
 // what is so once the world was handed out.
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -68,6 +70,27 @@ void Leadership::tell(Plan& plan, VoterId voter) const {
   }
 }
 
+/// As their agents say, or said to a coordinator before.
+std::vector<VoterHost> Leadership::hosts_of(const ReplicatedState& state) const {
+  std::map<VoterId, HostIdentity> hosts;
+  for (const auto& [voter, host] : in_use_.hosts) {
+    hosts[voter] = host;
+  }
+  std::vector<VoterHost> known;
+  std::set<VoterId> named;
+  for (const Configuration* one : state.configurations()) {
+    for (const VoterId voter : one->voters) {
+      const std::vector<NodeId> nodes = here_.connections_of(voter);
+      const HostIdentity host = nodes.empty() ? hosts[voter] : here_.at(nodes.back()).host();
+      if (host != HostIdentity{} && named.insert(voter).second) {
+        known.push_back({voter, host});
+      }
+    }
+  }
+  DDP_CHECK(known.size() <= kVoterHostsMax, "as many as the voters of a state");
+  return known;
+}
+
 /// In planned_term_.
 Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
                                       const std::vector<NodeId>& members) {
@@ -99,6 +122,7 @@ Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
       }
     }
   }
+  plan.replicated.hosts = hosts_of(plan.replicated);
   told_ = plan.voters;
   if (plan.replicated.before.empty()) {
     told_first_ = planned;
@@ -165,6 +189,7 @@ bool Leadership::handed_out(AttemptNumber attempt) {
   }
   DDP_CHECK(!planning() && !old_job_, "what is handed out decides from here on");
   in_use_.before.clear();
+  in_use_.hosts = hosts_of(in_use_);
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
   here_.forget_dead_but_of(in_use_.configuration);

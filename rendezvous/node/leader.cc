@@ -165,6 +165,21 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
     // No reason for another configuration, but a successor has to find this node, too.
     outbox_.send(std::move(voters), message::MoreNodes{{*place}});
   }
+  tell_old_voters(id, voter);
+}
+
+/// A coordinator that began without state may end before it has replicated anything. Then one of
+/// the old voters may lead, and only these can tell it of the nodes that came here.
+void Leader::tell_old_voters(NodeId joined, VoterId voter) {
+  const std::vector<NodeId> old = membership_.leadership().old_voters();
+  const auto* place = addresses_.find(voter);
+  if (old.empty() || place == nullptr) {
+    return;
+  }
+  DDP_CHECK(number(own_voter()) != 0, "a job without failover has no old voters");
+  for (const NodeId one : old) {
+    outbox_.send_addresses({one}, one == joined ? addresses_.all() : std::vector{*place});
+  }
 }
 
 /// Questions of other agents, on connections of their own. A leader grants no votes, as no follower
@@ -180,9 +195,13 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   // the caller step down for a coordinator that gives way to the caller.
   const Leadership& leadership = membership_.leadership();
   const Term stands_for = begins ? leadership.remembered_term() : term();
-  outbox_.send_away(
-      id,
-      message::Moved{ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance});
+  message::Moved answer{ours ? stands_for : Term{}, {}, 0, own_voter(),
+                        leadership.in_use().instance};
+  if (follow == nullptr && !begins) {  // to a candidate: where this leader is
+    answer.addresses = options_.addresses;
+    answer.port = options_.port;
+  }
+  outbox_.send_away(id, std::move(answer));
   if (follow != nullptr && ours && options_.failover && outranks(*follow, stands_for, begins)) {
     message::Follow by = *follow;
     by.addresses = seen_first(std::move(by.addresses), session.address);

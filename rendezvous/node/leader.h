@@ -83,6 +83,7 @@ class Leader : private LeaderLease::Quorum {
   void on(const LeaderTimePassed& input);
 
   void join(NodeId id, Session& session, NodeDescription node);
+  void tell_old_voters(NodeId joined, VoterId voter);
   void answer_peer(NodeId id, Session& session, const message::Message& question);
   void drop(NodeId id, const std::string& why);
   void apply(Event event);

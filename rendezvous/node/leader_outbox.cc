@@ -7,6 +7,16 @@
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
+namespace {
+
+using Addresses = std::vector<VoterAddress>;
+
+Addresses chunk_from(const Addresses& nodes, Addresses::const_iterator from) {
+  const auto size = std::min<std::ptrdiff_t>(nodes.end() - from, kNodesInMessageMax);
+  return {from, from + size};
+}
+
+}  // namespace
 
 void LeaderOutbox::send(std::vector<NodeId> nodes, message::Message message) {
   add(SendMessage{std::move(nodes), std::make_shared<message::Message>(std::move(message))});
@@ -29,11 +39,7 @@ void LeaderOutbox::replicate(const Replicate& order, std::vector<VoterAddress> n
   const auto others = std::stable_partition(
       nodes.begin(), nodes.end(),
       [&](const VoterAddress& one) { return order.replicated.involves(one.voter); });
-  const auto chunk_from = [&nodes](auto from) {
-    const auto size = std::min<std::ptrdiff_t>(nodes.end() - from, kNodesInMessageMax);
-    return std::vector<VoterAddress>(from, from + size);
-  };
-  const std::vector<VoterAddress> first = chunk_from(nodes.begin());
+  const std::vector<VoterAddress> first = chunk_from(nodes, nodes.begin());
   DDP_CHECK(others - nodes.begin() <= std::ssize(first), "all voters have room in one message");
   for (std::size_t place = 0; place < order.voters.size(); ++place) {
     send({order.voters[place]},
@@ -41,11 +47,17 @@ void LeaderOutbox::replicate(const Replicate& order, std::vector<VoterAddress> n
                              *order.so_far, job.min_nodes, job.max_nodes, job.max_restarts,
                              job.require_same_env, options_.heartbeat_timeout});
   }
-  for (auto from = nodes.begin() + std::ssize(first); from != nodes.end();) {
-    std::vector<VoterAddress> chunk = chunk_from(from);
-    DDP_CHECK(!chunk.empty(), "each further message names a node");
+  nodes.erase(nodes.begin(), nodes.begin() + std::ssize(first));
+  send_addresses(order.voters, nodes);
+}
+
+void LeaderOutbox::send_addresses(const std::vector<NodeId>& voters,
+                                  const std::vector<VoterAddress>& nodes) {
+  for (auto from = nodes.begin(); from != nodes.end();) {
+    std::vector<VoterAddress> chunk = chunk_from(nodes, from);
+    DDP_CHECK(!chunk.empty(), "each message names a node");
     from += std::ssize(chunk);
-    send(order.voters, message::MoreNodes{std::move(chunk)});
+    send(voters, message::MoreNodes{std::move(chunk)});
   }
 }
 

@@ -25,6 +25,9 @@ class LeaderOutbox {
   /// first, and the others in messages of bounded size.
   void replicate(const Replicate& order, std::vector<VoterAddress> nodes, Instant now);
 
+  /// To these voters: where nodes are, in messages of bounded size.
+  void send_addresses(const std::vector<NodeId>& voters, const std::vector<VoterAddress>& nodes);
+
   void give(const Welcome& order, Instant now);
   void give(TellStory order);
   void give(OpenStore order) { add(order); }

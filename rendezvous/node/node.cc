@@ -330,6 +330,10 @@ void Node::on(const AskedByPeer& input) {
   if (election_ && vote.verdict == VoteVerdict::granted) {
     election_->outvoted(now_, ask->request.term);
   }
+  if (state_ == State::following && vote.verdict == VoteVerdict::follows) {
+    actions_.emplace_back(AnswerPeer{where_it_is()});  // a refusal that helps
+    return;
+  }
   actions_.emplace_back(AnswerPeer{message::VoteAnswer{vote}});
 }
 

@@ -98,6 +98,10 @@ struct VoteReceived {
   VoterId from{};
   Vote vote;
 };
+/// A voter was asked for its vote. It follows a coordinator, or is one, and said where that is.
+struct LeaderNamed {
+  message::Moved leader;
+};
 /// The process of that voter is no more.
 struct VoterGone {
   VoterId voter{};
@@ -107,8 +111,8 @@ struct NodeTimePassed {};
 
 using NodeInput = std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed,
                                ToldByLeader, LeaderLost, WorkersGone, LeaveWished, LeaderDeposed,
-                               AskedByPeer, CalledByLeader, VoteReceived, VoterGone,
-                               NodeTimePassed>;
+                               AskedByPeer, CalledByLeader, VoteReceived, LeaderNamed,
+                               VoterGone, NodeTimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -219,6 +223,7 @@ class Node {
   void on(const AskedByPeer& input);
   void on(const CalledByLeader& input);
   void on(const VoteReceived& input);
+  void on(const LeaderNamed& input);
   void on(const VoterGone& input);
   void on(const NodeTimePassed& input);
 
@@ -257,6 +262,7 @@ class Node {
   Instant search_since_{};
   std::optional<Instant> search_again_at_;
   std::optional<message::Follow> called_;
+  Instant named_again_at_{};  ///< before, no leader that a voter names is searched for
   bool began_here_ = false;  ///< it has bound the job's first endpoint
   JobInstance begun_{};      ///< there
   // Of the coordinator that it follows.

@@ -42,6 +42,24 @@ void Node::on(const VoteReceived& input) {
   }
 }
 
+/// The world may have changed twice while this node was cut off. Then its leader does not know it,
+/// and does not call it. The voters that it asks follow that leader, and refuse: they say where it
+/// is. If nobody answers there, the search at the endpoints has its turn before the next such try.
+void Node::on(const LeaderNamed& input) {
+  const message::Moved& at = input.leader;
+  const bool is_later = at.term > known_.term() && known_.follows_instance(at.instance);
+  if (state_ != State::searching || called_ || !is_later || at.addresses.empty() ||
+      now_ < named_again_at_) {
+    return;
+  }
+  named_again_at_ = now_ + 2 * options_.heartbeat_timeout;
+  actions_.emplace_back(LogLine{false, "a voter of the job follows the coordinator of term " +
+                                           std::to_string(number(at.term))});
+  called_ = message::Follow{node_.job_id, at.term,     at.addresses, at.port,
+                            std::nullopt, at.instance, node_.voter};
+  search();
+}
+
 /// Counts only at the end of a job: nodes that have the verdict exit, and without them there may be
 /// no quorum.
 void Node::on(const VoterGone& input) {

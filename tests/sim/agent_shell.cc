@@ -28,6 +28,12 @@ NodeDescription describe(Machine& machine) {
   return node;
 }
 
+/// Without reboots: a machine that comes back has no process of before all the same.
+HostIdentity host_of(const Machine& machine) {
+  const auto number = static_cast<std::uint64_t>(machine.index()) + 1;
+  return {number, number, number};
+}
+
 }  // namespace
 
 AgentShell::AgentShell(Machine& machine) : machine_(machine), workers_(machine, *this) {}
@@ -67,6 +73,7 @@ void AgentShell::start() {
   if (options.failover) {
     voter_ = VoterId{(machine_.random().next() >> 1U) | 1U};
     machine_.cluster().register_voter(voter_, machine_.index());
+    mine.node.where = {host_of(machine_), {voter_}};
   }
   node_ = std::make_unique<Node>(std::move(mine));
   step(NodeStarted{voter_, {host_name(machine_.index())}, static_cast<std::uint16_t>(gate_)});
@@ -402,10 +409,14 @@ void AgentShell::carry_out(const AskVotes& order) {
         [&cluster, self, question, tell](AgentShell& other) {
           const auto said = other.answer(question);
           const auto* vote = said ? std::get_if<message::VoteAnswer>(&*said) : nullptr;
+          const auto* moved = said ? std::get_if<message::Moved>(&*said) : nullptr;
+          const int place = other.machine_.index();
+          if (moved != nullptr && moved->from == question.voter) {
+            cluster.ask(place, self, tell(LeaderNamed{*moved}));
+          }
           if (vote == nullptr) {
             return;
           }
-          const int place = other.machine_.index();
           if (cluster.tracing()) {
             cluster.log(place, "is asked by n" + std::to_string(self) + " for its vote of term " +
                                    std::to_string(number(question.request.term)) + ": " +
@@ -436,8 +447,7 @@ void AgentShell::carry_out(BeginLeading order) {
     gate_is_endpoint_ = true;
   }
   led.membership.at_endpoint = gate_is_endpoint_;
-  const auto machine = static_cast<std::uint64_t>(machine_.index()) + 1;
-  led.host = {machine, machine, machine};
+  led.host = host_of(machine_);
   led.at_first_endpoint = machine_.index() == 0 && (door_ || gate_ == kEndpointPort);
   led.addresses = node_->description().addresses;
   led.port = static_cast<std::uint16_t>(gate_);

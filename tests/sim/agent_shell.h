@@ -39,8 +39,8 @@ class AgentShell {
   [[nodiscard]] bool is_over() const { return over_; }
   /// It leads, and waits for nodes.
   [[nodiscard]] bool gathers() const;
-  /// It did, or does, follow a coordinator.
-  [[nodiscard]] bool has_followed() const { return lease_.has_value(); }
+  /// It was part of a world, or stores the state of one as a voter.
+  [[nodiscard]] bool has_past() const { return node_ && node_->description().past.has_value(); }
   /// Whose coordinator it follows, or its own machine; -1: it has none.
   [[nodiscard]] int leader_machine() const;
   [[nodiscard]] VoterId voter_id() const { return voter_; }

@@ -31,10 +31,10 @@ bool are_connected(Cluster& cluster, int a, int b) {
   return cluster.network().passes(a, b) && cluster.network().passes(b, a);
 }
 
-/// A process that was in the job is known to its voters. One that was not can only be found by way
-/// of an endpoint where somebody answers.
+/// A process that was in a world is known to the voters of the job. One that was not can only be
+/// found by way of an endpoint where somebody answers: what knew it is dead, or is cut off.
 bool can_meet(Cluster& cluster, int a, int b) {
-  if (cluster.machine(b).agent()->has_followed()) {
+  if (cluster.machine(b).agent()->has_past()) {
     return true;
   }
   for (int place = 0; place < cluster.options().places(); ++place) {

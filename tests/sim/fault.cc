@@ -8,6 +8,9 @@
 namespace ddprun::sim {
 namespace {
 
+/// A second.
+constexpr double kTogether = 0.01;
+
 class Draw {
  public:
   explicit Draw(const SimOptions& options) : o_(options), random_(options.seed, 2) {}
@@ -44,6 +47,9 @@ class Draw {
     if (o_.failover && random_.chance(o_.fatal_ends)) {
       faults_.push_back({Duration(0), FaultKind::end_vanishing});
     }
+    if (o_.fresh_coordinators && o_.failover) {
+      together();
+    }
     std::stable_sort(faults_.begin(), faults_.end(),
                      [](const Fault& a, const Fault& b) { return a.at < b.at; });
     return std::move(faults_);
@@ -78,6 +84,17 @@ class Draw {
 
   void stops(FaultKind kind, double rate) {
     each(rate, [&](Duration at) { faults_.push_back({at, kind, anyone(), 1, some_time()}); });
+  }
+
+  /// The agent at the endpoint and another one die at about the same time, and are restarted.
+  void together() {
+    each(kTogether, [&](Duration at) {
+      for (const int target : {0, anyone()}) {
+        const Duration dies = at + random_.up_to(milliseconds(150));
+        faults_.push_back({dies, FaultKind::death, target});
+        faults_.push_back({dies + random_.up_to(milliseconds(500)), FaultKind::start, target});
+      }
+    });
   }
 
   void cuts() {

@@ -20,9 +20,9 @@ constexpr JobInstance kJob{42};
 /// A leader of a job of two nodes, which begins at its endpoint.
 class Story {
  public:
-  explicit Story(LeaderOptions given = options()) : leader(std::move(given), 100s) {
+  explicit Story(const LeaderOptions& given = options()) : leader(given, 100s) {
     step(SessionOpened{kOwn, true, {}});
-    step(SessionTold{kOwn, message::Hello{describe(1)}});
+    step(SessionTold{kOwn, message::Hello{describe(1, given.membership.max_nodes)}});
   }
 
   void step(LeaderInput input) { actions = leader.step(now, std::move(input)); }
@@ -63,11 +63,11 @@ class Story {
     options.port = 29400;
     return options;
   }
-  static NodeDescription describe(std::uint64_t voter) {
+  static NodeDescription describe(std::uint64_t voter, int nodes = 2) {
     NodeDescription node;
     node.host_name = "n" + std::to_string(voter);
     node.job_id = "job";
-    node.min_nodes = node.max_nodes = 2;
+    node.min_nodes = node.max_nodes = nodes;
     node.voter = VoterId{voter};
     node.addresses = {"10.0.0." + std::to_string(voter)};
     node.port = 4711;
@@ -198,6 +198,39 @@ TEST_CASE("The voters are told of a node that comes later, and of one that is aw
   REQUIRE(state != nullptr);
   const auto is_spare = [](const message::VoterAddress& one) { return one.voter == VoterId{3}; };
   CHECK(std::any_of(state->nodes.begin(), state->nodes.end(), is_spare));
+}
+
+TEST_CASE("A coordinator without state tells the voters of the old job which nodes have come to it") {
+  LeaderOptions options = Story::options();
+  options.membership.min_nodes = options.membership.max_nodes = 4;
+  Story story(options);
+  const auto join = [&](std::uint64_t voter, bool votes) {
+    NodeDescription node = Story::describe(voter, 4);
+    if (votes) {
+      node.copy.emplace();
+      node.copy->replicated.term = Term{1};
+      node.copy->replicated.coordinator = VoterId{9};
+      node.copy->replicated.instance = kJob;
+      node.copy->replicated.configuration = {make_configuration(Term{1}, VoterId{9}, 1),
+                                             {VoterId{3}, VoterId{8}, VoterId{9}}};
+      node.promise = {Term{1}, VoterId{9}, node.copy->replicated.configuration.number};
+      node.past = Past{Term{1}, AttemptNumber{3}, node.promise.configuration, 1, 2};
+      node.past->instance = kJob;
+    }
+    story.step(SessionOpened{NodeId{voter}, false, "10.0.0." + std::to_string(voter)});
+    story.step(SessionTold{NodeId{voter}, message::Hello{node}});
+  };
+  join(2, false);
+  CHECK(story.sent<message::MoreNodes>() == nullptr);
+  join(3, true);
+  const auto* all = story.sent<message::MoreNodes>();
+  REQUIRE(all != nullptr);
+  CHECK(all->nodes.size() == 3);  // it may lead, and has to find the others
+  join(4, false);
+  const auto* one = story.sent<message::MoreNodes>();
+  REQUIRE(one != nullptr);
+  REQUIRE(one->nodes.size() == 1);
+  CHECK(one->nodes.front().voter == VoterId{4});
 }
 
 TEST_CASE("What comes before a hello ends the session") {

@@ -226,6 +226,48 @@ TEST_CASE("A node that leads gives way to a leader of a later term, and follows 
   CHECK(search->places.front().host == "10.0.0.2");
 }
 
+TEST_CASE("A candidate goes to the later leader that a voter names, and not again at once") {
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  story.lose(false);
+  story.step(WorkersGone{});
+  message::Moved leader{Term{1}, {"10.0.0.2"}, 4711, VoterId{9}, kJob};
+  story.step(LeaderNamed{leader});  // the one that it lost: that voter has not noticed yet
+  CHECK(story.actions.empty());
+  leader.term = Term{4};
+  leader.instance = JobInstance{77};
+  story.step(LeaderNamed{leader});
+  CHECK(story.actions.empty());
+  leader.instance = kJob;
+  story.step(LeaderNamed{leader});
+  REQUIRE(story.find<SearchLeader>() != nullptr);
+  CHECK(story.find<SearchLeader>()->places.front().host == "10.0.0.2");
+  CHECK(story.find<SearchLeader>()->places.front().port == 4711);
+  story.wait(3s);
+  story.step(SearchFailed{Error{"nobody answers", {}, {}}, false});
+  REQUIRE(story.find<SearchLeader>() != nullptr);
+  CHECK(story.find<SearchLeader>()->places.front().host == "10.0.0.1");
+  story.step(LeaderNamed{leader});
+  CHECK(story.actions.empty());
+  story.wait(3s);
+  story.step(LeaderNamed{leader});
+  CHECK(story.find<SearchLeader>() != nullptr);
+}
+
+TEST_CASE("A voter that follows refuses a candidate, and says where its coordinator is") {
+  Story story;
+  story.follow(Term{4});
+  VoteRequest request{Term{3}, VoterId{9}, {}};
+  story.step(AskedByPeer{message::AskVote{"job", kSelf, request}});
+  REQUIRE(story.find<AnswerPeer>() != nullptr);
+  const auto& answer = std::get<message::Moved>(story.find<AnswerPeer>()->answer);
+  CHECK(answer.from == kSelf);
+  CHECK(answer.term == Term{4});
+  CHECK(answer.addresses == std::vector<std::string>{"10.0.0.1"});
+  CHECK(answer.port == 29400);
+}
+
 TEST_CASE("A call to the endpoint is for a node without a world") {
   Story story;
   story.step(CalledByLeader{call_of(Term{2}, true)});
