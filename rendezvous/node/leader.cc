@@ -176,10 +176,8 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const auto* follow = std::get_if<message::Follow>(&question);
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
-  // One that begins has given itself its term, without a vote. In the answer that term would make
-  // the caller step down for a coordinator that gives way to the caller.
   const Leadership& leadership = membership_.leadership();
-  const Term stands_for = begins ? leadership.remembered_term() : term();
+  const Term stands_for = leadership.stands_for();
   outbox_.send_away(
       id,
       message::Moved{ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance});
