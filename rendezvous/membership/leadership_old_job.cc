@@ -4,6 +4,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/leadership.h"
+#include "rendezvous/membership/quorum.h"
 
 namespace ddprun {
 
@@ -103,6 +104,32 @@ bool Leadership::past_is_here() const {
   const auto here = std::count_if(voters.begin(), voters.end(),
                                   [this](VoterId voter) { return here_.is_here(voter); });
   return !old_job_ || old_job_->is_here(in_use_.configuration, static_cast<std::size_t>(here));
+}
+
+/// A candidate may win by votes that were given before their voters stored a plan of this
+/// coordinator. They do not count for that leader, as it does not know the plan, and it would wait
+/// for a majority in vain. So here the term of the plan, which they have promised, is one of votes.
+bool Leadership::rest_needs_told() const {
+  if (!begun() || !old_job_) {
+    return false;
+  }
+  const std::vector<VoterId>& voters = in_use_.configuration.voters;
+  const auto was_told = [this](VoterId voter) {
+    return std::any_of(told_.begin(), told_.end(), [&](NodeId node) {
+      return here_.at(node).voter() == voter && !here_.at(node).beyond;
+    });
+  };
+  const auto out = std::count_if(voters.begin(), voters.end(), [&](VoterId voter) {
+    return was_told(voter) || (old_job_->leader_died() && voter == old_job_->leader());
+  });
+  return !keeps_quorum(voters.size() - static_cast<std::size_t>(out), voters.size(), true);
+}
+
+Term Leadership::stands_for() const {
+  if (!begins_) {
+    return in_use_.term;
+  }
+  return rest_needs_told() ? std::max(planned_term_, remembered_term_) : remembered_term_;
 }
 
 /// What the coordinator before did last is known here.

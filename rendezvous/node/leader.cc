@@ -191,9 +191,8 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const auto* follow = std::get_if<message::Follow>(&question);
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
-  // One that begins has given itself its term, without a vote. In the answer that term would make
-  // the caller step down for a coordinator that gives way to the caller.
   const Leadership& leadership = membership_.leadership();
+<<<<<<< HEAD
   const Term stands_for = begins ? leadership.remembered_term() : term();
   message::Moved answer{ours ? stands_for : Term{}, {}, 0, own_voter(),
                         leadership.in_use().instance};
@@ -202,6 +201,12 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
     answer.port = options_.port;
   }
   outbox_.send_away(id, std::move(answer));
+=======
+  const Term stands_for = leadership.stands_for();
+  outbox_.send_away(
+      id,
+      message::Moved{ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance});
+>>>>>>> p2
   if (follow != nullptr && ours && options_.failover && outranks(*follow, stands_for, begins)) {
     message::Follow by = *follow;
     by.addresses = seen_first(std::move(by.addresses), session.address);

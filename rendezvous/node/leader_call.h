@@ -20,9 +20,9 @@ message::JobOptions job_options(const MembershipOptions& job);
 bool call_is_for(const message::Follow& call, VoterId voter, JobInstance instance,
                  const std::string& job_id);
 
-/// Whether a coordinator of that term gives way to a call that is for it. One that `begins` names
-/// the newest term that its nodes remember (Leadership::remembered_term), and gives way to a leader
-/// of that term, too: such a leader was elected. Elected leaders alone call.
+/// Whether a coordinator that stands for that term (Leadership::stands_for) gives way to a call
+/// that is for it. One that `begins` gives way to a leader of that term, too: such a leader was
+/// elected. Elected leaders alone call.
 bool outranks(const message::Follow& call, Term term, bool begins);
 
 /// Whether an answer is of another job than the one that this node remembers.

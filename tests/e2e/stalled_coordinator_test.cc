@@ -42,7 +42,7 @@ TEST_CASE("A coordinator that its nodes left while it stood still does not go on
   }
   cluster.network().cut(leader);
   ::kill(agent, SIGCONT);
-  // Whichever it sees first: that its quorum is too long ago, or the ends of its nodes' connections;
+  // Whichever it sees first: that its quorum is too long ago, or that its nodes' connections ended;
   // then its workers are stopped, and it waits for a quorum.
   const bool waits = wait_until([&] {
     const std::string said = cluster.node(leader).err();

@@ -259,3 +259,32 @@ TEST_CASE("A newer copy replaces an older one, and the plan after it names it") 
   CHECK(plan->replicated.before.front() == newer.replicated.configuration);
   CHECK(plan->voters.size() == 5);
 }
+
+TEST_CASE("One that begins without any state keeps the voters that its plan was sent to") {
+  BegunAnew old(4, true);
+  old.voter(2, n(2), promised(3, e(4), {}));
+  old.voter(3, n(3), promised(3, e(4), {}));
+  old.voter(4, n(4));
+  REQUIRE(old.job().quorum_follows());
+  CHECK(old.job().stands_for() == Term{2});  // nobody has promised it more
+  REQUIRE(old.job().plan({n(1), n(2), n(3), n(4)}, {}));
+  old.job().left(n(4));  // the votes of the others have reached it
+  CHECK_FALSE(old.job().quorum_follows());
+  SECTION("for no other leads without them") {
+    CHECK(old.job().stands_for() == Term{4});
+  }
+  SECTION("but not with fewer, for the rest may lead") {
+    old.job().left(n(3));
+    CHECK(old.job().stands_for() == Term{2});
+  }
+}
+
+TEST_CASE("One that begins without any state keeps nobody while the old coordinator may live") {
+  BegunAnew old(4, false, false);
+  old.voter(2, n(2));
+  old.voter(3, n(3));
+  old.voter(4, n(4));
+  REQUIRE(old.job().plan({n(1), n(2), n(3), n(4)}, {}));
+  old.job().left(n(4));
+  CHECK(old.job().stands_for() == Term{2});
+}
