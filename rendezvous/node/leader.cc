@@ -192,8 +192,7 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const bool begins = !options_.membership.inheritance && !membership_.attempt();
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
   const Leadership& leadership = membership_.leadership();
-<<<<<<< HEAD
-  const Term stands_for = begins ? leadership.remembered_term() : term();
+  const Term stands_for = leadership.stands_for();
   message::Moved answer{ours ? stands_for : Term{}, {}, 0, own_voter(),
                         leadership.in_use().instance};
   if (follow == nullptr && !begins) {  // to a candidate: where this leader is
@@ -201,12 +200,6 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
     answer.port = options_.port;
   }
   outbox_.send_away(id, std::move(answer));
-=======
-  const Term stands_for = leadership.stands_for();
-  outbox_.send_away(
-      id,
-      message::Moved{ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance});
->>>>>>> p2
   if (follow != nullptr && ours && options_.failover && outranks(*follow, stands_for, begins)) {
     message::Follow by = *follow;
     by.addresses = seen_first(std::move(by.addresses), session.address);
