@@ -193,8 +193,8 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const bool ours = follow == nullptr || is_for_this(*follow, begins);
   const Leadership& leadership = membership_.leadership();
   const Term stands_for = leadership.stands_for();
-  message::Moved answer{ours ? stands_for : Term{}, {}, 0, own_voter(),
-                        leadership.in_use().instance};
+  message::Moved answer{
+      ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance};
   if (follow == nullptr && !begins) {  // to a candidate: where this leader is
     answer.addresses = options_.addresses;
     answer.port = options_.port;
