@@ -118,11 +118,10 @@ class Leadership {
   /// It is a voter of the configuration in use. One that was away may have missed something.
   [[nodiscard]] bool votes(NodeId node) const;
   [[nodiscard]] const VotersHere& here() const { return here_; }
-  /// Of a coordinator that began without any state: the newest term that a node has brought.
-  [[nodiscard]] Term remembered_term() const { return remembered_term_; }
   /// It gives way to a leader of a later term than this, and asks one of an earlier term to give
   /// way. One that began without any state has raised its own term without a vote. So it stands for
-  /// the remembered one, until no other can lead without voters that its plan was sent to.
+  /// the newest that a node has brought, until no other can lead without voters that its plan was
+  /// sent to.
   [[nodiscard]] Term stands_for() const;
   [[nodiscard]] const ReplicatedState& in_use() const { return in_use_; }
   /// The job is not of another instance any more: a world of it was announced, or a node that is
@@ -149,7 +148,6 @@ class Leadership {
   void heard_of(const VoterHere& here);
   [[nodiscard]] bool is_of_old_world(const VoterHere& here) const;
   [[nodiscard]] bool knows_newest() const;
-  [[nodiscard]] bool rest_needs_told() const;
   void adopt(const StateCopy& copy);
   void note_gone(const VoterHere& witness);
   [[nodiscard]] bool decides(const Configuration& configuration,

@@ -109,9 +109,9 @@ bool Leadership::past_is_here() const {
 /// A candidate may win by votes that were given before their voters stored a plan of this
 /// coordinator. They do not count for that leader, as it does not know the plan, and it would wait
 /// for a majority in vain. So here the term of the plan, which they have promised, is one of votes.
-bool Leadership::rest_needs_told() const {
-  if (!begun() || !old_job_) {
-    return false;
+Term Leadership::stands_for() const {
+  if (!begins_) {
+    return in_use_.term;
   }
   const std::vector<VoterId>& voters = in_use_.configuration.voters;
   const auto was_told = [this](VoterId voter) {
@@ -120,16 +120,11 @@ bool Leadership::rest_needs_told() const {
     });
   };
   const auto out = std::count_if(voters.begin(), voters.end(), [&](VoterId voter) {
-    return was_told(voter) || (old_job_->leader_died() && voter == old_job_->leader());
+    return was_told(voter) || (old_job_ && old_job_->leader_died() && voter == old_job_->leader());
   });
-  return !keeps_quorum(voters.size() - static_cast<std::size_t>(out), voters.size(), true);
-}
-
-Term Leadership::stands_for() const {
-  if (!begins_) {
-    return in_use_.term;
-  }
-  return rest_needs_told() ? std::max(planned_term_, remembered_term_) : remembered_term_;
+  const std::size_t rest = voters.size() - static_cast<std::size_t>(out);
+  const bool keeps_them = begun() && old_job_ && !keeps_quorum(rest, voters.size(), true);
+  return keeps_them ? std::max(planned_term_, remembered_term_) : remembered_term_;
 }
 
 /// What the coordinator before did last is known here.

@@ -28,7 +28,7 @@ void add(Digest& digest, const Leadership& leadership) {
   if (leadership.planning()) {
     add(digest, leadership.planned());
   }
-  digest.add(number(leadership.next_attempt())).add(number(leadership.remembered_term()));
+  digest.add(number(leadership.next_attempt())).add(number(leadership.stands_for()));
   digest.add(leadership.quorum_follows()).add(leadership.past_is_here());
   for (const VoterId dead : leadership.here().dead()) {
     digest.add(number(dead));
