@@ -10,10 +10,10 @@ using ddprun::shown_tail;
 
 namespace {
 
-constexpr std::size_t kMax = 4096;
+constexpr std::size_t kTailMax = 4096;
 
 /// All of `text` in pieces of at most `piece` bytes.
-std::string tail_of(std::string_view text, std::size_t piece, std::size_t bytes_max = kMax) {
+std::string tail_of(std::string_view text, std::size_t piece, std::size_t bytes_max = kTailMax) {
   OutputTail tail(bytes_max);
   for (std::size_t at = 0; at < text.size(); at += piece) {
     tail.append(text.substr(at, piece));
@@ -50,7 +50,7 @@ TEST_CASE("a tail shows what a terminal would", "[agent]") {
   };
   for (const Row& row : rows) {
     INFO(row.shown);
-    CHECK(shown_tail(row.written, kMax) == row.shown);
+    CHECK(shown_tail(row.written, kTailMax) == row.shown);
     for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{100}}) {
       CHECK(tail_of(row.written, piece) == row.shown);
     }
@@ -71,13 +71,13 @@ TEST_CASE("a progress bar does not push out the lines before it", "[agent]") {
 
 TEST_CASE("a tail is bounded and made of whole lines", "[agent]") {
   std::string text;
-  for (int i = 0; text.size() < 100 * kMax; ++i) {
+  for (int i = 0; text.size() < 100 * kTailMax; ++i) {
     text += "line " + std::to_string(i) + "\n";
   }
   for (const std::size_t piece : {std::size_t{7}, std::size_t{65'536}, text.size()}) {
     const std::string tail = tail_of(text, piece);
-    CHECK(tail.size() <= kMax);
-    CHECK(tail.size() > kMax - 16);
+    CHECK(tail.size() <= kTailMax);
+    CHECK(tail.size() > kTailMax - 16);
     CHECK(tail.find("line ") == 0);
     CHECK(text.ends_with(tail));
   }
@@ -89,7 +89,7 @@ TEST_CASE("a tail is bounded and made of whole lines", "[agent]") {
 TEST_CASE("one endless line keeps its end", "[agent]") {
   for (const std::size_t piece : {std::size_t{1000}, std::size_t{65'536}}) {
     const std::string tail = tail_of(std::string(1'000'000, 'x') + "end", piece);
-    CHECK(tail.size() <= kMax);
+    CHECK(tail.size() <= kTailMax);
     CHECK(tail.ends_with("xend"));
   }
 }
