@@ -15,9 +15,8 @@ inline constexpr std::string_view kMachineFacts[] = {
     "ddprun", "program", "arguments", "python", "torch", "driver", "cuda", "nccl", "gpu"};
 
 /// Options of the command line (compared_options.h).
-inline constexpr std::string_view kOptionFacts[] = {"--heartbeat-timeout", "--on",
-                                                    "--restart-window", "--no-progress-limit",
-                                                    "--scale-up"};
+inline constexpr std::string_view kOptionFacts[] = {
+    "--heartbeat-timeout", "--on", "--restart-window", "--no-progress-limit", "--scale-up"};
 
 /// What the libraries below a worker read, and what decides which of them it loads. Not what
 /// differs from node to node by nature: CUDA_VISIBLE_DEVICES, NCCL_HOSTID, a scheduler's variables.

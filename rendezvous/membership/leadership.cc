@@ -53,7 +53,11 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
     beyond_ = std::max(beyond_.value_or(ConfigurationNumber{}), promise.configuration);
   }
   here.beyond = is_beyond(here);
-  here.above = is_ours(promise) ? Term{} : promise.term;
+  // A promise for a later term counts as foreign even if it names this node: it may have
+  // overwritten one for a term in between.
+  const bool is_ours = !enabled() || promise.term < in_use_.term ||
+                       (promise.term == in_use_.term && promise.to == self_);
+  here.above = is_ours ? Term{} : promise.term;
   if (votes(node)) {
     // Its newest connection takes the place of an old one that is not known to be gone yet.
     std::erase_if(told_, [&](NodeId told) { return here_.at(told).voter() == voter; });
@@ -64,13 +68,6 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
 bool Leadership::votes(NodeId node) const {
   const VoterHere* const here = here_.find(node);
   return enabled() && !begins_ && here != nullptr && holds(in_use_.configuration, here->voter());
-}
-
-/// A promise for a later term counts as foreign even if it names this node: it may have overwritten
-/// one for a term in between.
-bool Leadership::is_ours(const Promise& promise) const {
-  return !enabled() || promise.term < in_use_.term ||
-         (promise.term == in_use_.term && promise.to == self_);
 }
 
 bool Leadership::is_beyond(const VoterHere& here) const {

@@ -143,7 +143,6 @@ class Leadership {
   };
 
   [[nodiscard]] bool begun() const { return !in_use_.configuration.voters.empty(); }
-  [[nodiscard]] bool is_ours(const Promise& promise) const;
   [[nodiscard]] bool is_beyond(const VoterHere& here) const;
   void heard_of(const VoterHere& here);
   [[nodiscard]] bool is_of_old_world(const VoterHere& here) const;
@@ -155,8 +154,6 @@ class Leadership {
   [[nodiscard]] std::vector<const Configuration*> deciders() const;
   [[nodiscard]] bool quorum_of(const std::set<VoterId>* among) const;
   [[nodiscard]] Term next_term() const;
-  [[nodiscard]] std::vector<VoterHost> hosts_of(const ReplicatedState& state) const;
-  void tell(Plan& plan, VoterId voter) const;
   Plan announce(const std::vector<NodeId>& voters, const std::vector<NodeId>& members);
 
   VoterId self_;

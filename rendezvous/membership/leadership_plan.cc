@@ -12,6 +12,41 @@
 #include "rendezvous/membership/voter_choice.h"
 
 namespace ddprun {
+namespace {
+
+/// Of the voters of a state: as their agents say, or said to a coordinator before (`told`).
+std::vector<VoterHost> hosts_of(const ReplicatedState& state, const VotersHere& here,
+                                const std::vector<VoterHost>& told) {
+  std::map<VoterId, HostIdentity> hosts;
+  for (const auto& [voter, host] : told) {
+    hosts[voter] = host;
+  }
+  std::vector<VoterHost> known;
+  std::set<VoterId> named;
+  for (const Configuration* one : state.configurations()) {
+    for (const VoterId voter : one->voters) {
+      const std::vector<NodeId> nodes = here.connections_of(voter);
+      const HostIdentity host = nodes.empty() ? hosts[voter] : here.at(nodes.back()).host();
+      if (host != HostIdentity{} && named.insert(voter).second) {
+        known.push_back({voter, host});
+      }
+    }
+  }
+  DDP_CHECK(known.size() <= kVoterHostsMax, "as many as the voters of a state");
+  return known;
+}
+
+/// By its newest connection, unless it is one of the planned voters, or was named before.
+void tell(Leadership::Plan& plan, const Configuration& planned, const VotersHere& here,
+          VoterId voter) {
+  const std::vector<NodeId> nodes = here.connections_of(voter);
+  if (!holds(planned, voter) && !nodes.empty() &&
+      std::find(plan.voters.begin(), plan.voters.end(), nodes.back()) == plan.voters.end()) {
+    plan.voters.push_back(nodes.back());
+  }
+}
+
+}  // namespace
 
 /// One that everybody who is here may prepare for, and who has prepared for a plan that was
 /// dropped.
@@ -60,37 +95,6 @@ std::optional<Leadership::Plan> Leadership::plan_end(const std::vector<NodeId>& 
   return plan;
 }
 
-/// By its newest connection, unless it is told as one of the planned voters, or was named before.
-void Leadership::tell(Plan& plan, VoterId voter) const {
-  DDP_CHECK(proposal_.has_value(), "a plan is told while it is made");
-  const std::vector<NodeId> nodes = here_.connections_of(voter);
-  if (!holds(proposal_->configuration, voter) && !nodes.empty() &&
-      std::find(plan.voters.begin(), plan.voters.end(), nodes.back()) == plan.voters.end()) {
-    plan.voters.push_back(nodes.back());
-  }
-}
-
-/// As their agents say, or said to a coordinator before.
-std::vector<VoterHost> Leadership::hosts_of(const ReplicatedState& state) const {
-  std::map<VoterId, HostIdentity> hosts;
-  for (const auto& [voter, host] : in_use_.hosts) {
-    hosts[voter] = host;
-  }
-  std::vector<VoterHost> known;
-  std::set<VoterId> named;
-  for (const Configuration* one : state.configurations()) {
-    for (const VoterId voter : one->voters) {
-      const std::vector<NodeId> nodes = here_.connections_of(voter);
-      const HostIdentity host = nodes.empty() ? hosts[voter] : here_.at(nodes.back()).host();
-      if (host != HostIdentity{} && named.insert(voter).second) {
-        known.push_back({voter, host});
-      }
-    }
-  }
-  DDP_CHECK(known.size() <= kVoterHostsMax, "as many as the voters of a state");
-  return known;
-}
-
 /// In planned_term_.
 Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
                                       const std::vector<NodeId>& members) {
@@ -113,16 +117,16 @@ Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
   for (const Configuration* one : deciders()) {
     plan.replicated.before.push_back(*one);
     for (const VoterId voter : one->voters) {
-      tell(plan, voter);
+      tell(plan, proposal_->configuration, here_, voter);
       // A vote for another binds its voter until that candidate has acknowledged, too.
       for (const NodeId node : here_.connections_of(voter)) {
         for (const VoterId granted : here_.at(node).promise().granted) {
-          tell(plan, granted);
+          tell(plan, proposal_->configuration, here_, granted);
         }
       }
     }
   }
-  plan.replicated.hosts = hosts_of(plan.replicated);
+  plan.replicated.hosts = hosts_of(plan.replicated, here_, in_use_.hosts);
   told_ = plan.voters;
   if (plan.replicated.before.empty()) {
     told_first_ = planned;
@@ -189,7 +193,7 @@ bool Leadership::handed_out(AttemptNumber attempt) {
   }
   DDP_CHECK(!planning() && !old_job_, "what is handed out decides from here on");
   in_use_.before.clear();
-  in_use_.hosts = hosts_of(in_use_);
+  in_use_.hosts = hosts_of(in_use_, here_, in_use_.hosts);
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
   here_.forget_dead_but_of(in_use_.configuration);

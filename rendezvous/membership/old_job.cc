@@ -62,8 +62,8 @@ bool OldJob::is_here(const Configuration& configuration, std::size_t voters_here
 /// without it the rest is no majority, and where all are, none of them leads. One that follows has
 /// given up its right to go on with half: the other half elects nobody without it.
 ///
-/// One voter less than that is enough where the coordinator led until it died, at this endpoint, and
-/// another voter died as well. The coordinator voted for nobody, so the rest without it is no
+/// One voter less than that is enough where the coordinator led until it died, at this endpoint,
+/// and another voter died as well. The coordinator voted for nobody, so the rest without it is no
 /// majority, even with the votes that the dead gave. Nor is any part of the rest one that a
 /// coordinator without state could lead by these rules: with the dead one it has too few, and
 /// before that one died this part was missing there.

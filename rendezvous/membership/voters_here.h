@@ -60,7 +60,7 @@ class VotersHere {
     std::size_t bound = 0;  ///< that are here, and may have made another one the coordinator
     std::size_t dead = 0;
     std::size_t gone = 0;  ///< that died somewhere else; they may have voted for anybody before
-    bool own = false;  ///< the coordinator's own voter is one of the free: half is enough then
+    bool own = false;      ///< the coordinator's own voter is one of the free: half is enough then
   };
 
   /// `node` is not here yet.

@@ -141,7 +141,8 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   const Leadership& leadership = membership_.leadership();
   if (leadership.instance_is_settled() && of_another_job(leadership.in_use().instance, node)) {
     session.stage = Session::Stage::leaving;
-    outbox_.send_away(id, message::Moved{{}, {}, 0, own_voter(), leadership.in_use().instance});
+    outbox_.send_away(
+        id, message::Moved{{}, {}, 0, options_.membership.self, leadership.in_use().instance});
     return;
   }
   session.stage = Session::Stage::member;
@@ -176,7 +177,7 @@ void Leader::tell_old_voters(NodeId joined, VoterId voter) {
   if (old.empty() || place == nullptr) {
     return;
   }
-  DDP_CHECK(number(own_voter()) != 0, "a job without failover has no old voters");
+  DDP_CHECK(number(options_.membership.self) != 0, "a job without failover has no old voters");
   for (const NodeId one : old) {
     outbox_.send_addresses({one}, one == joined ? addresses_.all() : std::vector{*place});
   }
@@ -194,7 +195,7 @@ void Leader::answer_peer(NodeId id, Session& session, const message::Message& qu
   const Leadership& leadership = membership_.leadership();
   const Term stands_for = leadership.stands_for();
   message::Moved answer{
-      ours ? stands_for : Term{}, {}, 0, own_voter(), leadership.in_use().instance};
+      ours ? stands_for : Term{}, {}, 0, options_.membership.self, leadership.in_use().instance};
   if (follow == nullptr && !begins) {  // to a candidate: where this leader is
     answer.addresses = options_.addresses;
     answer.port = options_.port;
@@ -212,7 +213,7 @@ bool Leader::is_for_this(const message::Follow& call, bool begins) const {
   const Leadership& leadership = membership_.leadership();
   const JobInstance own =
       leadership.instance_is_settled() ? leadership.in_use().instance : JobInstance{};
-  return call_is_for(call, own_voter(), own, options_.membership.job_id) &&
+  return call_is_for(call, options_.membership.self, own, options_.membership.job_id) &&
          (!call.to_endpoint || (begins && *call.to_endpoint == job_options(options_.membership)));
 }
 

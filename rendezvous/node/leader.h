@@ -101,7 +101,6 @@ class Leader : private LeaderLease::Quorum {
   void step_down(const std::string& why, std::optional<message::Follow> by);
   void forget_absent();
   void call_others();
-  [[nodiscard]] VoterId own_voter() const { return options_.membership.self; }
   [[nodiscard]] message::Follow call() const;
   [[nodiscard]] bool is_for_this(const message::Follow& call, bool begins) const;
 

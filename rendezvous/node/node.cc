@@ -18,6 +18,17 @@ using std::chrono::milliseconds;
 /// Between two tries at a coordinator that is not to be followed.
 constexpr milliseconds kSearchPause{500};
 
+/// A call to the endpoint is for an agent without a world, because a leader calls its voters by
+/// their own addresses. But it does not call a voter that was away while the world changed twice.
+/// So that one follows such a call of a later term while it searches.
+bool is_called(const message::Follow& call, const NodeDescription& node, const FollowerState& known,
+               bool searches) {
+  const bool yields = !known.past() || (searches && call.term > known.term());
+  const JobInstance own = known.follows_instance(call.instance) ? call.instance : known.instance();
+  const bool is_of_job = call_is_for(call, node.voter, own, node.job_id);
+  return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node)));
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options)
@@ -107,12 +118,6 @@ void Node::search() {
   search_at(options_.endpoints, false, time_left(), true);
 }
 
-void Node::search_later() {
-  state_ = State::searching;
-  search_again_at_ = now_ + kSearchPause;
-  actions_.emplace_back(StopSearch{});
-}
-
 /// The join timeout counts from the loss, however many searches it takes.
 milliseconds Node::time_left() const {
   DDP_CHECK(now_ >= search_since_, "a search begins before now");
@@ -164,7 +169,9 @@ void Node::on(const HelloAccepted& input) {
   // After half a timeout that coordinator may lead no more, and the lease, which counts from the
   // hello, would begin half over.
   if (now_ - input.asked_at > options_.heartbeat_timeout / 2) {
-    search_later();
+    state_ = State::searching;
+    search_again_at_ = now_ + kSearchPause;
+    actions_.emplace_back(StopSearch{});
     return;
   }
   if (known_.voter().promise() != node_.promise) {
@@ -337,23 +344,12 @@ void Node::on(const AskedByPeer& input) {
   actions_.emplace_back(AnswerPeer{message::VoteAnswer{vote}});
 }
 
-/// A call to the endpoint is for an agent without a world, because a leader calls its voters by
-/// their own addresses. But it does not call a voter that was away while the world changed twice.
-/// So that one follows such a call of a later term while it searches.
-bool Node::is_called(const message::Follow& call) const {
-  const bool yields = !known_.past() || (state_ == State::searching && call.term > known_.term());
-  const JobInstance own =
-      known_.follows_instance(call.instance) ? call.instance : known_.instance();
-  const bool is_of_job = call_is_for(call, node_.voter, own, node_.job_id);
-  return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node_)));
-}
-
 /// An elected leader calls the nodes of its job. One that follows an older term fences its workers
 /// and comes; one that searches goes there at once. A call to a node that leads is for its Leader,
 /// which steps down (LeaderDeposed).
 void Node::on(const CalledByLeader& input) {
   const message::Follow& call = input.call;
-  if (!is_called(call)) {
+  if (!is_called(call, node_, known_, state_ == State::searching)) {
     return;
   }
   if (state_ == State::following && call.term > known_.term()) {

@@ -109,10 +109,10 @@ struct VoterGone {
 /// Node::next_deadline() has come.
 struct NodeTimePassed {};
 
-using NodeInput = std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed,
-                               ToldByLeader, LeaderLost, WorkersGone, LeaveWished, LeaderDeposed,
-                               AskedByPeer, CalledByLeader, VoteReceived, LeaderNamed,
-                               VoterGone, NodeTimePassed>;
+using NodeInput =
+    std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed, ToldByLeader, LeaderLost,
+                 WorkersGone, LeaveWished, LeaderDeposed, AskedByPeer, CalledByLeader, VoteReceived,
+                 LeaderNamed, VoterGone, NodeTimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -239,7 +239,6 @@ class Node {
   void search();
   void search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                  std::chrono::milliseconds timeout, bool by_endpoint);
-  void search_later();
   void begin_again();
   void settle();
   void fence(const Error& why);
@@ -250,7 +249,6 @@ class Node {
   void lead(BeginLeading how);
   void give_up(const Error& why);
   [[nodiscard]] message::Moved where_it_is() const;
-  [[nodiscard]] bool is_called(const message::Follow& call) const;
   [[nodiscard]] std::chrono::milliseconds time_left() const;
 
   NodeOptions options_;
@@ -263,8 +261,8 @@ class Node {
   std::optional<Instant> search_again_at_;
   std::optional<message::Follow> called_;
   Instant named_again_at_{};  ///< before, no leader that a voter names is searched for
-  bool began_here_ = false;  ///< it has bound the job's first endpoint
-  JobInstance begun_{};      ///< there
+  bool began_here_ = false;   ///< it has bound the job's first endpoint
+  JobInstance begun_{};       ///< there
   // Of the coordinator that it follows.
   FollowerState known_;
   std::string leader_;  ///< where it is, numeric

@@ -30,18 +30,17 @@ TEST_CASE("Nodes whose options differ are told so in the table of differences") 
   other.restarts.window = RestartWindow{3, 1h};
   other.restarts.no_progress_max = 0;
   CHECK(environment_table({{{"n1", "n2"}, usual}, {{"n3"}, compared_options(other)}}) ==
-        std::vector<std::string>{
-            "  what                 value                 nodes",
-            "  --heartbeat-timeout  3 s                   n1-n2",
-            "                       30 s                  n3",
-            "  --on                 <none>                n1-n2",
-            "                       oom=fail,exit:3=free  n3",
-            "  --restart-window     <none>                n1-n2",
-            "                       3/3600 s              n3",
-            "  --no-progress-limit  3                     n1-n2",
-            "                       0                     n3",
-            "  --scale-up           at-snapshot           n1-n2",
-            "                       never                 n3"});
+        std::vector<std::string>{"  what                 value                 nodes",
+                                 "  --heartbeat-timeout  3 s                   n1, n2",
+                                 "                       30 s                  n3",
+                                 "  --on                 <none>                n1, n2",
+                                 "                       oom=fail,exit:3=free  n3",
+                                 "  --restart-window     <none>                n1, n2",
+                                 "                       3/3600 s              n3",
+                                 "  --no-progress-limit  3                     n1, n2",
+                                 "                       0                     n3",
+                                 "  --scale-up           at-snapshot           n1, n2",
+                                 "                       never                 n3"});
 }
 
 TEST_CASE("An option that is ignored is not compared") {

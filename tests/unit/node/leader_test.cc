@@ -200,7 +200,7 @@ TEST_CASE("The voters are told of a node that comes later, and of one that is aw
   CHECK(std::any_of(state->nodes.begin(), state->nodes.end(), is_spare));
 }
 
-TEST_CASE("A coordinator without state tells the voters of the old job which nodes have come to it") {
+TEST_CASE("A coordinator without state tells the old job's voters which nodes have come to it") {
   LeaderOptions options = Story::options();
   options.membership.min_nodes = options.membership.max_nodes = 4;
   Story story(options);

@@ -329,9 +329,8 @@ TEST_CASE("An attempt number is refused beyond its limit, in every message that 
     const auto [type, payload] = parts(encode(sent));
     return decode(type, payload).has_value();
   };
-  for (const AttemptNumber attempt :
-       {AttemptNumber{number(kAttemptMax) - 1}, kAttemptMax,
-        AttemptNumber{number(kAttemptMax) + 1}, kLargest}) {
+  for (const AttemptNumber attempt : {AttemptNumber{number(kAttemptMax) - 1}, kAttemptMax,
+                                      AttemptNumber{number(kAttemptMax) + 1}, kLargest}) {
     INFO(number(attempt));
     const bool good = attempt <= kAttemptMax;
     Hello remembers{full_node()};
