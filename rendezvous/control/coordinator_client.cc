@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/control/agents_here.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/socket_address.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -61,9 +60,6 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     }
     connection->start();
     if (!greeted) {
-      if (number(node.voter) != 0) {
-        node.where = agents_here();
-      }
       connection->send(preamble() + encode(message::Hello{node}));
     }
   }

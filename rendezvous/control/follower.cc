@@ -8,7 +8,6 @@
 #include <deque>
 #include <utility>
 
-#include "rendezvous/control/agents_here.h"
 #include "rendezvous/control/coordinator_config.h"
 #include "rendezvous/control/join.h"
 #include "rendezvous/control/listener.h"
@@ -121,9 +120,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         return;
       }
       // The hello names this port and these addresses: others call this agent there after a loss.
-      const VoterId voter = random_voter_id();
-      self.mark = mark_agent(voter);
-      self.step(NodeStarted{voter, own_addresses(self.options.endpoints.front().host),
+      self.step(NodeStarted{random_voter_id(), own_addresses(self.options.endpoints.front().host),
                             self.peer_server->port()});
     }));
   }
@@ -246,9 +243,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
              self.step(VoteReceived{from, vote});
            }),
            while_alive([](Impl& self, VoterId from) { self.step(VoterGone{from}); }),
-           while_alive([](Impl& self, const message::Moved& leader) {
-             self.step(LeaderNamed{leader});
-           })});
+           while_alive(
+               [](Impl& self, const message::Moved& leader) { self.step(LeaderNamed{leader}); })});
     }
     for (const message::VoterAddress& voter : order.voters) {
       ballot->ask(voter, order.request);
@@ -352,7 +348,6 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   CoordinatorHooks led_hooks;
   std::shared_ptr<spdlog::logger> log;
   Node node;
-  Fd mark;                       ///< while it is open, other agents see that this one lives
   std::deque<NodeInput> inputs;  ///< the first one is being dealt with
   bool gone = false;             ///< it failed, or its owner let go of it
   asio::steady_timer timer;

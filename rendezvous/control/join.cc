@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/control/agents_here.h"
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
@@ -212,11 +211,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   /// answer is good.
   void carry_out(const search::SayHello& order) {
     prepare_beat_socket(socket.native_handle());
-    message::Hello hello = order.hello;
-    if (number(hello.node.voter) != 0) {
-      hello.node.where = agents_here();  // not before: an agent may have come since
-    }
-    write(preamble() + encode(hello));
+    write(preamble() + encode(order.hello));
     // Exactly the answer and no byte more: what follows belongs to the client that takes over.
     read(kPreambleBytes, [](State& self) { self.on_preamble(); });
   }

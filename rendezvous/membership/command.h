@@ -123,6 +123,6 @@ struct FinishJob {
 using Command = std::variant<Welcome, Reject, WatchNode, Replicate, TellStory, OpenStore,
                              AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
                              AskEnvironment, TellEnvironments, TellIncident, Disconnect>;
-static_assert(sizeof(Command) <= 176, "share what is large: SharedSummary");
+static_assert(sizeof(Command) <= 160, "share what is large: SharedSummary");
 
 }  // namespace ddprun

@@ -117,17 +117,6 @@ inline constexpr std::size_t kOthersMax = 1'024;
 /// Of a replicated state.
 inline constexpr std::size_t kBeforeMax = 4;
 
-/// Which host a voter's agent runs on.
-struct VoterHost {
-  VoterId voter{};
-  HostIdentity host;
-
-  friend bool operator==(const VoterHost&, const VoterHost&) = default;
-};
-
-/// Of the voters of a replicated state.
-inline constexpr std::size_t kVoterHostsMax = kVotersMax * (1 + kBeforeMax);
-
 /// A new configuration is replicated to its voters and to those of the old one, and committed when
 /// a quorum of each has acknowledged it. So every node that can be elected knows it, or is refused
 /// by a voter that does.
@@ -145,8 +134,6 @@ struct ReplicatedState {
   /// out no world any more.
   bool ends = false;
   JobInstance instance{};
-  /// Of the voters of all these configurations, where it is known.
-  std::vector<VoterHost> hosts = {};
 
   [[nodiscard]] LogPosition log_position() const { return {settled, configuration.number, since}; }
   /// All of them, newest first.

@@ -85,8 +85,8 @@ std::optional<Instant> JobCourse::next_deadline() const {
 /// The leadership first: a node may bring a state that this coordinator adopts, and everything
 /// after goes by that.
 void JobCourse::joined(NodeId id, const NodeDescription& description) {
-  leadership_.joined(id, description.voter, description.promise, description.past, description.copy,
-                     description.where);
+  leadership_.joined(id, description.voter, description.promise, description.past,
+                     description.copy);
   start_.fence().came(description.voter);
   if (const auto& past = description.past) {
     start_.fence().told(*past, now_ - ago(description, past->contact_at));

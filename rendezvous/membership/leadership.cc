@@ -34,17 +34,15 @@ Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNu
 /// The order matters: what the node remembers may move this coordinator's term and state (heard_of,
 /// adopt), and only then it is clear whether the node is beyond it.
 void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
-                        const std::optional<Past>& past, const std::optional<StateCopy>& copy,
-                        const AgentHost& where) {
+                        const std::optional<Past>& past, const std::optional<StateCopy>& copy) {
   drop_plan();
-  VoterHere& here = here_.add(node, {voter, promise, past, where});
+  VoterHere& here = here_.add(node, {voter, promise, past});
   if (enabled()) {
     heard_of(here);
   }
   if (begins_ && enabled() && copy && !log_.is_own(copy->replicated.configuration.number)) {
     adopt(*copy);
   }
-  note_gone(here);
   if (past && enabled()) {
     // Also of a job that this coordinator knows nothing of: an agent's attempt numbers only rise.
     next_ = std::max(next_, AttemptNumber{number(past->attempt) + 1});

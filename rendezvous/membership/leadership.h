@@ -61,7 +61,7 @@ class Leadership {
   /// Drops the plan, if any: who is here has changed. A coordinator that began without any state
   /// goes on from what this node remembers.
   void joined(NodeId node, VoterId voter, const Promise& promise, const std::optional<Past>& past,
-              const std::optional<StateCopy>& copy = {}, const AgentHost& where = {});
+              const std::optional<StateCopy>& copy = {});
   /// Drops the plan. `died`: its agent is no more, so it votes for nobody: that is as good as
   /// following.
   void left(NodeId node, bool died = false);
@@ -148,7 +148,6 @@ class Leadership {
   [[nodiscard]] bool is_of_old_world(const VoterHere& here) const;
   [[nodiscard]] bool knows_newest() const;
   void adopt(const StateCopy& copy);
-  void note_gone(const VoterHere& witness);
   [[nodiscard]] bool decides(const Configuration& configuration,
                              const std::set<VoterId>* among) const;
   [[nodiscard]] std::vector<const Configuration*> deciders() const;

@@ -56,31 +56,14 @@ void Leadership::adopt(const StateCopy& copy) {
     next_ = std::max(next_, AttemptNumber{number(state.attempt) + skipped});
     remembered_term_ = std::max(remembered_term_, state.term);
     old.was_led_by(state.coordinator);
-    in_use_.hosts = state.hosts;
-    here_.forget_gone();
     // Nodes that came earlier were judged by an older state.
     for (auto& [node, one] : here_) {
       one.beyond = is_beyond(one);
-      note_gone(one);
     }
   }
   if (state.configuration.number == in_use_.configuration.number &&
       (copy.at_endpoint || copy.saw_close)) {
-    old.leader_is_gone(copy.saw_close, copy.at_endpoint);
-  }
-}
-
-/// Of the voters of the old job, without their coordinator: `witness` is on the host of one that
-/// does not live there any more.
-void Leadership::note_gone(const VoterHere& witness) {
-  if (!begins_ || !old_job_) {
-    return;
-  }
-  DDP_CHECK(in_use_.hosts.size() <= kVoterHostsMax, "a state names the hosts of its voters alone");
-  for (const auto& [voter, host] : in_use_.hosts) {
-    if (voter != old_job_->leader() && witness.outlives(voter, host)) {
-      here_.is_gone(voter);
-    }
+    old.leader_is_gone(copy.saw_close);
   }
 }
 

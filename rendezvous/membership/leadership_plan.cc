@@ -2,8 +2,6 @@
 // what is so once the world was handed out.
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -13,28 +11,6 @@
 
 namespace ddprun {
 namespace {
-
-/// Of the voters of a state: as their agents say, or said to a coordinator before (`told`).
-std::vector<VoterHost> hosts_of(const ReplicatedState& state, const VotersHere& here,
-                                const std::vector<VoterHost>& told) {
-  std::map<VoterId, HostIdentity> hosts;
-  for (const auto& [voter, host] : told) {
-    hosts[voter] = host;
-  }
-  std::vector<VoterHost> known;
-  std::set<VoterId> named;
-  for (const Configuration* one : state.configurations()) {
-    for (const VoterId voter : one->voters) {
-      const std::vector<NodeId> nodes = here.connections_of(voter);
-      const HostIdentity host = nodes.empty() ? hosts[voter] : here.at(nodes.back()).host();
-      if (host != HostIdentity{} && named.insert(voter).second) {
-        known.push_back({voter, host});
-      }
-    }
-  }
-  DDP_CHECK(known.size() <= kVoterHostsMax, "as many as the voters of a state");
-  return known;
-}
 
 /// By its newest connection, unless it is one of the planned voters, or was named before.
 void tell(Leadership::Plan& plan, const Configuration& planned, const VotersHere& here,
@@ -126,7 +102,6 @@ Leadership::Plan Leadership::announce(const std::vector<NodeId>& voters,
       }
     }
   }
-  plan.replicated.hosts = hosts_of(plan.replicated, here_, in_use_.hosts);
   told_ = plan.voters;
   if (plan.replicated.before.empty()) {
     told_first_ = planned;
@@ -193,7 +168,6 @@ bool Leadership::handed_out(AttemptNumber attempt) {
   }
   DDP_CHECK(!planning() && !old_job_, "what is handed out decides from here on");
   in_use_.before.clear();
-  in_use_.hosts = hosts_of(in_use_, here_, in_use_.hosts);
   in_use_.attempt = attempt;
   next_ = AttemptNumber{number(attempt) + 1};
   here_.forget_dead_but_of(in_use_.configuration);

@@ -35,18 +35,6 @@ struct StateCopy {
   friend bool operator==(const StateCopy&, const StateCopy&) = default;
 };
 
-/// More agents than these of one host are not listed at all: a list proves by what it lacks.
-inline constexpr std::size_t kAgentsHereMax = 64;
-
-/// The host of an agent, and the agents that live there at the time of its hello, itself among
-/// them (control/agents_here). None: not known.
-struct AgentHost {
-  HostIdentity host;
-  std::vector<VoterId> agents = {};
-
-  friend bool operator==(const AgentHost&, const AgentHost&) = default;
-};
-
 /// What a node says of itself in its hello. What follows job_id, up to max_restarts, must be equal
 /// on all nodes: a node that disagrees is rejected with a reason that names the field and both
 /// values.
@@ -93,7 +81,6 @@ struct NodeDescription {
   std::optional<StateCopy> copy = {};
   /// When it says this, on its own steady clock. Only ages are made of what it tells of that clock.
   std::chrono::nanoseconds said_at{};
-  AgentHost where = {};
 
   friend bool operator==(const NodeDescription&, const NodeDescription&) = default;
 };

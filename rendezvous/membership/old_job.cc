@@ -8,13 +8,12 @@ namespace ddprun {
 /// A newer copy of the state names a later coordinator, and nothing is known of its end yet.
 void OldJob::was_led_by(VoterId leader) {
   leader_ = leader;
-  leader_is_gone_ = leader_died_ = leader_was_here_ = false;
+  leader_is_gone_ = leader_died_ = false;
 }
 
-void OldJob::leader_is_gone(bool died, bool was_here) {
+void OldJob::leader_is_gone(bool died) {
   leader_is_gone_ = true;
   leader_died_ = leader_died_ || died;
-  leader_was_here_ = leader_was_here_ || was_here;
 }
 
 void OldJob::remembers(const Past& past) {
@@ -61,22 +60,13 @@ bool OldJob::is_here(const Configuration& configuration, std::size_t voters_here
 /// A coordinator that is no more may have voted for a successor. Where half of the voters are here
 /// without it the rest is no majority, and where all are, none of them leads. One that follows has
 /// given up its right to go on with half: the other half elects nobody without it.
-///
-/// One voter less than that is enough where the coordinator led until it died, at this endpoint,
-/// and another voter died as well. The coordinator voted for nobody, so the rest without it is no
-/// majority, even with the votes that the dead gave. Nor is any part of the rest one that a
-/// coordinator without state could lead by these rules: with the dead one it has too few, and
-/// before that one died this part was missing there.
 bool OldJob::rest_is_no_quorum(const Configuration& configuration, const VotersHere::Count& count,
                                bool leader_follows) const {
   const std::size_t all = configuration.voters.size();
   const bool half_is_free = 2 * (count.free + count.dead) >= all;
   const bool all_are_here = count.free + count.bound + count.dead + 1 >= all;
-  const bool lacks_one = 2 * (count.free + count.dead + 1) > all;
-  const bool another_died = leader_died_ && leader_was_here_ && count.gone > 0 && lacks_one;
   return holds(configuration, leader_) &&
-         (leader_is_gone_ ? half_is_free || all_are_here || another_died
-                          : leader_follows && half_is_free);
+         (leader_is_gone_ ? half_is_free || all_are_here : leader_follows && half_is_free);
 }
 
 }  // namespace ddprun

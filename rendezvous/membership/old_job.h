@@ -16,8 +16,7 @@ class OldJob {
   /// The newest copy of the replicated state names its coordinator.
   void was_led_by(VoterId leader);
   /// That coordinator is no more. `died`: it led until then, and no other did after it.
-  /// `was_here`: at this very endpoint, so that it died before this coordinator began.
-  void leader_is_gone(bool died, bool was_here = false);
+  void leader_is_gone(bool died);
   [[nodiscard]] bool leader_is_gone() const { return leader_is_gone_; }
   [[nodiscard]] VoterId leader() const { return leader_; }
   [[nodiscard]] bool leader_died() const { return leader_died_; }
@@ -44,7 +43,6 @@ class OldJob {
   VoterId leader_{};
   bool leader_is_gone_ = false;          ///< it was at this endpoint, or was seen to die
   bool leader_died_ = false;             ///< it was seen to die: it led until then
-  bool leader_was_here_ = false;         ///< it was at this endpoint
   AttemptNumber attempt_{};              ///< the newest that any node remembers
   ConfigurationNumber configuration_{};  ///< of that world
   int others_ = 0;                       ///< nodes of that world, without its coordinator's own

@@ -6,9 +6,8 @@
 
 namespace ddprun {
 
-VoterHere::VoterHere(VoterId voter, const Promise& promise, const std::optional<Past>& past,
-                     AgentHost where)
-    : voter_(voter), where_(std::move(where)) {
+VoterHere::VoterHere(VoterId voter, const Promise& promise, const std::optional<Past>& past)
+    : voter_(voter) {
   if (past || promise != Promise{}) {
     memory_ = std::make_unique<Memory>(Memory{promise, past});
   }
@@ -29,14 +28,6 @@ bool VoterHere::voted_for_another(VoterId self) const {
   const std::vector<VoterId>& granted = promise().granted;
   return std::any_of(granted.begin(), granted.end(),
                      [&](VoterId candidate) { return candidate != self && candidate != voter_; });
-}
-
-/// A list without the agent that tells it is none: something hides the others, too.
-bool VoterHere::outlives(VoterId other, const HostIdentity& ran_on) const {
-  const auto lives = [this](VoterId voter) {
-    return std::find(where_.agents.begin(), where_.agents.end(), voter) != where_.agents.end();
-  };
-  return is_same_host(ran_on, where_.host) && lives(voter_) && !lives(other);
 }
 
 /// Its past stays, for the world that it worked in is still what it was.
@@ -101,7 +92,6 @@ std::vector<NodeId> VotersHere::connections_of(VoterId voter) const {
 }
 
 void VotersHere::forget_dead_but_of(const Configuration& configuration) {
-  gone_.clear();
   std::erase_if(dead_, [&](VoterId voter) { return !holds(configuration, voter); });
 }
 
@@ -116,9 +106,7 @@ VotersHere::Count VotersHere::count(const Configuration& configuration, VoterId 
   Count count;
   for (const VoterId voter : configuration.voters) {
     if (!is_here(voter)) {
-      const bool dead = dead_.contains(voter);
-      count.dead += dead ? 1 : 0;
-      count.gone += !dead && gone_.contains(voter) ? 1 : 0;
+      count.dead += dead_.contains(voter) ? 1 : 0;
       continue;
     }
     const Standing standing = standing_of(voter, among);
@@ -127,7 +115,7 @@ VotersHere::Count VotersHere::count(const Configuration& configuration, VoterId 
       count.own = count.own || (standing == Standing::free && voter == self);
     }
   }
-  DDP_CHECK(count.free + count.bound + count.dead + count.gone <= configuration.voters.size(),
+  DDP_CHECK(count.free + count.bound + count.dead <= configuration.voters.size(),
             "each voter counts once");
   return count;
 }

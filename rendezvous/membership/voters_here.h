@@ -13,21 +13,15 @@
 #include <vector>
 
 #include "rendezvous/membership/configuration.h"
-#include "rendezvous/membership/node_description.h"
 
 namespace ddprun {
 
 /// One connection of an agent.
 class VoterHere {
  public:
-  VoterHere(VoterId voter, const Promise& promise, const std::optional<Past>& past,
-            AgentHost where = {});
+  VoterHere(VoterId voter, const Promise& promise, const std::optional<Past>& past);
 
   [[nodiscard]] VoterId voter() const { return voter_; }
-  [[nodiscard]] const HostIdentity& host() const { return where_.host; }
-  /// The agent `other`, which ran on `ran_on`, is no more: this agent is on the same host, and that
-  /// one is not among those that live there. (`other` began before this agent's hello.)
-  [[nodiscard]] bool outlives(VoterId other, const HostIdentity& ran_on) const;
   /// Of its hello; none once it has acknowledged a plan.
   [[nodiscard]] const Promise& promise() const;
   /// The last world that it was part of, of its hello. Null: none.
@@ -46,7 +40,6 @@ class VoterHere {
     std::optional<Past> past;
   };
   VoterId voter_{};
-  AgentHost where_;
   /// Null where the hello brought neither: so it is for nearly all nodes of a job that begins, and
   /// a coordinator of ten thousand saves more than a MiB.
   std::unique_ptr<Memory> memory_;
@@ -59,8 +52,7 @@ class VotersHere {
     std::size_t free = 0;   ///< that are here, and voted for nobody who may lead
     std::size_t bound = 0;  ///< that are here, and may have made another one the coordinator
     std::size_t dead = 0;
-    std::size_t gone = 0;  ///< that died somewhere else; they may have voted for anybody before
-    bool own = false;      ///< the coordinator's own voter is one of the free: half is enough then
+    bool own = false;  ///< the coordinator's own voter is one of the free: half is enough then
   };
 
   /// `node` is not here yet.
@@ -79,10 +71,6 @@ class VotersHere {
 
   /// It died while it followed, so it votes for nobody any more: that is as good as following.
   void died(VoterId voter) { dead_.insert(voter); }
-  /// It died, and nobody here knows what it did before.
-  void is_gone(VoterId voter) { gone_.insert(voter); }
-  void forget_gone() { gone_.clear(); }
-  [[nodiscard]] const std::set<VoterId>& gone() const { return gone_; }
   /// It is here, and voted for nobody who may lead. `among` as for count().
   [[nodiscard]] bool is_free(VoterId voter, const std::set<VoterId>* among) const;
   /// Voters of other configurations decide nothing any more.
@@ -109,7 +97,6 @@ class VotersHere {
   std::map<NodeId, VoterHere> nodes_;
   std::set<std::pair<VoterId, NodeId>> connections_;  ///< of nodes_
   std::set<VoterId> dead_;
-  std::set<VoterId> gone_;
 };
 
 }  // namespace ddprun

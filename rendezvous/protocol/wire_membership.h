@@ -155,10 +155,6 @@ void fields(Tag<ReplicatedState>, A& a, V& v) {
   id(a, v.settled);
   a.boolean(v.ends);
   id(a, v.instance);
-  a.list(v.hosts, kVoterHostsMax, [](auto& ar, auto& one) {
-    id(ar, one.voter);
-    fields(Tag<HostIdentity>{}, ar, one.host);
-  });
 }
 
 template <class A, class V>
@@ -208,8 +204,6 @@ void fields(Tag<NodeDescription>, A& a, V& v) {
             [](auto& inner, auto& one) { fields(Tag<VoterAddress>{}, inner, one); });
   });
   kNanoseconds(a, v.said_at);
-  fields(Tag<HostIdentity>{}, a, v.where.host);
-  a.list(v.where.agents, kAgentsHereMax, kId);
 }
 
 template <class A, class V>

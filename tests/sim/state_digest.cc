@@ -33,9 +33,6 @@ void add(Digest& digest, const Leadership& leadership) {
   for (const VoterId dead : leadership.here().dead()) {
     digest.add(number(dead));
   }
-  for (const VoterId gone : leadership.here().gone()) {
-    digest.add(number(gone));
-  }
 }
 
 void add(Digest& digest, const Leader& leader) {

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "rendezvous/membership/leadership.h"
@@ -21,16 +20,13 @@ class BegunAnew {
     copy_.replicated.configuration.voters = {VoterId{99}};
     for (std::uint64_t i = 2; i <= static_cast<std::uint64_t>(voters); ++i) {
       copy_.replicated.configuration.voters.push_back(e(i));
-      copy_.replicated.hosts.push_back({e(i), host(i)});
     }
-    copy_.replicated.hosts.push_back({VoterId{99}, host(1)});
     copy_.saw_close = saw_close;
     copy_.at_endpoint = at_endpoint;
     past_ = {Term{2}, AttemptNumber{4}, configuration(2, 1), 1, voters - 1, at_endpoint};
     past_.saw_close = saw_close;
-    leadership_.joined(n(1), e(1), {}, std::nullopt, {}, {host(1), {e(1)}});
+    leadership_.joined(n(1), e(1), {}, std::nullopt);
   }
-  static HostIdentity host(std::uint64_t id) { return {id, id, id}; }
   /// A voter of it. It followed the old coordinator, and promised nothing since.
   void voter(std::uint64_t id, NodeId node) { voter(id, node, {Term{2}, VoterId{99}, {}}); }
   void voter(std::uint64_t id, NodeId node, Promise promise) {
@@ -46,10 +42,6 @@ class BegunAnew {
   /// A node of its world that has no copy.
   void learner(std::uint64_t id, NodeId node) {
     leadership_.joined(node, e(id), {Term{2}, VoterId{99}, configuration(2, 1)}, past_);
-  }
-  /// A new agent, which knows of no job.
-  void newcomer(NodeId node, AgentHost where) {
-    leadership_.joined(node, VoterId{500 + number(node)}, {}, std::nullopt, {}, where);
   }
   Leadership& job() { return leadership_; }
 
@@ -119,62 +111,6 @@ TEST_CASE("A dead coordinator's vote counts for nobody: two halves would count i
   CHECK_FALSE(old.job().quorum_follows());
   CHECK(old.job().quorum_text() ==
         "1 of the 3 nodes that decide for the job are here, 2 are needed");
-}
-
-TEST_CASE("One voter less is enough where another one is known to have died with the coordinator") {
-  const bool joins_first = GENERATE(false, true);
-  const auto leads = [&](int voters, int here, const AgentHost& where, bool saw_close = true,
-                         bool at_endpoint = true) {
-    BegunAnew old(voters, saw_close, at_endpoint);
-    const NodeId newcomer = n(20);
-    if (joins_first) {
-      old.newcomer(newcomer, where);
-    }
-    for (std::uint64_t id = 3; id < 3 + static_cast<std::uint64_t>(here); ++id) {
-      old.voter(id, n(id));
-    }
-    if (!joins_first) {
-      old.newcomer(newcomer, where);
-    }
-    return old.job().quorum_follows();
-  };
-  const AgentHost there{BegunAnew::host(2), {VoterId{520}}};
-  CHECK(leads(3, 1, there));
-  CHECK(leads(5, 2, there));
-  CHECK(leads(7, 3, there));
-  CHECK_FALSE(leads(5, 1, there));
-  CHECK_FALSE(leads(4, 1, there));
-  // The coordinator may have voted before it died, or the endpoint may have moved.
-  CHECK_FALSE(leads(3, 1, there, false));
-  CHECK_FALSE(leads(3, 1, there, true, false));
-  // It lives, it ran elsewhere, or nobody knows who lives there.
-  CHECK_FALSE(leads(3, 1, {BegunAnew::host(2), {VoterId{520}, e(2)}}));
-  CHECK_FALSE(leads(3, 1, {BegunAnew::host(8), {VoterId{520}}}));
-  CHECK_FALSE(leads(3, 1, {BegunAnew::host(2), {}}));
-  CHECK_FALSE(leads(3, 1, {BegunAnew::host(2), {e(9)}}));
-  // Another boot of the same machine.
-  CHECK(leads(3, 1, {{77, 1, 2}, {VoterId{520}}}));
-}
-
-TEST_CASE("The coordinator's own death is not that of another voter") {
-  BegunAnew old(3, true);
-  old.voter(3, n(3));
-  old.newcomer(n(20), {BegunAnew::host(1), {VoterId{520}}});
-  CHECK_FALSE(old.job().quorum_follows());
-}
-
-TEST_CASE("A plan names the hosts of the voters that are here, and of those before them") {
-  BegunAnew old(3, true);
-  old.voter(2, n(2));
-  old.voter(3, n(3));
-  const auto plan = old.job().plan({n(1), n(2), n(3)}, {});
-  REQUIRE(plan);
-  const auto& hosts = plan->replicated.hosts;
-  const auto names = [&](VoterId voter, const HostIdentity& host) {
-    return std::find(hosts.begin(), hosts.end(), VoterHost{voter, host}) != hosts.end();
-  };
-  CHECK(names(e(1), BegunAnew::host(1)));
-  CHECK(names(VoterId{99}, BegunAnew::host(1)));
 }
 
 TEST_CASE("One that begins without any state waits where nobody knows who decides") {

@@ -89,7 +89,6 @@ ReplicatedState full_state() {
   state.configuration = {ConfigurationNumber{8}, {VoterId{5}, VoterId{6}}};
   state.before.push_back({ConfigurationNumber{7}, {VoterId{4}}});
   state.instance = JobInstance{99};
-  state.hosts = {{VoterId{5}, {7, 8, 9}}};
   return state;
 }
 
@@ -133,8 +132,7 @@ NodeDescription full_node() {
                     {4, 5, 6},
                     true,
                     {{VoterId{6}, "n2", {"10.0.0.2"}, 4712}}},
-          8s,
-          {{11, 12, 13}, {VoterId{77}, VoterId{78}}}};
+          8s};
 }
 
 std::vector<Message> one_of_each() {
