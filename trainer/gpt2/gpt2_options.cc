@@ -75,7 +75,7 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
   number("--clip", options.clip, "Highest norm of the gradient; 0: not clipped", from_0)
       ->type_name("X")
       ->capture_default_str();
-  number("--log-freq", options.log_freq, "Steps from one line of progress to the next",
+  number("--log-freq", options.outputs.log_freq, "Steps from one line of progress to the next",
          count_from(1))
       ->capture_default_str();
   number("--ckpt-freq", options.ckpt_freq, "Steps from one snapshot to the next", count_from(1))
@@ -84,13 +84,13 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
          "Part of the samples, at the text's end, that is measured and not trained on", share)
       ->type_name("X")
       ->capture_default_str();
-  gpt2.add_option("--export", options.export_dir,
+  gpt2.add_option("--export", options.outputs.export_dir,
                   "At the end, the weights as a folder that Hugging Face's transformers loads")
       ->type_name("DIR");
-  gpt2.add_option("--metrics", options.metrics,
+  gpt2.add_option("--metrics", options.outputs.metrics,
                   "Each rank writes each step's loss and times to DIR/rank-N.jsonl")
       ->type_name("DIR");
-  gpt2.add_option("--tensorboard", options.tensorboard,
+  gpt2.add_option("--tensorboard", options.outputs.tensorboard,
                   "Each rank writes TensorBoard's event files to DIR/<experiment>/rank-N")
       ->type_name("DIR");
   number("--seed", options.seed, "Of the first weights, the order of samples, generated text", seed)

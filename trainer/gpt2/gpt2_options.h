@@ -19,6 +19,14 @@ struct Gpt2Sampling {
   std::int64_t top_k = 40;    ///< 0: all tokens
 };
 
+/// What a run tells and leaves beside its snapshots.
+struct Gpt2Outputs {
+  std::int64_t log_freq = 100;
+  std::optional<std::string> export_dir;   ///< of a Hugging Face folder with the final weights
+  std::optional<std::string> metrics;      ///< folder of the JSON lines (docs/metrics.md)
+  std::optional<std::string> tensorboard;  ///< folder of TensorBoard's event files
+};
+
 struct Gpt2Options {
   std::vector<std::string> data;
   std::string model = "tiny";            ///< a size's name, or a Hugging Face folder
@@ -32,7 +40,6 @@ struct Gpt2Options {
   std::optional<double> learning_rate;
   std::int64_t batch_size = 8;    ///< sequences per rank and micro-step
   std::int64_t accumulation = 1;  ///< micro-steps per step
-  std::int64_t log_freq = 100;
   std::int64_t ckpt_freq = 500;
   /// Not given: the model's context.
   std::optional<std::int64_t> sequence_length;
@@ -40,9 +47,7 @@ struct Gpt2Options {
   std::int64_t warmup_steps = 100;
   double clip = 1;
   double validation_share = 0.1;
-  std::optional<std::string> export_dir;   ///< of a Hugging Face folder with the final weights
-  std::optional<std::string> metrics;      ///< folder of the JSON lines (docs/metrics.md)
-  std::optional<std::string> tensorboard;  ///< folder of TensorBoard's event files
+  Gpt2Outputs outputs;
 
   /// With it nothing is trained: this text is continued.
   std::optional<std::string> generate;

@@ -16,6 +16,7 @@
 #include "trainer/gpt2/model.h"
 #include "trainer/gpt2/parameters.h"
 #include "trainer/gpt2/step_meter.h"
+#include "trainer/gpt2/training_place.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/training_log.h"
 
@@ -58,13 +59,13 @@ class Gpt2Training {
     say_start();
     open_log();
     meter_.take();
-    while (epoch_ < options_->num_epochs && step_ < schedule_.total_steps) {
+    while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
       if (!run_epoch()) {
         preemption_.leave();
         return;
       }
     }
-    if (saved_step_ != step_) {
+    if (saved_step_ != place_.step) {
       save();
     }
     finish();
@@ -102,28 +103,28 @@ class Gpt2Training {
     };
     require("seed", std::to_string(options_->seed), "--seed");
     require("data", data_->fingerprint(), "--data, --seq-length or --validation-share");
-    epoch_ = state->epochs_run;
-    samples_done_ = static_cast<std::size_t>(state->samples_done);
-    step_ = static_cast<std::int64_t>(state->scalars.at("step"));
-    saved_step_ = step_;
+    place_.epoch = state->epochs_run;
+    place_.samples_done = static_cast<std::size_t>(state->samples_done);
+    place_.step = static_cast<std::int64_t>(state->scalars.at("step"));
+    saved_step_ = place_.step;
     // The tutorials' lines, word for word: people search their logs for them.
     std::printf("Loading snapshot\nResuming training from snapshot at Epoch %lld\n",
-                static_cast<long long>(epoch_));
-    std::printf("%lld steps are done, %zu samples of this epoch\n", static_cast<long long>(step_),
-                samples_done_);
-    if (epoch_ > 0) {
-      context_->progress().resumed(static_cast<std::uint64_t>(epoch_ - 1));
+                static_cast<long long>(place_.epoch));
+    std::printf("%lld steps are done, %zu samples of this epoch\n",
+                static_cast<long long>(place_.step), place_.samples_done);
+    if (place_.epoch > 0) {
+      context_->progress().resumed(static_cast<std::uint64_t>(place_.epoch - 1));
     }
   }
 
   /// The steps that are left depend on the world's size, so they are counted at every start.
   void plan_schedule() {
-    sampler_.start_epoch(static_cast<std::uint64_t>(epoch_), samples_done_);
+    sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch), place_.samples_done);
     auto left = static_cast<std::int64_t>(sampler_.steps(step_size()));
-    sampler_.start_epoch(static_cast<std::uint64_t>(epoch_));
-    left += (options_->num_epochs - epoch_ - 1) *
+    sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch));
+    left += (options_->num_epochs - place_.epoch - 1) *
             static_cast<std::int64_t>(sampler_.steps(step_size()));
-    const std::int64_t total = step_ + (epoch_ < options_->num_epochs ? left : 0);
+    const std::int64_t total = place_.step + (place_.epoch < options_->num_epochs ? left : 0);
     schedule_ = {.peak = options_->rate(model_.config().channels),
                  .warmup_steps = options_->warmup_steps,
                  .total_steps = std::min(total, options_->max_steps.value_or(total))};
@@ -144,33 +145,33 @@ class Gpt2Training {
     log_.emplace(TrainingLogOptions{.rank = context_->rank(),
                                     .world_size = context_->world_size(),
                                     .experiment = options_->experiment_name,
-                                    .directory = options_->metrics,
-                                    .tensorboard = options_->tensorboard,
+                                    .directory = options_->outputs.metrics,
+                                    .tensorboard = options_->outputs.tensorboard,
                                     .attempt = context_->restart_count(),
                                     .total_steps = schedule_.total_steps,
-                                    .log_every = options_->log_freq,
+                                    .log_every = options_->outputs.log_freq,
                                     .unit = "tokens",
                                     .terminal = stdout_is_terminal(),
                                     .plain_lines = false});
   }
 
-  /// From samples_done_ to the epoch's end, or to the last step. False when all ranks leave because
-  /// of an order (ddp/preemption.h), whether a snapshot could be saved or not: the order may come
-  /// from a machine that is about to be switched off.
+  /// From place_.samples_done to the epoch's end, or to the last step. False when all ranks leave
+  /// because of an order (ddp/preemption.h), whether a snapshot could be saved or not: the order
+  /// may come from a machine that is about to be switched off.
   bool run_epoch() {
-    sampler_.start_epoch(static_cast<std::uint64_t>(epoch_), samples_done_);
+    sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch), place_.samples_done);
     const std::size_t steps = sampler_.steps(step_size());
-    for (std::size_t step = 0; step < steps && step_ < schedule_.total_steps; ++step) {
+    for (std::size_t step = 0; step < steps && place_.step < schedule_.total_steps; ++step) {
       const double norm = run_step(sampler_.batch(step, step_size()));
-      samples_done_ = sampler_.samples_done(step + 1, step_size());
+      place_.samples_done = sampler_.samples_done(step + 1, step_size());
       if (step + 1 == steps) {
-        ++epoch_;
-        samples_done_ = 0;
+        ++place_.epoch;
+        place_.samples_done = 0;
       }
       after_step(norm, step + 1 == steps);
       // After the last step there is nothing left to leave: the job ends with its result.
-      if (parallel_.all_leave() && step_ < schedule_.total_steps) {
-        if (saved_step_ != step_) {
+      if (parallel_.all_leave() && place_.step < schedule_.total_steps) {
+        if (saved_step_ != place_.step) {
           save();
         }
         say_saved(snapshot_.wait());
@@ -196,19 +197,19 @@ class Gpt2Training {
     }
     const double norm = optimizer_.gradient_norm();
     if (std::isfinite(norm)) {
-      optimizer_.step(step_ + 1, schedule_.rate(step_), norm);
+      optimizer_.step(place_.step + 1, schedule_.rate(place_.step), norm);
     }
     meter_.spent(&StepTimes::update_s);
     const StepTimes times = meter_.step_done();
     const double targets = loss_.count - before.count;
     record_ = record_of(times);
-    record_.step = step_ + 1;
-    record_.epoch = epoch_;
+    record_.step = place_.step + 1;
+    record_.epoch = place_.epoch;
     record_.loss = targets > 0 ? (loss_.sum - before.sum) / targets : 0;
-    record_.learning_rate = schedule_.rate(step_);
+    record_.learning_rate = schedule_.rate(place_.step);
     record_.units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s;
     record_.memory_bytes = resident_bytes();
-    ++step_;
+    ++place_.step;
     return norm;
   }
 
@@ -237,21 +238,21 @@ class Gpt2Training {
   void after_step(double norm, bool epoch_done) {
     if (!std::isfinite(norm)) {
       // The same gradients, so the same decision on every rank.
-      throw Error("the gradients are no longer finite in step " + std::to_string(step_) +
+      throw Error("the gradients are no longer finite in step " + std::to_string(place_.step) +
                   "; choose a smaller --lr");
     }
     log_->step(record_);
     say_saved(snapshot_.poll());
-    const bool last = step_ >= schedule_.total_steps;
-    if (step_ % options_->log_freq == 0 || last) {
+    const bool last = place_.step >= schedule_.total_steps;
+    if (place_.step % options_->outputs.log_freq == 0 || last) {
       log_progress(norm);
     } else {
       context_->progress().step();
     }
     if (epoch_done) {
-      context_->progress().epoch_done(static_cast<std::uint64_t>(epoch_ - 1));
+      context_->progress().epoch_done(static_cast<std::uint64_t>(place_.epoch - 1));
     }
-    if (step_ % options_->ckpt_freq == 0) {
+    if (place_.step % options_->ckpt_freq == 0) {
       if (!last) {
         say_validation();  // the last step has its own, at the end
       }
@@ -275,16 +276,16 @@ class Gpt2Training {
       return 1e3 * seconds / static_cast<double>(std::max<std::int64_t>(times.steps, 1));
     };
     char text[400];
-    std::snprintf(text, sizeof text,
-                  "step %lld/%lld | epoch %lld | running_loss %.4f | lr %.3g | norm %.3f | "
-                  "tokens_per_s %.0f | memory_mb %.0f | time/total %.2f ms | data %.2f | "
-                  "forward %.2f | backward %.2f | sync %.2f | update %.2f",
-                  static_cast<long long>(step_), static_cast<long long>(schedule_.total_steps),
-                  static_cast<long long>(epoch_), loss, schedule_.rate(step_ - 1), norm,
-                  values[1] / times.total_s, static_cast<double>(resident_bytes()) / 1e6,
-                  milliseconds(times.total_s), milliseconds(times.data_s),
-                  milliseconds(times.forward_s), milliseconds(times.backward_s),
-                  milliseconds(times.sync_s), milliseconds(times.update_s));
+    std::snprintf(
+        text, sizeof text,
+        "step %lld/%lld | epoch %lld | running_loss %.4f | lr %.3g | norm %.3f | "
+        "tokens_per_s %.0f | memory_mb %.0f | time/total %.2f ms | data %.2f | "
+        "forward %.2f | backward %.2f | sync %.2f | update %.2f",
+        static_cast<long long>(place_.step), static_cast<long long>(schedule_.total_steps),
+        static_cast<long long>(place_.epoch), loss, schedule_.rate(place_.step - 1), norm,
+        values[1] / times.total_s, static_cast<double>(resident_bytes()) / 1e6,
+        milliseconds(times.total_s), milliseconds(times.data_s), milliseconds(times.forward_s),
+        milliseconds(times.backward_s), milliseconds(times.sync_s), milliseconds(times.update_s));
     log_->say(text);
   }
 
@@ -321,8 +322,8 @@ class Gpt2Training {
     const double mean =
         total.item<double>() / static_cast<double>(data_->validation_samples() * time);
     log_->validation(
-        {.step = step_,
-         .epoch = epoch_,
+        {.step = place_.step,
+         .epoch = place_.epoch,
          .loss = mean,
          .accuracy = std::nullopt,
          .seconds = std::chrono::duration<double>(StepMeter::Clock::now() - start).count()});
@@ -337,7 +338,7 @@ class Gpt2Training {
     if (speaks()) {
       char text[160];
       std::snprintf(text, sizeof text, "step %lld | validation loss %.4f nats per token%s",
-                    static_cast<long long>(step_), loss, per_byte_text(*data_, loss).c_str());
+                    static_cast<long long>(place_.step), loss, per_byte_text(*data_, loss).c_str());
       log_->say(text);
     }
   }
@@ -346,11 +347,11 @@ class Gpt2Training {
   void save() {
     SnapshotState state;
     state.model = describe(model_.config());
-    state.epochs_run = epoch_;
-    state.samples_done = static_cast<std::int64_t>(samples_done_);
-    state.scalars = {{"step", static_cast<double>(step_)}, {"lr", schedule_.peak}};
+    state.epochs_run = place_.epoch;
+    state.samples_done = static_cast<std::int64_t>(place_.samples_done);
+    state.scalars = {{"step", static_cast<double>(place_.step)}, {"lr", schedule_.peak}};
     state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
-    saved_step_ = step_;
+    saved_step_ = place_.step;
     meter_.skip();
     say_saved(snapshot_.save_async(std::move(state),
                                    gpt2_state_tensors(model_.parameters(), optimizer_)));
@@ -383,11 +384,11 @@ class Gpt2Training {
     for (const auto& [name, value, gradient] : model_.parameters()) {
       weights.push_back(value.to_vector<float>());
     }
-    std::printf("Training finished: %lld steps, weights %s\n", static_cast<long long>(step_),
+    std::printf("Training finished: %lld steps, weights %s\n", static_cast<long long>(place_.step),
                 fingerprint<float>(weights).c_str());
-    if (options_->export_dir) {
-      export_gpt2(*options_->export_dir, *source_, model_.parameters());
-      std::printf("Model written to %s\n", options_->export_dir->c_str());
+    if (options_->outputs.export_dir) {
+      export_gpt2(*options_->outputs.export_dir, *source_, model_.parameters());
+      std::printf("Model written to %s\n", options_->outputs.export_dir->c_str());
     }
     if (data_->validation_samples() > 0) {
       std::printf("Validation loss: %.6f nats per token%s\n", loss,
@@ -413,9 +414,7 @@ class Gpt2Training {
   StepMeter meter_;
   std::optional<TrainingLog> log_;  // once the number of steps is known
   StepRecord record_;               // of the newest step
-  std::int64_t epoch_ = 0;          // the one that is trained on
-  std::size_t samples_done_ = 0;    // of it
-  std::int64_t step_ = 0;           // done
+  TrainingPlace place_;
   std::int64_t saved_step_ = -1;
   LossSum loss_;  // since the last line of progress, of this rank
 };

@@ -1,0 +1,15 @@
+// TrainingPlace: where the training of a GPT-2 stands, the same on every rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ddp {
+
+struct TrainingPlace {
+  std::int64_t epoch = 0;        ///< the one that is trained on
+  std::size_t samples_done = 0;  ///< of it, by the whole job
+  std::int64_t step = 0;         ///< optimizer steps done
+};
+
+}  // namespace ddp
