@@ -65,7 +65,7 @@ class Gpt2Training {
         return;
       }
     }
-    if (saved_step_ != place_.step) {
+    if (place_.saved_step != place_.step) {
       save();
     }
     finish();
@@ -106,7 +106,7 @@ class Gpt2Training {
     place_.epoch = state->epochs_run;
     place_.samples_done = static_cast<std::size_t>(state->samples_done);
     place_.step = static_cast<std::int64_t>(state->scalars.at("step"));
-    saved_step_ = place_.step;
+    place_.saved_step = place_.step;
     // The tutorials' lines, word for word: people search their logs for them.
     std::printf("Loading snapshot\nResuming training from snapshot at Epoch %lld\n",
                 static_cast<long long>(place_.epoch));
@@ -171,7 +171,7 @@ class Gpt2Training {
       after_step(norm, step + 1 == steps);
       // After the last step there is nothing left to leave: the job ends with its result.
       if (parallel_.all_leave() && place_.step < schedule_.total_steps) {
-        if (saved_step_ != place_.step) {
+        if (place_.saved_step != place_.step) {
           save();
         }
         say_saved(snapshot_.wait());
@@ -351,7 +351,7 @@ class Gpt2Training {
     state.samples_done = static_cast<std::int64_t>(place_.samples_done);
     state.scalars = {{"step", static_cast<double>(place_.step)}, {"lr", schedule_.peak}};
     state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
-    saved_step_ = place_.step;
+    place_.saved_step = place_.step;
     meter_.skip();
     say_saved(snapshot_.save_async(std::move(state),
                                    gpt2_state_tensors(model_.parameters(), optimizer_)));
@@ -415,7 +415,6 @@ class Gpt2Training {
   std::optional<TrainingLog> log_;  // once the number of steps is known
   StepRecord record_;               // of the newest step
   TrainingPlace place_;
-  std::int64_t saved_step_ = -1;
   LossSum loss_;  // since the last line of progress, of this rank
 };
 

@@ -10,6 +10,7 @@ struct TrainingPlace {
   std::int64_t epoch = 0;        ///< the one that is trained on
   std::size_t samples_done = 0;  ///< of it, by the whole job
   std::int64_t step = 0;         ///< optimizer steps done
+  std::int64_t saved_step = -1;  ///< of the newest snapshot; -1: none
 };
 
 }  // namespace ddp
