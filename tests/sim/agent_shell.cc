@@ -73,7 +73,6 @@ void AgentShell::start() {
   if (options.failover) {
     voter_ = VoterId{(machine_.random().next() >> 1U) | 1U};
     machine_.cluster().register_voter(voter_, machine_.index());
-    mine.node.where = {host_of(machine_), {voter_}};
   }
   node_ = std::make_unique<Node>(std::move(mine));
   step(NodeStarted{voter_, {host_name(machine_.index())}, static_cast<std::uint16_t>(gate_)});
