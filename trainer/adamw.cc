@@ -13,6 +13,8 @@ AdamW::AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWO
   }
 }
 
+/// Parameter by parameter, in their order, in double: the same bits on every rank, which all have
+/// the same gradients. So every rank clips by the same factor without asking the others.
 double AdamW::gradient_norm() const {
   double squares = 0;
   for (const auto& [name, value, gradient] : parameters_) {
@@ -37,6 +39,7 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
       .epsilon = static_cast<float>(options_.epsilon)};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, value, gradient] = parameters_[i];
+    // Decay pulls matrices and embeddings alone; biases and norms keep their scale.
     const double decay = value.shape().size() >= 2 ? options_.weight_decay : 0;
     update.value = value.data<float>();
     update.gradient = gradient.data<float>();
@@ -48,6 +51,7 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
   }
 }
 
+/// The corrections of the bias follow from the step, which the snapshot has.
 std::vector<NamedTensor> AdamW::state() const {
   std::vector<NamedTensor> tensors;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -7,6 +7,7 @@
 
 namespace ddp {
 
+/// Hidden here, because xxhash.h is inline as a whole: 5,000 lines for each file that would see it.
 struct Fingerprint::State {
   XXH3_state_t hash;
 };

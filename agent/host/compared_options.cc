@@ -9,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+/// As the user gave them, so that the table shows what to change.
 std::string text_of(const std::vector<FaultRule>& rules) {
   std::string text;
   for (const FaultRule& rule : rules) {
@@ -36,6 +37,8 @@ std::string text_of(ScaleUp when) {
 
 }  // namespace
 
+/// In the order of kOptionFacts. Values that are not given have a text of their own: a node that
+/// leaves an option out differs from one that gives it.
 NodeEnvironment compared_options(const JobSpec& spec) {
   const RestartRules& rules = spec.restarts;
   NodeEnvironment facts{

@@ -12,6 +12,8 @@ Activations::Activations(const Gpt2Config& config, std::size_t batch, std::size_
       batch_max(batch),
       time_max(time),
       vocabulary_padded(aligned_floats(config.vocabulary)) {
+  // All arrays are parts of one allocation, each aligned for vectors. Letters: rows is B T, narrow
+  // is B T C. Backward reuses three scratch arrays for the gradients of all layers.
   const std::size_t rows = batch * time;
   const std::size_t narrow = rows * config.channels;
   std::vector<std::pair<float**, std::size_t>> arrays = {
@@ -41,6 +43,7 @@ Activations::Activations(const Gpt2Config& config, std::size_t batch, std::size_
                                  {&layer.fc_gelu, 4 * narrow},
                                  {&layer.residual, narrow}});
   }
+  // First how much, then where: the list above is the only place that knows the sizes.
   std::size_t total = 0;
   for (const auto& [array, count] : arrays) {
     total += aligned_floats(count);

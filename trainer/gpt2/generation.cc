@@ -52,6 +52,8 @@ std::int32_t sample_token(std::span<const float> logits, double temperature, std
   return order[kept - 1];  // what rounding left over
 }
 
+/// Without a cache of keys and values: each token runs the whole window again. That is simple, and
+/// fast enough to look at what a small model has learnt.
 void generate_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Config& config,
                    const Tokenizer& tokenizer) {
   const std::size_t window = static_cast<std::size_t>(

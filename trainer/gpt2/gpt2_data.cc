@@ -8,6 +8,7 @@
 namespace ddp {
 namespace {
 
+/// Of the tokens themselves, not of the files' names: a copy in another place is the same data.
 std::string fingerprint_of(const std::vector<TokenFile>& files, const TokenDataOptions& options) {
   Fingerprint all;
   for (const TokenFile& file : files) {

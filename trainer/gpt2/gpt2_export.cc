@@ -12,6 +12,7 @@ std::vector<NamedTensor> gpt2_weights(const std::vector<Parameter>& parameters) 
   return tensors;
 }
 
+/// The head is wte.weight, as in the library (tied), so it is not written a second time.
 void export_gpt2(const std::filesystem::path& folder, const Gpt2Source& source,
                  const std::vector<Parameter>& parameters) {
   const auto count = [](std::size_t size) { return static_cast<std::int64_t>(size); };

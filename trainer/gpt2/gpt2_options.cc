@@ -21,6 +21,7 @@ CLI::Validator folder_name() {
       "");
 }
 
+/// A folder's contents are looked at later: a mistake in them is one of the data, not of the words.
 CLI::Validator model_name() {
   return CLI::Validator(
       [](std::string& text) {
@@ -41,6 +42,7 @@ CLI::Validator count_from(std::int64_t least) {
                                          [](std::int64_t n) { return n >= 1 && n < 1LL << 40; });
 }
 
+/// Every number has its bounds here, so that a mistake is one sentence before any rank starts.
 void add_training(CLI::App& gpt2, Gpt2Options& options) {
   const auto above_0 =
       number_that<double>("a number above 0", [](double x) { return x > 0 && std::isfinite(x); });
@@ -97,6 +99,7 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
       ->capture_default_str();
 }
 
+/// All need --generate: given with --data they would be without effect, and nothing would say so.
 void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   auto* generate = gpt2.add_option("--generate", options.generate,
                                    "Continues this text by the newest snapshot; trains nothing");

@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What the layers do not compute is refused here, before any rank is waited for.
 Gpt2Config config_of(const fs::path& folder) {
   const HuggingFaceConfig read = read_huggingface_config(folder);
   if (std::abs(read.layer_norm_epsilon - double{kLayerNormEpsilon}) > 1e-9) {
@@ -29,6 +30,7 @@ Gpt2Config config_of(const fs::path& folder) {
           .vocabulary = size(read.vocabulary_size)};
 }
 
+/// A folder may hold a model alone: then bytes are tokens, unless --tokenizer names another.
 bool has_tokenizer(const fs::path& folder) {
   return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.json");
 }
@@ -53,6 +55,7 @@ Gpt2Source gpt2_source(const Gpt2Options& options) {
   } else {
     source.tokenizer = std::make_unique<ByteTokenizer>();
   }
+  // A model may have more rows than the tokenizer has tokens (padding), never fewer.
   const auto tokens = static_cast<std::size_t>(source.tokenizer->vocabulary_size());
   if (named) {
     source.config = *gpt2_config(options.model, tokens);

@@ -35,6 +35,7 @@ const Layers* cpu_layers_of(std::string_view level) {
   return level == "level_base" ? &level_base::kLayers : nullptr;
 }
 
+/// The best first. What the processor has is asked once a call; the answer never changes.
 const Layers& cpu_layers() {
   for (const std::string_view level : {"level_v4", "level_v3"}) {
     if (const Layers* layers = cpu_layers_of(level)) {

@@ -4,6 +4,7 @@
 
 namespace ddp::DDP_LEVEL {
 
+/// Row r is position r mod T of its sequence.
 void embedding_forward(const EmbeddingForward& pass, int /*device*/) {
   const std::size_t channels = pass.channels;
   for (std::size_t row = 0; row < pass.batch * pass.time; ++row) {
@@ -16,6 +17,8 @@ void embedding_forward(const EmbeddingForward& pass, int /*device*/) {
   }
 }
 
+/// A token that comes several times in the batch has the sum of its rows, in the order of the rows:
+/// one thread, so equal inputs give equal bits.
 void embedding_backward(const EmbeddingBackward& pass, int /*device*/) {
   const std::size_t channels = pass.channels;
   for (std::size_t row = 0; row < pass.batch * pass.time; ++row) {

@@ -31,6 +31,7 @@ std::int64_t pooled_pixels_of(const PoolShape& shape) {
   return max_pooled(shape.height) * max_pooled(shape.width) * shape.channels;
 }
 
+/// `chosen` keeps the place in the window and not the pixel: one byte for each output.
 void max_of_image(const PoolShape& shape, const float* x, float* y, std::uint8_t* chosen) {
   for (std::int64_t p = 0; p < max_pooled(shape.height); ++p) {
     for (std::int64_t q = 0; q < max_pooled(shape.width); ++q) {
@@ -50,6 +51,7 @@ void max_of_image(const PoolShape& shape, const float* x, float* y, std::uint8_t
   }
 }
 
+/// Windows overlap, so a pixel may be the largest of several: gradients are added up.
 void spread_of_image(const PoolShape& shape, const float* d_y, const std::uint8_t* chosen,
                      float* d_x) {
   std::fill_n(d_x, pixels_of(shape), 0.0F);
@@ -88,6 +90,8 @@ void max_pool_backward(const PoolShape& shape, std::int64_t batch, const float* 
   });
 }
 
+/// Images are independent, and each is summed pixel by pixel: equal bits with any number of
+/// threads.
 void mean_pool_forward(const PoolShape& shape, std::int64_t batch, const float* x, float* y) {
   const auto pixels = shape.height * shape.width;
   const float share = 1.0F / static_cast<float>(pixels);

@@ -10,6 +10,8 @@
 
 namespace ddp {
 
+/// O_APPEND and O_CLOEXEC: several attempts may write one after the other, and no child inherits
+/// it.
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code failure;
   std::filesystem::create_directories(path_.parent_path(), failure);
@@ -24,6 +26,7 @@ AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // each record is one write()
 }
 
+/// Metrics are worth less than the training: a full disk ends them and nothing else.
 void AppendFile::append(std::string_view record) {
   if (!file_) {
     return;

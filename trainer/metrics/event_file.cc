@@ -32,6 +32,8 @@ std::filesystem::path next_path(const std::filesystem::path& directory) {
 
 }  // namespace
 
+/// TensorBoard reads the files of a directory in the order of their names. So a new one comes after
+/// all others, even where a clock was set back between two attempts.
 std::string next_event_file_name(const std::vector<std::string>& names, std::int64_t now_s,
                                  const std::string& host, std::int64_t pid) {
   auto number = now_s;
@@ -48,10 +50,12 @@ std::string next_event_file_name(const std::vector<std::string>& names, std::int
   return std::string(kPrefix) + text + "." + host + "." + std::to_string(pid) + ".0";
 }
 
+/// The version comes first: without it the reader takes the file for one of an old format.
 EventFile::EventFile(const std::filesystem::path& directory) : file_(next_path(directory)) {
   file_.append(framed(version_event(wall_time())));
 }
 
+/// The reader drops all points from this step on: they are about to be drawn again.
 void EventFile::start_at(std::int64_t step) {
   file_.append(framed(session_start_event({wall_time(), step})));
 }

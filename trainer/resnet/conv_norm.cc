@@ -5,12 +5,14 @@
 namespace ddp {
 namespace {
 
+/// Batch norm sees each pixel of each image as one row: its statistics are per channel.
 NormShape norm_shape(const Conv2dShape& shape, std::int64_t batch) {
   return {batch * shape.out_height() * shape.out_width(), shape.out_channels};
 }
 
 }  // namespace
 
+/// The last batch of an epoch is smaller, so the memory of the largest one serves all.
 float* reserve(Tensor& tensor, std::int64_t count) {
   if (tensor.size() < static_cast<std::size_t>(count)) {
     tensor = Tensor();  // first free, then take
@@ -19,6 +21,8 @@ float* reserve(Tensor& tensor, std::int64_t count) {
   return tensor.data<float>();
 }
 
+/// The names are torchvision's, so that weights can be compared and exchanged. The order is that of
+/// torch.nn.Module: weight, norm's weight, norm's bias. backward() reports by these places.
 ConvNorm::ConvNorm(ModelTensors& model, const std::string& conv, const std::string& norm,
                    const Conv2dShape& shape)
     : conv_(shape),
@@ -49,6 +53,7 @@ std::int64_t ConvNorm::output_size() const {
   return shape().out_height() * shape().out_width() * shape().out_channels;
 }
 
+/// What backward() needs is kept here: the input is the caller's, and lives until then.
 const float* ConvNorm::forward(const ModelTensors& model, const Pass& pass) {
   pass_ = pass;
   float* z = reserve(z_, pass.batch * output_size());
@@ -73,6 +78,8 @@ const float* ConvNorm::forward(const ModelTensors& model, const Pass& pass) {
   return y;
 }
 
+/// In the order in which gradients become complete, so that the first bucket leaves early. The
+/// first convolution of the model has no `d_x`: nobody asks for the gradient of the images.
 void ConvNorm::backward(const ModelTensors& model, float* d_y, float* d_z, float* d_x,
                         const GradientReady& ready) {
   const auto& weight = model.parameters[weight_];

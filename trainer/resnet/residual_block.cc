@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kExpansion = 4;  ///< of a bottleneck's last convolution
 
+/// By row chunks, as all sums of these layers: the order does not depend on the number of threads.
 void add_to(float* sum, const float* more, std::int64_t count) {
   for_row_chunks(count, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
     for (auto i = first; i < end; ++i) {
@@ -19,6 +20,8 @@ void add_to(float* sum, const float* more, std::int64_t count) {
 
 }  // namespace
 
+/// He et al. 2016, figure 5, with the stride in the 3 x 3 convolution, as torchvision has it. A
+/// shortcut with weights is there only where the shapes differ (their option B).
 ResidualBlock::ResidualBlock(ModelTensors& model, const std::string& name,
                              const BlockShape& shape) {
   auto channels = shape.in_channels;
@@ -53,6 +56,7 @@ std::int64_t ResidualBlock::out_side() const {
   return path_.back().shape().out_height();
 }
 
+/// One scratch of this size serves every unit of the block in turn.
 std::int64_t ResidualBlock::largest() const {
   std::int64_t largest = 0;
   for (const auto& unit : path_) {
@@ -64,6 +68,7 @@ std::int64_t ResidualBlock::largest() const {
 const float* ResidualBlock::forward(const ModelTensors& model, std::int64_t batch, const float* x,
                                     bool training) {
   batch_ = batch;
+  // The shortcut first: the last unit of the path adds it within its norm, in one pass.
   const float* residual = x;
   if (shortcut_) {
     residual =
@@ -88,6 +93,7 @@ void ResidualBlock::backward(const ModelTensors& model, const BackwardScratch& s
     unit->backward(model, gradient, scratch.conv, scratch.inside, ready);
     gradient = scratch.inside;
   }
+  // The residual's gradient goes through the shortcut in place, and joins that of the path.
   if (shortcut_) {
     shortcut_->backward(model, scratch.gradient, scratch.conv, scratch.gradient, ready);
   }

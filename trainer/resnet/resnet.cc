@@ -18,6 +18,7 @@ constexpr std::int64_t kStemChannels = 64;
 constexpr std::array<int, 4> kBlocks18 = {2, 2, 2, 2};
 constexpr std::array<int, 4> kBlocks50 = {3, 4, 6, 3};
 
+/// Images of 32 pixels would lose most of what they show in the large stem.
 Conv2dShape stem_shape(const ResnetShape& shape) {
   return shape.stem == Stem::small ? Conv2dShape{3, kStemChannels, shape.side, shape.side, 3, 1, 1}
                                    : Conv2dShape{3, kStemChannels, shape.side, shape.side, 7, 2, 3};
@@ -46,6 +47,7 @@ Resnet::Resnet(const ResnetShape& shape, std::uint64_t seed) : shape_(shape) {
   set_first_weights(seed);
 }
 
+/// Each stage but the first halves the side and doubles the width, in its first block.
 void Resnet::add_blocks() {
   auto side = stem_[0].shape().out_height();
   if (shape_.stem == Stem::large) {
@@ -110,6 +112,7 @@ const float* Resnet::forward(std::int64_t batch, const float* images, bool train
   return scores;
 }
 
+/// Three areas of the largest layer's size: gradients of all layers take turns in them.
 BackwardScratch Resnet::reserve_scratch() {
   auto largest = stem_[0].output_size();
   for (const auto& block : blocks_) {
@@ -120,6 +123,8 @@ BackwardScratch Resnet::reserve_scratch() {
   return {memory, memory + count, memory + 2 * count};
 }
 
+/// Last layer first. Each gradient is reported as soon as it is complete, so that buckets leave
+/// while the rest is computed.
 void Resnet::backward(const float* d_scores, const GradientReady& ready) {
   const auto scratch = reserve_scratch();
   const auto& last = blocks_.back();

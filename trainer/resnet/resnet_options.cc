@@ -58,6 +58,7 @@ void add_output(CLI::App& app, ResnetOptions& options) {
 
 }  // namespace
 
+/// Named as those of `linear` and `gpt2` where they mean the same.
 CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
   auto* resnet = app.add_subcommand(
       "resnet", "ResNet on CIFAR-10's binary files, by SGD on the cross-entropy; on the CPU.");

@@ -22,6 +22,7 @@ Path folder_of(const Path& path) {
   return path.has_parent_path() ? path.parent_path() : Path(".");
 }
 
+/// Of writers that were killed: each has a name of its own, so nobody else removes them.
 void remove_left_overs(const Path& path, const std::string& begin) {
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), problem)) {
@@ -91,6 +92,8 @@ void FileAside::write_all(std::span<const std::byte> bytes) {
   }
 }
 
+/// Synced before it gets its name: after a power loss the name stands for the whole file or for
+/// none.
 void FileAside::finish() {
   flush();
   // Before the rename: a name that survives a crash must not have a file that did not.

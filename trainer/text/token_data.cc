@@ -46,12 +46,14 @@ TokenData::TokenData(std::vector<TokenFile> files, TokenDataOptions options)
   train_samples_ = samples - validation_samples_;
 }
 
+/// Samples follow each other without a gap, so the number is the place.
 void TokenData::read_train(std::size_t index, std::span<std::int32_t> inputs,
                            std::span<std::int32_t> targets) const {
   require_index(index, train_samples_, "training");
   read(index, inputs, targets);
 }
 
+/// They lie behind those that are trained on.
 void TokenData::read_validation(std::size_t index, std::span<std::int32_t> inputs,
                                 std::span<std::int32_t> targets) const {
   require_index(index, validation_samples_, "validation");

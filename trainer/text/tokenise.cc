@@ -12,6 +12,7 @@ void tokenise(TextForm form, std::string_view text, const Tokenizer& tokenizer,
   bool any = false;
   for_each_document(form, text, [&](std::string_view document) {
     any = true;
+    // Each cut is where no word goes on, so the tokens are those of the whole document.
     while (!document.empty()) {
       const auto chunk = document.substr(0, safe_cut(document, chunk_bytes));
       take(tokenizer.encode(chunk));

@@ -3,6 +3,7 @@
 namespace ddp::nccl {
 namespace {
 
+/// A type that NCCL does not know would travel as bytes and be added wrong: so each has its case.
 DataType data_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -39,6 +40,8 @@ RedOp reduction(ReduceOp op) {
 
 }  // namespace
 
+/// In place where the operation is: then sending and receiving memory are the same. A barrier has
+/// no call of its own: the group waits for the device, then for the other ranks over the CPU.
 Result call(const NcclLibrary& library, const Operation& operation, Comm* comm,
             CUstream_st* stream) {
   const Tensor& out = operation.output;

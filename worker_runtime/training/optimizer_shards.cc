@@ -8,6 +8,7 @@
 
 namespace ddp {
 
+/// Every rank computes the same plan, from sizes alone: nothing has to be agreed on.
 OptimizerShards::OptimizerShards(ProcessGroup& group, std::span<const Parameter> parameters)
     : group_(&group) {
   std::vector<std::size_t> sizes;
