@@ -55,8 +55,7 @@ void VoteCollector::on_answer(VoterId from, const PeerAnswer& answer) {
   } else if (const auto* vote =
                  answer.said ? std::get_if<message::VoteAnswer>(&*answer.said) : nullptr) {
     hooks_.voted(from, vote->vote);
-  } else if (const auto* moved =
-                 answer.said ? std::get_if<message::Moved>(&*answer.said) : nullptr;
+  } else if (const auto* moved = answer.said ? std::get_if<message::Moved>(&*answer.said) : nullptr;
              moved != nullptr && moved->from == from) {
     hooks_.named(*moved);
   }

@@ -43,20 +43,22 @@ class BesidePyTorch(interop.JobTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return {name: float(figure) for name, figure in map(str.split, done.stdout.splitlines())}
 
-    def assertAgrees(self, depth, stem, batch, steps):
+    # Rounding puts a few activations on the other side of ReLU's edge, and other ones on every
+    # processor. Beyond the smallest case such a gradient may differ by more than 1e-4.
+    def assertAgrees(self, depth, stem, batch, steps, bound=1e-3):
         ours, theirs = self.both(depth, stem, batch, steps)
         gradients = self.differences("gradients")
         self.assertEqual(list(gradients), self.names)
         for name, difference in gradients.items():
-            self.assertLess(difference, 1e-4, name)
+            self.assertLess(difference, bound, name)
         for number, difference in self.differences("buffers").items():
-            self.assertLess(difference, 1e-4, f"buffer {number}")
+            self.assertLess(difference, bound, f"buffer {number}")
         self.assertEqual(len(ours), steps)
         for mine, other in zip(ours, theirs):
             self.assertLess(abs(mine - other), 1e-3 * other, (ours, theirs))
 
     def test_resnet18_for_small_images(self):
-        self.assertAgrees(18, "small", 3, 3)
+        self.assertAgrees(18, "small", 3, 3, bound=1e-4)
 
     def test_resnet18_with_the_large_stem(self):
         self.assertAgrees(18, "large", 16, 5)

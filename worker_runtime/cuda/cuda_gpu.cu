@@ -173,9 +173,7 @@ class CudaGpu : public Gpu {
     check_cuda(cudaGetLastError());
   }
 
-  std::unique_ptr<GpuStream> make_stream(int device) override {
-    return make_cuda_stream(device);
-  }
+  std::unique_ptr<GpuStream> make_stream(int device) override { return make_cuda_stream(device); }
 
   void synchronize(int device) override {
     select(device);
