@@ -17,7 +17,7 @@ namespace {
 std::string write_text(const TempDir& dir) {
   static const std::vector<std::string> kWords = {"the ", "cat ",  "sat ", "on ",
                                                   "a ",   "mat. ", "and ", "ran\n"};
-  const std::string path = dir.file("text.txt");
+  std::string path = dir.file("text.txt");
   std::ofstream file(path);
   std::uint32_t state = 1;
   for (int i = 0; i < 6000; ++i) {

@@ -38,7 +38,7 @@ Job job_with(const std::string& faults, const std::vector<std::string>& options 
 
 /// The bits that both ranks end with.
 std::string bits(const Job& job) {
-  const std::string first = line_after(job.finished.out, "done 0 ");
+  std::string first = line_after(job.finished.out, "done 0 ");
   CHECK(!first.empty());
   CHECK(line_after(job.finished.out, "done 1 ") == first);
   return first;

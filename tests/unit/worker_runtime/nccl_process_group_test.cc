@@ -35,7 +35,7 @@ Context start(milliseconds timeout = kLong, milliseconds connect_timeout = secon
 }
 
 Tensor on_gpu(const Context& context, std::int64_t count, double value) {
-  const Tensor tensor = Tensor::empty({count}, DType::f32, context.device());
+  Tensor tensor = Tensor::empty({count}, DType::f32, context.device());
   tensor.fill(value);
   return tensor;
 }

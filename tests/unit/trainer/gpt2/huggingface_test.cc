@@ -139,7 +139,7 @@ TEST_CASE("a config of what is not done here is refused by its name", "[huggingf
     CHECK_THAT(config_refusal({{option, false}}), Contains(option));
   }
   CHECK_THAT(config_refusal({{"n_head", 3}}), Contains("3 heads do not divide"));
-  for (const json bad : {json(0), json(-1), json(1.5), json("x"), json(1 << 25)}) {
+  for (const json& bad : {json(0), json(-1), json(1.5), json("x"), json(1 << 25)}) {
     CHECK_THAT(config_refusal({{"n_layer", bad}}), Contains("'n_layer' must be a whole number"));
   }
   CHECK_THAT(config_refusal({{"layer_norm_epsilon", 0}}), Contains("must be a number above 0"));

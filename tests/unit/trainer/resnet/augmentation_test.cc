@@ -1,6 +1,7 @@
 #include "trainer/resnet/augmentation.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -20,8 +21,9 @@ std::vector<std::uint8_t> numbered_image() {
 
 /// The red value at a place of what the network sees, back in 0 to 255.
 int seen(const std::vector<float>& out, int row, int column) {
-  const float red = out[static_cast<std::size_t>((row * 32 + column) * 3)];
-  return static_cast<int>((red * 0.2470F + 0.4914F) * 255 + 0.5F);
+  const float red =
+      out[(static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(column)) * 3];
+  return static_cast<int>(std::lround((red * 0.2470F + 0.4914F) * 255));
 }
 
 std::vector<float> placed(const Placement& placement) {
