@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 using ddp_test::expect;
 using ddp_test::Ranks;
 using ddp_test::require_on_all_ranks;
-using ddprun::test::kPatience;
 using ddprun::test::TempDir;
 using ddprun::test::wait_until;
 
