@@ -24,14 +24,14 @@ void say(const std::string& text) {
 }
 
 ddp::Tensor on_host(const ddp::Tensor& tensor) {
-  const ddp::Tensor host = ddp::Tensor::empty({kElements}, ddp::DType::f32);
+  ddp::Tensor host = ddp::Tensor::empty({kElements}, ddp::DType::f32);
   host.copy_from(tensor);
   return host;
 }
 
 /// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv) of the bits, so that only equal ones agree.
 std::string bits_of(const ddp::Tensor& tensor) {
-  const ddp::Tensor host = on_host(tensor);
+  ddp::Tensor host = on_host(tensor);
   std::uint64_t hash = 14695981039346656037U;
   for (std::size_t i = 0; i < host.size_bytes(); ++i) {
     hash = (hash ^ static_cast<const unsigned char*>(host.raw())[i]) * 1099511628211U;

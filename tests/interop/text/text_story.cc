@@ -98,7 +98,7 @@ void copy(const Words& words) {
 int main(int argc, char** argv) {
   const Words words(argv + 1, argv + argc);
   try {
-    const std::string what = words.at(0);
+    const std::string& what = words.at(0);
     what == "encode" ? encode(words) : what == "speed" ? speed(words) : copy(words);
   } catch (const std::exception& problem) {
     std::fprintf(stderr, "%s\n", problem.what());
