@@ -98,6 +98,18 @@ class NcclProcessGroup : public ProcessGroup {
       finished_ = true;
       let_go();
     }
+    /// True once it is done: its end is known from here on, and a handle that is still held needs
+    /// neither the group nor the tensors.
+    bool settled() {
+      if (!done()) {
+        return false;
+      }
+      try {
+        wait();
+      } catch (...) {  // kept for whoever waits
+      }
+      return true;
+    }
     void wait() override {
       if (!finished_) {
         finished_ = true;
@@ -268,8 +280,7 @@ class NcclProcessGroup : public ProcessGroup {
 
   /// Queues operations behind what the default stream has been given so far, as one group.
   void launch(const std::vector<std::shared_ptr<Pending>>& operations) {
-    // Those that are done let go of their tensors.
-    kept_.remove_if([](const auto& other) { return other->done(); });
+    kept_.remove_if([](const auto& other) { return other->settled(); });
     const auto deadline = steady_clock::now() + timeout_;
     for (const auto& pending : operations) {
       pending->deadline_ = deadline;

@@ -103,7 +103,8 @@ TEST_CASE("random merges give the tokens of byte-pair encoding by the book", "[t
 
 TEST_CASE("any bytes decode to themselves", "[text]") {
   auto file = tokenizer_json(some_merges());
-  file["added_tokens"] = {added_token("<|endoftext|>", 300), added_token("\u00e9\u00e9", 301)};
+  file["added_tokens"] =
+      nlohmann::json::array({added_token("<|endoftext|>", 300), added_token("\u00e9\u00e9", 301)});
   const BytePairTokenizer tokenizer(vocabulary_of(file));
   const std::vector<std::string> pieces = {"hello",
                                            " the",
@@ -151,7 +152,7 @@ TEST_CASE("an added token is found whole, the leftmost first, of those the longe
 
 TEST_CASE("a token that is not in the vocabulary cannot be decoded", "[text]") {
   auto file = tokenizer_json({});
-  file["added_tokens"] = {added_token("<x>", 260)};
+  file["added_tokens"] = nlohmann::json::array({added_token("<x>", 260)});
   const BytePairTokenizer tokenizer(vocabulary_of(file));
   for (const std::int32_t token : {-1, 258, 261}) {
     CHECK_THROWS_AS(tokenizer.decode(Tokens{token}), InvalidArgument);

@@ -45,7 +45,8 @@ std::string refusal_of_merges(const std::string& vocab, const std::string& merge
 
 TEST_CASE("a tokenizer.json gives tokens, merges and added tokens", "[text]") {
   auto file = tokenizer_json({{"a", "b"}, {"\u0120", "ab"}});
-  file["added_tokens"] = {added_token("<|endoftext|>", 258), added_token("<x>", 260, true)};
+  file["added_tokens"] =
+      nlohmann::json::array({added_token("<|endoftext|>", 258), added_token("<x>", 260, true)});
   const auto vocabulary = ddp_test::vocabulary_of(file);
   REQUIRE(vocabulary.tokens.size() == 261);
   CHECK(vocabulary.tokens[0] == std::string(1, '\0'));
