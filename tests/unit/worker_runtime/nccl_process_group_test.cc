@@ -64,9 +64,9 @@ std::vector<Outcome> outcomes_with(const std::string& faults, milliseconds timeo
 }
 
 void check_lost(const Outcome& outcome, const std::string& reason) {
-  // The death may be known before the operation is waited for that the peer died in.
+  // The peer dies in #3. Its part of that may have arrived, or its death may be known before.
   CHECK_THAT(outcome.text,
-             Catch::Matches("ddp::PeerLost: all_reduce #[23] \\(f32\\[1000\\]\\) failed: "
+             Catch::Matches("ddp::PeerLost: all_reduce #[2-4] \\(f32\\[1000\\]\\) failed: "
                             "rank 1 is gone \\([^]*"));
   CHECK_THAT(outcome.text, Catch::Contains(reason));
   CHECK(outcome.exit_code == 1);
