@@ -26,6 +26,19 @@ class Unfit(Exception):
     """This process cannot become a worker; the text says why."""
 
 
+def asked_by_tqdm():
+    """tqdm, which torch imports where it is installed, goes through all names, but takes only those
+    that begin with TQDM_."""
+    frame = sys._getframe(2)
+    for _ in range(6):  # os.environ and its view of items are between
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "tqdm":
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Watched(dict):
     """The data of os.environ: remembers which names were asked for."""
 
@@ -34,7 +47,8 @@ class Watched(dict):
         self.asked, self.whole = set(), False
 
     def __getitem__(self, name):
-        self.asked.add(name)
+        if os.fsencode(name).startswith(b"TQDM_") or not asked_by_tqdm():
+            self.asked.add(name)
         return super().__getitem__(name)
 
     def __contains__(self, name):
@@ -42,7 +56,7 @@ class Watched(dict):
         return super().__contains__(name)
 
     def __iter__(self):
-        self.whole = True
+        self.whole = self.whole or not asked_by_tqdm()
         return super().__iter__()
 
 
