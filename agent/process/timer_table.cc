@@ -49,7 +49,7 @@ std::optional<TimerRequest> parse_timer_request(std::string_view line, std::stri
 }
 
 bool TimerTable::apply(const TimerRequest& request) {
-  const std::pair key(request.pid, request.scope);
+  const Name key(request.pid, request.scope);
   if (const auto found = timers_.find(key); found != timers_.end()) {
     erase(found);
   }
@@ -103,15 +103,8 @@ std::optional<WallTime> TimerTable::next_expiry() const {
   return by_expiry_.empty() ? std::nullopt : std::optional(by_expiry_.begin()->first);
 }
 
-void TimerTable::erase(std::map<std::pair<pid_t, std::string>, Timer>::iterator timer) {
-  // Several timers may expire at the same moment: the index is searched for this one's name.
-  const auto [begin, end] = by_expiry_.equal_range(timer->second.expires);
-  for (auto at = begin; at != end; ++at) {
-    if (at->second == timer->first) {
-      by_expiry_.erase(at);
-      break;
-    }
-  }
+void TimerTable::erase(std::map<Name, Timer>::iterator timer) {
+  by_expiry_.erase({timer->second.expires, timer->first});
   timers_.erase(timer);
 }
 

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -54,11 +56,12 @@ class TimerTable {
     WallTime expires;
     int signal = 0;
   };
-  std::map<std::pair<pid_t, std::string>, Timer> timers_;
-  std::multimap<WallTime, std::pair<pid_t, std::string>> by_expiry_;
+  using Name = std::pair<pid_t, std::string>;
+  std::map<Name, Timer> timers_;
+  std::set<std::pair<WallTime, Name>> by_expiry_;
 
   void forget(pid_t pid);
-  void erase(std::map<std::pair<pid_t, std::string>, Timer>::iterator timer);
+  void erase(std::map<Name, Timer>::iterator timer);
 };
 
 /// Cuts what comes through the file into lines. A piece without an end is kept up to the longest

@@ -48,6 +48,8 @@ constexpr int kBeatShares = 10;
 /// At least so long after the meeting, so that what follows is not part of it; and as long again,
 /// to see what beats alone cost.
 constexpr milliseconds kIdleMin{1'500};
+/// And no longer: with a heartbeat timeout of more than 18 s some agents do not beat in it.
+constexpr milliseconds kIdleMax{3'000};
 /// Nothing takes longer than this.
 constexpr std::chrono::seconds kPatience{60};
 /// The kernel has some 28,000 ports for connections from one address to one port.
@@ -417,7 +419,8 @@ int main(int count, char** words) {
   const std::size_t median_in = crowd.median_bytes_in();
   const std::size_t most_in = crowd.most_bytes_in();
   // Each agent beats once in it.
-  const milliseconds round = std::max(kIdleMin, job.heartbeat_timeout / kBeatsPerTimeout);
+  const milliseconds round =
+      std::clamp(job.heartbeat_timeout / kBeatsPerTimeout, kIdleMin, kIdleMax);
   crowd.idle(round);
   const long rss_met = coordinator.rss_bytes();
   const Cost idle = cost_of(coordinator, [&] { crowd.idle(round); });

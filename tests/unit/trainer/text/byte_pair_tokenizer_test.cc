@@ -181,8 +181,8 @@ TEST_CASE("a word of a megabyte is encoded in time that grows with its length", 
     CHECK(tokenizer.decode(tokens) == word);
     return taken;
   };
-  // 8 times the length: quadratic work would take 64 times as long. The best of three each, and both
-  // too long for a small cache, so that only the work differs.
+  // 8 times the length: quadratic work would take 64 times as long. The best of three each, and
+  // both too long for a small cache, so that only the work differs.
   const auto best = [&](std::size_t size) {
     return std::min({seconds(size), seconds(size), seconds(size)});
   };
