@@ -45,11 +45,6 @@ constexpr int kConnectsPerTurn = 32;
 /// quorum; a tenth of them at a time.
 constexpr int kBeatsPerTimeout = 6;
 constexpr int kBeatShares = 10;
-/// At least so long after the meeting, so that what follows is not part of it; and as long again,
-/// to see what beats alone cost.
-constexpr milliseconds kIdleMin{1'500};
-/// And no longer: with a heartbeat timeout of more than 18 s some agents do not beat in it.
-constexpr milliseconds kIdleMax{3'000};
 /// Nothing takes longer than this.
 constexpr std::chrono::seconds kPatience{60};
 /// The kernel has some 28,000 ports for connections from one address to one port.
@@ -393,8 +388,8 @@ void raise_descriptor_limit() {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 10) {
-    fail("HOST PORT JOB_ID MIN MAX AGENTS RESTARTS HEARTBEAT_MS COORDINATOR_PID");
+  if (count != 11) {
+    fail("HOST PORT JOB_ID MIN MAX AGENTS RESTARTS HEARTBEAT_MS COORDINATOR_PID IDLE_MS");
   }
   raise_descriptor_limit();
   Job job;
@@ -410,6 +405,7 @@ int main(int count, char** words) {
   job.heartbeat_timeout = milliseconds(std::atoi(words[8]));
   const auto agents = static_cast<std::size_t>(std::atoi(words[6]));
   const Process coordinator{std::string("/proc/") + words[9]};
+  const milliseconds idle_time(std::atoi(words[10]));
 
   Crowd crowd(job, agents);
   const long rss_before = coordinator.rss_bytes();
@@ -418,12 +414,10 @@ int main(int count, char** words) {
   const std::size_t bytes_out = crowd.bytes(&Agent::bytes_out);
   const std::size_t median_in = crowd.median_bytes_in();
   const std::size_t most_in = crowd.most_bytes_in();
-  // Each agent beats once in it.
-  const milliseconds round =
-      std::clamp(job.heartbeat_timeout / kBeatsPerTimeout, kIdleMin, kIdleMax);
-  crowd.idle(round);
+  // Once, so that what follows is no part of the meeting; and again, to see what beats alone cost.
+  crowd.idle(idle_time);
   const long rss_met = coordinator.rss_bytes();
-  const Cost idle = cost_of(coordinator, [&] { crowd.idle(round); });
+  const Cost idle = cost_of(coordinator, [&] { crowd.idle(idle_time); });
   std::string restarts;
   for (int i = 0; i < job.max_restarts; ++i) {
     crowd.idle(milliseconds(100));

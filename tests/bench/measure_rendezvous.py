@@ -15,6 +15,7 @@ import measure
 
 START_BOUND_S = 120  # how long agents that are ready have for starting their workers
 IMPORT_BOUND_S = 180
+IDLE_MIN_S = 1.5  # what follows a meeting is not idleness
 # Imports all that torchrun imports, says so, waits for the end of its input, and becomes torchrun:
 # what follows is the rendezvous and the start of the worker, without the import of PyTorch.
 GATED_TORCHRUN = """
@@ -72,14 +73,17 @@ def host(ddprun, nodes, port, max_restarts, heartbeat_timeout):
             guardian.wait()
 
 
-def load(ddprun, agents_load, agents, restarts, heartbeat_timeout):
+def load(ddprun, agents_load, agents, restarts, heartbeat_timeout, idle_s=None):
     """agents_load's report of a job of one real agent and so many simulated ones, and from it:
-    bytes of the coordinator's memory for each of them."""
+    bytes of the coordinator's memory for each of them. Before the restarts it is idle twice for
+    `idle_s`; by default long enough for each agent to beat, which it does six times in a timeout."""
+    idle_s = idle_s or max(IDLE_MIN_S, heartbeat_timeout / 6)
     nodes, port = agents + 1, measure.free_port()
     with host(ddprun, nodes, port, restarts, heartbeat_timeout) as pid:
         done = subprocess.run(
             [agents_load, "127.0.0.1", str(port), "bench", str(nodes), str(nodes), str(agents),
-             str(restarts), str(1000 * heartbeat_timeout), str(pid)], capture_output=True, text=True, timeout=300)
+             str(restarts), str(1000 * heartbeat_timeout), str(pid), str(int(1000 * idle_s))],
+            capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise RuntimeError(f"{agents} agents: {done.stderr.strip()}")
     report = json.loads(done.stdout)
