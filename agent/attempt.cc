@@ -343,8 +343,13 @@ TrainingProgress Attempt::progress() const {
       return counter == 0 ? std::nullopt
                           : std::optional<std::int64_t>(static_cast<std::int64_t>(counter) - 1);
     };
-    told.resumed_epoch =
-        told.resumed_epoch ? told.resumed_epoch : one_less(page.resumed_plus_1.load());
+    const auto unit = page.numbered_by_step.load() != 0 ? SnapshotUnit::step : SnapshotUnit::epoch;
+    const auto snapshot = [&](std::uint64_t counter) -> std::optional<SnapshotNumber> {
+      const auto counted = one_less(counter);
+      return counted ? std::optional(SnapshotNumber{unit, *counted}) : std::nullopt;
+    };
+    told.resumed_from =
+        told.resumed_from ? told.resumed_from : snapshot(page.resumed_plus_1.load());
     told.last_epoch = told.last_epoch ? told.last_epoch : one_less(page.epoch_plus_1.load());
     if (!told.loss && page.has_loss.load() != 0) {
       told.loss = page.loss.load();
@@ -359,11 +364,11 @@ TrainingProgress Attempt::progress() const {
       ++stepped;
     }
     // The rank that saves may be any of this node's.
-    if (const auto save = newest_save(page); save && save->epoch_plus_1 > newest.epoch_plus_1) {
+    if (const auto save = newest_save(page); save && save->number_plus_1 > newest.number_plus_1) {
       newest = *save;
       told.saved_after = after_assignment(save->at_ns);
       told.steps_at_save = static_cast<std::int64_t>(save->steps);
-      told.saved = one_less(save->epoch_plus_1);
+      told.saved = snapshot(save->number_plus_1);
     }
   }
   if (stepped < workers_.size() && !all_ended()) {

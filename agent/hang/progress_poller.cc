@@ -33,7 +33,7 @@ ProgressReport::~ProgressReport() = default;
 /// Snapshots decide how much a restart loses, and the first step ends a downtime: both are reported
 /// at once.
 bool ProgressReport::is_news(const TrainingProgress& before, const TrainingProgress& now) {
-  return before.told != now.told || before.resumed_epoch != now.resumed_epoch ||
+  return before.told != now.told || before.resumed_from != now.resumed_from ||
          before.first_step_after != now.first_step_after || before.saved != now.saved;
 }
 

@@ -223,10 +223,10 @@ std::string stack_lines(const Incident& incident) {
 std::string incident_line(const Incident& incident) {
   std::string line =
       "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
-  if (incident.next_attempt && (incident.downtime || incident.resumed_epoch)) {
+  if (incident.next_attempt && (incident.downtime || incident.resumed_from)) {
     line += "; resumed";
-    if (incident.resumed_epoch) {
-      line += " from epoch " + std::to_string(*incident.resumed_epoch);
+    if (incident.resumed_from) {
+      line += " from " + to_text(*incident.resumed_from);
     }
     line += " as attempt " + std::to_string(number(*incident.next_attempt));
   }

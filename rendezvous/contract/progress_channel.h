@@ -61,8 +61,8 @@ struct ProgressPage {
   std::atomic<std::uint64_t> magic;           ///< kMagic once the worker has attached
   std::atomic<std::uint64_t> steps;           ///< optimizer steps done in this attempt
   std::atomic<std::uint64_t> epoch_plus_1;    ///< last finished epoch + 1; 0 = none
-  std::atomic<std::uint64_t> resumed_plus_1;  ///< epoch resumed from + 1; 0 = fresh start
-  std::atomic<std::uint64_t> saved_plus_1;    ///< epoch of the newest snapshot + 1; 0 = none
+  std::atomic<std::uint64_t> resumed_plus_1;  ///< number of the snapshot resumed from + 1; 0 = none
+  std::atomic<std::uint64_t> saved_plus_1;    ///< number of the newest snapshot + 1; 0 = none
   std::atomic<std::int64_t> first_step_ns;    ///< CLOCK_MONOTONIC of the first step; 0 = none
   std::atomic<double> loss;                   ///< last loss; valid when has_loss is set
   std::atomic<std::uint64_t> has_loss;
@@ -82,13 +82,16 @@ struct ProgressPage {
   std::atomic<std::uint64_t> stack_signal;  ///< a thread that gets it writes its stack; 0 = none
   std::atomic<std::uint64_t> stacks_taken;  ///< threads that have done so
   std::atomic<std::uint64_t> stack_bytes;   ///< written so far, in the room behind this page
+  /// By the worker, before it tells of a snapshot: numbers of snapshots are optimizer steps done
+  /// (1) or the last finished epoch (0).
+  std::atomic<std::uint64_t> numbered_by_step;
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);
 
 /// The newest snapshot that a page tells of.
 struct NewestSave {
-  std::uint64_t epoch_plus_1 = 0;
+  std::uint64_t number_plus_1 = 0;
   std::int64_t at_ns = 0;  ///< CLOCK_MONOTONIC
   std::uint64_t steps = 0;
 };

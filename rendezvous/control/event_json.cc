@@ -34,7 +34,7 @@ const Kind* find(const std::vector<Command>& commands) {
 }  // namespace
 
 EventJson::EventJson(Job job, const Membership& membership)
-    : job_(std::move(job)), saved_(membership.record().ledger().saved().epoch) {
+    : job_(std::move(job)), saved_(membership.record().ledger().saved().snapshot) {
   // The coordinator before has written its own incidents. Its loss is the first one that this one
   // writes, unless it had decided the end: then nothing is lost.
   const bool lost = job_.succeeds && membership.state() != JobState::ending;
@@ -101,7 +101,7 @@ void EventJson::on(Lines& lines, const NodeJoined& event, const std::vector<Comm
   const NodeDescription& node = event.description;
   if (node.copy) {
     // The history that a voter brings has snapshots that other coordinators have written.
-    saved_ = lines.membership.record().ledger().saved().epoch;
+    saved_ = lines.membership.record().ledger().saved().snapshot;
   }
   // It asks for the rank that another node has, or an older connection of its own agent. It is no
   // node of the job before that one is lost.
@@ -286,14 +286,15 @@ void EventJson::on_progress(Lines& lines) {
     lines.add("training_began", {{"after_ms", ms(*after)}});
   }
   // A line for a newer one only: a copy that a voter brings may know of an older snapshot.
-  if (ledger.saved().epoch > saved_) {
-    DDP_CHECK(ledger.saved().epoch, "a snapshot that is newer is one");
+  if (ledger.saved().snapshot > saved_) {
+    DDP_CHECK(ledger.saved().snapshot, "a snapshot that is newer is one");
     lines.add("snapshot_saved", attempt_,
-              {{"epoch", *ledger.saved().epoch},
+              {{"epoch", or_null(number_in(SnapshotUnit::epoch, ledger.saved().snapshot))},
+               {"step", or_null(number_in(SnapshotUnit::step, ledger.saved().snapshot))},
                {"steps", ledger.saved().steps},
                {"training_ms", ms(ledger.saved().time)}});
   }
-  saved_ = ledger.saved().epoch;
+  saved_ = ledger.saved().snapshot;
 }
 
 // --- The end --------------------------------------------------------------------------------

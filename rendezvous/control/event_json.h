@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/membership/snapshot_number.h"
 
 namespace ddprun {
 
@@ -85,7 +86,7 @@ class EventJson {
   int incidents_told_ = 0;
   int incidents_closed_ = 0;
   bool closed_with_step_ = false;  ///< the newest, when it was told to be over
-  std::optional<std::int64_t> saved_;
+  std::optional<SnapshotNumber> saved_;
   bool over_ = false;
   std::string for_people_;
 };

@@ -86,7 +86,8 @@ void EventJson::close_incident(Lines& lines, int which) {
              {"spawn_ms", or_null(parts.spawn)},
              {"first_step_ms", or_null(parts.first_step)},
              {"in_vain", parts.in_vain},
-             {"resumed_epoch", or_null(incident.resumed_epoch)},
+             {"resumed_epoch", or_null(number_in(SnapshotUnit::epoch, incident.resumed_from))},
+             {"resumed_step", or_null(number_in(SnapshotUnit::step, incident.resumed_from))},
              {"replayed_steps", or_null(incident.lost.steps)},
              {"replayed_ms", or_null(incident.lost.time)}});
   add_ledger(lines);

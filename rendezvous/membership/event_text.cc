@@ -81,19 +81,21 @@ void add_record(Line& line, const FailureRecord& record) {
   }
 }
 
-void add_progress(Line& line, const TrainingProgress& progress) {
-  if (progress.resumed_epoch) {
-    line.add_number("resumed-epoch", *progress.resumed_epoch);
+void add_snapshot(Line& line, const std::string& key, std::optional<SnapshotNumber> at) {
+  if (at) {
+    line.add_number(key + (at->unit == SnapshotUnit::step ? "-step" : "-epoch"), at->number);
   }
+}
+
+void add_progress(Line& line, const TrainingProgress& progress) {
+  add_snapshot(line, "resumed", progress.resumed_from);
   if (progress.last_epoch) {
     line.add_number("last-epoch", *progress.last_epoch);
   }
   if (progress.first_step_after) {
     line.add("first-step-after", to_text(*progress.first_step_after));
   }
-  if (progress.saved) {
-    line.add_number("saved", *progress.saved);
-  }
+  add_snapshot(line, "saved", progress.saved);
 }
 
 // --- Events: what the coordinator received. Only what its decisions depend on is named. -------

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/snapshot_number.h"
 #include "rendezvous/membership/training_time.h"
 #include "rendezvous/membership/world.h"
 
@@ -84,8 +85,8 @@ struct Incident {
   /// From when it happened until all workers of the next attempt had started, or made their first
   /// step where they tell; none when no attempt followed. The sum of `parts`.
   std::optional<std::chrono::nanoseconds> downtime;
-  std::optional<std::int64_t> resumed_epoch;  ///< where the next attempt went on, when known
-  std::optional<AttemptNumber> next_attempt;  ///< none when none followed
+  std::optional<SnapshotNumber> resumed_from;  ///< where the next attempt went on, when known
+  std::optional<AttemptNumber> next_attempt;   ///< none when none followed
   IncidentKind kind = IncidentKind::worker_failed;
   BreakDown parts = {};
   LostWork lost = {};
@@ -99,8 +100,8 @@ struct RestartState {
   // Attempts in a row, up to the newest that ended:
   int before_first_step = 0;
   int without_progress = 0;
-  std::optional<std::int64_t> best_saved = {};  ///< the newest snapshot's epoch
-  std::int64_t best_steps = 0;                  ///< of one attempt, since that snapshot
+  std::optional<SnapshotNumber> best_saved = {};  ///< the newest snapshot
+  std::int64_t best_steps = 0;                    ///< of one attempt, since that snapshot
   friend bool operator==(const RestartState&, const RestartState&) = default;
 };
 /// Restarts of a window that are told to another coordinator, the newest.

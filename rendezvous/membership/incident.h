@@ -80,7 +80,7 @@ class IncidentBuilder {
   [[nodiscard]] AttemptNumber attempt() const { return attempt_; }
 
   /// The ordered incident; the builder is empty afterwards. Does not set what only the future
-  /// knows: spent_restart, downtime, resumed_epoch.
+  /// knows: spent_restart, downtime, resumed_from.
   [[nodiscard]] Incident build();
 
  private:

@@ -77,7 +77,7 @@ std::string next_text(const Aftermath& after) {
   text += after.restart ? " (restart " + std::to_string(*after.restart) + " of at most " +
                               std::to_string(after.max_restarts) + ")"
                         : " (costs no restart)";
-  return text + (after.epoch ? ", from epoch " + std::to_string(*after.epoch) : "");
+  return text + (after.snapshot ? ", from " + to_text(*after.snapshot) : "");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/snapshot_number.h"
 #include "rendezvous/membership/world.h"
 
 namespace ddprun {
@@ -25,7 +26,7 @@ struct Aftermath {
   std::chrono::nanoseconds pause{};
   int missing = 0;  ///< nodes that are waited for
   /// Of the newest snapshot that was told of.
-  std::optional<std::int64_t> epoch = {};
+  std::optional<SnapshotNumber> snapshot = {};
 };
 
 /// "rank 3 on node1 exited with code 1: ValueError: bad batch 17; attempt 1 begins (restart 1 of at

@@ -69,7 +69,7 @@ void JobCourse::attempt_stopped() {
         }
         after.pause = closed.decision.pause;
         after.missing = std::max(options_.min_nodes - static_cast<int>(nodes_.workers_here()), 0);
-        after.epoch = accounts_.history().ledger().saved().epoch;
+        after.snapshot = accounts_.history().ledger().saved().snapshot;
         commands_.push_back(TellIncident{nodes_to_tell(closed.incident, nodes_),
                                          incident_line(closed.incident, after)});
       }

@@ -42,10 +42,10 @@ void JobHistory::progress(const TrainingProgress& told, bool leads, Instant at) 
   DDP_CHECK(attempts_ > 0, "progress is told of an attempt");
   ledger_.progress(told, at);
   refresh();
-  if (followed_ && !incidents_.empty() && told.resumed_epoch) {
+  if (followed_ && !incidents_.empty() && told.resumed_from) {
     Incident& incident = incidents_.back();
-    if (leads || !incident.resumed_epoch) {
-      incident.resumed_epoch = told.resumed_epoch;
+    if (leads || !incident.resumed_from) {
+      incident.resumed_from = told.resumed_from;
     }
   }
   if (!leads) {
@@ -57,7 +57,7 @@ void JobHistory::progress(const TrainingProgress& told, bool leads, Instant at) 
       field = value;
     }
   };
-  keep_newer(progress_.resumed_epoch, told.resumed_epoch);
+  keep_newer(progress_.resumed_from, told.resumed_from);
   keep_newer(progress_.last_epoch, told.last_epoch);
   keep_newer(progress_.loss, told.loss);
   keep_newer(progress_.first_step_after, told.first_step_after);

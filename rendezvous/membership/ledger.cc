@@ -54,7 +54,7 @@ void Ledger::begin(Instant at, const Accounts& so_far) {
   sums_ = so_far;
   began_ = at - so_far.wall;
   waits_for_step_ = so_far.steps_told;
-  if (so_far.saved.epoch) {
+  if (so_far.saved.snapshot) {
     points_.push_back(so_far.saved);
   }
   if (so_far.ran_by_start) {
@@ -92,8 +92,8 @@ void Ledger::progress(const TrainingProgress& told, Instant at) {
   Attempt& attempt = *attempt_;
   DDP_CHECK(whole(at) >= attempt.assigned, "progress is told after the assignment");
   waits_for_step_ = waits_for_step_ || told.told;
-  if (told.resumed_epoch || told.first_step_after) {
-    resumed_from(told.resumed_epoch);
+  if (told.resumed_from || told.first_step_after) {
+    resumed_from(told.resumed_from);
   }
   if (told.first_step_after) {
     const Time after = std::clamp(*told.first_step_after, Time(0), whole(at) - attempt.assigned);
@@ -113,7 +113,7 @@ void Ledger::progress(const TrainingProgress& told, Instant at) {
 /// training, so that it outlives the attempt.
 void Ledger::hear_saved(const TrainingProgress& told, Instant at) {
   if (!told.saved || !told.saved_after || !told.steps_at_save ||
-      (points_.back().epoch && *told.saved <= *points_.back().epoch)) {
+      (points_.back().snapshot && *told.saved <= *points_.back().snapshot)) {
     return;  // no news: every rank tells of the same snapshot
   }
   const Instant limit = std::max(whole(at), attempt_->assigned);
@@ -128,14 +128,15 @@ void Ledger::hear_saved(const TrainingProgress& told, Instant at) {
   }
 }
 
-/// The attempt went on from that snapshot. No epoch: it began anew.
-void Ledger::resumed_from(std::optional<std::int64_t> epoch) {
+/// The attempt went on from that snapshot. None: it began anew.
+void Ledger::resumed_from(std::optional<SnapshotNumber> snapshot) {
   if (std::exchange(attempt_->resumed_known, true)) {
     return;
   }
-  DDP_CHECK(!points_.front().epoch, "the first point is the beginning of the training");
+  DDP_CHECK(!points_.front().snapshot, "the first point is the beginning of the training");
   std::size_t point = 0;
-  for (std::size_t i = 1; epoch && i < points_.size() && *points_[i].epoch <= *epoch; ++i) {
+  for (std::size_t i = 1; snapshot && i < points_.size() && *points_[i].snapshot <= *snapshot;
+       ++i) {
     point = i;
   }
   go_back_to(point);

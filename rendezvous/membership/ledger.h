@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "rendezvous/membership/event.h"
+#include "rendezvous/membership/snapshot_number.h"
 #include "rendezvous/membership/training_time.h"
 
 namespace ddprun {
@@ -83,7 +84,7 @@ class Ledger {
 
   void stop_counting(Instant end);
   void go_back_to(std::size_t point);
-  void resumed_from(std::optional<std::int64_t> epoch);
+  void resumed_from(std::optional<SnapshotNumber> snapshot);
   void hear_saved(const TrainingProgress& told, Instant at);
   void note_in_vain(BreakDown& parts, Instant until) const;
   void refresh();

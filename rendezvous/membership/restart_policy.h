@@ -16,6 +16,7 @@
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/restart_budget.h"
+#include "rendezvous/membership/snapshot_number.h"
 
 namespace ddprun {
 
@@ -65,8 +66,8 @@ inline constexpr std::chrono::seconds kBackoffMax{60};
 struct AttemptStory {
   bool told = false;  ///< any worker uses the worker runtime
   bool stepped = false;
-  std::optional<std::int64_t> steps;  ///< made in this attempt
-  std::optional<std::int64_t> saved;  ///< the newest snapshot's epoch
+  std::optional<std::int64_t> steps;    ///< made in this attempt
+  std::optional<SnapshotNumber> saved;  ///< the newest snapshot
 };
 
 class RestartPolicy {
@@ -100,7 +101,7 @@ class RestartPolicy {
   std::deque<Instant> spent_at_;  ///< within the window
   int before_first_step_ = 0;     ///< attempts in a row
   int without_progress_ = 0;      ///< attempts in a row
-  std::optional<std::int64_t> best_saved_;
+  std::optional<SnapshotNumber> best_saved_;
   std::int64_t best_steps_ = 0;  ///< of one attempt, since the last newer snapshot
 };
 

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include "rendezvous/membership/snapshot_number.h"
+
 namespace ddprun {
 
 /// What an incident began with; downtime is accounted by this.
@@ -65,7 +67,7 @@ struct TimeTrack {
 
 /// A point of the training, counted from its beginning without what was done again.
 struct TrainingPoint {
-  std::optional<std::int64_t> epoch = {};  ///< of the snapshot; none: the beginning
+  std::optional<SnapshotNumber> snapshot = {};  ///< none: the beginning
   std::int64_t steps = 0;
   std::chrono::nanoseconds time{};
   friend bool operator==(const TrainingPoint&, const TrainingPoint&) = default;

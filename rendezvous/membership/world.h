@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/membership/snapshot_number.h"
+
 namespace ddprun {
 
 /// Names a node within a job, from its first hello to its loss; never reused.
@@ -42,15 +44,15 @@ struct World {
 /// What the workers of one node told about their training (contract/progress_channel.h), read at
 /// the end of an attempt. Empty where the worker does not use the worker runtime.
 struct TrainingProgress {
-  std::optional<std::int64_t> resumed_epoch;  ///< epoch that the attempt resumed from
-  std::optional<std::int64_t> last_epoch;     ///< last finished epoch
-  std::optional<double> loss;                 ///< last loss
+  std::optional<SnapshotNumber> resumed_from;  ///< snapshot that the attempt resumed from
+  std::optional<std::int64_t> last_epoch;      ///< last finished epoch
+  std::optional<double> loss;                  ///< last loss
   /// From the arrival of the assignment at this node to the first optimizer step here.
   std::optional<std::chrono::nanoseconds> first_step_after;
   /// A worker of this node uses the worker runtime.
   bool told = false;
-  std::optional<std::int64_t> steps = {};  ///< optimizer steps made in this attempt
-  std::optional<std::int64_t> saved = {};  ///< epoch of the newest snapshot
+  std::optional<std::int64_t> steps = {};    ///< optimizer steps made in this attempt
+  std::optional<SnapshotNumber> saved = {};  ///< the newest snapshot
   /// Its workers ended because they were ordered to save and leave, or were signalled so.
   bool left = false;
   /// All its workers ended with 0, and nobody had told them to end.

@@ -16,13 +16,13 @@ struct Tag {};
 
 template <class A, class V>
 void fields(Tag<TrainingProgress>, A& a, V& v) {
-  a.optional(v.resumed_epoch, kEpoch);
+  a.optional(v.resumed_from, kSnapshotNumber);
   a.optional(v.last_epoch, kEpoch);
   a.optional(v.loss, [](auto& ar, auto& loss) { ar.real(loss); });
   a.optional(v.first_step_after, kNanoseconds);
   a.boolean(v.told);
   a.optional(v.steps, kEpoch);
-  a.optional(v.saved, kEpoch);
+  a.optional(v.saved, kSnapshotNumber);
   a.boolean(v.left);
   a.boolean(v.complete);
   a.optional(v.saved_after, kNanoseconds);
@@ -62,7 +62,7 @@ void fields(Tag<Accounts>, A& a, V& v) {
   a.boolean(v.ran_by_start);
   a.boolean(v.ran_by_step);
   a.optional(v.down_since, [](auto& ar, auto& kind) { enumeration(ar, kind, kIncidentKindMax); });
-  a.optional(v.saved.epoch, kEpoch);
+  a.optional(v.saved.snapshot, kSnapshotNumber);
   kEpoch(a, v.saved.steps);
   kNanoseconds(a, v.saved.time);
 }
@@ -72,7 +72,7 @@ void fields(Tag<RestartState>, A& a, V& v) {
   a.list(v.spent_ago, kRestartsToldMax, kNanoseconds);
   a.integer(v.before_first_step, 0, kIntMax / 2);
   a.integer(v.without_progress, 0, kIntMax / 2);
-  a.optional(v.best_saved, kEpoch);
+  a.optional(v.best_saved, kSnapshotNumber);
   kEpoch(a, v.best_steps);
 }
 

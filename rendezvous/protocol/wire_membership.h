@@ -114,7 +114,7 @@ void fields(Tag<Incident>, A& a, V& v) {
   a.boolean(v.spent_restart);
   a.boolean(v.node_lost);
   a.optional(v.downtime, kNanoseconds);
-  a.optional(v.resumed_epoch, kEpoch);
+  a.optional(v.resumed_from, kSnapshotNumber);
   a.optional(v.next_attempt, kAttempt);
   enumeration(a, v.kind, kIncidentKindMax);
   fields(Tag<BreakDown>{}, a, v.parts);

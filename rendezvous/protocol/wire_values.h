@@ -41,6 +41,10 @@ inline constexpr auto kNanoseconds = [](auto& a, auto& value) {
 };
 inline constexpr auto kCount = [](auto& a, auto& value) { a.integer(value, 0, kIntMax); };
 inline constexpr auto kEpoch = [](auto& a, auto& value) { a.integer(value); };
+inline constexpr auto kSnapshotNumber = [](auto& a, auto& value) {
+  enumeration(a, value.unit, kSnapshotUnitMax);
+  a.integer(value.number);
+};
 
 /// The reader alone applies the limit, as that of a term (below).
 template <class Archive, class Attempt>

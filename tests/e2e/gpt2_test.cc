@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/event_lines.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 
@@ -61,6 +62,33 @@ TEST_CASE("a GPT-2 whose workers are killed ends with the very same weights") {
     INFO(job.report());
     CHECK(contains(job.out(), "Resuming training from snapshot"));
     CHECK(weights_in(job.out()) == expected);
+  }
+}
+
+TEST_CASE("each snapshot within an epoch is progress, and only what came after it is done again") {
+  const TempDir dir;
+  const std::string log = dir.file("events.jsonl");
+  ClusterRequest request = gpt2_job(dir, write_text(dir));
+  request.options = {"--max-restarts", "3", "--no-progress-limit", "1", "--event-log", log};
+  Cluster job(request);
+  job.start_all();
+  // The second and the third attempt make fewer steps than the first; all stay in the first epoch.
+  for (const char* step : {"step 21 |", "step 28 |", "step 35 |"}) {
+    REQUIRE(job.wait_for(std::string(step) + " Training snapshot saved"));
+    CHECK(::kill(job.worker(3), SIGKILL) == 0);
+  }
+  CHECK(job.exit_codes() == std::vector{0, 0});
+  INFO(job.report());
+  CHECK(contains(job.report(), "resumed from step "));
+  const auto events = events_in(log);
+  CHECK(last_of(events, "ledger")["steps"] == 60);
+  const auto saved = last_of(events, "snapshot_saved");
+  CHECK(saved["step"] == 60);
+  CHECK(saved["epoch"].is_null());
+  for (const auto& closed : all_of(events, "incident_closed")) {
+    CHECK(closed["resumed_step"].get<int>() >= 21);
+    CHECK(closed["resumed_epoch"].is_null());
+    CHECK(closed["replayed_steps"].get<int>() < 21);
   }
 }
 

@@ -112,9 +112,7 @@ class Gpt2Training {
                 static_cast<long long>(place_.epoch));
     std::printf("%lld steps are done, %zu samples of this epoch\n",
                 static_cast<long long>(place_.step), place_.samples_done);
-    if (place_.epoch > 0) {
-      context_->progress().resumed(static_cast<std::uint64_t>(place_.epoch - 1));
-    }
+    context_->progress().resumed_at_step(static_cast<std::uint64_t>(place_.step));
   }
 
   /// The steps that are left depend on the world's size, so they are counted at every start.
@@ -365,12 +363,10 @@ class Gpt2Training {
       return;
     }
     const SnapshotState& state = outcome->state;
-    log_->say("Epoch " + std::to_string(state.epochs_run) + " | step " +
-              std::to_string(static_cast<std::int64_t>(state.scalars.at("step"))) +
+    const auto step = static_cast<std::uint64_t>(state.scalars.at("step"));
+    log_->say("Epoch " + std::to_string(state.epochs_run) + " | step " + std::to_string(step) +
               " | Training snapshot saved at " + options_->snapshot_path());
-    if (state.epochs_run > 0) {
-      context_->progress().saved(static_cast<std::uint64_t>(state.epochs_run - 1), outcome->copied);
-    }
+    context_->progress().saved_at_step(step, outcome->copied);
   }
 
   void finish() {

@@ -162,9 +162,7 @@ class ResnetTraining {
     if (samples_done_ > 0) {
       std::printf("%zu samples of it are done\n", samples_done_);
     }
-    if (next_epoch_ > 0) {
-      context_->progress().resumed(static_cast<std::uint64_t>(next_epoch_ - 1));
-    }
+    context_->progress().resumed_at_step(static_cast<std::uint64_t>(step_));
   }
 
   /// In a world of this size.
@@ -324,8 +322,8 @@ class ResnetTraining {
     state.notes = {{"seed", std::to_string(options_->seed)}};
     const auto result = snapshot_.save(std::move(state), state_tensors());
     snapshot_s_ += watch.lap();
-    if (result == SaveResult::saved && epochs_run > 0) {
-      context_->progress().saved(static_cast<std::uint64_t>(epochs_run - 1));
+    if (result == SaveResult::saved) {
+      context_->progress().saved_at_step(static_cast<std::uint64_t>(step_));
     }
     return result;
   }

@@ -69,6 +69,10 @@ class DDP_EXPORT Progress {
   /// Training went on from a snapshot; `epoch` is the last one that it had finished.
   void resumed(std::uint64_t epoch);
   void saved(std::uint64_t epoch);
+  /// The same where snapshots are saved within epochs: `step` counts the optimizer steps of the
+  /// whole training by then. A training tells of its snapshots by steps or by epochs, never both.
+  void resumed_at_step(std::uint64_t step);
+  void saved_at_step(std::uint64_t step);
 
   /// A point in the training: optimizer steps of this worker so far, and CLOCK_MONOTONIC.
   struct Moment {
@@ -78,6 +82,7 @@ class DDP_EXPORT Progress {
   [[nodiscard]] Moment now() const;
   /// A snapshot of the training as it was at `then` is on the disk now.
   void saved(std::uint64_t epoch, const Moment& then);
+  void saved_at_step(std::uint64_t step, const Moment& then);
 
  private:
   friend struct ProgressInside;

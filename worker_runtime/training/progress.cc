@@ -78,6 +78,24 @@ void Progress::saved(std::uint64_t epoch) {
   saved(epoch, now());
 }
 
+void Progress::resumed_at_step(std::uint64_t step) {
+  if (impl_) {
+    impl_->channel.page().numbered_by_step = 1;
+    resumed(step);
+  }
+}
+
+void Progress::saved_at_step(std::uint64_t step) {
+  saved_at_step(step, now());
+}
+
+void Progress::saved_at_step(std::uint64_t step, const Moment& then) {
+  if (impl_) {
+    impl_->channel.page().numbered_by_step = 1;
+    saved(step, then);
+  }
+}
+
 Progress::Moment Progress::now() const {
   return {impl_ ? impl_->channel.page().steps.load() : 0, monotonic_ns()};
 }

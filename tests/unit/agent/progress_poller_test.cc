@@ -17,13 +17,13 @@ TEST_CASE("Steps alone are no news", "[agent]") {
     now.told = true;
   }
   SECTION("where it resumed") {
-    now.resumed_epoch = 3;
+    now.resumed_from = SnapshotNumber::epoch(3);
   }
   SECTION("its first step") {
     now.first_step_after = 5ms;
   }
   SECTION("a snapshot") {
-    now.saved = 4;
+    now.saved = SnapshotNumber::epoch(4);
   }
   CHECK(ProgressReport::is_news(before, now));
 }
@@ -59,13 +59,13 @@ TEST_CASE("News of running workers are passed on, and nothing after the end", "[
   until([&] { return looks >= 2; });
   CHECK(told.empty());
   page.told = true;
-  page.saved = 1;
+  page.saved = SnapshotNumber::step(1);
   until([&] { return told.size() == 1; });
-  CHECK(told[0].saved == 1);
-  page.saved = 2;
+  CHECK(told[0].saved == SnapshotNumber::step(1));
+  page.saved = SnapshotNumber::step(2);
   until([&] { return told.size() == 2; });
   report.end();
-  page.saved = 3;
+  page.saved = SnapshotNumber::step(3);
   const int before = looks;
   io.restart();
   io.run();  // nothing is left to wait for

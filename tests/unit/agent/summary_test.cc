@@ -70,7 +70,7 @@ JobSummary recovered_job() {
   incident.parts = {100us, 3ms, 700us, 1'100us, 8ms};
   incident.lost = {17, 340ms};
   incident.next_attempt = AttemptNumber{1};
-  incident.resumed_epoch = 20;
+  incident.resumed_from = SnapshotNumber::epoch(20);
   summary.incidents = {incident};
   summary.accounts.wall = 723'400ms;
   summary.accounts.steps_told = true;
@@ -142,7 +142,7 @@ TEST_CASE("an incident tells what is known and leaves out the rest", "[agent]") 
   CHECK(summary_text(summary, "train")
             .find("; resumed from epoch 20 as attempt 1 (detect 0, stop 3 ms)\n") !=
         std::string::npos);
-  summary.incidents[0].resumed_epoch.reset();
+  summary.incidents[0].resumed_from.reset();
   CHECK(summary_text(summary, "train") ==
         "ddprun: job succeeded after 2 attempts\n"
         "  restarts used: 1 of 3\n"

@@ -59,7 +59,7 @@ TEST_CASE("A snapshot is told whole or not at all") {
   page.saved_plus_1 = 3;
   page.save_version = 2;
   REQUIRE(newest_save(page));
-  CHECK(newest_save(page)->epoch_plus_1 == 3);
+  CHECK(newest_save(page)->number_plus_1 == 3);
   CHECK(newest_save(page)->at_ns == 7);
   CHECK(newest_save(page)->steps == 40);
 }

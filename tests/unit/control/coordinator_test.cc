@@ -52,7 +52,7 @@ TEST_CASE("Two agents join, fail, restart and finish, both get the same summary"
   a->client->workers_started(AttemptNumber{1});
   b->client->workers_started(AttemptNumber{1});
   TrainingProgress told;
-  told.resumed_epoch = 20;
+  told.resumed_from = SnapshotNumber::epoch(20);
   a->client->workers_finished(AttemptNumber{1}, told);
   b->client->workers_finished(AttemptNumber{1}, {});
   job.loop.until([&] { return a->summary && b->summary; });
@@ -61,7 +61,7 @@ TEST_CASE("Two agents join, fail, restart and finish, both get the same summary"
     CHECK(s->attempts == 2);
     CHECK(s->restarts_used == 1);
     REQUIRE(s->incidents.size() == 1);
-    CHECK(s->incidents[0].resumed_epoch == 20);
+    CHECK(s->incidents[0].resumed_from == SnapshotNumber::epoch(20));
     CHECK(s->incidents[0].downtime.has_value());
     CHECK(s->incidents[0].records.at(0).blame == Blame::cause);
   }

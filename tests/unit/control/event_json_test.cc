@@ -132,7 +132,7 @@ TrainingProgress first_step(std::chrono::nanoseconds after, std::int64_t steps) 
 
 TrainingProgress saved(std::int64_t epoch, std::chrono::nanoseconds after, std::int64_t steps) {
   TrainingProgress told;
-  told.saved = epoch;
+  told.saved = SnapshotNumber::epoch(epoch);
   told.saved_after = after;
   told.steps = told.steps_at_save = steps;
   return told;
@@ -211,7 +211,7 @@ TEST_CASE("An incident is told when its attempt has ended, and broken down when 
   CHECK(told.count("incident_closed") == 0);
   told.wait(2s);
   TrainingProgress again = first_step(2s, 1);
-  again.resumed_epoch = 0;
+  again.resumed_from = SnapshotNumber::epoch(0);
   told.progress(a, again);
   const json closed = told.only("incident_closed");
   CHECK(closed["attempt"] == 1);

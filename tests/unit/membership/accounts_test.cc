@@ -117,7 +117,7 @@ TEST_CASE("What is saved on the way to a stop is kept, and the way is no trainin
   s.apply(StopRequested{a, 15});
   s.wait(4s);
   TrainingProgress last = stepped(0s, 100);
-  last.saved = 0;
+  last.saved = SnapshotNumber::epoch(0);
   last.saved_after = 12s;
   last.steps_at_save = 100;
   s.stopped(a, {}, last);

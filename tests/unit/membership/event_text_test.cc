@@ -31,7 +31,7 @@ TEST_CASE("Every event has a line") {
   CHECK(to_text(Event(WorkersStarted{n, a})) == "started node=3 attempt=7");
   CHECK(to_text(Event(WorkerFailed{n, a, peer_lost(killed(5))})) ==
         "failed node=3 attempt=7 failed-rank=5 signal=SIGKILL age=0.000000 peer-lost");
-  CHECK(to_text(Event(WorkersFinished{n, a, {10, 50, 0.5, 1ms}})) ==
+  CHECK(to_text(Event(WorkersFinished{n, a, {SnapshotNumber::epoch(10), 50, 0.5, 1ms}})) ==
         "finished node=3 attempt=7 resumed-epoch=10 last-epoch=50 first-step-after=0.001000");
   CHECK(to_text(Event(WorkersStopped{n, a, {after_stop(exited(5, 1))}, 2, {}})) ==
         "stopped node=3 attempt=7 failed-rank=5 exit=1 age=0.000000 after-stop dropped=2");
@@ -40,8 +40,8 @@ TEST_CASE("Every event has a line") {
   CHECK(to_text(Event(StoreFailed{a, "full"})) == "store-failed attempt=7 why=full");
   CHECK(to_text(Event(TimePassed{})) == "time-passed");
   TrainingProgress told;
-  told.saved = 4;
-  CHECK(to_text(Event(WorkersProgress{n, a, told})) == "progress node=3 attempt=7 saved=4");
+  told.saved = SnapshotNumber::step(4);
+  CHECK(to_text(Event(WorkersProgress{n, a, told})) == "progress node=3 attempt=7 saved-step=4");
 }
 
 TEST_CASE("Every command has a line") {

@@ -27,7 +27,7 @@ Aftermath restart() {
   after.next = AttemptNumber{1};
   after.restart = 1;
   after.max_restarts = 3;
-  after.epoch = 40;
+  after.snapshot = SnapshotNumber::epoch(40);
   return after;
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("Two nodes are told of a failure: where it happened, and the coordinat
   s.stopped(a);
   s.stopped(c);
   TrainingProgress saved;
-  saved.saved = 12;
+  saved.saved = SnapshotNumber::epoch(12);
   saved.saved_after = 1s;
   saved.steps_at_save = 100;
   s.stopped(b, {exited(1, 7)}, saved);

@@ -21,14 +21,14 @@ TrainingProgress saved(std::int64_t epoch, std::chrono::nanoseconds after, std::
   TrainingProgress told;
   told.told = true;
   told.steps = steps;
-  told.saved = epoch;
+  told.saved = SnapshotNumber::epoch(epoch);
   told.saved_after = after;
   told.steps_at_save = steps;
   return told;
 }
 
 TrainingProgress resumed(TrainingProgress told, std::int64_t epoch) {
-  told.resumed_epoch = epoch;
+  told.resumed_from = SnapshotNumber::epoch(epoch);
   return told;
 }
 

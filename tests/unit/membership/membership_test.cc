@@ -500,12 +500,12 @@ TEST_CASE("Downtime runs from detection until all workers of the next attempt ha
     CHECK(s.only<FinishJob>().summary->incidents.at(0).downtime == 10ms);
   }
   SECTION("to the first step where it is told") {
-    told = {20, 50, 0.25, 95ms};
+    told = {SnapshotNumber::epoch(20), 50, 0.25, 95ms};
     s.finished(b, {});
     s.finished(a, told);
     const JobSummary summary = *s.only<FinishJob>().summary;
     CHECK(summary.incidents.at(0).downtime == 100ms);
-    CHECK(summary.incidents.at(0).resumed_epoch == 20);
+    CHECK(summary.incidents.at(0).resumed_from == SnapshotNumber::epoch(20));
     CHECK(summary.progress == told);
   }
 }

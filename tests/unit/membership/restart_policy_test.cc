@@ -24,8 +24,12 @@ FaultRule rule(FaultClass kind, FaultAction action, int value = 0) {
   return {kind, value, action, "rule"};
 }
 
-AttemptStory told(std::int64_t steps, std::optional<std::int64_t> saved = {}) {
-  return {true, steps > 0, steps, saved};
+AttemptStory told(std::int64_t steps, std::optional<std::int64_t> epoch = {}) {
+  AttemptStory story{true, steps > 0, steps, {}};
+  if (epoch) {
+    story.saved = SnapshotNumber::epoch(*epoch);
+  }
+  return story;
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ FailureRecord full_record() {
 }
 
 TrainingProgress full_progress() {
-  return {20, 50, 0.125, 95ms, true, 17, 40, true, false, 80ms, 11};
+  return {SnapshotNumber::step(20), 50,   0.125, 95ms, true, 17,
+          SnapshotNumber::step(40), true, false, 80ms, 11};
 }
 
 Accounts full_accounts() {
@@ -52,7 +53,7 @@ Accounts full_accounts() {
   accounts.replayed_steps = 7;
   accounts.ran_by_start = accounts.ran_by_step = true;
   accounts.down_since = IncidentKind::coordinator_lost;
-  accounts.saved = {12, 90, 4ms};
+  accounts.saved = {SnapshotNumber::step(12), 90, 4ms};
   return accounts;
 }
 
@@ -64,7 +65,7 @@ JobSummary full_summary() {
   incident.records_dropped = 5;
   incident.spent_restart = true;
   incident.downtime = 15ms;
-  incident.resumed_epoch = 20;
+  incident.resumed_from = SnapshotNumber::epoch(20);
   incident.kind = IncidentKind::node_lost;
   incident.parts = {1ms, 2ms, 3ms, 4ms, 5ms, true};
   incident.lost = {7, 8ms};
@@ -79,7 +80,7 @@ JobSummary full_summary() {
   s.incidents_dropped = 6;
   s.progress = full_progress();
   s.accounts = full_accounts();
-  s.restart_state = {{9s, 1s}, 2, 1, 40, 17};
+  s.restart_state = {{9s, 1s}, 2, 1, SnapshotNumber::step(40), 17};
   return s;
 }
 
