@@ -60,6 +60,15 @@ void restore_default(int number) {
   ::sigaction(number, &action, nullptr);
 }
 
+/// What the guardian passes on to the agent, out of what it waits for.
+sigset_t forwarded_of(const sigset_t& blocked) {
+  sigset_t forwarded = blocked;
+  for (const int number : kNotForwarded) {
+    ::sigdelset(&forwarded, number);
+  }
+  return forwarded;
+}
+
 bool is_ignored(int number) {
   struct sigaction action {};
   return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -113,22 +122,28 @@ void watch(pid_t agent, const sigset_t& blocked) {
 }
 
 /// fork(2), but both processes have one table of descriptors: what the agent has open when it is
-/// killed stays open until the guardian ends, and what the agent closes is closed. `process`
-/// becomes the agent's pidfd.
-pid_t fork_sharing_descriptors(Fd& process) {
-  int pidfd = -1;
-  const auto agent = static_cast<pid_t>(
-      ::syscall(SYS_clone, CLONE_FILES | CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr));
-  if (agent > 0) {
-    process.reset(pidfd);
-  }
-  return agent;
+/// killed stays open until the guardian ends, and what the agent closes is closed.
+pid_t fork_sharing_descriptors() {
+  return static_cast<pid_t>(
+      ::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-/// Until the agent has closed its end of the pipe, or is dead: then that end stays open, for the
-/// table of descriptors is this process', too.
-void wait_until_ready(const Fd& ready, const Fd& agent) {
-  std::array<pollfd, 2> either{{{ready.get(), POLLIN, 0}, {agent.get(), POLLIN, 0}}};
+/// In the guardian. The agent leaves the group that Ctrl-C and kill(-group) reach, and is sent what
+/// has reached this process until then. A signal of the group may wait in both processes: it is
+/// blocked in both, so the kernel takes the two for one. A signal of either alone waits there once.
+void part_from(pid_t agent, const sigset_t& blocked) {
+  ::setpgid(agent, agent);
+  const sigset_t forwarded = forwarded_of(blocked);
+  const timespec now{};
+  for (int number = 0; (number = ::sigtimedwait(&forwarded, nullptr, &now)) > 0;) {
+    ::kill(agent, number);
+  }
+}
+
+/// In the agent: until the guardian has parted from it and closed its end of the pipe, or is dead.
+/// The two share that end, so it does not close by the guardian's death.
+void wait_until_parted(const Fd& parted, const Fd& guardian) {
+  std::array<pollfd, 2> either{{{parted.get(), POLLIN, 0}, {guardian.get(), POLLIN, 0}}};
   while (::poll(either.data(), either.size(), -1) == -1 && errno == EINTR) {
   }
 }
@@ -173,19 +188,16 @@ int guard(pid_t agent, const sigset_t& blocked, SpareDescriptors& spare) {
   return kSignalledBase + end.si_status;
 }
 
-/// In the child, all signals blocked: the end of `ready` tells the guardian that it may forward.
-void become_agent(const sigset_t& blocked, const sigset_t& original, Fd& ready) {
-  // Out of the group that Ctrl-C and kill(-group) reach. What came to the group before this came
-  // to the guardian as well, and will be forwarded: so here it is dropped.
-  ::setpgid(0, 0);
-  const timespec now{};
-  while (::sigtimedwait(&blocked, nullptr, &now) > 0) {
-  }
-  ready.reset();
+/// In the child, all signals blocked, once the guardian has parted from it.
+void become_agent(const sigset_t& original) {
   (void)become_subreaper();
   // A background group that writes to a terminal with `stty tostop`, or reads it, is stopped.
   std::signal(SIGTTOU, SIG_IGN);
   std::signal(SIGTTIN, SIG_IGN);
+  // A Ctrl-Z from before the parting is the guardian's to obey: ignoring drops what waits here.
+  std::signal(SIGTSTP, std::signal(SIGTSTP, SIG_IGN));
+  // A script's `ddprun ... &` has SIGINT ignored, which would drop one that waits here.
+  restore_default(SIGINT);
   ::pthread_sigmask(SIG_SETMASK, &original, nullptr);
 }
 
@@ -217,25 +229,26 @@ int run_under_guardian(const std::function<int()>& agent_main) {
   if (!self || !become_subreaper() || ::pipe2(ends, O_CLOEXEC) != 0) {
     return cannot_start("Linux 5.9 or newer is needed");
   }
-  Fd ready_read(ends[0]);
-  Fd ready_write(ends[1]);
+  Fd parted_read(ends[0]);
+  Fd parted_write(ends[1]);
   SpareDescriptors spare;
   // Both processes inherit the buffers of stdio: what they still hold would be written twice.
   std::fflush(nullptr);
-  Fd process;
-  const pid_t agent = fork_sharing_descriptors(process);
+  const pid_t agent = fork_sharing_descriptors();
   if (agent < 0) {
     return cannot_start("fork");
   }
   if (agent == 0) {
+    wait_until_parted(parted_read, self);
+    parted_read.reset();
     the_guardian_fd = self.get();
-    become_agent(blocked, original, ready_write);
+    become_agent(original);
     std::exit(agent_main());  // without destructors: the descriptors above are the guardian's, too
   }
+  part_from(agent, blocked);
+  parted_write.reset();
+  (void)parted_read.release();  // the agent's
   (void)self.release();         // the agent's
-  (void)ready_write.release();  // the agent's
-  wait_until_ready(ready_read, process);
-  process.reset();
   return guard(agent, blocked, spare);
 }
 

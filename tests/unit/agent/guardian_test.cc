@@ -327,6 +327,39 @@ TEST_CASE("a signal that comes while the two part is not lost", "[agent]") {
   }
 }
 
+TEST_CASE("what comes before the two have parted reaches the agent once, whoever got it",
+          "[agent]") {
+  Forked guardian([] {
+    ::setpgid(0, 0);
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);  // for the agent, until it counts
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    ::raise(SIGSTOP);
+    return run_under_guardian(agent_that_counts);
+  });
+  const pid_t agent = stop_after_fork(guardian.pid());
+  REQUIRE(agent > 0);
+  ::killpg(guardian.pid(), SIGINT);
+  ::kill(agent, SIGUSR1);
+  ::kill(guardian.pid(), SIGUSR2);
+  ::killpg(guardian.pid(), SIGTSTP);
+  int status = 0;
+  REQUIRE((::waitpid(agent, &status, __WALL) == agent && WIFSTOPPED(status)));
+  REQUIRE(::ptrace(PTRACE_DETACH, agent, nullptr, nullptr) == 0);
+  REQUIRE(::ptrace(PTRACE_DETACH, guardian.pid(), nullptr, nullptr) == 0);
+  siginfo_t stop{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(guardian.pid()), &stop, WSTOPPED) == 0);
+  CHECK(stop.si_status == SIGTSTP);
+  guardian.lines(4);  // the agent was not stopped
+  ::killpg(guardian.pid(), SIGCONT);
+  guardian.lines(5);
+  ::kill(guardian.pid(), SIGTERM);
+  CHECK(guardian.end() == ExitStatus{Kind::exited, 0});
+  CHECK(guardian.all_gone_within(kOneSecond));  // then its text is complete
+  CHECK_THAT(guardian.text(), Catch::EndsWith("\nSIGINT\nSIGUSR1\nSIGUSR2\nSIGCONT\nSIGTERM\n"));
+}
+
 TEST_CASE("nohup keeps SIGHUP away, a script's background keeps SIGINT", "[agent]") {
   Forked guardian([] {
     std::signal(SIGHUP, SIG_IGN);
