@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "ddp/preemption.h"
-#include "ddp/snapshot.h"
 #include "trainer/fingerprint.h"
 #include "trainer/linear.h"
 #include "trainer/optimizer.h"
+#include "trainer/training_snapshot.h"
 #include "trainer/uniform.h"
 
 namespace ddp {
@@ -155,8 +155,7 @@ class LinearTraining {
     loss_ = total_loss() / static_cast<double>(data_->train.size());
     context_->progress().step(loss_);
     if (!std::isfinite(loss_)) {
-      throw Error("the loss is no longer finite in epoch " + std::to_string(epoch) +
-                  "; choose a smaller --lr");
+      snapshot_.end_not_finite("the loss", "epoch " + std::to_string(epoch));
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
     // After the last epoch there is nothing left to leave: the job ends with its result.
@@ -256,7 +255,7 @@ class LinearTraining {
   DistributedDataParallel parallel_;
   DistributedSampler sampler_;
   Sgd optimizer_;
-  Snapshot snapshot_;
+  TrainingSnapshot snapshot_;
   Preemption preemption_;
   std::int64_t next_epoch_ = 0;
   std::size_t samples_done_ = 0;  // of the next epoch

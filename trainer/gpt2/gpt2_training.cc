@@ -19,6 +19,7 @@
 #include "trainer/gpt2/training_place.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/training_log.h"
+#include "trainer/training_snapshot.h"
 
 namespace ddp {
 namespace {
@@ -238,8 +239,7 @@ class Gpt2Training {
   void after_step(double norm, bool epoch_done) {
     if (!std::isfinite(norm)) {
       // The same gradients, so the same decision on every rank.
-      throw Error("the gradients are no longer finite in step " + std::to_string(place_.step) +
-                  "; choose a smaller --lr");
+      snapshot_.end_not_finite("the norm of the gradients", "step " + std::to_string(place_.step));
     }
     log_->step(record_);
     say_saved(snapshot_.poll());
@@ -327,6 +327,10 @@ class Gpt2Training {
          .loss = mean,
          .accuracy = std::nullopt,
          .seconds = std::chrono::duration<double>(StepMeter::Clock::now() - start).count()});
+    if (!std::isfinite(mean)) {
+      // The weights may be finite, and yet too large to compute anything with.
+      snapshot_.end_not_finite("the validation loss", "step " + std::to_string(place_.step));
+    }
     return mean;
   }
 
@@ -408,7 +412,7 @@ class Gpt2Training {
   DistributedDataParallel parallel_;
   DistributedSampler sampler_;
   AdamW optimizer_;
-  Snapshot snapshot_;
+  TrainingSnapshot snapshot_;
   Preemption preemption_;
   CosineSchedule schedule_;
   StepMeter meter_;

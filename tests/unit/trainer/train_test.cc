@@ -12,6 +12,7 @@
 #include "tests/support/free_port.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/trainer/train_program.h"
 
 namespace ddp {
 namespace {
@@ -21,38 +22,6 @@ using Catch::Matchers::Contains;
 using ddprun::test::free_port;
 using ddprun::test::read_file;
 using ddprun::test::TempDir;
-
-const std::string kTrain = ddprun::test::find_program("train");
-
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
-
-/// A shell command in `directory`, stdout and stderr together.
-Outcome shell(const fs::path& directory, const std::string& command) {
-  const auto finished = ddprun::test::run(
-      {.argv = {"bash", "-c", "exec 2>&1; " + command},
-       // A launcher round this test must not be taken for the program's own.
-       .environment = {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_ERROR_FILE", ""}},
-       .directory = directory.string()});
-  return {finished.exit_code, finished.out};
-}
-
-Outcome train(const fs::path& directory, const std::string& arguments) {
-  return shell(directory, kTrain + " " + arguments);
-}
-
-/// The line that begins so, without that beginning; empty when there is none.
-std::string line_after(const std::string& output, const std::string& beginning) {
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(beginning)) {
-      return line.substr(beginning.size());
-    }
-  }
-  return "";
-}
 
 /// "loss ..., weights ...": equal only when every bit of the weights is.
 std::string result_of(const Outcome& outcome) {
@@ -91,17 +60,6 @@ void flip_last_byte(const fs::path& path) {
   file.seekp(-1, std::ios::end);
   file.put(byte);
   REQUIRE(file.good());
-}
-
-/// Two nodes of one rank each; node n works in the sub-folder n, so its snapshots are its own.
-Outcome two_nodes(const fs::path& directory, const std::string& arguments) {
-  const auto node = [port = free_port(), &arguments](const std::string& rank) {
-    return "(cd " + rank + " && RANK=" + rank + " GROUP_RANK=" + rank +
-           " WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
-           std::to_string(port) + " " + kTrain + " " + arguments + ")";
-  };
-  return shell(directory, "mkdir -p 0 1 && { " + node("1") + " & " + node("0") +
-                              "; s=$?; wait $!; exit $((s | $?)); }");
 }
 
 bool has_mpirun() {
