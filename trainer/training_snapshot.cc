@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ std::string name_not_finite(const SnapshotState& state, std::span<const NamedTen
 TrainingSnapshot::TrainingSnapshot(const Context& context, SnapshotOptions options)
     : context_(&context), snapshot_(context, std::move(options)) {}
 
+/// Earlier builds saved such snapshots, and so may another program that writes the format.
 std::optional<SnapshotState> TrainingSnapshot::load(std::string_view model,
                                                     std::span<const NamedTensor> tensors) {
   auto state = snapshot_.load(model, tensors);
@@ -64,6 +66,8 @@ void TrainingSnapshot::require_finite(const SnapshotState& state,
   }
 }
 
+/// Looked at before the write and not after it: old snapshots are pruned in the same call, and the
+/// last good one must not go for one that is spoilt.
 SaveResult TrainingSnapshot::save(SnapshotState state, std::span<const NamedTensor> tensors) {
   require_finite(state, tensors);
   auto place = place_of(state);
@@ -89,6 +93,7 @@ std::optional<SaveOutcome> TrainingSnapshot::wait() {
   return noted(snapshot_.wait());
 }
 
+/// A failure is forgotten when a later save succeeds: then nothing is lost any more.
 std::optional<SaveOutcome> TrainingSnapshot::noted(std::optional<SaveOutcome> outcome) {
   if (outcome) {
     failed_ = outcome->result == SaveResult::failed;
@@ -98,18 +103,28 @@ std::optional<SaveOutcome> TrainingSnapshot::noted(std::optional<SaveOutcome> ou
 }
 
 void TrainingSnapshot::require_saved() {
+  if (const auto unsaved = unsaved_text(); !unsaved.empty()) {
+    throw Error(unsaved + "; make room there, and give the same command again");
+  }
+}
+
+void TrainingSnapshot::say_unsaved() {
+  if (const auto unsaved = unsaved_text(); !unsaved.empty() && context_->rank() == 0) {
+    std::fprintf(stderr, "%s; the steps since then will be done again\n", unsaved.c_str());
+  }
+}
+
+std::string TrainingSnapshot::unsaved_text() {
   wait();
   // Where each node has a disk of its own, one that is full is enough: the next attempt may have
   // to begin from it.
   const auto failures = context_->group().all_gather_bytes(failed_ ? "failed" : "");
   const auto failed = std::find(failures.begin(), failures.end(), "failed");
   if (failed == failures.end()) {
-    return;
+    return "";
   }
-  const auto newest = newest_text();
-  throw Error(snapshot_.path().string() + ": the last snapshot could not be saved (rank " +
-              std::to_string(failed - failures.begin()) + "), so this training is not kept; " +
-              newest + "; make room there, and give the same command again");
+  return snapshot_.path().string() + ": the last snapshot could not be saved (rank " +
+         std::to_string(failed - failures.begin()) + "); " + newest_text();
 }
 
 void TrainingSnapshot::end_not_finite(const std::string& what, const std::string& place) {

@@ -26,10 +26,14 @@ class TrainingSnapshot {
   std::optional<SaveOutcome> poll();
   std::optional<SaveOutcome> wait();
 
-  /// For the end, and for an order to leave: throws Error on every rank when the newest save of any
-  /// of them failed. Another attempt may find room on the disk. Waits for the save that is being
-  /// written; its outcome can be had from wait() before. Collective.
+  /// For the end: throws Error on every rank when the newest save of any of them failed. Another
+  /// attempt may find room on the disk. Waits for the save that is being written; its outcome can
+  /// be had from wait() before. Collective.
   void require_saved();
+  /// For an order to leave: the same, but it is only said. The order may come from a machine that
+  /// is about to be switched off, or be about another world, so all leave in either case.
+  /// Collective.
+  void say_unsaved();
 
   /// Ends the training on every rank: `what` ("the loss") is no longer finite in `place`
   /// ("epoch 3"). Throws DoNotRetry: the next attempt would compute the same. Collective.
@@ -38,6 +42,8 @@ class TrainingSnapshot {
  private:
   void require_finite(const SnapshotState& state, std::span<const NamedTensor> tensors);
   std::optional<SaveOutcome> noted(std::optional<SaveOutcome> outcome);
+  /// One sentence when the newest save of any rank failed, else empty. Collective.
+  [[nodiscard]] std::string unsaved_text();
   /// "the newest snapshot in PATH is of step 40", as rank 0 knows it. Collective.
   [[nodiscard]] std::string newest_text();
 

@@ -62,6 +62,7 @@ class Gpt2Training {
     meter_.take();
     while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
       if (!run_epoch()) {
+        snapshot_.say_unsaved();
         preemption_.leave();
         return;
       }
@@ -70,6 +71,7 @@ class Gpt2Training {
       save();
     }
     finish();
+    snapshot_.require_saved();
   }
 
  private:
@@ -157,8 +159,7 @@ class Gpt2Training {
   }
 
   /// From place_.samples_done to the epoch's end, or to the last step. False when all ranks leave
-  /// because of an order (ddp/preemption.h), whether a snapshot could be saved or not: the order
-  /// may come from a machine that is about to be switched off.
+  /// because of an order (ddp/preemption.h).
   bool run_epoch() {
     sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch), place_.samples_done);
     const std::size_t steps = sampler_.steps(step_size());
@@ -362,13 +363,12 @@ class Gpt2Training {
     meter_.spent(&StepTimes::snapshot_s);
   }
 
-  /// The rank that writes says so. A save that failed has been reported, and the training goes on:
-  /// the next one may succeed.
+  /// The rank that writes says so. A save that failed has been reported; the next may succeed.
   void say_saved(const std::optional<SaveOutcome>& outcome) {
     if (!outcome || outcome->result != SaveResult::saved) {
       return;
     }
-    const SnapshotState& state = outcome->state;
+    const auto& state = outcome->state;
     log_->say("Epoch " + std::to_string(state.epochs_run) + " | step " +
               std::to_string(static_cast<std::int64_t>(state.scalars.at("step"))) +
               " | Training snapshot saved at " + options_->snapshot_path());

@@ -116,6 +116,7 @@ class ResnetTraining {
       validate(next_epoch_ - 1);  // nothing was left to train
     }
     say_result();
+    snapshot_.require_saved();
   }
 
  private:
@@ -345,6 +346,7 @@ class ResnetTraining {
       log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
                 options_->snapshot_path + " | Leaving");
     }
+    snapshot_.say_unsaved();
     preemption_.leave();
     return true;
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ddp/snapshot.h"
-#include "tests/support/processes.h"
+#include "tests/support/event_wait.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/train_program.h"
 
@@ -13,6 +13,7 @@ namespace ddp {
 namespace {
 
 using Catch::Matchers::Contains;
+using ddprun::test::count_of;
 using ddprun::test::TempDir;
 
 /// 24,000 characters for a language model.
@@ -48,6 +49,21 @@ TEST_CASE("a GPT-2 that is no longer finite ends all ranks at once and saves not
                                           "outputs/gpt2") &&
                                  Contains("restarts used: 0 of 3"));
   CHECK_THAT(outcome.output, !Contains("Training snapshot saved"));
+}
+
+TEST_CASE("a GPT-2 whose last snapshot cannot be saved does not end well on any rank", "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  const auto options = gpt2(text, "--max-steps 4 --ckpt-freq 2");
+  // The file of tokens needs room, too, so it is made before.
+  REQUIRE(two_nodes(dir.path(), gpt2(text, "--max-steps 1")).status == 0);
+  const auto outcome = two_nodes(dir.path(), options, "", "ulimit -f 2; trap '' XFSZ;");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  // Only rank 1's disk is full, and both ranks say so.
+  CHECK(count_of(outcome.output,
+                 "outputs/gpt2: the last snapshot could not be saved (rank 1); the "
+                 "newest snapshot in outputs/gpt2 is of step 4") == 2);
 }
 
 TEST_CASE("a snapshot that holds NaN is not gone on from", "[train]") {

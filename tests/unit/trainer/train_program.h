@@ -43,12 +43,13 @@ inline std::string line_after(const std::string& output, const std::string& begi
 }
 
 /// Two nodes of one rank each; node n works in the sub-folder n, so its snapshots are its own.
-/// `only_1` is given to rank 1 behind the arguments of both.
+/// `only_1` is given to rank 1 behind the arguments of both; `before_1` is what its shell does
+/// first.
 inline Outcome two_nodes(const std::filesystem::path& directory, const std::string& arguments,
-                         const std::string& only_1 = "") {
-  const auto node = [port = ddprun::test::free_port(), &arguments,
-                     &only_1](const std::string& rank) {
-    return "(cd " + rank + " && RANK=" + rank + " GROUP_RANK=" + rank +
+                         const std::string& only_1 = "", const std::string& before_1 = "") {
+  const auto node = [&, port = ddprun::test::free_port()](const std::string& rank) {
+    return "(cd " + rank + "; " + (rank == "1" ? before_1 : "") + " RANK=" + rank +
+           " GROUP_RANK=" + rank +
            " WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
            std::to_string(port) + " " + kTrain + " " + arguments + " " +
            (rank == "1" ? only_1 : "") + ")";

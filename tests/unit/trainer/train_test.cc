@@ -204,14 +204,19 @@ TEST_CASE("a snapshot of another model is refused and left as it is", "[train]")
   CHECK(contents(dir.path() / "snapshot.ddp") == before);
 }
 
-TEST_CASE("training goes on when a snapshot cannot be saved, and it is said", "[train]") {
+TEST_CASE("training goes on when a snapshot cannot be saved, and does not end well without one",
+          "[train]") {
   const TempDir dir;
   const auto straight = train(dir.path(), "linear 4 2 --snapshot-path straight");
   // Through a pipe: the limit holds for the file of our own that stdout is, too.
   const auto limited = shell(
       dir.path(), "set -o pipefail; (ulimit -f 0; exec " + kTrain + " linear 4 2) 2>&1 | cat");
   INFO(limited.output);
-  CHECK(limited.status == 0);
+  CHECK(limited.status == 1);
+  CHECK_THAT(
+      limited.output,
+      Contains("snapshot.ddp: the last snapshot could not be saved (rank 0); there is no "
+               "snapshot in snapshot.ddp; make room there, and give the same command again"));
   CHECK_THAT(limited.output, Contains("cannot write: File too large; snapshot 00000001 was not "
                                       "saved, training goes on\n"));
   CHECK_THAT(limited.output, !Contains("Training snapshot saved"));
@@ -219,14 +224,17 @@ TEST_CASE("training goes on when a snapshot cannot be saved, and it is said", "[
   CHECK(snapshots(dir.path() / "snapshot.ddp").empty());
 }
 
-TEST_CASE("a disk that is full while saving loses neither training nor old snapshots", "[train]") {
+TEST_CASE("a disk that is full while saving loses no old snapshot, and the end is not a good one",
+          "[train]") {
   const TempDir dir;
   const auto straight = train(dir.path(), "linear 6 2 --snapshot-path straight");
   const auto script = dir.write(
       "full.sh", "set -e\nmkdir -p disk && mount -t tmpfs -o size=64k tmpfs disk\n" + kTrain +
                      " linear 2 2 --snapshot-path disk/s\ndd if=/dev/zero of=disk/filler bs=4k "
                      "2>/dev/null || true\n" +
-                     kTrain + " linear 6 2 --snapshot-path disk/s\nls disk/s\n");
+                     kTrain +
+                     " linear 6 2 --snapshot-path disk/s || echo ended with $?\n"
+                     "ls disk/s\n");
   const auto outcome = shell(dir.path(), "unshare -m true && unshare -m bash " + script);
   if (outcome.output.find("unshare") != std::string::npos ||
       outcome.output.find("mount:") != std::string::npos) {
@@ -238,7 +246,9 @@ TEST_CASE("a disk that is full while saving loses neither training nor old snaps
                                       "training goes on\n"));
   const auto second = outcome.output.substr(outcome.output.find("Loading snapshot"));
   CHECK(line_after(second, "Training finished: ") == result_of(straight));
-  CHECK(outcome.output.ends_with("\n00000001\n"));
+  CHECK_THAT(outcome.output, Contains("disk/s: the last snapshot could not be saved (rank 0); the "
+                                      "newest snapshot in disk/s is of epoch 1; make room there"));
+  CHECK(outcome.output.ends_with("\nended with 1\n00000001\n"));
 }
 
 TEST_CASE("a snapshot path that is a file is refused", "[train]") {
