@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "ddp/preemption.h"
-#include "ddp/snapshot.h"
 #include "trainer/fingerprint.h"
 #include "trainer/linear.h"
 #include "trainer/optimizer.h"
+#include "trainer/training_snapshot.h"
 #include "trainer/uniform.h"
 
 namespace ddp {
@@ -76,6 +76,7 @@ class LinearTraining {
     if (context_->rank() == 0) {
       say_result();
     }
+    snapshot_.require_saved();
   }
 
  private:
@@ -123,8 +124,7 @@ class LinearTraining {
     }
   }
 
-  /// False when all ranks leave because of an order (ddp/preemption.h), whether a snapshot was
-  /// saved or not: the order may come from a machine that is about to be switched off.
+  /// False when all ranks leave because of an order (ddp/preemption.h).
   bool run_epoch(std::int64_t epoch) {
     sampler_.start_epoch(static_cast<std::uint64_t>(epoch), std::exchange(samples_done_, 0));
     const auto batch_size = static_cast<std::size_t>(options_->batch_size);
@@ -155,8 +155,7 @@ class LinearTraining {
     loss_ = total_loss() / static_cast<double>(data_->train.size());
     context_->progress().step(loss_);
     if (!std::isfinite(loss_)) {
-      throw Error("the loss is no longer finite in epoch " + std::to_string(epoch) +
-                  "; choose a smaller --lr");
+      snapshot_.end_not_finite("the loss", "epoch " + std::to_string(epoch));
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
     // After the last epoch there is nothing left to leave: the job ends with its result.
@@ -214,11 +213,12 @@ class LinearTraining {
         context_->progress().saved(static_cast<std::uint64_t>(epochs_run - 1));
       }
     }
+    snapshot_.say_unsaved();
     preemption_.leave();
   }
 
-  /// The rank that writes says so; all others return at once. A save that failed has been reported,
-  /// and the training goes on: the next one may succeed.
+  /// The rank that writes says so. A save that failed has been reported, and the training goes on:
+  /// the next one may succeed.
   void save(std::int64_t epoch) {
     if (snapshot_.save(state(epoch + 1), state_tensors()) == SaveResult::saved) {
       std::printf("Epoch %lld | Training snapshot saved at %s\n", static_cast<long long>(epoch),
@@ -256,7 +256,7 @@ class LinearTraining {
   DistributedDataParallel parallel_;
   DistributedSampler sampler_;
   Sgd optimizer_;
-  Snapshot snapshot_;
+  TrainingSnapshot snapshot_;
   Preemption preemption_;
   std::int64_t next_epoch_ = 0;
   std::size_t samples_done_ = 0;  // of the next epoch

@@ -19,6 +19,7 @@
 #include "trainer/gpt2/training_place.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/training_log.h"
+#include "trainer/training_snapshot.h"
 
 namespace ddp {
 namespace {
@@ -61,6 +62,7 @@ class Gpt2Training {
     meter_.take();
     while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
       if (!run_epoch()) {
+        snapshot_.say_unsaved();
         preemption_.leave();
         return;
       }
@@ -69,6 +71,7 @@ class Gpt2Training {
       save();
     }
     finish();
+    snapshot_.require_saved();
   }
 
  private:
@@ -154,8 +157,7 @@ class Gpt2Training {
   }
 
   /// From place_.samples_done to the epoch's end, or to the last step. False when all ranks leave
-  /// because of an order (ddp/preemption.h), whether a snapshot could be saved or not: the order
-  /// may come from a machine that is about to be switched off.
+  /// because of an order (ddp/preemption.h).
   bool run_epoch() {
     sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch), place_.samples_done);
     const std::size_t steps = sampler_.steps(step_size());
@@ -236,8 +238,7 @@ class Gpt2Training {
   void after_step(double norm, bool epoch_done) {
     if (!std::isfinite(norm)) {
       // The same gradients, so the same decision on every rank.
-      throw Error("the gradients are no longer finite in step " + std::to_string(place_.step) +
-                  "; choose a smaller --lr");
+      snapshot_.end_not_finite("the norm of the gradients", "step " + std::to_string(place_.step));
     }
     log_->step(record_);
     say_saved(snapshot_.poll());
@@ -325,6 +326,10 @@ class Gpt2Training {
          .loss = mean,
          .accuracy = std::nullopt,
          .seconds = std::chrono::duration<double>(StepMeter::Clock::now() - start).count()});
+    if (!std::isfinite(mean)) {
+      // The weights may be finite, and yet too large to compute anything with.
+      snapshot_.end_not_finite("the validation loss", "step " + std::to_string(place_.step));
+    }
     return mean;
   }
 
@@ -356,8 +361,7 @@ class Gpt2Training {
     meter_.spent(&StepTimes::snapshot_s);
   }
 
-  /// The rank that writes says so. A save that failed has been reported, and the training goes on:
-  /// the next one may succeed.
+  /// The rank that writes says so. A save that failed has been reported; the next may succeed.
   void say_saved(const std::optional<SaveOutcome>& outcome) {
     if (!outcome || outcome->result != SaveResult::saved) {
       return;
@@ -404,7 +408,7 @@ class Gpt2Training {
   DistributedDataParallel parallel_;
   DistributedSampler sampler_;
   AdamW optimizer_;
-  Snapshot snapshot_;
+  TrainingSnapshot snapshot_;
   Preemption preemption_;
   CosineSchedule schedule_;
   StepMeter meter_;

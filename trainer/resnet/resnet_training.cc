@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "ddp/preemption.h"
-#include "ddp/snapshot.h"
 #include "trainer/fingerprint.h"
 #include "trainer/layers/classifier.h"
 #include "trainer/layers/row_chunks.h"
@@ -20,6 +19,7 @@
 #include "trainer/resnet/augmentation.h"
 #include "trainer/resnet/resnet.h"
 #include "trainer/threads.h"
+#include "trainer/training_snapshot.h"
 
 namespace ddp {
 namespace {
@@ -116,6 +116,7 @@ class ResnetTraining {
       validate(next_epoch_ - 1);  // nothing was left to train
     }
     say_result();
+    snapshot_.require_saved();
   }
 
  private:
@@ -202,8 +203,7 @@ class ResnetTraining {
     loss_ = totals.loss / totals.samples;
     context_->progress().step(loss_);
     if (!std::isfinite(loss_)) {
-      throw Error("the loss is no longer finite in epoch " + std::to_string(epoch) +
-                  "; choose a smaller --lr");
+      snapshot_.end_not_finite("the loss", "epoch " + std::to_string(epoch));
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
     if (context_->rank() == 0) {
@@ -344,6 +344,7 @@ class ResnetTraining {
       log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
                 options_->snapshot_path + " | Leaving");
     }
+    snapshot_.say_unsaved();
     preemption_.leave();
     return true;
   }
@@ -371,7 +372,7 @@ class ResnetTraining {
   DistributedDataParallel parallel_;
   DistributedSampler sampler_;
   Sgd optimizer_;
-  Snapshot snapshot_;
+  TrainingSnapshot snapshot_;
   Preemption preemption_;
   std::optional<TrainingLog> log_;    // made when the first step is known
   std::vector<float> images_;         // (N, 32, 32, 3)

@@ -1,6 +1,8 @@
 #include "trainer/text/file_aside.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,15 +24,48 @@ Path folder_of(const Path& path) {
   return path.has_parent_path() ? path.parent_path() : Path(".");
 }
 
+/// Of its process and of its number in it, and yet a process on another machine may have the same.
+constexpr int kNamesMax = 1000;
+
+/// Removes the file unless a living process writes it: that one holds the lock, on NFS from another
+/// machine, too. Where a file system has no locks, nobody can know, and the file stays.
+void remove_unless_written(const Path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    ::unlink(path.c_str());
+  }
+  ::close(fd);
+}
+
 /// Of writers that were killed: each has a name of its own, so nobody else removes them.
 void remove_left_overs(const Path& path, const std::string& begin) {
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), problem)) {
     const auto name = entry.path().filename().string();
     if (name.starts_with(begin) && name.ends_with(kEnding)) {
-      std::filesystem::remove(entry.path(), problem);
+      remove_unless_written(entry.path());
     }
   }
+}
+
+/// A new file under this name, locked; -1 with errno EEXIST when the name is another one's.
+int make_locked(const Path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) {
+    return fd;
+  }
+  const bool refused = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  struct stat status {};
+  // Before the lock was there, another process may have taken the file for one that was left.
+  if (refused || ::fstat(fd, &status) != 0 || status.st_nlink == 0) {
+    ::close(fd);
+    errno = EEXIST;
+    return -1;
+  }
+  return fd;
 }
 
 }  // namespace
@@ -38,8 +73,14 @@ void remove_left_overs(const Path& path, const std::string& begin) {
 FileAside::FileAside(Path path, const std::string& mark) : path_(std::move(path)) {
   const std::string begin = path_.filename().string() + "." + mark;
   remove_left_overs(path_, begin);
-  aside_ = folder_of(path_) / (begin + std::to_string(::getpid()) + kEnding);
-  fd_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  for (int number = 0; number < kNamesMax && fd_ < 0; ++number) {
+    aside_ = folder_of(path_) /
+             (begin + std::to_string(::getpid()) + "." + std::to_string(number) + kEnding);
+    fd_ = make_locked(aside_);
+    if (fd_ < 0 && errno != EEXIST) {
+      break;
+    }
+  }
   if (fd_ < 0) {
     fail("cannot be made");
   }

@@ -15,9 +15,10 @@ namespace ddp {
 /// All calls throw ddp::Error when the disk does not take it; it begins with the path.
 class FileAside {
  public:
-  /// The name while it is written: `path`.`mark`<process>.partial. Others of this path and mark,
-  /// which killed processes left, are removed; a process that still writes one can no longer rename
-  /// it. A mark keeps those apart who write the same path from several machines.
+  /// The name while it is written: `path`.`mark`<process>.<number>.partial. Others of this path and
+  /// mark are removed where no living process writes them; a writer holds a lock (flock(2)), so any
+  /// number of jobs may write the same path at once, and the last one to finish is read from then
+  /// on.
   explicit FileAside(std::filesystem::path path, const std::string& mark = "");
   ~FileAside();
   FileAside(const FileAside&) = delete;

@@ -12,6 +12,7 @@
 #include "tests/support/free_port.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/trainer/train_program.h"
 
 namespace ddp {
 namespace {
@@ -21,38 +22,6 @@ using Catch::Matchers::Contains;
 using ddprun::test::free_port;
 using ddprun::test::read_file;
 using ddprun::test::TempDir;
-
-const std::string kTrain = ddprun::test::find_program("train");
-
-struct Outcome {
-  int status = -1;
-  std::string output;
-};
-
-/// A shell command in `directory`, stdout and stderr together.
-Outcome shell(const fs::path& directory, const std::string& command) {
-  const auto finished = ddprun::test::run(
-      {.argv = {"bash", "-c", "exec 2>&1; " + command},
-       // A launcher round this test must not be taken for the program's own.
-       .environment = {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_ERROR_FILE", ""}},
-       .directory = directory.string()});
-  return {finished.exit_code, finished.out};
-}
-
-Outcome train(const fs::path& directory, const std::string& arguments) {
-  return shell(directory, kTrain + " " + arguments);
-}
-
-/// The line that begins so, without that beginning; empty when there is none.
-std::string line_after(const std::string& output, const std::string& beginning) {
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(beginning)) {
-      return line.substr(beginning.size());
-    }
-  }
-  return "";
-}
 
 /// "loss ..., weights ...": equal only when every bit of the weights is.
 std::string result_of(const Outcome& outcome) {
@@ -91,17 +60,6 @@ void flip_last_byte(const fs::path& path) {
   file.seekp(-1, std::ios::end);
   file.put(byte);
   REQUIRE(file.good());
-}
-
-/// Two nodes of one rank each; node n works in the sub-folder n, so its snapshots are its own.
-Outcome two_nodes(const fs::path& directory, const std::string& arguments) {
-  const auto node = [port = free_port(), &arguments](const std::string& rank) {
-    return "(cd " + rank + " && RANK=" + rank + " GROUP_RANK=" + rank +
-           " WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
-           std::to_string(port) + " " + kTrain + " " + arguments + ")";
-  };
-  return shell(directory, "mkdir -p 0 1 && { " + node("1") + " & " + node("0") +
-                              "; s=$?; wait $!; exit $((s | $?)); }");
 }
 
 bool has_mpirun() {
@@ -246,14 +204,19 @@ TEST_CASE("a snapshot of another model is refused and left as it is", "[train]")
   CHECK(contents(dir.path() / "snapshot.ddp") == before);
 }
 
-TEST_CASE("training goes on when a snapshot cannot be saved, and it is said", "[train]") {
+TEST_CASE("training goes on when a snapshot cannot be saved, and does not end well without one",
+          "[train]") {
   const TempDir dir;
   const auto straight = train(dir.path(), "linear 4 2 --snapshot-path straight");
   // Through a pipe: the limit holds for the file of our own that stdout is, too.
   const auto limited = shell(
       dir.path(), "set -o pipefail; (ulimit -f 0; exec " + kTrain + " linear 4 2) 2>&1 | cat");
   INFO(limited.output);
-  CHECK(limited.status == 0);
+  CHECK(limited.status == 1);
+  CHECK_THAT(
+      limited.output,
+      Contains("snapshot.ddp: the last snapshot could not be saved (rank 0); there is no "
+               "snapshot in snapshot.ddp; make room there, and give the same command again"));
   CHECK_THAT(limited.output, Contains("cannot write: File too large; snapshot 00000001 was not "
                                       "saved, training goes on\n"));
   CHECK_THAT(limited.output, !Contains("Training snapshot saved"));
@@ -261,14 +224,17 @@ TEST_CASE("training goes on when a snapshot cannot be saved, and it is said", "[
   CHECK(snapshots(dir.path() / "snapshot.ddp").empty());
 }
 
-TEST_CASE("a disk that is full while saving loses neither training nor old snapshots", "[train]") {
+TEST_CASE("a disk that is full while saving loses no old snapshot, and the end is not a good one",
+          "[train]") {
   const TempDir dir;
   const auto straight = train(dir.path(), "linear 6 2 --snapshot-path straight");
   const auto script = dir.write(
       "full.sh", "set -e\nmkdir -p disk && mount -t tmpfs -o size=64k tmpfs disk\n" + kTrain +
                      " linear 2 2 --snapshot-path disk/s\ndd if=/dev/zero of=disk/filler bs=4k "
                      "2>/dev/null || true\n" +
-                     kTrain + " linear 6 2 --snapshot-path disk/s\nls disk/s\n");
+                     kTrain +
+                     " linear 6 2 --snapshot-path disk/s || echo ended with $?\n"
+                     "ls disk/s\n");
   const auto outcome = shell(dir.path(), "unshare -m true && unshare -m bash " + script);
   if (outcome.output.find("unshare") != std::string::npos ||
       outcome.output.find("mount:") != std::string::npos) {
@@ -280,7 +246,9 @@ TEST_CASE("a disk that is full while saving loses neither training nor old snaps
                                       "training goes on\n"));
   const auto second = outcome.output.substr(outcome.output.find("Loading snapshot"));
   CHECK(line_after(second, "Training finished: ") == result_of(straight));
-  CHECK(outcome.output.ends_with("\n00000001\n"));
+  CHECK_THAT(outcome.output, Contains("disk/s: the last snapshot could not be saved (rank 0); the "
+                                      "newest snapshot in disk/s is of epoch 1; make room there"));
+  CHECK(outcome.output.ends_with("\nended with 1\n00000001\n"));
 }
 
 TEST_CASE("a snapshot path that is a file is refused", "[train]") {

@@ -175,6 +175,18 @@ TEST_CASE("a resnet's data and snapshots are checked, each in one sentence", "[r
   }
 }
 
+TEST_CASE("a resnet that is no longer finite in an epoch keeps its last good snapshot",
+          "[resnet]") {
+  const Set set;
+  const auto output = set.shell(Set::command("--epochs 3 --lr 1000000 --ckpt-freq 2"), 1);
+  CHECK_THAT(output, Contains(" is no longer finite in step ") &&
+                         Contains("; choose a smaller --lr; the newest snapshot in snapshot.ddp "
+                                  "is of step 2\n"));
+  CHECK(count_of(output, "Training snapshot saved") == 1);
+  // That snapshot is whole: a training goes on from it, though its weights are spoilt by now.
+  CHECK_THAT(set.shell(Set::command("--epochs 1"), 1), Contains("20 samples of it are done"));
+}
+
 TEST_CASE("a resnet writes its metrics and curves", "[resnet]") {
   const Set set;
   set.shell(Set::command("--epochs 1 --metrics m --tensorboard tb -e stripes"));

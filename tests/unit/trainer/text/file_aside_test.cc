@@ -65,6 +65,23 @@ TEST_CASE("what a killed process left of a path and a mark is removed, and nothi
   CHECK(files_in(folder) == 4);
 }
 
+TEST_CASE("a file that another one still writes aside is no left-over", "[text]") {
+  const TempDir folder;
+  const auto path = folder.file("a");
+  FileAside first(path, "rank0.");
+  first.append(bytes("first"));
+  {
+    FileAside second(path, "rank0.");
+    second.append(bytes("second"));
+    CHECK(files_in(folder) == 2);
+    second.finish();
+    CHECK(read_file(path) == "second");
+  }
+  first.finish();
+  CHECK(read_file(path) == "first");
+  CHECK(files_in(folder) == 1);
+}
+
 TEST_CASE("a folder that is not there is an error with path and reason", "[text]") {
   const TempDir folder;
   CHECK_THROWS_WITH(FileAside(folder.file("none/a")),

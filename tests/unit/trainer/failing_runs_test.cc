@@ -1,0 +1,97 @@
+// train when a training cannot be kept: what it says, how it ends, and what stays on the disk.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ddp/snapshot.h"
+#include "tests/support/event_wait.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/trainer/train_program.h"
+
+namespace ddp {
+namespace {
+
+using Catch::Matchers::Contains;
+using ddprun::test::count_of;
+using ddprun::test::TempDir;
+
+/// 24,000 characters for a language model.
+std::string write_text(const TempDir& dir) {
+  std::string text;
+  for (int i = 0; i < 4000; ++i) {
+    text += i % 7 < 4 ? "ab cd " : "efghi\n";
+  }
+  return dir.write("text.txt", text);
+}
+
+/// Of a small GPT-2 that takes some milliseconds a step.
+std::string gpt2(const std::string& text, const std::string& options) {
+  return "gpt2 --seq-length 16 --batch-size 2 --log-freq 1 --data " + text + " " + options;
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-2 that is no longer finite ends all ranks at once and saves nothing of it",
+          "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  const auto outcome =
+      shell(dir.path(), "OMP_NUM_THREADS=1 " + ddprun::test::find_program("ddprun") +
+                            " --standalone --nproc-per-node 2 --max-restarts 3 " + kTrain + " " +
+                            gpt2(text,
+                                 "--max-steps 9 --ckpt-freq 2 --lr 1e4 --warmup-steps 1 "
+                                 "--clip 0 --weight-decay 1e4"));
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, Contains(" is no longer finite in step ") &&
+                                 Contains("choose a smaller --lr; there is no snapshot in "
+                                          "outputs/gpt2") &&
+                                 Contains("restarts used: 0 of 3"));
+  CHECK_THAT(outcome.output, !Contains("Training snapshot saved"));
+}
+
+TEST_CASE("a GPT-2 whose last snapshot cannot be saved does not end well on any rank", "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  const auto options = gpt2(text, "--max-steps 4 --ckpt-freq 2");
+  // The file of tokens needs room, too, so it is made before.
+  REQUIRE(two_nodes(dir.path(), gpt2(text, "--max-steps 1")).status == 0);
+  const auto outcome = two_nodes(dir.path(), options, "", "ulimit -f 2; trap '' XFSZ;");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  // Only rank 1's disk is full, and both ranks say so.
+  CHECK(count_of(outcome.output,
+                 "outputs/gpt2: the last snapshot could not be saved (rank 1); the "
+                 "newest snapshot in outputs/gpt2 is of step 4") == 2);
+}
+
+TEST_CASE("a snapshot that holds NaN is not gone on from", "[train]") {
+  const TempDir dir;
+  const auto path = dir.file("snapshot.ddp");
+  {
+    const Context alone = init();
+    Snapshot snapshot(alone, {.path = path, .say = {}});
+    std::vector<float> weight(20, 1);
+    weight[19] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<NamedTensor> tensors = {{"weight", Tensor::from(weight, {1, 20})},
+                                              {"bias", Tensor::zeros({1})},
+                                              {"momentum.weight", Tensor::zeros({1, 20})},
+                                              {"momentum.bias", Tensor::zeros({1})}};
+    SnapshotState state;
+    state.model = "linear toy";
+    state.epochs_run = 2;
+    state.notes = {{"seed", "0"}};
+    REQUIRE(snapshot.save(state, tensors) == SaveResult::saved);
+  }
+  const auto outcome = train(dir.path(), "linear 5 1");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output,
+             Contains("snapshot.ddp: the newest snapshot, of epoch 2, holds numbers that are not "
+                      "finite ('weight'); remove its folder to go on from the one before"));
+  std::filesystem::remove_all(path + "/00000001");
+  CHECK(train(dir.path(), "linear 5 1").status == 0);
+}
+
+}  // namespace ddp
