@@ -50,7 +50,8 @@ class Gpt2Training {
                  {.seed = options.seed}),
         optimizer_(model_.parameters(), cpu_layers(),
                    {.weight_decay = options.weight_decay, .clip = options.clip}),
-        snapshot_(context, {.path = options.snapshot_path(), .say = {}}),
+        snapshot_(context,
+                  {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
         preemption_(context) {}
 
   void run() {
@@ -252,7 +253,7 @@ class Gpt2Training {
     if (epoch_done) {
       context_->progress().epoch_done(static_cast<std::uint64_t>(place_.epoch - 1));
     }
-    if (place_.step % options_->ckpt_freq == 0) {
+    if (place_.step % options_->snapshots.ckpt_freq == 0) {
       if (!last) {
         say_validation();  // the last step has its own, at the end
       }

@@ -23,6 +23,7 @@ struct ResnetOptions {
   std::int64_t seed = 0;
   std::string snapshot_path = "snapshot.ddp";
   std::int64_t checkpoint_every = 500;  ///< steps; the end of each epoch besides
+  int keep = 2;                         ///< snapshots, the newest ones; at least 1
   std::int64_t log_every = 10;          ///< steps
   std::string experiment = "resnet";
   std::optional<std::string> metrics;

@@ -95,7 +95,7 @@ class ResnetTraining {
         optimizer_(model_.tensors().parameters, cpu_kernels(),
                    static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
                    static_cast<float>(options.weight_decay)),
-        snapshot_(context, {.path = options.snapshot_path, .say = {}}),
+        snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
         preemption_(context) {}
 
   void run() {
