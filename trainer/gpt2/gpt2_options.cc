@@ -175,6 +175,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
       ->type_name("N")
       ->check(count_from(1));
   add_training(*gpt2, options);
+  add_parallel(*gpt2, options.parallel);
   add_generation(*gpt2, options, data);
   // Checked when all is parsed: one of the two says what to do.
   gpt2->final_callback([&options] {

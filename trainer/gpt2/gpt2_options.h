@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/parallel_options.h"
+
 namespace CLI {
 class App;
 }
@@ -53,6 +55,7 @@ struct Gpt2Options {
   std::int64_t warmup_steps = 100;
   double clip = 1;
   double validation_share = 0.1;
+  ParallelOptions parallel;
   Gpt2Outputs outputs;
 
   /// With it nothing is trained: this text is continued.

@@ -84,6 +84,7 @@ CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
   add_count(*resnet, "-b,--batch-size,--batch_size", options.batch_size,
             "Samples per rank and step");
   add_learning(*resnet, options);
+  add_parallel(*resnet, options.parallel);
   add_output(*resnet, options);
   return resnet;
 }

@@ -62,7 +62,7 @@ const std::string kGpt2 =
     "--warmup-steps 5 --ckpt-freq 4 --log-freq 1 ";
 /// 67 images: on two ranks three steps of 20, and one of 7.
 const std::string kResnet =
-    "resnet --data data --stem large --batch-size 10 --epochs 2 --lr 0.02 --ckpt-freq 3 "
+    "resnet --data data --stem large --batch-size 10 --epochs 1 --lr 0.02 --ckpt-freq 3 "
     "--log-freq 1 ";
 
 int snapshots_in(const std::filesystem::path& directory) {
@@ -71,6 +71,22 @@ int snapshots_in(const std::filesystem::path& directory) {
     count += entry.path().filename().string().starts_with('.') ? 0 : 1;
   }
   return count;
+}
+
+/// The number behind `label`.
+double number_after(const std::string& output, const std::string& label) {
+  const auto at = output.find(label);
+  INFO(output);
+  REQUIRE(at != std::string::npos);
+  return std::stod(output.substr(at + label.size()));
+}
+
+/// "weights <16 digits>": equal only when every bit of them is.
+std::string weights_of(const std::string& output) {
+  const auto at = output.find(", weights ");
+  INFO(output);
+  REQUIRE(at != std::string::npos);
+  return output.substr(at, 26);
 }
 
 }  // namespace
@@ -83,6 +99,24 @@ TEST_CASE("as many snapshots stay as --keep says", "[parallel]") {
   CHECK(snapshots_in(place.dir.path() / "snapshot.ddp") == 1);
   for (const auto* model : {"gpt2 --data text.txt ", "resnet --data data "}) {
     CHECK_THAT(place.ranks(1, std::string(model) + "--keep 0", 2), Contains("--keep"));
+  }
+}
+
+TEST_CASE("a training whose gradients travel as bf16 loses little by it", "[parallel]") {
+  const Place place;
+  const auto exact = place.ranks(2, kGpt2 + "-e exact");
+  const auto rounded = place.ranks(2, kGpt2 + "-e rounded --grad-compression bf16");
+  const std::string loss = "Validation loss: ";
+  CHECK(number_after(rounded, loss) == Approx(number_after(exact, loss)).epsilon(0.01));
+  CHECK(weights_of(rounded) != weights_of(exact));
+  const auto image_loss = [&](const std::string& options) {
+    return number_after(place.ranks(2, kResnet + options), "Training finished: 1 epochs, loss ");
+  };
+  CHECK(image_loss("--snapshot-path rounded --grad-compression bf16") ==
+        Approx(image_loss("--snapshot-path exact")).epsilon(0.05));
+  for (const auto* model : {"gpt2 --data text.txt ", "resnet --data data "}) {
+    CHECK_THAT(place.ranks(1, std::string(model) + "--grad-compression f8", 2),
+               Contains("--grad-compression: must be none or bf16, not 'f8'"));
   }
 }
 
