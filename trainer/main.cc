@@ -72,7 +72,7 @@ Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Sour
   return {load_tokens(context, *source.tokenizer,
                       {.files = files,
                        .tokenizer_files = source.tokenizer_files,
-                       .directory = options.save_dir,
+                       .directory = options.snapshots.save_dir,
                        .say = {}}),
           texts || !source.tokenizer_files.empty() ? source.tokenizer.get() : nullptr,
           {.sequence_length = static_cast<std::size_t>(length),

@@ -80,7 +80,13 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
   number("--log-freq", options.outputs.log_freq, "Steps from one line of progress to the next",
          count_from(1))
       ->capture_default_str();
-  number("--ckpt-freq", options.ckpt_freq, "Steps from one snapshot to the next", count_from(1))
+  number("--ckpt-freq", options.snapshots.ckpt_freq, "Steps from one snapshot to the next",
+         count_from(1))
+      ->capture_default_str();
+  number("--keep", options.snapshots.keep,
+         "Snapshots kept, the newest ones: 2 leave one to fall back on",
+         number_that<int>("a whole number of at least 1", [](int n) { return n >= 1; }))
+      ->type_name("K")
       ->capture_default_str();
   number("--validation-share", options.validation_share,
          "Part of the samples, at the text's end, that is measured and not trained on", share)
@@ -126,7 +132,7 @@ void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
 }  // namespace
 
 std::string Gpt2Options::snapshot_path() const {
-  return save_dir + "/" + experiment_name;
+  return snapshots.save_dir + "/" + experiment_name;
 }
 
 double Gpt2Options::rate(std::size_t channels) const {
@@ -161,7 +167,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
       ->type_name("NAME")
       ->check(folder_name())
       ->capture_default_str();
-  gpt2->add_option(spellings("--save-dir"), options.save_dir, "Folder of the experiments")
+  gpt2->add_option(spellings("--save-dir"), options.snapshots.save_dir, "Folder of the experiments")
       ->type_name("DIR")
       ->capture_default_str();
   gpt2->add_option(spellings("--seq-length") + ",-s", options.sequence_length,
@@ -169,6 +175,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
       ->type_name("N")
       ->check(count_from(1));
   add_training(*gpt2, options);
+  add_parallel(*gpt2, options.parallel);
   add_generation(*gpt2, options, data);
   // Checked when all is parsed: one of the two says what to do.
   gpt2->final_callback([&options] {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/parallel_options.h"
+
 namespace CLI {
 class App;
 }
@@ -27,12 +29,19 @@ struct Gpt2Outputs {
   std::optional<std::string> tensorboard;  ///< folder of TensorBoard's event files
 };
 
+/// Where snapshots go, how often, and how many stay.
+struct Gpt2Snapshots {
+  std::string save_dir = "outputs";
+  std::int64_t ckpt_freq = 500;  ///< steps from one to the next
+  int keep = 2;                  ///< the newest ones; at least 1
+};
+
 struct Gpt2Options {
   std::vector<std::string> data;
   std::string model = "tiny";            ///< a size's name, or a Hugging Face folder
   std::optional<std::string> tokenizer;  ///< folder or file of a byte-pair tokenizer
   std::string experiment_name = "gpt2";
-  std::string save_dir = "outputs";
+  Gpt2Snapshots snapshots;
   std::uint64_t seed = 0;
   std::int64_t num_epochs = 100;
   std::optional<std::int64_t> max_steps;
@@ -40,13 +49,13 @@ struct Gpt2Options {
   std::optional<double> learning_rate;
   std::int64_t batch_size = 8;    ///< sequences per rank and micro-step
   std::int64_t accumulation = 1;  ///< micro-steps per step
-  std::int64_t ckpt_freq = 500;
   /// Not given: the model's context.
   std::optional<std::int64_t> sequence_length;
   double weight_decay = 0.1;
   std::int64_t warmup_steps = 100;
   double clip = 1;
   double validation_share = 0.1;
+  ParallelOptions parallel;
   Gpt2Outputs outputs;
 
   /// With it nothing is trained: this text is continued.

@@ -12,10 +12,12 @@
 #include "trainer/cosine_schedule.h"
 #include "trainer/fingerprint.h"
 #include "trainer/gpt2/gpt2_export.h"
+#include "trainer/gpt2/gpt2_validation.h"
 #include "trainer/gpt2/huggingface.h"
 #include "trainer/gpt2/model.h"
 #include "trainer/gpt2/parameters.h"
 #include "trainer/gpt2/step_meter.h"
+#include "trainer/gpt2/token_buffer.h"
 #include "trainer/gpt2/training_place.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/training_log.h"
@@ -44,14 +46,15 @@ class Gpt2Training {
         batch_size_(static_cast<std::size_t>(options.batch_size)),
         accumulation_(static_cast<std::size_t>(options.accumulation)),
         model_(source.config, std::min(batch_size_, data.train_samples()), data.time()),
-        inputs_(batch_size_ * data.time()),
-        targets_(batch_size_ * data.time()),
-        parallel_(context.group(), initialised(source, options.seed, model_.parameters())),
+        buffer_(data, std::min(batch_size_, data.train_samples())),
+        parallel_(context.group(), initialised(source, options.seed, model_.parameters()), {},
+                  {.compression = options.parallel.compression}),
         sampler_(data.train_samples(), context.rank(), context.world_size(),
                  {.seed = options.seed}),
         optimizer_(model_.parameters(), cpu_layers(),
                    {.weight_decay = options.weight_decay, .clip = options.clip}),
-        snapshot_(context, {.path = options.snapshot_path(), .say = {}}),
+        snapshot_(context,
+                  {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
         preemption_(context) {}
 
   void run() {
@@ -181,6 +184,13 @@ class Gpt2Training {
     return true;
   }
 
+  /// Backward of the first step has shown in which order gradients become complete.
+  void rebuild_buckets_once() {
+    if (!std::exchange(buckets_rebuilt_, true)) {
+      parallel_.rebuild_buckets(model_.parameters());
+    }
+  }
+
   /// Returns the gradients' norm.
   double run_step(std::span<const std::size_t> samples) {
     const bool leave = preemption_.asked();
@@ -195,6 +205,7 @@ class Gpt2Training {
         run_micro_step(part, leave);
       }
     }
+    rebuild_buckets_once();
     const double norm = optimizer_.gradient_norm();
     if (std::isfinite(norm)) {
       optimizer_.step(place_.step + 1, schedule_.rate(place_.step), norm);
@@ -214,17 +225,9 @@ class Gpt2Training {
   }
 
   void run_micro_step(std::span<const std::size_t> samples, bool leave) {
-    const std::size_t time = data_->time();
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      data_->read_train(samples[i], std::span(inputs_).subspan(i * time, time),
-                        std::span(targets_).subspan(i * time, time));
-    }
-    const std::size_t count = samples.size() * time;
-    const TokenBatch batch{std::span(inputs_).first(count), std::span(targets_).first(count),
-                           samples.size(), time};
+    const TokenBatch batch = buffer_.train(samples);
     meter_.spent(&StepTimes::data_s);
-    const auto counted = count - static_cast<std::size_t>(std::count(
-                                     batch.targets.begin(), batch.targets.end(), kIgnoredTarget));
+    const std::size_t counted = TokenBuffer::counted(batch);
     parallel_.begin(static_cast<std::int64_t>(counted), leave);
     loss_.sum += model_.forward(batch);
     loss_.count += static_cast<double>(counted);
@@ -251,7 +254,7 @@ class Gpt2Training {
     if (epoch_done) {
       context_->progress().epoch_done(static_cast<std::uint64_t>(place_.epoch - 1));
     }
-    if (place_.step % options_->ckpt_freq == 0) {
+    if (place_.step % options_->snapshots.ckpt_freq == 0) {
       if (!last) {
         say_validation();  // the last step has its own, at the end
       }
@@ -288,38 +291,11 @@ class Gpt2Training {
     log_->say(text);
   }
 
-  /// Mean loss per target (nats) of the validation samples, shared by all ranks. Collective.
-  double validation_loss() {
+  /// Of the whole job, also into the metrics. Collective.
+  double measure_validation() {
     const auto start = StepMeter::Clock::now();
-    const Phase before = context_->progress().phase();
-    context_->progress().enter(Phase::evaluating);
-    const std::size_t time = data_->time();
-    const auto world = static_cast<std::size_t>(context_->world_size());
-    const std::size_t batch_max = std::min(batch_size_, data_->train_samples());
-    double loss = 0;
-    std::size_t filled = 0;
-    const auto flush = [&] {
-      const std::size_t count = filled * time;
-      loss += model_.loss(
-          {std::span(inputs_).first(count), std::span(targets_).first(count), filled, time});
-      filled = 0;
-      context_->progress().alive();
-    };
-    for (auto i = static_cast<std::size_t>(context_->rank()); i < data_->validation_samples();
-         i += world) {
-      data_->read_validation(i, std::span(inputs_).subspan(filled * time, time),
-                             std::span(targets_).subspan(filled * time, time));
-      if (++filled == batch_max) {
-        flush();
-      }
-    }
-    flush();
-    const auto total = Tensor::from<double>({loss});
-    context_->group().all_reduce(total);
-    context_->progress().enter(before);
+    const double mean = validation_loss(*context_, *data_, model_, buffer_);
     meter_.skip();
-    const double mean =
-        total.item<double>() / static_cast<double>(data_->validation_samples() * time);
     log_->validation(
         {.step = place_.step,
          .epoch = place_.epoch,
@@ -337,7 +313,7 @@ class Gpt2Training {
     if (data_->validation_samples() == 0) {
       return;
     }
-    const double loss = validation_loss();
+    const double loss = measure_validation();
     if (speaks()) {
       char text[160];
       std::snprintf(text, sizeof text, "step %lld | validation loss %.4f nats per token%s",
@@ -375,7 +351,7 @@ class Gpt2Training {
 
   void finish() {
     say_saved(snapshot_.wait());
-    const double loss = data_->validation_samples() > 0 ? validation_loss() : 0;
+    const double loss = data_->validation_samples() > 0 ? measure_validation() : 0;
     log_.reset();  // its bar is gone
     if (!speaks()) {
       return;
@@ -403,9 +379,9 @@ class Gpt2Training {
   std::size_t batch_size_;  // B
   std::size_t accumulation_;
   Gpt2 model_;
-  std::vector<std::int32_t> inputs_;   // (B, T)
-  std::vector<std::int32_t> targets_;  // (B, T)
+  TokenBuffer buffer_;
   DistributedDataParallel parallel_;
+  bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
   AdamW optimizer_;
   TrainingSnapshot snapshot_;

@@ -45,6 +45,11 @@ void add_output(CLI::App& app, ResnetOptions& options) {
       ->capture_default_str();
   add_count(app, "--ckpt-freq,--checkpoint-frequency", options.checkpoint_every,
             "Save a snapshot after so many steps, and after each epoch");
+  app.add_option("--keep", options.keep,
+                 "Snapshots kept, the newest ones: 2 leave one to fall back on")
+      ->type_name("K")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
+      ->capture_default_str();
   add_count(app, "--log-freq,--log-frequency", options.log_every,
             "Steps per line of output and per point of a curve");
   app.add_option("-e,--experiment-name", options.experiment, "Its name in metrics and curves")
@@ -79,6 +84,7 @@ CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
   add_count(*resnet, "-b,--batch-size,--batch_size", options.batch_size,
             "Samples per rank and step");
   add_learning(*resnet, options);
+  add_parallel(*resnet, options.parallel);
   add_output(*resnet, options);
   return resnet;
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "trainer/parallel_options.h"
+
 namespace CLI {
 class App;
 }
@@ -21,8 +23,10 @@ struct ResnetOptions {
   double momentum = 0.9;
   double weight_decay = 5e-4;
   std::int64_t seed = 0;
+  ParallelOptions parallel;
   std::string snapshot_path = "snapshot.ddp";
   std::int64_t checkpoint_every = 500;  ///< steps; the end of each epoch besides
+  int keep = 2;                         ///< snapshots, the newest ones; at least 1
   std::int64_t log_every = 10;          ///< steps
   std::string experiment = "resnet";
   std::optional<std::string> metrics;

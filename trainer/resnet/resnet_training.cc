@@ -10,13 +10,11 @@
 
 #include "ddp/preemption.h"
 #include "trainer/fingerprint.h"
-#include "trainer/layers/classifier.h"
-#include "trainer/layers/row_chunks.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/stopwatch.h"
 #include "trainer/metrics/training_log.h"
 #include "trainer/optimizer.h"
-#include "trainer/resnet/augmentation.h"
+#include "trainer/resnet/image_batch.h"
 #include "trainer/resnet/resnet.h"
 #include "trainer/threads.h"
 #include "trainer/training_snapshot.h"
@@ -89,13 +87,14 @@ class ResnetTraining {
         data_(&data),
         model_(shape_of(options), static_cast<std::uint64_t>(options.seed)),
         parallel_(context.group(), model_.tensors().parameters,
-                  tensors_of(model_.tensors().buffers)),
+                  tensors_of(model_.tensors().buffers),
+                  {.compression = options.parallel.compression}),
         sampler_(data.train.size(), context.rank(), context.world_size(),
                  {.seed = static_cast<std::uint64_t>(options.seed)}),
         optimizer_(model_.tensors().parameters, cpu_kernels(),
                    static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
                    static_cast<float>(options.weight_decay)),
-        snapshot_(context, {.path = options.snapshot_path, .say = {}}),
+        snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
         preemption_(context) {}
 
   void run() {
@@ -123,6 +122,8 @@ class ResnetTraining {
   [[nodiscard]] std::string model_name() const {
     return "resnet" + std::to_string(options_->model) + (options_->large_stem ? " large stem" : "");
   }
+
+  [[nodiscard]] std::uint64_t seed() const { return static_cast<std::uint64_t>(options_->seed); }
 
   [[nodiscard]] std::size_t batch_size() const {
     return static_cast<std::size_t>(options_->batch_size);
@@ -224,18 +225,22 @@ class ResnetTraining {
     record.learning_rate =
         rate_at(options_->learning_rate,
                 (static_cast<double>(epoch) + done) / static_cast<double>(options_->epochs));
-    load(data_->train, batch, epoch);
+    batch_.load(data_->train, batch, seed(), epoch);
     record.data_s = watch.lap();
     parallel_.begin(static_cast<std::int64_t>(batch.size()), preemption_.asked());
     ClassLoss loss;
     // The last batch of an epoch may have no sample for this rank; its gradients are 0.
     if (!batch.empty()) {
-      loss = pass(true);
+      loss = batch_.pass(model_, true);
       record.forward_s = watch.lap();
-      model_.backward(d_scores_.data(), [this](std::size_t i) { parallel_.gradient_ready(i); });
+      model_.backward(batch_.d_scores(), [this](std::size_t i) { parallel_.gradient_ready(i); });
       record.backward_s = watch.lap();
     }
     parallel_.finish();
+    if (!std::exchange(buckets_rebuilt_, true)) {
+      // Its backward has shown in which order gradients become complete.
+      parallel_.rebuild_buckets(model_.tensors().parameters);
+    }
     record.sync_s = watch.lap();
     optimizer_.set_rate(static_cast<float>(record.learning_rate));
     optimizer_.step();
@@ -250,32 +255,6 @@ class ResnetTraining {
     log_->step(record);
   }
 
-  /// Fills images_ and labels_; with augmentation in a training epoch, without for epoch -1.
-  void load(const LabelledImages& from, std::span<const std::size_t> batch, std::int64_t epoch) {
-    images_.resize(batch.size() * kCifarPixels);
-    labels_.resize(batch.size());
-    const auto count = static_cast<std::int64_t>(batch.size());
-    for_row_chunks(count, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(end); ++i) {
-        const auto placement = epoch < 0
-                                   ? Placement{}
-                                   : random_placement(static_cast<std::uint64_t>(options_->seed),
-                                                      static_cast<std::uint64_t>(epoch), batch[i]);
-        place_image(from.image(batch[i]), placement, images_.data() + i * kCifarPixels);
-        labels_[i] = from.labels[batch[i]];
-      }
-    });
-  }
-
-  /// Forward of what was loaded; in training the gradient of the sum goes to d_scores_.
-  ClassLoss pass(bool training) {
-    const auto count = static_cast<std::int64_t>(labels_.size());
-    const float* scores = model_.forward(count, images_.data(), training);
-    d_scores_.resize(labels_.size() * kCifarClasses);
-    return class_loss(kCifarClasses, count, scores, labels_.data(),
-                      training ? d_scores_.data() : nullptr);
-  }
-
   /// The test batch, shared out over the ranks.
   void validate(std::int64_t epoch) {
     context_->progress().enter(Phase::evaluating);
@@ -287,8 +266,8 @@ class ResnetTraining {
     for (std::size_t at = 0; at < share.steps(batch_size()); ++at) {
       const auto batch = share.batch(at, batch_size());
       if (!batch.empty()) {
-        load(data_->test, batch, -1);
-        mine.add(pass(false), batch.size());
+        batch_.load(data_->test, batch, seed(), -1);
+        mine.add(batch_.pass(model_, false), batch.size());
         context_->progress().alive();
       }
     }
@@ -370,14 +349,13 @@ class ResnetTraining {
   const CifarData* data_;
   Resnet model_;
   DistributedDataParallel parallel_;
+  bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
   Sgd optimizer_;
   TrainingSnapshot snapshot_;
   Preemption preemption_;
-  std::optional<TrainingLog> log_;    // made when the first step is known
-  std::vector<float> images_;         // (N, 32, 32, 3)
-  std::vector<std::int64_t> labels_;  // (N)
-  std::vector<float> d_scores_;       // (N, 10)
+  std::optional<TrainingLog> log_;  // made when the first step is known
+  ImageBatch batch_;
   std::int64_t next_epoch_ = 0;
   std::size_t samples_done_ = 0;  // of the next epoch
   std::int64_t step_ = 0;

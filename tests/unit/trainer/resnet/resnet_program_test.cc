@@ -10,8 +10,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/free_port.h"
 #include "tests/support/temp_dir.h"
-#include "trainer/resnet/cifar.h"
-#include "trainer/uniform.h"
+#include "tests/unit/trainer/resnet/striped_images.h"
 
 namespace ddp {
 namespace {
@@ -23,28 +22,11 @@ using ddprun::test::TempDir;
 
 const std::string kTrain = ddprun::test::find_program("train");
 
-/// `count` images: the class is in the colour and in the width of the stripes, with noise.
-std::string images(int count, std::uint64_t seed) {
-  Uniform random(seed);
-  std::string bytes;
-  for (int i = 0; i < count; ++i) {
-    const int label = i % 10;
-    bytes += static_cast<char>(label);
-    for (int pixel = 0; pixel < 3 * 1024; ++pixel) {
-      const int colour = pixel / 1024;
-      const int stripe = pixel % 32 / (label / 3 + 1) % 2;
-      const float light = colour == label % 3 ? 150 : 60;
-      bytes += static_cast<char>(light + 60 * static_cast<float>(stripe) + 40 * random.next());
-    }
-  }
-  return bytes;
-}
-
 struct Set {
   Set() {
-    dir.write("data/data_batch_1.bin", images(40, 1));
-    dir.write("data/data_batch_2.bin", images(27, 2));
-    dir.write("data/test_batch.bin", images(30, 3));
+    dir.write("data/data_batch_1.bin", striped_images(40, 1));
+    dir.write("data/data_batch_2.bin", striped_images(27, 2));
+    dir.write("data/test_batch.bin", striped_images(30, 3));
   }
 
   /// stdout and stderr; the status is checked.

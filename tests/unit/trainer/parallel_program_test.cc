@@ -1,0 +1,123 @@
+// What `train gpt2` and `train resnet` can be told about ranks and snapshots, on real ranks of the
+// built program.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/child_process.h"
+#include "tests/support/free_port.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/trainer/resnet/striped_images.h"
+
+namespace ddp {
+namespace {
+
+using Catch::Matchers::Contains;
+using ddprun::test::TempDir;
+
+const std::string kTrain = ddprun::test::find_program("train");
+
+/// A folder with a text of 7,000 letters and with 67 images, and the two models that learn them.
+struct Place {
+  Place() {
+    std::string text;
+    for (int line = 0; line < 200; ++line) {
+      text += "line " + std::to_string(line * line % 97) + " of a text that repeats itself\n";
+    }
+    dir.write("text.txt", text);
+    dir.write("data/data_batch_1.bin", striped_images(67, 1));
+    dir.write("data/test_batch.bin", striped_images(30, 3));
+  }
+
+  /// stdout and stderr of all ranks together; the status of each is checked.
+  [[nodiscard]] std::string ranks(int count, const std::string& arguments, int status = 0) const {
+    std::string script = "exec 2>&1; pids=; export WORLD_SIZE=" + std::to_string(count) +
+                         " LOCAL_WORLD_SIZE=" + std::to_string(count) +
+                         " MASTER_PORT=" + std::to_string(ddprun::test::free_port()) + "\n";
+    for (int rank = 0; rank < count; ++rank) {
+      const auto number = std::to_string(rank);
+      script.append("RANK=").append(number).append(" LOCAL_RANK=").append(number);
+      script.append(" ").append(kTrain).append(" ").append(arguments).append(" & pids+=\" $!\"\n");
+    }
+    script += "for pid in $pids; do wait $pid; echo \"ended with $?\"; done";
+    const auto finished = ddprun::test::run({.argv = {"bash", "-c", script},
+                                             .environment = {{"MASTER_ADDR", "127.0.0.1"},
+                                                             {"TORCHELASTIC_ERROR_FILE", ""},
+                                                             {"OMP_NUM_THREADS", "1"}},
+                                             .directory = dir.path().string()},
+                                            std::chrono::minutes(2));
+    INFO(finished.out);
+    CHECK(ddprun::test::count_of(finished.out, "ended with " + std::to_string(status)) == count);
+    return finished.out;
+  }
+
+  TempDir dir;
+};
+
+/// Short samples and steps of two micro-steps; --ckpt-freq 4 saves in the middle of an epoch.
+const std::string kGpt2 =
+    "gpt2 --data text.txt --seq-length 16 --batch-size 4 --accumulation 2 --max-steps 30 "
+    "--warmup-steps 5 --ckpt-freq 4 --log-freq 1 ";
+/// 67 images: on two ranks three steps of 20, and one of 7.
+const std::string kResnet =
+    "resnet --data data --stem large --batch-size 10 --epochs 1 --lr 0.02 --ckpt-freq 3 "
+    "--log-freq 1 ";
+
+int snapshots_in(const std::filesystem::path& directory) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    count += entry.path().filename().string().starts_with('.') ? 0 : 1;
+  }
+  return count;
+}
+
+/// The number behind `label`.
+double number_after(const std::string& output, const std::string& label) {
+  const auto at = output.find(label);
+  INFO(output);
+  REQUIRE(at != std::string::npos);
+  return std::stod(output.substr(at + label.size()));
+}
+
+/// "weights <16 digits>": equal only when every bit of them is.
+std::string weights_of(const std::string& output) {
+  const auto at = output.find(", weights ");
+  INFO(output);
+  REQUIRE(at != std::string::npos);
+  return output.substr(at, 26);
+}
+
+}  // namespace
+
+TEST_CASE("as many snapshots stay as --keep says", "[parallel]") {
+  const Place place;
+  (void)place.ranks(2, kGpt2 + "--keep 3");
+  CHECK(snapshots_in(place.dir.path() / "outputs" / "gpt2") == 3);
+  (void)place.ranks(2, kResnet + "--keep 1");
+  CHECK(snapshots_in(place.dir.path() / "snapshot.ddp") == 1);
+  for (const auto* model : {"gpt2 --data text.txt ", "resnet --data data "}) {
+    CHECK_THAT(place.ranks(1, std::string(model) + "--keep 0", 2), Contains("--keep"));
+  }
+}
+
+TEST_CASE("a training whose gradients travel as bf16 loses little by it", "[parallel]") {
+  const Place place;
+  const auto exact = place.ranks(2, kGpt2 + "-e exact");
+  const auto rounded = place.ranks(2, kGpt2 + "-e rounded --grad-compression bf16");
+  const std::string loss = "Validation loss: ";
+  CHECK(number_after(rounded, loss) == Approx(number_after(exact, loss)).epsilon(0.01));
+  CHECK(weights_of(rounded) != weights_of(exact));
+  const auto image_loss = [&](const std::string& options) {
+    return number_after(place.ranks(2, kResnet + options), "Training finished: 1 epochs, loss ");
+  };
+  CHECK(image_loss("--snapshot-path rounded --grad-compression bf16") ==
+        Approx(image_loss("--snapshot-path exact")).epsilon(0.05));
+  for (const auto* model : {"gpt2 --data text.txt ", "resnet --data data "}) {
+    CHECK_THAT(place.ranks(1, std::string(model) + "--grad-compression f8", 2),
+               Contains("--grad-compression: must be none or bf16, not 'f8'"));
+  }
+}
+
+}  // namespace ddp

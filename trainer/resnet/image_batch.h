@@ -1,0 +1,31 @@
+// ImageBatch: the images and labels that a step computes with, and the gradient of its scores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trainer/layers/classifier.h"
+#include "trainer/resnet/cifar.h"
+#include "trainer/resnet/resnet.h"
+
+namespace ddp {
+
+class ImageBatch {
+ public:
+  /// Fills it with samples of `from`: as they are for epoch -1, else cut and mirrored as seed,
+  /// epoch and sample say.
+  void load(const LabelledImages& from, std::span<const std::size_t> samples, std::uint64_t seed,
+            std::int64_t epoch);
+  /// Forward of what was loaded; in training the gradient of the sum goes to d_scores().
+  ClassLoss pass(Resnet& model, bool training);
+  [[nodiscard]] const float* d_scores() const { return d_scores_.data(); }
+
+ private:
+  std::vector<float> images_;         // (N, 32, 32, 3)
+  std::vector<std::int64_t> labels_;  // (N)
+  std::vector<float> d_scores_;       // (N, 10)
+};
+
+}  // namespace ddp
