@@ -67,6 +67,29 @@ TEST_CASE("a GPT-2 whose last snapshot cannot be saved does not end well on any 
                  "newest snapshot in outputs/gpt2 is of step 4") == 2);
 }
 
+TEST_CASE("ranks with different options are told apart before they train", "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  const struct {
+    std::string both, only_1, sentence;
+  } cases[] = {
+      {"linear 3 1", "--lr 0.5", "--lr is 0.5 on rank 1 and 0.001 on rank 0"},
+      {"linear 3 1", "--seed 4", "--seed is 4 on rank 1 and 0 on rank 0"},
+      {gpt2(text, "--max-steps 3"), "--accumulation 2", "--accumulation is 2 on rank 1 and 1 on"},
+      {gpt2(text, ""), "--max-steps 3", "--max-steps is 3 on rank 1 and none on rank 0"},
+      {gpt2(text, "--max-steps 3"), "-m 10m", "--model is "},
+  };
+  for (const auto& [both, only_1, sentence] : cases) {
+    const auto outcome = two_nodes(dir.path(), both, only_1);
+    INFO(outcome.output);
+    CHECK(outcome.status == 1);
+    CHECK(count_of(outcome.output, sentence) == 2);
+    CHECK(count_of(outcome.output, "; give every node the same options\n") == 2);
+  }
+  // The same value in other words.
+  CHECK(two_nodes(dir.path(), "linear 1 1", "--lr 1e-3 --snapshot-path elsewhere").status == 0);
+}
+
 TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
   const TempDir dir;
   const auto text = write_text(dir);
