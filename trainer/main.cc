@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ddp/ddp.h"
+#include "trainer/agreement.h"
 #include "trainer/dataset.h"
 #include "trainer/gpt2/generation.h"
 #include "trainer/gpt2/gpt2_source.h"
@@ -60,6 +61,7 @@ Dataset load(const LinearOptions& options) {
 void run(const LinearOptions& options) {
   const Dataset data = load(options);
   const Context context = init();
+  require_agreement(context, agreed_options(options));
   train_linear(context, options, data);
 }
 
@@ -95,6 +97,7 @@ void run(const Gpt2Options& options) {
   };
   const Gpt2Source source = once([&] { return gpt2_source(options); });
   const Context context = init({.backend = Backend::gloo});
+  require_agreement(context, agreed_options(options, source));
   choose_threads(context);
   if (options.generate) {
     generate_gpt2(context, options, source.config, *source.tokenizer);
@@ -112,11 +115,15 @@ void run(const ResnetOptions& options) {
       throw DoNotRetry(problem.what());  // as above
     }
   }();
-  train_resnet(init({.backend = Backend::gloo}), options, data);
+  const Context context = init({.backend = Backend::gloo});
+  require_agreement(context, agreed_options(options));
+  train_resnet(context, options, data);
 }
 
-void run(const MessagePassingOptions& /*options*/) {
-  pass_messages(init());
+void run(const MessagePassingOptions& options) {
+  const Context context = init();
+  require_agreement(context, agreed_options(options));
+  pass_messages(context);
 }
 
 int train(int argc, char** argv) {

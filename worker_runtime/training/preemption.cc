@@ -36,7 +36,10 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
   }
   struct sigaction next {};
   next.sa_handler = to;
-  next.sa_flags = SA_RESTART;  // no call of the training is to fail for it
+  // No call of the training is to fail for it. On the alternate stack, where the thread has one
+  // (ddp::record() gives it to the main thread): oneDNN's kernels keep an address of the heap in
+  // the stack pointer, and a frame that the kernel puts there would overwrite what lies below.
+  next.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&next.sa_mask);
   ::sigaction(number, &next, nullptr);
 }
