@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ddp {
 
-AdamW::AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWOptions options)
-    : parameters_(parameters), layers_(&layers), options_(options) {
-  for (const auto& [name, value, gradient] : parameters_) {
+AdamW::AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWOptions options,
+             std::optional<std::vector<std::size_t>> own)
+    : parameters_(parameters),
+      layers_(&layers),
+      options_(options),
+      own_(own ? *std::move(own) : every_index(parameters)) {
+  for (const std::size_t i : own_) {
+    const Tensor& value = parameters_[i].value;
     moments_.push_back({Tensor::zeros(value.shape(), value.dtype(), value.device()),
                         Tensor::zeros(value.shape(), value.dtype(), value.device())});
   }
@@ -37,14 +43,14 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
       .step_size = static_cast<float>(rate / (1 - std::pow(options_.beta1, t))),
       .root_correction = static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, t))),
       .epsilon = static_cast<float>(options_.epsilon)};
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& [name, value, gradient] = parameters_[i];
+  for (std::size_t k = 0; k < own_.size(); ++k) {
+    const auto& [name, value, gradient] = parameters_[own_[k]];
     // Decay pulls matrices and embeddings alone; biases and norms keep their scale.
     const double decay = value.shape().size() >= 2 ? options_.weight_decay : 0;
     update.value = value.data<float>();
     update.gradient = gradient.data<float>();
-    update.mean = moments_[i].mean.data<float>();
-    update.square = moments_[i].square.data<float>();
+    update.mean = moments_[k].mean.data<float>();
+    update.square = moments_[k].square.data<float>();
     update.count = value.size();
     update.keep = static_cast<float>(1 - rate * decay);
     layers_->adamw_update(update, value.device().index);
@@ -52,13 +58,14 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
 }
 
 /// The corrections of the bias follow from the step, which the snapshot has.
-std::vector<NamedTensor> AdamW::state() const {
-  std::vector<NamedTensor> tensors;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    tensors.push_back({"adamw.mean." + parameters_[i].name, moments_[i].mean});
-    tensors.push_back({"adamw.square." + parameters_[i].name, moments_[i].square});
+std::vector<OptimizerState> AdamW::state() const {
+  OptimizerState means{"adamw.mean.", {}};
+  OptimizerState squares{"adamw.square.", {}};
+  for (const auto& [mean, square] : moments_) {
+    means.own.push_back(mean);
+    squares.own.push_back(square);
   }
-  return tensors;
+  return {means, squares};
 }
 
 }  // namespace ddp

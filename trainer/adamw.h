@@ -2,13 +2,15 @@
 // their global norm as torch.nn.utils.clip_grad_norm_ does it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "ddp/distributed_data_parallel.h"
-#include "ddp/snapshot.h"
 #include "trainer/layers/layers.h"
+#include "trainer/optimizer_part.h"
 
 namespace ddp {
 
@@ -22,20 +24,23 @@ struct AdamWOptions {
   double clip = 1.0;
 };
 
-/// Every rank holds the same moments, since every rank sees the same mean gradients.
+/// Every rank holds the same moments, since every rank sees the same mean gradients; or those of
+/// its part.
 class AdamW {
  public:
-  /// Moments start at 0. `parameters` and `layers` must outlive it.
-  AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWOptions options);
+  /// Moments start at 0. `parameters` and `layers` must outlive it. `own`: indices of those that it
+  /// updates, and has moments for (OptimizerPart); not given: all.
+  AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWOptions options,
+        std::optional<std::vector<std::size_t>> own = std::nullopt);
 
-  /// Norm of the gradients that DistributedDataParallel::finish() left: the same bits on every
-  /// rank.
+  /// Norm of all gradients that DistributedDataParallel::finish() left, whoever updates what: the
+  /// same bits on every rank.
   [[nodiscard]] double gradient_norm() const;
   /// Step number `step`, from 1, with gradients of that norm. f32 parameters only.
   void step(std::int64_t step, double rate, double gradient_norm) const;
 
-  /// The moments as "adamw.mean.<parameter's name>" and "adamw.square.<...>", for a snapshot.
-  [[nodiscard]] std::vector<NamedTensor> state() const;
+  /// The moments as "adamw.mean." and "adamw.square.", for a snapshot.
+  [[nodiscard]] std::vector<OptimizerState> state() const;
 
  private:
   struct Moments {
@@ -44,7 +49,8 @@ class AdamW {
   std::span<const Parameter> parameters_;
   const Layers* layers_;
   AdamWOptions options_;
-  std::vector<Moments> moments_;
+  std::vector<std::size_t> own_;
+  std::vector<Moments> moments_;  // of each of own_
 };
 
 }  // namespace ddp

@@ -87,7 +87,7 @@ class LinearTraining {
     for (const auto& [name, value, gradient] : parameters_) {
       tensors.push_back({name, value});
     }
-    for (auto& tensor : optimizer_.state()) {
+    for (auto& tensor : named_state(parameters_, optimizer_.state())) {
       tensors.push_back(std::move(tensor));
     }
     return tensors;

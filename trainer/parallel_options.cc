@@ -28,6 +28,8 @@ void add_parallel(CLI::App& app, ParallelOptions& options) {
          "How gradients travel: none, or as bf16, half the bytes [none]")
       ->type_name("NAME")
       ->check(compression_name());
+  app.add_flag("--zero", options.zero,
+               "Each rank keeps a part of the optimizer's state: the same weights, less memory");
 }
 
 }  // namespace ddp

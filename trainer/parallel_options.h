@@ -11,6 +11,7 @@ namespace ddp {
 
 struct ParallelOptions {
   Compression compression = Compression::none;
+  bool zero = false;  ///< the optimizer's state is split over the ranks
 };
 
 /// Adds the options that fill it.

@@ -61,7 +61,9 @@ void generate_gpt2(const Context& context, const Gpt2Options& options, const Gpt
   Gpt2 model(config, 1, window);
   const AdamW optimizer(model.parameters(), cpu_layers(), {});
   Snapshot snapshot(context, {.path = options.snapshot_path(), .read_only = true, .say = {}});
-  if (!snapshot.load(describe(config), gpt2_state_tensors(model.parameters(), optimizer))) {
+  if (!snapshot.load(describe(config),
+                     gpt2_state_tensors(model.parameters(),
+                                        named_state(model.parameters(), optimizer.state())))) {
     throw DoNotRetry("there is no snapshot in " + options.snapshot_path() +
                      "; train first, or name another --save-dir and --experiment-name");
   }

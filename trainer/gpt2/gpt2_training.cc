@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "ddp/preemption.h"
+#include "trainer/adamw.h"
 #include "trainer/cosine_schedule.h"
 #include "trainer/fingerprint.h"
 #include "trainer/gpt2/gpt2_export.h"
@@ -43,16 +45,15 @@ class Gpt2Training {
         options_(&options),
         source_(&source),
         data_(&data),
-        batch_size_(static_cast<std::size_t>(options.batch_size)),
-        accumulation_(static_cast<std::size_t>(options.accumulation)),
-        model_(source.config, std::min(batch_size_, data.train_samples()), data.time()),
-        buffer_(data, std::min(batch_size_, data.train_samples())),
+        model_(source.config, std::min(batch_size(), data.train_samples()), data.time()),
+        buffer_(data, std::min(batch_size(), data.train_samples())),
         parallel_(context.group(), initialised(source, options.seed, model_.parameters()), {},
                   {.compression = options.parallel.compression}),
         sampler_(data.train_samples(), context.rank(), context.world_size(),
                  {.seed = options.seed}),
+        part_(context.group(), model_.parameters(), options.parallel.zero),
         optimizer_(model_.parameters(), cpu_layers(),
-                   {.weight_decay = options.weight_decay, .clip = options.clip}),
+                   {.weight_decay = options.weight_decay, .clip = options.clip}, part_.own()),
         snapshot_(context,
                   {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
         preemption_(context) {}
@@ -90,15 +91,24 @@ class Gpt2Training {
 
   [[nodiscard]] bool speaks() const { return context_->rank() == 0; }
 
+  [[nodiscard]] std::size_t batch_size() const {
+    return static_cast<std::size_t>(options_->batch_size);
+  }
+  [[nodiscard]] std::size_t accumulation() const {
+    return static_cast<std::size_t>(options_->accumulation);
+  }
   /// Samples of one rank's step.
-  [[nodiscard]] std::size_t step_size() const { return batch_size_ * accumulation_; }
+  [[nodiscard]] std::size_t step_size() const { return batch_size() * accumulation(); }
 
   void resume() {
-    const auto state = snapshot_.load(describe(model_.config()),
-                                      gpt2_state_tensors(model_.parameters(), optimizer_));
+    // With --zero places for all moments, of which a part is kept: load() knows none of ranks.
+    const auto moments = part_.gather(optimizer_.state(), true);
+    const auto state =
+        snapshot_.load(describe(model_.config()), gpt2_state_tensors(model_.parameters(), moments));
     if (!state) {
       return;
     }
+    part_.scatter(moments, optimizer_.state());
     const auto require = [&](const char* note, const std::string& mine, const char* what) {
       const auto found = state->notes.find(note);
       if (found == state->notes.end() || found->second != mine) {
@@ -138,10 +148,11 @@ class Gpt2Training {
     if (speaks()) {
       std::printf(
           "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
-          "held out %zu | steps %lld\n",
+          "held out %zu | steps %lld | optimizer_mb %.3f\n",
           options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
           data_->train_samples(), data_->time(), data_->validation_samples(),
-          static_cast<long long>(schedule_.total_steps));
+          static_cast<long long>(schedule_.total_steps),
+          static_cast<double>(size_bytes(optimizer_.state())) / 1e6);
     }
   }
 
@@ -195,10 +206,10 @@ class Gpt2Training {
   double run_step(std::span<const std::size_t> samples) {
     const bool leave = preemption_.asked();
     const LossSum before = loss_;
-    for (std::size_t micro = 0; micro < accumulation_; ++micro) {
-      const std::size_t first = std::min(micro * batch_size_, samples.size());
-      const auto part = samples.subspan(first, std::min(batch_size_, samples.size() - first));
-      if (micro + 1 < accumulation_) {
+    for (std::size_t micro = 0; micro < accumulation(); ++micro) {
+      const std::size_t first = std::min(micro * batch_size(), samples.size());
+      const auto part = samples.subspan(first, std::min(batch_size(), samples.size() - first));
+      if (micro + 1 < accumulation()) {
         const auto guard = parallel_.no_sync();
         run_micro_step(part, leave);
       } else {
@@ -209,8 +220,11 @@ class Gpt2Training {
     const double norm = optimizer_.gradient_norm();
     if (std::isfinite(norm)) {
       optimizer_.step(place_.step + 1, schedule_.rate(place_.step), norm);
+      meter_.spent(&StepTimes::update_s);
+      part_.share();
     }
-    meter_.spent(&StepTimes::update_s);
+    // With --zero the rank waits for the values of others here.
+    meter_.spent(&StepTimes::sync_s);
     const StepTimes times = meter_.step_done();
     const double targets = loss_.count - before.count;
     record_ = record_of(times);
@@ -332,8 +346,9 @@ class Gpt2Training {
     state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
     place_.saved_step = place_.step;
     meter_.skip();
+    auto moments = part_.gather(optimizer_.state(), snapshot_.writes());
     say_saved(snapshot_.save_async(std::move(state),
-                                   gpt2_state_tensors(model_.parameters(), optimizer_)));
+                                   gpt2_state_tensors(model_.parameters(), std::move(moments))));
     meter_.spent(&StepTimes::snapshot_s);
   }
 
@@ -376,13 +391,12 @@ class Gpt2Training {
   const Gpt2Options* options_;
   const Gpt2Source* source_;
   const Gpt2Data* data_;
-  std::size_t batch_size_;  // B
-  std::size_t accumulation_;
   Gpt2 model_;
   TokenBuffer buffer_;
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
+  OptimizerPart part_;
   AdamW optimizer_;
   TrainingSnapshot snapshot_;
   Preemption preemption_;
@@ -397,11 +411,9 @@ class Gpt2Training {
 }  // namespace
 
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
-                                            const AdamW& optimizer) {
+                                            std::vector<NamedTensor> moments) {
   std::vector<NamedTensor> tensors = gpt2_weights(parameters);
-  for (auto& tensor : optimizer.state()) {
-    tensors.push_back(std::move(tensor));
-  }
+  std::move(moments.begin(), moments.end(), std::back_inserter(tensors));
   return tensors;
 }
 

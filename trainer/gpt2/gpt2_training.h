@@ -7,7 +7,6 @@
 
 #include "ddp/ddp.h"
 #include "ddp/snapshot.h"
-#include "trainer/adamw.h"
 #include "trainer/gpt2/gpt2_data.h"
 #include "trainer/gpt2/gpt2_options.h"
 #include "trainer/gpt2/gpt2_source.h"
@@ -21,8 +20,8 @@ namespace ddp {
 void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                 const Gpt2Data& data);
 
-/// What a snapshot holds: the weights by their names, then AdamW's moments.
+/// What a snapshot holds: the weights by their names, then AdamW's moments, which are moved.
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
-                                            const AdamW& optimizer);
+                                            std::vector<NamedTensor> moments);
 
 }  // namespace ddp

@@ -91,9 +91,10 @@ class ResnetTraining {
                   {.compression = options.parallel.compression}),
         sampler_(data.train.size(), context.rank(), context.world_size(),
                  {.seed = static_cast<std::uint64_t>(options.seed)}),
+        part_(context.group(), model_.tensors().parameters, options.parallel.zero),
         optimizer_(model_.tensors().parameters, cpu_kernels(),
                    static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
-                   static_cast<float>(options.weight_decay)),
+                   static_cast<float>(options.weight_decay), part_.own()),
         snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
         preemption_(context) {}
 
@@ -129,22 +130,23 @@ class ResnetTraining {
     return static_cast<std::size_t>(options_->batch_size);
   }
 
-  [[nodiscard]] std::vector<NamedTensor> state_tensors() {
+  /// `velocities`: of all parameters, as OptimizerPart has them.
+  [[nodiscard]] std::vector<NamedTensor> state_tensors(const std::vector<NamedTensor>& velocities) {
     auto tensors = model_.tensors().buffers;
     for (const auto& [name, value, gradient] : model_.tensors().parameters) {
       tensors.push_back({name, value});
     }
-    for (auto& tensor : optimizer_.state()) {
-      tensors.push_back(std::move(tensor));
-    }
+    tensors.insert(tensors.end(), velocities.begin(), velocities.end());
     return tensors;
   }
 
   void resume() {
-    auto state = snapshot_.load(model_name(), state_tensors());
+    const auto velocities = part_.gather(optimizer_.state(), true);
+    auto state = snapshot_.load(model_name(), state_tensors(velocities));
     if (!state) {
       return;
     }
+    part_.scatter(velocities, optimizer_.state());
     const auto seed = state->notes["seed"];
     if (seed != std::to_string(options_->seed)) {
       throw Error(options_->snapshot_path + ": snapshot of a run with another --seed than " +
@@ -245,6 +247,8 @@ class ResnetTraining {
     optimizer_.set_rate(static_cast<float>(record.learning_rate));
     optimizer_.step();
     record.update_s = watch.lap();
+    part_.share();
+    record.sync_s += watch.lap();
     totals_.add(loss, batch.size());
     record.loss = loss.sum / static_cast<double>(batch.size());
     record.snapshot_s = std::exchange(snapshot_s_, 0);
@@ -299,7 +303,8 @@ class ResnetTraining {
                      {"correct", totals.correct},
                      {"samples", totals.samples}};
     state.notes = {{"seed", std::to_string(options_->seed)}};
-    const auto result = snapshot_.save(std::move(state), state_tensors());
+    const auto velocities = part_.gather(optimizer_.state(), snapshot_.writes());
+    const auto result = snapshot_.save(std::move(state), state_tensors(velocities));
     snapshot_s_ += watch.lap();
     if (result == SaveResult::saved) {
       context_->progress().saved_at_step(static_cast<std::uint64_t>(step_));
@@ -351,6 +356,7 @@ class ResnetTraining {
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
+  OptimizerPart part_;
   Sgd optimizer_;
   TrainingSnapshot snapshot_;
   Preemption preemption_;

@@ -50,8 +50,8 @@ TEST_CASE("an optimizer that is given another's velocities goes on as that one w
   Sgd first(parts, cpu_kernels(), 0.1F, 0.9F);
   first.step();
   Sgd second(parts, cpu_kernels(), 0.1F, 0.9F);
-  const auto saved = first.state();
-  const auto restored = second.state();
+  const auto saved = named_state(parts, first.state());
+  const auto restored = named_state(parts, second.state());
   REQUIRE(saved.size() == 1);
   CHECK(saved[0].name == "momentum.w");
   restored[0].tensor.copy_from(saved[0].tensor);

@@ -33,15 +33,33 @@ struct Place {
 
   /// stdout and stderr of all ranks together; the status of each is checked.
   [[nodiscard]] std::string ranks(int count, const std::string& arguments, int status = 0) const {
+    return ranks_to(count, arguments, "cat <&3; ", status);
+  }
+  /// All are killed as soon as rank 0 has printed a line with `text`.
+  void killed(int count, const std::string& arguments, const std::string& text) const {
+    (void)ranks_to(count, arguments,
+                   "while read -r line <&3; do [[ $line == *'" + text +
+                       "'* ]] && kill -9 $pids && break; done; ",
+                   137);
+  }
+
+  TempDir dir;
+
+ private:
+  /// `then`: what a shell does with rank 0's output, on descriptor 3.
+  [[nodiscard]] std::string ranks_to(int count, const std::string& arguments,
+                                     const std::string& then, int status) const {
     std::string script = "exec 2>&1; pids=; export WORLD_SIZE=" + std::to_string(count) +
                          " LOCAL_WORLD_SIZE=" + std::to_string(count) +
                          " MASTER_PORT=" + std::to_string(ddprun::test::free_port()) + "\n";
-    for (int rank = 0; rank < count; ++rank) {
+    script.append("exec 3< <(RANK=0 LOCAL_RANK=0 exec ").append(kTrain).append(" ");
+    script.append(arguments).append("); pids=$!\n");
+    for (int rank = 1; rank < count; ++rank) {
       const auto number = std::to_string(rank);
       script.append("RANK=").append(number).append(" LOCAL_RANK=").append(number);
       script.append(" ").append(kTrain).append(" ").append(arguments).append(" & pids+=\" $!\"\n");
     }
-    script += "for pid in $pids; do wait $pid; echo \"ended with $?\"; done";
+    script += then + "for pid in $pids; do wait $pid; echo \"ended with $?\"; done";
     const auto finished = ddprun::test::run({.argv = {"bash", "-c", script},
                                              .environment = {{"MASTER_ADDR", "127.0.0.1"},
                                                              {"TORCHELASTIC_ERROR_FILE", ""},
@@ -52,13 +70,11 @@ struct Place {
     CHECK(ddprun::test::count_of(finished.out, "ended with " + std::to_string(status)) == count);
     return finished.out;
   }
-
-  TempDir dir;
 };
 
 /// Short samples and steps of two micro-steps; --ckpt-freq 4 saves in the middle of an epoch.
 const std::string kGpt2 =
-    "gpt2 --data text.txt --seq-length 16 --batch-size 4 --accumulation 2 --max-steps 30 "
+    "gpt2 --data text.txt --seq-length 16 --batch-size 4 --accumulation 2 --max-steps 16 "
     "--warmup-steps 5 --ckpt-freq 4 --log-freq 1 ";
 /// 67 images: on two ranks three steps of 20, and one of 7.
 const std::string kResnet =
@@ -118,6 +134,36 @@ TEST_CASE("a training whose gradients travel as bf16 loses little by it", "[para
     CHECK_THAT(place.ranks(1, std::string(model) + "--grad-compression f8", 2),
                Contains("--grad-compression: must be none or bf16, not 'f8'"));
   }
+}
+
+TEST_CASE("with --zero each rank keeps half of the optimizer, and the weights have the same bits",
+          "[parallel]") {
+  const Place place;
+  const auto plain = place.ranks(2, kGpt2 + "-e plain");
+  const auto zero = place.ranks(2, kGpt2 + "-e zero --zero");
+  CHECK(weights_of(zero) == weights_of(plain));
+  const std::string label = "optimizer_mb ";
+  CHECK(number_after(zero, label) == Approx(number_after(plain, label) / 2).epsilon(0.05));
+
+  place.killed(2, kGpt2 + "-e killed --zero", "step 10/16");
+  // The whole state is in the snapshot: a world of another size, or without --zero, goes on too.
+  std::filesystem::copy(place.dir.path() / "outputs" / "killed",
+                        place.dir.path() / "outputs" / "other",
+                        std::filesystem::copy_options::recursive);
+  const auto resumed = place.ranks(2, kGpt2 + "-e killed --zero");
+  CHECK_THAT(resumed, Contains("Resuming training from snapshot"));
+  CHECK(weights_of(resumed) == weights_of(plain));
+  const auto other = place.ranks(3, kGpt2 + "-e other --zero");
+  CHECK_THAT(other, Contains("Resuming training from snapshot") && Contains("Training finished"));
+}
+
+TEST_CASE("a resnet's momentum is split by --zero and whole in its snapshots", "[parallel]") {
+  const Place place;
+  const auto plain = place.ranks(2, kResnet + "--snapshot-path plain");
+  place.killed(2, kResnet + "--snapshot-path killed --zero", "Step 3 | Training snapshot saved");
+  const auto resumed = place.ranks(2, kResnet + "--snapshot-path killed");
+  CHECK_THAT(resumed, Contains("samples of it are done"));
+  CHECK(weights_of(resumed) == weights_of(plain));
 }
 
 }  // namespace ddp
