@@ -29,6 +29,13 @@ std::string text_of(const std::optional<Number>& value) {
 /// No option has it in it: a command line ends each word with it.
 constexpr char kEnd = '\0';
 
+/// How the ranks share the work: a rank with other collectives than the rest would wait for ever.
+void append_parallel(AgreedOptions& agreed, const ParallelOptions& options) {
+  agreed.push_back({"--zero", options.zero ? "given" : "not given"});
+  agreed.push_back(
+      {"--grad-compression", options.compression == Compression::bf16 ? "bf16" : "none"});
+}
+
 /// Up to the next end, which is taken off too.
 std::string_view take(std::string_view& rest) {
   const auto end = rest.find(kEnd);
@@ -91,23 +98,26 @@ AgreedOptions agreed_options(const Gpt2Options& options, const Gpt2Source& sourc
                                   {"--weight-decay", text_of(options.weight_decay)},
                                   {"--clip", text_of(options.clip)},
                                   {"--validation-share", text_of(options.validation_share)},
-                                  {"--ckpt-freq", text_of(options.ckpt_freq)},
+                                  {"--ckpt-freq", text_of(options.snapshots.ckpt_freq)},
                                   {"--log-freq", text_of(options.outputs.log_freq)}};
   agreed.insert(agreed.end(), training.begin(), training.end());
+  append_parallel(agreed, options.parallel);
   return agreed;
 }
 
 AgreedOptions agreed_options(const ResnetOptions& options) {
-  return {{"the command", "train resnet"},
-          {"--model", text_of(options.model)},
-          {"--stem", options.large_stem ? "large" : "small"},
-          {"--lr", text_of(options.learning_rate)},
-          {"--batch-size", text_of(options.batch_size)},
-          {"--num-epochs", text_of(options.epochs)},
-          {"--seed", text_of(options.seed)},
-          {"--momentum", text_of(options.momentum)},
-          {"--weight-decay", text_of(options.weight_decay)},
-          {"--ckpt-freq", text_of(options.checkpoint_every)}};
+  AgreedOptions agreed = {{"the command", "train resnet"},
+                          {"--model", text_of(options.model)},
+                          {"--stem", options.large_stem ? "large" : "small"},
+                          {"--lr", text_of(options.learning_rate)},
+                          {"--batch-size", text_of(options.batch_size)},
+                          {"--num-epochs", text_of(options.epochs)},
+                          {"--seed", text_of(options.seed)},
+                          {"--momentum", text_of(options.momentum)},
+                          {"--weight-decay", text_of(options.weight_decay)},
+                          {"--ckpt-freq", text_of(options.checkpoint_every)}};
+  append_parallel(agreed, options.parallel);
+  return agreed;
 }
 
 AgreedOptions agreed_options(const MessagePassingOptions& /*options*/) {

@@ -26,7 +26,8 @@ struct OptimizerState {
   std::vector<Tensor> own;
 };
 
-/// What this rank keeps.
+/// What this rank keeps, in bytes: with --zero about a part as large as the world has ranks of what
+/// it is without.
 std::size_t size_bytes(const std::vector<OptimizerState>& state);
 
 /// 0, 1, ..., the last parameter's.

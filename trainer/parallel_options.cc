@@ -8,6 +8,7 @@
 namespace ddp {
 namespace {
 
+/// A word of its own for each sentence: CLI11's set of words answers with an expression.
 CLI::Validator compression_name() {
   return CLI::Validator(
       [](std::string& text) {

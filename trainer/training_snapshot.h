@@ -26,6 +26,9 @@ class TrainingSnapshot {
   std::optional<SaveOutcome> poll();
   std::optional<SaveOutcome> wait();
 
+  /// As Snapshot's.
+  [[nodiscard]] bool writes() const { return snapshot_.writes(); }
+
   /// For the end: throws Error on every rank when the newest save of any of them failed. Another
   /// attempt may find room on the disk. Waits for the save that is being written; its outcome can
   /// be had from wait() before. Collective.

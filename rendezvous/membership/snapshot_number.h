@@ -15,7 +15,8 @@ namespace ddprun {
 enum class SnapshotUnit : std::uint8_t { epoch, step };
 inline constexpr int kSnapshotUnitMax = static_cast<int>(SnapshotUnit::step);
 
-/// A later snapshot of a training is the greater one. All of one training have one unit.
+/// A later snapshot of a training is the greater one. All of one training have one unit: a worker
+/// tells of its snapshots by steps or by epochs for as long as it runs.
 struct SnapshotNumber {
   SnapshotUnit unit = SnapshotUnit::epoch;
   std::int64_t number = 0;  ///< the last finished epoch, from 0; or the optimizer steps done

@@ -75,6 +75,7 @@ TEST_CASE("ranks with different options are told apart before they train", "[tra
   } cases[] = {
       {"linear 3 1", "--lr 0.5", "--lr is 0.5 on rank 1 and 0.001 on rank 0"},
       {"linear 3 1", "--seed 4", "--seed is 4 on rank 1 and 0 on rank 0"},
+      {gpt2(text, "--max-steps 3"), "--zero", "--zero is given on rank 1 and not given on rank 0"},
       {gpt2(text, "--max-steps 3"), "--accumulation 2", "--accumulation is 2 on rank 1 and 1 on"},
       {gpt2(text, ""), "--max-steps 3", "--max-steps is 3 on rank 1 and none on rank 0"},
       {gpt2(text, "--max-steps 3"), "-m 10m", "--model is "},
