@@ -7,7 +7,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "trainer/agreement.h"
 #include "trainer/dataset.h"
 #include "trainer/gpt2/generation.h"
+#include "trainer/gpt2/gpt2_export.h"
 #include "trainer/gpt2/gpt2_source.h"
 #include "trainer/gpt2/gpt2_training.h"
 #include "trainer/linear_training.h"
@@ -24,9 +27,14 @@
 #include "trainer/resnet/resnet_training.h"
 #include "trainer/text/token_cache.h"
 #include "trainer/threads.h"
+#include "trainer/training_snapshot.h"
 
 namespace ddp {
 namespace {
+
+constexpr char kNoMemory[] =
+    "there is not enough memory for this training; choose a smaller model or --batch-size, or give "
+    "each worker more memory";
 
 /// The whole file at once: whether a column is numeric is known only after its last row.
 std::string read_text(const std::string& path) {
@@ -51,8 +59,7 @@ Dataset load(const LinearOptions& options) {
   try {
     return csv_dataset(parse_csv(read_text(*options.data)), *options.target, options.seed);
   } catch (const Error& problem) {
-    // The next attempt would read the same file: a restart would only spend the job's budget.
-    throw DoNotRetry(*options.data + ": " + problem.what());
+    throw Error(*options.data + ": " + problem.what());
   }
 }
 
@@ -83,19 +90,7 @@ Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Sour
 }
 
 void run(const Gpt2Options& options) {
-  // As above: what is wrong with files is wrong at the next attempt, too.
-  const auto once = [](const auto& read) {
-    try {
-      return read();
-    } catch (const PeerLost&) {
-      throw;
-    } catch (const Timeout&) {
-      throw;
-    } catch (const Error& problem) {
-      throw DoNotRetry(problem.what());
-    }
-  };
-  const Gpt2Source source = once([&] { return gpt2_source(options); });
+  const Gpt2Source source = gpt2_source(options);
   const Context context = init({.backend = Backend::gloo});
   require_agreement(context, agreed_options(options, source));
   choose_threads(context);
@@ -103,18 +98,16 @@ void run(const Gpt2Options& options) {
     generate_gpt2(context, options, source.config, *source.tokenizer);
     return;
   }
-  const Gpt2Data data = once([&] { return load(context, options, source); });
+  // Now, since a place that cannot be written to is found too late after weeks of training.
+  if (options.outputs.export_dir && context.rank() == 0) {
+    require_export_place(*options.outputs.export_dir);
+  }
+  const Gpt2Data data = load(context, options, source);
   train_gpt2(context, options, source, data);
 }
 
 void run(const ResnetOptions& options) {
-  const CifarData data = [&options] {
-    try {
-      return read_cifar(options.data);
-    } catch (const Error& problem) {
-      throw DoNotRetry(problem.what());  // as above
-    }
-  }();
+  const CifarData data = read_cifar(options.data);
   const Context context = init({.backend = Backend::gloo});
   require_agreement(context, agreed_options(options));
   train_resnet(context, options, data);
@@ -124,6 +117,32 @@ void run(const MessagePassingOptions& options) {
   const Context context = init();
   require_agreement(context, agreed_options(options));
   pass_messages(context);
+}
+
+/// Runs `work`. An error of the trainers themselves is about files, options or numbers, and those
+/// are the same at the next attempt: a restart would only spend the job's budget. Those of the
+/// world round them (a peer, a GPU, a disk) may be over by then.
+template <class Work>
+void without_vain_restarts(const Work& work) {
+  try {
+    work();
+  } catch (const OperationError&) {
+    throw;
+  } catch (const StartError&) {
+    throw;
+  } catch (const DeviceError&) {
+    throw;
+  } catch (const StorageError&) {
+    throw;
+  } catch (const DoNotRetry&) {
+    throw;  // with the stack that it came from
+  } catch (const Error& problem) {
+    throw DoNotRetry(problem.what());
+  } catch (const std::bad_alloc&) {
+    throw DoNotRetry(kNoMemory);
+  } catch (const std::length_error&) {  // what a vector throws for a size that no machine has
+    throw DoNotRetry(kNoMemory);
+  }
 }
 
 int train(int argc, char** argv) {
@@ -137,7 +156,9 @@ int train(int argc, char** argv) {
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
     return exit->status;
   }
-  std::visit([](const auto& options) { run(options); }, std::get<Command>(parsed));
+  without_vain_restarts([&parsed] {
+    std::visit([](const auto& options) { run(options); }, std::get<Command>(parsed));
+  });
   return 0;
 }
 

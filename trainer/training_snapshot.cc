@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "ddp/error.h"
 #include "trainer/finite.h"
 
 namespace ddp {
@@ -32,6 +31,19 @@ std::string name_not_finite(const SnapshotState& state, std::span<const NamedTen
   return tensor != nullptr ? tensor->name : "";
 }
 
+std::optional<SnapshotState> loaded(Snapshot& snapshot, std::string_view model,
+                                    std::span<const NamedTensor> tensors) {
+  try {
+    return snapshot.load(model, tensors);
+  } catch (const OperationError&) {
+    throw;
+  } catch (const DoNotRetry&) {
+    throw;
+  } catch (const Error& problem) {
+    throw StorageError(problem.what());
+  }
+}
+
 }  // namespace
 
 TrainingSnapshot::TrainingSnapshot(const Context& context, SnapshotOptions options)
@@ -40,7 +52,7 @@ TrainingSnapshot::TrainingSnapshot(const Context& context, SnapshotOptions optio
 /// Earlier builds saved such snapshots, and so may another program that writes the format.
 std::optional<SnapshotState> TrainingSnapshot::load(std::string_view model,
                                                     std::span<const NamedTensor> tensors) {
-  auto state = snapshot_.load(model, tensors);
+  auto state = loaded(snapshot_, model, tensors);
   if (!state) {
     return state;
   }
@@ -104,7 +116,7 @@ std::optional<SaveOutcome> TrainingSnapshot::noted(std::optional<SaveOutcome> ou
 
 void TrainingSnapshot::require_saved() {
   if (const auto unsaved = unsaved_text(); !unsaved.empty()) {
-    throw Error(unsaved + "; make room there, and give the same command again");
+    throw StorageError(unsaved + "; make room there, and give the same command again");
   }
 }
 

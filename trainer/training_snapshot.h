@@ -7,16 +7,24 @@
 #include <string>
 #include <string_view>
 
+#include "ddp/error.h"
 #include "ddp/snapshot.h"
 
 namespace ddp {
+
+/// The disk failed. Another attempt may find it mended: not an error that ends the job.
+class StorageError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// All ranks call each function at the same place of the training. The context must outlive it.
 class TrainingSnapshot {
  public:
   TrainingSnapshot(const Context& context, SnapshotOptions options);
 
-  /// As Snapshot's. Throws DoNotRetry when the snapshot holds a number that is not finite.
+  /// As Snapshot's, but StorageError in place of Error. Throws DoNotRetry, too, when the snapshot
+  /// holds a number that is not finite.
   [[nodiscard]] std::optional<SnapshotState> load(std::string_view model,
                                                   std::span<const NamedTensor> tensors);
   /// As Snapshot's, after all ranks have looked together: throws DoNotRetry on all of them, and
@@ -29,9 +37,9 @@ class TrainingSnapshot {
   /// As Snapshot's.
   [[nodiscard]] bool writes() const { return snapshot_.writes(); }
 
-  /// For the end: throws Error on every rank when the newest save of any of them failed. Another
-  /// attempt may find room on the disk. Waits for the save that is being written; its outcome can
-  /// be had from wait() before. Collective.
+  /// For the end: throws StorageError on every rank when the newest save of any of them failed.
+  /// Another attempt may find room on the disk. Waits for the save that is being written; its
+  /// outcome can be had from wait() before. Collective.
   void require_saved();
   /// For an order to leave: the same, but it is only said. The order may come from a machine that
   /// is about to be switched off, or be about another world, so all leave in either case.

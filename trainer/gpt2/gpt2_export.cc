@@ -1,6 +1,10 @@
 #include "trainer/gpt2/gpt2_export.h"
 
+#include <system_error>
+
+#include "ddp/error.h"
 #include "trainer/gpt2/huggingface.h"
+#include "trainer/text/file_aside.h"
 
 namespace ddp {
 
@@ -10,6 +14,17 @@ std::vector<NamedTensor> gpt2_weights(const std::vector<Parameter>& parameters) 
     tensors.push_back({name, value});
   }
   return tensors;
+}
+
+void require_export_place(const std::filesystem::path& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) {
+    throw Error(folder.string() + ": --export cannot make this folder: " + problem.message());
+  }
+  // By trying: rights, a read-only disk and a full one look different, and end alike. Not finished,
+  // so nothing stays.
+  const FileAside probe(folder / "config.json");
 }
 
 /// The head is wte.weight, as in the library (tied), so it is not written a second time.

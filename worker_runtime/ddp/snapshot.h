@@ -106,9 +106,9 @@ class DDP_EXPORT Snapshot {
   /// Chosen is the newest snapshot that every rank which has any could read and verify; when they
   /// have none in common, the newest of all. Ranks that lack it are sent it by one that has it. A
   /// damaged snapshot is passed over in favour of the one before, with one line that names file and
-  /// reason. Throws ddp::Error, on every rank alike, when the chosen one is of another model (its
+  /// reason. Throws DoNotRetry, on every rank alike, when the chosen one is of another model (its
   /// name, or a tensor's name, shape or type), or when the path is not a directory: nothing is
-  /// overwritten then.
+  /// overwritten then. Throws another ddp::Error when the disk cannot be read.
   [[nodiscard]] std::optional<SnapshotState> load(std::string_view model,
                                                   std::span<const NamedTensor> tensors);
 
@@ -116,7 +116,7 @@ class DDP_EXPORT Snapshot {
   /// directory is shared, else local rank 0 of each node. Call it on every rank, at the same place
   /// of the training; it does not wait for the others. A full disk or any other failure is said in
   /// one line, not thrown. Call load() once before the first save(), so that all ranks agree on
-  /// numbers. Throws ddp::Error when a later attempt saves at the path by now: this
+  /// numbers. Throws DoNotRetry when a later attempt saves at the path by now: this
   /// worker's is over. Throws InvalidArgument on a tensor name that is empty or given twice.
   SaveResult save(SnapshotState state, std::span<const NamedTensor> tensors);
 

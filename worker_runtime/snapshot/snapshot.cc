@@ -4,6 +4,7 @@
 #include <exception>
 #include <future>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "ddp/snapshot.h"
@@ -51,6 +52,12 @@ void fill(const Tensor& tensor, std::span<const std::byte> bytes) {
   if (!bytes.empty()) {
     tensor.copy_from_host(bytes.data());
   }
+}
+
+bool is_no_directory(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const auto status = std::filesystem::status(path, unknown);
+  return std::filesystem::exists(status) && !std::filesystem::is_directory(status);
 }
 
 /// Tells that the worker saves or loads, as long as it lives.
@@ -129,9 +136,9 @@ struct Snapshot::Impl {
   /// by hand, comes here. Its next attempt could leave no mark, and nothing would fence it.
   [[nodiscard]] std::uint64_t after(std::uint64_t attempt) const {
     if (attempt >= kAttemptMax) {
-      throw Error(directory.path().string() + ": attempt " + std::to_string(attempt) +
-                  " has left a snapshot or a mark here, and no attempt can follow it; use another "
-                  "snapshot path");
+      throw DoNotRetry(directory.path().string() + ": attempt " + std::to_string(attempt) +
+                       " has left a snapshot or a mark here, and no attempt can follow it; use "
+                       "another snapshot path");
     }
     return attempt + 1;
   }
@@ -229,7 +236,8 @@ struct Snapshot::Impl {
     // A superseded worker must end, since its training is not the job's any more. Any other failure
     // costs this snapshot only.
     if (written.superseded) {
-      throw Error(written.line);
+      // Two jobs at one path would else take it from each other at each restart.
+      throw DoNotRetry(written.line);
     }
     if (!written.line.empty()) {
       options.say(written.line);
@@ -318,7 +326,9 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   }
   // All ranks have the same reports: all throw, and no rank waits in the next collective.
   if (!choice.problem.empty()) {
-    throw Error(choice.problem);
+    // A disk may be back at the next attempt. A file in the directory's place stays one.
+    const bool stays = impl_->directory.superseded() || is_no_directory(impl_->directory.path());
+    stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
   }
   // One that no rank has seen, damaged snapshots included.
   impl_->next_number = choice.next_number;
@@ -337,7 +347,7 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
     throw Error(where + ": " + (state ? places.error() : state.error()).sentence());
   }
   if (const auto same = check_model(*state, *places, model, tensors); !same) {
-    throw Error(where + ": " + same.error().sentence());
+    throw DoNotRetry(where + ": " + same.error().sentence());
   }
   // check_model has found each place among the tensors, with the same type and shape.
   for (const auto& place : *places) {

@@ -8,6 +8,7 @@
 #include "ddp/snapshot.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/trainer/text/token_bin.h"
 #include "tests/unit/trainer/train_program.h"
 
 namespace ddp {
@@ -89,6 +90,54 @@ TEST_CASE("ranks with different options are told apart before they train", "[tra
   }
   // The same value in other words.
   CHECK(two_nodes(dir.path(), "linear 1 1", "--lr 1e-3 --snapshot-path elsewhere").status == 0);
+}
+
+TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  const auto small = gpt2(text, "--max-steps 1 ");
+  REQUIRE(train(dir.path(), small).status == 0);
+  const auto file = dir.write("file", "");
+  dir.write("model/config.json", R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2,
+                                     "n_positions": 32, "vocab_size": 300})");
+  dir.write("model/model.safetensors", "no header");
+  const auto bin =
+      dir.write("tokens.bin", ddp_test::token_bin({1, 2, 3, 60000, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
+  const struct {
+    std::string command, sentence;
+  } cases[] = {
+      {small + "-m 10m", "snapshot of another model"},
+      {small + "--seed 1", "snapshot of a run with another --seed"},
+      {small + "--export " + file, "file: --export cannot make this folder: "},
+      {small + "--metrics " + file, "file/rank-0.jsonl: cannot be written: "},
+      {small + "--tensorboard " + file, "cannot be written: "},
+      {"gpt2 --max-steps 1 -e huge --batch-size 900000000000 --data " + text,
+       "there is not enough memory for this training"},
+      {small + "-e folder -m model", "model/model.safetensors: "},
+      {"gpt2 -s 4 --max-steps 9 -e bin --validation-share 0 --data " + bin, "token 3 is 60000"},
+      {"linear 3 1 --snapshot-path " + file, "file: cannot be read as a directory"},
+  };
+  for (const auto& [command, sentence] : cases) {
+    const auto outcome =
+        shell(dir.path(), "OMP_NUM_THREADS=1 " + ddprun::test::find_program("ddprun") +
+                              " --standalone --max-restarts 2 " + kTrain + " " + command);
+    INFO(command << "\n" << outcome.output);
+    CHECK(outcome.status == 1);
+    CHECK_THAT(outcome.output, Contains(sentence) && Contains("restarts used: 0 of 2"));
+  }
+}
+
+TEST_CASE("a job whose snapshot path another job takes ends at its next save", "[train]") {
+  const TempDir dir;
+  ddprun::test::ChildProcess first(
+      {.argv = {"ddprun", "--standalone", "--max-restarts", "2", "train", "linear", "1000000", "1"},
+       .directory = dir.path().string()});
+  REQUIRE(first.wait_for_out("Epoch 3 | Training snapshot saved"));
+  CHECK(train(dir.path(), "linear 1 1").status == 0);  // nothing to do, and yet the path is its own
+  CHECK(first.exit_code() == 1);
+  INFO(first.report());
+  CHECK_THAT(first.err(), Contains("let one job at a time use a snapshot path") &&
+                              Contains("restarts used: 0 of 2"));
 }
 
 TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
