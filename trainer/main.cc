@@ -154,7 +154,7 @@ int train(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   const auto parsed = parse_options(argc, argv);
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
-    return exit->status;
+    return exit->mistake.empty() ? exit->status : throw DoNotRetry(exit->mistake, exit->status);
   }
   without_vain_restarts([&parsed] {
     std::visit([](const auto& options) { run(options); }, std::get<Command>(parsed));

@@ -68,6 +68,22 @@ CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
   return linear;
 }
 
+/// CLI11's own texts speak of arguments and counts; those of our checks are sentences already.
+std::string sentence_of(const CLI::ParseError& problem) {
+  std::string text = problem.what();
+  const auto option = text.substr(0, text.find(':'));
+  if (problem.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    return option + (text.find("At Most") != std::string::npos ? " is given twice"
+                                                               : " needs a value behind it");
+  }
+  if (problem.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    // It lists all of them, the first one last.
+    return "there is no option or word '" + text.substr(text.find_last_of(' ') + 1) +
+           "' in this command";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
@@ -86,8 +102,17 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& problem) {
     // --help arrives here, too, with status 0. CLI11 has a code for each kind of mistake. Launchers
     // and their users need one code, and it must differ from that of a failed training.
-    const int status = app.exit(problem, std::cout, std::cerr);
-    return Exit{status == 0 ? 0 : kUsageStatus};
+    if (problem.get_exit_code() == 0) {
+      return Exit{app.exit(problem, std::cout, std::cerr), ""};
+    }
+    const auto chosen = app.get_subcommands();
+    if (chosen.empty()) {
+      return Exit{
+          kUsageStatus,
+          "the first word must be linear, gpt2, resnet or message-passing; see train --help"};
+    }
+    return Exit{kUsageStatus,
+                sentence_of(problem) + "; see train " + chosen.front()->get_name() + " --help"};
   }
   if (linear->parsed()) {
     return Command(linear_options);

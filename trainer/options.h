@@ -36,13 +36,14 @@ struct MessagePassingOptions {};
 
 using Command = std::variant<LinearOptions, Gpt2Options, ResnetOptions, MessagePassingOptions>;
 
-/// The program must end with this status; what there was to say has been said.
+/// The program must end with this status.
 struct Exit {
   int status = 0;
+  std::string mistake;  ///< one sentence; empty where there is none
 };
 inline constexpr int kUsageStatus = 2;
 
-/// Reads argv. --help goes to stdout with status 0, a mistake to stderr with kUsageStatus.
+/// Reads argv. --help goes to stdout with status 0; a mistake has kUsageStatus and its sentence.
 std::variant<Command, Exit> parse_options(int argc, const char* const* argv);
 
 }  // namespace ddp

@@ -6,6 +6,8 @@ namespace ddp {
 // is caught by type outside.
 Error::~Error() = default;
 InvalidArgument::~InvalidArgument() = default;
+DoNotRetry::DoNotRetry(const std::string& what, int exit_status)
+    : Error(what), exit_status_(exit_status) {}
 DoNotRetry::~DoNotRetry() = default;
 StartError::~StartError() = default;
 DeviceError::~DeviceError() = default;

@@ -10,17 +10,6 @@
 namespace ddp {
 namespace {
 
-/// A folder's name, since the folder is made in --save-dir.
-CLI::Validator folder_name() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const bool good =
-            !text.empty() && text != "." && text != ".." && text.find('/') == std::string::npos;
-        return good ? std::string() : "must be a name without '/', not '" + text + "'";
-      },
-      "");
-}
-
 /// A folder's contents are looked at later: a mistake in them is one of the data, not of the words.
 CLI::Validator model_name() {
   return CLI::Validator(
@@ -33,13 +22,9 @@ CLI::Validator model_name() {
       "");
 }
 
-CLI::Validator count_from(std::int64_t least) {
-  // Far below 2^63, so that sums and small products of counts do not overflow.
-  return least == 0
-             ? number_that<std::int64_t>("a whole number of at least 0",
-                                         [](std::int64_t n) { return n >= 0 && n < 1LL << 40; })
-             : number_that<std::int64_t>("a whole number of at least 1",
-                                         [](std::int64_t n) { return n >= 1 && n < 1LL << 40; });
+CLI::Validator count_from_0() {
+  return number_that<std::int64_t>("a whole number of at least 0",
+                                   [](std::int64_t n) { return n >= 0 && n < 1LL << 40; });
 }
 
 /// Every number has its bounds here, so that a mistake is one sentence before any rank starts.
@@ -56,20 +41,20 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
                               const CLI::Validator& check) {
     return gpt2.add_option(spellings(name), value, what)->type_name("N")->check(check);
   };
-  number("--num-epochs", options.num_epochs, "Epochs to train in all", count_from(1))
+  number("--num-epochs", options.num_epochs, "Epochs to train in all", count_from_1())
       ->capture_default_str();
-  number("--max-steps", options.max_steps, "Steps to train at most, of all epochs", count_from(1));
+  number("--max-steps", options.max_steps, "Steps to train at most, of all epochs", count_from_1());
   number("--lr", options.learning_rate,
          "Highest learning rate [0.002 for tiny, 0.001 for 10m, 0.0006 for 124m and less above]",
          above_0)
       ->type_name("X");
   number("--warmup-steps", options.warmup_steps,
-         "Steps in which the rate rises; then it falls along a cosine to a tenth", count_from(0))
+         "Steps in which the rate rises; then it falls along a cosine to a tenth", count_from_0())
       ->capture_default_str();
-  number("--batch-size,-b", options.batch_size, "Sequences per rank and micro-step", count_from(1))
+  number("--batch-size,-b", options.batch_size, "Sequences per rank and micro-step", count_from_1())
       ->capture_default_str();
   number("--accumulation", options.accumulation, "Micro-steps whose gradients make one step",
-         count_from(1))
+         count_from_1())
       ->capture_default_str();
   number("--weight-decay", options.weight_decay, "Of AdamW, for matrices and embeddings", from_0)
       ->type_name("X")
@@ -78,10 +63,10 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
       ->type_name("X")
       ->capture_default_str();
   number("--log-freq", options.outputs.log_freq, "Steps from one line of progress to the next",
-         count_from(1))
+         count_from_1())
       ->capture_default_str();
   number("--ckpt-freq", options.snapshots.ckpt_freq, "Steps from one snapshot to the next",
-         count_from(1))
+         count_from_1())
       ->capture_default_str();
   number("--keep", options.snapshots.keep,
          "Snapshots kept, the newest ones: 2 leave one to fall back on",
@@ -112,7 +97,7 @@ void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   generate->type_name("TEXT")->excludes(data);
   gpt2.add_option("--length", options.sampling.length, "Tokens to generate")
       ->type_name("N")
-      ->check(count_from(1))
+      ->check(count_from_1())
       ->needs(generate)
       ->capture_default_str();
   gpt2.add_option("--temperature", options.sampling.temperature, "0: always the likeliest token")
@@ -124,7 +109,7 @@ void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   gpt2.add_option(spellings("--top-k"), options.sampling.top_k,
                   "Only the K likeliest tokens; 0: all")
       ->type_name("K")
-      ->check(count_from(0))
+      ->check(count_from_0())
       ->needs(generate)
       ->capture_default_str();
 }
@@ -173,7 +158,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
   gpt2->add_option(spellings("--seq-length") + ",-s", options.sequence_length,
                    "Tokens of a sequence [the model's context]")
       ->type_name("N")
-      ->check(count_from(1));
+      ->check(count_from_1());
   add_training(*gpt2, options);
   add_parallel(*gpt2, options.parallel);
   add_generation(*gpt2, options, data);

@@ -1,40 +1,44 @@
 #include "trainer/resnet/resnet_options.h"
 
 #include <CLI/CLI.hpp>
-#include <limits>
-#include <map>
+
+#include "trainer/number_option.h"
 
 namespace ddp {
 namespace {
-
-/// Far below 2^63, so that sums and small products of counts do not overflow.
-constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
 
 CLI::Option* add_count(CLI::App& app, const std::string& names, std::int64_t& value,
                        const std::string& help) {
   return app.add_option(names, value, help)
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, kCountMax))
+      ->check(count_from_1())
       ->capture_default_str();
 }
 
+/// By comparisons that are false for NaN: it is no number of any of these kinds.
 void add_learning(CLI::App& app, ResnetOptions& options) {
+  const auto rate =
+      number_that<double>("a number above 0", [](double x) { return x > 0 && x <= 1e6; });
+  const auto below_1 =
+      number_that<double>("a number from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
+  const auto seed = number_that<std::int64_t>("a whole number from 0 to 2^63 - 1",
+                                              [](std::int64_t n) { return n >= 0; });
   app.add_option("--lr", options.learning_rate, "First learning rate; it falls along a cosine")
       ->type_name("X")
-      ->check(CLI::Range(std::numeric_limits<double>::min(), 1e6))
+      ->check(rate)
       ->capture_default_str();
   app.add_option("--momentum", options.momentum, "Momentum of SGD, below 1")
       ->type_name("X")
-      ->check(CLI::Range(0.0, 0.9999999))
+      ->check(below_1)
       ->capture_default_str();
   app.add_option("--weight-decay,--weight_decay", options.weight_decay,
                  "Share of each weight that is added to its gradient")
       ->type_name("X")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(below_1)
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the first weights, order and augmentation")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->check(seed)
       ->capture_default_str();
 }
 
@@ -54,6 +58,7 @@ void add_output(CLI::App& app, ResnetOptions& options) {
             "Steps per line of output and per point of a curve");
   app.add_option("-e,--experiment-name", options.experiment, "Its name in metrics and curves")
       ->type_name("NAME")
+      ->check(folder_name())
       ->capture_default_str();
   app.add_option("--metrics", options.metrics, "Write each step as a line of JSON here, per rank")
       ->type_name("DIR");
@@ -72,14 +77,20 @@ CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
       ->type_name("DIR");
   resnet->add_option("--model", options.model, "Layers: 18 or 50")
       ->type_name("N")
-      ->check(CLI::IsMember({18, 50}))
+      ->check(number_that<int>("18 or 50", [](int n) { return n == 18 || n == 50; }))
       ->capture_default_str();
   resnet
       ->add_option("--stem", options.large_stem,
                    "small: 3x3 convolution, no pool; large: 7x7 and pool, as for ImageNet [small]")
       ->type_name("NAME")
-      ->transform(CLI::Transformer(
-          std::map<std::string, std::string>{{"small", "false"}, {"large", "true"}}));
+      ->transform(CLI::Validator(
+          [](std::string& text) {
+            const bool known = text == "small" || text == "large";
+            auto problem = known ? "" : "must be small or large, not '" + text + "'";
+            text = text == "large" ? "true" : "false";
+            return problem;
+          },
+          ""));
   add_count(*resnet, "--num-epochs,--epochs", options.epochs, "Epochs to train in all");
   add_count(*resnet, "-b,--batch-size,--batch_size", options.batch_size,
             "Samples per rank and step");

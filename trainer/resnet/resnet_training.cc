@@ -81,10 +81,12 @@ TrainingLogOptions log_options(const Context& context, const ResnetOptions& opti
 /// collective call must have the same value everywhere.
 class ResnetTraining {
  public:
-  ResnetTraining(const Context& context, const ResnetOptions& options, const CifarData& data)
+  ResnetTraining(const Context& context, const ResnetOptions& options, const CifarData& data,
+                 std::string data_fingerprint)
       : context_(&context),
         options_(&options),
         data_(&data),
+        data_fingerprint_(std::move(data_fingerprint)),
         model_(shape_of(options), static_cast<std::uint64_t>(options.seed)),
         parallel_(context.group(), model_.tensors().parameters,
                   tensors_of(model_.tensors().buffers),
@@ -152,6 +154,12 @@ class ResnetTraining {
       throw Error(options_->snapshot_path + ": snapshot of a run with another --seed than " +
                   std::to_string(options_->seed) +
                   "; give that run's seed, or another --snapshot-path");
+    }
+    // Snapshots of earlier builds do not have it.
+    const auto data = state->notes.find("data");
+    if (data != state->notes.end() && data->second != data_fingerprint_) {
+      throw Error(options_->snapshot_path + ": snapshot of a run with other --data than " +
+                  options_->data + " holds now; give that run's files, or another --snapshot-path");
     }
     std::printf("Loading snapshot\n");
     next_epoch_ = state->epochs_run;
@@ -302,7 +310,7 @@ class ResnetTraining {
                      {"loss_sum", totals.loss},
                      {"correct", totals.correct},
                      {"samples", totals.samples}};
-    state.notes = {{"seed", std::to_string(options_->seed)}};
+    state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_fingerprint_}};
     const auto velocities = part_.gather(optimizer_.state(), snapshot_.writes());
     const auto result = snapshot_.save(std::move(state), state_tensors(velocities));
     snapshot_s_ += watch.lap();
@@ -352,6 +360,7 @@ class ResnetTraining {
   const Context* context_;
   const ResnetOptions* options_;
   const CifarData* data_;
+  std::string data_fingerprint_;
   Resnet model_;
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
@@ -371,8 +380,9 @@ class ResnetTraining {
   double snapshot_s_ = 0;  // since the last step
 };
 
-/// A node with other files would train on them, and nothing would show it.
-void require_same_data(const Context& context, const CifarData& data) {
+/// Of the data that every rank has: a node with other files would train on them, and nothing would
+/// show it.
+std::string same_fingerprint(const Context& context, const CifarData& data) {
   Fingerprint mine;
   for (const auto* part : {&data.train, &data.test}) {
     mine.add(part->pixels.data(), part->pixels.size());
@@ -385,14 +395,14 @@ void require_same_data(const Context& context, const CifarData& data) {
                   " read other data than rank 0; give every node the same files");
     }
   }
+  return all[0];
 }
 
 }  // namespace
 
 void train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
   choose_threads(context);
-  require_same_data(context, data);
-  ResnetTraining(context, options, data).run();
+  ResnetTraining(context, options, data, same_fingerprint(context, data)).run();
 }
 
 }  // namespace ddp

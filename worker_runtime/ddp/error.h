@@ -31,8 +31,14 @@ class DDP_EXPORT InvalidArgument : public Error {
 /// option, missing data), so the launcher ends the job whatever restarts are left.
 class DDP_EXPORT DoNotRetry : public Error {
  public:
-  using Error::Error;
+  /// `exit_status`: what ddp::record() returns for it.
+  explicit DoNotRetry(const std::string& what, int exit_status = 1);
   ~DoNotRetry() override;
+
+  [[nodiscard]] int exit_status() const { return exit_status_; }
+
+ private:
+  int exit_status_;
 };
 
 /// The worker could not join its world: a missing or contradictory variable, a store that does not

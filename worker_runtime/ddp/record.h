@@ -10,9 +10,10 @@
 namespace ddp {
 
 /// Runs `main_function(argc, argv)` and returns its value. An exception that leaves it: error file,
-/// the message on stderr, return 1. SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT: error file, then the
-/// process dies by that very signal, as it would have without. std::exit inside is not recorded.
-/// Without TORCHELASTIC_ERROR_FILE only stderr is written. Call it once, from main.
+/// the message on stderr, return 1 (DoNotRetry: its own status). SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+/// SIGABRT: error file, then the process dies by that very signal, as it would have without.
+/// std::exit inside is not recorded. Without TORCHELASTIC_ERROR_FILE only stderr is written. Call
+/// it once, from main.
 DDP_EXPORT int record(int argc, char** argv, int (*main_function)(int, char**));
 /// The same for a function without arguments, such as a lambda.
 DDP_EXPORT int record(const std::function<int()>& main_function);

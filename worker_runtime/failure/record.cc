@@ -30,7 +30,9 @@ std::string demangled(const char* name) {
 
 ddprun::ErrorRecord describe(const std::exception& error) {
   ddprun::ErrorRecord record;
-  record.message = demangled(typeid(error).name()) + ": " + error.what();
+  // Ours are sentences for a person. Of another library's the type says whose it is.
+  const bool ours = dynamic_cast<const Error*>(&error) != nullptr;
+  record.message = (ours ? "" : demangled(typeid(error).name()) + ": ") + error.what();
   // By now the stack is unwound; the one of the throw was noted by __cxa_throw (throw_trace.cc).
   record.callstack = throw_stack(dynamic_cast<const void*>(&error));
   record.peer_lost = dynamic_cast<const PeerLost*>(&error) != nullptr;
@@ -94,6 +96,9 @@ int record(const std::function<int()>& main_function) {
   int status = 1;
   try {
     status = main_function();
+  } catch (const DoNotRetry& error) {
+    write_record(describe(error));
+    status = error.exit_status();
   } catch (const std::exception& error) {
     write_record(describe(error));
   } catch (...) {

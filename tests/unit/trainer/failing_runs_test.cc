@@ -115,6 +115,7 @@ TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]")
        "there is not enough memory for this training"},
       {small + "-e folder -m model", "model/model.safetensors: "},
       {"gpt2 -s 4 --max-steps 9 -e bin --validation-share 0 --data " + bin, "token 3 is 60000"},
+      {"linear 3", "save_every is required; see train linear --help"},
       {"linear 3 1 --snapshot-path " + file, "file: cannot be read as a directory"},
   };
   for (const auto& [command, sentence] : cases) {
@@ -123,7 +124,9 @@ TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]")
                               " --standalone --max-restarts 2 " + kTrain + " " + command);
     INFO(command << "\n" << outcome.output);
     CHECK(outcome.status == 1);
-    CHECK_THAT(outcome.output, Contains(sentence) && Contains("restarts used: 0 of 2"));
+    CHECK_THAT(outcome.output, Contains("ddprun worker of rank 0: ") && Contains(sentence) &&
+                                   Contains("restarts used: 0 of 2") &&
+                                   !Contains("ddp::DoNotRetry"));
   }
 }
 

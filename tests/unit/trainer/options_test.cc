@@ -1,6 +1,7 @@
 #include "trainer/options.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 #include <vector>
 
 namespace ddp {
@@ -79,6 +80,41 @@ TEST_CASE("mistakes end with the usage status, help with success", "[options]") 
                           << (arguments.empty() ? "none" : arguments.back()));
     CHECK(status(arguments) == kUsageStatus);
   }
+}
+
+TEST_CASE("a mistake is one sentence that names the option", "[options]") {
+  const struct {
+    std::vector<const char*> arguments;
+    std::string sentence;
+  } cases[] = {
+      {{"foo"}, "the first word must be linear, gpt2, resnet or message-passing; see train --help"},
+      {{"gpt2", "--data", "x", "--seed", "99999999999999999999"},
+       "--seed: must be a whole number from 0 to 2^64 - 1, not '99999999999999999999'; see train "
+       "gpt2 --help"},
+      {{"gpt2", "--data", "x", "--lr"}, "--lr needs a value behind it; see train gpt2 --help"},
+      {{"gpt2", "--data", "x", "--lr", "1", "--lr", "2"},
+       "--lr is given twice; see train gpt2 --help"},
+      {{"gpt2", "--data", "x", "--bogus", "3"},
+       "there is no option or word '--bogus' in this command; see train gpt2 --help"},
+      {{"resnet", "--data", "x", "--lr", "nan"},
+       "--lr: must be a number above 0, not 'nan'; see train resnet --help"},
+      {{"resnet", "--data", "x", "--momentum", "nan"},
+       "--momentum: must be a number from 0 to below 1, not 'nan'; see train resnet --help"},
+      {{"resnet", "--data", "x", "-e", "a/b"},
+       "--experiment-name: must be a name without '/', not 'a/b'; see train resnet --help"},
+      {{"resnet", "--data", "x", "--stem", "tall"},
+       "--stem: must be small or large, not 'tall'; see train resnet --help"},
+  };
+  for (const auto& [arguments, sentence] : cases) {
+    CHECK(std::get<Exit>(parse(arguments)).mistake == sentence);
+  }
+}
+
+TEST_CASE("a whole number is decimal and has no zeros in front", "[options]") {
+  for (const char* number : {"010", "0x10", "+1", "1.0", "1e3", " 1", "1 "}) {
+    CHECK(status({"linear", number, "1"}) == kUsageStatus);
+  }
+  CHECK(linear({"10", "1", "--seed", "0"}).total_epochs == 10);
 }
 
 }  // namespace ddp
