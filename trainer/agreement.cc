@@ -34,6 +34,11 @@ void append_parallel(AgreedOptions& agreed, const ParallelOptions& options) {
   agreed.push_back({"--zero", options.zero ? "given" : "not given"});
   agreed.push_back(
       {"--grad-compression", options.compression == Compression::bf16 ? "bf16" : "none"});
+  std::string balance = options.balance.automatic ? "auto" : "";
+  for (const double weight : options.balance.weights) {
+    balance += (balance.empty() ? "" : ",") + text_of(weight);
+  }
+  agreed.push_back({"--balance", balance.empty() ? "not given" : balance});
 }
 
 /// Up to the next end, which is taken off too.

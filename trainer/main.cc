@@ -1,6 +1,8 @@
 // train: the models that come with the runtime, on one process or many. Exit status: 0 done, 1 an
 // error (one sentence on stderr, and the error file under a launcher), 2 a mistake in the command
 // line.
+#include <malloc.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -152,6 +154,9 @@ int train(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // A file size limit is then an error of the write like a full disk, not the worker's death.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A large tensor that is freed goes back to the kernel. glibc by itself would keep what one save
+  // with --zero has gathered, and so most of what --zero saves.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   const auto parsed = parse_options(argc, argv);
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
     return exit->mistake.empty() ? exit->status : throw DoNotRetry(exit->mistake, exit->status);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddp/distributed_data_parallel.h"
+#include "trainer/balance.h"
 
 namespace CLI {
 class App;
@@ -12,6 +13,7 @@ namespace ddp {
 struct ParallelOptions {
   Compression compression = Compression::none;
   bool zero = false;  ///< the optimizer's state is split over the ranks
+  BalanceChoice balance;
 };
 
 /// Adds the options that fill it.

@@ -54,6 +54,24 @@ ControlGroup ControlGroup::memory(std::uint64_t bytes_max) {
   return group;
 }
 
+ControlGroup ControlGroup::processor(double share) {
+  // Short periods, so that a process is slow rather than stopped and started.
+  constexpr int kPeriodUs = 10000;
+  const std::string quota = std::to_string(static_cast<int>(share * kPeriodUs));
+  if (std::filesystem::exists(kRoot / "cpu")) {
+    ControlGroup group(kRoot / "cpu");
+    if (group.why_not_.empty() && group.set("cpu.cfs_period_us", std::to_string(kPeriodUs))) {
+      group.set("cpu.cfs_quota_us", quota);
+    }
+    return group;
+  }
+  ControlGroup group(kRoot);
+  if (group.why_not_.empty()) {
+    group.set("cpu.max", quota + " " + std::to_string(kPeriodUs));
+  }
+  return group;
+}
+
 ControlGroup::ControlGroup(ControlGroup&& other) noexcept
     : folder_(std::exchange(other.folder_, {})),
       why_not_(std::move(other.why_not_)),

@@ -19,6 +19,9 @@ class ControlGroup {
   /// Beyond so many bytes, swapped out or not, the kernel kills a process of the group.
   static ControlGroup memory(std::uint64_t bytes_max);
 
+  /// All its processes together have so much of one processor.
+  static ControlGroup processor(double share);
+
   ControlGroup(ControlGroup&& other) noexcept;
   ControlGroup& operator=(ControlGroup&&) = delete;
   /// Thaws it; it goes away with the last process in it.

@@ -8,7 +8,7 @@
 
 #include "ddp/snapshot.h"
 #include "trainer/adamw.h"
-#include "trainer/gpt2/gpt2_training.h"
+#include "trainer/gpt2/gpt2_state.h"
 #include "trainer/gpt2/model.h"
 #include "trainer/uniform.h"
 

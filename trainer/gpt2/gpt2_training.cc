@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,10 +13,10 @@
 #include "trainer/cosine_schedule.h"
 #include "trainer/fingerprint.h"
 #include "trainer/gpt2/gpt2_export.h"
+#include "trainer/gpt2/gpt2_state.h"
 #include "trainer/gpt2/gpt2_validation.h"
-#include "trainer/gpt2/huggingface.h"
 #include "trainer/gpt2/model.h"
-#include "trainer/gpt2/parameters.h"
+#include "trainer/gpt2/progress_line.h"
 #include "trainer/gpt2/step_meter.h"
 #include "trainer/gpt2/token_buffer.h"
 #include "trainer/gpt2/training_place.h"
@@ -47,10 +46,12 @@ class Gpt2Training {
         data_(&data),
         model_(source.config, std::min(batch_size(), data.train_samples()), data.time()),
         buffer_(data, std::min(batch_size(), data.train_samples())),
-        parallel_(context.group(), initialised(source, options.seed, model_.parameters()), {},
-                  {.compression = options.parallel.compression}),
+        parallel_(context.group(), with_first_weights(source, options.seed, model_.parameters()),
+                  {}, {.compression = options.parallel.compression}),
         sampler_(data.train_samples(), context.rank(), context.world_size(),
                  {.seed = options.seed}),
+        balance_(context.group(), options.parallel.balance,
+                 step_size() * static_cast<std::size_t>(context.world_size())),
         part_(context.group(), model_.parameters(), options.parallel.zero),
         optimizer_(model_.parameters(), cpu_layers(),
                    {.weight_decay = options.weight_decay, .clip = options.clip}, part_.own()),
@@ -79,16 +80,6 @@ class Gpt2Training {
   }
 
  private:
-  static std::vector<Parameter>& initialised(const Gpt2Source& source, std::uint64_t seed,
-                                             std::vector<Parameter>& parameters) {
-    if (source.weights) {
-      read_huggingface_tensors(*source.weights, gpt2_weights(parameters));
-    } else {
-      initialise_gpt2(source.config, seed, parameters);
-    }
-    return parameters;
-  }
-
   [[nodiscard]] bool speaks() const { return context_->rank() == 0; }
 
   [[nodiscard]] std::size_t batch_size() const {
@@ -97,7 +88,14 @@ class Gpt2Training {
   [[nodiscard]] std::size_t accumulation() const {
     return static_cast<std::size_t>(options_->accumulation);
   }
-  /// Samples of one rank's step.
+  /// Of a step's samples on this rank, at most a batch each. With shares that differ, ranks make
+  /// different numbers of them, but reduce gradients once all the same.
+  [[nodiscard]] std::size_t micro_steps(std::size_t samples) const {
+    return balance_.shares().empty()
+               ? accumulation()
+               : std::max<std::size_t>(1, (samples + batch_size() - 1) / batch_size());
+  }
+  /// Samples of one rank's step, of all ranks' the mean.
   [[nodiscard]] std::size_t step_size() const { return batch_size() * accumulation(); }
 
   void resume() {
@@ -119,6 +117,9 @@ class Gpt2Training {
     };
     require("seed", std::to_string(options_->seed), "--seed");
     require("data", data_->fingerprint(), "--data, --seq-length or --validation-share");
+    if (const auto shares = state->notes.find("balance"); shares != state->notes.end()) {
+      balance_.restore(shares->second);
+    }
     place_.epoch = state->epochs_run;
     place_.samples_done = static_cast<std::size_t>(state->samples_done);
     place_.step = static_cast<std::int64_t>(state->scalars.at("step"));
@@ -170,19 +171,26 @@ class Gpt2Training {
                                     .plain_lines = false});
   }
 
+  /// From place_.samples_done on, with the shares of now. Returns the steps that are left.
+  std::size_t start_epoch() {
+    sampler_.share_out(balance_.shares());
+    sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch), place_.samples_done);
+    return sampler_.steps(step_size());
+  }
+
   /// From place_.samples_done to the epoch's end, or to the last step. False when all ranks leave
   /// because of an order (ddp/preemption.h).
   bool run_epoch() {
-    sampler_.start_epoch(static_cast<std::uint64_t>(place_.epoch), place_.samples_done);
-    const std::size_t steps = sampler_.steps(step_size());
-    for (std::size_t step = 0; step < steps && place_.step < schedule_.total_steps; ++step) {
+    std::size_t steps = start_epoch();
+    for (std::size_t step = 0; step < steps && place_.step < schedule_.total_steps;) {
       const double norm = run_step(sampler_.batch(step, step_size()));
-      place_.samples_done = sampler_.samples_done(step + 1, step_size());
-      if (step + 1 == steps) {
+      place_.samples_done = sampler_.samples_done(++step, step_size());
+      const bool last = step == steps;
+      if (last) {
         ++place_.epoch;
         place_.samples_done = 0;
       }
-      after_step(norm, step + 1 == steps);
+      after_step(norm, last);
       // After the last step there is nothing left to leave: the job ends with its result.
       if (parallel_.all_leave() && place_.step < schedule_.total_steps) {
         if (place_.saved_step != place_.step) {
@@ -190,6 +198,10 @@ class Gpt2Training {
         }
         say_saved(snapshot_.wait());
         return false;
+      }
+      if (!last && balance_.take_change()) {
+        steps = start_epoch();
+        step = 0;
       }
     }
     return true;
@@ -206,10 +218,11 @@ class Gpt2Training {
   double run_step(std::span<const std::size_t> samples) {
     const bool leave = preemption_.asked();
     const LossSum before = loss_;
-    for (std::size_t micro = 0; micro < accumulation(); ++micro) {
+    const std::size_t parts = micro_steps(samples.size());
+    for (std::size_t micro = 0; micro < parts; ++micro) {
       const std::size_t first = std::min(micro * batch_size(), samples.size());
       const auto part = samples.subspan(first, std::min(batch_size(), samples.size() - first));
-      if (micro + 1 < accumulation()) {
+      if (micro + 1 < parts) {
         const auto guard = parallel_.no_sync();
         run_micro_step(part, leave);
       } else {
@@ -235,7 +248,18 @@ class Gpt2Training {
     record_.units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s;
     record_.memory_bytes = resident_bytes();
     ++place_.step;
+    if (balance_.step_done(samples.size(), own_work_s(times))) {
+      agree_on_shares();
+    }
     return norm;
+  }
+
+  /// A line only where a share has changed: a steady job repeats nothing.
+  void agree_on_shares() {
+    if (balance_.agree() && speaks()) {
+      log_->say("step " + std::to_string(place_.step) + " | samples of a step by rank " +
+                balance_.text());
+    }
   }
 
   void run_micro_step(std::span<const std::size_t> samples, bool leave) {
@@ -288,21 +312,8 @@ class Gpt2Training {
     if (!speaks()) {
       return;
     }
-    const auto milliseconds = [&](double seconds) {
-      return 1e3 * seconds / static_cast<double>(std::max<std::int64_t>(times.steps, 1));
-    };
-    char text[400];
-    std::snprintf(
-        text, sizeof text,
-        "step %lld/%lld | epoch %lld | running_loss %.4f | lr %.3g | norm %.3f | "
-        "tokens_per_s %.0f | memory_mb %.0f | time/total %.2f ms | data %.2f | "
-        "forward %.2f | backward %.2f | sync %.2f | update %.2f",
-        static_cast<long long>(place_.step), static_cast<long long>(schedule_.total_steps),
-        static_cast<long long>(place_.epoch), loss, schedule_.rate(place_.step - 1), norm,
-        values[1] / times.total_s, static_cast<double>(resident_bytes()) / 1e6,
-        milliseconds(times.total_s), milliseconds(times.data_s), milliseconds(times.forward_s),
-        milliseconds(times.backward_s), milliseconds(times.sync_s), milliseconds(times.update_s));
-    log_->say(text);
+    log_->say(
+        progress_line(place_, schedule_, {.loss = loss, .norm = norm, .tokens = values[1]}, times));
   }
 
   /// Of the whole job, also into the metrics. Collective.
@@ -343,9 +354,13 @@ class Gpt2Training {
     state.epochs_run = place_.epoch;
     state.samples_done = static_cast<std::int64_t>(place_.samples_done);
     state.scalars = {{"step", static_cast<double>(place_.step)}, {"lr", schedule_.peak}};
-    state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint()}};
     place_.saved_step = place_.step;
     meter_.skip();
+    // First: the snapshot has the shares of the steps that follow it.
+    agree_on_shares();
+    state.notes = {{"seed", std::to_string(options_->seed)},
+                   {"data", data_->fingerprint()},
+                   {"balance", balance_.text()}};
     auto moments = part_.gather(optimizer_.state(), snapshot_.writes());
     say_saved(snapshot_.save_async(std::move(state),
                                    gpt2_state_tensors(model_.parameters(), std::move(moments))));
@@ -396,6 +411,7 @@ class Gpt2Training {
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
+  Balance balance_;
   OptimizerPart part_;
   AdamW optimizer_;
   TrainingSnapshot snapshot_;
@@ -409,13 +425,6 @@ class Gpt2Training {
 };
 
 }  // namespace
-
-std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
-                                            std::vector<NamedTensor> moments) {
-  std::vector<NamedTensor> tensors = gpt2_weights(parameters);
-  std::move(moments.begin(), moments.end(), std::back_inserter(tensors));
-  return tensors;
-}
 
 void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                 const Gpt2Data& data) {

@@ -2,11 +2,7 @@
 // of progress. docs/gpt2.md lists those lines.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "ddp/ddp.h"
-#include "ddp/snapshot.h"
 #include "trainer/gpt2/gpt2_data.h"
 #include "trainer/gpt2/gpt2_options.h"
 #include "trainer/gpt2/gpt2_source.h"
@@ -19,9 +15,5 @@ namespace ddp {
 /// model, seed or text, or the loss is no longer finite; and what the group throws.
 void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                 const Gpt2Data& data);
-
-/// What a snapshot holds: the weights by their names, then AdamW's moments, which are moved.
-std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
-                                            std::vector<NamedTensor> moments);
 
 }  // namespace ddp

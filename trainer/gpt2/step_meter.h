@@ -34,6 +34,11 @@ inline StepRecord record_of(const StepTimes& times) {
   return record;
 }
 
+/// Of one step, without what this rank waited for.
+inline double own_work_s(const StepTimes& times) {
+  return times.data_s + times.forward_s + times.backward_s + times.update_s;
+}
+
 class StepMeter {
  public:
   using Clock = std::chrono::steady_clock;

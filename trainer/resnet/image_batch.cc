@@ -22,6 +22,7 @@ void ImageBatch::load(const LabelledImages& from, std::span<const std::size_t> s
 }
 
 ClassLoss ImageBatch::pass(Resnet& model, bool training) {
+  // The last batch of an epoch is shorter, and a rank's share of a step may change.
   const auto count = static_cast<std::int64_t>(labels_.size());
   const float* scores = model.forward(count, images_.data(), training);
   d_scores_.resize(labels_.size() * kCifarClasses);

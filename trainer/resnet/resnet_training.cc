@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ddp/preemption.h"
+#include "trainer/balance.h"
 #include "trainer/fingerprint.h"
 #include "trainer/metrics/resident_memory.h"
 #include "trainer/metrics/stopwatch.h"
@@ -33,6 +34,12 @@ struct Totals {
     correct += static_cast<double>(batch.correct);
     samples += static_cast<double>(count);
   }
+};
+
+/// Of the last epoch.
+struct Outcome {
+  double loss = 0;
+  double accuracy = 0;
 };
 
 Totals sum_over_ranks(const Context& context, const Totals& mine) {
@@ -93,6 +100,8 @@ class ResnetTraining {
                   {.compression = options.parallel.compression}),
         sampler_(data.train.size(), context.rank(), context.world_size(),
                  {.seed = static_cast<std::uint64_t>(options.seed)}),
+        balance_(context.group(), options.parallel.balance,
+                 batch_size() * static_cast<std::size_t>(context.world_size())),
         part_(context.group(), model_.tensors().parameters, options.parallel.zero),
         optimizer_(model_.tensors().parameters, cpu_kernels(),
                    static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
@@ -162,10 +171,11 @@ class ResnetTraining {
                   options_->data + " holds now; give that run's files, or another --snapshot-path");
     }
     std::printf("Loading snapshot\n");
+    balance_.restore(state->notes["balance"]);
     next_epoch_ = state->epochs_run;
     samples_done_ = static_cast<std::size_t>(state->samples_done);
     step_ = static_cast<std::int64_t>(state->scalars["step"]);
-    loss_ = state->scalars["loss"];
+    outcome_.loss = state->scalars["loss"];
     if (context_->rank() == 0) {  // the sums are added up over ranks: one of them starts from them
       totals_ = {state->scalars["loss_sum"], state->scalars["correct"], state->scalars["samples"]};
     }
@@ -189,38 +199,57 @@ class ResnetTraining {
            static_cast<std::int64_t>(whole) * (options_->epochs - next_epoch_ - 1);
   }
 
+  /// With the shares of now. Returns the steps that are left.
+  std::size_t start_epoch(std::int64_t epoch, std::size_t samples_done) {
+    sampler_.share_out(balance_.shares());
+    sampler_.start_epoch(static_cast<std::uint64_t>(epoch), samples_done);
+    return sampler_.steps(batch_size());
+  }
+
+  /// A line only where a share has changed: a steady job repeats nothing.
+  void agree_on_shares() {
+    if (balance_.agree() && context_->rank() == 0) {
+      log_->say("step " + std::to_string(step_) + " | samples of a step by rank " +
+                balance_.text());
+    }
+  }
+
   /// False when all ranks leave because of an order (ddp/preemption.h).
   bool run_epoch(std::int64_t epoch) {
-    sampler_.start_epoch(static_cast<std::uint64_t>(epoch), std::exchange(samples_done_, 0));
-    const auto steps = sampler_.steps(batch_size());
+    auto steps = start_epoch(epoch, std::exchange(samples_done_, 0));
     log_->say("[CPU" + std::to_string(context_->rank()) + "] Epoch " + std::to_string(epoch) +
               " | Batchsize: " + std::to_string(sampler_.batch(0, batch_size()).size()) +
               " | Steps: " + std::to_string(steps));
-    for (std::size_t at = 0; at < steps; ++at) {
-      run_step(epoch, at);
-      if (at + 1 == steps) {
+    for (std::size_t at = 0; at < steps;) {
+      run_step(epoch, at++);
+      if (at == steps) {
         break;  // reported below, with the loss of the epoch
       }
       context_->progress().step();
-      const auto done = sampler_.samples_done(at + 1, batch_size());
+      const auto done = sampler_.samples_done(at, batch_size());
       if (leave_if_all(epoch, done)) {
         return false;
       }
       if (step_ % options_->checkpoint_every == 0) {
         save(epoch, done);
       }
+      if (balance_.take_change()) {
+        steps = start_epoch(epoch, done);
+        at = 0;
+      }
     }
     const auto totals = sum_over_ranks(*context_, std::exchange(totals_, {}));
-    loss_ = totals.loss / totals.samples;
-    context_->progress().step(loss_);
-    if (!std::isfinite(loss_)) {
+    outcome_.loss = totals.loss / totals.samples;
+    context_->progress().step(outcome_.loss);
+    if (!std::isfinite(outcome_.loss)) {
       snapshot_.end_not_finite("the loss", "epoch " + std::to_string(epoch));
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
     if (context_->rank() == 0) {
       char text[128];
       std::snprintf(text, sizeof text, "Epoch %lld | Loss %.6f | Training accuracy %.2f %%",
-                    static_cast<long long>(epoch), loss_, 100 * totals.correct / totals.samples);
+                    static_cast<long long>(epoch), outcome_.loss,
+                    100 * totals.correct / totals.samples);
       log_->say(text);
     }
     return true;
@@ -265,6 +294,11 @@ class ResnetTraining {
                            record.update_s + record.snapshot_s;
     record.units_per_second = static_cast<double>(parallel_.global_sample_count()) / seconds;
     log_->step(record);
+    // Without sync_s and snapshot_s: what this rank waited for is no work of its own.
+    if (balance_.step_done(
+            batch.size(), record.data_s + record.forward_s + record.backward_s + record.update_s)) {
+      agree_on_shares();
+    }
   }
 
   /// The test batch, shared out over the ranks.
@@ -284,11 +318,11 @@ class ResnetTraining {
       }
     }
     const auto all = sum_over_ranks(*context_, mine);
-    accuracy_ = all.correct / all.samples;
+    outcome_.accuracy = all.correct / all.samples;
     log_->validation({.step = step_,
                       .epoch = epoch,
                       .loss = all.loss / all.samples,
-                      .accuracy = accuracy_,
+                      .accuracy = outcome_.accuracy,
                       .seconds = watch.lap()});
     context_->progress().enter(Phase::training);
   }
@@ -306,11 +340,15 @@ class ResnetTraining {
     const auto totals = sum_over_ranks(*context_, totals_);
     totals_ = context_->rank() == 0 ? totals : Totals{};
     state.scalars = {{"step", static_cast<double>(step_)},
-                     {"loss", loss_},
+                     {"loss", outcome_.loss},
                      {"loss_sum", totals.loss},
                      {"correct", totals.correct},
                      {"samples", totals.samples}};
-    state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_fingerprint_}};
+    // First: the snapshot has the shares of the steps that follow it.
+    agree_on_shares();
+    state.notes = {{"seed", std::to_string(options_->seed)},
+                   {"data", data_fingerprint_},
+                   {"balance", balance_.text()}};
     const auto velocities = part_.gather(optimizer_.state(), snapshot_.writes());
     const auto result = snapshot_.save(std::move(state), state_tensors(velocities));
     snapshot_s_ += watch.lap();
@@ -352,8 +390,8 @@ class ResnetTraining {
     char text[160];
     std::snprintf(text, sizeof text,
                   "Training finished: %lld epochs, loss %.9g, test accuracy %.2f %%, weights %s",
-                  static_cast<long long>(std::max(options_->epochs, next_epoch_)), loss_,
-                  100 * accuracy_, weights.text().c_str());
+                  static_cast<long long>(std::max(options_->epochs, next_epoch_)), outcome_.loss,
+                  100 * outcome_.accuracy, weights.text().c_str());
     log_->say(text);
   }
 
@@ -365,6 +403,7 @@ class ResnetTraining {
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
+  Balance balance_;
   OptimizerPart part_;
   Sgd optimizer_;
   TrainingSnapshot snapshot_;
@@ -375,8 +414,7 @@ class ResnetTraining {
   std::size_t samples_done_ = 0;  // of the next epoch
   std::int64_t step_ = 0;
   Totals totals_;  // of the epoch so far
-  double loss_ = 0;
-  double accuracy_ = 0;
+  Outcome outcome_;
   double snapshot_s_ = 0;  // since the last step
 };
 

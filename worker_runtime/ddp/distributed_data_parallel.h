@@ -84,7 +84,8 @@ class DDP_EXPORT DistributedDataParallel {
   [[nodiscard]] bool all_leave() const;
 
   /// While the returned guard lives, begin/gradient_ready/finish communicate nothing: gradients
-  /// pile up here, to be reduced with those of the first step after it. On every rank alike.
+  /// pile up here, to be reduced with those of the first step after it. How many come before that
+  /// one may differ between ranks.
   class DDP_EXPORT NoSync {
    public:
     NoSync(NoSync&& other) noexcept;

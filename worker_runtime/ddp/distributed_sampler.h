@@ -7,6 +7,10 @@
 // by the job are exactly the first s x b x world_size of the order, and a smaller or larger world
 // goes on from there (start_epoch's second argument) with exactly those that are left.
 //
+// Where ranks differ in speed, share_out() gives each another part of every step. The samples of a
+// step stay those of equal parts, only who takes which changes; so what is done is one number
+// still.
+//
 // The generator: splitmix64 of a counter. mix(z) = splitmix64's finaliser; key = mix(seed +
 // 0x9E3779B97F4A7C15) ^ mix(epoch + 0xD1B54A32D192ED03); word k = mix(key + (k + 1) *
 // 0x9E3779B97F4A7C15). Fisher-Yates from the back: for i = n-1 .. 1 swap i with j in [0, i], j by
@@ -41,6 +45,11 @@ class DDP_EXPORT DistributedSampler {
   DistributedSampler(std::size_t sample_count, int rank, int world_size,
                      SamplerOptions options = {});
 
+  /// From the next start_epoch() on rank r takes shares[r] samples of each step, which come to
+  /// world size x batch size in all: the same on every rank. None: equal parts again. Throws
+  /// InvalidArgument when there is not one share for each rank, or all are 0.
+  void share_out(std::vector<std::size_t> shares);
+
   /// `samples_done` of the job's order have been trained on before, in whatever world.
   void start_epoch(std::uint64_t epoch, std::size_t samples_done = 0);
 
@@ -49,7 +58,9 @@ class DDP_EXPORT DistributedSampler {
   [[nodiscard]] std::size_t size() const { return mine_.size(); }
   /// Steps until the epoch's end: the same number on every rank.
   [[nodiscard]] std::size_t steps(std::size_t batch_size) const;
-  /// This rank's samples of one step, from 0; the last may hold fewer, or none.
+  /// This rank's samples of one step, from 0; the last may hold fewer, or none. Here and below
+  /// `batch_size` is the mean of all ranks, and throws InvalidArgument where shares come to
+  /// another.
   [[nodiscard]] std::span<const std::size_t> batch(std::size_t step, std::size_t batch_size) const;
   /// What start_epoch() must be given to go on after `steps` steps of this batch size.
   [[nodiscard]] std::size_t samples_done(std::size_t steps, std::size_t batch_size) const;
@@ -60,6 +71,7 @@ class DDP_EXPORT DistributedSampler {
   std::size_t world_size_;
   SamplerOptions options_;
   std::size_t samples_done_ = 0;
+  std::vector<std::size_t> shares_;  ///< of each rank in one step; none: equal
   std::vector<std::size_t> mine_;
 };
 

@@ -56,6 +56,28 @@ void require_batch(std::size_t batch_size) {
   }
 }
 
+/// Which rank takes each sample of a step: at each the one that is furthest behind its share. Equal
+/// shares take turns, and the first part of a step, all that an epoch's last may have, is shared
+/// out in proportion too.
+std::vector<std::size_t> turns_of(const std::vector<std::size_t>& shares) {
+  const auto total = std::accumulate(shares.begin(), shares.end(), std::size_t{0});
+  std::vector<std::size_t> turns;
+  std::vector<std::size_t> given(shares.size());
+  while (turns.size() < total) {
+    const auto behind = [&](std::size_t rank) {
+      return static_cast<std::int64_t>(shares[rank] * (turns.size() + 1)) -
+             static_cast<std::int64_t>(given[rank] * total);
+    };
+    std::size_t next = 0;
+    for (std::size_t rank = 1; rank < shares.size(); ++rank) {
+      next = behind(rank) > behind(next) ? rank : next;
+    }
+    turns.push_back(next);
+    ++given[next];
+  }
+  return turns;
+}
+
 }  // namespace
 
 std::vector<std::size_t> epoch_order(std::size_t sample_count, std::uint64_t seed,
@@ -84,6 +106,16 @@ DistributedSampler::DistributedSampler(std::size_t sample_count, int rank, int w
   start_epoch(0);
 }
 
+void DistributedSampler::share_out(std::vector<std::size_t> shares) {
+  if (!shares.empty() &&
+      (shares.size() != world_size_ ||
+       std::all_of(shares.begin(), shares.end(), [](std::size_t share) { return share == 0; }))) {
+    throw InvalidArgument("a step is shared out by one share for each of " +
+                          std::to_string(world_size_) + " ranks, of which one is above 0");
+  }
+  shares_ = std::move(shares);
+}
+
 void DistributedSampler::start_epoch(std::uint64_t epoch, std::size_t samples_done) {
   // A padded epoch ends a little beyond its samples; to resume there is to resume at the end.
   samples_done_ = std::min(samples_done, sample_count_);
@@ -102,6 +134,15 @@ void DistributedSampler::start_epoch(std::uint64_t epoch, std::size_t samples_do
     end = samples_done_ + round_up(left, world_size_);
   }
   mine_.clear();
+  if (!shares_.empty()) {
+    const auto turns = turns_of(shares_);
+    for (std::size_t i = samples_done_; i < end; ++i) {
+      if (turns[(i - samples_done_) % turns.size()] == rank_) {
+        mine_.push_back(order[i % sample_count_]);
+      }
+    }
+    return;
+  }
   // Each rank takes every world_size-th sample: what is done is one number, from which any other
   // world can go on.
   for (std::size_t i = samples_done_ + rank_; i < end; i += world_size_) {
@@ -122,9 +163,15 @@ std::size_t DistributedSampler::steps(std::size_t batch_size) const {
 std::span<const std::size_t> DistributedSampler::batch(std::size_t step,
                                                        std::size_t batch_size) const {
   require_batch(batch_size);
+  if (!shares_.empty() &&
+      std::accumulate(shares_.begin(), shares_.end(), std::size_t{0}) != batch_size * world_size_) {
+    throw InvalidArgument("the shares do not come to " + std::to_string(world_size_) +
+                          " batches of " + std::to_string(batch_size));
+  }
+  const std::size_t size = shares_.empty() ? batch_size : shares_[rank_];
   // A rank that has run out of samples gets an empty batch, so that all ranks make the same steps.
-  const std::size_t first = std::min(step * batch_size, mine_.size());
-  return std::span(mine_).subspan(first, std::min(batch_size, mine_.size() - first));
+  const std::size_t first = std::min(step * size, mine_.size());
+  return std::span(mine_).subspan(first, std::min(size, mine_.size() - first));
 }
 
 std::size_t DistributedSampler::samples_done(std::size_t steps, std::size_t batch_size) const {

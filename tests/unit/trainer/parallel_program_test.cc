@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "tests/support/child_process.h"
+#include "tests/support/control_group.h"
 #include "tests/support/free_port.h"
+#include "tests/support/needs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/resnet/striped_images.h"
 
@@ -44,6 +46,8 @@ struct Place {
   }
 
   TempDir dir;
+  /// Where the ranks but the first write their number before they begin; empty: nowhere.
+  std::string members_file;
 
  private:
   /// `then`: what a shell does with rank 0's output, on descriptor 3.
@@ -56,8 +60,9 @@ struct Place {
     script.append(arguments).append("); pids=$!\n");
     for (int rank = 1; rank < count; ++rank) {
       const auto number = std::to_string(rank);
-      script.append("RANK=").append(number).append(" LOCAL_RANK=").append(number);
-      script.append(" ").append(kTrain).append(" ").append(arguments).append(" & pids+=\" $!\"\n");
+      script += members_file.empty() ? "(" : "(echo $BASHPID > " + members_file + "; ";
+      script.append("RANK=").append(number).append(" LOCAL_RANK=").append(number).append(" exec ");
+      script.append(kTrain).append(" ").append(arguments).append(") & pids+=\" $!\"\n");
     }
     script += then + "for pid in $pids; do wait $pid; echo \"ended with $?\"; done";
     const auto finished = ddprun::test::run({.argv = {"bash", "-c", script},
@@ -157,6 +162,26 @@ TEST_CASE("with --zero each rank keeps half of the optimizer, and the weights ha
   CHECK_THAT(other, Contains("Resuming training from snapshot") && Contains("Training finished"));
 }
 
+TEST_CASE("a process with --zero is smaller by the optimizer's state that it lacks", "[parallel]") {
+  const Place place;
+  // Of the rank that writes no snapshots, after one: what that needed is gone again.
+  const auto memory_mb = [&](const std::string& options) {
+    (void)place.ranks(2,
+                      "gpt2 --data text.txt --model 10m --seq-length 16 --batch-size 1 "
+                      "--max-steps 3 --ckpt-freq 2 --metrics " +
+                          options);
+    const auto lines =
+        ddprun::test::read_file(place.dir.path() / options.substr(0, 5) / "rank-1.jsonl");
+    const auto newest = lines.rfind("\"memory_bytes\"");
+    REQUIRE(newest != std::string::npos);
+    return number_after(lines.substr(newest), "\"memory_bytes\":") / 1e6;
+  };
+  const double plain = memory_mb("plain -e plain");
+  const double zero = memory_mb("split -e split --zero");
+  // 10.8 million parameters: 87 MB of moments, or 43.
+  CHECK(plain - zero > 35);
+}
+
 TEST_CASE("a resnet's momentum is split by --zero and whole in its snapshots", "[parallel]") {
   const Place place;
   const auto plain = place.ranks(2, kResnet + "--snapshot-path plain");
@@ -164,6 +189,46 @@ TEST_CASE("a resnet's momentum is split by --zero and whole in its snapshots", "
   const auto resumed = place.ranks(2, kResnet + "--snapshot-path killed");
   CHECK_THAT(resumed, Contains("samples of it are done"));
   CHECK(weights_of(resumed) == weights_of(plain));
+}
+
+TEST_CASE("ranks with unequal shares train on the same samples to the same loss", "[parallel]") {
+  const Place place;
+  const std::string loss = "Validation loss: ";
+  const auto equal = place.ranks(2, kGpt2 + "-e equal");
+  const auto shared = place.ranks(2, kGpt2 + "-e shared --balance 3,1");
+  CHECK(number_after(shared, loss) == Approx(number_after(equal, loss)).epsilon(1e-4));
+  CHECK(weights_of(shared) != weights_of(equal));  // sums are rounded in another order
+  place.killed(2, kGpt2 + "-e killed --balance 3,1", "step 10/16");
+  const auto resumed = place.ranks(2, kGpt2 + "-e killed --balance 3,1");
+  CHECK_THAT(resumed, Contains("Resuming training from snapshot"));
+  CHECK(weights_of(resumed) == weights_of(shared));
+  CHECK_THAT(place.ranks(2, kResnet + "--balance 3,1"),
+             Contains("[CPU0] Epoch 0 | Batchsize: 15 | Steps: 4") &&
+                 Contains("[CPU1] Epoch 0 | Batchsize: 5 | Steps: 4"));
+  CHECK_THAT(place.ranks(2, kGpt2 + "-e other --balance 1,2,3", 1),
+             Contains("--balance has 3 weights, and there are 2 ranks; give one for each rank"));
+  for (const auto* wrong : {"0,1", "1,", "1,x", "fast", "''"}) {
+    CHECK_THAT(place.ranks(1, kGpt2 + "--balance " + wrong, 2),
+               Contains("--balance: must be auto, or a weight for each rank such as 3,1"));
+  }
+}
+
+TEST_CASE("with --balance auto a slow rank takes fewer samples, and the loss is the same",
+          "[parallel]") {
+  const auto group = ddprun::test::ControlGroup::processor(0.1);
+  NEEDS_GROUP(group);
+  Place place;
+  const std::string loss = "Validation loss: ";
+  const auto equal = place.ranks(2, kGpt2 + "-e equal");
+  place.members_file = group.members_file();
+  const auto shared = place.ranks(2, kGpt2 + "-e shared --balance auto");
+  INFO(shared);
+  const std::string label = "samples of a step by rank ";
+  const auto at = shared.rfind(label);
+  REQUIRE(at != std::string::npos);
+  // 16 samples in all: 14 for the fast rank on an idle machine, more than half on a busy one.
+  CHECK(std::stoi(shared.substr(at + label.size())) > 8);
+  CHECK(number_after(shared, loss) == Approx(number_after(equal, loss)).epsilon(1e-4));
 }
 
 }  // namespace ddp

@@ -143,3 +143,61 @@ TEST_CASE("a rank outside of the world is refused", "[worker_runtime]") {
   CHECK_THROWS_AS(DistributedSampler(9, 4, 4), ddp::InvalidArgument);
   CHECK_THROWS_AS(DistributedSampler(9, 0, 1).batch(0, 0), ddp::InvalidArgument);
 }
+
+TEST_CASE("shares say who takes which samples of a step, never which samples a step has",
+          "[worker_runtime]") {
+  const std::vector<Samples> divisions = {{6, 2, 1}, {1, 1, 7}, {3, 3, 3}, {9, 0, 0}, {}};
+  std::size_t done = 0;
+  Samples all;
+  // Shares may change in the middle of the epoch. 100 samples: 11 steps of 9, and one of 1.
+  for (std::size_t part = 0; done < 100; ++part) {
+    const auto& shares = divisions[part % divisions.size()];
+    std::vector<DistributedSampler> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back(100, rank, 3);
+      ranks.back().share_out(shares);
+      ranks.back().start_epoch(4, done);
+    }
+    const std::size_t steps = std::min<std::size_t>(2, ranks[0].steps(3));
+    for (std::size_t step = 0; step < steps; ++step) {
+      const std::size_t left = 100 - ranks[0].samples_done(step, 3);
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        const auto mine = ranks[rank].batch(step, 3);
+        all.insert(all.end(), mine.begin(), mine.end());
+        if (left >= 9 && !shares.empty()) {
+          CHECK(mine.size() == shares[rank]);
+        }
+      }
+    }
+    done = ranks[0].samples_done(steps, 3);
+    CHECK(all.size() == done);
+    Samples seen = all;
+    auto order = ddp::epoch_order(100, 0, 4);
+    order.resize(done);
+    std::sort(seen.begin(), seen.end());
+    std::sort(order.begin(), order.end());
+    CHECK(seen == order);
+  }
+}
+
+TEST_CASE("the last, short step of an epoch is shared out in proportion", "[worker_runtime]") {
+  for (int rank = 0; rank < 2; ++rank) {
+    DistributedSampler sampler(28, rank, 2);
+    sampler.share_out({12, 4});
+    sampler.start_epoch(0);
+    CHECK(sampler.batch(1, 8).size() == (rank == 0 ? 9 : 3));
+    CHECK(sampler.steps(8) == 2);
+  }
+}
+
+TEST_CASE("equal shares give each rank the samples of no shares", "[worker_runtime]") {
+  DistributedSampler plain(50, 1, 4);
+  DistributedSampler shared(50, 1, 4);
+  shared.share_out({3, 3, 3, 3});
+  shared.start_epoch(0);
+  CHECK(Samples(shared.indices().begin(), shared.indices().end()) ==
+        Samples(plain.indices().begin(), plain.indices().end()));
+  CHECK_THROWS_AS(shared.batch(0, 2), ddp::InvalidArgument);
+  CHECK_THROWS_AS(shared.share_out({1, 2}), ddp::InvalidArgument);
+  CHECK_THROWS_AS(shared.share_out({0, 0, 0, 0}), ddp::InvalidArgument);
+}
