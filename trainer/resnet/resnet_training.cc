@@ -150,6 +150,12 @@ class ResnetTraining {
                   std::to_string(options_->seed) +
                   "; give that run's seed, or another --snapshot-path");
     }
+    // Snapshots of earlier builds do not have it.
+    const auto data = state->notes.find("data");
+    if (data != state->notes.end() && data->second != data_->fingerprint) {
+      throw Error(options_->snapshot_path + ": snapshot of a run with other --data than " +
+                  options_->data + " holds now; give that run's files, or another --snapshot-path");
+    }
     std::printf("Loading snapshot\n");
     next_epoch_ = state->epochs_run;
     samples_done_ = static_cast<std::size_t>(state->samples_done);
@@ -321,7 +327,7 @@ class ResnetTraining {
                      {"loss_sum", totals.loss},
                      {"correct", totals.correct},
                      {"samples", totals.samples}};
-    state.notes = {{"seed", std::to_string(options_->seed)}};
+    state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint}};
     const auto result = snapshot_.save(std::move(state), state_tensors());
     snapshot_s_ += watch.lap();
     if (result == SaveResult::saved && epochs_run > 0) {
@@ -391,12 +397,7 @@ class ResnetTraining {
 
 /// A node with other files would train on them, and nothing would show it.
 void require_same_data(const Context& context, const CifarData& data) {
-  Fingerprint mine;
-  for (const auto* part : {&data.train, &data.test}) {
-    mine.add(part->pixels.data(), part->pixels.size());
-    mine.add(part->labels.data(), part->labels.size() * sizeof(std::int64_t));
-  }
-  const auto all = context.group().all_gather_bytes(mine.text());
+  const auto all = context.group().all_gather_bytes(data.fingerprint);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       throw Error("rank " + std::to_string(rank) +

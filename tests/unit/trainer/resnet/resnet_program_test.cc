@@ -61,8 +61,9 @@ struct Set {
     return finished.out;
   }
 
-  [[nodiscard]] static std::string command(const std::string& arguments) {
-    return kTrain + " resnet --data data --stem large --batch-size 10 " + arguments;
+  [[nodiscard]] static std::string command(const std::string& arguments,
+                                           const std::string& data = "data") {
+    return kTrain + " resnet --data " + data + " --stem large --batch-size 10 " + arguments;
   }
 
   TempDir dir;
@@ -166,6 +167,12 @@ TEST_CASE("a resnet's data and snapshots are checked, each in one sentence", "[r
   CHECK_THAT(set.shell(Set::command("--epochs 1 --seed 1"), 1),
              Contains("snapshot of a run with another --seed than 1; give that run's seed"));
   CHECK_THAT(set.shell(Set::command("--epochs 1 --model 50"), 1), Contains("resnet18 large stem"));
+  set.dir.write("other/data_batch_1.bin", images(40, 7));
+  set.dir.write("other/test_batch.bin", images(30, 3));
+  CHECK_THAT(
+      set.shell(Set::command("--epochs 2", "other"), 1),
+      Contains("snapshot.ddp: snapshot of a run with other --data than other holds now; give "
+               "that run's files"));
   CHECK_THAT(set.shell(kTrain + " resnet --data none", 1),
              Contains("none/data_batch_1.bin: cannot be read: No such file or directory"));
   for (const auto* mistake :
