@@ -27,6 +27,7 @@
 #include "trainer/options.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
+#include "trainer/text/documents.h"
 #include "trainer/text/token_cache.h"
 #include "trainer/threads.h"
 #include "trainer/training_snapshot.h"
@@ -77,7 +78,7 @@ void run(const LinearOptions& options) {
 /// The files' own tokens, or those of their texts, kept beside the snapshots for the next start.
 Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Source& source) {
   const std::vector<std::filesystem::path> files(options.data.begin(), options.data.end());
-  const bool texts = files.front().extension() != ".bin";
+  const bool texts = ending_of(files.front()) != ".bin";
   const auto length =
       options.sequence_length.value_or(static_cast<std::int64_t>(source.config.context));
   return {load_tokens(context, *source.tokenizer,

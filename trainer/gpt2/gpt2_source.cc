@@ -9,6 +9,7 @@
 #include "trainer/layers/layer_norm.h"
 #include "trainer/text/byte_pair_tokenizer.h"
 #include "trainer/text/byte_tokenizer.h"
+#include "trainer/text/documents.h"
 
 namespace ddp {
 namespace {
@@ -30,9 +31,22 @@ Gpt2Config config_of(const fs::path& folder) {
           .vocabulary = size(read.vocabulary_size)};
 }
 
-/// A folder may hold a model alone: then bytes are tokens, unless --tokenizer names another.
+/// A folder may hold a model alone.
 bool has_tokenizer(const fs::path& folder) {
   return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.json");
+}
+
+/// Bytes as tokens suit a model that was trained on them, as `train gpt2` itself exports. Any other
+/// one would learn from nonsense, and nothing would show it. Token files need no tokenizer.
+void require_byte_model(const Gpt2Options& options, const Gpt2Source& source) {
+  const bool texts = options.generate || ending_of(options.data.front()) != ".bin";
+  const auto bytes = static_cast<std::size_t>(source.tokenizer->vocabulary_size());
+  if (texts && source.config.vocabulary != bytes) {
+    throw Error(options.model + ": has no tokenizer, and its model has " +
+                std::to_string(source.config.vocabulary) +
+                " tokens, so it was not trained on bytes; name the model's tokenizer by "
+                "--tokenizer");
+  }
 }
 
 }  // namespace
@@ -54,6 +68,9 @@ Gpt2Source gpt2_source(const Gpt2Options& options) {
     source.tokenizer = std::move(loaded);
   } else {
     source.tokenizer = std::make_unique<ByteTokenizer>();
+  }
+  if (source.weights && !tokenizer) {
+    require_byte_model(options, source);
   }
   // A model may have more rows than the tokenizer has tokens (padding), never fewer.
   const auto tokens = static_cast<std::size_t>(source.tokenizer->vocabulary_size());

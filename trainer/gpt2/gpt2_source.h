@@ -23,9 +23,9 @@ struct Gpt2Source {
 };
 
 /// --model is a size's name or a folder, --tokenizer a folder or a file. Without --tokenizer it is
-/// the model folder's, and bytes are tokens where that has none. Throws ddp::Error: a file that
-/// cannot be read or used, a tokenizer with more tokens than the folder's model, --seq-length above
-/// the model's context.
+/// the model folder's, and bytes are tokens where that has none and a vocabulary of bytes. Throws
+/// ddp::Error: a file that cannot be read or used, a folder whose tokenizer is missing, a tokenizer
+/// with more tokens than the folder's model, --seq-length above the model's context.
 Gpt2Source gpt2_source(const Gpt2Options& options);
 
 }  // namespace ddp

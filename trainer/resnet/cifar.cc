@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ddp/error.h"
+#include "trainer/fingerprint.h"
 
 namespace ddp {
 namespace {
@@ -66,6 +67,12 @@ CifarData read_cifar(const std::filesystem::path& directory) {
                 std::to_string(number + 1) + ".bin is there; copy all of them");
   }
   append_file(directory / "test_batch.bin", data.test);
+  Fingerprint all;
+  for (const auto* part : {&data.train, &data.test}) {
+    all.add(part->pixels);
+    all.add(part->labels);
+  }
+  data.fingerprint = all.text();
   return data;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct LabelledImages {
 void append_cifar(std::string_view bytes, LabelledImages& images);
 
 struct CifarData {
-  LabelledImages train;  ///< data_batch_1.bin, data_batch_2.bin, ... without a gap
-  LabelledImages test;   ///< test_batch.bin
+  LabelledImages train;     ///< data_batch_1.bin, data_batch_2.bin, ... without a gap
+  LabelledImages test;      ///< test_batch.bin
+  std::string fingerprint;  ///< of all pixels and labels
 };
 
 /// Throws ddp::Error with one sentence that names the file.

@@ -88,12 +88,10 @@ TrainingLogOptions log_options(const Context& context, const ResnetOptions& opti
 /// collective call must have the same value everywhere.
 class ResnetTraining {
  public:
-  ResnetTraining(const Context& context, const ResnetOptions& options, const CifarData& data,
-                 std::string data_fingerprint)
+  ResnetTraining(const Context& context, const ResnetOptions& options, const CifarData& data)
       : context_(&context),
         options_(&options),
         data_(&data),
-        data_fingerprint_(std::move(data_fingerprint)),
         model_(shape_of(options), static_cast<std::uint64_t>(options.seed)),
         parallel_(context.group(), model_.tensors().parameters,
                   tensors_of(model_.tensors().buffers),
@@ -166,7 +164,7 @@ class ResnetTraining {
     }
     // Snapshots of earlier builds do not have it.
     const auto data = state->notes.find("data");
-    if (data != state->notes.end() && data->second != data_fingerprint_) {
+    if (data != state->notes.end() && data->second != data_->fingerprint) {
       throw Error(options_->snapshot_path + ": snapshot of a run with other --data than " +
                   options_->data + " holds now; give that run's files, or another --snapshot-path");
     }
@@ -347,7 +345,7 @@ class ResnetTraining {
     // First: the snapshot has the shares of the steps that follow it.
     agree_on_shares();
     state.notes = {{"seed", std::to_string(options_->seed)},
-                   {"data", data_fingerprint_},
+                   {"data", data_->fingerprint},
                    {"balance", balance_.text()}};
     const auto velocities = part_.gather(optimizer_.state(), snapshot_.writes());
     const auto result = snapshot_.save(std::move(state), state_tensors(velocities));
@@ -398,7 +396,6 @@ class ResnetTraining {
   const Context* context_;
   const ResnetOptions* options_;
   const CifarData* data_;
-  std::string data_fingerprint_;
   Resnet model_;
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
@@ -418,29 +415,23 @@ class ResnetTraining {
   double snapshot_s_ = 0;  // since the last step
 };
 
-/// Of the data that every rank has: a node with other files would train on them, and nothing would
-/// show it.
-std::string same_fingerprint(const Context& context, const CifarData& data) {
-  Fingerprint mine;
-  for (const auto* part : {&data.train, &data.test}) {
-    mine.add(part->pixels.data(), part->pixels.size());
-    mine.add(part->labels.data(), part->labels.size() * sizeof(std::int64_t));
-  }
-  const auto all = context.group().all_gather_bytes(mine.text());
+/// A node with other files would train on them, and nothing would show it.
+void require_same_data(const Context& context, const CifarData& data) {
+  const auto all = context.group().all_gather_bytes(data.fingerprint);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       throw Error("rank " + std::to_string(rank) +
                   " read other data than rank 0; give every node the same files");
     }
   }
-  return all[0];
 }
 
 }  // namespace
 
 void train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
   choose_threads(context);
-  ResnetTraining(context, options, data, same_fingerprint(context, data)).run();
+  require_same_data(context, data);
+  ResnetTraining(context, options, data).run();
 }
 
 }  // namespace ddp

@@ -47,7 +47,10 @@ std::string document_of(const json& record, const std::string& where) {
   }
   const auto& instruction = text_field(record, where, "instruction");
   const auto& output = text_field(record, where, "output");
-  const auto input = record.contains("input") ? text_field(record, where, "input") : "";
+  // Data frames write null for a text that is not there.
+  const auto found = record.find("input");
+  const bool has_input = found != record.end() && !found->is_null();
+  const auto input = has_input ? text_field(record, where, "input") : "";
   return alpaca_prompt(instruction, input) + output;
 }
 
@@ -103,8 +106,16 @@ void take_lines(std::string_view text, const Take& take) {
 
 }  // namespace
 
+std::string ending_of(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return ending;
+}
+
 TextForm text_form(const std::filesystem::path& path) {
-  const auto ending = path.extension();
+  const auto ending = ending_of(path);
   return ending == ".json"                           ? TextForm::json
          : ending == ".jsonl" || ending == ".ndjson" ? TextForm::json_lines
                                                      : TextForm::plain;

@@ -16,6 +16,9 @@ namespace ddp {
 
 enum class TextForm : std::uint8_t { plain, json, json_lines };
 
+/// ".json" of "A.JSON": other systems write endings in capitals.
+std::string ending_of(const std::filesystem::path& path);
+
 /// By the name's ending: .json; .jsonl or .ndjson; anything else is plain text.
 TextForm text_form(const std::filesystem::path& path);
 

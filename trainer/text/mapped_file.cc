@@ -21,7 +21,7 @@ namespace {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   // Without O_NONBLOCK the open of a FIFO waits for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -33,20 +33,24 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   // mmap(2) refuses a length of 0; an empty file is an empty view.
   void* memory = size_ == 0 ? nullptr : ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   const int problem = errno;
-  ::close(fd);  // the mapping keeps the file
-  if (!regular) {
-    fail(path, "is not a regular file");
+  if (!regular || memory == MAP_FAILED) {
+    ::close(fd);
+    fail(path, regular ? std::string("cannot be mapped: ") + std::strerror(problem)
+                       : "is not a regular file");
   }
-  if (memory == MAP_FAILED) {
-    fail(path, std::string("cannot be mapped: ") + std::strerror(problem));
-  }
+  fd_ = fd;
   data_ = static_cast<const std::byte*>(memory);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -55,6 +59,18 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (data_ != nullptr) {
     ::munmap(const_cast<std::byte*>(data_), size_);
+  }
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+void MappedFile::require_whole() const {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0 || static_cast<std::size_t>(status.st_size) < size_) {
+    fail(path_,
+         "was shortened while it was read; make it whole again, and do not change files "
+         "that a training reads");
   }
 }
 

@@ -1,6 +1,7 @@
 // MappedFile: a whole file as memory, read from the disk where it is looked at. What it is not: a
-// copy. A file that somebody shortens meanwhile ends the process by SIGBUS; what this program
-// writes for itself (trainer/text/token_cache.h) is renamed into place and never changed.
+// copy. Memory of a file that somebody has shortened meanwhile ends the process by SIGBUS, so a
+// reader that goes on for long asks require_whole() before it looks. What this program writes for
+// itself (trainer/text/token_cache.h) is renamed into place and never changed.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,15 @@ class MappedFile {
   [[nodiscard]] std::string_view text() const {
     return {reinterpret_cast<const char*>(data_), size_};
   }
+  /// Throws ddp::Error, which begins with the path, when the file is shorter now than it was. A
+  /// system call of less than a microsecond.
+  void require_whole() const;
   /// The file will be read once, from its start: the kernel reads ahead and drops what was read.
   void read_in_order() const;
 
  private:
+  std::filesystem::path path_;
+  int fd_ = -1;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -183,7 +183,7 @@ class Maker {
 /// True for token files, false for texts. Throws on both, and on none.
 bool are_token_files(const std::vector<Path>& files) {
   const auto count = std::count_if(files.begin(), files.end(),
-                                   [](const Path& path) { return path.extension() == ".bin"; });
+                                   [](const Path& path) { return ending_of(path) == ".bin"; });
   if (files.empty()) {
     throw InvalidArgument("no file with text or tokens is given");
   }

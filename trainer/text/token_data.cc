@@ -80,6 +80,7 @@ void TokenData::read_tokens(std::size_t first, std::span<std::int32_t> to) const
     const std::size_t inside = first - begins_[file];
     const std::size_t count = std::min(to.size(), begins_[file + 1] - first);
     const auto part = to.first(count);
+    files_[file].map.require_whole();
     files_[file].tokens.read(inside, part);
     // A model looks tokens up in a table: one beyond it would read the memory behind.
     const auto bad = std::find_if(part.begin(), part.end(), [&](std::int32_t token) {

@@ -115,8 +115,10 @@ TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]")
   REQUIRE(train(dir.path(), small).status == 0);
   const auto file = dir.write("file", "");
   dir.write("model/config.json", R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2,
-                                     "n_positions": 32, "vocab_size": 300})");
+                                     "n_positions": 32, "vocab_size": 257})");
   dir.write("model/model.safetensors", "no header");
+  dir.write("foreign/config.json", R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2,
+                                       "n_positions": 32, "vocab_size": 300})");
   const auto bin =
       dir.write("tokens.bin", ddp_test::token_bin({1, 2, 3, 60000, 5, 6, 7, 8, 9, 10, 11, 12, 13}));
   const struct {
@@ -127,6 +129,7 @@ TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]")
       {small + "--export " + file, "file: --export cannot make this folder: "},
       {small + "--metrics " + file, "file/rank-0.jsonl: cannot be written: "},
       {small + "--tensorboard " + file, "cannot be written: "},
+      {small + "-e foreign -m foreign", "foreign: has no tokenizer, and its model has 300 tokens"},
       {small + "-e folder -m model", "model/model.safetensors: "},
       {"gpt2 -s 4 --max-steps 9 -e bin --validation-share 0 --data " + bin, "token 3 is 60000"},
       {"linear 3", "save_every is required; see train linear --help"},
@@ -142,6 +145,25 @@ TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]")
                                    Contains("restarts used: 0 of 2") &&
                                    !Contains("ddp::DoNotRetry"));
   }
+}
+
+TEST_CASE("a file of tokens that is cut short while it is trained on ends with a sentence",
+          "[train]") {
+  const TempDir dir;
+  const std::vector<std::uint16_t> tokens(200000, 7);
+  const auto bin = dir.write("tokens.BIN", ddp_test::token_bin(tokens));
+  ddprun::test::ChildProcess job({.argv = {"train", "gpt2", "--data", bin, "-s", "16", "-b", "2",
+                                           "--log-freq", "1", "--validation-share", "0"},
+                                  .environment = {{"RANK", ""},
+                                                  {"WORLD_SIZE", ""},
+                                                  {"TORCHELASTIC_ERROR_FILE", ""},
+                                                  {"OMP_NUM_THREADS", "1"}},
+                                  .directory = dir.path().string()});
+  REQUIRE(job.wait_for_out("step 2/"));
+  std::filesystem::resize_file(bin, 5000);
+  CHECK(job.exit_code() == 1);
+  CHECK_THAT(job.err(),
+             Contains("tokens.BIN: was shortened while it was read; make it whole again"));
 }
 
 TEST_CASE("a job whose snapshot path another job takes ends at its next save", "[train]") {

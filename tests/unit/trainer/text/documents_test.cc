@@ -34,6 +34,7 @@ TEST_CASE("the form of a text is in its name", "[text]") {
   CHECK(text_form("a/b.json") == TextForm::json);
   CHECK(text_form("a.jsonl") == TextForm::json_lines);
   CHECK(text_form("a.ndjson") == TextForm::json_lines);
+  CHECK(text_form("A.JSONL") == TextForm::json_lines);
   CHECK(text_form("a.txt") == TextForm::plain);
   CHECK(text_form("json") == TextForm::plain);
 }
@@ -68,6 +69,12 @@ TEST_CASE("a JSON array and JSON lines give a document for each record", "[text]
                      first + "\n" + second + "\r\n\n \t\n" + third + "\n" + fourth) == expected);
   CHECK(documents_of(TextForm::json, "[]").empty());
   CHECK(documents_of(TextForm::json_lines, "\n\n").empty());
+}
+
+TEST_CASE("an input of null is none", "[text]") {
+  CHECK(documents_of(TextForm::json_lines,
+                     R"({"instruction": "Sing.", "input": null, "output": "la"})") ==
+        Documents{alpaca_prompt("Sing.", "") + "la"});
 }
 
 TEST_CASE("a field that is missing or of another type is a sentence with line or record",
