@@ -1,5 +1,6 @@
 // What `train gpt2` and `train resnet` can be told about ranks and snapshots, on real ranks of the
 // built program.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
@@ -215,7 +216,7 @@ TEST_CASE("ranks with unequal shares train on the same samples to the same loss"
 
 TEST_CASE("with --balance auto a slow rank takes fewer samples, and the loss is the same",
           "[parallel]") {
-  const auto group = ddprun::test::ControlGroup::processor(0.1);
+  const auto group = ddprun::test::ControlGroup::processor(0.05);
   NEEDS_GROUP(group);
   Place place;
   const std::string loss = "Validation loss: ";
@@ -224,10 +225,13 @@ TEST_CASE("with --balance auto a slow rank takes fewer samples, and the loss is 
   const auto shared = place.ranks(2, kGpt2 + "-e shared --balance auto");
   INFO(shared);
   const std::string label = "samples of a step by rank ";
-  const auto at = shared.rfind(label);
-  REQUIRE(at != std::string::npos);
-  // 16 samples in all: 14 for the fast rank on an idle machine, more than half on a busy one.
-  CHECK(std::stoi(shared.substr(at + label.size())) > 8);
+  // 16 samples in all: 14 for the fast rank on an idle machine. On a busy one other programs may
+  // slow it for a while, but not each time that the ranks agree.
+  int most = 0;
+  for (auto at = shared.find(label); at != std::string::npos; at = shared.find(label, at + 1)) {
+    most = std::max(most, std::stoi(shared.substr(at + label.size())));
+  }
+  CHECK(most > 8);
   CHECK(number_after(shared, loss) == Approx(number_after(equal, loss)).epsilon(1e-4));
 }
 
