@@ -163,6 +163,7 @@ TEST_CASE("with --zero each rank keeps half of the optimizer, and the weights ha
   CHECK_THAT(other, Contains("Resuming training from snapshot") && Contains("Training finished"));
 }
 
+#ifndef DDPRUN_SANITIZED
 TEST_CASE("a process with --zero is smaller by the optimizer's state that it lacks", "[parallel]") {
   const Place place;
   // Of the rank that writes no snapshots, after one: what that needed is gone again.
@@ -182,6 +183,7 @@ TEST_CASE("a process with --zero is smaller by the optimizer's state that it lac
   // 10.8 million parameters: 87 MB of moments, or 43.
   CHECK(plain - zero > 35);
 }
+#endif
 
 TEST_CASE("a resnet's momentum is split by --zero and whole in its snapshots", "[parallel]") {
   const Place place;
@@ -214,6 +216,7 @@ TEST_CASE("ranks with unequal shares train on the same samples to the same loss"
   }
 }
 
+#ifndef DDPRUN_SANITIZED
 TEST_CASE("with --balance auto a slow rank takes fewer samples, and the loss is the same",
           "[parallel]") {
   const auto group = ddprun::test::ControlGroup::processor(0.05);
@@ -234,5 +237,6 @@ TEST_CASE("with --balance auto a slow rank takes fewer samples, and the loss is 
   CHECK(most > 8);
   CHECK(number_after(shared, loss) == Approx(number_after(equal, loss)).epsilon(1e-4));
 }
+#endif
 
 }  // namespace ddp
