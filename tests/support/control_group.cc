@@ -55,8 +55,9 @@ ControlGroup ControlGroup::memory(std::uint64_t bytes_max) {
 }
 
 ControlGroup ControlGroup::processor(double share) {
-  // Short periods, so that a process is slow rather than stopped and started.
-  constexpr int kPeriodUs = 10000;
+  // Short periods, so that a process is slow rather than stopped and started; but the kernel takes
+  // no quota below 1 ms.
+  constexpr int kPeriodUs = 20000;
   const std::string quota = std::to_string(static_cast<int>(share * kPeriodUs));
   if (std::filesystem::exists(kRoot / "cpu")) {
     ControlGroup group(kRoot / "cpu");
