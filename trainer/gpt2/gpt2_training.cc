@@ -54,7 +54,7 @@ class Gpt2Training {
         snapshot_(context, {.path = options.snapshot_path(), .say = {}}),
         preemption_(context) {}
 
-  void run() {
+  int run() {
     resume();
     plan_schedule();
     say_start();
@@ -62,9 +62,7 @@ class Gpt2Training {
     meter_.take();
     while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
       if (!run_epoch()) {
-        snapshot_.say_unsaved();
-        preemption_.leave();
-        return;
+        return snapshot_.leave(preemption_);
       }
     }
     if (place_.saved_step != place_.step) {
@@ -72,6 +70,7 @@ class Gpt2Training {
     }
     finish();
     snapshot_.require_saved();
+    return 0;
   }
 
  private:
@@ -433,8 +432,8 @@ std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parame
   return tensors;
 }
 
-void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
-                const Gpt2Data& data) {
+int train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
+               const Gpt2Data& data) {
   // A node with an old copy of a file would otherwise train on it, and nothing would show it: the
   // gradients of all ranks are mixed at each step.
   const auto all = context.group().all_gather_bytes(data.fingerprint());
@@ -444,7 +443,7 @@ void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2So
                   " read other data than rank 0; give every node the same files and options");
     }
   }
-  Gpt2Training(context, options, source, data).run();
+  return Gpt2Training(context, options, source, data).run();
 }
 
 }  // namespace ddp

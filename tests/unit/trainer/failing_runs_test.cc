@@ -167,8 +167,8 @@ TEST_CASE("a job whose snapshot path another job takes ends at its next save", "
 TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
   const TempDir dir;
   const auto text = write_text(dir);
-  // Where a kernel of oneDNN uses the stack pointer for itself, a third of these would crash.
-  for (int run = 0; run < 6; ++run) {
+  // Where a kernel of oneDNN uses the stack pointer for itself, every second of these would crash.
+  for (int run = 0; run < 4; ++run) {
     const auto name = " -e run" + std::to_string(run);
     ddprun::test::ChildProcess job(
         {.argv = {"bash", "-c",
@@ -185,8 +185,10 @@ TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
     job.signal(SIGTERM);
     const auto status = job.exit_code();
     INFO(job.report());
-    CHECK(status == 0);
-    CHECK_THAT(job.out(), Contains("Training snapshot saved"));
+    CHECK(status == 75);
+    CHECK_THAT(job.out(), Contains("Training snapshot saved") &&
+                              Contains("Left in order at step ") &&
+                              Contains(": the same command goes on from there\n"));
   }
 }
 
