@@ -22,6 +22,7 @@
 #include "trainer/gpt2/gpt2_training.h"
 #include "trainer/linear_training.h"
 #include "trainer/message_passing.h"
+#include "trainer/openmp_wait.h"
 #include "trainer/options.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
@@ -167,5 +168,6 @@ int train(int argc, char** argv) {
 }  // namespace ddp
 
 int main(int argc, char** argv) {
+  ddp::spin_briefly(argv);
   return ddp::record(argc, argv, ddp::train);
 }

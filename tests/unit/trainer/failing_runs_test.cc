@@ -192,6 +192,25 @@ TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
   }
 }
 
+TEST_CASE("threads spin briefly, unless the user says how they wait", "[train]") {
+  const TempDir dir;
+  for (const std::string policy : {"", "OMP_WAIT_POLICY=active ", "GOMP_SPINCOUNT=7 "}) {
+    ddprun::test::ChildProcess job(
+        {.argv = {"bash", "-c",
+                  "unset GOMP_SPINCOUNT OMP_WAIT_POLICY; " + policy + "exec " + kTrain +
+                      " linear 1000000 1000000 --snapshot-path s"},
+         .environment = {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_ERROR_FILE", ""}},
+         .directory = dir.path().string()});
+    REQUIRE(job.wait_for_out("Epoch 1 |"));
+    const auto environment =
+        ddprun::test::read_file("/proc/" + std::to_string(job.pid()) + "/environ");
+    const auto expected = policy.empty() ? std::string("GOMP_SPINCOUNT=1000") : policy;
+    CHECK_THAT(environment, Contains(expected.substr(0, expected.find(' '))));
+    CHECK(count_of(environment, "GOMP_SPINCOUNT=") == (policy.starts_with("OMP") ? 0 : 1));
+    job.signal(SIGKILL);
+  }
+}
+
 TEST_CASE("a snapshot that holds NaN is not gone on from", "[train]") {
   const TempDir dir;
   const auto path = dir.file("snapshot.ddp");
