@@ -149,7 +149,7 @@ class Gpt2Training {
                                     .experiment = options_->experiment_name,
                                     .directory = options_->outputs.metrics,
                                     .tensorboard = options_->outputs.tensorboard,
-                                    .attempt = context_->restart_count(),
+                                    .attempt = next_attempt(*context_, options_->outputs.metrics),
                                     .total_steps = schedule_.total_steps,
                                     .log_every = options_->outputs.log_freq,
                                     .unit = "tokens",

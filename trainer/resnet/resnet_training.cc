@@ -72,7 +72,7 @@ TrainingLogOptions log_options(const Context& context, const ResnetOptions& opti
   log.experiment = options.experiment;
   log.directory = options.metrics;
   log.tensorboard = options.tensorboard;
-  log.attempt = context.restart_count();
+  log.attempt = next_attempt(context, log.directory);
   log.log_every = options.log_every;
   log.unit = "images";
   log.terminal = stdout_is_terminal();

@@ -192,6 +192,20 @@ TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
   }
 }
 
+TEST_CASE("all ranks tell of one attempt, also where a rank's file names fewer", "[train]") {
+  const TempDir dir;
+  const auto command = gpt2(write_text(dir), "--max-steps 1 --metrics m");
+  const auto told = R"({"event":"step","attempt":4})";
+  dir.write("1/m/rank-1.jsonl", std::string(told) + "\n");
+  REQUIRE(two_nodes(dir.path(), command).status == 0);
+  for (const char* file : {"0/m/rank-0.jsonl", "1/m/rank-1.jsonl"}) {
+    CHECK_THAT(ddprun::test::read_file(dir.file(file)), Contains(R"("attempt":5)"));
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir.path())) {
+    CHECK_FALSE(entry.path().filename().string().starts_with(".ddprun-shared-"));
+  }
+}
+
 TEST_CASE("threads spin briefly, unless the user says how they wait", "[train]") {
   const TempDir dir;
   for (const std::string policy : {"", "OMP_WAIT_POLICY=active ", "GOMP_SPINCOUNT=7 "}) {
