@@ -61,11 +61,12 @@ class LinearTraining {
         snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
         preemption_(context) {}
 
-  void run() {
+  /// The status for main.
+  int run() {
     resume();
     for (auto epoch = next_epoch_; epoch < options_->total_epochs; ++epoch) {
       if (!run_epoch(epoch)) {
-        return;
+        return snapshot_.leave(preemption_);
       }
       // The tutorials' rule for when to save. Unlike theirs, the snapshot counts complete epochs,
       // so that a resumed run repeats none.
@@ -77,6 +78,7 @@ class LinearTraining {
       say_result();
     }
     snapshot_.require_saved();
+    return 0;
   }
 
  private:
@@ -213,8 +215,6 @@ class LinearTraining {
         context_->progress().saved(static_cast<std::uint64_t>(epochs_run - 1));
       }
     }
-    snapshot_.say_unsaved();
-    preemption_.leave();
   }
 
   /// The rank that writes says so. A save that failed has been reported, and the training goes on:
@@ -266,7 +266,7 @@ class LinearTraining {
 
 }  // namespace
 
-void train_linear(const Context& context, const LinearOptions& options, const Dataset& data) {
+int train_linear(const Context& context, const LinearOptions& options, const Dataset& data) {
   // A node with an old copy of the file would otherwise train on it, and nothing would show it: the
   // gradients of all ranks are mixed at each step. Hashes are compared, since the data may be
   // large.
@@ -279,7 +279,7 @@ void train_linear(const Context& context, const LinearOptions& options, const Da
                   " read other data than rank 0; give every node the same file and --seed");
     }
   }
-  LinearTraining(context, options, data).run();
+  return LinearTraining(context, options, data).run();
 }
 
 }  // namespace ddp

@@ -1,6 +1,6 @@
 // train: the models that come with the runtime, on one process or many. Exit status: 0 done, 1 an
 // error (one sentence on stderr, and the error file under a launcher), 2 a mistake in the command
-// line.
+// line, 75 left by order (a signal) where no ddprun is told: the same command goes on.
 #include <malloc.h>
 
 #include <cerrno>
@@ -24,6 +24,7 @@
 #include "trainer/gpt2/gpt2_training.h"
 #include "trainer/linear_training.h"
 #include "trainer/message_passing.h"
+#include "trainer/openmp_wait.h"
 #include "trainer/options.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
@@ -68,11 +69,11 @@ Dataset load(const LinearOptions& options) {
 
 /// The data come first. A mistake in them is found without other ranks, so every rank reports it at
 /// once, and none waits for a rank that has ended.
-void run(const LinearOptions& options) {
+int run(const LinearOptions& options) {
   const Dataset data = load(options);
   const Context context = init();
   require_agreement(context, agreed_options(options));
-  train_linear(context, options, data);
+  return train_linear(context, options, data);
 }
 
 /// The files' own tokens, or those of their texts, kept beside the snapshots for the next start.
@@ -92,43 +93,44 @@ Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Sour
            .vocabulary_size = static_cast<std::int32_t>(source.config.vocabulary)}};
 }
 
-void run(const Gpt2Options& options) {
+int run(const Gpt2Options& options) {
   const Gpt2Source source = gpt2_source(options);
   const Context context = init({.backend = Backend::gloo});
   require_agreement(context, agreed_options(options, source));
   choose_threads(context);
   if (options.generate) {
     generate_gpt2(context, options, source.config, *source.tokenizer);
-    return;
+    return 0;
   }
   // Now, since a place that cannot be written to is found too late after weeks of training.
   if (options.outputs.export_dir && context.rank() == 0) {
     require_export_place(*options.outputs.export_dir);
   }
   const Gpt2Data data = load(context, options, source);
-  train_gpt2(context, options, source, data);
+  return train_gpt2(context, options, source, data);
 }
 
-void run(const ResnetOptions& options) {
+int run(const ResnetOptions& options) {
   const CifarData data = read_cifar(options.data);
   const Context context = init({.backend = Backend::gloo});
   require_agreement(context, agreed_options(options));
-  train_resnet(context, options, data);
+  return train_resnet(context, options, data);
 }
 
-void run(const MessagePassingOptions& options) {
+int run(const MessagePassingOptions& options) {
   const Context context = init();
   require_agreement(context, agreed_options(options));
   pass_messages(context);
+  return 0;
 }
 
 /// Runs `work`. An error of the trainers themselves is about files, options or numbers, and those
 /// are the same at the next attempt: a restart would only spend the job's budget. Those of the
 /// world round them (a peer, a GPU, a disk) may be over by then.
 template <class Work>
-void without_vain_restarts(const Work& work) {
+int without_vain_restarts(const Work& work) {
   try {
-    work();
+    return work();
   } catch (const OperationError&) {
     throw;
   } catch (const StartError&) {
@@ -162,15 +164,15 @@ int train(int argc, char** argv) {
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
     return exit->mistake.empty() ? exit->status : throw DoNotRetry(exit->mistake, exit->status);
   }
-  without_vain_restarts([&parsed] {
-    std::visit([](const auto& options) { run(options); }, std::get<Command>(parsed));
+  return without_vain_restarts([&parsed] {
+    return std::visit([](const auto& options) { return run(options); }, std::get<Command>(parsed));
   });
-  return 0;
 }
 
 }  // namespace
 }  // namespace ddp
 
 int main(int argc, char** argv) {
+  ddp::spin_briefly(argv);
   return ddp::record(argc, argv, ddp::train);
 }

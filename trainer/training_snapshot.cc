@@ -120,10 +120,20 @@ void TrainingSnapshot::require_saved() {
   }
 }
 
-void TrainingSnapshot::say_unsaved() {
-  if (const auto unsaved = unsaved_text(); !unsaved.empty() && context_->rank() == 0) {
-    std::fprintf(stderr, "%s; the steps since then will be done again\n", unsaved.c_str());
+int TrainingSnapshot::leave(Preemption& preemption) {
+  const auto unsaved = unsaved_text();
+  const int status = preemption.leave();
+  if (context_->rank() != 0) {
+    return status;
   }
+  if (!unsaved.empty()) {
+    std::fprintf(stderr, "%s; the steps since then will be done again\n", unsaved.c_str());
+  } else if (status != 0) {
+    // Under ddprun its summary says so.
+    std::printf("Left in order at %s: the same command goes on from there\n",
+                newest_.value_or("the start").c_str());
+  }
+  return status;
 }
 
 std::string TrainingSnapshot::unsaved_text() {

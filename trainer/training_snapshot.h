@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ddp/error.h"
+#include "ddp/preemption.h"
 #include "ddp/snapshot.h"
 
 namespace ddp {
@@ -42,9 +43,9 @@ class TrainingSnapshot {
   /// outcome can be had from wait() before. Collective.
   void require_saved();
   /// For an order to leave: the same, but it is only said. The order may come from a machine that
-  /// is about to be switched off, or be about another world, so all leave in either case.
-  /// Collective.
-  void say_unsaved();
+  /// is about to be switched off, or be about another world, so all leave in either case. Returns
+  /// the status for main (Preemption::leave()). Collective.
+  int leave(Preemption& preemption);
 
   /// Ends the training on every rank: `what` ("the loss") is no longer finite in `place`
   /// ("epoch 3"). Throws DoNotRetry: the next attempt would compute the same. Collective.

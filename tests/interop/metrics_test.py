@@ -193,6 +193,16 @@ class Pictures(Told):
                 (self.folder, f"plot: {self.folder / 'rank-0.jsonl'} tells of no step yet"),
                 (self.folder / "none", f"plot: {self.folder / 'none'} is no directory")]:
             self.assertEqual(self.plot(folder, code=1).stderr, sentence + "\n")
+        for record, sentence in [
+                ('{"event":"step"}', f"{empty}: a record lacks the field 'loss'; name the metrics"),
+                ('{"event":"step","attempt":0,"step":1,"loss":"x"}', f"{empty}: a record ")]:
+            (empty / "rank-0.jsonl").write_text(record + "\n")
+            told = self.plot(empty, code=1).stderr
+            self.assertTrue(told.startswith("plot: " + sentence), told)
+            self.assertEqual(told.count("\n"), 1, told)
+        self.story(tensorboard=False)
+        told = self.plot(self.metrics, "--out", empty / "none" / "x", code=1).stderr
+        self.assertRegex(told, r"^plot: \S+x.svg: No such file or directory; --out names another.*\n$")
 
 
 if __name__ == "__main__":

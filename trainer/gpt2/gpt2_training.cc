@@ -59,7 +59,7 @@ class Gpt2Training {
                   {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
         preemption_(context) {}
 
-  void run() {
+  int run() {
     resume();
     plan_schedule();
     say_start();
@@ -67,9 +67,7 @@ class Gpt2Training {
     meter_.take();
     while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
       if (!run_epoch()) {
-        snapshot_.say_unsaved();
-        preemption_.leave();
-        return;
+        return snapshot_.leave(preemption_);
       }
     }
     if (place_.saved_step != place_.step) {
@@ -77,6 +75,7 @@ class Gpt2Training {
     }
     finish();
     snapshot_.require_saved();
+    return 0;
   }
 
  private:
@@ -163,7 +162,7 @@ class Gpt2Training {
                                     .experiment = options_->experiment_name,
                                     .directory = options_->outputs.metrics,
                                     .tensorboard = options_->outputs.tensorboard,
-                                    .attempt = context_->restart_count(),
+                                    .attempt = next_attempt(*context_, options_->outputs.metrics),
                                     .total_steps = schedule_.total_steps,
                                     .log_every = options_->outputs.log_freq,
                                     .unit = "tokens",
@@ -426,8 +425,8 @@ class Gpt2Training {
 
 }  // namespace
 
-void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
-                const Gpt2Data& data) {
+int train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
+               const Gpt2Data& data) {
   // A node with an old copy of a file would otherwise train on it, and nothing would show it: the
   // gradients of all ranks are mixed at each step.
   const auto all = context.group().all_gather_bytes(data.fingerprint());
@@ -437,7 +436,7 @@ void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2So
                   " read other data than rank 0; give every node the same files and options");
     }
   }
-  Gpt2Training(context, options, source, data).run();
+  return Gpt2Training(context, options, source, data).run();
 }
 
 }  // namespace ddp

@@ -9,11 +9,13 @@
 
 namespace ddp {
 
+/// Returns the status for main: 0, or that of an order to leave (Preemption::leave()).
+///
 /// Trains from the newest snapshot, or from the start, to the last epoch or step. At the same world
 /// size, options and data the final weights have the same bits, however often the run was killed
 /// and started again. Throws ddp::Error when the ranks' data differ, the snapshot is of another
 /// model, seed or text, or the loss is no longer finite; and what the group throws.
-void train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
-                const Gpt2Data& data);
+int train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
+               const Gpt2Data& data);
 
 }  // namespace ddp

@@ -86,6 +86,18 @@ bool stdout_is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
 }
 
+std::int64_t next_attempt(const Context& context,
+                          const std::optional<std::filesystem::path>& directory) {
+  std::int64_t attempt = context.restart_count();
+  if (directory) {
+    const auto path = *directory / (name_of_rank(context.rank()) + ".jsonl");
+    attempt = std::max(attempt, last_attempt(tail(path)) + 1);
+  }
+  const auto highest = Tensor::from({attempt});
+  context.group().all_reduce(highest, ReduceOp::max);
+  return highest.item<std::int64_t>();
+}
+
 TrainingLog::TrainingLog(TrainingLogOptions options) : options_(std::move(options)) {
   if (options_.log_every < 1) {
     throw InvalidArgument("TrainingLog: log_every must be at least 1, not " +

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "ddp/ddp.h"
 #include "trainer/metrics/append_file.h"
 #include "trainer/metrics/event_file.h"
 #include "trainer/metrics/progress_text.h"
@@ -28,8 +29,8 @@ struct TrainingLogOptions {
   std::optional<std::filesystem::path> directory;
   /// Where the event files go. None: nowhere.
   std::optional<std::filesystem::path> tensorboard;
-  /// Context::restart_count(). It is raised above every attempt that the file names, so that a
-  /// step that is repeated has another attempt, even where the whole command was started again.
+  /// next_attempt(). It is raised above every attempt that the file names, so that a step that is
+  /// repeated has another attempt, even where the whole command was started again.
   std::int64_t attempt = 0;
   std::int64_t total_steps = 0;  ///< of the whole run; 0: not known
   /// Steps per plain line and per point of TensorBoard's curves; at least 1.
@@ -38,6 +39,12 @@ struct TrainingLogOptions {
   bool terminal = false;         ///< stdout_is_terminal(), or not
   bool plain_lines = true;       ///< false: the trainer says its own, by say()
 };
+
+/// The attempt for TrainingLogOptions: one for all ranks, at least Context::restart_count(), and
+/// above every attempt that any rank's file in `directory` names. A rank that died early has told
+/// of fewer attempts than the others. Collective, also on a rank without a directory.
+std::int64_t next_attempt(const Context& context,
+                          const std::optional<std::filesystem::path>& directory);
 
 /// stdout is a terminal that can go back to the start of a line. True of a worker under ddprun
 /// too, when ddprun's own stdout is one (docs/logs.md).

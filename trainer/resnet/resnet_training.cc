@@ -77,7 +77,7 @@ TrainingLogOptions log_options(const Context& context, const ResnetOptions& opti
   log.experiment = options.experiment;
   log.directory = options.metrics;
   log.tensorboard = options.tensorboard;
-  log.attempt = context.restart_count();
+  log.attempt = next_attempt(context, log.directory);
   log.log_every = options.log_every;
   log.unit = "images";
   log.terminal = stdout_is_terminal();
@@ -107,17 +107,18 @@ class ResnetTraining {
         snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
         preemption_(context) {}
 
-  void run() {
+  /// The status for main.
+  int run() {
     resume();
     auto log = log_options(*context_, *options_);
     log.total_steps = step_ + steps_left();
     log_.emplace(std::move(log));
     for (auto epoch = next_epoch_; epoch < options_->epochs; ++epoch) {
       if (!run_epoch(epoch)) {
-        return;
+        return snapshot_.leave(preemption_);
       }
       if (validate(epoch); epoch + 1 < options_->epochs && leave_if_all(epoch + 1, 0)) {
-        return;
+        return snapshot_.leave(preemption_);
       }
       save(epoch + 1, 0);
     }
@@ -126,6 +127,7 @@ class ResnetTraining {
     }
     say_result();
     snapshot_.require_saved();
+    return 0;
   }
 
  private:
@@ -372,8 +374,6 @@ class ResnetTraining {
       log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
                 options_->snapshot_path + " | Leaving");
     }
-    snapshot_.say_unsaved();
-    preemption_.leave();
     return true;
   }
 
@@ -428,10 +428,10 @@ void require_same_data(const Context& context, const CifarData& data) {
 
 }  // namespace
 
-void train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
+int train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
   choose_threads(context);
   require_same_data(context, data);
-  ResnetTraining(context, options, data).run();
+  return ResnetTraining(context, options, data).run();
 }
 
 }  // namespace ddp

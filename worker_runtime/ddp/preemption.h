@@ -10,8 +10,7 @@
 //     optimizer.step();
 //     if (parallel.all_leave()) {                        // the same answer on every rank
 //       snapshot.save(...);
-//       preemption.leave();
-//       return 0;                                        // in order: no rank is left behind
+//       return preemption.leave();                       // in order: no rank is left behind
 //     }
 #pragma once
 
@@ -19,6 +18,9 @@
 #include "ddp/export.h"
 
 namespace ddp {
+
+/// EX_TEMPFAIL of sysexits.h, as ddprun itself: the same command goes on from here.
+inline constexpr int kLeftStatus = 75;
 
 /// One per process, made before training begins: from here on the launcher orders instead of ending
 /// the worker, and SIGTERM and SIGUSR1 that others than the launcher send to this process (a
@@ -37,7 +39,9 @@ class DDP_EXPORT Preemption {
   /// One load of shared memory.
   [[nodiscard]] bool asked() const;
   /// The state is saved (or could not be): the end of this process is no end of the training.
-  void leave();
+  /// Returns the status that main should return: 0 where ddprun's agent is told by this call, else
+  /// kLeftStatus, since to anybody else 0 says that the training is done.
+  int leave();
 
  private:
   Progress progress_;

@@ -28,6 +28,15 @@ bool holds(const std::filesystem::path& file, const std::string& token) {
   return in && std::getline(in, found) && found == token;
 }
 
+/// Removes the file at the end, whether the ranks have agreed or one of them was lost meanwhile.
+struct Removed {
+  std::filesystem::path file;
+  ~Removed() {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+  }
+};
+
 }  // namespace
 
 bool is_shared_directory(const Context& context, const std::filesystem::path& path) {
@@ -35,12 +44,12 @@ bool is_shared_directory(const Context& context, const std::filesystem::path& pa
   // directory.
   ProcessGroup& group = context.group();
   std::string token;
-  std::filesystem::path file;
+  Removed left;
   if (context.rank() == 0) {
     token = random_token();
     // A new name each time: no cache of a network file system can know that it is not there.
-    file = path / (".ddprun-shared-" + token);
-    std::ofstream out(file);
+    left.file = path / (".ddprun-shared-" + token);
+    std::ofstream out(left.file);
     out << token << "\n";
     // Where rank 0 cannot write the answer is no, and each node saves to its own disk.
     if (!out.flush()) {
@@ -51,10 +60,6 @@ bool is_shared_directory(const Context& context, const std::filesystem::path& pa
   const bool mine = !token.empty() && holds(path / (".ddprun-shared-" + token), token);
   Tensor seen = Tensor::from({static_cast<std::uint8_t>(mine ? 1 : 0)});
   group.all_reduce(seen, ReduceOp::min);  // also: nobody looks any more
-  if (!file.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove(file, ignored);
-  }
   return seen.item<std::uint8_t>() == 1;
 }
 

@@ -79,11 +79,14 @@ bool Preemption::asked() const {
          (channel != nullptr && channel->page().save_now.load() != 0);
 }
 
-void Preemption::leave() {
-  if (auto* channel = ProgressInside::channel(progress_)) {
-    // From here on an exit with 0 is a departure in order, and not the end of training.
-    channel->page().left = 1;
+int Preemption::leave() {
+  auto* channel = ProgressInside::channel(progress_);
+  if (channel == nullptr) {
+    return kLeftStatus;
   }
+  // From here on an exit with 0 is a departure in order, and not the end of training.
+  channel->page().left = 1;
+  return 0;
 }
 
 }  // namespace ddp

@@ -50,7 +50,8 @@ inline Outcome two_nodes(const std::filesystem::path& directory, const std::stri
   const auto node = [&, port = ddprun::test::free_port()](const std::string& rank) {
     return "(cd " + rank + "; " + (rank == "1" ? before_1 : "") + " RANK=" + rank +
            " GROUP_RANK=" + rank +
-           " WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+           " WORLD_SIZE=2 OMP_NUM_THREADS=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 "
+           "MASTER_PORT=" +
            std::to_string(port) + " " + kTrain + " " + arguments + " " +
            (rank == "1" ? only_1 : "") + ")";
   };
