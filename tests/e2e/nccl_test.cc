@@ -78,7 +78,7 @@ TEST_CASE("workers end by themselves although NCCL's abort never returns") {
   const Job job = job_with("async-error@1:5,abort-blocks");
   check_recovered(job);
   CHECK(contains(job.finished.err, "NCCL's abort does not return"));
-  CHECK(contains(job.finished.err, "exited with code 1: ddp::"));
+  CHECK(contains(job.finished.err, "exited with code 1: all_reduce #"));
   CHECK(contains(job.finished.err, " (f32[65536]) "));
 }
 
