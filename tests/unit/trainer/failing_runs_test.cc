@@ -236,6 +236,7 @@ TEST_CASE("threads spin briefly, unless the user says how they wait", "[train]")
     const auto expected = policy.empty() ? std::string("GOMP_SPINCOUNT=1000") : policy;
     CHECK_THAT(environment, Contains(expected.substr(0, expected.find(' '))));
     CHECK(count_of(environment, "GOMP_SPINCOUNT=") == (policy.starts_with("OMP") ? 0 : 1));
+    CHECK(ddprun::test::read_file("/proc/" + std::to_string(job.pid()) + "/comm") == "train\n");
     job.signal(SIGKILL);
   }
 }
