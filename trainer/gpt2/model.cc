@@ -10,9 +10,10 @@ namespace ddp {
 using enum Gpt2LayerWeight;
 using enum Gpt2Weight;
 
-Gpt2::Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device)
+Gpt2::Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device,
+           Precision precision)
     : config_(config),
-      layers_(&cpu_layers()),
+      layers_(&cpu_layers(precision)),
       device_(device.index),
       parameters_(gpt2_parameters(config, device)),
       activations_(config, batch, time, device) {}

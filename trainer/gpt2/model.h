@@ -28,7 +28,9 @@ struct TokenBatch {
 class Gpt2 {
  public:
   /// All weights 0: see initialise_gpt2(). Room for batches of up to `batch` x `time` tokens.
-  Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device = {});
+  /// Throws Error where the processor has no such precision.
+  Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device = {},
+       Precision precision = Precision::f32);
 
   [[nodiscard]] const Gpt2Config& config() const { return config_; }
   [[nodiscard]] std::vector<Parameter>& parameters() { return parameters_; }

@@ -7,6 +7,7 @@
 // nothing else.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "trainer/layers/adamw_update.h"
@@ -18,6 +19,10 @@
 #include "trainer/layers/product.h"
 
 namespace ddp {
+
+/// What matrix products are made of: f32, or factors rounded to bf16 with sums in f32
+/// (bf16_product.h). Everything else is f32 in both.
+enum class Precision : std::uint8_t { f32, bf16 };
 
 /// `device` is the GPU's number; the CPU ignores it.
 struct Layers {
@@ -36,8 +41,9 @@ struct Layers {
 };
 
 /// For the level of x86-64 that this processor runs: "level_base", "level_v3" (AVX2) or "level_v4"
-/// (AVX-512).
-const Layers& cpu_layers();
+/// (AVX-512). Throws Error for a precision that it has no instructions for: a training that is
+/// slower than the user expects would be found out much later, or never.
+const Layers& cpu_layers(Precision precision = Precision::f32);
 /// One of these by name, null where this program or this processor has none: for tests and
 /// measurements.
 const Layers* cpu_layers_of(std::string_view level);
