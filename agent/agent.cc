@@ -406,6 +406,21 @@ class Agent : private FollowerHandler {
   Follower follower_;
 };
 
+/// The agent, once its node has a place for logs.
+Result<JobSummary> run_with(const LogLayout& layout, const JobSpec& spec,
+                            std::shared_ptr<spdlog::logger> log) {
+  std::shared_ptr<EventLogFile> event_log;
+  if (!spec.event_log.empty()) {
+    auto opened = EventLogFile::open(spec.event_log, host_name());
+    if (!opened) {
+      return opened.error();
+    }
+    event_log = std::move(*opened);
+  }
+  Agent agent(spec, layout, std::move(event_log), std::move(log));
+  return agent.run();
+}
+
 }  // namespace
 
 Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger> log) {
@@ -417,21 +432,14 @@ Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger
     log->info("OMP_NUM_THREADS is not set: each worker gets 1, so that they share the processors");
   }
   // Before the node joins: without a place for logs it cannot run workers, and says so (unable.h).
-  auto layout = LogLayout::create(spec.logs, spec.job_id);
+  const auto layout = LogLayout::create(spec.logs, spec.job_id);
   if (!layout) {
     tell_unable(spec, layout.error(), log);
     return layout.error();
   }
-  std::shared_ptr<EventLogFile> event_log;
-  if (!spec.event_log.empty()) {
-    auto opened = EventLogFile::open(spec.event_log, host_name());
-    if (!opened) {
-      return opened.error();
-    }
-    event_log = std::move(*opened);
-  }
-  Agent agent(spec, std::move(*layout), std::move(event_log), std::move(log));
-  return agent.run();
+  auto outcome = run_with(*layout, spec, std::move(log));
+  layout->remove_unused();
+  return outcome;
 }
 
 }  // namespace ddprun
