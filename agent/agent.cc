@@ -51,6 +51,10 @@ constexpr std::chrono::milliseconds kOneWish{500};
 /// a coordinator that it can ask: one passes until all have noticed the loss, then they vote.
 constexpr int kElectionBeats = 5;
 
+/// A person who stops an agent that joins waits this long at most. By then a coordinator that has
+/// counted the node, but whose answer is still on its way, is asked to end the job for all.
+constexpr std::chrono::milliseconds kJoinToStop{1'000};
+
 /// What an event brings along for the actions that it leads to.
 struct Cause {
   const World* world = nullptr;           ///< assigned
@@ -312,11 +316,12 @@ class Agent : private FollowerHandler {
     CoordinatorClient* const coordinator = follower_.client();
     // The client of a coordinator that is lost stays until the workers are gone.
     if (coordinator == nullptr || asked_.lost_at) {
-      // A person who stops a node that searches wants that at once; a warning is for all nodes.
-      if (asked_.lost_at && outlives_its_coordinator(spec_) && !wish.stops_workers) {
-        limit_search();
-      } else {
+      // A person who stops a node that searches wants that at once; a warning is for all nodes. A
+      // node that joins may be counted already: the others would wait for it.
+      if (asked_.lost_at && (!outlives_its_coordinator(spec_) || wish.stops_workers)) {
         take(Event::nobody_to_ask);
+      } else {
+        limit_search();
       }
       return;
     }
@@ -327,16 +332,21 @@ class Agent : private FollowerHandler {
     }
   }
 
-  /// Whether the coordinator that was asked, or would have been, is lost and no other is found yet.
+  /// Whether there is no coordinator to ask: the one before is lost, or none was found yet.
   [[nodiscard]] bool seeks_to_ask() const {
-    return asked_.lost_at && (state_ == State::asked || state_ == State::fencing_asked);
+    const bool has_none = follower_.client() == nullptr || asked_.lost_at;
+    return has_none && (state_ == State::asked || state_ == State::fencing_asked);
   }
 
   /// Counted from the loss: where the voters can elect a coordinator, they have by then. Schedulers
-  /// kill half a minute after their warning, so a longer search would lose the exit code.
+  /// kill half a minute after their warning, so a longer search would lose the exit code. An agent
+  /// that has followed none yet counts from the wish: nobody has to be elected.
   void limit_search() {
-    DDP_CHECK(asked_.lost_at.has_value(), "only a lost coordinator is searched for");
-    search_over_.expires_at(*asked_.lost_at + kElectionBeats * spec_.heartbeat_timeout);
+    const bool stops = agent::wish_of(asked_.stop_by).stops_workers;
+    search_over_.expires_at(
+        asked_.lost_at ? *asked_.lost_at + kElectionBeats * spec_.heartbeat_timeout
+                       : std::chrono::steady_clock::now() +
+                             (stops ? kJoinToStop : spec_.heartbeat_timeout));
     search_over_.async_wait([this](boost::system::error_code error) {
       if (!error && seeks_to_ask()) {
         give_up_asking();
@@ -406,6 +416,21 @@ class Agent : private FollowerHandler {
   Follower follower_;
 };
 
+/// The agent, once its node has a place for logs.
+Result<JobSummary> run_with(const LogLayout& layout, const JobSpec& spec,
+                            std::shared_ptr<spdlog::logger> log) {
+  std::shared_ptr<EventLogFile> event_log;
+  if (!spec.event_log.empty()) {
+    auto opened = EventLogFile::open(spec.event_log, host_name());
+    if (!opened) {
+      return opened.error();
+    }
+    event_log = std::move(*opened);
+  }
+  Agent agent(spec, layout, std::move(event_log), std::move(log));
+  return agent.run();
+}
+
 }  // namespace
 
 Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger> log) {
@@ -417,21 +442,14 @@ Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger
     log->info("OMP_NUM_THREADS is not set: each worker gets 1, so that they share the processors");
   }
   // Before the node joins: without a place for logs it cannot run workers, and says so (unable.h).
-  auto layout = LogLayout::create(spec.logs, spec.job_id);
+  const auto layout = LogLayout::create(spec.logs, spec.job_id);
   if (!layout) {
     tell_unable(spec, layout.error(), log);
     return layout.error();
   }
-  std::shared_ptr<EventLogFile> event_log;
-  if (!spec.event_log.empty()) {
-    auto opened = EventLogFile::open(spec.event_log, host_name());
-    if (!opened) {
-      return opened.error();
-    }
-    event_log = std::move(*opened);
-  }
-  Agent agent(spec, std::move(*layout), std::move(event_log), std::move(log));
-  return agent.run();
+  auto outcome = run_with(*layout, spec, std::move(log));
+  layout->remove_unused();
+  return outcome;
 }
 
 }  // namespace ddprun

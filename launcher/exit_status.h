@@ -7,7 +7,8 @@
 
 namespace ddprun {
 
-/// The command line cannot be read: unknown option, missing program, a word for a number.
+/// What was given cannot be read, or does not fit together: options, their values, variables.
+/// (torchrun ends with 2 for what argparse refuses, and with 1 for what it finds wrong later.)
 inline constexpr int kExitUsage = 2;
 
 /// The agent itself was killed by a signal: as a shell says it.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "agent/host/gpus.h"
@@ -37,7 +38,14 @@ struct Launch {
   std::vector<Notice> notices;
 };
 
-/// An Error here is one of the configuration: main returns kExitFailure for it, as torchrun does.
-Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host);
+/// Why nothing is started, and the exit code: kExitUsage for words, numbers and variables that mean
+/// nothing or do not fit together, kExitFailure for what is not there on this machine.
+struct ResolveError {
+  Error error;
+  int exit_code;
+};
+
+std::variant<Launch, ResolveError> resolve(const Options& options, const Environment& environment,
+                                      const Host& host);
 
 }  // namespace ddprun

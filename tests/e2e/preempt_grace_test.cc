@@ -143,6 +143,35 @@ TEST_CASE("An agent that was asked and finds no coordinator says so, and ends wi
   CHECK(contains(cluster.node(1).err(), "may not have been asked"));
 }
 
+TEST_CASE("An agent that joins when it is warned asks the coordinator that it finds then") {
+  const std::string endpoint = local_endpoint();
+  const auto agent = [&](const std::string& is_host) {
+    return start({.endpoint = endpoint,
+                  .options = {"--nnodes", "2", "--heartbeat-timeout", "30", "--rdzv-conf",
+                              "is_host=" + is_host}});
+  };
+  const auto joins = agent("0");
+  REQUIRE(joins->wait_for_err("waiting for the coordinator"));
+  joins->signal(SIGUSR1);
+  const auto hosts = agent("1");
+  CHECK(hosts->exit_code() == kTryAgain);
+  CHECK(joins->exit_code() == kTryAgain);
+  INFO(hosts->report() << joins->report());
+  CHECK(contains(hosts->err(), "SIGUSR1 was sent to the agent of node"));
+}
+
+TEST_CASE("An agent that joins when it is told to end, and finds nobody, says so within a second") {
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  const auto agent = start(
+      {.endpoint = local_endpoint(),
+       .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
+  REQUIRE(agent->wait_for_err("waiting for the coordinator"));
+  agent->signal(signal);
+  CHECK(agent->exit_code() == (signal == SIGINT ? 1 : kTryAgain));
+  INFO(agent->report());
+  CHECK(contains(agent->err(), "may not have been asked"));
+}
+
 TEST_CASE("A --deadline is a time from now or an instant, and the job saves when it comes") {
   const TempDir dir;
   const bool absolute = GENERATE(false, true);

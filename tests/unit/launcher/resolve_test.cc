@@ -74,7 +74,6 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"--signals-to-handle SIGTERM,SIGSTOP p", "--signals-to-handle", "SIGSTOP"},
       {"--shutdown-timeout -1 p", "--shutdown-timeout", "-1 seconds"},
       {"--join-timeout 0 p", "--join-timeout", "above 0"},
-      {"--join-timeout inf p", "--join-timeout", "below"},
       {"--heartbeat-timeout -3 p", "--heartbeat-timeout", "above 0"},
       {"--heartbeat-timeout nan p", "--heartbeat-timeout", "above 0"},
       {"-m --no-python p", "--no-python", "--module"},
@@ -103,8 +102,7 @@ TEST_CASE("the largest and the smallest number of workers pass", "[launcher]") {
 
 TEST_CASE("the machine is only asked what an option needs", "[launcher]") {
   const auto ask = [](const std::string& line, Machine& machine) {
-    const auto parsed = parse(line);
-    return resolve(std::get<Options>(parsed), environment_of({}), machine.host());
+    return resolved_on(machine, line);
   };
   Machine machine;
   REQUIRE(ask("--nproc-per-node 3 p", machine).has_value());
@@ -253,10 +251,7 @@ TEST_CASE("the name and the flags decide what kind of program it is", "[launcher
     INFO(row.line);
     Machine machine;
     const Variables variables{{"PATH", "/a:/b"}, {"PYTHON_EXEC", "py"}};
-    const auto parsed = parse(row.line, variables);
-    const auto launch =
-        resolve(std::get<Options>(parsed), environment_of(variables), machine.host());
-    REQUIRE(launch.has_value());
+    REQUIRE(resolved_on(machine, row.line, variables).has_value());
     CHECK(machine.requested.kind == row.kind);
     CHECK(machine.requested.arguments == std::vector<std::string>{"a"});
     CHECK(machine.requested.python == "py");
@@ -282,9 +277,7 @@ TEST_CASE(
     "Option --legacy-launch asks for the local rank among the arguments, --use-env does not") {
   Machine machine;
   const auto requested = [&machine](const std::string& line) {
-    const auto parsed = parse(line);
-    const auto launch = resolve(std::get<Options>(parsed), environment_of({}), machine.host());
-    REQUIRE(launch.has_value());
+    REQUIRE(resolved_on(machine, line).has_value());
     return machine.requested.local_rank_argument;
   };
   CHECK(requested("--legacy-launch train.py --lr 1"));
