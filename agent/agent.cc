@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/agent_state.h"
+#include "agent/asked.h"
 #include "agent/attempt_store.h"
 #include "agent/follower_options.h"
 #include "agent/host/environment_facts.h"
@@ -43,39 +44,12 @@ using agent::State;
 /// How long what the workers left behind may take to die: as long as after an attempt.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
-/// A signal that comes again within this time is the same wish: a scheduler signals every process
-/// of its step, and so this one and its guardian, which forwards it.
-constexpr std::chrono::milliseconds kOneWish{500};
-
-/// How many heartbeat timeouts an agent that was asked to stop gives the others to elect
-/// a coordinator that it can ask: one passes until all have noticed the loss, then they vote.
-constexpr int kElectionBeats = 5;
-
-/// A person who stops an agent that joins waits this long at most. By then a coordinator that has
-/// counted the node, but whose answer is still on its way, is asked to end the job for all.
-constexpr std::chrono::milliseconds kJoinToStop{1'000};
-
 /// What an event brings along for the actions that it leads to.
 struct Cause {
   const World* world = nullptr;           ///< assigned
   const message::Stop* order = nullptr;   ///< stop_ordered
   Result<JobSummary>* outcome = nullptr;  ///< concluded
   int signal = 0;                         ///< asked, leave_asked
-};
-
-/// For kOneWish.
-struct LastSignal {
-  int number = 0;
-  std::chrono::steady_clock::time_point at{};
-};
-
-/// What this agent was asked for, and whether there is a coordinator to pass it on to.
-struct Asked {
-  LastSignal newest;
-  int stop_by = 0;              ///< what the newest wish came by: a signal, or 0 for --deadline
-  std::optional<int> leave_by;  ///< the signal that asked this node to leave
-  /// Since when there is no coordinator any more; none while there is one, or was none yet.
-  std::optional<std::chrono::steady_clock::time_point> lost_at;
 };
 
 class Agent : private FollowerHandler {
@@ -180,7 +154,7 @@ class Agent : private FollowerHandler {
 
   void on_signal(int number) {
     const auto now = std::chrono::steady_clock::now();
-    if (number == asked_.newest.number && now - asked_.newest.at < kOneWish) {
+    if (agent::is_same_wish(asked_.newest, number, now)) {
       return;
     }
     asked_.newest = {number, now};
@@ -338,15 +312,9 @@ class Agent : private FollowerHandler {
     return has_none && (state_ == State::asked || state_ == State::fencing_asked);
   }
 
-  /// Counted from the loss: where the voters can elect a coordinator, they have by then. Schedulers
-  /// kill half a minute after their warning, so a longer search would lose the exit code. An agent
-  /// that has followed none yet counts from the wish: nobody has to be elected.
   void limit_search() {
-    const bool stops = agent::wish_of(asked_.stop_by).stops_workers;
     search_over_.expires_at(
-        asked_.lost_at ? *asked_.lost_at + kElectionBeats * spec_.heartbeat_timeout
-                       : std::chrono::steady_clock::now() +
-                             (stops ? kJoinToStop : spec_.heartbeat_timeout));
+        agent::search_end(asked_, std::chrono::steady_clock::now(), spec_.heartbeat_timeout));
     search_over_.async_wait([this](boost::system::error_code error) {
       if (!error && seeks_to_ask()) {
         give_up_asking();
@@ -409,7 +377,7 @@ class Agent : private FollowerHandler {
   asio::steady_timer time_up_;      ///< --deadline
   asio::steady_timer search_over_;  ///< Action::limit_search
   State state_ = State::serving;
-  Asked asked_;
+  agent::Asked asked_;
   std::optional<Result<JobSummary>> outcome_;
   AttemptStore store_{io_, spec_};
   LocalWorkers workers_;

@@ -162,9 +162,9 @@ TEST_CASE("An agent that joins when it is warned asks the coordinator that it fi
 
 TEST_CASE("An agent that joins when it is told to end, and finds nobody, says so within a second") {
   const int signal = GENERATE(SIGINT, SIGTERM);
-  const auto agent = start(
-      {.endpoint = local_endpoint(),
-       .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
   REQUIRE(agent->wait_for_err("waiting for the coordinator"));
   agent->signal(signal);
   CHECK(agent->exit_code() == (signal == SIGINT ? 1 : kTryAgain));
