@@ -69,6 +69,7 @@ struct LastSignal {
 struct Asked {
   LastSignal newest;
   int stop_by = 0;              ///< what the newest wish came by: a signal, or 0 for --deadline
+  bool requeues = false;     ///< one of them is sent only to what is to be started again
   std::optional<int> leave_by;  ///< the signal that asked this node to leave
   /// Since when there is no coordinator any more; none while there is one, or was none yet.
   std::optional<std::chrono::steady_clock::time_point> lost_at;
@@ -232,6 +233,7 @@ class Agent : private FollowerHandler {
         return workers_.obey(*cause.order);
       case Action::remember_wish:
         asked_.stop_by = cause.signal;
+        asked_.requeues |= agent::wish_of(cause.signal).requeues;
         if (asked_.stop_by == 0) {
           log_->info("the time of --deadline is over; preempting the job");
         }
@@ -259,7 +261,8 @@ class Agent : private FollowerHandler {
       case Action::conclude_as_asked:
         return end(summary_of_wish(agent::wish_of(asked_.stop_by).verdict));
       case Action::conclude_at_once:
-        return end(summary_of_wish(Verdict::stopped));
+        return end(summary_of_wish(asked_.requeues ? agent::wish_of(asked_.stop_by).verdict
+                                                      : Verdict::stopped));
       case Action::conclude_unguarded:
         return end(Error{"the process that watches the agent was killed", {}, {}});
       case Action::stop_workers:
