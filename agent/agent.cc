@@ -210,6 +210,7 @@ class Agent : private FollowerHandler {
         return workers_.obey(*cause.order);
       case Action::remember_wish:
         asked_.stop_by = cause.signal;
+        asked_.requeues |= agent::wish_of(cause.signal).requeues;
         if (asked_.stop_by == 0) {
           log_->info("the time of --deadline is over; preempting the job");
         }
@@ -237,7 +238,8 @@ class Agent : private FollowerHandler {
       case Action::conclude_as_asked:
         return end(summary_of_wish(agent::wish_of(asked_.stop_by).verdict));
       case Action::conclude_at_once:
-        return end(summary_of_wish(Verdict::stopped));
+        return end(summary_of_wish(asked_.requeues ? agent::wish_of(asked_.stop_by).verdict
+                                                      : Verdict::stopped));
       case Action::conclude_unguarded:
         return end(Error{"the process that watches the agent was killed", {}, {}});
       case Action::stop_workers:

@@ -19,6 +19,7 @@ struct LastSignal {
 struct Asked {
   LastSignal newest;
   int stop_by = 0;              ///< what the newest wish came by: a signal, or 0 for --deadline
+  bool requeues = false;        ///< one of them is sent only to what is to be started again
   std::optional<int> leave_by;  ///< the signal that asked this node to leave
   /// Since when there is no coordinator any more; none while there is one, or was none yet.
   std::optional<TimePoint> lost_at;
