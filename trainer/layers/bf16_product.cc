@@ -104,7 +104,7 @@ bool has_bf16_products() {
 Bf16Product::Bf16Product(const Product& product) : product_(&product) {
   auto& shop = workshop();
   // Once for all chunks of rows; in each of them it is read whole.
-  const Factor& b = product.b;
+  const FactorOf<float>& b = product.b;
   round_rows(b.data, b.stride, b.transposed ? product.n : product.k,
              b.transposed ? product.k : product.n, shop.b);
   if (product.a.transposed) {
@@ -115,7 +115,7 @@ Bf16Product::Bf16Product(const Product& product) : product_(&product) {
 void Bf16Product::compute_rows(std::size_t row, std::size_t rows) const {
   auto& shop = workshop();
   const Product& product = *product_;
-  const Factor& a = product.a;
+  const FactorOf<float>& a = product.a;
   if (!a.transposed) {
     // Just before they are used, so that they are in the cache.
     round_rows(a.data + row * a.stride, a.stride, rows, product.k, shop.a);

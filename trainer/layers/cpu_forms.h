@@ -20,7 +20,7 @@ void attention_forward(const AttentionForward& pass, int device);
 void attention_backward(const AttentionBackward& pass, int device);
 void cross_entropy(const CrossEntropy& pass, int device);
 void adamw_update(const AdamWUpdate& update, int device);
-double sum_of_squares(const float* values, std::size_t count, int device);
+void sum_of_squares(const float* values, std::size_t count, double* sum, int device);
 
 extern const Layers kLayers;
 extern const Layers kBf16Layers;  ///< the same, with products of factors in bf16

@@ -24,21 +24,26 @@ namespace ddp {
 /// (bf16_product.h). Everything else is f32 in both.
 enum class Precision : std::uint8_t { f32, bf16 };
 
-/// `device` is the GPU's number; the CPU ignores it.
-struct Layers {
-  void (*embedding_forward)(const EmbeddingForward&, int device);
-  void (*embedding_backward)(const EmbeddingBackward&, int device);
-  void (*layer_norm_forward)(const LayerNormForward&, int device);
-  void (*layer_norm_backward)(const LayerNormBackward&, int device);
-  void (*product)(const Product&, int device);
-  void (*linear_forward)(const LinearForward&, int device);
-  void (*linear_backward)(const LinearBackward&, int device);
-  void (*attention_forward)(const AttentionForward&, int device);
-  void (*attention_backward)(const AttentionBackward&, int device);
-  void (*cross_entropy)(const CrossEntropy&, int device);
-  void (*adamw_update)(const AdamWUpdate&, int device);
-  double (*sum_of_squares)(const float* values, std::size_t count, int device);
+/// Real: float, or BFloat16 on GPUs, whose tensor cores multiply bf16 and add in f32. Gradients of
+/// weights, statistics and all that the optimizer works on are floats in any case. `device` is the
+/// GPU's number; the CPU ignores it.
+template <class Real>
+struct LayersOf {
+  void (*embedding_forward)(const EmbeddingForwardOf<Real>&, int device) = nullptr;
+  void (*embedding_backward)(const EmbeddingBackwardOf<Real>&, int device) = nullptr;
+  void (*layer_norm_forward)(const LayerNormForwardOf<Real>&, int device) = nullptr;
+  void (*layer_norm_backward)(const LayerNormBackwardOf<Real>&, int device) = nullptr;
+  void (*product)(const ProductOf<Real>&, int device) = nullptr;
+  void (*gradient_product)(const ProductOf<Real, float>&, int device) = nullptr;
+  void (*linear_forward)(const LinearForwardOf<Real>&, int device) = nullptr;
+  void (*linear_backward)(const LinearBackwardOf<Real>&, int device) = nullptr;
+  void (*attention_forward)(const AttentionForwardOf<Real>&, int device) = nullptr;
+  void (*attention_backward)(const AttentionBackwardOf<Real>&, int device) = nullptr;
+  void (*cross_entropy)(const CrossEntropyOf<Real>&, int device) = nullptr;
+  void (*adamw_update)(const AdamWUpdate&, int device) = nullptr;
+  void (*sum_of_squares)(const float* values, std::size_t count, double* sum, int device) = nullptr;
 };
+using Layers = LayersOf<float>;
 
 /// For the level of x86-64 that this processor runs: "level_base", "level_v3" (AVX2) or "level_v4"
 /// (AVX-512). Throws Error for a precision that it has no instructions for: a training that is
@@ -47,5 +52,16 @@ const Layers& cpu_layers(Precision precision = Precision::f32);
 /// One of these by name, null where this program or this processor has none: for tests and
 /// measurements.
 const Layers* cpu_layers_of(std::string_view level);
+
+/// The GPU's, from the runtime's GPU library, which must have been opened (a CUDA tensor is there).
+/// Throws ddp::DeviceError when that library lacks them. Float for comparisons: it is slow.
+template <class Real>
+const LayersOf<Real>& gpu_layers();
+
+/// Names and type of the tables in the GPU library.
+inline constexpr char kGpuLayersF32[] = "ddprun_layers_f32";
+inline constexpr char kGpuLayersBf16[] = "ddprun_layers_bf16";
+template <class Real>
+using GpuLayersFactory = const LayersOf<Real>*();
 
 }  // namespace ddp
