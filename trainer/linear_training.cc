@@ -64,6 +64,9 @@ class LinearTraining {
   /// The status for main.
   int run() {
     resume();
+    if (next_epoch_ < options_->total_epochs) {
+      snapshot_.require_place();
+    }
     for (auto epoch = next_epoch_; epoch < options_->total_epochs; ++epoch) {
       if (!run_epoch(epoch)) {
         return snapshot_.leave(preemption_);

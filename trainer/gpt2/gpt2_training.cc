@@ -62,10 +62,13 @@ class Gpt2Training {
   int run() {
     resume();
     plan_schedule();
+    if (goes_on()) {
+      snapshot_.require_place();
+    }
     say_start();
     open_log();
     meter_.take();
-    while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
+    while (goes_on()) {
       if (!run_epoch()) {
         return snapshot_.leave(preemption_);
       }
@@ -79,6 +82,9 @@ class Gpt2Training {
   }
 
  private:
+  [[nodiscard]] bool goes_on() const {
+    return place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps;
+  }
   [[nodiscard]] bool speaks() const { return context_->rank() == 0; }
 
   [[nodiscard]] std::size_t batch_size() const {

@@ -251,6 +251,30 @@ TEST_CASE("a disk that is full while saving loses no old snapshot, and the end i
   CHECK(outcome.output.ends_with("\nended with 1\n00000001\n"));
 }
 
+TEST_CASE("a place that cannot be written to ends a training before its first step", "[train]") {
+  const TempDir dir;
+  const auto script = dir.write(
+      "read_only.sh",
+      "set -e\nmkdir -p disk && mount -t tmpfs -o size=64k tmpfs disk\n" + kTrain +
+          " linear 2 1 --snapshot-path disk/s\nmount -o remount,ro disk\n" + kTrain +
+          " linear 2 1 --snapshot-path disk/s\necho a finished one ended with $?\n" + kTrain +
+          " linear 9 1 --snapshot-path disk/s || echo a longer one ended with $?\n" + kTrain +
+          " linear 9 1 --snapshot-path disk/new || echo a new one ended with $?\n");
+  const auto outcome = shell(dir.path(), "unshare -m true && unshare -m bash " + script);
+  if (outcome.output.find("unshare") != std::string::npos ||
+      outcome.output.find("mount:") != std::string::npos) {
+    SKIP_TEST("mount", "no private mount can be made here: " + outcome.output);
+  }
+  INFO(outcome.output);
+  const std::string why =
+      ": no snapshot can be saved here: Read-only file system; name a directory that this worker "
+      "may write to\n";
+  CHECK_THAT(outcome.output, Contains("a finished one ended with 0\n"));
+  CHECK_THAT(outcome.output, Contains("disk/s" + why + "a longer one ended with 1\n"));
+  CHECK_THAT(outcome.output, Contains("disk/new" + why + "a new one ended with 1\n"));
+  CHECK_THAT(outcome.output, !Contains("Epoch 2 | Batchsize"));
+}
+
 TEST_CASE("a snapshot path that is a file is refused", "[train]") {
   const TempDir dir;
   dir.write("taken", "precious");
