@@ -23,8 +23,8 @@ CLI::Validator model_name() {
 }
 
 CLI::Validator count_from_0() {
-  return number_that<std::int64_t>("a whole number of at least 0",
-                                   [](std::int64_t n) { return n >= 0 && n < 1LL << 40; });
+  return number_that<std::int64_t>("a whole number from 0 to 10^12",
+                                   [](std::int64_t n) { return n >= 0 && n <= kCountMax; });
 }
 
 /// Every number has its bounds here, so that a mistake is one sentence before any rank starts.
@@ -69,8 +69,7 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
          count_from_1())
       ->capture_default_str();
   number("--keep", options.snapshots.keep,
-         "Snapshots kept, the newest ones: 2 leave one to fall back on",
-         number_that<int>("a whole number of at least 1", [](int n) { return n >= 1; }))
+         "Snapshots kept, the newest ones: 2 leave one to fall back on", keep_count())
       ->type_name("K")
       ->capture_default_str();
   number("--validation-share", options.validation_share,
@@ -79,13 +78,16 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
       ->capture_default_str();
   gpt2.add_option("--export", options.outputs.export_dir,
                   "At the end, the weights as a folder that Hugging Face's transformers loads")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   gpt2.add_option("--metrics", options.outputs.metrics,
                   "Each rank writes each step's loss and times to DIR/rank-N.jsonl")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   gpt2.add_option("--tensorboard", options.outputs.tensorboard,
                   "Each rank writes TensorBoard's event files to DIR/<experiment>/rank-N")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   number("--seed", options.seed, "Of the first weights, the order of samples, generated text", seed)
       ->capture_default_str();
 }
@@ -137,7 +139,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
   auto* data = gpt2->add_option("--data", options.data,
                                 "Files to train on: text, .json or .jsonl in Alpaca's form, or "
                                 ".bin with tokens");
-  data->type_name("FILE");
+  data->type_name("FILE")->check(some_path());
   gpt2->add_option("--tokenizer", options.tokenizer,
                    "Folder or file of a byte-pair tokenizer [the model folder's, else bytes]")
       ->type_name("PATH")
@@ -154,6 +156,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
       ->capture_default_str();
   gpt2->add_option(spellings("--save-dir"), options.snapshots.save_dir, "Folder of the experiments")
       ->type_name("DIR")
+      ->check(some_path())
       ->capture_default_str();
   gpt2->add_option(spellings("--seq-length") + ",-s", options.sequence_length,
                    "Tokens of a sequence [the model's context]")
