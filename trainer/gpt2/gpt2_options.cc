@@ -93,10 +93,14 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
 }
 
 /// All need --generate: given with --data they would be without effect, and nothing would say so.
+/// The same holds for outputs of a training that are given with --generate.
 void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   auto* generate = gpt2.add_option("--generate", options.generate,
                                    "Continues this text by the newest snapshot; trains nothing");
   generate->type_name("TEXT")->excludes(data);
+  for (const char* output : {"--export", "--metrics", "--tensorboard"}) {
+    generate->excludes(gpt2.get_option(output));
+  }
   gpt2.add_option("--length", options.sampling.length, "Tokens to generate")
       ->type_name("N")
       ->check(count_from_1())

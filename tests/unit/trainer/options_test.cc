@@ -110,6 +110,8 @@ TEST_CASE("a mistake is one sentence that names the option", "[options]") {
       {{"resnet", "--data", "x", "--keep", "2147483648"},
        "--keep: must be a whole number from 1 to 2^31 - 1, not '2147483648'; see train resnet "
        "--help"},
+      {{"gpt2", "--generate", "x", "--export", "y"},
+       "--export excludes --generate; see train gpt2 --help"},
       {{"resnet", "--data", "x", "--zero=some"}, "--zero takes no value; see train resnet --help"},
   };
   for (const auto& [arguments, sentence] : cases) {
