@@ -204,6 +204,28 @@ TEST_CASE("a snapshot of another model is refused and left as it is", "[train]")
   CHECK(contents(dir.path() / "snapshot.ddp") == before);
 }
 
+TEST_CASE("a snapshot of a run with other data is refused and left as it is", "[train]") {
+  const TempDir dir;
+  const std::string rows = "x,y\n1,2\n2,4\n3,5\n";
+  const std::string command = "linear 3 2 --target y --data " + dir.write("d.csv", rows + "4,9\n");
+  const auto first = train(dir.path(), command);
+  REQUIRE(first.status == 0);
+  const auto before = contents(dir.path() / "snapshot.ddp");
+  dir.write("d.csv", rows + "4,8\n");
+  const auto refused = train(dir.path(), command);
+  INFO(refused.output);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("snapshot.ddp: snapshot of a run with other --data than ") &&
+                                 Contains("d.csv holds now; give that run's file, or another "
+                                          "--snapshot-path\n"));
+  CHECK(contents(dir.path() / "snapshot.ddp") == before);
+  // The very same rows under another name are the same data.
+  const auto again =
+      train(dir.path(), "linear 3 2 --target y --data " + dir.write("copy.csv", rows + "4,9\n"));
+  CHECK(again.status == 0);
+  CHECK(result_of(again) == result_of(first));
+}
+
 TEST_CASE("training goes on when a snapshot cannot be saved, and does not end well without one",
           "[train]") {
   const TempDir dir;
