@@ -317,8 +317,8 @@ class Gpt2Training {
     if (!speaks()) {
       return;
     }
-    log_->say(
-        progress_line(place_, schedule_, {.loss = loss, .norm = norm, .tokens = values[1]}, times));
+    log_->say(progress_line(record_, schedule_, {.loss = loss, .norm = norm, .tokens = values[1]},
+                            times));
   }
 
   /// Of the whole job, also into the metrics. Collective.

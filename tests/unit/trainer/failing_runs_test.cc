@@ -164,6 +164,8 @@ TEST_CASE("an export that fails at the end is its own reason, and costs no resta
   CHECK_THAT(outcome.output, Contains("traceback : exported/model.safetensors") &&
                                  Contains("cannot be brought to the disk: Is a directory") &&
                                  Contains("restarts used: 0 of 2") && !Contains("is gone"));
+  // An epoch is one sample, and so one step.
+  CHECK_THAT(outcome.output, Contains("\nstep 2/2 | epoch 1 | "));
   // The only sample was rank 0's: the other one has no loss, which is not one of 0.
   CHECK_THAT(shell(dir.path(), "cat metrics/rank-1.jsonl").output,
              Contains("\"loss\":null") && !Contains("\"loss\":0"));
