@@ -32,8 +32,8 @@ CLI::Validator precision_name() {
 }
 
 CLI::Validator count_from_0() {
-  return number_that<std::int64_t>("a whole number of at least 0",
-                                   [](std::int64_t n) { return n >= 0 && n < 1LL << 40; });
+  return number_that<std::int64_t>("a whole number from 0 to 10^12",
+                                   [](std::int64_t n) { return n >= 0 && n <= kCountMax; });
 }
 
 /// By words, as PyTorch's dtypes are told apart: "32" could be a batch size in the wrong place.
@@ -92,8 +92,7 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
          count_from_1())
       ->capture_default_str();
   number("--keep", options.snapshots.keep,
-         "Snapshots kept, the newest ones: 2 leave one to fall back on",
-         number_that<int>("a whole number of at least 1", [](int n) { return n >= 1; }))
+         "Snapshots kept, the newest ones: 2 leave one to fall back on", keep_count())
       ->type_name("K")
       ->capture_default_str();
   number("--validation-share", options.validation_share,
@@ -102,22 +101,29 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
       ->capture_default_str();
   gpt2.add_option("--export", options.outputs.export_dir,
                   "At the end, the weights as a folder that Hugging Face's transformers loads")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   gpt2.add_option("--metrics", options.outputs.metrics,
                   "Each rank writes each step's loss and times to DIR/rank-N.jsonl")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   gpt2.add_option("--tensorboard", options.outputs.tensorboard,
                   "Each rank writes TensorBoard's event files to DIR/<experiment>/rank-N")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   number("--seed", options.seed, "Of the first weights, the order of samples, generated text", seed)
       ->capture_default_str();
 }
 
 /// All need --generate: given with --data they would be without effect, and nothing would say so.
+/// The same holds for outputs of a training that are given with --generate.
 void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   auto* generate = gpt2.add_option("--generate", options.generate,
                                    "Continues this text by the newest snapshot; trains nothing");
   generate->type_name("TEXT")->excludes(data);
+  for (const char* output : {"--export", "--metrics", "--tensorboard"}) {
+    generate->excludes(gpt2.get_option(output));
+  }
   gpt2.add_option("--length", options.sampling.length, "Tokens to generate")
       ->type_name("N")
       ->check(count_from_1())
@@ -160,7 +166,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
   auto* data = gpt2->add_option("--data", options.data,
                                 "Files to train on: text, .json or .jsonl in Alpaca's form, or "
                                 ".bin with tokens");
-  data->type_name("FILE");
+  data->type_name("FILE")->check(some_path());
   gpt2->add_option("--tokenizer", options.tokenizer,
                    "Folder or file of a byte-pair tokenizer [the model folder's, else bytes]")
       ->type_name("PATH")
@@ -177,6 +183,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
       ->capture_default_str();
   gpt2->add_option(spellings("--save-dir"), options.snapshots.save_dir, "Folder of the experiments")
       ->type_name("DIR")
+      ->check(some_path())
       ->capture_default_str();
   gpt2->add_option(spellings("--seq-length") + ",-s", options.sequence_length,
                    "Tokens of a sequence [the model's context]")

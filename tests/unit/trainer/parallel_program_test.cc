@@ -229,7 +229,7 @@ TEST_CASE("ranks with unequal shares train on the same samples to the same loss"
              Contains("[CPU0] Epoch 0 | Batchsize: 15 | Steps: 4") &&
                  Contains("[CPU1] Epoch 0 | Batchsize: 5 | Steps: 4"));
   CHECK_THAT(place.ranks(2, kGpt2 + "-e other --balance 1,2,3", 1),
-             Contains("--balance has 3 weights, and there are 2 ranks; give one for each rank"));
+             Contains("--balance has 3 weights for 2 ranks; give one for each rank"));
   for (const auto* wrong : {"0,1", "1,", "1,x", "fast", "''"}) {
     CHECK_THAT(place.ranks(1, kGpt2 + "--balance " + wrong, 2),
                Contains("--balance: must be auto, or a weight for each rank such as 3,1"));
