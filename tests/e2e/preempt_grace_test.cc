@@ -215,7 +215,7 @@ TEST_CASE("A deadline that is over, or is no time, is refused before anything st
   for (const std::string wrong : {"@1", "@soon", "soon"}) {
     const Finished job =
         run({.argv = {"ddprun", "--standalone", "--deadline", wrong, "echo", "ran"}});
-    CHECK(job.exit_code == 2);
+    CHECK(job.exit_code == 1);
     CHECK(job.out.empty());
     check_one_sentence(job.err);
     CHECK_THAT(job.err, Catch::StartsWith("ddprun: --deadline: ") && Catch::Contains("'"));
