@@ -1,50 +1,64 @@
-// What an agent was asked for, by a signal or by --deadline, and how long it keeps a wish that
-// there is no coordinator to pass on to. Pure.
+// Asked: what this agent was asked for: by signals, by --deadline, or by a coordinator that ordered
+// the end of the job and was lost before it came. It also says how long an agent that has no
+// coordinator searches for one to ask. Pure.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <string>
 
-#include "agent/agent_state.h"
+#include "rendezvous/membership/stop_order.h"
 
 namespace ddprun::agent {
 
-using TimePoint = std::chrono::steady_clock::time_point;
+class Asked {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
 
-struct LastSignal {
-  int number = 0;
-  TimePoint at{};
-};
+  /// A signal came. False: it is a wish that this agent has already.
+  [[nodiscard]] bool is_new(int signal, Instant now);
+  /// The newest wish to end the job came by this signal, or by --deadline (0).
+  void stop(int signal);
+  [[nodiscard]] int stop_by() const { return stop_by_; }
+  /// One of the wishes came by a signal that is sent only to what is to be started again.
+  [[nodiscard]] bool requeues() const { return requeues_; }
+  /// This signal asked the node to leave the job.
+  void leave(int signal) { leave_by_ = signal; }
+  [[nodiscard]] const std::optional<int>& leave_by() const { return leave_by_; }
+  /// The coordinator ordered the workers to stop.
+  void ordered(StopHow how, int signal, const std::string& reason);
+  /// It ordered a new attempt: an end that it ordered before came to nothing.
+  void assigned() { order_.reset(); }
 
-struct Asked {
-  LastSignal newest;
-  int stop_by = 0;              ///< what the newest wish came by: a signal, or 0 for --deadline
-  bool requeues = false;        ///< one of them is sent only to what is to be started again
-  std::optional<int> leave_by;  ///< the signal that asked this node to leave
+  /// There is a coordinator to ask.
+  void followed() { lost_at_.reset(); }
+  /// There is none any more. True: it had ordered the end of the job, and this agent, which has no
+  /// such wish yet (`serves`), wishes it from here on, by the signal that order_signal() says.
+  [[nodiscard]] bool lost(Instant now, bool serves);
+  [[nodiscard]] bool has_lost() const { return lost_at_.has_value(); }
+  [[nodiscard]] int order_signal() const { return order_ ? order_->signal : 0; }
+  /// A person who stops a node that searches wants that at once; a warning is for all nodes, and
+  /// so is an order.
+  [[nodiscard]] bool ends_at_once() const;
+  /// How long a coordinator is searched for that can be asked.
+  [[nodiscard]] Instant search_until(Instant now, std::chrono::milliseconds heartbeat) const;
+  /// Who asked for the end, as a clause.
+  [[nodiscard]] std::string reason() const;
+
+ private:
+  struct Order {
+    int signal = 0;
+    std::string reason;
+  };
+  int newest_ = 0;  ///< of the signals that came
+  Instant newest_at_{};
+  int stop_by_ = 0;
+  bool requeues_ = false;
+  std::optional<int> leave_by_;
+  std::optional<Order> order_;
+  bool took_over_ = false;  ///< the wish is that of order_
   /// Since when there is no coordinator any more; none while there is one, or was none yet.
-  std::optional<TimePoint> lost_at;
+  std::optional<Instant> lost_at_;
 };
-
-/// A signal that comes again within half a second is the same wish: a scheduler signals every
-/// process of its step, and so the agent and its guardian, which forwards it.
-inline bool is_same_wish(const LastSignal& newest, int number, TimePoint now) {
-  return number == newest.number && now - newest.at < std::chrono::milliseconds(500);
-}
-
-/// When an agent without a coordinator gives the wish up. After a loss: by then the voters have
-/// elected another, where they can, as one heartbeat timeout passes until all have noticed it, and
-/// then they vote. Schedulers kill half a minute after their warning, so a longer search would lose
-/// the exit code. An agent that has followed none yet counts from the wish, since nobody has to be
-/// elected; a person who stops it waits for a second at most. By then a coordinator that has
-/// counted the node, but whose answer is still on its way, is asked to end the job for all.
-inline TimePoint search_end(const Asked& asked, TimePoint now,
-                            std::chrono::milliseconds heartbeat_timeout) {
-  constexpr int kElectionBeats = 5;
-  if (asked.lost_at) {
-    return *asked.lost_at + kElectionBeats * heartbeat_timeout;
-  }
-  const bool stops = wish_of(asked.stop_by).stops_workers;
-  return now + (stops ? std::chrono::milliseconds(1'000) : heartbeat_timeout);
-}
 
 }  // namespace ddprun::agent
