@@ -78,6 +78,7 @@ void fields(Tag<FailureRecord>, A& a, V& v) {
   a.boolean(v.hung);
   a.text(v.stack, kStackBytesMax);
   a.text(v.stacks_path, kPathBytesMax);
+  a.boolean(v.own_error);
   if constexpr (!std::is_const_v<V>) {
     v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));
   }
