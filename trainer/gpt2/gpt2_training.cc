@@ -44,7 +44,8 @@ class Gpt2Training {
         options_(&options),
         source_(&source),
         data_(&data),
-        model_(source.config, std::min(batch_size(), data.train_samples()), data.time()),
+        model_(source.config, std::min(batch_size(), data.train_samples()), data.time(),
+               context.device()),
         buffer_(data, std::min(batch_size(), data.train_samples())),
         parallel_(context.group(), with_first_weights(source, options.seed, model_.parameters()),
                   {}, {.compression = options.parallel.compression}),
@@ -53,7 +54,9 @@ class Gpt2Training {
         balance_(context.group(), options.parallel.balance,
                  step_size() * static_cast<std::size_t>(context.world_size())),
         part_(context.group(), model_.parameters(), options.parallel.zero),
-        optimizer_(model_.parameters(), cpu_layers(),
+        optimizer_(model_.parameters(),
+                   // The optimizer works on f32, whatever the model computes with.
+                   context.device().is_cuda() ? gpu_layers<float>() : cpu_layers(),
                    {.weight_decay = options.weight_decay, .clip = options.clip}, part_.own()),
         snapshot_(context,
                   {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
@@ -148,11 +151,12 @@ class Gpt2Training {
     if (speaks()) {
       std::printf(
           "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
-          "held out %zu | steps %lld | optimizer_mb %.3f\n",
+          "held out %zu | steps %lld | optimizer_mb %.3f%s\n",
           options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
           data_->train_samples(), data_->time(), data_->validation_samples(),
           static_cast<long long>(schedule_.total_steps),
-          static_cast<double>(size_bytes(optimizer_.state())) / 1e6);
+          static_cast<double>(size_bytes(optimizer_.state())) / 1e6,
+          context_->device().is_cuda() ? " | on GPUs in bf16" : "");
     }
   }
 

@@ -4,6 +4,8 @@
 
 namespace ddp {
 
+// Two functions and no template: each kind of numbers has a name of its own in the library.
+
 template <>
 const LayersOf<float>& gpu_layers<float>() {
   return *reinterpret_cast<GpuLayersFactory<float>*>(gpu_library_symbol(kGpuLayersF32))();

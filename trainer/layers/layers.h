@@ -35,6 +35,8 @@ struct LayersOf {
   void (*attention_forward)(const AttentionForwardOf<Real>&, int device) = nullptr;
   void (*attention_backward)(const AttentionBackwardOf<Real>&, int device) = nullptr;
   void (*cross_entropy)(const CrossEntropyOf<Real>&, int device) = nullptr;
+  /// to[i] = from[i], rounded to Real.
+  void (*round)(const float* from, Real* to, std::size_t count, int device) = nullptr;
   void (*adamw_update)(const AdamWUpdate&, int device) = nullptr;
   void (*sum_of_squares)(const float* values, std::size_t count, double* sum, int device) = nullptr;
 };
