@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -178,7 +179,7 @@ struct DeviceState {
 };
 
 DeviceState& state_of(int device) {
-  static std::map<int, DeviceState> states;
+  static auto& states = *std::make_unique<std::map<int, DeviceState>>().release();
   DeviceState& state = states[device];
   if (state.context == nullptr) {
     check(cublaslt_library().create(&state.context), "cublasLtCreate");
