@@ -43,8 +43,7 @@ void add_precision(CLI::App& gpt2, Gpt2Options& options) {
           [&options](const std::string& name) {
             options.precision = name == "bf16" ? Precision::bf16 : Precision::f32;
           },
-          "Of matrix products: f32, or factors in bf16, twice as fast where the processor can "
-          "[f32]")
+          "f32, or bf16: faster products, where the device has them [bf16 on GPUs, f32 on CPUs]")
       ->type_name("NAME")
       ->check(precision_name());
 }

@@ -41,7 +41,7 @@ struct Gpt2Snapshots {
 struct Gpt2Options {
   std::vector<std::string> data;
   /// May be another one in each run: what is saved is f32 in both.
-  Precision precision = Precision::f32;
+  Precision precision = Precision::automatic;
   std::string model = "tiny";            ///< a size's name, or a Hugging Face folder
   std::optional<std::string> tokenizer;  ///< folder or file of a byte-pair tokenizer
   std::string experiment_name = "gpt2";

@@ -16,8 +16,10 @@ __global__ void adamw_kernel(AdamWUpdate update) {
   }
 }
 
-/// Blocks of the first pass: enough for every GPU. Their number is part of the order of adding.
-constexpr unsigned kParts = 512;
+/// Blocks of the first pass; their number is part of the order of adding. One for each 64 elements
+/// of a thread, until there are enough for every GPU.
+constexpr unsigned kParts = 1024;
+constexpr std::size_t kElements = 64;
 
 /// partial (gridDim): each thread adds its own elements, all threads of the grid apart, in doubles.
 __global__ void squares_kernel(const float* values, std::size_t count, double* partial) {
@@ -55,7 +57,7 @@ void adamw_update(const AdamWUpdate& update, int device) {
 }
 
 void sum_of_squares(const float* values, std::size_t count, double* sum, int device) {
-  const unsigned parts = std::max(1U, std::min(kParts, blocks_of(count, kThreads)));
+  const unsigned parts = std::max(1U, std::min(kParts, blocks_of(count, kElements * kThreads)));
   auto* partial = static_cast<double*>(workspace(device, parts * sizeof(double)));
   Grid grid{{parts, 1, 1}};
   grid.shared_bytes = kThreads / kWarpSize * sizeof(double);

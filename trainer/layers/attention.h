@@ -37,6 +37,9 @@ struct AttentionBackwardOf {
 using AttentionForward = AttentionForwardOf<float>;
 using AttentionBackward = AttentionBackwardOf<float>;
 
+/// Of the GPU forms: of all of OpenAI's models.
+inline constexpr std::size_t kGpuHeadSizeMax = 64;
+
 /// Rows of a strip: a multiple of every level's tile.
 inline constexpr std::size_t kAttentionStrip = 96;
 /// Rows and columns of the scratch matrices are padded to a multiple of every level's tile.

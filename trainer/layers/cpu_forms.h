@@ -19,6 +19,7 @@ void bf16_linear_backward(const LinearBackward& pass, int device);
 void attention_forward(const AttentionForward& pass, int device);
 void attention_backward(const AttentionBackward& pass, int device);
 void cross_entropy(const CrossEntropy& pass, int device);
+void round(const float* from, float* to, std::size_t count, int device);
 void adamw_update(const AdamWUpdate& update, int device);
 void sum_of_squares(const float* values, std::size_t count, double* sum, int device);
 

@@ -5,7 +5,8 @@
 namespace ddp {
 
 // The kernels are in the library that only a machine with a GPU opens (gpu_library.h): a program
-// without one neither links nor loads anything of CUDA.
+// without one neither links nor loads anything of CUDA. Two functions and no template: each kind of
+// numbers has a name of its own in the library.
 
 template <>
 const LayersOf<float>& gpu_layers<float>() {

@@ -104,6 +104,7 @@ void layer_norm_forward(const LayerNormForwardOf<Real>& pass, int device) {
 
 template <class Real>
 void layer_norm_backward(const LayerNormBackwardOf<Real>& pass, int device) {
+  // By row for the input, by column for the weights: each kernel reads along memory.
   launch(device, warp_for_each(pass.rows), input_kernel<Real>, pass);
   add_column_sums(device, WeightTerms<Real>{pass}, pass.rows, pass.channels,
                   Targets<2>{{pass.d_weight, pass.d_bias}});

@@ -20,9 +20,14 @@
 
 namespace ddp {
 
-/// What matrix products are made of: f32, or factors rounded to bf16 with sums in f32
-/// (bf16_product.h). Everything else is f32 in both.
-enum class Precision : std::uint8_t { f32, bf16 };
+/// What a model computes with. Parameters, their gradients and the optimizer are f32 in any case.
+enum class Precision : std::uint8_t {
+  automatic,  ///< bf16 on GPUs, f32 on CPUs
+  f32,
+  /// On CPUs only the factors of matrix products are rounded (bf16_product.h). On GPUs all
+  /// activations are as well; sums are f32 on both.
+  bf16
+};
 
 /// Real: float, or BFloat16 on GPUs, whose tensor cores multiply bf16 and add in f32. Gradients of
 /// weights, statistics and all that the optimizer works on are floats in any case. `device` is the
@@ -40,6 +45,8 @@ struct LayersOf {
   void (*attention_forward)(const AttentionForwardOf<Real>&, int device) = nullptr;
   void (*attention_backward)(const AttentionBackwardOf<Real>&, int device) = nullptr;
   void (*cross_entropy)(const CrossEntropyOf<Real>&, int device) = nullptr;
+  /// to[i] = from[i], rounded to Real.
+  void (*round)(const float* from, Real* to, std::size_t count, int device) = nullptr;
   void (*adamw_update)(const AdamWUpdate&, int device) = nullptr;
   void (*sum_of_squares)(const float* values, std::size_t count, double* sum, int device) = nullptr;
 };
@@ -48,7 +55,7 @@ using Layers = LayersOf<float>;
 /// For the level of x86-64 that this processor runs: "level_base", "level_v3" (AVX2) or "level_v4"
 /// (AVX-512). Throws Error for a precision that it has no instructions for: a training that is
 /// slower than the user expects would be found out much later, or never.
-const Layers& cpu_layers(Precision precision = Precision::f32);
+const Layers& cpu_layers(Precision precision = Precision::automatic);
 /// One of these by name, null where this program or this processor has none: for tests and
 /// measurements.
 const Layers* cpu_layers_of(std::string_view level);

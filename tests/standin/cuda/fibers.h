@@ -34,6 +34,10 @@ class Fibers {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::size_t current_ = 0;
   std::jmp_buf resumer_{};
+  // For the address sanitizer: the stack of resume()'s caller.
+  void* sanitizer_ = nullptr;
+  const void* resumer_stack_ = nullptr;
+  std::size_t resumer_bytes_ = 0;
 };
 
 }  // namespace ddp_standin

@@ -17,7 +17,22 @@ void layer_norm_forward(const LayerNormForwardOf<Real>& pass, int device);
 template <class Real>
 void layer_norm_backward(const LayerNormBackwardOf<Real>& pass, int device);
 template <class Real>
+void product(const ProductOf<Real>& product, int device);
+template <class Real>
+void gradient_product(const ProductOf<Real, float>& product, int device);
+template <class Real>
+void linear_forward(const LinearForwardOf<Real>& pass, int device);
+template <class Real>
+void linear_backward(const LinearBackwardOf<Real>& pass, int device);
+/// Heads of up to kGpuHeadSizeMax channels; InvalidArgument otherwise.
+template <class Real>
+void attention_forward(const AttentionForwardOf<Real>& pass, int device);
+template <class Real>
+void attention_backward(const AttentionBackwardOf<Real>& pass, int device);
+template <class Real>
 void cross_entropy(const CrossEntropyOf<Real>& pass, int device);
+template <class Real>
+void round(const float* from, Real* to, std::size_t count, int device);
 void adamw_update(const AdamWUpdate& update, int device);
 void sum_of_squares(const float* values, std::size_t count, double* sum, int device);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "worker_runtime/cuda/cuda_check.h"
@@ -25,7 +26,7 @@ void* workspace(int device, std::size_t bytes) {
   // One of each device for the whole process, like the default stream whose work it serves. Never
   // freed: at the end of the process there may be no driver any more.
   static std::mutex mutex;
-  static std::map<int, Piece> pieces;
+  static auto& pieces = *std::make_unique<std::map<int, Piece>>().release();
   const std::lock_guard lock(mutex);
   Piece& piece = pieces[device];
   if (piece.bytes < bytes) {
