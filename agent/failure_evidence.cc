@@ -131,8 +131,7 @@ FailureRecord make_failure_record(WorkerEnd end) {
   }
   // A script without the runtime shows it only by its words (peer_loss_patterns.h).
   const std::string_view error = error_line(end.stderr_tail);
-  record.peer_lost =
-      record.peer_lost || names_lost_peer(record.message) || names_lost_peer(error);
+  record.peer_lost = record.peer_lost || names_lost_peer(record.message) || names_lost_peer(error);
   record.own_error = failed_before_stop(end) && !record.peer_lost;
   if (record.own_error && record.exit.kind == ExitStatus::Kind::signalled) {
     record.message = shortened(error, kMessageBytesMax / 2) + "; stopped on its way out";

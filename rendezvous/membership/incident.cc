@@ -226,8 +226,7 @@ const IncidentBuilder::Entry* IncidentBuilder::cause() const {
     return &*settled;
   }
   const Entry* const first = first_failed();
-  if (first == nullptr ||
-      (origin_ && (first->record.peer_lost || *origin_ <= first->failed_at))) {
+  if (first == nullptr || (origin_ && (first->record.peer_lost || *origin_ <= first->failed_at))) {
     return nullptr;
   }
   const Entry* const lost = first->record.peer_lost ? lost_by_victims() : nullptr;
@@ -314,13 +313,12 @@ void IncidentBuilder::settle_leaver() {
   DDP_CHECK(victim != nullptr, "a rank that left is the cause of another's failure");
   Entry left = *the_cause;
   const Instant before = victim->failed_at - left.failed_at;
-  left.record.message =
-      (before > Instant(0) ? "it ended " + seconds_text(before) + " before rank "
-                           : "it ended at the same time as rank ") +
-      std::to_string(victim->record.rank) + " failed for the loss of a peer";
+  left.record.message = (before > Instant(0) ? "it ended " + seconds_text(before) + " before rank "
+                                             : "it ended at the same time as rank ") +
+                        std::to_string(victim->record.rank) + " failed for the loss of a peer";
   for (std::size_t i = 1; i < leavers_.size(); ++i) {
-    left.record.message += (i == 1 ? "; so did rank " : ", rank ") +
-                           std::to_string(leavers_[i].record.rank);
+    left.record.message +=
+        (i == 1 ? "; so did rank " : ", rank ") + std::to_string(leavers_[i].record.rank);
   }
   settled_rank_ = left.record.rank;
   entries_.push_back(std::move(left));

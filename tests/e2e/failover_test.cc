@@ -84,8 +84,7 @@ TEST_CASE("An agent that stands still for 0.4 heartbeat timeouts is no loss, nor
     REQUIRE(agent != 0);
     ::kill(agent, SIGSTOP);
     const auto stopped_at = std::chrono::steady_clock::now();
-    CHECK_FALSE(
-        wait_at_most(2400ms, [&] { return contains(cluster.node(2).err(), "was lost"); }));
+    CHECK_FALSE(wait_at_most(2400ms, [&] { return contains(cluster.node(2).err(), "was lost"); }));
     ::kill(agent, SIGCONT);
     INFO("it stood still for " << (std::chrono::steady_clock::now() - stopped_at) / 1ms << " ms");
     CHECK_FALSE(cluster.node(2).wait_for_err("was lost", 1, 1200ms));  // until beats have come

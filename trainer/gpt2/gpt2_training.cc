@@ -54,10 +54,7 @@ class Gpt2Training {
         balance_(context.group(), options.parallel.balance,
                  step_size() * static_cast<std::size_t>(context.world_size())),
         part_(context.group(), model_.parameters(), options.parallel.zero),
-        optimizer_(model_.parameters(),
-                   // The optimizer works on f32, whatever the model computes with.
-                   context.device().is_cuda() ? gpu_layers<float>() : cpu_layers(), options.adamw,
-                   part_.own()),
+        optimizer_(model_.parameters(), f32_layers(context.device()), options.adamw, part_.own()),
         snapshot_(context,
                   {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
         preemption_(context) {}
@@ -154,23 +151,17 @@ class Gpt2Training {
   }
 
   void say_start() const {
-    if (speaks()) {
-      std::printf(
-          "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
-          "held out %zu | steps %lld | optimizer_mb %.3f%s\n",
-          options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
-          data_->train_samples(), data_->time(), data_->validation_samples(),
-          static_cast<long long>(schedule_.total_steps),
-          static_cast<double>(size_bytes(optimizer_.state())) / 1e6, precision_text());
+    if (!speaks()) {
+      return;
     }
-  }
-
-  /// What differs from f32 on CPUs, where every number of this line was measured first.
-  [[nodiscard]] const char* precision_text() const {
-    if (context_->device().is_cuda()) {
-      return options_->precision == Precision::f32 ? " | on GPUs in f32" : " | on GPUs in bf16";
-    }
-    return options_->precision == Precision::bf16 ? " | products in bf16" : "";
+    std::printf(
+        "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
+        "held out %zu | steps %lld | optimizer_mb %.3f%s\n",
+        options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
+        data_->train_samples(), data_->time(), data_->validation_samples(),
+        static_cast<long long>(schedule_.total_steps),
+        static_cast<double>(size_bytes(optimizer_.state())) / 1e6,
+        precision_text(context_->device(), options_->precision));
   }
 
   void open_log() {

@@ -88,4 +88,11 @@ std::span<const float> Gpt2::next_logits(std::span<const std::int32_t> tokens) {
   return passes_->next_logits(tokens);
 }
 
+const char* precision_text(Device device, Precision precision) {
+  if (device.is_cuda()) {
+    return precision == Precision::f32 ? " | on GPUs in f32" : " | on GPUs in bf16";
+  }
+  return precision == Precision::bf16 ? " | products in bf16" : "";
+}
+
 }  // namespace ddp

@@ -56,4 +56,7 @@ class Gpt2 {
   std::unique_ptr<Gpt2Passes> passes_;
 };
 
+/// " | on GPUs in bf16", for the line that a run begins with; empty for f32 on CPUs.
+const char* precision_text(Device device, Precision precision);
+
 }  // namespace ddp

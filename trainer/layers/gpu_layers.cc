@@ -18,4 +18,8 @@ const LayersOf<BFloat16>& gpu_layers<BFloat16>() {
   return *reinterpret_cast<GpuLayersFactory<BFloat16>*>(gpu_library_symbol(kGpuLayersBf16))();
 }
 
+const Layers& f32_layers(Device device) {
+  return device.is_cuda() ? gpu_layers<float>() : cpu_layers();
+}
+
 }  // namespace ddp

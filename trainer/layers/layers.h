@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ddp/tensor.h"
 #include "trainer/layers/adamw_update.h"
 #include "trainer/layers/attention.h"
 #include "trainer/layers/cross_entropy.h"
@@ -70,5 +71,8 @@ inline constexpr char kGpuLayersF32[] = "ddprun_layers_f32";
 inline constexpr char kGpuLayersBf16[] = "ddprun_layers_bf16";
 template <class Real>
 using GpuLayersFactory = const LayersOf<Real>*();
+
+/// Those of the device for f32: what an optimizer computes with, whatever the model does.
+const Layers& f32_layers(Device device);
 
 }  // namespace ddp

@@ -64,7 +64,9 @@ TEST_CASE("A scheduler's own warning, after the order to save, is no second one"
     CHECK_FALSE(asked.is_new(SIGTERM, kNow + 1s));
     CHECK(asked.is_new(SIGTERM, kNow + 2s));
   }
-  SECTION("a person") { CHECK(asked.is_new(SIGINT, kNow + 1s)); }
+  SECTION("a person") {
+    CHECK(asked.is_new(SIGINT, kNow + 1s));
+  }
 }
 
 TEST_CASE("An agent that had the wish itself takes a second signal as one") {

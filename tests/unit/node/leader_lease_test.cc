@@ -21,10 +21,7 @@ struct Told final : LeaderLease::Quorum {
   mutable int looks = 0;
 
   [[nodiscard]] Need need() const override {
-    return needs        ? Need::now
-           : will_need  ? Need::later
-           : is_at_rest ? Need::rests
-                        : Need::none;
+    return needs ? Need::now : will_need ? Need::later : is_at_rest ? Need::rests : Need::none;
   }
   [[nodiscard]] Instant contact(Instant) const override {
     ++looks;
