@@ -115,7 +115,7 @@ struct Wish {
   StopWish wish = StopWish::end;
   Verdict verdict = Verdict::stopped;  ///< if the job ends by it
   bool stops_workers = true;           ///< at once, without waiting for the coordinator's order
-  bool requeues = false;            ///< it is sent only to what is to be started again
+  bool requeues = false;               ///< it is sent only to what is to be started again
 };
 Wish wish_of(int signal);
 

@@ -18,15 +18,17 @@ function(ddprun_add_test_program name)
 endfunction()
 
 # ddprun_add_cases(PROGRAM [PREFIX words] [FILE stem]): each TEST_CASE of the program, or of its source
-# <stem>.cc alone, becomes a ctest "PREFIX: name".
+# <stem>.cc alone, or what matches SPEC (Catch2's), becomes a ctest "PREFIX: name".
 function(ddprun_add_cases program)
-  cmake_parse_arguments(ARG "" "PREFIX;FILE;TIMEOUT" "LABELS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "PREFIX;FILE;SPEC;TIMEOUT" "LABELS;PROPERTIES" ${ARGN})
   if(NOT ARG_PREFIX)
     set(ARG_PREFIX ${program})
   endif()
   set(only)
   if(ARG_FILE)
     set(only TEST_SPEC --filenames-as-tags "[#${ARG_FILE}]")
+  elseif(ARG_SPEC)
+    set(only TEST_SPEC "${ARG_SPEC}")
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 180) # a test that waits in vain ends before, and tells what for

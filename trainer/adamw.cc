@@ -22,10 +22,21 @@ AdamW::AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWO
 /// Parameter by parameter, in their order, in double: the same bits on every rank, which all have
 /// the same gradients. So every rank clips by the same factor without asking the others.
 double AdamW::gradient_norm() const {
+  if (parameters_.empty()) {
+    return 0;
+  }
+  // All are asked for before the first is looked at: on a GPU the host waits once.
+  const Device device = parameters_[0].gradient.device();
+  const auto count = static_cast<std::int64_t>(parameters_.size());
+  const Tensor sums = Tensor::empty({count}, DType::f64, device);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& gradient = parameters_[i].gradient;
+    layers_->sum_of_squares(gradient.data<float>(), gradient.size(), sums.data<double>() + i,
+                            device.index);
+  }
   double squares = 0;
-  for (const auto& [name, value, gradient] : parameters_) {
-    squares +=
-        layers_->sum_of_squares(gradient.data<float>(), gradient.size(), gradient.device().index);
+  for (const double sum : sums.to_vector<double>()) {
+    squares += sum;
   }
   return std::sqrt(squares);
 }

@@ -1,8 +1,6 @@
 #include "trainer/linear.h"
 
-#include <dlfcn.h>
-
-#include "ddp/error.h"
+#include "trainer/layers/gpu_library.h"
 
 namespace ddp {
 namespace {
@@ -45,17 +43,7 @@ const LinearKernels& cpu_kernels() {
 }
 
 const LinearKernels& gpu_kernels() {
-  // The runtime has opened the library to make the first CUDA tensor. RTLD_NOLOAD finds that copy
-  // by its name, wherever it was installed.
-  void* library = ::dlopen("libddprun_cuda.so", RTLD_NOW | RTLD_NOLOAD);
-  auto* factory =
-      library == nullptr
-          ? nullptr
-          : reinterpret_cast<LinearKernelsFactory*>(::dlsym(library, kLinearKernelsName));
-  if (factory == nullptr) {
-    throw DeviceError("libddprun_cuda.so has no kernels of this trainer; build both together");
-  }
-  return *factory();
+  return *reinterpret_cast<LinearKernelsFactory*>(gpu_library_symbol(kLinearKernelsName))();
 }
 
 }  // namespace ddp

@@ -1,11 +1,11 @@
 // GPU form of linear.cc, kept as plain: one block per pass, the same order of sums.
-#include "ddp/export.h"
 #include "trainer/linear.h"
+
+#include "ddp/export.h"
+#include "trainer/layers/cuda/block.cuh"
 
 namespace ddp {
 namespace {
-
-constexpr unsigned kThreads = 256;
 
 /// One block. Threads share first the samples, then the features; d_y carries from one to the
 /// other, and __syncthreads() orders the two only within a block. Each sum is made by one thread in
@@ -34,25 +34,21 @@ __global__ void pass_kernel(LinearPass pass) {
 }
 
 __global__ void update_kernel(SgdUpdate update) {
-  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::size_t i = global_thread();
   if (i < update.count) {
     update_one(update, i);
   }
 }
 
 void pass_on_gpu(const LinearPass& pass, int device) {
-  // The current device belongs to the thread, and the runtime may have set another one.
-  cudaSetDevice(device);
-  pass_kernel<<<1, kThreads>>>(pass);
+  launch(device, {{1, 1, 1}}, pass_kernel, pass);
 }
 
 void update_on_gpu(const SgdUpdate& update, int device) {
   if (update.count == 0) {
     return;  // a grid without blocks is an error of the launch
   }
-  cudaSetDevice(device);
-  const auto blocks = static_cast<unsigned>((update.count + kThreads - 1) / kThreads);
-  update_kernel<<<blocks, kThreads>>>(update);
+  launch(device, thread_for_each(update.count), update_kernel, update);
 }
 
 }  // namespace

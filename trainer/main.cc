@@ -95,7 +95,8 @@ Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Sour
 
 int run(const Gpt2Options& options) {
   const Gpt2Source source = gpt2_source(options);
-  const Context context = init({.backend = Backend::gloo});
+  // A few tokens are generated on the CPU.
+  const Context context = init({.backend = options.generate ? Backend::gloo : Backend::automatic});
   require_agreement(context, agreed_options(options, source));
   choose_threads(context);
   if (options.generate) {

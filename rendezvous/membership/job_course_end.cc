@@ -94,7 +94,8 @@ void JobCourse::end_job(JobEnding ending) {
       break;
     case JobState::running:
       ending_ = std::move(ending);
-      attempt_.stop(ending_->reason, StopHow::now, 0, now_);
+      // With the signal that asked for it: if this coordinator is lost, its nodes ask the next one.
+      attempt_.stop(ending_->reason, StopHow::now, ending_->stop_signal, now_);
       break;
     case JobState::stopping:
       ending_ = std::move(ending);

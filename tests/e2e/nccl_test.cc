@@ -2,6 +2,7 @@
 // the agent gets an error file that names the operation, no worker stays, the next attempt goes on.
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,52 @@ void check_recovered(const Job& job) {
   CHECK(job.took < std::chrono::seconds(40));
 }
 
+/// `train gpt2` on two workers whose GPU and libraries are stand-ins, or on the CPU.
+Finished gpt2_job(bool on_gpus, const std::string& faults) {
+  const TempDir folder;
+  std::string text;
+  for (int line = 0; line < 60; ++line) {
+    text += "line " + std::to_string(line * line % 97) + " of a text that repeats itself\n";
+  }
+  folder.write("text.txt", text);
+  std::map<std::string, std::string> environment{{"OMP_NUM_THREADS", "1"}};
+  if (on_gpus) {
+    environment.insert({{"DDPRUN_GPU_LIBRARY", STANDIN_GPU},
+                        {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
+                        {"DDPRUN_CUBLASLT_LIBRARY", STANDIN_CUBLASLT},
+                        {"DDPRUN_STANDIN_NCCL_FAULT", faults}});
+  }
+  // A snapshot after each step, which waits for the one before: whoever dies in step 4 finds that
+  // of step 2.
+  return run({.argv = {"ddprun",
+                       "--standalone",
+                       "--nproc-per-node",
+                       "2",
+                       "--max-restarts",
+                       "1",
+                       "train",
+                       "gpt2",
+                       "--data",
+                       folder.file("text.txt"),
+                       "--save-dir",
+                       folder.file("out"),
+                       "--seq-length",
+                       "12",
+                       "--batch-size",
+                       "1",
+                       "--warmup-steps",
+                       "1",
+                       "--max-steps",
+                       "5",
+                       "--ckpt-freq",
+                       "1",
+                       "--log-freq",
+                       "1",
+                       "--validation-share",
+                       "0"},
+              .environment = environment});
+}
+
 }  // namespace
 
 TEST_CASE("workers that hang in a collective of NCCL's end when the agent stops the attempt") {
@@ -87,6 +134,29 @@ TEST_CASE("a worker that dies inside a call of NCCL's is named, and the job goes
   check_recovered(job);
   CHECK(contains(job.finished.err, "rank 1 on "));
   CHECK(contains(job.finished.err, "was killed by SIGKILL"));
+}
+
+TEST_CASE("a GPT-2 learns on GPUs as on CPUs, and a worker's death changes no bit of it") {
+  const Finished cpu = gpt2_job(false, "");
+  const Finished calm = gpt2_job(true, "");
+  // 52 broadcasts come first, then each step reduces twice.
+  const Finished hit = gpt2_job(true, "dies@1:60");
+  for (const Finished& finished : {cpu, calm, hit}) {
+    INFO(finished.out << finished.err);
+    REQUIRE(finished.exit_code == 0);
+  }
+  CHECK(contains(calm.out, " | on GPUs in bf16"));
+  CHECK_FALSE(contains(cpu.out, "GPUs"));
+  CHECK(contains(hit.err, "was killed by SIGKILL"));
+  CHECK(contains(hit.out, "Resuming training from snapshot"));
+  const std::string weights = line_after(calm.out, "Training finished: 5 steps, weights ");
+  CHECK(weights.size() == 16);
+  CHECK(line_after(hit.out, "Training finished: 5 steps, weights ") == weights);
+  const auto loss = [](const Finished& finished) {
+    return std::stod(line_after(finished.out, "step 5/5 | epoch 0 | running_loss "));
+  };
+  CHECK(loss(calm) == Approx(loss(cpu)).epsilon(0.01));
+  CHECK(line_after(cpu.out, "Training finished: 5 steps, weights ") != weights);
 }
 
 }  // namespace ddprun::test

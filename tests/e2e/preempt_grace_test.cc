@@ -114,7 +114,9 @@ TEST_CASE("A second signal after SIGUSR1 ends the agent now, and the job is stil
 }
 
 TEST_CASE("A preemption survives the coordinator that is killed during the save") {
-  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  // Warned is another agent, or the very one that is killed: then the others have its order.
+  const int warned = GENERATE(1, 0);
+  const int signal = warned == 0 ? SIGUSR1 : SIGTERM;
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:3"},
@@ -122,7 +124,7 @@ TEST_CASE("A preemption survives the coordinator that is killed during the save"
                                     "while :; do sleep 0.02; done")});
   REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.all_say({0, 1, 2}, "ready"));
-  cluster.node(1).signal(signal);
+  cluster.node(warned).signal(signal);
   REQUIRE(cluster.node(1).wait_for_out("saving"));
   ::kill(cluster.agent(0), SIGKILL);
   const auto codes = cluster.exit_codes(30s);
@@ -166,6 +168,35 @@ TEST_CASE("An agent that was asked and finds no coordinator says so, and ends wi
   CHECK(contains(cluster.node(1).err(), "may not have been asked"));
 }
 
+TEST_CASE("An agent that joins when it is warned asks the coordinator that it finds then") {
+  const std::string endpoint = local_endpoint();
+  const auto agent = [&](const std::string& is_host) {
+    return start({.endpoint = endpoint,
+                  .options = {"--nnodes", "2", "--heartbeat-timeout", "30", "--rdzv-conf",
+                              "is_host=" + is_host}});
+  };
+  const auto joins = agent("0");
+  REQUIRE(joins->wait_for_err("waiting for the coordinator"));
+  joins->signal(SIGUSR1);
+  const auto hosts = agent("1");
+  CHECK(hosts->exit_code() == kTryAgain);
+  CHECK(joins->exit_code() == kTryAgain);
+  INFO(hosts->report() << joins->report());
+  CHECK(contains(hosts->err(), "SIGUSR1 was sent to the agent of node"));
+}
+
+TEST_CASE("An agent that joins when it is told to end, and finds nobody, says so within a second") {
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
+  REQUIRE(agent->wait_for_err("waiting for the coordinator"));
+  agent->signal(signal);
+  CHECK(agent->exit_code() == (signal == SIGINT ? 1 : kTryAgain));
+  INFO(agent->report());
+  CHECK(contains(agent->err(), "may not have been asked"));
+}
+
 TEST_CASE("A --deadline is a time from now or an instant, and the job saves when it comes") {
   const TempDir dir;
   const bool absolute = GENERATE(false, true);
@@ -186,7 +217,7 @@ TEST_CASE("A deadline that is over, or is no time, is refused before anything st
   for (const std::string wrong : {"@1", "@soon", "soon"}) {
     const Finished job =
         run({.argv = {"ddprun", "--standalone", "--deadline", wrong, "echo", "ran"}});
-    CHECK(job.exit_code == 2);
+    CHECK(job.exit_code == 1);
     CHECK(job.out.empty());
     check_one_sentence(job.err);
     CHECK_THAT(job.err, Catch::StartsWith("ddprun: --deadline: ") && Catch::Contains("'"));

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+import gpt2_speed
 import nvml
 
 SKIPPED = 77
@@ -25,6 +26,7 @@ ABORT_S = 1.0
 # A context's last pages go a little after its process.
 FREED_S = 10.0
 SLACK_BYTES = 16 << 20
+SPEED_BATCH, SPEED_STEPS = 16, 60
 
 
 class Failed(Exception):
@@ -125,12 +127,14 @@ class Check:
         self.environment = {**os.environ, "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
         if options.standin:
             self.environment |= {"DDPRUN_GPU_LIBRARY": str(self.tests / "libstandin_gpu.so"),
-                                 "DDPRUN_NCCL_LIBRARY": str(self.tests / "libstandin_nccl.so")}
+                                 "DDPRUN_NCCL_LIBRARY": str(self.tests / "libstandin_nccl.so"),
+                                 "DDPRUN_CUBLASLT_LIBRARY": str(self.tests / "libstandin_cublaslt.so")}
         else:
             # So that both ranks are on the first one, however many there are.
             self.environment["CUDA_VISIBLE_DEVICES"] = \
                 os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
         self.undisturbed = ""
+        self.is_standin = options.standin
 
     def unit_tests(self):
         """the tests that ctest -L gpu runs"""
@@ -241,6 +245,40 @@ class Check:
         held = max(now - then for now, then in zip(during, before))
         return f"{held >> 20} MiB were in use, all free {time.monotonic() - begin:.2f} s later"
 
+    def need_cublaslt(self):
+        names = [self.environment["DDPRUN_CUBLASLT_LIBRARY"]] if \
+            self.environment.get("DDPRUN_CUBLASLT_LIBRARY") else ["libcublasLt.so.13", "libcublasLt.so.12"]
+        for name in names:
+            try:
+                return ctypes.CDLL(name)
+            except OSError:
+                pass
+        raise Skipped(f"no cuBLASLt ({', '.join(names)}); pip's nvidia-cublas has one, "
+                      "DDPRUN_CUBLASLT_LIBRARY names it")
+
+    def gpt2_speed(self):
+        """GPT-2 of 124M parameters in bf16, beside PyTorch's"""
+        self.need_cublaslt()
+        model, batch, steps = ("tiny", 1, 4) if self.is_standin else ("124m", SPEED_BATCH, SPEED_STEPS)
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            vocabulary = 300 if self.is_standin else gpt2_speed.SIZES["vocabulary"]
+            gpt2_speed.write_tokenizer(folder, vocabulary)
+            context = 64 if self.is_standin else gpt2_speed.SIZES["context"]
+            gpt2_speed.write_tokens(folder / "tokens.bin", batch * steps * context + 1, vocabulary)
+            left = max(1.0, self.deadline - time.monotonic())
+            rate, parameters = gpt2_speed.ours(self.bin, folder, self.environment, model, batch, steps,
+                                               left)
+        if self.is_standin:
+            return "ran on the stand-ins, whose speed says nothing"
+        flops = gpt2_speed.flops_per_token(gpt2_speed.SIZES, parameters)
+        share = lambda rate: gpt2_speed.share_of_peak(rate, flops, self.gpu.name())
+        text = f"{rate:,.0f} tokens/s, model FLOPs use {share(rate)}"
+        peer = gpt2_speed.torchs(batch, steps, max(1.0, self.deadline - time.monotonic()))
+        if isinstance(peer, str):
+            return f"{text}; not compared: {peer}"
+        return f"{text}; PyTorch {peer:,.0f}, {share(peer)}: {rate / peer:.2f} of it"
+
     def run(self, checks):
         rows = []
         for check in checks:
@@ -276,17 +314,18 @@ def main():
         return SKIPPED
     if options.built is None:
         subprocess.run([options.root / "scripts" / "build", "release", "ddprun", "ddprun_cuda",
-                        "nccl_worker", "unit_gpu"], check=True)
+                        "nccl_worker", "unit_gpu", "unit_gpu_layers", "train"], check=True)
         options.built = options.root / "build"
     options.built = options.built.resolve()
-    for program in ("bin/ddprun", "tests/nccl_worker"):
+    for program in ("bin/ddprun", "bin/train", "tests/nccl_worker"):
         if not shutil.which(options.built / program):
             print(f"gpu-check: {options.built / program} is missing; build the release preset, or "
                   "name by --built where it is", file=sys.stderr)
             return 1
     check = Check(options, gpu)
     units = [] if options.quick or options.standin else [check.unit_tests]
-    return check.run([*units, check.two_ranks, check.killed_rank, check.killed_agent])
+    speed = [] if options.quick else [check.gpt2_speed]
+    return check.run([*units, check.two_ranks, check.killed_rank, check.killed_agent, *speed])
 
 
 if __name__ == "__main__":

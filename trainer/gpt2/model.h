@@ -1,34 +1,35 @@
-// Gpt2: the model of Radford et al. 2019 with explicit forward and backward passes, as lists of
-// calls of trainer/layers. What it is not: an optimizer, or a training loop.
+// Gpt2: the model of Radford et al. 2019 with explicit forward and backward passes. What it is not:
+// an optimizer, or a training loop.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "ddp/distributed_data_parallel.h"
-#include "trainer/gpt2/activations.h"
 #include "trainer/gpt2/config.h"
+#include "trainer/gpt2/passes.h"
+#include "trainer/gpt2/token_batch.h"
+#include "trainer/layers/cross_entropy.h"
 #include "trainer/layers/layers.h"
 
 namespace ddp {
-
-/// B sequences of T tokens, row by row. Tokens and targets are in [0, V); a target may be
-/// kIgnoredTarget.
-struct TokenBatch {
-  std::span<const std::int32_t> tokens;   ///< (B, T)
-  std::span<const std::int32_t> targets;  ///< (B, T): what comes after each
-  std::size_t batch = 0, time = 0;
-};
 
 /// Not thread-safe. The parameters' gradients must have been seated (DistributedDataParallel does
 /// it) before backward() is called.
 class Gpt2 {
  public:
   /// All weights 0: see initialise_gpt2(). Room for batches of up to `batch` x `time` tokens.
-  Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device = {});
+  /// Throws Error where the device has no such precision, or its attention does not take the heads'
+  /// size.
+  Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device = {},
+       Precision precision = Precision::automatic);
+  // The passes look at the parameters here.
+  Gpt2(const Gpt2&) = delete;
+  Gpt2& operator=(const Gpt2&) = delete;
 
   [[nodiscard]] const Gpt2Config& config() const { return config_; }
   [[nodiscard]] std::vector<Parameter>& parameters() { return parameters_; }
@@ -47,23 +48,12 @@ class Gpt2 {
   std::span<const float> next_logits(std::span<const std::int32_t> tokens);
 
  private:
-  void run_layers(const std::int32_t* tokens, std::size_t batch, std::size_t time);
-  void run_head(std::size_t first_row, std::size_t rows);
-  double run_loss(const TokenBatch& batch, bool with_gradient);
   void check(const TokenBatch& batch) const;
-  void backward_head(std::size_t rows, const std::function<void(std::size_t)>& ready);
-  void backward_mlp(std::size_t layer, std::size_t rows,
-                    const std::function<void(std::size_t)>& ready);
-  void backward_attention(std::size_t layer, const TokenBatch& batch,
-                          const std::function<void(std::size_t)>& ready);
-  [[nodiscard]] float* value(std::size_t place) const;
-  [[nodiscard]] float* gradient(std::size_t place) const;
 
   Gpt2Config config_;
-  const Layers* layers_;
-  int device_;
+  std::size_t batch_max_, time_max_;
   std::vector<Parameter> parameters_;
-  Activations activations_;
+  std::unique_ptr<Gpt2Passes> passes_;
 };
 
 }  // namespace ddp

@@ -15,7 +15,7 @@ void adamw_update(const AdamWUpdate& update, int /*device*/) {
   }
 }
 
-double sum_of_squares(const float* values, std::size_t count, int /*device*/) {
+void sum_of_squares(const float* values, std::size_t count, double* sum, int /*device*/) {
   // Sixteen lanes on every level: their order of adding is part of the result.
   constexpr std::size_t kSums = 16;
   double sums[kSums] = {};
@@ -26,15 +26,14 @@ double sum_of_squares(const float* values, std::size_t count, int /*device*/) {
       sums[lane] += value * value;
     }
   }
-  double sum = 0;
+  *sum = 0;
   for (const double lane : sums) {
-    sum += lane;
+    *sum += lane;
   }
   for (; i < count; ++i) {
     const double value = values[i];
-    sum += value * value;
+    *sum += value * value;
   }
-  return sum;
 }
 
 }  // namespace ddp::DDP_LEVEL

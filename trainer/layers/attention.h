@@ -2,7 +2,7 @@
 // itself and what came before. In strips of rows, as flash attention does it (Dao et al. 2022):
 // the matrix of probabilities (T, T) is never kept; the backward pass makes it again, strip by
 // strip, from the logarithm of each row's sum. Letters: B sequences, T positions, H heads of D
-// channels, C = H D.
+// channels, C = H D. Real: what activations are made of (layers.h).
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,31 @@ struct AttentionShape {
   [[nodiscard]] std::size_t channels() const { return heads * head_size; }
 };
 
-struct AttentionForward {
+template <class Real>
+struct AttentionForwardOf {
   AttentionShape shape;
-  const float* qkv = nullptr;  ///< (B, T, 3, H, D): queries, keys and values of each position
-  float* out = nullptr;        ///< (B, T, H, D)
-  float* log_sum = nullptr;    ///< (B, H, T): log of the sum of exp of a row, for the backward pass
-  float* scratch = nullptr;    ///< attention_scratch(T, D) floats, aligned to 64 bytes
+  const Real* qkv = nullptr;  ///< (B, T, 3, H, D): queries, keys and values of each position
+  Real* out = nullptr;        ///< (B, T, H, D)
+  float* log_sum = nullptr;   ///< (B, H, T): log of the sum of exp of a row, for the backward pass
+  float* scratch = nullptr;   ///< attention_scratch(T, D) floats, aligned to 64 bytes; CPUs only
 };
 
-struct AttentionBackward {
+template <class Real>
+struct AttentionBackwardOf {
   AttentionShape shape;
-  const float* qkv = nullptr;      ///< (B, T, 3, H, D)
-  const float* out = nullptr;      ///< (B, T, H, D)
-  const float* d_out = nullptr;    ///< (B, T, H, D)
+  const Real* qkv = nullptr;       ///< (B, T, 3, H, D)
+  const Real* out = nullptr;       ///< (B, T, H, D)
+  const Real* d_out = nullptr;     ///< (B, T, H, D)
   const float* log_sum = nullptr;  ///< (B, H, T)
-  float* d_qkv = nullptr;          ///< (B, T, 3, H, D), overwritten
-  float* scratch = nullptr;        ///< attention_scratch(T, D) floats, aligned to 64 bytes
+  Real* d_qkv = nullptr;           ///< (B, T, 3, H, D), overwritten
+  float* scratch = nullptr;        ///< as above
 };
+
+using AttentionForward = AttentionForwardOf<float>;
+using AttentionBackward = AttentionBackwardOf<float>;
+
+/// Of the GPU forms: of all of OpenAI's models.
+inline constexpr std::size_t kGpuHeadSizeMax = 64;
 
 /// Rows of a strip: a multiple of every level's tile.
 inline constexpr std::size_t kAttentionStrip = 96;

@@ -2,9 +2,32 @@
 
 namespace ddp::DDP_LEVEL {
 
-const Layers kLayers{
-    embedding_forward, embedding_backward, layer_norm_forward, layer_norm_backward, product,
-    linear_forward,    linear_backward,    attention_forward,  attention_backward,  cross_entropy,
-    adamw_update,      sum_of_squares};
+/// Floats stay what they are.
+void round(const float* from, float* to, std::size_t count, int /*device*/) {
+  for (std::size_t i = 0; i < count; ++i) {
+    to[i] = from[i];
+  }
+}
+
+const Layers kLayers{embedding_forward,
+                     embedding_backward,
+                     layer_norm_forward,
+                     layer_norm_backward,
+                     product,
+                     product,
+                     linear_forward,
+                     linear_backward,
+                     attention_forward,
+                     attention_backward,
+                     cross_entropy,
+                     round,
+                     adamw_update,
+                     sum_of_squares};
+
+const Layers kBf16Layers{embedding_forward,   embedding_backward,   layer_norm_forward,
+                         layer_norm_backward, bf16_product,         bf16_product,
+                         bf16_linear_forward, bf16_linear_backward, attention_forward,
+                         attention_backward,  cross_entropy,        adamw_update,
+                         sum_of_squares};
 
 }  // namespace ddp::DDP_LEVEL

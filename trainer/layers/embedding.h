@@ -1,5 +1,5 @@
 // Embedding: each token's vector plus its position's. Letters: B sequences of T tokens, C channels,
-// V tokens in the vocabulary.
+// V tokens in the vocabulary. Real: what activations are made of (layers.h).
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,26 @@
 
 namespace ddp {
 
-struct EmbeddingForward {
-  const std::int32_t* tokens = nullptr;    ///< (B, T), each in [0, V)
-  const float* token_weight = nullptr;     ///< (V, C)
-  const float* position_weight = nullptr;  ///< (at least T, C)
-  float* out = nullptr;                    ///< (B, T, C)
+template <class Real>
+struct EmbeddingForwardOf {
+  const std::int32_t* tokens = nullptr;   ///< (B, T), each in [0, V)
+  const Real* token_weight = nullptr;     ///< (V, C)
+  const Real* position_weight = nullptr;  ///< (at least T, C)
+  Real* out = nullptr;                    ///< (B, T, C)
   std::size_t batch = 0, time = 0, channels = 0;
 };
 
-struct EmbeddingBackward {
+template <class Real>
+struct EmbeddingBackwardOf {
   const std::int32_t* tokens = nullptr;  ///< (B, T)
-  const float* d_out = nullptr;          ///< (B, T, C)
+  const Real* d_out = nullptr;           ///< (B, T, C)
   float* d_token_weight = nullptr;       ///< (V, C), added to in the order of the tokens
   float* d_position_weight = nullptr;    ///< (at least T, C), added to
   std::size_t batch = 0, time = 0, channels = 0;
+  std::size_t vocabulary = 0;  ///< V; only GPUs look at it
 };
+
+using EmbeddingForward = EmbeddingForwardOf<float>;
+using EmbeddingBackward = EmbeddingBackwardOf<float>;
 
 }  // namespace ddp

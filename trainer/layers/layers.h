@@ -7,6 +7,7 @@
 // nothing else.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "trainer/layers/adamw_update.h"
@@ -19,27 +20,55 @@
 
 namespace ddp {
 
-/// `device` is the GPU's number; the CPU ignores it.
-struct Layers {
-  void (*embedding_forward)(const EmbeddingForward&, int device);
-  void (*embedding_backward)(const EmbeddingBackward&, int device);
-  void (*layer_norm_forward)(const LayerNormForward&, int device);
-  void (*layer_norm_backward)(const LayerNormBackward&, int device);
-  void (*product)(const Product&, int device);
-  void (*linear_forward)(const LinearForward&, int device);
-  void (*linear_backward)(const LinearBackward&, int device);
-  void (*attention_forward)(const AttentionForward&, int device);
-  void (*attention_backward)(const AttentionBackward&, int device);
-  void (*cross_entropy)(const CrossEntropy&, int device);
-  void (*adamw_update)(const AdamWUpdate&, int device);
-  double (*sum_of_squares)(const float* values, std::size_t count, int device);
+/// What a model computes with. Parameters, their gradients and the optimizer are f32 in any case.
+enum class Precision : std::uint8_t {
+  automatic,  ///< bf16 on GPUs, f32 on CPUs
+  f32,
+  /// On CPUs only the factors of matrix products are rounded (bf16_product.h). On GPUs all
+  /// activations are as well; sums are f32 on both.
+  bf16
 };
 
+/// Real: float, or BFloat16 on GPUs, whose tensor cores multiply bf16 and add in f32. Gradients of
+/// weights, statistics and all that the optimizer works on are floats in any case. `device` is the
+/// GPU's number; the CPU ignores it.
+template <class Real>
+struct LayersOf {
+  void (*embedding_forward)(const EmbeddingForwardOf<Real>&, int device) = nullptr;
+  void (*embedding_backward)(const EmbeddingBackwardOf<Real>&, int device) = nullptr;
+  void (*layer_norm_forward)(const LayerNormForwardOf<Real>&, int device) = nullptr;
+  void (*layer_norm_backward)(const LayerNormBackwardOf<Real>&, int device) = nullptr;
+  void (*product)(const ProductOf<Real>&, int device) = nullptr;
+  void (*gradient_product)(const ProductOf<Real, float>&, int device) = nullptr;
+  void (*linear_forward)(const LinearForwardOf<Real>&, int device) = nullptr;
+  void (*linear_backward)(const LinearBackwardOf<Real>&, int device) = nullptr;
+  void (*attention_forward)(const AttentionForwardOf<Real>&, int device) = nullptr;
+  void (*attention_backward)(const AttentionBackwardOf<Real>&, int device) = nullptr;
+  void (*cross_entropy)(const CrossEntropyOf<Real>&, int device) = nullptr;
+  /// to[i] = from[i], rounded to Real.
+  void (*round)(const float* from, Real* to, std::size_t count, int device) = nullptr;
+  void (*adamw_update)(const AdamWUpdate&, int device) = nullptr;
+  void (*sum_of_squares)(const float* values, std::size_t count, double* sum, int device) = nullptr;
+};
+using Layers = LayersOf<float>;
+
 /// For the level of x86-64 that this processor runs: "level_base", "level_v3" (AVX2) or "level_v4"
-/// (AVX-512).
-const Layers& cpu_layers();
+/// (AVX-512). Throws Error for a precision that it has no instructions for: a training that is
+/// slower than the user expects would be found out much later, or never.
+const Layers& cpu_layers(Precision precision = Precision::automatic);
 /// One of these by name, null where this program or this processor has none: for tests and
 /// measurements.
 const Layers* cpu_layers_of(std::string_view level);
+
+/// The GPU's, from the runtime's GPU library, which must have been opened (a CUDA tensor is there).
+/// Throws ddp::DeviceError when that library lacks them. Float for comparisons: it is slow.
+template <class Real>
+const LayersOf<Real>& gpu_layers();
+
+/// Names and type of the tables in the GPU library.
+inline constexpr char kGpuLayersF32[] = "ddprun_layers_f32";
+inline constexpr char kGpuLayersBf16[] = "ddprun_layers_bf16";
+template <class Real>
+using GpuLayersFactory = const LayersOf<Real>*();
 
 }  // namespace ddp

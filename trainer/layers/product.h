@@ -7,24 +7,30 @@
 namespace ddp {
 
 /// A matrix as it lies in memory; `transposed`: the factor is its transpose.
-struct Factor {
-  const float* data = nullptr;
+template <class Real>
+struct FactorOf {
+  const Real* data = nullptr;
   std::size_t stride = 0;
   bool transposed = false;
 };
 
-struct Product {
+/// Real: what activations are made of (layers.h). Out: what the result is made of. Gradients of
+/// weights are floats in any case, and have no epilogue.
+template <class Real, class Out = Real>
+struct ProductOf {
   std::size_t m = 0, n = 0, k = 0;  ///< k at least 1
-  Factor a;                         ///< (M, K); transposed: lies as (K, M)
-  Factor b;                         ///< (K, N); transposed: lies as (N, K)
-  float* out = nullptr;             ///< (M, N)
+  FactorOf<Real> a;                 ///< (M, K); transposed: lies as (K, M)
+  FactorOf<Real> b;                 ///< (K, N); transposed: lies as (N, K)
+  Out* out = nullptr;               ///< (M, N)
   std::size_t out_stride = 0;
   bool add = false;  ///< to what is in `out`, in place of overwriting it
 
   // The epilogue. Each may be null; their rows are out_stride apart as well.
-  const float* bias = nullptr;     ///< (N), added to each row
-  float* activated = nullptr;      ///< (M, N): gelu(out)
-  const float* gelu_at = nullptr;  ///< (M, N): out is multiplied by gelu's slope there
+  const Real* bias = nullptr;     ///< (N), added to each row
+  Real* activated = nullptr;      ///< (M, N): gelu(out)
+  const Real* gelu_at = nullptr;  ///< (M, N): out is multiplied by gelu's slope there
 };
+
+using Product = ProductOf<float>;
 
 }  // namespace ddp

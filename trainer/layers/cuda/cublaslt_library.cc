@@ -1,0 +1,71 @@
+#include "trainer/layers/cuda/cublaslt_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "ddp/error.h"
+
+namespace ddp::cublaslt {
+namespace {
+
+/// The cast from an object pointer to a function pointer is POSIX's (dlsym(3)), not C++'s.
+template <class F>
+void find(void* library, const char* name, F& function) {
+  function = reinterpret_cast<F>(::dlsym(library, name));
+  if (function == nullptr) {
+    throw DeviceError(std::string("the cuBLASLt that was opened has no ") + name);
+  }
+}
+
+void* open_file() {
+  std::vector<std::string> files = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  // An empty variable counts as unset.
+  const char* chosen = std::getenv("DDPRUN_CUBLASLT_LIBRARY");
+  if (chosen != nullptr && *chosen != '\0') {
+    files = {chosen};
+  }
+  // Of each file: which library it misses is what a person needs to know.
+  std::string reasons;
+  for (const std::string& file : files) {
+    // RTLD_LOCAL: a PyTorch in this process may bring one of its own, whose names must not mix.
+    if (void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      return library;
+    }
+    const char* reason = ::dlerror();
+    reasons += (reasons.empty() ? "" : "; ") + std::string(reason != nullptr ? reason : file);
+  }
+  throw DeviceError("cuBLASLt cannot be opened (" + reasons +
+                    "); install it, or name its file by DDPRUN_CUBLASLT_LIBRARY");
+}
+
+/// All or nothing: a name that is missing shows here, and not as a crash in training.
+CublasLtLibrary open() {
+  void* library = open_file();
+  CublasLtLibrary table{};
+  // The names are cublasLt.h's and the types cublaslt_abi.h's: no compiler compares them.
+  find(library, "cublasLtCreate", table.create);
+  find(library, "cublasLtMatmulDescCreate", table.matmul_desc_create);
+  find(library, "cublasLtMatmulDescSetAttribute", table.matmul_desc_set_attribute);
+  find(library, "cublasLtMatmulDescDestroy", table.matmul_desc_destroy);
+  find(library, "cublasLtMatrixLayoutCreate", table.matrix_layout_create);
+  find(library, "cublasLtMatrixLayoutDestroy", table.matrix_layout_destroy);
+  find(library, "cublasLtMatmulPreferenceCreate", table.preference_create);
+  find(library, "cublasLtMatmulPreferenceSetAttribute", table.preference_set_attribute);
+  find(library, "cublasLtMatmulPreferenceDestroy", table.preference_destroy);
+  find(library, "cublasLtMatmulAlgoGetHeuristic", table.get_heuristic);
+  find(library, "cublasLtMatmul", table.matmul);
+  return table;
+}
+
+}  // namespace
+
+const CublasLtLibrary& cublaslt_library() {
+  // If open() throws the table stays unmade, and the next call tries again.
+  static const CublasLtLibrary table = open();
+  return table;
+}
+
+}  // namespace ddp::cublaslt
