@@ -11,12 +11,13 @@ namespace {
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 constexpr std::string_view kTerminate = "terminate called after throwing";
 constexpr std::string_view kWhat = "what():";
+constexpr std::size_t kRankBytesMax = 16;  ///< of "[rank262143"
 
 /// PyTorch puts it in front of each line of a traceback that ends a rank.
 std::string_view without_rank(std::string_view line) {
   if (line.starts_with("[rank")) {
-    const auto end = line.find("]: ");
-    if (end != std::string_view::npos && end < sizeof "[rank1234567890") {
+    // Not found is a larger number than any place.
+    if (const auto end = line.find("]: "); end < kRankBytesMax) {
       line.remove_prefix(end + 3);
     }
   }
@@ -25,7 +26,7 @@ std::string_view without_rank(std::string_view line) {
 
 /// "[rank1]:[W1125 15:02:03 ProcessGroupNCCL.cpp:1553] Warning: ...", as PyTorch logs at its end.
 bool is_log_of_pytorch(std::string_view line) {
-  return line.starts_with("[rank") && line.find("]:[") < sizeof "[rank1234567890";
+  return line.starts_with("[rank") && line.find("]:[") < kRankBytesMax;
 }
 
 /// Python's own sentences between two tracebacks of one chain.
