@@ -37,6 +37,15 @@ bool Asked::is_new(int signal, Instant now) {
   return !(warns && std::exchange(took_over_, false));
 }
 
+void Asked::stop(int signal) {
+  stop_by_ = signal;
+  requeues_ = requeues_ || wish_of(signal).requeues;
+}
+
+Verdict Asked::verdict_at_once() const {
+  return requeues_ ? wish_of(stop_by_).verdict : Verdict::stopped;
+}
+
 /// Only the end of the job by a signal, or by a deadline, is a wish. A node that leaves or joins,
 /// or a worker that failed, lets the job go on; so its next coordinator decides about that anew.
 void Asked::ordered(StopHow how, int signal, const std::string& reason) {

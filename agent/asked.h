@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/stop_order.h"
 
 namespace ddprun::agent {
@@ -18,7 +19,7 @@ class Asked {
   /// A signal came. False: it is a wish that this agent has already.
   [[nodiscard]] bool is_new(int signal, Instant now);
   /// The newest wish to end the job came by this signal, or by --deadline (0).
-  void stop(int signal) { stop_by_ = signal; }
+  void stop(int signal);
   [[nodiscard]] int stop_by() const { return stop_by_; }
   /// This signal asked the node to leave the job.
   void leave(int signal) { leave_by_ = signal; }
@@ -40,6 +41,8 @@ class Asked {
   [[nodiscard]] bool ends_at_once() const;
   /// How long a coordinator is searched for that can be asked.
   [[nodiscard]] Instant search_until(Instant now, std::chrono::milliseconds heartbeat) const;
+  /// Of an agent that ends without waiting for its coordinator or for a save.
+  [[nodiscard]] Verdict verdict_at_once() const;
   /// Who asked for the end, as a clause.
   [[nodiscard]] std::string reason() const;
 
@@ -51,6 +54,7 @@ class Asked {
   int newest_ = 0;  ///< of the signals that came
   Instant newest_at_{};
   int stop_by_ = 0;
+  bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again
   std::optional<int> leave_by_;
   std::optional<Order> order_;
   bool took_over_ = false;  ///< the wish is that of order_

@@ -7,8 +7,7 @@
 
 namespace ddprun {
 
-/// What was given cannot be read, or does not fit together: options, their values, variables.
-/// (torchrun ends with 2 for what argparse refuses, and with 1 for what it finds wrong later.)
+/// The command line cannot be read: unknown option, missing program, a word for a number.
 inline constexpr int kExitUsage = 2;
 
 /// The agent itself was killed by a signal: as a shell says it.

@@ -1,7 +1,5 @@
 #include "launcher/list_options.h"
 
-#include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "launcher/python_numbers.h"
@@ -68,19 +66,6 @@ Result<std::vector<int>> parse_ranks(std::string_view text, const std::string& w
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
   return ranks;
-}
-
-Result<std::vector<std::string>> parse_packages(std::string_view text, const std::string& where) {
-  const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c > 0x7f; };
-  std::vector<std::string> names = split_commas(text);
-  for (const std::string& name : names) {
-    if (std::isdigit(static_cast<unsigned char>(name[0])) != 0 ||
-        !std::all_of(name.begin(), name.end(), in_name)) {
-      return Error{in_quotes(name) + " is not the name of a package", where,
-                   "write names as in Python's import, with commas between: torchvision,pandas"};
-    }
-  }
-  return names;
 }
 
 std::vector<std::string> split_commas(std::string_view text) {

@@ -18,10 +18,6 @@ Result<StreamMap> parse_stream_map(std::string_view text, const std::string& whe
 /// "0,2": local ranks; an empty text is an empty list.
 Result<std::vector<int>> parse_ranks(std::string_view text, const std::string& where);
 
-/// Top-level packages of Python; letters outside of ASCII may be in a name (PEP 3131). The names
-/// travel in a variable, with commas between them (warm_environment).
-Result<std::vector<std::string>> parse_packages(std::string_view text, const std::string& where);
-
 /// The parts between commas, without blanks round them; empty ones are left out.
 std::vector<std::string> split_commas(std::string_view text);
 

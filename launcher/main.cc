@@ -205,28 +205,29 @@ int run_or_complain(const std::function<int()>& run) {
   }
 }
 
+/// torchrun's exit codes: 2 for words that argparse refuses, 1 for all that is wrong after that.
 int run(int argc, char** argv) {
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-  const Result<Options> options = parse_command_line(words, environment);
-  if (!options) {
-    return complain(options.error().sentence(), kExitUsage);
+  auto parsed = parse_command_line(words, environment);
+  if (const auto* usage = std::get_if<UsageError>(&parsed)) {
+    return complain(usage->error.sentence(), usage->exit_code);
   }
-  if (options->help) {
+  const Options& options = std::get<Options>(parsed);
+  if (options.help) {
     return print(help_text());
   }
-  if (options->version) {
+  if (options.version) {
     return print("ddprun " DDPRUN_VERSION "\n");
   }
-  const auto resolved = resolve(*options, environment, this_host(environment));
-  if (const auto* failed = std::get_if<ResolveError>(&resolved)) {
-    return complain(failed->error.sentence(), failed->exit_code);
+  const Result<Launch> launch = resolve(options, environment, this_host(environment));
+  if (!launch) {
+    return complain(launch.error().sentence(), kExitFailure);
   }
-  const Launch& launch = std::get<Launch>(resolved);
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.
   reserve_descriptors(kDescriptorsOfAgent +
-                      kDescriptorsOfNode * static_cast<std::uint64_t>(launch.job.max_nodes));
-  return run_under_guardian([&] { return run_or_complain([&] { return agent_main(launch); }); });
+                      kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));
+  return run_under_guardian([&] { return run_or_complain([&] { return agent_main(*launch); }); });
 }
 
 }  // namespace

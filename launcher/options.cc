@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "launcher/exit_status.h"
 #include "launcher/option_table.h"
 #include "launcher/python_numbers.h"
 #include "rendezvous/base/check.h"
@@ -114,7 +115,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 /// A misspelt option is an error, as in argparse. Beyond argparse, the message names the nearest
 /// option: a job in a queue for hours should not fail twice by one typo.
-Error unknown_option(std::string_view word) {
+UsageError unknown_option(std::string_view word) {
   DDP_CHECK(word.starts_with('-'), "another word is the program, not an unknown option");
   const std::string shown(word.substr(0, word.find('=')));
   const std::string name =
@@ -129,9 +130,14 @@ Error unknown_option(std::string_view word) {
       nearest_distance = distance(name, row.name);
     }
   }
-  return {"unknown option", shown,
-          nearest != nullptr ? "did you mean --" + std::string(nearest->name) + "?"
-                             : "ddprun --help lists all"};
+  return {Error{"unknown option", shown,
+                nearest != nullptr ? "did you mean --" + std::string(nearest->name) + "?"
+                                   : "ddprun --help lists all"},
+          kExitUsage};
+}
+
+UsageError usage_error(std::string what, std::string where, std::string todo) {
+  return {Error{std::move(what), std::move(where), std::move(todo)}, kExitUsage};
 }
 
 bool is_choice(std::string_view choices, std::string_view text) {
@@ -147,7 +153,7 @@ bool is_choice(std::string_view choices, std::string_view text) {
 }
 
 /// Puts the text into the row's field. `where` names the option or the variable for messages.
-std::optional<Error> assign(Options& options, const OptionRow& row, std::string_view text,
+std::optional<UsageError> assign(Options& options, const OptionRow& row, std::string_view text,
                                  const std::string& where) {
   DDP_CHECK(!where.empty(), "every value comes from an option or a variable");
   if (!row.choices.empty() && !is_choice(row.choices, text)) {
@@ -155,38 +161,40 @@ std::optional<Error> assign(Options& options, const OptionRow& row, std::string_
     for (auto bar = choices.find('|'); bar != std::string::npos; bar = choices.find('|', bar)) {
       choices.replace(bar, 1, ", ");
     }
-    return Error{"'" + std::string(text) + "' is not a choice", where,
-                       "give one of " + choices};
+    return usage_error("'" + std::string(text) + "' is not a choice", where,
+                       "give one of " + choices);
   }
   // The type of the field is the type of the option, so one visitor reads all of them.
-  const auto fill = [&](auto field) -> std::optional<Error> {
+  const auto fill = [&](auto field) -> std::optional<UsageError> {
     using Value = std::remove_cvref_t<decltype(options.*field)>;
     if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>>) {
       const auto number = read_int(text);
       if (!number && is_too_large(text)) {
-        return Error{
+        return usage_error(
             "'" + std::string(text) + "' is too large", where,
-            "give a number up to " + std::to_string(std::numeric_limits<int>::max())};
+            "give a number up to " + std::to_string(std::numeric_limits<int>::max()));
       }
       if (!number) {
-        return Error{"'" + std::string(text) + "' is not a whole number", where,
-                           "give a number such as 3"};
+        return usage_error("'" + std::string(text) + "' is not a whole number", where,
+                           "give a number such as 3");
       }
       options.*field = *number;
     } else if constexpr (std::is_same_v<Value, double> ||
                          std::is_same_v<Value, std::optional<double>>) {
       const auto number = read_float(text);
       if (!number) {
-        return Error{"'" + std::string(text) + "' is not a number", where,
-                           "give a number such as 0.5"};
+        return usage_error("'" + std::string(text) + "' is not a number", where,
+                           "give a number such as 0.5");
       }
       options.*field = *number;
     } else if constexpr (std::is_same_v<Value, bool>) {
       const auto number = read_int(text);
       if (!number) {
-        // Only a variable can be wrong here.
-        return Error{"'" + std::string(text) + "' does not say on or off", where,
-                     "set it to 1 or 0"};
+        // Only a variable can be wrong here. torchrun's check_env calls int() outside of argparse,
+        // so torchrun ends with an uncaught ValueError and exit code 1, not 2.
+        return UsageError{
+            Error{"'" + std::string(text) + "' does not say on or off", where, "set it to 1 or 0"},
+            kExitFailure};
       }
       options.*field = *number != 0;
     } else {
@@ -205,7 +213,7 @@ class Parser {
 
   /// Options end at the first word that is none, as with argparse.REMAINDER: all words from there
   /// on are the program's, options that look like ours included.
-  Result<Options> parse() {
+  std::variant<Options, UsageError> parse() {
     while (next_ < words_.size() && !options_.help && !options_.version) {
       const std::string_view word = words_[next_];
       if (word == "--") {
@@ -230,15 +238,15 @@ class Parser {
       return *std::move(error);
     }
     if (options_.program.empty() && !options_.witness) {
-      return Error{"there is no program to run", "",
-                         "write ddprun [options] PROGRAM [arguments], or see ddprun --help"};
+      return usage_error("there is no program to run", "",
+                         "write ddprun [options] PROGRAM [arguments], or see ddprun --help");
     }
     return std::move(options_);
   }
 
  private:
   /// The message about a value names the whole option, even if the user wrote a prefix of it.
-  std::optional<Error> long_option(std::string_view word) {
+  std::optional<UsageError> long_option(std::string_view word) {
     DDP_CHECK(word.starts_with("--"), "a long option begins with two dashes");
     const auto equals = word.find('=');
     const std::string_view name = word.substr(0, equals);
@@ -251,7 +259,7 @@ class Parser {
       for (const OptionRow* row : rows) {
         names += (names.empty() ? "--" : ", --") + std::string(row->name);
       }
-      return Error{"this could mean " + names, std::string(name), "write more of the name"};
+      return usage_error("this could mean " + names, std::string(name), "write more of the name");
     }
     std::optional<std::string_view> value;
     if (equals != std::string_view::npos) {
@@ -261,14 +269,14 @@ class Parser {
   }
 
   /// "-m", "-r3", "-r=3", "-mr3": flags may be run together, the last one may have a value.
-  std::optional<Error> letters(std::string_view word) {
+  std::optional<UsageError> letters(std::string_view word) {
     DDP_CHECK(word.size() > 1 && word[0] == '-' && word[1] != '-', "a letter follows one dash");
     for (std::size_t at = 1; at < word.size(); ++at) {
       const OptionRow* row = row_of_letter(word[at]);
       if (row == nullptr) {
         return at == 1 ? unknown_option(word)
-                       : Error{"there is no option -" + std::string(1, word[at]),
-                                     std::string(word), "ddprun --help lists all"};
+                       : usage_error("there is no option -" + std::string(1, word[at]),
+                                     std::string(word), "ddprun --help lists all");
       }
       const std::string shown = std::string("-") + word[at];
       std::string_view rest = word.substr(at + 1);
@@ -289,7 +297,7 @@ class Parser {
     return std::nullopt;
   }
 
-  std::optional<Error> one_option(const OptionRow& row, const std::string& shown,
+  std::optional<UsageError> one_option(const OptionRow& row, const std::string& shown,
                                        std::optional<std::string_view> value) {
     const auto place = static_cast<std::size_t>(&row - option_rows().data());
     DDP_CHECK(place < seen_.size(), "the row is one of the table's");
@@ -297,8 +305,8 @@ class Parser {
     seen_[place] = true;
     if (is_flag(row)) {
       if (value) {
-        return Error{"the option takes no value, but was given '" + std::string(*value) + "'",
-                           shown, "leave the value out"};
+        return usage_error("the option takes no value, but was given '" + std::string(*value) + "'",
+                           shown, "leave the value out");
       }
       return assign(options_, row, "1", shown);
     }
@@ -307,10 +315,10 @@ class Parser {
       // argparse never takes what looks like an option for a value, even where only a value fits.
       const bool at_end = next_ == words_.size() || std::string_view(words_[next_]) == "--";
       if (at_end || is_option(words_[next_])) {
-        return Error{
+        return usage_error(
             "the value is missing" +
                 (at_end ? "" : ", for '" + std::string(words_[next_]) + "' looks like an option"),
-            shown, "write " + shown + " " + std::string(row.value_name)};
+            shown, "write " + shown + " " + std::string(row.value_name));
       }
       value = words_[next_++];
     }
@@ -325,8 +333,8 @@ class Parser {
   }
 
   /// The command line wins over the environment. Where argparse has a text for a default, as from a
-  /// variable, it converts that as a value: a bad number there is a usage error.
-  std::optional<Error> variables() {
+  /// variable, it converts that as a value: a bad number there is a usage error with exit code 2.
+  std::optional<UsageError> variables() {
     DDP_CHECK(seen_.size() == option_rows().size(), "each option has a mark");
     for (std::size_t i = 0; i < seen_.size(); ++i) {
       const OptionRow& row = option_rows()[i];
@@ -364,7 +372,7 @@ std::string origin(const Options& options, std::string_view name) {
   return "--" + std::string(name);
 }
 
-Result<Options> parse_command_line(std::span<const char* const> words,
+std::variant<Options, UsageError> parse_command_line(std::span<const char* const> words,
                                                      const Environment& environment) {
   return Parser(words, environment).parse();
 }

@@ -97,11 +97,18 @@ struct Options {
 
 /// How a message names the place a value came from: "--max-restarts" or "PET_MAX_RESTARTS".
 std::string origin(const Options& options, std::string_view name);
+/// Why the command line cannot be read, and the exit code that torchrun has for it: kExitUsage for
+/// all that argparse refuses, kExitFailure for a flag's PET_ variable without a whole number in it.
+struct UsageError {
+  Error error;
+  int exit_code;
+};
+
 /// `words` are the arguments without the name of the command. Reading stops at the first word that
 /// is neither an option nor an option's value: it is the program, and all after it is the
 /// program's own, whatever it looks like; one "--" just before the program is dropped. --help and
 /// --version end the reading where they stand: nothing after them is looked at.
-Result<Options> parse_command_line(std::span<const char* const> words,
-                                   const Environment& environment);
+std::variant<Options, UsageError> parse_command_line(std::span<const char* const> words,
+                                                     const Environment& environment);
 
 }  // namespace ddprun

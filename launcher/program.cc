@@ -9,8 +9,6 @@
 #include <optional>
 #include <string_view>
 
-#include "rendezvous/base/check.h"
-
 namespace ddprun {
 namespace {
 
@@ -183,7 +181,9 @@ std::string local_rank_option(std::string_view source) {
 Result<Program> find_program(const ProgramRequest& request) {
   Program program;
   program.display_name = request.name;
-  DDP_CHECK(!request.name.empty(), "an empty name is refused before anything is looked for");
+  if (request.name.empty()) {
+    return Error{"the name of the program is empty", "", "write ddprun [options] PROGRAM"};
+  }
   if (request.kind == ProgramKind::executable) {
     auto path = find_executable(request);
     if (!path) {

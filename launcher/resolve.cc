@@ -11,7 +11,6 @@
 
 #include "agent/host/compared_variables.h"
 #include "launcher/ending_config.h"
-#include "launcher/exit_status.h"
 #include "launcher/list_options.h"
 #include "launcher/python_numbers.h"
 #include "launcher/rendezvous_config.h"
@@ -23,6 +22,14 @@
 namespace ddprun {
 namespace {
 
+/// Of a top-level package; letters outside of ASCII may be in it (PEP 3131). The names travel in a
+/// variable, with commas between them (warm_environment).
+bool is_module_name(std::string_view name) {
+  const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c > 0x7f; };
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(), in_name);
+}
+
 /// The options one theme after the other; each step fills its part of the launch. The first mistake
 /// ends it: one sentence is read, and the next mistake is reported by the next try.
 class Resolver {
@@ -30,7 +37,7 @@ class Resolver {
   Resolver(const Options& options, const Environment& environment, const Host& host)
       : options_(options), environment_(environment), host_(host), job_(launch_.job) {}
 
-  std::variant<Launch, ResolveError> run() {
+  Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();
     // The order decides which of several mistakes is reported. The program comes last: only that
     // step looks at the file system.
@@ -40,7 +47,7 @@ class Resolver {
         &Resolver::ending,    &Resolver::hangs,      &Resolver::program};
     for (const Step step : kSteps) {
       if (const auto done = (this->*step)(); !done) {
-        return ResolveError{done.error(), exit_code_};
+        return done.error();
       }
     }
     check_spec();
@@ -71,11 +78,6 @@ class Resolver {
   }
 
   [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
-  /// The words are good, but on this machine there is nothing that they name.
-  Error missing_here(Error error) {
-    exit_code_ = kExitFailure;
-    return error;
-  }
   [[nodiscard]] std::string variable(const char* name) const {
     const char* const value = environment_(name);
     return value == nullptr ? std::string() : std::string(value);
@@ -217,7 +219,7 @@ class Resolver {
       if (text == "auto") {
         return count_of(text, host_.usable_cpus(), "usable CPUs and no visible GPU");
       }
-      return missing_here({"no GPU was found: " + gpus.how, where, "give a number, or auto"});
+      return Error{"no GPU was found: " + gpus.how, where, "give a number, or auto"};
     }
     if (text == "xpu") {
       return Error{"ddprun cannot count or use XPUs", where, "give a number, cpu, gpu or auto"};
@@ -364,9 +366,6 @@ class Resolver {
     // torchrun looks at --run-path first, so it wins over the other two.
     ProgramRequest request;
     request.name = options_.program.front();
-    if (request.name.empty()) {
-      return Error{"the name of the program is empty", "", "write ddprun [options] PROGRAM"};
-    }
     request.arguments.assign(options_.program.begin() + 1, options_.program.end());
     request.python = variable(env::kPythonExec);
     const char* const path = environment_("PATH");
@@ -392,7 +391,7 @@ class Resolver {
     }
     auto program = host_.find_program(request);
     if (!program) {
-      return missing_here(program.error());
+      return program.error();
     }
     job_.program = *std::move(program);
     DDP_CHECK(!job_.program.path.empty(), "a program that was found has a path");
@@ -412,11 +411,13 @@ class Resolver {
                        " does not run under Python, and only Python has imports to do in advance",
                    at("warm-workers"), "leave it out, or name a script (.py) or a module (-m)"};
     }
-    auto imports = parse_packages(options_.warm_imports, at("warm-imports"));
-    if (!imports) {
-      return imports.error();
+    for (const std::string& name : split_commas(options_.warm_imports)) {
+      if (!is_module_name(name)) {
+        return Error{in_quotes(name) + " is not the name of a package", at("warm-imports"),
+                     "write names as in Python's import, with commas between: torchvision,pandas"};
+      }
+      job_.warm_imports.push_back(name);
     }
-    job_.warm_imports = *std::move(imports);
     // Of several nodes, one can be lost or join: that costs no restart, and begins an attempt.
     if (job_.max_restarts == 0 && job_.max_nodes == 1) {
       launch_.notices.push_back({LogLevel::warning, at("warm-workers") +
@@ -431,15 +432,13 @@ class Resolver {
   const Options& options_;
   const Environment& environment_;
   const Host& host_;
-  int exit_code_ = kExitUsage;
   Launch launch_;
   JobSpec& job_;
 };
 
 }  // namespace
 
-std::variant<Launch, ResolveError> resolve(const Options& options, const Environment& environment,
-                                      const Host& host) {
+Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host) {
   return Resolver(options, environment, host).run();
 }
 

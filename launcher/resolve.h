@@ -6,7 +6,6 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "agent/host/gpus.h"
@@ -38,14 +37,7 @@ struct Launch {
   std::vector<Notice> notices;
 };
 
-/// Why nothing is started, and the exit code: kExitUsage for words, numbers and variables that mean
-/// nothing or do not fit together, kExitFailure for what is not there on this machine.
-struct ResolveError {
-  Error error;
-  int exit_code;
-};
-
-std::variant<Launch, ResolveError> resolve(const Options& options, const Environment& environment,
-                                      const Host& host);
+/// An Error here is one of the configuration: main returns kExitFailure for it, as torchrun does.
+Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host);
 
 }  // namespace ddprun

@@ -72,10 +72,8 @@ class JobCourse {
   void absence_changed() { start_.changed(now_); }
   /// This node was refused for good; a gathering does not wait for it.
   void will_not_come(HostAndAddress who, RefusedNode refused);
-  /// While it gathers: a node that is here is in no world any more.
-  void fewer_run_workers();
-  /// Those that leave, and are needed by no attempt, may end.
-  void release_leaving();
+  /// This node is part of no attempt, and begins to leave or runs no workers any more.
+  void idle_node_leaves(const JobNode& node);
 
   // The end.
 
@@ -112,6 +110,8 @@ class JobCourse {
   enum class Rest : std::uint8_t { gathering, ending, over };
 
   void joined_while_running(NodeId id);
+  /// Those that leave, and are needed by no attempt, may end.
+  void release_leaving();
   void attempt_stopped();
   void gather();
   void try_start();

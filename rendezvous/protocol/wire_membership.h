@@ -210,7 +210,7 @@ template <class A, class V>
 void fields(Tag<NodeHere>, A& a, V& v) {
   a.text(v.host_name, kNameBytesMax);
   a.text(v.address, kNameBytesMax);
-  a.integer(v.workers, 1, kLocalWorldSizeMax);
+  a.integer(v.workers, 0, kLocalWorldSizeMax);
   a.optional(v.node_rank, kCount);
   a.boolean(v.hosts_coordinator);
   kNanoseconds(a, v.here_for);

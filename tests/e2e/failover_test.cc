@@ -271,7 +271,7 @@ TEST_CASE("With a witness, the one of two nodes that is left goes on") {
   REQUIRE(second->wait_for_out("world=2"));
   const auto witness = start(third);  // while they run, and it does not disturb them
   // It is told the plan, and then that the plan is in use: before, two nodes decide, not three.
-  REQUIRE(witness->wait_for_err("this node is voter 2", 2));
+  REQUIRE(witness->wait_for_err("this node is voter 2"));
   ::kill(first->pid(), SIGKILL);
   const bool went_on = second->wait_for_out("world=1");
   endless.end();
@@ -300,7 +300,7 @@ TEST_CASE("A witness that was given no heartbeat timeout waits for the fence of 
   third.program = {};
   third.environment = {{"LOGLEVEL", "INFO"}};
   const auto witness = start(third);
-  const bool stands_by = witness->wait_for_err("this node is voter 2", 2);
+  const bool stands_by = witness->wait_for_err("this node is voter 2");
   INFO(first->report() << second->report() << witness->report());
   REQUIRE(stands_by);
   const pid_t worker = worker_of(first->pid(), 0);
@@ -419,7 +419,7 @@ TEST_CASE("A coordinator that dies while it tells the end of the job leaves no w
   // The second keeps the end, and the coordinator does not hear of that.
   ::kill(first, SIGSTOP);
   ::kill(second, SIGCONT);
-  REQUIRE(cluster.node(1).wait_for_err("this node is voter", 2));
+  REQUIRE(cluster.node(1).wait_for_err("stores its end"));
   ::kill(first, SIGKILL);
   ::kill(third, SIGCONT);
   const int second_ended = cluster.node(1).exit_code();
@@ -461,8 +461,8 @@ TEST_CASE(
   ::kill(first, SIGSTOP);
   ::kill(others[1], SIGCONT);
   ::kill(others[2], SIGCONT);
-  REQUIRE(cluster.node(2).wait_for_err("this node is voter", 2));
-  REQUIRE(cluster.node(3).wait_for_err("this node is voter", 2));
+  REQUIRE(cluster.node(2).wait_for_err("stores its end"));
+  REQUIRE(cluster.node(3).wait_for_err("stores its end"));
   ::kill(first, SIGKILL);
   ::kill(others[0], SIGKILL);
   CHECK(cluster.node(0).exit_code() == 128 + SIGKILL);

@@ -90,6 +90,29 @@ TEST_CASE("Another signal during a preemption means now, however soon") {
   CHECK(code == 1);
 }
 
+TEST_CASE("A second signal after SIGUSR1 ends the agent now, and the job is still to go on later") {
+  struct Row {
+    int first;
+    int second;
+    int code;
+  };
+  const Row row = GENERATE(Row{SIGUSR1, SIGUSR1, kTryAgain}, Row{SIGUSR1, SIGTERM, kTryAgain},
+                           Row{SIGTERM, SIGUSR1, kTryAgain}, Row{SIGUSR1, SIGINT, 1});
+  const auto agent = start(
+      {.options = kPatientOptions,
+       .program = shell("trap 'echo saving; while :; do sleep 0.02; done' TERM USR1; echo ready; "
+                        "while :; do sleep 0.02; done")});
+  REQUIRE(agent->wait_for_out("ready"));
+  agent->signal(row.first);
+  REQUIRE(agent->wait_for_out("saving"));
+  const auto asked = Clock::now();
+  REQUIRE(wait_until([&] { return Clock::now() - asked > 600ms; }));
+  agent->signal(row.second);
+  const int code = agent->exit_code(10s);
+  INFO(row.first << " " << row.second << agent->report());
+  CHECK(code == row.code);
+}
+
 TEST_CASE("A preemption survives the coordinator that is killed during the save") {
   // Warned is another agent, or the very one that is killed: then the others have its order.
   const int warned = GENERATE(1, 0);
@@ -164,9 +187,9 @@ TEST_CASE("An agent that joins when it is warned asks the coordinator that it fi
 
 TEST_CASE("An agent that joins when it is told to end, and finds nobody, says so within a second") {
   const int signal = GENERATE(SIGINT, SIGTERM);
-  const auto agent = start(
-      {.endpoint = local_endpoint(),
-       .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
   REQUIRE(agent->wait_for_err("waiting for the coordinator"));
   agent->signal(signal);
   CHECK(agent->exit_code() == (signal == SIGINT ? 1 : kTryAgain));
@@ -194,7 +217,7 @@ TEST_CASE("A deadline that is over, or is no time, is refused before anything st
   for (const std::string wrong : {"@1", "@soon", "soon"}) {
     const Finished job =
         run({.argv = {"ddprun", "--standalone", "--deadline", wrong, "echo", "ran"}});
-    CHECK(job.exit_code == 1);
+    CHECK(job.exit_code == 2);
     CHECK(job.out.empty());
     check_one_sentence(job.err);
     CHECK_THAT(job.err, Catch::StartsWith("ddprun: --deadline: ") && Catch::Contains("'"));

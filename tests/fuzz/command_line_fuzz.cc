@@ -23,10 +23,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     pointers.push_back(word.c_str());
   }
   const auto result = parse_command_line(pointers, [](const char*) { return nullptr; });
-  if (!result) {
-    require(!result.error().what.empty(), "a refusal has a reason");
+  if (const auto* refused = std::get_if<UsageError>(&result)) {
+    require(!refused->error.what.empty(), "a refusal has a reason");
+    require(refused->exit_code != 0, "a refusal is no success");
   } else {
-    require(result->help || result->version || result->witness || !result->program.empty(),
+    const auto& options = std::get<Options>(result);
+    require(options.help || options.version || options.witness || !options.program.empty(),
             "there is a program to run");
   }
   return 0;

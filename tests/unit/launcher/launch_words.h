@@ -4,8 +4,10 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "launcher/exit_status.h"
 #include "launcher/options.h"
 
 namespace ddprun::test {
@@ -19,7 +21,7 @@ inline Environment environment_of(const Variables& variables) {
   };
 }
 
-inline Result<Options> parse_words(const std::vector<std::string>& words,
+inline std::variant<Options, UsageError> parse_words(const std::vector<std::string>& words,
                                                      const Variables& variables = {}) {
   std::vector<const char*> pointers;
   pointers.reserve(words.size());
@@ -39,8 +41,8 @@ inline std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-inline Result<Options> parse(const std::string& line,
-                             const Variables& variables = {}) {
+inline std::variant<Options, UsageError> parse(const std::string& line,
+                                               const Variables& variables = {}) {
   return parse_words(words_of(line), variables);
 }
 

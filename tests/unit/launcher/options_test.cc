@@ -70,24 +70,24 @@ std::string underscored(std::string_view name) {
 void check_given(const OptionRow& row, const Words& words, const Variables& variables = {}) {
   INFO(words.front());
   const auto parsed = parse_words(words, variables);
-  REQUIRE(parsed.has_value());
-  const Options& options = *parsed;
+  REQUIRE(std::holds_alternative<Options>(parsed));
+  const auto& options = std::get<Options>(parsed);
   CHECK(value_text(options, row) == sample(row));
   CHECK(options.program == Words{"prog", "--nnodes"});
 }
 
-Error usage_error(const std::string& line, const Variables& variables = {}) {
+UsageError usage_error(const std::string& line, const Variables& variables = {}) {
   INFO(line);
   auto parsed = parse(line, variables);
-  REQUIRE_FALSE(parsed.has_value());
-  return parsed.error();
+  REQUIRE(std::holds_alternative<UsageError>(parsed));
+  return std::get<UsageError>(parsed);
 }
 
 Options good(const std::string& line, const Variables& variables = {}) {
   INFO(line);
   auto parsed = parse(line, variables);
-  REQUIRE(parsed.has_value());
-  return *parsed;
+  REQUIRE(std::holds_alternative<Options>(parsed));
+  return std::get<Options>(parsed);
 }
 
 }  // namespace
@@ -201,7 +201,9 @@ TEST_CASE("a flag's PET_ variable is a whole number, not zero for on", "[launche
   CHECK(good("prog", {{"PET_NO_PYTHON", "-3"}}).no_python);
   CHECK_FALSE(good("prog", {{"PET_NO_PYTHON", "0"}}).no_python);
   for (const char* bad : {"", "true", "yes", "1.0"}) {
-    CHECK(usage_error("prog", {{"PET_NO_PYTHON", bad}}).where == "PET_NO_PYTHON");
+    const UsageError error = usage_error("prog", {{"PET_NO_PYTHON", bad}});
+    CHECK(error.exit_code == kExitFailure);  // torchrun's uncaught ValueError
+    CHECK(error.error.where == "PET_NO_PYTHON");
   }
 }
 
@@ -232,8 +234,8 @@ TEST_CASE("the first word that is no option is the program and owns all that fol
   // A dash alone, a negative number and a sentence are words, not options (argparse).
   CHECK(good("- x").program == Words{"-", "x"});
   CHECK(good("-1 x").program == Words{"-1", "x"});
-  CHECK(parse_words({"-x y", "z"})->program == Words{"-x y", "z"});
-  CHECK(parse_words({"", "z"})->program == Words{"", "z"});
+  CHECK(std::get<Options>(parse_words({"-x y", "z"})).program == Words{"-x y", "z"});
+  CHECK(std::get<Options>(parse_words({"", "z"})).program == Words{"", "z"});
 }
 
 TEST_CASE("the last of several values of an option counts", "[launcher]") {
@@ -267,12 +269,13 @@ TEST_CASE("options of our own do not make a prefix of torchrun's ambiguous", "[l
 }
 
 TEST_CASE("an ambiguous prefix names all that it could mean", "[launcher]") {
-  const Error error = usage_error("--rdzv 3 prog");
-  CHECK(error.where == "--rdzv");
+  const UsageError error = usage_error("--rdzv 3 prog");
+  CHECK(error.exit_code == kExitUsage);
+  CHECK(error.error.where == "--rdzv");
   for (const char* name : {"--rdzv-endpoint", "--rdzv-backend", "--rdzv-id", "--rdzv-conf"}) {
-    CHECK(error.what.find(name) != std::string::npos);
+    CHECK(error.error.what.find(name) != std::string::npos);
   }
-  CHECK(usage_error("--n=3 prog").what.find("--nnodes, --nproc-per-node") !=
+  CHECK(usage_error("--n=3 prog").error.what.find("--nnodes, --nproc-per-node") !=
         std::string::npos);
 }
 
@@ -289,11 +292,11 @@ TEST_CASE("help and version end the reading where they stand", "[launcher]") {
   CHECK(good("--nnodes 2 --help --unknown").help);
   CHECK(good("--version").version);
   CHECK(good("--help", {{"PET_MAX_RESTARTS", "x"}}).help);
-  CHECK(usage_error("--unknown --help").where == "--unknown");
+  CHECK(usage_error("--unknown --help").exit_code == kExitUsage);
   CHECK_FALSE(good("prog --help").help);
 }
 
-TEST_CASE("what argparse refuses ends in one sentence", "[launcher]") {
+TEST_CASE("what argparse refuses ends in one sentence and exit code 2", "[launcher]") {
   struct Row {
     const char* line;
     const char* where;
@@ -331,26 +334,28 @@ TEST_CASE("what argparse refuses ends in one sentence", "[launcher]") {
   };
   for (const Row& row : rows) {
     INFO(row.line);
-    const Error error = usage_error(row.line);
-    CHECK(error.where == row.where);
-    CHECK(error.what.find(row.what) != std::string::npos);
-    CHECK_FALSE(error.todo.empty());
-    CHECK(error.sentence().find('\n') == std::string::npos);
+    const UsageError error = usage_error(row.line);
+    CHECK(error.exit_code == kExitUsage);
+    CHECK(error.error.where == row.where);
+    CHECK(error.error.what.find(row.what) != std::string::npos);
+    CHECK_FALSE(error.error.todo.empty());
+    CHECK(error.error.sentence().find('\n') == std::string::npos);
   }
 }
 
 TEST_CASE("a bad value from a PET_ variable names the variable", "[launcher]") {
-  const Error error = usage_error("prog", {{"PET_MAX_RESTARTS", "many"}});
-  CHECK(error.where == "PET_MAX_RESTARTS");
-  CHECK(usage_error("prog", {{"PET_START_METHOD", "x"}}).where == "PET_START_METHOD");
+  const UsageError error = usage_error("prog", {{"PET_MAX_RESTARTS", "many"}});
+  CHECK(error.exit_code == kExitUsage);
+  CHECK(error.error.where == "PET_MAX_RESTARTS");
+  CHECK(usage_error("prog", {{"PET_START_METHOD", "x"}}).error.where == "PET_START_METHOD");
 }
 
 TEST_CASE("a misspelt option is answered with the one that was meant", "[launcher]") {
-  CHECK(usage_error("--nproc-per-nod3=2 p").todo == "did you mean --nproc-per-node?");
-  CHECK(usage_error("--max_restart5 2 p").todo == "did you mean --max-restarts?");
-  CHECK(usage_error("-nnodes 2 p").todo == "did you mean --nnodes?");
-  CHECK(usage_error("--bogus 2 p").todo.find("did you mean") == std::string::npos);
-  CHECK(usage_error("--" + std::string(100000, 'x')).what == "unknown option");
+  CHECK(usage_error("--nproc-per-nod3=2 p").error.todo == "did you mean --nproc-per-node?");
+  CHECK(usage_error("--max_restart5 2 p").error.todo == "did you mean --max-restarts?");
+  CHECK(usage_error("-nnodes 2 p").error.todo == "did you mean --nnodes?");
+  CHECK(usage_error("--bogus 2 p").error.todo.find("did you mean") == std::string::npos);
+  CHECK(usage_error("--" + std::string(100000, 'x')).error.what == "unknown option");
 }
 
 TEST_CASE("no name is given twice in the table and none begins as a negative number",
@@ -383,12 +388,14 @@ TEST_CASE("whatever the words are, they end in options or in an error with a rem
       }
     }
     const auto parsed = parse_words(words);
-    if (!parsed) {
+    if (const auto* usage = std::get_if<UsageError>(&parsed)) {
       ++errors;
-      REQUIRE_FALSE(parsed.error().what.empty());
-      REQUIRE_FALSE(parsed.error().todo.empty());
+      REQUIRE(usage->exit_code == kExitUsage);
+      REQUIRE_FALSE(usage->error.what.empty());
+      REQUIRE_FALSE(usage->error.todo.empty());
     } else {
-      REQUIRE((parsed->help || parsed->version || !parsed->program.empty()));
+      const auto& options = std::get<Options>(parsed);
+      REQUIRE((options.help || options.version || !options.program.empty()));
     }
   }
   CHECK(errors > kRuns / 10);

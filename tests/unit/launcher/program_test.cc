@@ -138,6 +138,7 @@ TEST_CASE("a path that cannot be executed says why", "[launcher]") {
     CHECK(program.error().where.find("program /") == 0);
     CHECK_FALSE(program.error().todo.empty());
   }
+  CHECK_FALSE(find_program(tree.request("")).has_value());
   const auto script = find_program(tree.request("loop", ProgramKind::python_script));
   REQUIRE_FALSE(script.has_value());
   CHECK(script.error().what == "its symbolic links form a loop");

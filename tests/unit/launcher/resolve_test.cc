@@ -102,7 +102,8 @@ TEST_CASE("the largest and the smallest number of workers pass", "[launcher]") {
 
 TEST_CASE("the machine is only asked what an option needs", "[launcher]") {
   const auto ask = [](const std::string& line, Machine& machine) {
-    return resolved_on(machine, line);
+    const auto parsed = parse(line);
+    return resolve(std::get<Options>(parsed), environment_of({}), machine.host());
   };
   Machine machine;
   REQUIRE(ask("--nproc-per-node 3 p", machine).has_value());
@@ -251,7 +252,10 @@ TEST_CASE("the name and the flags decide what kind of program it is", "[launcher
     INFO(row.line);
     Machine machine;
     const Variables variables{{"PATH", "/a:/b"}, {"PYTHON_EXEC", "py"}};
-    REQUIRE(resolved_on(machine, row.line, variables).has_value());
+    const auto parsed = parse(row.line, variables);
+    const auto launch =
+        resolve(std::get<Options>(parsed), environment_of(variables), machine.host());
+    REQUIRE(launch.has_value());
     CHECK(machine.requested.kind == row.kind);
     CHECK(machine.requested.arguments == std::vector<std::string>{"a"});
     CHECK(machine.requested.python == "py");
@@ -277,7 +281,9 @@ TEST_CASE(
     "Option --legacy-launch asks for the local rank among the arguments, --use-env does not") {
   Machine machine;
   const auto requested = [&machine](const std::string& line) {
-    REQUIRE(resolved_on(machine, line).has_value());
+    const auto parsed = parse(line);
+    const auto launch = resolve(std::get<Options>(parsed), environment_of({}), machine.host());
+    REQUIRE(launch.has_value());
     return machine.requested.local_rank_argument;
   };
   CHECK(requested("--legacy-launch train.py --lr 1"));

@@ -41,23 +41,13 @@ struct Machine {
   }
 };
 
-/// Through both; the machine keeps what it was asked.
-inline Result<Launch> resolved_on(Machine& machine, const std::string& line,
-                                  const Variables& variables = {}) {
-  const auto parsed = parse(line, variables);
-  if (!parsed) {
-    return parsed.error();
-  }
-  auto launch = resolve(*parsed, environment_of(variables), machine.host());
-  if (const auto* failed = std::get_if<ResolveError>(&launch)) {
-    return failed->error;
-  }
-  return std::get<Launch>(std::move(launch));
-}
-
 inline Result<Launch> resolved(const std::string& line, const Variables& variables = {},
                                Machine machine = {}) {
-  return resolved_on(machine, line, variables);
+  const auto parsed = parse(line, variables);
+  if (const auto* usage = std::get_if<UsageError>(&parsed)) {
+    return usage->error;
+  }
+  return resolve(std::get<Options>(parsed), environment_of(variables), machine.host());
 }
 
 }  // namespace ddprun::test

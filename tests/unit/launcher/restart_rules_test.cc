@@ -3,8 +3,6 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "launcher/python_numbers.h"
-
 using namespace ddprun;
 using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
@@ -22,12 +20,11 @@ TEST_CASE("A restart window is a number and a time") {
   CHECK(*parse_restart_window("10/2d", "w") == RestartWindow{10, 48h});
   CHECK(*parse_restart_window("1/15m", "w") == RestartWindow{1, 15min});
   CHECK(*parse_restart_window("1/15s", "w") == RestartWindow{1, 15s});
-  CHECK(*parse_restart_window("3/99999999999d", "w") == RestartWindow{3, kTimeMax});
 }
 
 TEST_CASE("What is no restart window is refused with an example") {
-  const auto text = GENERATE(as<std::string>{}, "", "3", "/1h", "3/", "-1/1h", "3/0s", "3/1y",
-                             "3/h", "x/1h");
+  const auto text =
+      GENERATE(as<std::string>{}, "", "3", "/1h", "3/", "-1/1h", "3/0s", "3/1y", "3/h", "x/1h");
   CAPTURE(text);
   const auto window = parse_restart_window(text, "--restart-window");
   REQUIRE_FALSE(window.has_value());

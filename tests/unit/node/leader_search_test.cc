@@ -347,8 +347,8 @@ TEST_CASE("Who has the own port and says nothing may be a stopped agent of the j
   while (story.state() != State::over && (story.now < until || !tries())) {
     tries() || story.state() == State::identifying ? story.step(search::Connected{})
     : story.state() == State::resolving            ? story.step(kOwn)
-    : story.state() == State::binding ? story.step(search::BindFailed{true, "in use"})
-                                      : story.wait();
+    : story.state() == State::binding              ? story.step(search::BindFailed{true, "in use"})
+                                                   : story.wait();
   }
   if (story.state() == State::over) {
     CHECK((story.now >= Instant(160s) && until == Instant(170s)));
