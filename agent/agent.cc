@@ -239,8 +239,7 @@ class Agent : private FollowerHandler {
       case Action::conclude_as_asked:
         return end(summary_of_wish(agent::wish_of(asked_.stop_by()).verdict));
       case Action::conclude_at_once:
-        return end(summary_of_wish(asked_.requeues() ? agent::wish_of(asked_.stop_by()).verdict
-                                                     : Verdict::stopped));
+        return end(summary_of_wish(asked_.verdict_at_once()));
       case Action::conclude_unguarded:
         return end(Error{"the process that watches the agent was killed", {}, {}});
       case Action::stop_workers:

@@ -39,7 +39,11 @@ bool Asked::is_new(int signal, Instant now) {
 
 void Asked::stop(int signal) {
   stop_by_ = signal;
-  requeues_ |= wish_of(signal).requeues;
+  requeues_ = requeues_ || wish_of(signal).requeues;
+}
+
+Verdict Asked::verdict_at_once() const {
+  return requeues_ ? wish_of(stop_by_).verdict : Verdict::stopped;
 }
 
 /// Only the end of the job by a signal, or by a deadline, is a wish. A node that leaves or joins,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/stop_order.h"
 
 namespace ddprun::agent {
@@ -20,8 +21,6 @@ class Asked {
   /// The newest wish to end the job came by this signal, or by --deadline (0).
   void stop(int signal);
   [[nodiscard]] int stop_by() const { return stop_by_; }
-  /// One of the wishes came by a signal that is sent only to what is to be started again.
-  [[nodiscard]] bool requeues() const { return requeues_; }
   /// This signal asked the node to leave the job.
   void leave(int signal) { leave_by_ = signal; }
   [[nodiscard]] const std::optional<int>& leave_by() const { return leave_by_; }
@@ -42,6 +41,8 @@ class Asked {
   [[nodiscard]] bool ends_at_once() const;
   /// How long a coordinator is searched for that can be asked.
   [[nodiscard]] Instant search_until(Instant now, std::chrono::milliseconds heartbeat) const;
+  /// Of an agent that ends without waiting for its coordinator or for a save.
+  [[nodiscard]] Verdict verdict_at_once() const;
   /// Who asked for the end, as a clause.
   [[nodiscard]] std::string reason() const;
 
@@ -53,7 +54,7 @@ class Asked {
   int newest_ = 0;  ///< of the signals that came
   Instant newest_at_{};
   int stop_by_ = 0;
-  bool requeues_ = false;
+  bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again
   std::optional<int> leave_by_;
   std::optional<Order> order_;
   bool took_over_ = false;  ///< the wish is that of order_

@@ -16,6 +16,7 @@
 // of a node means; this decides what the job does then.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -122,7 +123,7 @@ class JobCourse {
   void catch_up(NodeId id);
   void tell_story();
   [[nodiscard]] SharedSummary so_far() const;
-  void finish(JobEnding ending);
+  void finish(JobEnding ending, std::chrono::nanoseconds patience = {});
   void try_end();
   void end_without_quorum();
   void tell_end();

@@ -78,6 +78,16 @@ TEST_CASE("An agent that had the wish itself takes a second signal as one") {
   CHECK(asked.is_new(SIGTERM, kNow + 1s));
 }
 
+TEST_CASE("An agent that ends at once is to be started again after SIGUSR1 or its deadline") {
+  Asked asked;
+  asked.stop(SIGTERM);
+  CHECK(asked.verdict_at_once() == Verdict::stopped);
+  asked.stop(GENERATE(SIGUSR1, 0));
+  CHECK(asked.verdict_at_once() == Verdict::preempted);
+  asked.stop(SIGINT);
+  CHECK(asked.verdict_at_once() == Verdict::stopped);
+}
+
 TEST_CASE("A person who stops an agent that searches wants that at once, and soon if it joins") {
   Asked asked;
   asked.stop(SIGINT);

@@ -144,6 +144,26 @@ TEST_CASE("a preemption while nodes gather ends the job at once, to go on anothe
   CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
+TEST_CASE("the end of a job that gathers waits a little for nodes that are still starting") {
+  MembershipOptions options = elastic(2);
+  options.min_nodes = 2;
+  options.heartbeat_timeout = 3s;
+  const bool stops = GENERATE(false, true);
+  Story s(options);
+  const NodeId a = s.join("n1");
+  s.apply(StopRequested{a, stops ? 2 : kTerm, stops ? StopWish::end : StopWish::preempt});
+  CHECK(s.all<FinishJob>().empty());
+  SECTION("the last one comes, and is told") { s.join("n2"); }
+  SECTION("none comes") {
+    s.wait((stops ? 1s : 3s) - 1ms);
+    s.time_passed();
+    CHECK(s.all<FinishJob>().empty());
+    s.wait(1ms);
+    s.time_passed();
+  }
+  CHECK(s.only<FinishJob>().summary->verdict == (stops ? Verdict::stopped : Verdict::preempted));
+}
+
 TEST_CASE("a preemption during a restart ends the job when all have stopped") {
   Three t;
   t.s.failed(t.b, killed(1));
