@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 // The address sanitizer is told of each change of stacks: it would take the one for the other.
 #if defined(__SANITIZE_ADDRESS__)
@@ -98,7 +99,9 @@ void Fibers::resume(std::size_t number) {
 }
 
 void Fibers::run(unsigned high, unsigned low) {
-  auto* self = reinterpret_cast<Fibers*>(std::uintptr_t{high} << 32U | low);
+  const std::uintptr_t address = std::uintptr_t{high} << 32U | low;
+  Fibers* self = nullptr;
+  std::memcpy(&self, &address, sizeof self);
   arrive(nullptr, &self->resumer_stack_, &self->resumer_bytes_);
   for (;;) {
     self->body_(self->current_);
