@@ -2,10 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 // The address sanitizer is told of each change of stacks: it would take the one for the other.
 #if defined(__SANITIZE_ADDRESS__)
@@ -99,9 +99,7 @@ void Fibers::resume(std::size_t number) {
 }
 
 void Fibers::run(unsigned high, unsigned low) {
-  const std::uintptr_t address = std::uintptr_t{high} << 32U | low;
-  Fibers* self = nullptr;
-  std::memcpy(&self, &address, sizeof self);
+  auto* self = std::bit_cast<Fibers*>(std::uintptr_t{high} << 32U | low);
   arrive(nullptr, &self->resumer_stack_, &self->resumer_bytes_);
   for (;;) {
     self->body_(self->current_);
