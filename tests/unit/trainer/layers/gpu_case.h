@@ -84,4 +84,3 @@ constexpr double kTolerance = sizeof(Real) == sizeof(float) ? 3e-6 : 5e-3;
   if (const std::string why = no_gpu(); !why.empty()) { \
     SKIP_TEST("gpu", why);                              \
   }
-
