@@ -159,4 +159,25 @@ TEST_CASE("a GPT-2 learns on GPUs as on CPUs, and a worker's death changes no bi
   CHECK(line_after(cpu.out, "Training finished: 5 steps, weights ") != weights);
 }
 
+TEST_CASE("a GPU without a cuBLASLt that can be used is told of in a sentence") {
+  const TempDir folder;
+  folder.write("text.txt", std::string(2000, 'x'));
+  const auto said_with = [&](const std::string& library) {
+    const Finished finished = run({.argv = {"train", "gpt2", "--data", folder.file("text.txt"),
+                                            "--save-dir", folder.file("out"), "--seq-length", "8"},
+                                   .environment = {{"DDPRUN_GPU_LIBRARY", STANDIN_GPU},
+                                                   {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
+                                                   {"DDPRUN_CUBLASLT_LIBRARY", library}}});
+    CHECK(finished.exit_code == 1);
+    return finished.err;
+  };
+  CHECK(
+      contains(said_with("/no/such/file"),
+               "cuBLASLt cannot be opened (/no/such/file: cannot open shared object file: No such "
+               "file or directory); install it, or name its file by DDPRUN_CUBLASLT_LIBRARY"));
+  CHECK(contains(said_with(STANDIN_NCCL), std::string(STANDIN_NCCL) +
+                                              " has no cublasLtCreate: it is no cuBLASLt of CUDA "
+                                              "12 or 13"));
+}
+
 }  // namespace ddprun::test

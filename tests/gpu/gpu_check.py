@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-import gpt2_speed
+import gpt2_on_gpu
 import nvml
 
 SKIPPED = 77
@@ -256,25 +256,38 @@ class Check:
         raise Skipped(f"no cuBLASLt ({', '.join(names)}); pip's nvidia-cublas has one, "
                       "DDPRUN_CUBLASLT_LIBRARY names it")
 
+    def gpt2_killed(self):
+        """train gpt2 on two ranks of one GPU: a killed rank changes no bit of the weights"""
+        self.need_sharing()
+        self.need_cublaslt()
+        steps = 6 if self.is_standin else 400  # a GPU takes milliseconds for one
+        with tempfile.TemporaryDirectory() as name:
+            calm, killed = (gpt2_on_gpu.two_ranks(self.bin, pathlib.Path(name), self.environment, steps,
+                                                  kill_at, max(1.0, self.deadline - time.monotonic()))
+                            for kill_at in (None, steps // 2))
+        if calm != killed:
+            raise Failed(f"the resumed job has weights {killed}, the undisturbed one {calm}")
+        return f"weights {calm}"
+
     def gpt2_speed(self):
         """GPT-2 of 124M parameters in bf16, beside PyTorch's"""
         self.need_cublaslt()
         model, batch, steps = ("tiny", 1, 4) if self.is_standin else ("124m", SPEED_BATCH, SPEED_STEPS)
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            vocabulary = 300 if self.is_standin else gpt2_speed.SIZES["vocabulary"]
-            gpt2_speed.write_tokenizer(folder, vocabulary)
-            context = 64 if self.is_standin else gpt2_speed.SIZES["context"]
-            gpt2_speed.write_tokens(folder / "tokens.bin", batch * steps * context + 1, vocabulary)
+            vocabulary = 300 if self.is_standin else gpt2_on_gpu.SIZES["vocabulary"]
+            gpt2_on_gpu.write_tokenizer(folder, vocabulary)
+            context = 64 if self.is_standin else gpt2_on_gpu.SIZES["context"]
+            gpt2_on_gpu.write_tokens(folder / "tokens.bin", batch * steps * context + 1, vocabulary)
             left = max(1.0, self.deadline - time.monotonic())
-            rate, parameters = gpt2_speed.ours(self.bin, folder, self.environment, model, batch, steps,
+            rate, parameters = gpt2_on_gpu.ours(self.bin, folder, self.environment, model, batch, steps,
                                                left)
         if self.is_standin:
             return "ran on the stand-ins, whose speed says nothing"
-        flops = gpt2_speed.flops_per_token(gpt2_speed.SIZES, parameters)
-        share = lambda rate: gpt2_speed.share_of_peak(rate, flops, self.gpu.name())
+        flops = gpt2_on_gpu.flops_per_token(gpt2_on_gpu.SIZES, parameters)
+        share = lambda rate: gpt2_on_gpu.share_of_peak(rate, flops, self.gpu.name())
         text = f"{rate:,.0f} tokens/s, model FLOPs use {share(rate)}"
-        peer = gpt2_speed.torchs(batch, steps, max(1.0, self.deadline - time.monotonic()))
+        peer = gpt2_on_gpu.torchs(batch, steps, max(1.0, self.deadline - time.monotonic()))
         if isinstance(peer, str):
             return f"{text}; not compared: {peer}"
         return f"{text}; PyTorch {peer:,.0f}, {share(peer)}: {rate / peer:.2f} of it"
@@ -325,7 +338,8 @@ def main():
     check = Check(options, gpu)
     units = [] if options.quick or options.standin else [check.unit_tests]
     speed = [] if options.quick else [check.gpt2_speed]
-    return check.run([*units, check.two_ranks, check.killed_rank, check.killed_agent, *speed])
+    return check.run([*units, check.two_ranks, check.killed_rank, check.killed_agent, check.gpt2_killed,
+                      *speed])
 
 
 if __name__ == "__main__":

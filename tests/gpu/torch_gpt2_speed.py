@@ -1,4 +1,4 @@
-"""torch_gpt2_speed.py SIZES BATCH STEPS: PyTorch's side of gpt2_speed.py on one GPU: the same GPT-2,
+"""torch_gpt2_on_gpu.py SIZES BATCH STEPS: PyTorch's side of gpt2_speed.py on one GPU: the same GPT-2,
 compiled, f32 weights with bf16 autocast, fused AdamW and clipping. Prints the tokens per second of the
 second half of the steps, or why there is no PyTorch that could. SIZES is JSON."""
 import json

@@ -20,7 +20,7 @@ Tensor place(const Arrays<T>& arrays, Device device) {
   for (const auto& [array, count] : arrays) {
     total += aligned_floats(count);
   }
-  const Tensor memory = Tensor::empty({static_cast<std::int64_t>(total)}, dtype_of<T>, device);
+  Tensor memory = Tensor::empty({static_cast<std::int64_t>(total)}, dtype_of<T>, device);
   std::size_t first = 0;
   for (const auto& [array, count] : arrays) {
     *array = memory.data<T>() + first;

@@ -151,14 +151,15 @@ struct BackwardMemory {
 
 /// One row of a tile: scores become probabilities p = exp(score - log_sum), and their gradients
 /// p (dp - delta), both times the factor that the scores had. `query(c)` and `key(c)` are those of
-/// column c, `at(c)` the query's place in its tile.
+/// column c, `at(c)` the query's place in its tile. Queries beyond the last are zeros with
+/// gradients of zeros, and so add nothing.
 template <class Real, int size, class Query, class Key, class At>
 __device__ void gradient_row(BackwardMemory<Real, size>& memory, unsigned own, float factor,
-                             std::size_t time, const Query& query, const Key& key, const At& at) {
+                             const Query& query, const Key& key, const At& at) {
   const float* scores = memory.products[0] + own * kFloatStride<kRows>;
   const float* d_probabilities = memory.products[1] + own * kFloatStride<kRows>;
   for (unsigned column = lane_index() % 2; column < kRows; column += 2) {
-    const bool seen = query(column) < time && key(column) <= query(column);
+    const bool seen = key(column) <= query(column);
     const float probability =
         seen ? exponential(scores[column] * factor - memory.log_sum[at(column)]) : 0.0F;
     const float d_score =
@@ -246,9 +247,9 @@ __global__ void __launch_bounds__(kHeadThreads)
     multiply_pairs<Real, size>(memory, row);
     __syncwarp();  // what tiles store reaches the other lanes
     if constexpr (of_keys) {
-      gradient_row(memory, own, factor, head.time, theirs, mine, [](unsigned c) { return c; });
+      gradient_row(memory, own, factor, theirs, mine, [](unsigned c) { return c; });
     } else {
-      gradient_row(memory, own, factor, head.time, mine, theirs, [&](unsigned) { return own; });
+      gradient_row(memory, own, factor, mine, theirs, [&](unsigned) { return own; });
     }
     __syncwarp();
 #pragma unroll

@@ -2,6 +2,7 @@
 
 #include "trainer/layers/cuda/block.cuh"
 #include "trainer/layers/cuda/gpu_forms.h"
+#include "trainer/layers/cuda/pack.cuh"
 #include "trainer/layers/cuda/workspace.h"
 #include "trainer/layers/exponential.h"
 #include "trainer/layers/number.h"
@@ -9,10 +10,10 @@
 namespace ddp::gpu {
 namespace {
 
-/// One block for each row, whose logits become their gradient in place: for the vocabulary of GPT-2
-/// they are the largest array of all, so there is no second one. losses (R): of each, to be added
-/// up in their order.
-template <class Real>
+/// One block for each row, of which a thread takes `width` neighbours at a time. The row becomes its
+/// own gradient: for the vocabulary of GPT-2 the logits are the largest array of all, so there is no
+/// second one. losses (R): of each, to be added up in their order.
+template <int width, class Real>
 __global__ void row_kernel(CrossEntropyOf<Real> pass, double* losses) {
   auto* scratch = shared_memory<float>();
   Real* logits = pass.logits + blockIdx.x * pass.stride;
@@ -31,13 +32,17 @@ __global__ void row_kernel(CrossEntropyOf<Real> pass, double* losses) {
   // Largest value and sum in one pass: what was added is scaled whenever a larger one comes.
   float max = target_logit;
   float sum = 0;
-  for (std::size_t v = threadIdx.x; v < pass.vocabulary; v += kThreads) {
-    const float logit = widened(logits[v]);
-    if (logit > max) {
-      sum *= exponential(max - logit);
-      max = logit;
+  const std::size_t first = static_cast<std::size_t>(threadIdx.x) * width;
+  for (std::size_t v = first; v < pass.vocabulary; v += kThreads * width) {
+    const auto pack = load_pack<width>(logits + v);
+    for (int k = 0; k < width && v + k < pass.vocabulary; ++k) {
+      const float logit = widened(pack.of[k]);
+      if (logit > max) {
+        sum *= exponential(max - logit);
+        max = logit;
+      }
+      sum += exponential(logit - max);
     }
-    sum += exponential(logit - max);
   }
   const float row_max = block_max(max, scratch);
   const float row_sum = block_sum(sum * exponential(max - row_max), scratch);
@@ -47,10 +52,15 @@ __global__ void row_kernel(CrossEntropyOf<Real> pass, double* losses) {
   }
   if (pass.with_gradient) {
     const float inverse = 1.0F / row_sum;
-    for (std::size_t v = threadIdx.x; v < pass.stride; v += kThreads) {
-      const float share =
-          v < pass.vocabulary ? exponential(widened(logits[v]) - row_max) * inverse : 0.0F;
-      logits[v] = rounded<Real>(v == target ? share - 1.0F : share);
+    for (std::size_t v = first; v < pass.stride; v += kThreads * width) {
+      auto pack = load_pack<width>(logits + v);
+      for (int k = 0; k < width; ++k) {
+        // What is behind the vocabulary may be anything, a NaN as well.
+        const float share =
+            v + k < pass.vocabulary ? exponential(widened(pack.of[k]) - row_max) * inverse : 0.0F;
+        pack.of[k] = rounded<Real>(v + k == target ? share - 1.0F : share);
+      }
+      store_pack(logits + v, pack);
     }
   }
 }
@@ -75,7 +85,9 @@ void cross_entropy(const CrossEntropyOf<Real>& pass, int device) {
   auto* losses = static_cast<double*>(workspace(device, pass.rows * sizeof(double)));
   Grid grid{{static_cast<unsigned>(pass.rows), 1, 1}};
   grid.shared_bytes = kThreads / kWarpSize * sizeof(double);
-  launch(device, grid, row_kernel<Real>, pass, losses);
+  launch(device, grid,
+         in_packs<Real>(pass.stride) ? row_kernel<kPackOf<Real>, Real> : row_kernel<1, Real>, pass,
+         losses);
   grid.blocks = {1, 1, 1};
   launch(device, grid, loss_kernel, losses, pass.rows, pass.loss);
 }

@@ -3,49 +3,69 @@
 #include "trainer/layers/cuda/block.cuh"
 #include "trainer/layers/cuda/column_sums.cuh"
 #include "trainer/layers/cuda/gpu_forms.h"
+#include "trainer/layers/cuda/pack.cuh"
 #include "trainer/layers/number.h"
 
 namespace ddp::gpu {
 namespace {
 
-/// One warp for each row: its sums need no barrier of the block.
-template <class Real>
+/// One warp for each row: its sums need no barrier of the block. A lane has `width` channels, then
+/// those a warp's width further on.
+template <int width, class Real>
 __global__ void forward_kernel(LayerNormForwardOf<Real> pass) {
   const std::size_t row = warp_row();
   if (row >= pass.rows) {
     return;
   }
   const std::size_t channels = pass.channels;
+  const std::size_t first = static_cast<std::size_t>(lane_index()) * width;
   const auto count = static_cast<float>(channels);
   const Real* input = pass.input + row * channels;
   float sum = 0;
   if (pass.addition != nullptr) {
     const Real* addition = pass.addition + row * channels;
     Real* total = pass.sum + row * channels;
-    for (std::size_t c = lane_index(); c < channels; c += kWarpSize) {
-      // As rounded: it is what the backward pass will read.
-      total[c] = rounded<Real>(widened(input[c]) + widened(addition[c]));
-      sum += widened(total[c]);
+    for (std::size_t c = first; c < channels; c += kWarpSize * width) {
+      auto x = load_pack<width>(input + c);
+      const auto more = load_pack<width>(addition + c);
+      for (int k = 0; k < width; ++k) {
+        // As rounded: it is what the backward pass will read.
+        x.of[k] = rounded<Real>(widened(x.of[k]) + widened(more.of[k]));
+        sum += widened(x.of[k]);
+      }
+      store_pack(total + c, x);
     }
     input = total;
   } else {
-    for (std::size_t c = lane_index(); c < channels; c += kWarpSize) {
-      sum += widened(input[c]);
+    for (std::size_t c = first; c < channels; c += kWarpSize * width) {
+      const auto x = load_pack<width>(input + c);
+      for (int k = 0; k < width; ++k) {
+        sum += widened(x.of[k]);
+      }
     }
   }
   const float mean = warp_sum(sum) / count;
   // In a second pass over the row, which is still in the cache: mean of squares less square of the
   // mean loses what is small beside the mean. Each lane reads what it has written itself.
   float squares = 0;
-  for (std::size_t c = lane_index(); c < channels; c += kWarpSize) {
-    const float off = widened(input[c]) - mean;
-    squares += off * off;
+  for (std::size_t c = first; c < channels; c += kWarpSize * width) {
+    const auto x = load_pack<width>(input + c);
+    for (int k = 0; k < width; ++k) {
+      const float off = widened(x.of[k]) - mean;
+      squares += off * off;
+    }
   }
   const float scale = 1.0F / sqrtf(warp_sum(squares) / count + kLayerNormEpsilon);
   Real* out = pass.out + row * channels;
-  for (std::size_t c = lane_index(); c < channels; c += kWarpSize) {
-    out[c] = rounded<Real>((widened(input[c]) - mean) * scale * widened(pass.weight[c]) +
-                           widened(pass.bias[c]));
+  for (std::size_t c = first; c < channels; c += kWarpSize * width) {
+    auto x = load_pack<width>(input + c);
+    const auto weight = load_pack<width>(pass.weight + c);
+    const auto bias = load_pack<width>(pass.bias + c);
+    for (int k = 0; k < width; ++k) {
+      const float norm = (widened(x.of[k]) - mean) * scale;
+      x.of[k] = rounded<Real>(norm * widened(weight.of[k]) + widened(bias.of[k]));
+    }
+    store_pack(out + c, x);
   }
   if (lane_index() == 0) {
     pass.mean[row] = mean;
@@ -54,13 +74,14 @@ __global__ void forward_kernel(LayerNormForwardOf<Real> pass) {
 }
 
 /// With n = (x - mean) scale and g = d_out weight: dx = scale (g - mean(g) - n mean(g n)).
-template <class Real>
+template <int width, class Real>
 __global__ void input_kernel(LayerNormBackwardOf<Real> pass) {
   const std::size_t row = warp_row();
   if (row >= pass.rows) {
     return;
   }
   const std::size_t channels = pass.channels;
+  const std::size_t first = static_cast<std::size_t>(lane_index()) * width;
   const auto count = static_cast<float>(channels);
   const Real* d_out = pass.d_out + row * channels;
   const Real* input = pass.input + row * channels;
@@ -68,19 +89,31 @@ __global__ void input_kernel(LayerNormBackwardOf<Real> pass) {
   const float scale = pass.scale[row];
   float sum = 0;
   float sum_with_norm = 0;
-  for (std::size_t c = lane_index(); c < channels; c += kWarpSize) {
-    const float gradient = widened(d_out[c]) * widened(pass.weight[c]);
-    sum += gradient;
-    sum_with_norm += gradient * ((widened(input[c]) - mean) * scale);
+  for (std::size_t c = first; c < channels; c += kWarpSize * width) {
+    const auto x = load_pack<width>(input + c);
+    const auto dy = load_pack<width>(d_out + c);
+    const auto weight = load_pack<width>(pass.weight + c);
+    for (int k = 0; k < width; ++k) {
+      const float gradient = widened(dy.of[k]) * widened(weight.of[k]);
+      sum += gradient;
+      sum_with_norm += gradient * ((widened(x.of[k]) - mean) * scale);
+    }
   }
   const float mean_gradient = warp_sum(sum) / count;
   const float mean_with_norm = warp_sum(sum_with_norm) / count;
   Real* d_input = pass.d_input + row * channels;
-  for (std::size_t c = lane_index(); c < channels; c += kWarpSize) {
-    const float norm = (widened(input[c]) - mean) * scale;
-    const float gradient = widened(d_out[c]) * widened(pass.weight[c]);
-    const float d_norm = scale * (gradient - mean_gradient - norm * mean_with_norm);
-    d_input[c] = rounded<Real>(pass.add ? widened(d_input[c]) + d_norm : d_norm);
+  for (std::size_t c = first; c < channels; c += kWarpSize * width) {
+    const auto x = load_pack<width>(input + c);
+    const auto dy = load_pack<width>(d_out + c);
+    const auto weight = load_pack<width>(pass.weight + c);
+    auto dx = load_pack<width>(d_input + c);
+    for (int k = 0; k < width; ++k) {
+      const float norm = (widened(x.of[k]) - mean) * scale;
+      const float gradient = widened(dy.of[k]) * widened(weight.of[k]);
+      const float d_norm = scale * (gradient - mean_gradient - norm * mean_with_norm);
+      dx.of[k] = rounded<Real>(pass.add ? widened(dx.of[k]) + d_norm : d_norm);
+    }
+    store_pack(d_input + c, dx);
   }
 }
 
@@ -99,13 +132,18 @@ struct WeightTerms {
 
 template <class Real>
 void layer_norm_forward(const LayerNormForwardOf<Real>& pass, int device) {
-  launch(device, warp_for_each(pass.rows), forward_kernel<Real>, pass);
+  launch(
+      device, warp_for_each(pass.rows),
+      in_packs<Real>(pass.channels) ? forward_kernel<kPackOf<Real>, Real> : forward_kernel<1, Real>,
+      pass);
 }
 
 template <class Real>
 void layer_norm_backward(const LayerNormBackwardOf<Real>& pass, int device) {
   // By row for the input, by column for the weights: each kernel reads along memory.
-  launch(device, warp_for_each(pass.rows), input_kernel<Real>, pass);
+  launch(device, warp_for_each(pass.rows),
+         in_packs<Real>(pass.channels) ? input_kernel<kPackOf<Real>, Real> : input_kernel<1, Real>,
+         pass);
   add_column_sums(device, WeightTerms<Real>{pass}, pass.rows, pass.channels,
                   Targets<2>{{pass.d_weight, pass.d_bias}});
 }

@@ -99,22 +99,23 @@ class BlockRunner {
     }
   }
 
-  /// Lets every thread run that can; false when all are done.
+  /// Lets one warp after the other run as far as it can, past its own barriers: so that warps are
+  /// as far apart as CUDA lets them be. False when all are done.
   bool step() {
-    bool moved = false;
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      Thread& thread = threads_[in_order(i)];
-      if (thread.state == State::ready) {
-        moved = true;
-        current_ = in_order(i);
-        go(thread.fiber);
-      }
+    for (std::size_t warp = 0; warp < threads_.size(); warp += kWarp) {
+      do {
+        for (std::size_t i = warp; i < warp + kWarp; ++i) {
+          if (threads_[in_order(i)].state == State::ready) {
+            current_ = in_order(i);
+            go(threads_[current_].fiber);
+          }
+        }
+        for (fresh_end_ = warp + kWarp; fresh_ < fresh_end_;) {
+          go(free_fiber());  // it takes new threads until one of them waits
+        }
+      } while (release_warp(in_order(warp) / kWarp * kWarp));
     }
-    while (fresh_ < threads_.size()) {  // a fiber takes new ones until one of them waits
-      moved = true;
-      go(free_fiber());
-    }
-    return release() || moved;
+    return release_block();
   }
 
   std::size_t free_fiber() {
@@ -132,7 +133,7 @@ class BlockRunner {
   }
 
   void run_new_threads(std::size_t fiber) {
-    while (fresh_ < threads_.size()) {
+    while (fresh_ < fresh_end_) {
       const std::size_t mine = in_order(fresh_++);
       current_ = mine;
       threads_[mine].fiber = fiber;
@@ -151,36 +152,41 @@ class BlockRunner {
     set_thread_index();
   }
 
-  bool release() {
-    std::size_t done = 0, at_block = 0;
-    bool released = false;
-    for (std::size_t warp = 0; warp < threads_.size(); warp += kWarp) {
-      unsigned waiting = 0, ended = 0;
-      for (std::size_t i = warp; i < warp + kWarp; ++i) {
-        waiting += threads_[i].state == State::at_warp_barrier ? 1 : 0;
-        ended += threads_[i].state == State::done ? 1 : 0;
-        at_block += threads_[i].state == State::at_block_barrier ? 1 : 0;
-      }
-      done += ended;
-      if (waiting == kWarp) {
-        released = true;
-        for (std::size_t i = warp; i < warp + kWarp; ++i) {
-          threads_[i].state = State::ready;
-        }
-      } else if (waiting > 0) {
-        refuse("a part of a warp waits for the rest, which has ended or waits elsewhere", at_);
-      }
+  /// Whether it was waiting at a barrier of its own, and now goes on.
+  bool release_warp(std::size_t first) {
+    unsigned waiting = 0;
+    for (std::size_t i = first; i < first + kWarp; ++i) {
+      waiting += threads_[i].state == State::at_warp_barrier ? 1 : 0;
     }
-    if (at_block == threads_.size()) {
-      released = true;
-      any_ = std::exchange(any_next_, false);
-      for (Thread& thread : threads_) {
-        thread.state = State::ready;
-      }
-    } else if (at_block > 0 && !released) {
+    if (waiting == 0) {
+      return false;
+    }
+    if (waiting < kWarp) {
+      refuse("a part of a warp waits for the rest, which has ended or waits elsewhere", at_);
+    }
+    for (std::size_t i = first; i < first + kWarp; ++i) {
+      threads_[i].state = State::ready;
+    }
+    return true;
+  }
+
+  /// The same of the block.
+  bool release_block() {
+    std::size_t waiting = 0;
+    for (const Thread& thread : threads_) {
+      waiting += thread.state == State::at_block_barrier ? 1 : 0;
+    }
+    if (waiting == 0) {
+      return false;
+    }
+    if (waiting < threads_.size()) {
       refuse("some threads wait at __syncthreads, and others never come", at_);
     }
-    return released && done < threads_.size();
+    any_ = std::exchange(any_next_, false);
+    for (Thread& thread : threads_) {
+      thread.state = State::ready;
+    }
+    return true;
   }
 
   [[nodiscard]] std::size_t in_order(std::size_t i) const {
@@ -197,7 +203,8 @@ class BlockRunner {
   std::size_t shared_ = 0;
   bool descending_ = false;
   std::vector<Thread> threads_;
-  std::size_t fresh_ = 0;  // how many threads have begun
+  std::size_t fresh_ = 0;      // how many threads have begun
+  std::size_t fresh_end_ = 0;  // how many may
   std::size_t current_ = 0;
   std::size_t fibers_made_ = 0;
   std::vector<std::size_t> idle_;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -98,7 +99,7 @@ void Fibers::resume(std::size_t number) {
 }
 
 void Fibers::run(unsigned high, unsigned low) {
-  auto* self = reinterpret_cast<Fibers*>(std::uintptr_t{high} << 32U | low);
+  auto* self = std::bit_cast<Fibers*>(std::uintptr_t{high} << 32U | low);
   arrive(nullptr, &self->resumer_stack_, &self->resumer_bytes_);
   for (;;) {
     self->body_(self->current_);

@@ -11,16 +11,21 @@
 namespace ddp::cublaslt {
 namespace {
 
+struct Opened {
+  std::string file;
+  void* handle = nullptr;
+};
+
 /// The cast from an object pointer to a function pointer is POSIX's (dlsym(3)), not C++'s.
 template <class F>
-void find(void* library, const char* name, F& function) {
-  function = reinterpret_cast<F>(::dlsym(library, name));
+void find(const Opened& library, const char* name, F& function) {
+  function = reinterpret_cast<F>(::dlsym(library.handle, name));
   if (function == nullptr) {
-    throw DeviceError(std::string("the cuBLASLt that was opened has no ") + name);
+    throw DeviceError(library.file + " has no " + name + ": it is no cuBLASLt of CUDA 12 or 13");
   }
 }
 
-void* open_file() {
+Opened open_file() {
   std::vector<std::string> files = {"libcublasLt.so.13", "libcublasLt.so.12"};
   // An empty variable counts as unset.
   const char* chosen = std::getenv("DDPRUN_CUBLASLT_LIBRARY");
@@ -31,8 +36,8 @@ void* open_file() {
   std::string reasons;
   for (const std::string& file : files) {
     // RTLD_LOCAL: a PyTorch in this process may bring one of its own, whose names must not mix.
-    if (void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      return library;
+    if (void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      return {file, handle};
     }
     const char* reason = ::dlerror();
     reasons += (reasons.empty() ? "" : "; ") + std::string(reason != nullptr ? reason : file);
@@ -43,7 +48,7 @@ void* open_file() {
 
 /// All or nothing: a name that is missing shows here, and not as a crash in training.
 CublasLtLibrary open() {
-  void* library = open_file();
+  const Opened library = open_file();
   CublasLtLibrary table{};
   // The names are cublasLt.h's and the types cublaslt_abi.h's: no compiler compares them.
   find(library, "cublasLtCreate", table.create);

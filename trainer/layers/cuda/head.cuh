@@ -3,6 +3,7 @@
 
 #include "trainer/layers/attention.h"
 #include "trainer/layers/cuda/block.cuh"
+#include "trainer/layers/cuda/pack.cuh"
 #include "trainer/layers/cuda/warp_tile.cuh"
 #include "trainer/layers/number.h"
 
@@ -46,35 +47,28 @@ struct Head {
   [[nodiscard]] __device__ std::size_t place_of_rows() const { return blockIdx.y * time; }
 };
 
-/// Sixteen bytes, which a thread moves at once.
-template <class Real>
-struct alignas(16) Pack {
-  static constexpr unsigned kCount = 16 / sizeof(Real);
-  Real of[kCount];
-};
-
 /// The whole block copies rows from `first` on into a tile (kRows, columns); 0 where there is no
 /// row, and behind the head's size.
 template <int columns, class Real>
 __device__ void load_tile(const Head& head, const Real* from, std::size_t stride, std::size_t first,
                           Real* tile) {
-  constexpr unsigned kCount = Pack<Real>::kCount;
+  constexpr unsigned kCount = kPackOf<Real>;
   constexpr unsigned kPacks = columns / kCount;
   // Then every row begins at a multiple of 16 bytes.
   const bool whole = head.size % kCount == 0;
   for (unsigned i = threadIdx.x; i < kRows * kPacks; i += kHeadThreads) {
     const std::size_t row = first + i / kPacks;
     const unsigned column = i % kPacks * kCount;
-    Pack<Real> pack;
+    Pack<Real, kCount> pack;
     if (whole && row < head.time && column < head.size) {
-      pack = *reinterpret_cast<const Pack<Real>*>(from + row * stride + column);
+      pack = load_pack<kCount>(from + row * stride + column);
     } else {
       for (unsigned k = 0; k < kCount; ++k) {
         const bool there = row < head.time && column + k < head.size;
         pack.of[k] = there ? from[row * stride + column + k] : rounded<Real>(0);
       }
     }
-    *reinterpret_cast<Pack<Real>*>(tile + i / kPacks * kRealStride<columns> + column) = pack;
+    store_pack(tile + i / kPacks * kRealStride<columns> + column, pack);
   }
 }
 

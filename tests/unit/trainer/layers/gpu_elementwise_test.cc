@@ -1,5 +1,6 @@
 // The GPU forms of what is no product, against the CPU forms.
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "tests/unit/trainer/layers/gpu_case.h"
 
@@ -7,7 +8,9 @@ namespace ddp_test {
 
 TEMPLATE_TEST_CASE("a layer norm on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
-  const auto [rows, channels] =
+  // Not as structured bindings: clang 14 lets no lambda have those.
+  std::size_t rows = 0, channels = 0;
+  std::tie(rows, channels) =
       GENERATE(table<std::size_t, std::size_t>({{1, 3}, {5, 37}, {130, 96}, {9, 257}}));
   const bool adds = GENERATE(false, true);
   const Floats input = as_stored<TestType>(random_floats(rows * channels, 1));
@@ -51,7 +54,8 @@ TEMPLATE_TEST_CASE("a layer norm on a GPU is the CPU's", "", float, ddp::BFloat1
 
 TEMPLATE_TEST_CASE("cross-entropy on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
-  const auto [rows, vocabulary, stride] = GENERATE(
+  std::size_t rows = 0, vocabulary = 0, stride = 0;
+  std::tie(rows, vocabulary, stride) = GENERATE(
       table<std::size_t, std::size_t, std::size_t>({{1, 1, 1}, {4, 37, 48}, {3, 1021, 1024}}));
   const bool with_gradient = GENERATE(false, true);
   Floats logits = random_floats(rows * stride, 6);
@@ -81,7 +85,8 @@ TEMPLATE_TEST_CASE("cross-entropy on a GPU is the CPU's", "", float, ddp::BFloat
 
 TEMPLATE_TEST_CASE("an embedding on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
-  const auto [batch, time, channels] =
+  std::size_t batch = 0, time = 0, channels = 0;
+  std::tie(batch, time, channels) =
       GENERATE(table<std::size_t, std::size_t, std::size_t>({{1, 1, 1}, {2, 3, 5}, {5, 61, 300}}));
   constexpr std::size_t kVocabulary = 7;
   std::vector<std::int32_t> tokens;

@@ -1,6 +1,7 @@
 // The GPU forms of what is made of products, against the CPU forms. On the stand-in the products
 // are those of a stand-in for cuBLASLt.
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "tests/unit/trainer/layers/gpu_case.h"
 #include "trainer/layers/gelu.h"
@@ -10,7 +11,8 @@ namespace ddp_test {
 TEMPLATE_TEST_CASE("a linear layer on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
   // Multiples of 8, where cuBLASLt has the epilogues itself; and none, where it has not.
-  const auto [rows, inputs, outputs] = GENERATE(table<std::size_t, std::size_t, std::size_t>(
+  std::size_t rows = 0, inputs = 0, outputs = 0;
+  std::tie(rows, inputs, outputs) = GENERATE(table<std::size_t, std::size_t, std::size_t>(
       {{1, 1, 1}, {16, 24, 40}, {131, 19, 23}, {70, 64, 8}}));
   const Floats input = as_stored<TestType>(random_floats(rows * inputs, 5));
   const Floats weight = as_stored<TestType>(random_floats(inputs * outputs, 6));

@@ -1,8 +1,11 @@
-"""What gpu_check.py measures of `train gpt2`: GPT-2 of 124M parameters in bf16 on one GPU, tokens per
-second and the share of the GPU's arithmetic that the model itself needs, beside PyTorch's."""
+"""What gpu_check.py asks of `train gpt2`: that a killed rank changes no bit of what two ranks on one GPU
+learn; and, of 124M parameters in bf16, tokens per second and the share of the GPU's arithmetic that the
+model itself needs, beside PyTorch's."""
 import json
+import os
 import pathlib
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -46,6 +49,49 @@ def write_tokens(path, count, vocabulary):
         tokens.append((state >> 8) % vocabulary)
     header = struct.pack("<3i", 20240520, 1, count)
     path.write_bytes(header.ljust(1024, b"\0") + struct.pack(f"<{count}H", *tokens))
+
+
+def two_ranks(bin_folder, folder, environment, steps, kill_at, timeout):
+    """The weights that two ranks of the tiny model end with, as 16 digits. One of them is killed as soon
+    as step `kill_at` is told; None: nobody is."""
+    text = folder / "text.txt"
+    text.write_text("".join(f"line {i * i % 97} of a text that repeats itself\n" for i in range(400)))
+    command = [bin_folder / "ddprun", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1",
+               bin_folder / "train", "gpt2", "--data", text, "--seq-length", "16", "--batch-size", "1",
+               "--max-steps", str(steps), "--ckpt-freq", "1", "--log-freq", "1", "--validation-share", "0",
+               "--save-dir", folder / ("calm" if kill_at is None else "killed")]
+    with subprocess.Popen([str(word) for word in command], env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
+        said, waits = "", kill_at is not None
+        try:
+            for line in job.stdout:
+                said += line
+                if waits and line.startswith(f"step {kill_at}/"):
+                    os.kill(worker_of(folder), signal.SIGKILL)
+                    waits = False
+            job.wait(timeout=timeout)
+        finally:
+            job.kill()
+    found = re.search(rf"^Training finished: {steps} steps, weights (\w{{16}})$", said, re.M)
+    if job.returncode or not found or " | on GPUs in bf16" not in said:
+        raise RuntimeError(f"train gpt2 failed ({job.returncode}):\n{said[-3000:]}")
+    if kill_at is not None and "Resuming training from snapshot" not in said:
+        raise RuntimeError(f"train gpt2 did not go on from its snapshot:\n{said[-3000:]}")
+    return found[1]
+
+
+def worker_of(folder):
+    """The process of rank 1 of the job that saves below this folder."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text().split("\0")
+            variables = (process / "environ").read_text(errors="replace").split("\0")
+        except OSError:  # it has ended, or is not ours
+            continue
+        if pathlib.Path(words[0]).name == "train" and str(folder / "killed") in words and \
+                "RANK=1" in variables:
+            return int(process.name)
+    raise RuntimeError("rank 1 of train gpt2 was not found")
 
 
 def ours(bin_folder, folder, environment, model, batch, steps, timeout):
