@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/agent_state.h"
+#include "agent/asked.h"
 #include "agent/attempt_store.h"
 #include "agent/follower_options.h"
 #include "agent/host/environment_facts.h"
@@ -43,35 +44,12 @@ using agent::State;
 /// How long what the workers left behind may take to die: as long as after an attempt.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
-/// A signal that comes again within this time is the same wish: a scheduler signals every process
-/// of its step, and so this one and its guardian, which forwards it.
-constexpr std::chrono::milliseconds kOneWish{500};
-
-/// How many heartbeat timeouts an agent that was asked to stop gives the others to elect
-/// a coordinator that it can ask: one passes until all have noticed the loss, then they vote.
-constexpr int kElectionBeats = 5;
-
 /// What an event brings along for the actions that it leads to.
 struct Cause {
   const World* world = nullptr;           ///< assigned
   const message::Stop* order = nullptr;   ///< stop_ordered
   Result<JobSummary>* outcome = nullptr;  ///< concluded
   int signal = 0;                         ///< asked, leave_asked
-};
-
-/// For kOneWish.
-struct LastSignal {
-  int number = 0;
-  std::chrono::steady_clock::time_point at{};
-};
-
-/// What this agent was asked for, and whether there is a coordinator to pass it on to.
-struct Asked {
-  LastSignal newest;
-  int stop_by = 0;              ///< what the newest wish came by: a signal, or 0 for --deadline
-  std::optional<int> leave_by;  ///< the signal that asked this node to leave
-  /// Since when there is no coordinator any more; none while there is one, or was none yet.
-  std::optional<std::chrono::steady_clock::time_point> lost_at;
 };
 
 class Agent : private FollowerHandler {
@@ -116,11 +94,15 @@ class Agent : private FollowerHandler {
   // ---- where events come from ---------------------------------------------------------------
 
   void on_following() override {
-    asked_.lost_at.reset();
+    asked_.followed();
     take(Event::followed);
   }
-  void on_assigned(const World& world) override { take(Event::assigned, {.world = &world}); }
+  void on_assigned(const World& world) override {
+    asked_.assigned();
+    take(Event::assigned, {.world = &world});
+  }
   void on_stop(const message::Stop& order) override {
+    asked_.ordered(order.how, order.signal, order.reason);
     take(Event::stop_ordered, {.order = &order});
   }
   void on_finished(const JobSummary& summary) override { conclude(summary); }
@@ -128,7 +110,9 @@ class Agent : private FollowerHandler {
   void on_lost(const Error& why) override {
     log_->info("{}", why.sentence());
     board_.clear();
-    asked_.lost_at = std::chrono::steady_clock::now();
+    if (asked_.lost(std::chrono::steady_clock::now(), state_ == State::serving)) {
+      take(Event::asked, {.signal = asked_.order_signal()});
+    }
     if (state_ == State::asked && !outlives_its_coordinator(spec_)) {
       take(Event::nobody_to_ask);
     }
@@ -175,11 +159,9 @@ class Agent : private FollowerHandler {
   }
 
   void on_signal(int number) {
-    const auto now = std::chrono::steady_clock::now();
-    if (number == asked_.newest.number && now - asked_.newest.at < kOneWish) {
+    if (!asked_.is_new(number, std::chrono::steady_clock::now())) {
       return;
     }
-    asked_.newest = {number, now};
     log_->info("got {}", signal_name(number));
     take(number == SIGUSR2 ? Event::leave_asked : Event::asked, {.signal = number});
   }
@@ -231,19 +213,17 @@ class Agent : private FollowerHandler {
       case Action::obey_stop:
         return workers_.obey(*cause.order);
       case Action::remember_wish:
-        asked_.stop_by = cause.signal;
-        if (asked_.stop_by == 0) {
-          log_->info("the time of --deadline is over; preempting the job");
-        }
+        asked_.stop(cause.signal);
+        log_->info("to end the job: {}", asked_.reason());
         return;
       case Action::request_stop:
         return request_stop();
       case Action::remember_leave:
-        asked_.leave_by = cause.signal;
+        asked_.leave(cause.signal);
         return follower_.leaves();
       case Action::request_leave:
-        if (asked_.leave_by && follower_.client() != nullptr) {
-          follower_.client()->request_stop(*asked_.leave_by, StopWish::leave);
+        if (asked_.leave_by() && follower_.client() != nullptr) {
+          follower_.client()->request_stop(*asked_.leave_by(), StopWish::leave);
         }
         return;
       case Action::limit_search:
@@ -257,9 +237,9 @@ class Agent : private FollowerHandler {
       case Action::conclude:
         return end(std::move(*cause.outcome));
       case Action::conclude_as_asked:
-        return end(summary_of_wish(agent::wish_of(asked_.stop_by).verdict));
+        return end(summary_of_wish(agent::wish_of(asked_.stop_by()).verdict));
       case Action::conclude_at_once:
-        return end(summary_of_wish(Verdict::stopped));
+        return end(summary_of_wish(asked_.verdict_at_once()));
       case Action::conclude_unguarded:
         return end(Error{"the process that watches the agent was killed", {}, {}});
       case Action::stop_workers:
@@ -308,35 +288,31 @@ class Agent : private FollowerHandler {
   }
 
   void request_stop() {
-    const agent::Wish wish = agent::wish_of(asked_.stop_by);
+    const agent::Wish wish = agent::wish_of(asked_.stop_by());
     CoordinatorClient* const coordinator = follower_.client();
-    // The client of a coordinator that is lost stays until the workers are gone.
-    if (coordinator == nullptr || asked_.lost_at) {
-      // A person who stops a node that searches wants that at once; a warning is for all nodes.
-      if (asked_.lost_at && outlives_its_coordinator(spec_) && !wish.stops_workers) {
-        limit_search();
-      } else {
-        take(Event::nobody_to_ask);
-      }
+    // The client of a coordinator that is lost stays until the workers are gone. A node that joins
+    // may be counted already, and the others would wait for it.
+    if (coordinator == nullptr || asked_.has_lost()) {
+      const bool is_final = asked_.has_lost() && !outlives_its_coordinator(spec_);
+      is_final || asked_.ends_at_once() ? take(Event::nobody_to_ask) : limit_search();
       return;
     }
-    coordinator->request_stop(asked_.stop_by, wish.wish);
+    coordinator->request_stop(asked_.stop_by(), wish.wish);
     // At once, without waiting for the coordinator's order: a person has asked.
     if (wish.stops_workers) {
-      workers_.stop(asked_.stop_by);
+      workers_.stop(asked_.stop_by());
     }
   }
 
-  /// Whether the coordinator that was asked, or would have been, is lost and no other is found yet.
+  /// Whether there is no coordinator to ask: the one before is lost, or none was found yet.
   [[nodiscard]] bool seeks_to_ask() const {
-    return asked_.lost_at && (state_ == State::asked || state_ == State::fencing_asked);
+    const bool has_none = follower_.client() == nullptr || asked_.has_lost();
+    return has_none && (state_ == State::asked || state_ == State::fencing_asked);
   }
 
-  /// Counted from the loss: where the voters can elect a coordinator, they have by then. Schedulers
-  /// kill half a minute after their warning, so a longer search would lose the exit code.
   void limit_search() {
-    DDP_CHECK(asked_.lost_at.has_value(), "only a lost coordinator is searched for");
-    search_over_.expires_at(*asked_.lost_at + kElectionBeats * spec_.heartbeat_timeout);
+    search_over_.expires_at(
+        asked_.search_until(std::chrono::steady_clock::now(), spec_.heartbeat_timeout));
     search_over_.async_wait([this](boost::system::error_code error) {
       if (!error && seeks_to_ask()) {
         give_up_asking();
@@ -354,9 +330,8 @@ class Agent : private FollowerHandler {
   [[nodiscard]] JobSummary summary_of_wish(Verdict verdict) const {
     JobSummary summary;
     summary.verdict = verdict;
-    summary.stop_signal = asked_.stop_by;
-    summary.reason = asked_.stop_by == 0 ? "its deadline has come"
-                                         : signal_name(asked_.stop_by) + " was sent to this agent";
+    summary.stop_signal = asked_.stop_by();
+    summary.reason = asked_.reason();
     return summary;
   }
 
@@ -399,12 +374,27 @@ class Agent : private FollowerHandler {
   asio::steady_timer time_up_;      ///< --deadline
   asio::steady_timer search_over_;  ///< Action::limit_search
   State state_ = State::serving;
-  Asked asked_;
+  agent::Asked asked_;
   std::optional<Result<JobSummary>> outcome_;
   AttemptStore store_{io_, spec_};
   LocalWorkers workers_;
   Follower follower_;
 };
+
+/// The agent, once its node has a place for logs.
+Result<JobSummary> run_with(const LogLayout& layout, const JobSpec& spec,
+                            std::shared_ptr<spdlog::logger> log) {
+  std::shared_ptr<EventLogFile> event_log;
+  if (!spec.event_log.empty()) {
+    auto opened = EventLogFile::open(spec.event_log, host_name());
+    if (!opened) {
+      return opened.error();
+    }
+    event_log = std::move(*opened);
+  }
+  Agent agent(spec, layout, std::move(event_log), std::move(log));
+  return agent.run();
+}
 
 }  // namespace
 
@@ -417,21 +407,14 @@ Result<JobSummary> run_agent(const JobSpec& spec, std::shared_ptr<spdlog::logger
     log->info("OMP_NUM_THREADS is not set: each worker gets 1, so that they share the processors");
   }
   // Before the node joins: without a place for logs it cannot run workers, and says so (unable.h).
-  auto layout = LogLayout::create(spec.logs, spec.job_id);
+  const auto layout = LogLayout::create(spec.logs, spec.job_id);
   if (!layout) {
     tell_unable(spec, layout.error(), log);
     return layout.error();
   }
-  std::shared_ptr<EventLogFile> event_log;
-  if (!spec.event_log.empty()) {
-    auto opened = EventLogFile::open(spec.event_log, host_name());
-    if (!opened) {
-      return opened.error();
-    }
-    event_log = std::move(*opened);
-  }
-  Agent agent(spec, std::move(*layout), std::move(event_log), std::move(log));
-  return agent.run();
+  auto outcome = run_with(*layout, spec, std::move(log));
+  layout->remove_unused();
+  return outcome;
 }
 
 }  // namespace ddprun

@@ -281,8 +281,8 @@ bool reports(State state) {
 Wish wish_of(int signal) {
   DDP_CHECK(signal >= 0, "a signal has a number, and the deadline has 0");
   const bool preempts = signal == 0 || signal == SIGTERM || signal == SIGUSR1;
-  return preempts ? Wish{StopWish::preempt, Verdict::preempted, false}
-                  : Wish{StopWish::end, Verdict::stopped, true};
+  return preempts ? Wish{StopWish::preempt, Verdict::preempted, false, signal != SIGTERM}
+                  : Wish{StopWish::end, Verdict::stopped, true, false};
 }
 
 std::string_view to_text(State state) {

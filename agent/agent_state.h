@@ -69,7 +69,7 @@ enum class Action : std::uint8_t {
   search,              ///< for a coordinator, as a candidate maybe
   conclude,            ///< with the outcome that the event brings
   conclude_as_asked,   ///< with the verdict that the wish asks for
-  conclude_at_once,    ///< stopped, by the newest signal
+  conclude_at_once,    ///< without waiting for the coordinator or a save
   conclude_unguarded,  ///< with an Error
   stop_workers,
   kill_workers,
@@ -115,6 +115,7 @@ struct Wish {
   StopWish wish = StopWish::end;
   Verdict verdict = Verdict::stopped;  ///< if the job ends by it
   bool stops_workers = true;           ///< at once, without waiting for the coordinator's order
+  bool requeues = false;               ///< it is sent only to what is to be started again
 };
 Wish wish_of(int signal);
 

@@ -25,6 +25,7 @@ struct Attempt::Worker {
   std::unique_ptr<WorkerProcess> process;
   std::string known_reason;
   bool asked_for_stack = false;
+  bool dies_of_term = false;  ///< looked up when it was sent SIGTERM
   std::string stack;
   std::optional<ExitStatus> exit;
   std::chrono::steady_clock::time_point ended;
@@ -160,6 +161,7 @@ void Attempt::signal_all(int number) {
                                catches(worker->process->pid(), SIGABRT) &&
                                !catches(worker->process->pid(), SIGTERM);
       if (number == SIGTERM) {
+        worker->dies_of_term = !catches(worker->process->pid(), SIGTERM);
         // Before the signal: ddp::Preemption takes an unmarked SIGTERM for a scheduler's order to
         // save.
         worker->progress->page().being_ended = 1;
@@ -257,6 +259,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.pid = worker.process->pid();
   end.exit = exit;
   end.after_stop = after_stop;
+  end.dies_of_term = worker.dies_of_term;
   end.known_reason = worker.known_reason;
   end.exit_time = worker.ended_wall;
   // With --log-dir /dev/null there is no error file.
@@ -314,8 +317,12 @@ std::vector<FailureRecord> Attempt::leavers() const {
   for (const auto& worker : workers_) {
     if (worker->exit && worker->exit->success() && records.size() < kLeaversMax) {
       FailureRecord record;
+      record.node = node_;
+      record.group_rank = world_.group_rank;
       record.rank = world_.base_rank + worker->local_rank;
       record.local_rank = worker->local_rank;
+      record.pid = worker->process->pid();
+      record.time = worker->ended_wall;
       record.age = std::chrono::steady_clock::now() - worker->ended;
       records.push_back(std::move(record));
     }

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "agent/peer_loss_patterns.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/error_line.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/base/text.h"
@@ -73,16 +75,28 @@ std::string bounded_json(std::string json, ErrorRecord record) {
 }
 
 std::string message_without_error_file(const WorkerEnd& end) {
-  // torchrun's sentence, since tools look for it.
-  if (end.exit.kind == ExitStatus::Kind::signalled) {
-    return "Signal " + std::to_string(end.exit.value) + " (" + signal_name(end.exit.value) +
-           ") received by PID " + std::to_string(end.pid);
+  const std::string_view error = error_line(end.stderr_tail);
+  const std::string by_stderr =
+      error.empty() ? ""
+      : trimmed(end.stderr_tail).ends_with(error)
+          ? "; last line of stderr: " + last_line(end.stderr_tail)
+          : "; error on stderr: " + shortened(error, kMessageBytesMax / 2);
+  if (end.exit.kind == ExitStatus::Kind::exited) {
+    return "exited with code " + std::to_string(end.exit.value) + by_stderr;
   }
-  std::string message = "exited with code " + std::to_string(end.exit.value);
-  if (const std::string line = last_line(end.stderr_tail); !line.empty()) {
-    message += "; last line of stderr: " + line;
-  }
-  return message;
+  // torchrun's sentence, since tools look for it. A signal from outside has nothing to do with what
+  // the worker wrote.
+  return "Signal " + std::to_string(end.exit.value) + " (" + signal_name(end.exit.value) +
+         ") received by PID " + std::to_string(end.pid) +
+         (end.exit.value == SIGABRT ? by_stderr : "");
+}
+
+/// It was on its way out when it was told to stop. What SIGTERM ends writes nothing after it, and
+/// what exits all the same had begun to before.
+bool failed_before_stop(const WorkerEnd& end) {
+  const bool exited = end.exit.kind == ExitStatus::Kind::exited;
+  return end.after_stop && end.dies_of_term && !end.exit.success() &&
+         (exited || (end.exit.value == SIGTERM && ends_in_traceback(end.stderr_tail)));
 }
 
 }  // namespace
@@ -116,8 +130,12 @@ FailureRecord make_failure_record(WorkerEnd end) {
     }
   }
   // A script without the runtime shows it only by its words (peer_loss_patterns.h).
-  record.peer_lost = record.peer_lost || names_lost_peer(record.message) ||
-                     names_lost_peer(last_line(end.stderr_tail));
+  const std::string_view error = error_line(end.stderr_tail);
+  record.peer_lost = record.peer_lost || names_lost_peer(record.message) || names_lost_peer(error);
+  record.own_error = failed_before_stop(end) && !record.peer_lost;
+  if (record.own_error && record.exit.kind == ExitStatus::Kind::signalled) {
+    record.message = shortened(error, kMessageBytesMax / 2) + "; stopped on its way out";
+  }
   if (!end.known_reason.empty()) {
     record.message = shortened(record.message, kMessageBytesMax - end.known_reason.size() - 2) +
                      "; " + end.known_reason;

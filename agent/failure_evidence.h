@@ -24,7 +24,8 @@ struct WorkerEnd {
   std::int32_t pid = 0;
   ExitStatus exit;
   bool after_stop = false;
-  std::string known_reason;  ///< what the agent knows of why it ended; one clause, may be empty
+  bool dies_of_term = false;  ///< it had no handler for the SIGTERM that it was stopped by
+  std::string known_reason;   ///< what the agent knows of why it ended; one clause, may be empty
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::string error_file_path;   ///< empty when there was none to write
   std::string error_file_bytes;  ///< empty when the worker wrote none; at most kErrorFileReadMax
@@ -32,10 +33,11 @@ struct WorkerEnd {
 };
 
 /// Pure. Message: the error file's, or "Signal 9 (SIGKILL) received by PID 123", or the exit code
-/// with the last line of stderr. An unreadable error file is reported; the other evidence is kept.
-/// One beyond kErrorFileBytesMax goes into the record shortened: the begin of its message, the end
-/// of its stack. A time in whole seconds (Python's) means some moment of that second, up to the
-/// exit: the latest is taken, or a victim's would come before the cause's own, which is exact.
+/// with what stderr says of it (error_line.h). An unreadable error file is reported; the other
+/// evidence is kept. One beyond kErrorFileBytesMax goes into the record shortened: the begin of its
+/// message, the end of its stack. A time in whole seconds (Python's) means some moment of that
+/// second, up to the exit: the latest is taken, or a victim's would come before the cause's own,
+/// which is exact.
 FailureRecord make_failure_record(WorkerEnd end);
 
 /// Pure. The last whole lines of `text`, at most `bytes_max`; one longer line is cut at its begin.

@@ -75,7 +75,7 @@ class EndingResolver {
     const std::string text = variable == nullptr ? std::string() : std::string(variable);
     if (!seconds && !text.empty()) {
       where = env::kShutdownTimeout;
-      seconds = read_int(text);
+      seconds = read_capped_int(text);
       if (!seconds) {
         return Error{in_quotes(text) + " is not a whole number of seconds", where,
                      "set it to a number such as 30"};
@@ -86,7 +86,7 @@ class EndingResolver {
                    "give 0 or more"};
     }
     if (seconds) {
-      job_.shutdown_timeout = std::chrono::seconds(*seconds);
+      job_.shutdown_timeout = std::min(std::chrono::seconds(*seconds), kTimeMax);
     }
     return {};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "rendezvous/base/text.h"
@@ -64,6 +65,10 @@ bool is_too_large(std::string_view text) {
          !read_int(text);
 }
 
+std::optional<int> read_capped_int(std::string_view text) {
+  return is_too_large(text) ? std::numeric_limits<int>::max() : read_int(text);
+}
+
 std::optional<double> read_float(std::string_view text) {
   return read<double>(text);
 }
@@ -89,13 +94,11 @@ std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
       text.remove_suffix(1);
     }
   }
-  const auto count = read_int(text);
-  // Ten years in nanoseconds are a thirtieth of what 64 bits hold: callers may multiply by ten.
-  constexpr std::int64_t kSecondsMax = std::int64_t{10} * 365 * 86'400;
-  if (!count || *count <= 0 || *count * unit > kSecondsMax) {
+  const auto count = read_capped_int(text);
+  if (!count || *count <= 0) {
     return std::nullopt;
   }
-  return std::chrono::seconds(*count * unit);
+  return std::min(std::chrono::seconds(*count * unit), kTimeMax);
 }
 
 }  // namespace ddprun

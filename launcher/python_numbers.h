@@ -15,7 +15,14 @@ std::optional<int> read_int(std::string_view text);
 bool is_too_large(std::string_view text);
 std::optional<double> read_float(std::string_view text);
 
-/// "90", "90s", "10m", "2h", "1d". None when it is no time above 0 and up to ten years.
+/// For ever. Every longer time is taken as this one: users of torchrun write 2147483647 s for it.
+/// Callers may multiply it by ten, since 64 bits hold thirty times as many nanoseconds.
+inline constexpr std::chrono::seconds kTimeMax = std::chrono::hours(10 * 365 * 24);
+
+/// As read_int(), and the largest number for a larger one: a count of seconds that ends at kTimeMax
+/// has no further use for the difference.
+std::optional<int> read_capped_int(std::string_view text);
+/// "90", "90s", "10m", "2h", "1d"; at most kTimeMax. None when it is no time above 0.
 std::optional<std::chrono::nanoseconds> read_time(std::string_view text);
 
 }  // namespace ddprun

@@ -59,7 +59,7 @@ Result<std::optional<int>> positive(const Entries& entries, std::string_view key
   if (found == entries.end()) {
     return std::optional<int>();
   }
-  const auto number = read_int(found->second);
+  const auto number = read_capped_int(found->second);
   if (!number || *number <= 0) {
     return Error{std::string(key) + "='" + found->second + "' is not a whole number above 0", where,
                  "write for example " + std::string(key) + "=30"};
@@ -114,13 +114,8 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
     if (!seconds) {
       return seconds.error();
     }
-    if (field != nullptr && *seconds && std::chrono::seconds(**seconds) > kJobTimeMax) {
-      return Error{std::string(key) + "='" + entries->find(key)->second + "' is above " +
-                       std::to_string(kJobTimeMax.count()) + " seconds",
-                   where, "write for example " + std::string(key) + "=30"};
-    }
     if (field != nullptr && *seconds) {
-      conf.*field = std::chrono::seconds(**seconds);
+      conf.*field = std::min(std::chrono::seconds(**seconds), kTimeMax);
     }
   }
   const auto attempts = positive(*entries, "keep_alive_max_attempt", where);

@@ -13,10 +13,6 @@
 
 namespace ddprun {
 
-/// The longest time that the launcher takes, about 30 years: a longer one is a typo, and the
-/// nanoseconds of some multiples of it would no longer fit into 64 bits.
-inline constexpr std::chrono::seconds kJobTimeMax{1'000'000'000};
-
 struct RdzvConf {
   std::optional<std::chrono::seconds> timeout;            ///< static: how long to wait for nodes
   std::optional<std::chrono::seconds> join_timeout;       ///< c10d: the same
@@ -26,7 +22,7 @@ struct RdzvConf {
   std::optional<bool> is_host;
 };
 
-/// `where` names the option or the variable in messages. Each time is at most kJobTimeMax.
+/// `where` names the option or the variable in messages. Each time is at most kTimeMax.
 Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where);
 
 }  // namespace ddprun

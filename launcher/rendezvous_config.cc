@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/list_options.h"
+#include "launcher/python_numbers.h"
 #include "launcher/rdzv_conf.h"
 #include "launcher/scheduler.h"
 #include "rendezvous/base/text.h"
@@ -33,11 +34,13 @@ using std::chrono::seconds;
 
 constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
-constexpr double kSecondsMax = kJobTimeMax.count();
 
 /// Several heartbeats have to come within it. At 5 ms two agents of one idle machine lose each
 /// other all the time, and attempts that end so cost no restart: the job would begin for ever.
 constexpr milliseconds kHeartbeatTimeoutMin{100};
+/// For ever, to a job: messages carry the milliseconds of this timeout in 31 bits, which are 24.8
+/// days.
+constexpr milliseconds kHeartbeatTimeoutMax = std::chrono::hours(24 * 24);
 
 /// RFC 1035 2.3.4, without the root's label: no longer name can ever be resolved, and an agent that
 /// waits for one waits until the join timeout.
@@ -311,15 +314,7 @@ class RendezvousResolver {
       const seconds interval = conf_.keep_alive_interval.value_or(seconds(5));
       const int attempts = conf_.keep_alive_max_attempt.value_or(3);
       // Two numbers of 31 bits: their product in seconds fits into 64 bits, in milliseconds not.
-      const seconds silence = interval * static_cast<std::int64_t>(attempts);
-      if (silence > kJobTimeMax) {
-        return Error{"keep_alive_interval=" + std::to_string(interval.count()) +
-                         " times keep_alive_max_attempt=" + std::to_string(attempts) +
-                         " is above " + std::to_string(kJobTimeMax.count()) + " seconds",
-                     at("rdzv-conf"),
-                     "give smaller numbers: the product is when a silent node is lost"};
-      }
-      job_.heartbeat_timeout = silence;
+      job_.heartbeat_timeout = std::min(interval * static_cast<std::int64_t>(attempts), kTimeMax);
     }
     const auto replace = [&](milliseconds& value, const std::optional<double>& given,
                              std::string_view name) -> Result<void> {
@@ -327,12 +322,13 @@ class RendezvousResolver {
         return {};
       }
       // Written so that NaN fails as well, which Python's float() reads.
-      if (!(*given >= 0.001 && *given <= kSecondsMax)) {
-        return Error{
-            "the time must be above 0 and below " + std::to_string(long(kSecondsMax)) + " seconds",
-            at(name), "give a number of seconds such as 3 or 0.5"};
+      if (!(*given >= 0.001)) {
+        return Error{"the time must be above 0", at(name),
+                     "give a number of seconds such as 3 or 0.5"};
       }
-      value = milliseconds(std::llround(*given * 1000));
+      // Cut before it is counted with: Python's float() reads inf, too.
+      const double most = kTimeMax.count();
+      value = milliseconds(std::llround(std::min(*given, most) * 1000));
       return {};
     };
     if (const auto done = replace(job_.join_timeout, options_.join_timeout_seconds, "join-timeout");
@@ -348,6 +344,7 @@ class RendezvousResolver {
       return Error{"nodes would be lost that are only slow for a moment", at("heartbeat-timeout"),
                    "give at least 0.1 seconds"};
     }
+    job_.heartbeat_timeout = std::min(job_.heartbeat_timeout, kHeartbeatTimeoutMax);
     return {};
   }
 

@@ -29,6 +29,11 @@ std::string text_of(const std::optional<Number>& value) {
 /// No option has it in it: a command line ends each word with it.
 constexpr char kEnd = '\0';
 
+/// As it is given; on ranks with other devices the word means something else for each.
+std::string word_of(Precision precision) {
+  return precision == Precision::bf16 ? "bf16" : precision == Precision::f32 ? "f32" : "not given";
+}
+
 /// How the ranks share the work: a rank with other collectives than the rest would wait for ever.
 void append_parallel(AgreedOptions& agreed, const ParallelOptions& options) {
   agreed.push_back({"--zero", options.zero ? "given" : "not given"});
@@ -97,11 +102,12 @@ AgreedOptions agreed_options(const Gpt2Options& options, const Gpt2Source& sourc
                                   {"--batch-size", text_of(options.batch_size)},
                                   {"--accumulation", text_of(options.accumulation)},
                                   {"--num-epochs", text_of(options.num_epochs)},
+                                  {"--precision", word_of(options.precision)},
                                   {"--max-steps", text_of(options.max_steps)},
                                   {"--seed", text_of(options.seed)},
                                   {"--warmup-steps", text_of(options.warmup_steps)},
-                                  {"--weight-decay", text_of(options.weight_decay)},
-                                  {"--clip", text_of(options.clip)},
+                                  {"--weight-decay", text_of(options.adamw.weight_decay)},
+                                  {"--clip", text_of(options.adamw.clip)},
                                   {"--validation-share", text_of(options.validation_share)},
                                   {"--ckpt-freq", text_of(options.snapshots.ckpt_freq)},
                                   {"--log-freq", text_of(options.outputs.log_freq)}};

@@ -20,9 +20,11 @@ Balance::Balance(ProcessGroup& group, BalanceChoice choice, std::size_t samples)
   const auto ranks = static_cast<std::size_t>(group.size());
   if (!choice_.weights.empty()) {
     if (choice_.weights.size() != ranks) {
-      throw DoNotRetry("--balance has " + std::to_string(choice_.weights.size()) +
-                       " weights, and there are " + std::to_string(ranks) +
-                       " ranks; give one for each rank, or auto");
+      const auto counted = [](std::size_t n, const std::string& what) {
+        return std::to_string(n) + what + (n == 1 ? "" : "s");
+      };
+      throw DoNotRetry("--balance has " + counted(choice_.weights.size(), " weight") + " for " +
+                       counted(ranks, " rank") + "; give one for each rank, or auto");
     }
     shares_ = divide_samples(samples_, choice_.weights);
   } else if (choice_.automatic) {

@@ -5,6 +5,7 @@
 
 #include "ddp/distributed_sampler.h"
 #include "ddp/error.h"
+#include "trainer/fingerprint.h"
 #include "trainer/linear.h"
 #include "trainer/uniform.h"
 
@@ -87,6 +88,11 @@ struct Placement {
   std::size_t held_count = 0;
 };
 
+std::string fingerprint_of(const Dataset& data) {
+  return fingerprint<float>(
+      {data.train.features, data.train.targets, data.held_out.features, data.held_out.targets});
+}
+
 }  // namespace
 
 // The order of the draws is part of the result: with another one a seed would mean other data.
@@ -101,6 +107,7 @@ Dataset toy_dataset(std::uint64_t seed) {
     }
     data.train.targets.push_back(random.next());
   }
+  data.fingerprint = fingerprint_of(data);
   return data;
 }
 
@@ -145,6 +152,7 @@ Dataset csv_dataset(const CsvTable& table, std::string_view target, std::uint64_
     }
     feature += is_target ? 0 : 1;
   }
+  data.fingerprint = fingerprint_of(data);
   return data;
 }
 

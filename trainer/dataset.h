@@ -27,6 +27,8 @@ struct Dataset {
   Samples train;
   /// Never trained on. Empty for the toy, whose targets nothing can predict.
   Samples held_out;
+  /// Of all numbers above: data may be large, so ranks and runs compare this.
+  std::string fingerprint;
 };
 
 /// The tutorial's: 2,048 samples of 20 features, features and target uniform in [0, 1).

@@ -64,6 +64,9 @@ class LinearTraining {
   /// The status for main.
   int run() {
     resume();
+    if (next_epoch_ < options_->total_epochs) {
+      snapshot_.require_place();
+    }
     for (auto epoch = next_epoch_; epoch < options_->total_epochs; ++epoch) {
       if (!run_epoch(epoch)) {
         return snapshot_.leave(preemption_);
@@ -106,6 +109,14 @@ class LinearTraining {
       // With another seed other rows are held out, and this training has seen some of them.
       throw Error(options_->snapshot_path + ": snapshot of a run with another --seed than " + mine +
                   "; give that run's seed, or another --snapshot-path");
+    }
+    // Other rows would be held out, and columns scaled otherwise than the weights have learnt.
+    // Snapshots of earlier builds do not have it.
+    const auto data = state->notes.find("data");
+    if (data != state->notes.end() && data->second != data_->fingerprint) {
+      throw Error(options_->snapshot_path + ": snapshot of a run with other --data than " +
+                  options_->data.value_or("the toy") +
+                  " holds now; give that run's file, or another --snapshot-path");
     }
     // The tutorials' lines, word for word: people search their logs for them.
     std::printf("Loading snapshot\n");
@@ -196,7 +207,7 @@ class LinearTraining {
     state.model = model_name();
     state.epochs_run = epochs_run;
     state.scalars = {{"lr", rate_}, {"momentum", options_->momentum}, {"loss", loss_}};
-    state.notes = {{"seed", std::to_string(options_->seed)}};
+    state.notes = {{"seed", std::to_string(options_->seed)}, {"data", data_->fingerprint}};
     return state;
   }
 
@@ -268,11 +279,8 @@ class LinearTraining {
 
 int train_linear(const Context& context, const LinearOptions& options, const Dataset& data) {
   // A node with an old copy of the file would otherwise train on it, and nothing would show it: the
-  // gradients of all ranks are mixed at each step. Hashes are compared, since the data may be
-  // large.
-  const auto mine = fingerprint<float>(
-      {data.train.features, data.train.targets, data.held_out.features, data.held_out.targets});
-  const auto all = context.group().all_gather_bytes(mine);
+  // gradients of all ranks are mixed at each step.
+  const auto all = context.group().all_gather_bytes(data.fingerprint);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       throw Error("rank " + std::to_string(rank) +

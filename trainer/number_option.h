@@ -49,10 +49,26 @@ CLI::Validator number_that(std::string what, bool (*holds)(Number)) {
       "");
 }
 
-/// Far below 2^63, so that sums and small products of counts do not overflow.
+/// Far below 2^63, so that sums and small products of counts do not overflow. A round number, since
+/// the sentence names it.
+inline constexpr std::int64_t kCountMax = 1'000'000'000'000;
+
 inline CLI::Validator count_from_1() {
-  return number_that<std::int64_t>("a whole number of at least 1",
-                                   [](std::int64_t n) { return n >= 1 && n < 1LL << 40; });
+  return number_that<std::int64_t>("a whole number from 1 to 10^12",
+                                   [](std::int64_t n) { return n >= 1 && n <= kCountMax; });
+}
+
+/// Of snapshots.
+inline CLI::Validator keep_count() {
+  return number_that<int>("a whole number from 1 to 2^31 - 1", [](int n) { return n >= 1; });
+}
+
+/// Whether it is there is found where it is used. But an empty one comes from a shell's variable
+/// that is not set, and would be told by the system in words that name no option.
+inline CLI::Validator some_path() {
+  return CLI::Validator(
+      [](std::string& text) { return text.empty() ? "must be a path, not ''" : std::string(); },
+      "");
 }
 
 /// A folder's name, since the folder is made in another one.

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace ddp {
 namespace {
@@ -17,10 +19,13 @@ void spin_briefly(char* const* argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) {
     return;  // the user's decision, or ours of a moment ago
   }
+  // By its own path: /proc/self/exe would make "exe" of the name that ps shows.
+  std::error_code unread;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unread);
   // Before any thread is there, so nobody reads the environment meanwhile.
-  if (::setenv("GOMP_SPINCOUNT", kSpinCount, 1) == 0) {
-    ::execv("/proc/self/exe",
-            argv);  // comes back only where it fails; slow is better than not at all
+  if (!unread && ::setenv("GOMP_SPINCOUNT", kSpinCount, 1) == 0) {
+    // Comes back only where it fails: slow is better than not at all.
+    ::execv(program.c_str(), argv);
   }
 }
 

@@ -14,9 +14,7 @@ CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
                                     "Linear regression by SGD on the mean squared error. Without "
                                     "--data on a toy of 2,048 random\n"
                                     "samples of 20 features.");
-  // Far below 2^63, so that sums and small products of counts do not overflow.
-  const auto count = number_that<std::int64_t>(
-      "a whole number of at least 1", [](std::int64_t n) { return n >= 1 && n < 1LL << 48; });
+  const auto count = count_from_1();
   const auto rate =
       number_that<double>("a number above 0", [](double x) { return x > 0 && std::isfinite(x); });
   const auto share =
@@ -39,16 +37,17 @@ CLI::App* add_linear(CLI::App& app, LinearOptions& options) {
       ->add_option(spellings("--snapshot-path"), options.snapshot_path,
                    "Directory of the snapshots; training goes on from the newest")
       ->type_name("PATH")
+      ->check(some_path())
       ->capture_default_str();
   linear
       ->add_option("--keep", options.keep,
                    "Snapshots kept, the newest ones: 2 leave one to fall back on")
       ->type_name("K")
-      ->check(number_that<int>("a whole number of at least 1", [](int n) { return n >= 1; }))
+      ->check(keep_count())
       ->capture_default_str();
   auto* data = linear->add_option("--data", options.data, "CSV file with a header line");
   auto* target = linear->add_option("--target", options.target, "Column of --data to predict");
-  data->type_name("FILE")->needs(target);
+  data->type_name("FILE")->check(some_path())->needs(target);
   target->type_name("COLUMN")->needs(data);
   linear
       ->add_option("--lr", options.learning_rate,
@@ -80,6 +79,10 @@ std::string sentence_of(const CLI::ParseError& problem) {
     // It lists all of them, the first one last.
     return "there is no option or word '" + text.substr(text.find_last_of(' ') + 1) +
            "' in this command";
+  }
+  if (problem.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConversionError)) {
+    // Every value that is a number or a word has its own check; those of flags are left.
+    return text.substr(text.find("--"), text.find(" = ") - text.find("--")) + " takes no value";
   }
   return text;
 }

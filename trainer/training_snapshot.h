@@ -28,6 +28,10 @@ class TrainingSnapshot {
   /// holds a number that is not finite.
   [[nodiscard]] std::optional<SnapshotState> load(std::string_view model,
                                                   std::span<const NamedTensor> tensors);
+  /// For the start of a training that has something left to do: throws DoNotRetry on every rank
+  /// when none of those that write may write at the path (rights, a read-only disk). A full disk is
+  /// no such reason: there may be room by the next save. Collective.
+  void require_place();
   /// As Snapshot's, after all ranks have looked together: throws DoNotRetry on all of them, and
   /// saves nothing, when a tensor or a scalar of any rank is not finite. Collective.
   SaveResult save(SnapshotState state, std::span<const NamedTensor> tensors);

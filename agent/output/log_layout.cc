@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -96,7 +97,7 @@ Result<fs::path> make_base(const LogSpec& spec) {
 /// write to one file.
 Result<LogLayout> LogLayout::create(const LogSpec& spec, const std::string& job_id) {
   if (spec.dir == kNoFiles) {
-    return LogLayout(std::string());
+    return LogLayout({}, {});
   }
   const auto base = make_base(spec);
   if (!base) {
@@ -111,7 +112,16 @@ Result<LogLayout> LogLayout::create(const LogSpec& spec, const std::string& job_
   if (!run) {
     return run.error();
   }
-  return LogLayout(run->string());
+  return LogLayout(run->string(), spec.dir.empty() ? base->string() : std::string());
+}
+
+// rmdir(2) removes no directory that has anything in it.
+void LogLayout::remove_unused() const {
+  for (const std::string& dir : {run_dir_, temporary_base_}) {
+    if (!dir.empty()) {
+      (void)::rmdir(dir.c_str());
+    }
+  }
 }
 
 std::string LogLayout::attempt_dir(AttemptNumber attempt) const {

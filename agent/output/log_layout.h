@@ -34,6 +34,9 @@ class LogLayout {
   /// Makes `attempt_<n>/<local_rank>` for all workers; what an earlier run left there is wiped.
   Result<void> make_attempt(AttemptNumber attempt, int local_world_size) const;
 
+  /// For the end of the agent: removes what create() made where no attempt has begun in it.
+  void remove_unused() const;
+
   /// Pure. Where one worker's streams go.
   [[nodiscard]] WorkerLogs worker(const LogSpec& spec, AttemptNumber attempt, int local_rank) const;
 
@@ -45,9 +48,11 @@ class LogLayout {
   [[nodiscard]] const std::string& run_dir() const { return run_dir_; }
 
  private:
-  explicit LogLayout(std::string run_dir) : run_dir_(std::move(run_dir)) {}
+  LogLayout(std::string run_dir, std::string temporary_base)
+      : run_dir_(std::move(run_dir)), temporary_base_(std::move(temporary_base)) {}
   [[nodiscard]] std::string attempt_dir(AttemptNumber attempt) const;
   std::string run_dir_;
+  std::string temporary_base_;  ///< empty with --log-dir: that one is the user's
 };
 
 }  // namespace ddprun

@@ -55,7 +55,8 @@ Row row_of(const NodeHere& node, nanoseconds since) {
     more += ", hosts the endpoint";
   }
   return {"here", node.host_name, node.address.empty() ? "-" : node.address,
-          counted(node.workers, "worker") + ", for " + duration_text(node.here_for + since) + more};
+          (node.workers == 0 ? "no workers, only votes" : counted(node.workers, "worker")) +
+              ", for " + duration_text(node.here_for + since) + more};
 }
 
 Row row_of(const std::string& what, const NodeGone& node, nanoseconds since) {
@@ -128,7 +129,8 @@ std::vector<std::string> waiting_lines(const RendezvousStatus& table, nanosecond
     for (const int rank : table.missing_ranks) {
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
     }
-    rows.push_back({"missing", "node rank " + ranks});
+    const bool several = table.missing_ranks.size() > 1;
+    rows.push_back({"missing", (several ? "node ranks " : "node rank ") + ranks});
   }
   add_gone(rows, "refused", table.refused, table.refused_more, since);
   add_gone(rows, "lost", table.lost, table.lost_more, since);

@@ -84,10 +84,10 @@ std::string indented(const std::string& text, const std::string& indent) {
   return out;
 }
 
-std::string_view blame_text(Blame blame) {
-  switch (blame) {
+std::string_view blame_text(const FailureRecord& record) {
+  switch (record.blame) {
     case Blame::cause:
-      return "cause";
+      return record.peer_lost ? "first of the victims (whom they lost is not known)" : "cause";
     case Blame::victim:
       return "victim (failed after the cause, or for the loss of a peer)";
     case Blame::stopped_by_us:
@@ -123,7 +123,7 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
   // Python's form, as torchrun has it: SIGKILL is -9.
   line("exitcode",
        std::to_string(record.exit.torchrun_code()) + " (pid: " + std::to_string(record.pid) + ")");
-  line("blame", std::string(blame_text(record.blame)));
+  line("blame", std::string(blame_text(record)));
   line("error_file", record.error_file_path.empty() ? "<N/A>" : record.error_file_path);
   line("traceback", indented(traceback, "  "));
   if (const std::string tail = readable(record.stderr_tail); with_stderr && !tail.empty()) {

@@ -155,6 +155,17 @@ int bind_everywhere(std::uint16_t port, Fd& socket) {
              : error;
 }
 
+int bind_at(const std::string& numeric_host, std::uint16_t port, Fd& socket) {
+  const bool v6 = numeric_host.find(':') != std::string::npos;
+  Address address = any_address(v6 ? AF_INET6 : AF_INET, port);
+  void* const bytes =
+      v6 ? static_cast<void*>(&reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_addr)
+         : static_cast<void*>(&reinterpret_cast<sockaddr_in*>(&address.storage)->sin_addr);
+  return ::inet_pton(address.storage.ss_family, numeric_host.c_str(), bytes) == 1
+             ? bind_to(address, socket)
+             : EINVAL;
+}
+
 /// Not blocking: a host that drops packets would hold a blocking connect() for two minutes. The
 /// result of a connect that took its time is in SO_ERROR (connect(2), EINPROGRESS).
 int try_connect(const Address& address, Deadline deadline, Fd& socket) {

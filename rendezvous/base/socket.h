@@ -40,6 +40,8 @@ bool is_loopback(const std::string& numeric_host);
 /// both; not listening yet. Non-blocking, and the port of a program that has just ended is free.
 /// 0, or the errno of the failure.
 int bind_everywhere(std::uint16_t port, Fd& socket);
+/// The same at one numeric address; EINVAL where it is none.
+int bind_at(const std::string& numeric_host, std::uint16_t port, Fd& socket);
 /// One attempt at one address. 0 and a non-blocking socket with TCP_NODELAY, or the errno of the
 /// failure, ETIMEDOUT at the deadline.
 int try_connect(const Address& address, Deadline deadline, Fd& socket);

@@ -137,7 +137,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_writable();
   void begin_heartbeat();
   void arm_timer();
-  void wait_timer();
   void on_timer();
   void end(std::string why, std::chrono::nanoseconds silent_for = {}, bool by_peer = false);
   void take_beat(const message::Beat& beat);

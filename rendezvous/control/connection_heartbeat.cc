@@ -93,7 +93,7 @@ void Connection::begin_heartbeat() {
 
 /// One timer serves four purposes, since only one of them holds at a time. Each beat moves it, so
 /// it fires for a silence that lasts, and 10,000 idle agents cost their coordinator no other
-/// wake-up.
+/// wake-up. The answer to a beat moves nothing on the beating side: its wait goes on.
 void Connection::arm_timer() {
   auto due = Clock::time_point::max();
   if (lingering_) {
@@ -104,7 +104,10 @@ void Connection::arm_timer() {
     due = heard_at_ + options_.preamble_timeout;
   }
   if (over_ || due == Clock::time_point::max()) {
-    timer_.cancel();
+    timer_.expires_at(Clock::time_point::max());  // cancels, and is no time that may be due later
+    return;
+  }
+  if (timer_.expiry() == due && Clock::now() < due) {
     return;
   }
   timer_.expires_at(due);

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/socket.h"
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
@@ -25,7 +26,6 @@
 #include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
-#include "rendezvous/control/socket_address.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -104,8 +104,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     Peer& peer = peers[id];
     peer.local = local;
     if (!local) {
-      peer.address = peer_address_of(socket.get());
-      peer.reached_address = local_address_of(socket.get());
+      peer.address = net::far_end(socket.get()).host();
+      peer.reached_address = net::local_end(socket.get()).host();
     }
     ConnectionOptions how;
     how.heartbeat_timeout = local ? milliseconds(0) : options.heartbeat_timeout;
@@ -321,7 +321,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     order.world.master_port = *store_port;
     // An agent that came by loopback is on this machine, and reaches any of its addresses.
     order.world.master_addr = !options.master_addr.empty() ? options.master_addr
-                              : peer.local || is_loopback_text(peer.reached_address)
+                              : peer.local || net::is_loopback(peer.reached_address)
                                   ? common_master_address
                                   : peer.reached_address;
     send(order.node, encode(message::Assigned{std::move(order.world), order.configuration,

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/socket.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/socket_address.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -35,8 +35,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
                std::chrono::milliseconds heartbeat_timeout,
                std::chrono::steady_clock::time_point asked_at) {
     const bool local = is_socket_pair(socket.get());
-    local_address = local_address_of(socket.get());
-    where = local ? "coordinator in this agent" : "coordinator at " + peer_address_of(socket.get());
+    local_address = net::local_end(socket.get()).host();
+    where = local ? "coordinator in this agent"
+                  : "coordinator at " + net::far_end(socket.get()).host();
     // join.cc has read the coordinator's preamble already, where there is an answer.
     ConnectionOptions how;
     how.expect_preamble = !greeted;

@@ -13,7 +13,7 @@
 #include <memory>
 #include <utility>
 
-#include "rendezvous/base/check.h"
+#include "rendezvous/base/socket.h"
 
 namespace ddprun {
 namespace {
@@ -21,51 +21,14 @@ namespace {
 /// Room for a burst of agents; the kernel cuts it to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
-
-Address any_address(int family, std::uint16_t port) {
-  Address address;
-  if (family == AF_INET6) {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    std::memcpy(&address.storage, &v6, sizeof v6);
-    address.size = sizeof v6;
-  } else {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    std::memcpy(&address.storage, &v4, sizeof v4);
-    address.size = sizeof v4;
+/// The result of a bind of `rendezvous/base/socket`. Its SO_REUSEADDR also lets two processes bind
+/// one port until one of them listens. The other one gets EADDRINUSE from listen(), so both calls
+/// belong together here.
+Listening listen_on(int bind_error, Fd socket) {
+  if (bind_error == 0 && ::listen(socket.get(), kBacklog) != 0) {
+    bind_error = errno;
   }
-  return address;
-}
-
-Listening listen_on(const Address& address) {
-  const int family = address.storage.ss_family;
-  Fd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) {
-    return {Fd(), errno};
-  }
-  const int on = 1;
-  const int off = 0;
-  // The port of a job that just ended can be used again at once, though connections of it are in
-  // TIME_WAIT. The option also lets two processes bind one port until one of them listens. The
-  // other one gets EADDRINUSE from listen(), so both calls belong together here.
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  // Dual-stack whatever net.ipv6.bindv6only says: a peer may have no IPv6.
-  if (family == AF_INET6) {
-    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  }
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) !=
-          0 ||
-      ::listen(socket.get(), kBacklog) != 0) {
-    return {Fd(), errno};
-  }
-  return {std::move(socket), 0};
+  return bind_error == 0 ? Listening{std::move(socket), 0} : Listening{Fd(), bind_error};
 }
 
 /// The 16 bytes of an address as IPv6, IPv4 mapped; false for other families.
@@ -101,45 +64,27 @@ bool to_bytes(const std::string& text, std::array<unsigned char, 16>& bytes) {
 /// and the peers of this agent are sent it.
 std::string loopback_of(const std::string& host) {
   std::array<unsigned char, 16> bytes;
-  return is_loopback_text(host) && to_bytes(host, bytes) ? host : "127.0.0.1";
+  return net::is_loopback(host) && to_bytes(host, bytes) ? host : "127.0.0.1";
 }
 
 }  // namespace
 
 Listening listen_at(const std::string& address, std::uint16_t port) {
-  const bool v6 = address.find(':') != std::string::npos;
-  Address where = any_address(v6 ? AF_INET6 : AF_INET, port);
-  if (v6) {
-    auto* storage = reinterpret_cast<sockaddr_in6*>(&where.storage);
-    if (::inet_pton(AF_INET6, address.c_str(), &storage->sin6_addr) != 1) {
-      return {Fd(), EINVAL};
-    }
-  } else {
-    auto* storage = reinterpret_cast<sockaddr_in*>(&where.storage);
-    if (::inet_pton(AF_INET, address.c_str(), &storage->sin_addr) != 1) {
-      return {Fd(), EINVAL};
-    }
-  }
-  return listen_on(where);
+  Fd socket;
+  const int error = net::bind_at(address, port, socket);
+  return listen_on(error, std::move(socket));
 }
 
 // One socket for both families. Two would need one free port in both, and the system chooses for
 // one.
 Listening listen_everywhere(std::uint16_t port) {
-  // EAFNOSUPPORT: the kernel has no IPv6. EADDRNOTAVAIL: net.ipv6.conf.*.disable_ipv6 is set.
-  Listening both = listen_on(any_address(AF_INET6, port));
-  if (both.socket || (both.errno_value != EAFNOSUPPORT && both.errno_value != EADDRNOTAVAIL)) {
-    return both;
-  }
-  return listen_on(any_address(AF_INET, port));
-}
-
-bool is_loopback_text(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
+  Fd socket;
+  const int error = net::bind_everywhere(port, socket);
+  return listen_on(error, std::move(socket));
 }
 
 bool is_loopback_host(const std::string& host) {
-  return host == "localhost" || is_loopback_text(host);
+  return host == "localhost" || net::is_loopback(host);
 }
 
 // On a loopback endpoint nobody from outside is meant to come, and an open port would invite
@@ -163,12 +108,7 @@ Listening listen_ephemeral(const std::string& host, const std::vector<Endpoint>&
 }
 
 std::uint16_t port_of(const Fd& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  const int failed = ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  DDP_CHECK(failed == 0, "a listening socket has a name");
-  // Port and family lie at the same place in both kinds of address.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return net::local_end(socket.get()).port();
 }
 
 std::vector<std::string> own_addresses(const std::string& host) {

@@ -22,8 +22,6 @@ Listening listen_at(const std::string& address, std::uint16_t port);
 /// On all addresses, IPv6 and IPv4 by one socket where the host allows, so that peers may come by
 /// any interface.
 Listening listen_everywhere(std::uint16_t port);
-/// True for 127.0.0.0/8 and ::1.
-bool is_loopback_text(const std::string& address);
 /// A literal loopback endpoint (docs/control-protocol.md).
 bool is_loopback_host(const std::string& host);
 /// At an endpoint of this machine: at its loopback address alone where its host means that

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "rendezvous/control/socket_address.h"
+#include "rendezvous/base/socket.h"
 #include "rendezvous/node/peer_addresses.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -37,7 +37,7 @@ void PeerListener::on_accepted(Fd socket) {
     drop(guests_.begin()->first);
   }
   const std::uint64_t id = ++last_;
-  std::string from = peer_address_of(socket.get());
+  std::string from = net::far_end(socket.get()).host();
   // No heartbeat: one question, one answer.
   ConnectionOptions how;
   how.preamble_timeout = kQuestionTimeout;

@@ -61,6 +61,7 @@ struct FailureRecord {
   bool hung = false;            ///< it kept the others waiting, and was ended for that
   std::string stack = {};       ///< newest frames of a worker that hung, at most kStackBytesMax
   std::string stacks_path = {};  ///< file with the stacks of all its threads; empty: none
+  bool own_error = false;        ///< it was stopped, but had told of an error of its own before
   friend bool operator==(const FailureRecord&, const FailureRecord&) = default;
 };
 

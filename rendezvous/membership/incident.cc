@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <tuple>
 #include <utility>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
@@ -90,9 +90,9 @@ void IncidentBuilder::add(FailureRecord record, Instant arrived_at) {
     if (record.after_stop) {
       return;  // it ended because it was told to
     }
-    leavers_.push_back({record.rank, failed_at});
-    std::sort(leavers_.begin(), leavers_.end(), [](const Leaver& a, const Leaver& b) {
-      return std::tuple(a.at, a.rank) < std::tuple(b.at, b.rank);
+    leavers_.push_back({std::move(record), failed_at});
+    std::sort(leavers_.begin(), leavers_.end(), [](const Entry& a, const Entry& b) {
+      return std::tuple(a.failed_at, a.record.rank) < std::tuple(b.failed_at, b.record.rank);
     });
     leavers_.resize(std::min(leavers_.size(), kLeaversMax));
     DDP_CHECK(leavers_.size() <= kLeaversMax, "few ranks are named");
@@ -168,7 +168,7 @@ void IncidentBuilder::settle_hang() {
     return;
   }
   const HangDiagnosis verdict = hang_verdict();
-  late_rank_ = verdict.first;
+  settled_rank_ = verdict.first;
   auto entry = std::find_if(entries_.begin(), entries_.end(),
                             [&](const Entry& one) { return one.record.rank == verdict.first; });
   if (entry == entries_.end()) {
@@ -186,15 +186,8 @@ void IncidentBuilder::settle_hang() {
 }
 
 /// Rules 2 and 3 in one key: workers that do not blame a peer come first, then the earliest, then
-/// the lowest rank. Null: the cause is a lost node, growth, or not known.
-const IncidentBuilder::Entry* IncidentBuilder::cause() const {
-  if (late_rank_) {
-    const auto late = std::find_if(entries_.begin(), entries_.end(), [this](const Entry& entry) {
-      return entry.record.rank == *late_rank_;
-    });
-    DDP_CHECK(late != entries_.end(), "the late rank's record was made when there was none");
-    return &*late;
-  }
+/// the lowest rank. Null: no worker failed by itself.
+const IncidentBuilder::Entry* IncidentBuilder::first_failed() const {
   const Entry* best = nullptr;
   const auto key = [](const Entry& entry) {
     return std::tuple(entry.record.peer_lost, entry.failed_at, entry.record.rank);
@@ -204,10 +197,40 @@ const IncidentBuilder::Entry* IncidentBuilder::cause() const {
       best = &entry;
     }
   }
-  if (best != nullptr && origin_ && (best->record.peer_lost || *origin_ <= best->failed_at)) {
-    return nullptr;
+  return best;
+}
+
+/// Rule 3, where all that failed had lost a peer: the rank that they lost, as far as anybody knows.
+const IncidentBuilder::Entry* IncidentBuilder::lost_by_victims() const {
+  if (!leavers_.empty()) {
+    return &leavers_.front();
+  }
+  const Entry* best = nullptr;
+  for (const Entry& entry : entries_) {
+    const bool told = entry.record.after_stop && entry.record.own_error;
+    if (told && (best == nullptr || std::tuple(entry.failed_at, entry.record.rank) <
+                                        std::tuple(best->failed_at, best->record.rank))) {
+      best = &entry;
+    }
   }
   return best;
+}
+
+/// Null: the cause is a lost node, growth, or not known.
+const IncidentBuilder::Entry* IncidentBuilder::cause() const {
+  if (settled_rank_) {
+    const auto settled = std::find_if(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+      return entry.record.rank == *settled_rank_;
+    });
+    DDP_CHECK(settled != entries_.end(), "its record was made when there was none");
+    return &*settled;
+  }
+  const Entry* const first = first_failed();
+  if (first == nullptr || (origin_ && (first->record.peer_lost || *origin_ <= first->failed_at))) {
+    return nullptr;
+  }
+  const Entry* const lost = first->record.peer_lost ? lost_by_victims() : nullptr;
+  return lost != nullptr ? lost : first;
 }
 
 bool IncidentBuilder::spends_restart() const {
@@ -249,8 +272,10 @@ std::string IncidentBuilder::reason() const {
   }
   if (const Entry* entry = cause(); entry != nullptr) {
     const FailureRecord& record = entry->record;
-    std::string text =
-        "rank " + std::to_string(record.rank) + " on " + record.node + " " + to_clause(record.exit);
+    std::string text = "rank " + std::to_string(record.rank) + " on " + record.node + " " +
+                       (record.exit.success() ? "left with code 0 while others still ran"
+                        : record.own_error    ? "failed, and its peers for the loss of it"
+                                              : to_clause(record.exit));
     // A victim of nobody that failed: whoever could not react is the better lead.
     for (const Entry& other : entries_) {
       if (record.peer_lost && other.record.after_stop && !other.record.note.empty()) {
@@ -277,23 +302,26 @@ std::string IncidentBuilder::reason() const {
   return "the workers of a node ended without a report";
 }
 
-/// Ranks that ended with code 0 of themselves, as text; empty: none. A rank whose end is noticed
-/// only after that failure counts too: its peers see its sockets close before its agent sees it
-/// end.
-std::string IncidentBuilder::left_early(Instant failed_at) const {
-  std::string text;
-  for (const Leaver& one : leavers_) {
-    text += (text.empty() ? "rank " : ", rank ") + std::to_string(one.rank);
-    if (one.at < failed_at) {
-      char seconds[32];
-      std::snprintf(seconds, sizeof seconds, "%.1f",
-                    std::chrono::duration<double>(failed_at - one.at).count());
-      text += std::string(" had ended with code 0 ") + seconds + " s before";
-    } else {
-      text += " ended with code 0 at the same time";
-    }
+/// Whoever left is no failure, so its record is added only where it is the cause. Its end may be
+/// noticed after that of its peers: they see its sockets close before its agent sees it end.
+void IncidentBuilder::settle_leaver() {
+  const Entry* const the_cause = cause();
+  if (the_cause == nullptr || !the_cause->record.exit.success()) {
+    return;
   }
-  return text;
+  const Entry* const victim = first_failed();
+  DDP_CHECK(victim != nullptr, "a rank that left is the cause of another's failure");
+  Entry left = *the_cause;
+  const Instant before = victim->failed_at - left.failed_at;
+  left.record.message = (before > Instant(0) ? "it ended " + seconds_text(before) + " before rank "
+                                             : "it ended at the same time as rank ") +
+                        std::to_string(victim->record.rank) + " failed for the loss of a peer";
+  for (std::size_t i = 1; i < leavers_.size(); ++i) {
+    left.record.message +=
+        (i == 1 ? "; so did rank " : ", rank ") + std::to_string(leavers_[i].record.rank);
+  }
+  settled_rank_ = left.record.rank;
+  entries_.push_back(std::move(left));
 }
 
 /// To be repeated after each change of the entries, for a new one may take the place of the cause.
@@ -342,16 +370,12 @@ Incident IncidentBuilder::build() {
   incident.attempt = attempt_;
   incident.reason = reason();
   settle_hang();
+  settle_leaver();
   incident.node_lost = cause() == nullptr && lost_.count > 0;
   incident.kind = kind();
   drop_surplus(kIncidentRecordsMax);
   incident.records.reserve(entries_.size());
   for (Entry& entry : entries_) {
-    if (entry.record.blame == Blame::cause && entry.record.peer_lost) {
-      if (const std::string left = left_early(entry.failed_at); !left.empty()) {
-        entry.record.message += "; " + left;
-      }
-    }
     incident.records.push_back(std::move(entry.record));
   }
   entries_.clear();

@@ -7,8 +7,10 @@
 //   2. An origin other than a worker (a lost node, growth) is the cause when it is dated before
 //      every worker that failed by itself and does not say that it failed for a lost peer: those
 //      workers are its victims.
-//   3. Otherwise the cause is the earliest record that does not say that it failed for a lost peer;
-//      if all say so, the earliest of them. Ties go to the lower rank. All others are victims.
+//   3. Otherwise the cause is the earliest record that does not say that it failed for a lost peer.
+//      If all say so, they lost a rank that did not fail: the first that had ended with 0; else
+//      one that was stopped, but had told of an error of its own before. Else nobody knows, and the
+//      earliest of them stands for it. Ties go to the lower rank. All others are victims.
 // "Earliest" is by the coordinator's own clock: arrival of the report minus the record's age. Wall
 // clocks of nodes may disagree by minutes, this differs by the report's travel time only; and
 // a victim fails after its cause by at least the time that a closed connection takes to be seen.
@@ -61,8 +63,8 @@ class IncidentBuilder {
   void add_positions(const std::string& host, int group_rank,
                      const std::vector<WorkerPosition>& positions);
   /// A worker's end. A second record of the same rank replaces the first (reports come twice, the
-  /// second with all evidence). A success is no failure, yet it may be what others lost a peer by:
-  /// the cause's message names such ranks. Records out of the world are ignored.
+  /// second with all evidence). A success is no failure, yet it may be what others lost a peer by.
+  /// Records out of the world are ignored.
   void add(FailureRecord record, Instant arrived_at);
   /// Records that a node had to leave out.
   void count_dropped(int records);
@@ -100,26 +102,22 @@ class IncidentBuilder {
   [[nodiscard]] bool may_be_late(int rank) const;
   [[nodiscard]] HangDiagnosis hang_verdict() const;
   void settle_hang();
+  void settle_leaver();
   void set_blame();
   void drop_surplus(std::size_t keep);
-  [[nodiscard]] std::string left_early(Instant failed_at) const;
+  [[nodiscard]] const Entry* first_failed() const;
+  [[nodiscard]] const Entry* lost_by_victims() const;
 
   struct Stand {
     WorkerPosition position;
     std::string host;
     int group_rank = 0;
   };
-  /// A rank that ended with code 0, and was not told to.
-  struct Leaver {
-    int rank = 0;
-    Instant at{};
-  };
-
   AttemptNumber attempt_;
   Instant detected_at_;
   std::vector<Entry> entries_;
-  std::vector<Leaver> leavers_;  ///< the first kLeaversMax of them
-  std::vector<bool> seen_;       ///< by rank, also of records that were dropped since
+  std::vector<Entry> leavers_;  ///< the first kLeaversMax that ended with 0, and were not told to
+  std::vector<bool> seen_;      ///< by rank, also of records that were dropped since
   int dropped_ = 0;
   Names lost_;
   std::string why_lost_;  ///< of the first one
@@ -129,8 +127,8 @@ class IncidentBuilder {
   /// The earliest lost node or growth.
   std::optional<Instant> origin_;
   std::optional<Instant> hung_at_;
-  std::map<int, Stand> stands_;   ///< by rank
-  std::optional<int> late_rank_;  ///< whose entry is the cause, once settled
+  std::map<int, Stand> stands_;      ///< by rank
+  std::optional<int> settled_rank_;  ///< whose entry is the cause, although it did not fail
 };
 
 /// Takes the bulky evidence out of an incident that is no longer the newest: the cause keeps its

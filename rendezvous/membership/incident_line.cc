@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/error_line.h"
 
 namespace ddprun {
 namespace {
@@ -28,22 +29,15 @@ std::string cut(std::string text, std::size_t bytes_max) {
   return text.append(kDots);
 }
 
-/// Of a traceback the last line has the exception.
-std::string last_line(std::string_view text) {
-  const auto end = text.find_last_not_of(" \t\r\n");
-  if (end == text.npos) {
-    return {};
-  }
-  text = text.substr(0, end + 1);
-  return std::string(text.substr(text.find_last_of('\n') + 1));
-}
-
 /// What the worker, or its agent, says beyond how it ended. An error file's message comes first;
-/// else the last line of stderr, but of a worker that was killed from outside: that line says
+/// else what stderr says of its end, but of a worker that was killed from outside: that line says
 /// nothing of it.
 std::string detail_of(const FailureRecord& cause) {
   if (cause.hung) {
     return {};  // the reason has all
+  }
+  if (cause.own_error || cause.exit.success()) {
+    return cause.message;
   }
   const bool exited = cause.exit.kind == ExitStatus::Kind::exited;
   const std::string generic = exited ? "exited with code " : "Signal ";
@@ -51,7 +45,7 @@ std::string detail_of(const FailureRecord& cause) {
     return cause.message;
   }
   const bool by_itself = exited || cause.exit.value == SIGABRT;
-  std::string detail = by_itself ? last_line(cause.stderr_tail) : std::string();
+  std::string detail(by_itself ? error_line(cause.stderr_tail) : std::string_view());
   if (!cause.note.empty()) {
     detail += (detail.empty() ? "" : "; ") + cause.note;
   }

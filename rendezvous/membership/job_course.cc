@@ -145,7 +145,7 @@ void JobCourse::joined_while_running(NodeId id) {
                           : has_room
                               ? "--scale-up never keeps it as it is"
                               : "all " + std::to_string(attempt_.world_nodes()) + " nodes are here";
-  commands_.push_back(turn_notice(id, options_, nodes_.size(),
+  commands_.push_back(turn_notice(id, options_, nodes_.workers_here(),
                                   "this node is a spare: the job runs and " + why +
                                       "; it takes the place of a node that is lost"));
 }
@@ -194,11 +194,19 @@ void JobCourse::will_not_come(HostAndAddress who, RefusedNode refused) {
   try_start();
 }
 
-void JobCourse::fewer_run_workers() {
-  DDP_CHECK(state() == JobState::gathering, "a world that is handed out stays as it is");
-  start_.changed(now_);
-  leadership_.drop_plan();  // of a world with this node
-  try_start();
+/// A witness that leaves a running attempt is released once a configuration without it is in use:
+/// otherwise its vote would still be counted among those that are needed.
+void JobCourse::idle_node_leaves(const JobNode& node) {
+  if (state() == JobState::running && node.witness && leadership_.enabled()) {
+    plan();
+    return;
+  }
+  release_leaving();
+  if (state() == JobState::gathering) {
+    start_.changed(now_);
+    leadership_.drop_plan();  // of a world with this node
+    try_start();
+  }
 }
 
 /// Its agent prints what the job did until then, and exits; the job goes on without it.

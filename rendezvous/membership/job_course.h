@@ -16,6 +16,7 @@
 // of a node means; this decides what the job does then.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -72,10 +73,8 @@ class JobCourse {
   void absence_changed() { start_.changed(now_); }
   /// This node was refused for good; a gathering does not wait for it.
   void will_not_come(HostAndAddress who, RefusedNode refused);
-  /// While it gathers: a node that is here is in no world any more.
-  void fewer_run_workers();
-  /// Those that leave, and are needed by no attempt, may end.
-  void release_leaving();
+  /// This node is part of no attempt, and begins to leave or runs no workers any more.
+  void idle_node_leaves(const JobNode& node);
 
   // The end.
 
@@ -112,6 +111,8 @@ class JobCourse {
   enum class Rest : std::uint8_t { gathering, ending, over };
 
   void joined_while_running(NodeId id);
+  /// Those that leave, and are needed by no attempt, may end.
+  void release_leaving();
   void attempt_stopped();
   void gather();
   void try_start();
@@ -122,7 +123,7 @@ class JobCourse {
   void catch_up(NodeId id);
   void tell_story();
   [[nodiscard]] SharedSummary so_far() const;
-  void finish(JobEnding ending);
+  void finish(JobEnding ending, std::chrono::nanoseconds patience = {});
   void try_end();
   void end_without_quorum();
   void tell_end();

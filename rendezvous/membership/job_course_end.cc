@@ -10,6 +10,9 @@
 namespace ddprun {
 namespace {
 
+/// How long a person who stops a job that gathers waits for the nodes that are still starting.
+constexpr std::chrono::seconds kStopPatience{1};
+
 /// People at two nodes read of a failure when it happens: at the one where it happened, and at the
 /// coordinator's. Of a lost coordinator each node has told by itself, and growth is no failure.
 bool is_told_at_once(const Incident& incident) {
@@ -90,11 +93,12 @@ void JobCourse::attempt_stopped() {
 void JobCourse::end_job(JobEnding ending) {
   switch (state()) {
     case JobState::gathering:
-      finish(std::move(ending));
+      finish(std::move(ending), kStopPatience);
       break;
     case JobState::running:
       ending_ = std::move(ending);
-      attempt_.stop(ending_->reason, StopHow::now, 0, now_);
+      // With the signal that asked for it: if this coordinator is lost, its nodes ask the next one.
+      attempt_.stop(ending_->reason, StopHow::now, ending_->stop_signal, now_);
       break;
     case JobState::stopping:
       ending_ = std::move(ending);
@@ -113,7 +117,7 @@ void JobCourse::preempt(JobEnding ending) {
   }
   const JobState state = this->state();
   if (state == JobState::gathering) {
-    finish(std::move(ending));  // nothing runs that could be lost
+    finish(std::move(ending), options_.heartbeat_timeout);  // nothing runs that could be lost
     return;
   }
   ending_ = std::move(ending);
@@ -135,9 +139,16 @@ void JobCourse::end_here(JobEnding ending) {
 
 // --- The end --------------------------------------------------------------------------------
 
-/// The end is decided, and nothing runs any more.
-void JobCourse::finish(JobEnding ending) {
+/// The end is decided, and nothing runs any more. The agents of a job start within moments of each
+/// other. One that comes when this coordinator is gone would search for it until its join timeout,
+/// so nodes that are still starting are waited for a little.
+void JobCourse::finish(JobEnding ending, std::chrono::nanoseconds patience) {
   DDP_CHECK(rest_ == Rest::gathering, "a job ends once");
+  if (!attempt_.number() && !options_.inheritance) {
+    const auto all = static_cast<std::size_t>(options_.max_nodes);
+    start_.expect(all - std::min(absent_.refused_for_good(), all),
+                  now_ + std::min(patience, options_.heartbeat_timeout));
+  }
   accounts_.history().closed(now_, ending.verdict);
   ending_ = std::move(ending);
   attempt_.end();

@@ -112,6 +112,7 @@ void JobCourse::committed() {
       // configuration is in use; here the voters have to be told.
       leadership_.handed_out(*attempt_.number());
       commands_.push_back(Replicate{leadership_.voters(), leadership_.in_use(), so_far()});
+      release_leaving();
       break;
     case JobState::ending:
       tell_end();

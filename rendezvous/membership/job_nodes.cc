@@ -82,11 +82,12 @@ std::vector<NodeId> JobNodes::ids() const {
   return all;
 }
 
-/// Also a former member that runs no workers any more, as the coordinator's node may be.
+/// Also a former member that runs no workers any more, as the coordinator's node may be. One that
+/// leaves votes in no further configuration.
 std::vector<NodeId> JobNodes::witnesses() const {
   std::vector<NodeId> witnesses;
   for (const auto& [id, node] : nodes_) {
-    if (node.witness) {
+    if (node.witness && !node.leaving) {
       witnesses.push_back(id);
     }
   }

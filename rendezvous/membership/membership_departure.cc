@@ -61,11 +61,17 @@ void Membership::on(const StopRequested& event) {
 void Membership::let_go(NodeId id, JobNode& node, int signal) {
   DDP_CHECK(course_.state() != JobState::ending && course_.state() != JobState::over,
             "nobody leaves a job whose end is decided");
-  if (node.leaving || node.witness || attempt_.any_finished()) {
+  if (node.leaving || attempt_.any_finished()) {
     return;  // it is about to leave, or all are
   }
+  if (node.witness && node.hosts_coordinator) {
+    tell_turn(id,
+              "this node runs no workers, and stays as the coordinator of the others until the job "
+              "ends");
+    return;
+  }
   const JobState state = course_.state();
-  if (nodes_.workers_here() == 1 && state != JobState::gathering) {
+  if (!node.witness && nodes_.workers_here() == 1 && state != JobState::gathering) {
     course_.preempt({Verdict::preempted,
                      "node " + node.host_name + " was asked to leave, and no other is here",
                      signal});
@@ -80,13 +86,10 @@ void Membership::let_go(NodeId id, JobNode& node, int signal) {
   } else {
     nodes_.begins_to_leave(node);
   }
-  if (state == JobState::gathering) {
-    course_.release_leaving();
-    course_.fewer_run_workers();
-  } else if (state == JobState::running && node.phase == NodePhase::working) {
+  if (state == JobState::running && node.phase == NodePhase::working) {
     attempt_.stop_for_leaver(node, now_);
-  } else if (state == JobState::running) {
-    course_.release_leaving();
+  } else if (state == JobState::gathering || state == JobState::running) {
+    course_.idle_node_leaves(node);
   }
 }
 
@@ -124,7 +127,7 @@ void Membership::go_on_without(NodeId id, JobNode& node, const std::string& why)
     node.released = true;
   }
   if (node.phase == NodePhase::idle) {
-    course_.fewer_run_workers();
+    course_.idle_node_leaves(node);
   } else {
     attempt_.gave_up(node, why, now_);
     course_.attempt_changed();

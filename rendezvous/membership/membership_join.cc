@@ -210,7 +210,7 @@ std::optional<NodeId> Membership::next_waiter(const JobNode& lost) {
 }
 
 void Membership::tell_turn(NodeId id, std::string note) {
-  commands_.push_back(turn_notice(id, options_, nodes_.size(), std::move(note)));
+  commands_.push_back(turn_notice(id, options_, nodes_.workers_here(), std::move(note)));
 }
 
 }  // namespace ddprun

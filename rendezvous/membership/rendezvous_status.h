@@ -24,7 +24,7 @@ inline constexpr std::size_t kFoldedNamesBytesMax = 400;
 struct NodeHere {
   std::string host_name;
   std::string address;  ///< numeric, from which it came; empty for the node that hosts the endpoint
-  int workers = 1;
+  int workers = 1;      ///< 0: it votes, and runs none
   std::optional<int> node_rank;
   bool hosts_coordinator = false;
   std::chrono::nanoseconds here_for{};

@@ -30,12 +30,13 @@ bool is_of(const FailureRecord& cause, const AttemptStory& story, const FaultRul
   if (cause.hung) {
     return rule.kind == FaultClass::hang;  // how we ended it says nothing
   }
-  const bool exited = cause.exit.kind == ExitStatus::Kind::exited;
+  // One that we stopped on its way out would have exited.
+  const bool exited = cause.exit.kind == ExitStatus::Kind::exited || cause.own_error;
   switch (rule.kind) {
     case FaultClass::oom:
       return cause.out_of_memory;
     case FaultClass::exit_code:
-      return exited && cause.exit.value == rule.value;
+      return cause.exit.kind == ExitStatus::Kind::exited && cause.exit.value == rule.value;
     case FaultClass::signal:
       return !exited && cause.exit.value == rule.value;
     case FaultClass::start:

@@ -30,9 +30,14 @@ OldWorldFence fence_of(const MembershipOptions& options, Instant now) {
 StartConditions::StartConditions(const MembershipOptions& options, Instant now)
     : gathering_(gathering_rules(options)), fence_(fence_of(options, now)) {
   if (options.inheritance) {
-    expected_ = static_cast<std::size_t>(options.inheritance->expected);
-    expects_until_ = now + options.inheritance->patience;
+    expect(static_cast<std::size_t>(options.inheritance->expected),
+           now + options.inheritance->patience);
   }
+}
+
+void StartConditions::expect(std::size_t nodes, Instant until) {
+  expected_ = nodes;
+  expects_until_ = until;
 }
 
 /// Each wait has its own pauses: what upset the plans of the one before says nothing of this one.

@@ -32,6 +32,8 @@ class StartConditions {
 
   /// Begins to wait. `first`: of a new job (Gathering::begin).
   void begin(Instant now, bool first);
+  /// So many nodes are known to be alive, or are starting; they are waited for until then.
+  void expect(std::size_t nodes, Instant until);
   /// No world is planned before `until`.
   void pause(Instant until) { not_before_ = until; }
   /// A node came or went while a world was planned, so the plan is void. The next one waits a
@@ -47,7 +49,8 @@ class StartConditions {
   /// Since begin(), decide() saw enough nodes; and did so the last time.
   [[nodiscard]] bool is_held_back() const { return held_back_; }
 
-  /// Those that elected this coordinator are on their way, as far as they are not among `nodes`.
+  /// Those that elected this coordinator, or start with it, are on their way, as far as they are
+  /// not among `nodes`.
   [[nodiscard]] bool waits_for_followers(Instant now, std::size_t nodes) const;
   /// A node that is cut off may still run workers of the world before.
   [[nodiscard]] bool waits_for_old_world(Instant now, const Leadership& leadership) const;

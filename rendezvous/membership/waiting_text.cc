@@ -30,13 +30,16 @@ std::string after_text(const WaitingFacts& facts) {
   return "after " + elapsed_text(facts.now - since) + " only ";
 }
 
-/// "n1, n2 and 7 more"
+/// "n1, n2 and 7 more": those that can run workers.
 std::string names_text(const JobNodes& nodes) {
   std::string text;
   std::size_t named = 0;
   for (const auto& [id, node] : nodes.all()) {
+    if (node.witness || node.leaving) {
+      continue;
+    }
     if (named == kNamesInReasonMax) {
-      return text + " and " + std::to_string(nodes.size() - named) + " more";
+      return text + " and " + std::to_string(nodes.workers_here() - named) + " more";
     }
     text += (named == 0 ? "" : ", ") + node.host_name;
     ++named;
@@ -103,9 +106,10 @@ void add_nodes(const WaitingFacts& facts, RendezvousStatus& table) {
   const bool few = facts.nodes.size() <= kWaitingRowsMax;
   std::vector<std::string> names;
   for (const auto& [id, node] : facts.nodes.all()) {
-    table.workers_here += node.local_world_size;
+    const int workers = node.witness ? 0 : node.local_world_size;
+    table.workers_here += workers;
     if (few) {
-      table.here.push_back({node.host_name, node.address, node.local_world_size, node.node_rank,
+      table.here.push_back({node.host_name, node.address, workers, node.node_rank,
                             node.hosts_coordinator, facts.now - node.joined_at});
     } else {
       names.push_back(node.host_name);
@@ -115,7 +119,8 @@ void add_nodes(const WaitingFacts& facts, RendezvousStatus& table) {
   table.names_here = fold_names(std::move(names));
 }
 
-/// What every table has, also that of a node which waits for its turn.
+/// What every table has, also that of a node which waits for its turn. A witness is none of the
+/// nodes that --nnodes counts.
 RendezvousStatus bare_table(const MembershipOptions& options, std::size_t nodes_here) {
   RendezvousStatus table;
   table.min_nodes = options.min_nodes;
@@ -128,7 +133,7 @@ RendezvousStatus bare_table(const MembershipOptions& options, std::size_t nodes_
 RendezvousStatus waiting_table(const WaitingFacts& facts) {
   DDP_CHECK(facts.options.min_nodes <= facts.options.max_nodes, "1 <= min <= max nodes");
   const Gathering& gathering = facts.start.gathering();
-  RendezvousStatus table = bare_table(facts.options, facts.nodes.size());
+  RendezvousStatus table = bare_table(facts.options, facts.nodes.workers_here());
   table.waited = facts.now - gathering.since();
   Instant ends = gathering.join_deadline();
   if (last_call_starts_job(facts)) {
@@ -171,7 +176,7 @@ TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size
 
 /// One sentence that names each possible cause: it is the reason in the summary of every node.
 std::string missing_text(const WaitingFacts& facts) {
-  const std::size_t here = facts.nodes.size();
+  const std::size_t here = facts.nodes.workers_here();
   std::string text =
       after_text(facts) + std::to_string(here) + " of " + std::to_string(facts.options.min_nodes) +
       (here == 1 ? " nodes was" : " nodes were") + " here (" + names_text(facts.nodes) + ")";

@@ -309,8 +309,9 @@ void Leader::apply_now(Event event) {
     std::visit([this](auto& order) { give(std::move(order)); }, command);
   }
   // A witness that joins may make a quorum of others necessary while an attempt runs.
-  if (const bool needs = needed();
-      std::exchange(needs_others_, needs) != needs && needs && lease_.due()) {
+  const Need before = std::exchange(need_, need());
+  const bool grows = need_ == Need::now || before == Need::rests;
+  if (before != need_ && grows && lease_.due()) {
     lease_.start(now_);
   }
 }
@@ -365,16 +366,18 @@ void Leader::step_down(const std::string& why, std::optional<message::Follow> by
 
 /// Check quorum (Ongaro's dissertation, section 6.2): while workers run, this leader must be
 /// followed by a quorum. A leader that gathers harms nobody, for a world is committed before it
-/// starts.
-bool Leader::needed() const {
+/// starts. Of two voters the leader's own is half, which is a quorum.
+LeaderLease::Quorum::Need Leader::need() const {
+  const Leadership& leadership = membership_.leadership();
   const JobState state = membership_.state();
-  return (state == JobState::running || state == JobState::stopping) &&
-         !membership_.leadership().needs_nobody();
-}
-
-/// Of two voters the leader's own is half, which is a quorum.
-bool Leader::needed_later() const {
-  return membership_.leadership().in_use().configuration.voters.size() > 2;
+  const bool has_workers = state == JobState::running || state == JobState::stopping;
+  if (has_workers && !leadership.needs_nobody()) {
+    return Need::now;
+  }
+  if (leadership.in_use().configuration.voters.size() > 2) {
+    return Need::later;
+  }
+  return has_workers && !outdated() ? Need::rests : Need::none;
 }
 
 /// When a quorum certainly followed, by this leader's clock. Only voters count that are bound to no

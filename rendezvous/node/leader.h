@@ -104,8 +104,7 @@ class Leader : private LeaderLease::Quorum {
   [[nodiscard]] message::Follow call() const;
   [[nodiscard]] bool is_for_this(const message::Follow& call, bool begins) const;
 
-  [[nodiscard]] bool needed() const override;
-  [[nodiscard]] bool needed_later() const override;
+  [[nodiscard]] Need need() const override;
   [[nodiscard]] Instant contact(Instant now) const override;
   [[nodiscard]] bool outdated() const override;
 
@@ -121,7 +120,7 @@ class Leader : private LeaderLease::Quorum {
   std::deque<Event> events_;
   bool applying_ = false;
   bool deposed_ = false;
-  bool needs_others_ = false;  ///< needed(), after the newest event
+  Need need_ = Need::none;  ///< need(), after the newest event
   Calls calls_;
 };
 

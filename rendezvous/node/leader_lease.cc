@@ -14,11 +14,14 @@ namespace {
 constexpr int kLooks = 60;
 /// Checks in a heartbeat timeout, at least, for this coordinator's own end.
 constexpr int kChecks = 20;
+/// Heartbeat timeouts between two checks where there is nothing to check. A timer that comes sooner
+/// would wake an idle coordinator about as often as the beats of its only other node do.
+constexpr int kRestTimeouts = 10;
 
 }  // namespace
 
 std::optional<LeaderLease::Age> LeaderLease::age(Instant now) {
-  if (!quorum_.needed()) {
+  if (quorum_.need() != Quorum::Need::now) {
     return std::nullopt;
   }
   DDP_CHECK(now >= looked_at_, "time never goes back");
@@ -32,16 +35,29 @@ std::optional<LeaderLease::Age> LeaderLease::age(Instant now) {
 
 std::optional<LeaderLease::Age> LeaderLease::advertised_age(Instant now) {
   const auto told = age(now);
-  return told || !quorum_.needed_later() ? told : Age(0);
+  return quorum_.need() == Quorum::Need::later ? Age(0) : told;
 }
 
 void LeaderLease::start(Instant now) {
   DDP_CHECK(heartbeat_timeout_.count() > 0, "a lease has a length");
   const auto age_now = age(now);
   const Age left = lease_of(heartbeat_timeout_) - age_now.value_or(Age(0));
-  // Two nodes and fewer never need one until restart(): an idle job is left to sleep.
-  due_ = now + (age_now ? std::clamp(left, Age(0), heartbeat_timeout_ / kChecks)
-                        : heartbeat_timeout_ / (quorum_.needed_later() ? 2 : 1));
+  // Two nodes and fewer never need one until restart(), or until this is started anew: an idle job
+  // is left to sleep.
+  const auto pause = [&]() -> Age {
+    switch (quorum_.need()) {
+      case Quorum::Need::now:
+        return std::clamp(left, Age(0), heartbeat_timeout_ / kChecks);
+      case Quorum::Need::later:
+        return heartbeat_timeout_ / 2;
+      case Quorum::Need::rests:
+        return heartbeat_timeout_ * kRestTimeouts;
+      case Quorum::Need::none:
+        break;
+    }
+    return heartbeat_timeout_;
+  };
+  due_ = now + pause();
 }
 
 std::optional<std::string> LeaderLease::time_passed(Instant now) {

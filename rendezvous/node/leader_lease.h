@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -21,10 +22,13 @@ class LeaderLease {
     Quorum(const Quorum&) = delete;
     Quorum& operator=(const Quorum&) = delete;
     virtual ~Quorum() = default;
-    /// False where no workers live, or the coordinator needs nobody else for them to go on.
-    [[nodiscard]] virtual bool needed() const = 0;
-    /// Others will be needed once there are workers.
-    [[nodiscard]] virtual bool needed_later() const = 0;
+    enum class Need : std::uint8_t {
+      none,   ///< no workers live
+      rests,  ///< they do, and need nobody but the coordinator to go on; nor is it outdated
+      later,  ///< others will be needed once there are workers
+      now,
+    };
+    [[nodiscard]] virtual Need need() const = 0;
     /// The time of the last contact; not cheap.
     [[nodiscard]] virtual Instant contact(Instant now) const = 0;
     /// Nodes know of a newer configuration than this coordinator (Leadership::outdated).
@@ -35,7 +39,8 @@ class LeaderLease {
   LeaderLease(Age heartbeat_timeout, const Quorum& quorum)
       : heartbeat_timeout_(heartbeat_timeout), quorum_(quorum) {}
 
-  /// Watches from here on: due() is the next time to call time_passed().
+  /// Watches from here on: due() is the next time to call time_passed(). To be called again when
+  /// the need for the quorum grows.
   void start(Instant now);
   void stop() { due_.reset(); }
   [[nodiscard]] std::optional<Instant> due() const { return due_; }

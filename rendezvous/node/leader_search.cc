@@ -338,8 +338,17 @@ void LeaderSearch::again(const Trouble& trouble) {
 
 /// On this machine a taken port is another program's, or that of a job that starts or ends, and a
 /// few seconds show which. Elsewhere a peer may start at any time, also behind a proxy that accepts
-/// and closes.
+/// and closes. A program that is stopped says nothing: it may be an agent of this job, and its
+/// port is free once that is killed. If it continues, it names the coordinator. So an agent of
+/// several nodes waits for it as long as for any coordinator.
 bool LeaderSearch::is_final(const Trouble& trouble) {
+  const bool may_be_stopped = number(request_.node.voter) != 0 &&
+                              (trouble.obstacle == Obstacle::mute ||
+                               trouble.obstacle == Obstacle::filtered);  // its backlog is full
+  if (may_host_ && turn_ == 0 && may_be_stopped) {
+    taken_since_.reset();
+    return now_ - started_ >= request_.join_timeout;
+  }
   if (may_host_ && turn_ == 0) {
     taken_since_ = taken_since_.value_or(now_);
     DDP_CHECK(*taken_since_ <= now_, "the port was taken before now");

@@ -29,6 +29,23 @@ bool is_called(const message::Follow& call, const NodeDescription& node, const F
   return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node)));
 }
 
+/// A configuration comes to its voters when it is planned, and once it is in use. In Raft each
+/// server goes by the newest configuration of its log, committed or not (section 4.1): so a voter
+/// may lead from the plan on.
+std::string standby_text(const message::VoterState& state, VoterId self) {
+  const ReplicatedState& replicated = state.replicated;
+  if (!holds(replicated.configuration, self)) {
+    return {};  // of the configuration before: it only has to acknowledge this one
+  }
+  const bool in_use = replicated.settled == replicated.configuration.number;
+  const std::string voter = "voter " + std::to_string(state.place + 1) + " of the job";
+  if (replicated.ends) {
+    return "this node is " + voter + ", and stores its end";
+  }
+  return in_use ? "this node is " + voter
+                : "this node is to be " + voter + ", and may take over from here on";
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options)
@@ -214,13 +231,15 @@ void Node::on(const ToldByLeader& input) {
 /// The acknowledgement may commit a world, so it goes out only once the state is stored. In Raft an
 /// entry is stored before it counts (Ongaro's dissertation, section 3.8).
 void Node::told(const message::VoterState& order) {
+  const std::string before =
+      known_.stored() ? standby_text(*known_.stored(), node_.voter) : std::string();
   if (!known_.told(order, now_)) {
     return;
   }
   actions_.emplace_back(AcknowledgeState{{order.replicated.configuration.number, order.stamp}});
-  if (state_ == State::following) {
-    actions_.emplace_back(LogLine{false, "this node is voter " + std::to_string(order.place + 1) +
-                                             " of the job, and may take over"});
+  std::string text = standby_text(order, node_.voter);
+  if (state_ == State::following && !text.empty() && text != before) {
+    actions_.emplace_back(LogLine{false, std::move(text)});
   }
 }
 

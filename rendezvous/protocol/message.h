@@ -82,7 +82,7 @@ struct Stop {
   AttemptNumber attempt{};
   std::string reason;
   StopHow how = StopHow::now;  ///< hang: answer Hung first
-  int signal = 0;              ///< of a preemption
+  int signal = 0;              ///< that asked for the end of the job; of --deadline: 0
 };
 struct Finish {
   JobSummary summary;

@@ -379,8 +379,8 @@ std::string encode_bounded(const Message& message, std::size_t receivers) {
 /// largest age).
 int bound_records(std::vector<FailureRecord>& records) {
   std::sort(records.begin(), records.end(), [](const FailureRecord& a, const FailureRecord& b) {
-    return std::tuple(a.after_stop, a.peer_lost, -a.age, a.rank) <
-           std::tuple(b.after_stop, b.peer_lost, -b.age, b.rank);
+    return std::tuple(a.after_stop && !a.own_error, a.peer_lost, -a.age, a.rank) <
+           std::tuple(b.after_stop && !b.own_error, b.peer_lost, -b.age, b.rank);
   });
   int dropped = 0;
   if (records.size() > kIncidentRecordsMax) {

@@ -78,6 +78,7 @@ void fields(Tag<FailureRecord>, A& a, V& v) {
   a.boolean(v.hung);
   a.text(v.stack, kStackBytesMax);
   a.text(v.stacks_path, kPathBytesMax);
+  a.boolean(v.own_error);
   if constexpr (!std::is_const_v<V>) {
     v.time = std::chrono::sys_time<std::chrono::microseconds>(std::chrono::microseconds(time_us));
   }
@@ -210,7 +211,7 @@ template <class A, class V>
 void fields(Tag<NodeHere>, A& a, V& v) {
   a.text(v.host_name, kNameBytesMax);
   a.text(v.address, kNameBytesMax);
-  a.integer(v.workers, 1, kLocalWorldSizeMax);
+  a.integer(v.workers, 0, kLocalWorldSizeMax);
   a.optional(v.node_rank, kCount);
   a.boolean(v.hosts_coordinator);
   kNanoseconds(a, v.here_for);

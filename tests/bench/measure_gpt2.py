@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""measure_gpt2.py [--model NAME] [--runs N] [--steps N] [--no-compile]: tokens per second of GPT-2 on
-the CPU, 2 ranks of 1 thread, f32: `train gpt2` beside PyTorch's DDP over Gloo (eager and compiled),
-both under ddprun, by turns. Prints medians and the ratio to the better of PyTorch's. Each run's
-figure is that of the second half of its steps."""
+"""measure_gpt2.py [--model NAME] [--precision f32|bf16] [--runs N] [--steps N] [--no-compile]: tokens
+per second of GPT-2 on the CPU, 2 ranks of 1 thread: `train gpt2` beside PyTorch's DDP over Gloo (eager
+and compiled; bf16 is its autocast), both under ddprun, by turns. Prints medians and the ratio to the
+better of PyTorch's. Each run's figure is that of the second half of its steps."""
 import argparse
 import json
 import os
@@ -30,11 +30,11 @@ def launch(words):
     return done.stdout
 
 
-def ours(model, steps, text, folder):
+def ours(model, precision, steps, text, folder):
     out = launch([BIN / "train", "gpt2", "--data", text, "--model", model, "--batch-size",
                   SIZES[model]["batch"], "--max-steps", steps, "--log-freq", steps // 2,
                   "--save-dir", folder, "--experiment-name", "run", "--ckpt-freq", 10**9,
-                  "--validation-share", 0])
+                  "--validation-share", 0, "--precision", precision])
     return float(re.findall(r"tokens_per_s (\d+)", out)[1])
 
 
@@ -47,6 +47,7 @@ def torch(model, steps, text, *more):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--model", choices=SIZES, default="tiny")
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--no-compile", action="store_true")
@@ -60,17 +61,19 @@ def main():
         for run in range(options.runs):
             for name in figures:
                 if name == "train gpt2":
-                    value = ours(options.model, options.steps, text, f"{folder}/{run}")
+                    value = ours(options.model, options.precision, options.steps, text, f"{folder}/{run}")
                 else:
                     more = ["--compile"] if "compiled" in name else []
+                    more += ["--bf16"] if options.precision == "bf16" else []
                     value = torch(options.model, options.steps, text, *more)
                 figures[name].append(value)
                 print(f"run {run}: {name} {value:,.0f} tokens/s", flush=True)
     medians = {name: statistics.median(values) for name, values in figures.items()}
     best = max(value for name, value in medians.items() if name != "train gpt2")
+    label = options.model + ("" if options.precision == "f32" else " bf16")
     for name, value in medians.items():
-        print(f"{options.model}: {name}: {value:,.0f} tokens/s (median of {options.runs})")
-    print(f"{options.model}: ratio to the better: {medians['train gpt2'] / best:.2f}")
+        print(f"{label}: {name}: {value:,.0f} tokens/s (median of {options.runs})")
+    print(f"{label}: ratio to the better: {medians['train gpt2'] / best:.2f}")
 
 
 main()

@@ -1,5 +1,5 @@
-"""torch_gpt2_train.py TEXT STEPS SIZES [--compile]: PyTorch's side of measure_gpt2.py: GPT-2, DDP over
-Gloo, fused AdamW and clipping, f32. Under a launcher. Rank 0 prints tokens per second of the whole
+"""torch_gpt2_train.py TEXT STEPS SIZES [--compile] [--bf16]: PyTorch's side of measure_gpt2.py: GPT-2, DDP over
+Gloo, fused AdamW and clipping, f32 or autocast to bf16. Under a launcher. Rank 0 prints tokens per second of the whole
 job over the second half of the steps. SIZES is JSON: the fields of torch_gpt2.Config, and batch."""
 import json
 import pathlib
@@ -44,7 +44,9 @@ def main():
         rows = torch.randint(samples, (batch,), generator=order) * config.context
         rows = rows[:, None] + torch.arange(config.context)
         optimizer.zero_grad(set_to_none=False)
-        module(tokens[rows], tokens[rows + 1]).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled="--bf16" in sys.argv):
+            loss = module(tokens[rows], tokens[rows + 1])
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     seconds = time.monotonic() - begin

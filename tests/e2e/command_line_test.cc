@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/e2e/lone_agent.h"
+#include "tests/e2e/cluster.h"
 #include "tests/support/bin_dir.h"
 #include "tests/support/temp_dir.h"
 
@@ -61,6 +61,8 @@ TEST_CASE("a bad command line ends in one sentence and torchrun's exit code", "[
       {{"--rdzv-conf", "is_host", "true"}, 1, "'is_host' has no value"},
       {{"-r", "7", "true"}, 1, "--redirects: '7'"},
       {{"--numa-binding", "node", "true"}, 1, "NUMA"},
+      {{""}, 1, "the name of the program is empty"},
+      {{"--witness", "--rdzv-endpoint", "h", "true"}, 1, "--witness: a witness runs no workers"},
       {{"-m", "--no-python", "true"}, 1, "--module"},
       {{"--rdzv-endpoint", "h", "--rdzv-id", "a\nb\x1b[2J", "true"}, 1, "'a?b?[2J' cannot name"},
   };
@@ -90,30 +92,30 @@ TEST_CASE("a program that cannot be executed is told with the reason", "[e2e][la
   check_refused(run_ddprun({"--standalone", dir.file("")}), 1, "it is a directory");
 }
 
-TEST_CASE("a time beyond all use is refused, whichever key or option it comes from",
-          "[e2e][launcher]") {
-  struct Row {
-    std::string conf;
-    const char* says;
-  };
-  const Row rows[] = {
-      {"keep_alive_interval=2147483647,keep_alive_max_attempt=2147483647", "keep_alive_interval"},
-      {"keep_alive_interval=2147483647", "keep_alive_interval"},
-      {"keep_alive_max_attempt=2147483647", "keep_alive_max_attempt"},
-      {"join_timeout=2147483647", "join_timeout"},
-      {"last_call_timeout=1000000001", "last_call_timeout"},
-      {"timeout=2147483647", "timeout"},
-  };
-  for (const Row& row : rows) {
-    INFO(row.conf);
-    check_refused(run_ddprun({"--rdzv-conf", row.conf, "true"}), 1, row.says);
-    check_refused(run_ddprun({"true"}, {{"PET_RDZV_CONF", row.conf}}), 1, "PET_RDZV_CONF: ");
+TEST_CASE("every time may be 2147483647, or more: for ever", "[e2e][launcher]") {
+  // Two nodes and a restart, so that every one of the times is sent, waited for or counted with.
+  for (const std::string& time : {std::string("2147483647"), std::string(30, '9')}) {
+    INFO(time);
+    Cluster cluster(
+        {.workers_per_node = 1,
+         .options = {"--rdzv-conf",
+                     "join_timeout=" + time + ",last_call_timeout=" + time + ",timeout=" + time +
+                         ",keep_alive_interval=" + time + ",keep_alive_max_attempt=" + time,
+                     "--join-timeout", time, "--heartbeat-timeout", time, "--preempt-grace",
+                     time + "d", "--hang-timeout", time + "d," + time + "d", "--deadline",
+                     time + "s", "--restart-window", "3/" + time + "d", "--monitor-interval", time,
+                     "--max-restarts", "1"},
+         .program = shell("exit $((1 - TORCHELASTIC_RESTART_COUNT))"),
+         .environment = {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", time}}});
+    cluster.start_all();
+    const auto codes = cluster.exit_codes();
+    INFO(cluster.report());
+    CHECK(codes == std::vector{0, 0});
   }
-  const Finished longest = run_ddprun(
-      {"--rdzv-conf",
-       "join_timeout=1000000000,keep_alive_interval=1000000,keep_alive_max_attempt=1000", "true"});
-  CHECK(longest.exit_code == 0);
-  CHECK(longest.err.empty());
+  const Finished alone =
+      run_ddprun({"--shutdown-timeout", "2147483647", "--join-timeout", "inf", "true"});
+  CHECK(alone.exit_code == 0);
+  CHECK(alone.err.empty());
 }
 
 TEST_CASE("a heartbeat timeout that no node can keep is refused", "[e2e][launcher]") {
@@ -236,7 +238,11 @@ TEST_CASE("a node has a worker for each processor that its agent may use", "[e2e
   CHECK(job.out == "world=1\n");
 }
 
-TEST_CASE("a bad PET_ variable is told by its name", "[e2e][launcher]") {
+TEST_CASE("a bad variable is told by its name", "[e2e][launcher]") {
+  check_refused(run_ddprun({"true"}, {{"LOGLEVEL", "loud"}}), 1, "LOGLEVEL: 'loud'");
+  check_refused(run_ddprun({"true"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}), 1,
+                "TORCH_ELASTIC_SHUTDOWN_TIMEOUT: 'soon'");
+  check_refused(run_ddprun({"true"}, {{"PET_NNODES", " "}}), 1, "PET_NNODES: ' '");
   check_refused(run_ddprun({"true"}, {{"PET_MAX_RESTARTS", "x"}}), 2, "PET_MAX_RESTARTS: 'x'");
   check_refused(run_ddprun({"true"}, {{"PET_STANDALONE", "yes"}}), 1, "PET_STANDALONE: 'yes'");
 }

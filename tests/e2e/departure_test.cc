@@ -198,6 +198,33 @@ TEST_CASE("a node leaves in order and comes back, no step is done twice and noth
   CHECK(cluster.said("leaves in order"));
 }
 
+TEST_CASE("a witness leaves in order, its vote goes to others, and the job goes on") {
+  const TempDir dir;
+  const std::string endpoint = local_endpoint();
+  const auto node = [&](const std::string& is_host) {
+    return start({.endpoint = endpoint,
+                  .options = {"--nnodes", "2", "--rdzv-conf", "is_host=" + is_host},
+                  .program = runs_until(dir.file("end"))});
+  };
+  const auto first = node("1");
+  const auto witness = start({.endpoint = endpoint,
+                              .options = {"--witness", "--rdzv-conf", "is_host=0"},
+                              .program = {},
+                              .environment = {{"LOGLEVEL", "INFO"}}});
+  REQUIRE(first->wait_for_err("no workers, only votes"));
+  CHECK(contains(first->err(), "1 of 2 nodes here, waiting for 1 more"));
+  const auto second = node("0");
+  REQUIRE(second->wait_for_out("world=2"));
+  witness->signal(SIGUSR2);
+  CHECK(witness->exit_code() == 0);
+  INFO(first->report() << second->report() << witness->report());
+  CHECK(contains(witness->err(), "this node has left the job, which goes on"));
+  CHECK(count_of(witness->err(), "may take over") == 1);
+  (void)dir.write("end", "");
+  CHECK(first->exit_code() == 0);
+  CHECK(second->exit_code() == 0);
+}
+
 TEST_CASE(
     "with --scale-up never a node that comes later is a spare, and takes a lost one's place") {
   const TempDir dir;

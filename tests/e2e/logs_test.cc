@@ -208,4 +208,28 @@ TEST_CASE("what a worker wrote is in its file, though guardian and agent were ki
   }
 }
 
+TEST_CASE("an agent under which no attempt began leaves no log directories") {
+  struct Row {
+    std::vector<std::string> options;
+    std::string says;
+  };
+  const Row rows[] = {
+      {{"--standalone", "--event-log", "/no/such/directory/events"}, "cannot write the event log"},
+      {{"--nnodes", "2", "--rdzv-endpoint", local_endpoint(), "--join-timeout", "0.3"},
+       "1 of 2 nodes was here"}};
+  for (const Row& row : rows) {
+    const TempDir dir;
+    const auto agent = start({.options = row.options, .environment = {{"TMPDIR", dir.file("")}}});
+    CHECK(agent->exit_code() == 1);
+    INFO(agent->report());
+    CHECK(contains(agent->err(), row.says));
+    CHECK(fs::is_empty(dir.path()));
+  }
+  // What the user named stays, and what anybody wrote there.
+  const TempDir dir;
+  CHECK(start({.options = {"--log-dir", dir.file("logs"), "--event-log", "/no/such/directory/e"}})
+            ->exit_code() == 1);
+  CHECK(fs::is_empty(dir.file("logs")));
+}
+
 }  // namespace ddprun::test

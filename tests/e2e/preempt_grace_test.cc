@@ -90,8 +90,33 @@ TEST_CASE("Another signal during a preemption means now, however soon") {
   CHECK(code == 1);
 }
 
+TEST_CASE("A second signal after SIGUSR1 ends the agent now, and the job is still to go on later") {
+  struct Row {
+    int first;
+    int second;
+    int code;
+  };
+  const Row row = GENERATE(Row{SIGUSR1, SIGUSR1, kTryAgain}, Row{SIGUSR1, SIGTERM, kTryAgain},
+                           Row{SIGTERM, SIGUSR1, kTryAgain}, Row{SIGUSR1, SIGINT, 1});
+  const auto agent = start(
+      {.options = kPatientOptions,
+       .program = shell("trap 'echo saving; while :; do sleep 0.02; done' TERM USR1; echo ready; "
+                        "while :; do sleep 0.02; done")});
+  REQUIRE(agent->wait_for_out("ready"));
+  agent->signal(row.first);
+  REQUIRE(agent->wait_for_out("saving"));
+  const auto asked = Clock::now();
+  REQUIRE(wait_until([&] { return Clock::now() - asked > 600ms; }));
+  agent->signal(row.second);
+  const int code = agent->exit_code(10s);
+  INFO(row.first << " " << row.second << agent->report());
+  CHECK(code == row.code);
+}
+
 TEST_CASE("A preemption survives the coordinator that is killed during the save") {
-  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  // Warned is another agent, or the very one that is killed: then the others have its order.
+  const int warned = GENERATE(1, 0);
+  const int signal = warned == 0 ? SIGUSR1 : SIGTERM;
   Cluster cluster({.nodes = 3,
                    .workers_per_node = 1,
                    .options = {"--nnodes", "1:3"},
@@ -99,7 +124,7 @@ TEST_CASE("A preemption survives the coordinator that is killed during the save"
                                     "while :; do sleep 0.02; done")});
   REQUIRE(cluster.start_in_order());
   REQUIRE(cluster.all_say({0, 1, 2}, "ready"));
-  cluster.node(1).signal(signal);
+  cluster.node(warned).signal(signal);
   REQUIRE(cluster.node(1).wait_for_out("saving"));
   ::kill(cluster.agent(0), SIGKILL);
   const auto codes = cluster.exit_codes(30s);
@@ -141,6 +166,35 @@ TEST_CASE("An agent that was asked and finds no coordinator says so, and ends wi
   INFO(cluster.report());
   CHECK(codes == std::vector{128 + SIGKILL, kTryAgain});
   CHECK(contains(cluster.node(1).err(), "may not have been asked"));
+}
+
+TEST_CASE("An agent that joins when it is warned asks the coordinator that it finds then") {
+  const std::string endpoint = local_endpoint();
+  const auto agent = [&](const std::string& is_host) {
+    return start({.endpoint = endpoint,
+                  .options = {"--nnodes", "2", "--heartbeat-timeout", "30", "--rdzv-conf",
+                              "is_host=" + is_host}});
+  };
+  const auto joins = agent("0");
+  REQUIRE(joins->wait_for_err("waiting for the coordinator"));
+  joins->signal(SIGUSR1);
+  const auto hosts = agent("1");
+  CHECK(hosts->exit_code() == kTryAgain);
+  CHECK(joins->exit_code() == kTryAgain);
+  INFO(hosts->report() << joins->report());
+  CHECK(contains(hosts->err(), "SIGUSR1 was sent to the agent of node"));
+}
+
+TEST_CASE("An agent that joins when it is told to end, and finds nobody, says so within a second") {
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"}});
+  REQUIRE(agent->wait_for_err("waiting for the coordinator"));
+  agent->signal(signal);
+  CHECK(agent->exit_code() == (signal == SIGINT ? 1 : kTryAgain));
+  INFO(agent->report());
+  CHECK(contains(agent->err(), "may not have been asked"));
 }
 
 TEST_CASE("A --deadline is a time from now or an instant, and the job saves when it comes") {

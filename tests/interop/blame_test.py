@@ -102,9 +102,28 @@ class Blame(interop.JobTest):
 
     def test_I_20_the_rank_that_left_early_without_an_error_is_named(self):
         nodes = self.run_loop(DO1="os._exit(0)")
-        text = "".join(node.err for node in nodes)
-        self.assertRegex(text, r"rank 1 (had ended with code 0 \d+\.\d s before"
-                         r"|ended with code 0 at the same time)", str(nodes[0]))
+        self.assertCause(nodes, 1)
+        for node in nodes:
+            self.assertRegex(cause_of(node)[1], r"it ended (\d+(\.\d)? s before|at the same time as) "
+                             r"rank \d failed for the loss of a peer")
+            self.assertIn("left with code 0 while others still ran", node.err)
+
+    def test_I_20_the_rank_that_failed_when_it_had_left_the_group_is_the_cause(self):
+        # Its peers end for the loss of it while it is still on its way out.
+        nodes = self.run_loop(DO1="sys.excepthook = lambda *error: (show(*error), sys.stderr.flush(), "
+                                  "time.sleep(1000))\ndist.destroy_process_group()\n"
+                                  "raise ValueError('my own fault')")
+        self.assertCause(nodes, 1)
+        for node in nodes:
+            self.assertIn("ValueError: my own fault; stopped on its way out", cause_of(node)[1])
+
+    def test_I_20_the_error_of_a_rank_is_told_though_its_process_then_aborts(self):
+        nodes = self.run_loop(DO1="sys.excepthook = lambda *error: (show(*error), sys.stderr.flush(), "
+                                  "os.abort())\nraise ValueError('my own fault')")
+        self.assertCause(nodes, 1)
+        for node in nodes:
+            self.assertIn("Signal 6 (SIGABRT)", cause_of(node)[1])
+            self.assertRegex(cause_of(node)[1], "stderr: .*ValueError: my own fault\n")
 
     def test_I_20_the_rank_that_stood_still_is_named_though_it_never_failed(self):
         nodes = self.run_loop(limit=2, after_start=lambda pids: os.kill(pids[0], signal.SIGSTOP))

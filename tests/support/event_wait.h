@@ -44,6 +44,20 @@ template <class Condition>
   return true;
 }
 
+/// As wait_until(), by the clock alone: for a state that must not last longer, such as a stall that
+/// the program under test is to survive.
+template <class Condition>
+[[nodiscard]] bool wait_at_most(std::chrono::milliseconds timeout, Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return false;
+    }
+    ::poll(nullptr, 0, 2);
+  }
+  return true;
+}
+
 /// How often `text` stands in `content`.
 inline int count_of(const std::string& content, const std::string& text) {
   int count = 0;

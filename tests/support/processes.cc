@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -39,6 +40,7 @@ std::vector<pid_t> all_processes() {
 struct Stat {
   char state = '?';
   pid_t parent = 0;
+  std::uint64_t started = 0;  ///< in ticks since the machine was
 };
 
 /// The fields after the command name, which is in parentheses and may hold any character.
@@ -47,8 +49,14 @@ Stat stat_of(pid_t pid) {
   const auto end = text.rfind(") ");
   Stat stat;
   if (end != std::string::npos) {
-    stat.state = text[end + 2];
-    stat.parent = std::atoi(text.c_str() + end + 4);
+    std::istringstream fields(text.substr(end + 2));
+    fields >> stat.state >> stat.parent;
+    // proc(5) counts them from 1: the parent is field 4, the start time field 22.
+    std::string skipped;
+    for (int field = 5; field < 22; ++field) {
+      fields >> skipped;
+    }
+    fields >> stat.started;
   }
   return stat;
 }
@@ -112,14 +120,20 @@ std::string command_line_of(pid_t pid) {
   return text;
 }
 
+/// A daemon that the worker made has the agent for a parent, too, but began later. Its number may
+/// be the lower one, for numbers wrap round.
 pid_t worker_of(pid_t root, int rank) {
+  pid_t oldest = 0;
+  std::uint64_t started = 0;
   for (const pid_t pid : descendants_of(root)) {
+    const Stat stat = stat_of(pid);
     if (environment_of(pid, "RANK") == std::to_string(rank) && process_runs(pid) &&
-        environment_of(stat_of(pid).parent, "RANK").empty()) {
-      return pid;
+        environment_of(stat.parent, "RANK").empty() && (oldest == 0 || stat.started < started)) {
+      oldest = pid;
+      started = stat.started;
     }
   }
-  return 0;
+  return oldest;
 }
 
 std::vector<std::string> descriptors_of(pid_t pid) {

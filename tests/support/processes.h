@@ -32,8 +32,8 @@ std::string environment_of(pid_t pid, const std::string& name);
 /// The arguments, joined by blanks.
 std::string command_line_of(pid_t pid);
 
-/// The process below `root` whose environment has RANK=`rank` and whose parent has not (the worker
-/// itself, not one of its children); 0 when there is none.
+/// The oldest process below `root` whose environment has RANK=`rank` and whose parent has not (the
+/// worker itself, neither a child of it nor a daemon); 0 when there is none.
 pid_t worker_of(pid_t root, int rank);
 
 /// Open file descriptors: "fd -> target" for each.

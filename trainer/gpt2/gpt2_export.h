@@ -2,9 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "ddp/distributed_data_parallel.h"
+#include "ddp/ddp.h"
 #include "ddp/snapshot.h"
 #include "trainer/gpt2/gpt2_source.h"
 
@@ -16,8 +18,9 @@ std::vector<NamedTensor> gpt2_weights(const std::vector<Parameter>& parameters);
 /// Makes the folder, and throws ddp::Error when it or a file in it cannot be made.
 void require_export_place(const std::filesystem::path& folder);
 
-/// config.json, the weights, and the files of the source's tokenizer. Throws ddp::Error.
-void export_gpt2(const std::filesystem::path& folder, const Gpt2Source& source,
-                 const std::vector<Parameter>& parameters);
+/// Where rank 0 has a folder, it writes config.json, the weights, and the files of the source's
+/// tokenizer, and says so. Throws ddp::Error on every rank when it cannot. Collective.
+void export_gpt2(const Context& context, const std::optional<std::string>& folder,
+                 const Gpt2Source& source, const std::vector<Parameter>& parameters);
 
 }  // namespace ddp

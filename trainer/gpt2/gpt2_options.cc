@@ -22,9 +22,30 @@ CLI::Validator model_name() {
       "");
 }
 
+CLI::Validator precision_name() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text == "f32" || text == "bf16" ? std::string()
+                                               : "must be f32 or bf16, not '" + text + "'";
+      },
+      "");
+}
+
 CLI::Validator count_from_0() {
-  return number_that<std::int64_t>("a whole number of at least 0",
-                                   [](std::int64_t n) { return n >= 0 && n < 1LL << 40; });
+  return number_that<std::int64_t>("a whole number from 0 to 10^12",
+                                   [](std::int64_t n) { return n >= 0 && n <= kCountMax; });
+}
+
+/// By words, as PyTorch's dtypes are told apart: "32" could be a batch size in the wrong place.
+void add_precision(CLI::App& gpt2, Gpt2Options& options) {
+  gpt2.add_option_function<std::string>(
+          "--precision",
+          [&options](const std::string& name) {
+            options.precision = name == "bf16" ? Precision::bf16 : Precision::f32;
+          },
+          "f32, or bf16: faster products, where the device has them [bf16 on GPUs, f32 on CPUs]")
+      ->type_name("NAME")
+      ->check(precision_name());
 }
 
 /// Every number has its bounds here, so that a mistake is one sentence before any rank starts.
@@ -56,10 +77,11 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
   number("--accumulation", options.accumulation, "Micro-steps whose gradients make one step",
          count_from_1())
       ->capture_default_str();
-  number("--weight-decay", options.weight_decay, "Of AdamW, for matrices and embeddings", from_0)
+  number("--weight-decay", options.adamw.weight_decay, "Of AdamW, for matrices and embeddings",
+         from_0)
       ->type_name("X")
       ->capture_default_str();
-  number("--clip", options.clip, "Highest norm of the gradient; 0: not clipped", from_0)
+  number("--clip", options.adamw.clip, "Highest norm of the gradient; 0: not clipped", from_0)
       ->type_name("X")
       ->capture_default_str();
   number("--log-freq", options.outputs.log_freq, "Steps from one line of progress to the next",
@@ -69,8 +91,7 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
          count_from_1())
       ->capture_default_str();
   number("--keep", options.snapshots.keep,
-         "Snapshots kept, the newest ones: 2 leave one to fall back on",
-         number_that<int>("a whole number of at least 1", [](int n) { return n >= 1; }))
+         "Snapshots kept, the newest ones: 2 leave one to fall back on", keep_count())
       ->type_name("K")
       ->capture_default_str();
   number("--validation-share", options.validation_share,
@@ -79,22 +100,29 @@ void add_training(CLI::App& gpt2, Gpt2Options& options) {
       ->capture_default_str();
   gpt2.add_option("--export", options.outputs.export_dir,
                   "At the end, the weights as a folder that Hugging Face's transformers loads")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   gpt2.add_option("--metrics", options.outputs.metrics,
                   "Each rank writes each step's loss and times to DIR/rank-N.jsonl")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   gpt2.add_option("--tensorboard", options.outputs.tensorboard,
                   "Each rank writes TensorBoard's event files to DIR/<experiment>/rank-N")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   number("--seed", options.seed, "Of the first weights, the order of samples, generated text", seed)
       ->capture_default_str();
 }
 
 /// All need --generate: given with --data they would be without effect, and nothing would say so.
+/// The same holds for outputs of a training that are given with --generate.
 void add_generation(CLI::App& gpt2, Gpt2Options& options, CLI::Option* data) {
   auto* generate = gpt2.add_option("--generate", options.generate,
                                    "Continues this text by the newest snapshot; trains nothing");
   generate->type_name("TEXT")->excludes(data);
+  for (const char* output : {"--export", "--metrics", "--tensorboard"}) {
+    generate->excludes(gpt2.get_option(output));
+  }
   gpt2.add_option("--length", options.sampling.length, "Tokens to generate")
       ->type_name("N")
       ->check(count_from_1())
@@ -137,7 +165,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
   auto* data = gpt2->add_option("--data", options.data,
                                 "Files to train on: text, .json or .jsonl in Alpaca's form, or "
                                 ".bin with tokens");
-  data->type_name("FILE");
+  data->type_name("FILE")->check(some_path());
   gpt2->add_option("--tokenizer", options.tokenizer,
                    "Folder or file of a byte-pair tokenizer [the model folder's, else bytes]")
       ->type_name("PATH")
@@ -154,12 +182,14 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
       ->capture_default_str();
   gpt2->add_option(spellings("--save-dir"), options.snapshots.save_dir, "Folder of the experiments")
       ->type_name("DIR")
+      ->check(some_path())
       ->capture_default_str();
   gpt2->add_option(spellings("--seq-length") + ",-s", options.sequence_length,
                    "Tokens of a sequence [the model's context]")
       ->type_name("N")
       ->check(count_from_1());
   add_training(*gpt2, options);
+  add_precision(*gpt2, options);
   add_parallel(*gpt2, options.parallel);
   add_generation(*gpt2, options, data);
   // Checked when all is parsed: one of the two says what to do.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/adamw.h"
+#include "trainer/layers/layers.h"
 #include "trainer/parallel_options.h"
 
 namespace CLI {
@@ -38,6 +40,8 @@ struct Gpt2Snapshots {
 
 struct Gpt2Options {
   std::vector<std::string> data;
+  /// May be another one in each run: what is saved is f32 in both.
+  Precision precision = Precision::automatic;
   std::string model = "tiny";            ///< a size's name, or a Hugging Face folder
   std::optional<std::string> tokenizer;  ///< folder or file of a byte-pair tokenizer
   std::string experiment_name = "gpt2";
@@ -51,9 +55,8 @@ struct Gpt2Options {
   std::int64_t accumulation = 1;  ///< micro-steps per step
   /// Not given: the model's context.
   std::optional<std::int64_t> sequence_length;
-  double weight_decay = 0.1;
   std::int64_t warmup_steps = 100;
-  double clip = 1;
+  AdamWOptions adamw;
   double validation_share = 0.1;
   ParallelOptions parallel;
   Gpt2Outputs outputs;

@@ -45,7 +45,7 @@ class Gpt2Training {
         source_(&source),
         data_(&data),
         model_(source.config, std::min(batch_size(), data.train_samples()), data.time(),
-               context.device()),
+               context.device(), options.precision),
         buffer_(data, std::min(batch_size(), data.train_samples())),
         parallel_(context.group(), with_first_weights(source, options.seed, model_.parameters()),
                   {}, {.compression = options.parallel.compression}),
@@ -54,10 +54,7 @@ class Gpt2Training {
         balance_(context.group(), options.parallel.balance,
                  step_size() * static_cast<std::size_t>(context.world_size())),
         part_(context.group(), model_.parameters(), options.parallel.zero),
-        optimizer_(model_.parameters(),
-                   // The optimizer works on f32, whatever the model computes with.
-                   context.device().is_cuda() ? gpu_layers<float>() : cpu_layers(),
-                   {.weight_decay = options.weight_decay, .clip = options.clip}, part_.own()),
+        optimizer_(model_.parameters(), f32_layers(context.device()), options.adamw, part_.own()),
         snapshot_(context,
                   {.path = options.snapshot_path(), .keep = options.snapshots.keep, .say = {}}),
         preemption_(context) {}
@@ -65,10 +62,13 @@ class Gpt2Training {
   int run() {
     resume();
     plan_schedule();
+    if (goes_on()) {
+      snapshot_.require_place();
+    }
     say_start();
     open_log();
     meter_.take();
-    while (place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps) {
+    while (goes_on()) {
       if (!run_epoch()) {
         return snapshot_.leave(preemption_);
       }
@@ -82,6 +82,9 @@ class Gpt2Training {
   }
 
  private:
+  [[nodiscard]] bool goes_on() const {
+    return place_.epoch < options_->num_epochs && place_.step < schedule_.total_steps;
+  }
   [[nodiscard]] bool speaks() const { return context_->rank() == 0; }
 
   [[nodiscard]] std::size_t batch_size() const {
@@ -148,16 +151,17 @@ class Gpt2Training {
   }
 
   void say_start() const {
-    if (speaks()) {
-      std::printf(
-          "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
-          "held out %zu | steps %lld | optimizer_mb %.3f%s\n",
-          options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
-          data_->train_samples(), data_->time(), data_->validation_samples(),
-          static_cast<long long>(schedule_.total_steps),
-          static_cast<double>(size_bytes(optimizer_.state())) / 1e6,
-          context_->device().is_cuda() ? " | on GPUs in bf16" : "");
+    if (!speaks()) {
+      return;
     }
+    std::printf(
+        "GPT-2 %s | parameters %zu | ranks %d | samples %zu of %zu tokens | "
+        "held out %zu | steps %lld | optimizer_mb %.3f%s\n",
+        options_->model.c_str(), parameter_count(model_.config()), context_->world_size(),
+        data_->train_samples(), data_->time(), data_->validation_samples(),
+        static_cast<long long>(schedule_.total_steps),
+        static_cast<double>(size_bytes(optimizer_.state())) / 1e6,
+        precision_text(context_->device(), options_->precision));
   }
 
   void open_log() {
@@ -246,7 +250,7 @@ class Gpt2Training {
     record_ = record_of(times);
     record_.step = place_.step + 1;
     record_.epoch = place_.epoch;
-    record_.loss = targets > 0 ? (loss_.sum - before.sum) / targets : 0;
+    record_.loss = (loss_.sum - before.sum) / targets;  // NaN where this rank had no sample
     record_.learning_rate = schedule_.rate(place_.step);
     record_.units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s;
     record_.memory_bytes = resident_bytes();
@@ -315,8 +319,8 @@ class Gpt2Training {
     if (!speaks()) {
       return;
     }
-    log_->say(
-        progress_line(place_, schedule_, {.loss = loss, .norm = norm, .tokens = values[1]}, times));
+    log_->say(progress_line(record_, schedule_, {.loss = loss, .norm = norm, .tokens = values[1]},
+                            times));
   }
 
   /// Of the whole job, also into the metrics. Collective.
@@ -386,23 +390,23 @@ class Gpt2Training {
     say_saved(snapshot_.wait());
     const double loss = data_->validation_samples() > 0 ? measure_validation() : 0;
     log_.reset();  // its bar is gone
-    if (!speaks()) {
-      return;
+    if (speaks()) {
+      say_weights();
     }
+    export_gpt2(*context_, options_->outputs.export_dir, *source_, model_.parameters());
+    if (speaks() && data_->validation_samples() > 0) {
+      std::printf("Validation loss: %.6f nats per token%s\n", loss,
+                  per_byte_text(*data_, loss).c_str());
+    }
+  }
+
+  void say_weights() {
     std::vector<std::vector<float>> weights;
     for (const auto& [name, value, gradient] : model_.parameters()) {
       weights.push_back(value.to_vector<float>());
     }
     std::printf("Training finished: %lld steps, weights %s\n", static_cast<long long>(place_.step),
                 fingerprint<float>(weights).c_str());
-    if (options_->outputs.export_dir) {
-      export_gpt2(*options_->outputs.export_dir, *source_, model_.parameters());
-      std::printf("Model written to %s\n", options_->outputs.export_dir->c_str());
-    }
-    if (data_->validation_samples() > 0) {
-      std::printf("Validation loss: %.6f nats per token%s\n", loss,
-                  per_byte_text(*data_, loss).c_str());
-    }
   }
 
   const Context* context_;

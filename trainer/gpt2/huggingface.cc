@@ -11,6 +11,7 @@
 #include "ddp/error.h"
 #include "ddp/safetensors.h"
 #include "trainer/text/file_aside.h"
+#include "trainer/text/json_reason.h"
 #include "trainer/text/mapped_file.h"
 
 namespace ddp {
@@ -45,7 +46,7 @@ auto with_path(const Path& path, Read read) {
   } catch (const Error& problem) {
     fail(path, problem.what());
   } catch (const json::exception& problem) {
-    fail(path, std::string("is not laid out as expected: ") + problem.what());
+    fail(path, "is not laid out as expected: " + json_reason(problem));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ddp/error.h"
+#include "trainer/text/json_reason.h"
 
 namespace ddp {
 namespace {
@@ -40,7 +41,7 @@ HuggingFaceConfig parse_huggingface_config(std::string_view text) {
   try {
     config = json::parse(text);
   } catch (const json::exception& problem) {
-    throw Error(std::string("is no valid JSON: ") + problem.what());
+    throw Error("is no valid JSON: " + json_reason(problem));
   }
   if (!config.is_object()) {
     throw Error("must be a JSON object");

@@ -20,6 +20,18 @@ const Gpt2Config& checked(const Gpt2Config& config, Device device) {
   return config;
 }
 
+std::unique_ptr<Gpt2Passes> passes_of(const Gpt2Config& config,
+                                      const std::vector<Parameter>& parameters, std::size_t batch,
+                                      std::size_t time, Device device, Precision precision) {
+  if (device.is_cpu()) {
+    return make_gpt2_passes(config, parameters, batch, time, device, cpu_layers(precision));
+  }
+  if (precision == Precision::f32) {
+    return make_gpt2_passes(config, parameters, batch, time, device, gpu_layers<float>());
+  }
+  return make_gpt2_passes(config, parameters, batch, time, device, gpu_layers<BFloat16>());
+}
+
 }  // namespace
 
 Gpt2::Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device,
@@ -28,9 +40,7 @@ Gpt2::Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device
       batch_max_(batch),
       time_max_(time),
       parameters_(gpt2_parameters(config, device)),
-      passes_(device.is_cuda() && precision == Precision::automatic
-                  ? make_gpt2_passes<BFloat16>(config, parameters_, batch, time, device)
-                  : make_gpt2_passes<float>(config, parameters_, batch, time, device)) {}
+      passes_(passes_of(config, parameters_, batch, time, device, precision)) {}
 
 /// A token outside of the vocabulary would read, and in the backward pass write, somebody else's
 /// memory.
@@ -76,6 +86,13 @@ std::span<const float> Gpt2::next_logits(std::span<const std::int32_t> tokens) {
     throw InvalidArgument("nothing follows an empty text");
   }
   return passes_->next_logits(tokens);
+}
+
+const char* precision_text(Device device, Precision precision) {
+  if (device.is_cuda()) {
+    return precision == Precision::f32 ? " | on GPUs in f32" : " | on GPUs in bf16";
+  }
+  return precision == Precision::bf16 ? " | products in bf16" : "";
 }
 
 }  // namespace ddp

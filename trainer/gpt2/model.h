@@ -14,21 +14,17 @@
 #include "trainer/gpt2/passes.h"
 #include "trainer/gpt2/token_batch.h"
 #include "trainer/layers/cross_entropy.h"
+#include "trainer/layers/layers.h"
 
 namespace ddp {
-
-/// What layers compute with. Parameters, gradients and the optimizer are f32 in any case.
-enum class Precision : std::uint8_t {
-  automatic,  ///< bf16 on GPUs
-  f32,
-};
 
 /// Not thread-safe. The parameters' gradients must have been seated (DistributedDataParallel does
 /// it) before backward() is called.
 class Gpt2 {
  public:
   /// All weights 0: see initialise_gpt2(). Room for batches of up to `batch` x `time` tokens.
-  /// Throws ddp::Error when the GPU's attention does not take the heads' size.
+  /// Throws Error where the device has no such precision, or its attention does not take the heads'
+  /// size.
   Gpt2(const Gpt2Config& config, std::size_t batch, std::size_t time, Device device = {},
        Precision precision = Precision::automatic);
   // The passes look at the parameters here.
@@ -59,5 +55,8 @@ class Gpt2 {
   std::vector<Parameter> parameters_;
   std::unique_ptr<Gpt2Passes> passes_;
 };
+
+/// " | on GPUs in bf16", for the line that a run begins with; empty for f32 on CPUs.
+const char* precision_text(Device device, Precision precision);
 
 }  // namespace ddp

@@ -15,23 +15,13 @@ using enum Gpt2Weight;
 
 namespace {
 
-/// Where this device's arithmetic is.
-template <class Real>
-const LayersOf<Real>& layers_of(Device device) {
-  if constexpr (sizeof(Real) == sizeof(float)) {
-    return device.is_cuda() ? gpu_layers<float>() : cpu_layers();
-  } else {
-    return gpu_layers<BFloat16>();  // CPUs have no forms for it
-  }
-}
-
 using Ready = std::function<void(std::size_t)>;
 
 template <class Real>
 class PassesOf final : public Gpt2Passes {
  public:
   PassesOf(const Gpt2Config& config, const std::vector<Parameter>& parameters, std::size_t batch,
-           std::size_t time, Device device)
+           std::size_t time, Device device, const LayersOf<Real>& layers)
       : config_(config),
         parameters_(&parameters),
         device_(device.index),
@@ -39,7 +29,7 @@ class PassesOf final : public Gpt2Passes {
         tokens_(Tensor::empty({static_cast<std::int64_t>(batch * time)}, DType::i32, device)),
         targets_(Tensor::empty({static_cast<std::int64_t>(batch * time)}, DType::i32, device)),
         loss_(Tensor::empty({1}, DType::f64, device)),
-        layers_(&layers_of<Real>(device)) {
+        layers_(&layers) {
     if constexpr (kRounds) {
       rounded_ = Tensor::empty({static_cast<std::int64_t>(master_count())}, DType::bf16, device);
     }
@@ -335,14 +325,16 @@ void PassesOf<Real>::backward_attention(std::size_t l, const TokenBatch& batch,
 template <class Real>
 std::unique_ptr<Gpt2Passes> make_gpt2_passes(const Gpt2Config& config,
                                              const std::vector<Parameter>& parameters,
-                                             std::size_t batch, std::size_t time, Device device) {
-  return std::make_unique<PassesOf<Real>>(config, parameters, batch, time, device);
+                                             std::size_t batch, std::size_t time, Device device,
+                                             const LayersOf<Real>& layers) {
+  return std::make_unique<PassesOf<Real>>(config, parameters, batch, time, device, layers);
 }
-template std::unique_ptr<Gpt2Passes> make_gpt2_passes<float>(const Gpt2Config&,
-                                                             const std::vector<Parameter>&,
-                                                             std::size_t, std::size_t, Device);
-template std::unique_ptr<Gpt2Passes> make_gpt2_passes<BFloat16>(const Gpt2Config&,
-                                                                const std::vector<Parameter>&,
-                                                                std::size_t, std::size_t, Device);
+template std::unique_ptr<Gpt2Passes> make_gpt2_passes(const Gpt2Config&,
+                                                      const std::vector<Parameter>&, std::size_t,
+                                                      std::size_t, Device, const Layers&);
+template std::unique_ptr<Gpt2Passes> make_gpt2_passes(const Gpt2Config&,
+                                                      const std::vector<Parameter>&, std::size_t,
+                                                      std::size_t, Device,
+                                                      const LayersOf<BFloat16>&);
 
 }  // namespace ddp

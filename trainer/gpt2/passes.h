@@ -12,6 +12,7 @@
 #include "ddp/distributed_data_parallel.h"
 #include "trainer/gpt2/config.h"
 #include "trainer/gpt2/token_batch.h"
+#include "trainer/layers/layers.h"
 
 namespace ddp {
 
@@ -25,10 +26,12 @@ class Gpt2Passes {
 };
 
 /// Real: float, or BFloat16 on a GPU: then layers compute with rounded copies of the parameters.
-/// `parameters` (gpt2_parameters()) must outlive it; their gradients may be seated later.
+/// `parameters` (gpt2_parameters()), all on `device`, and `layers`, which compute there, must
+/// outlive it; the parameters' gradients may be seated later.
 template <class Real>
 std::unique_ptr<Gpt2Passes> make_gpt2_passes(const Gpt2Config& config,
                                              const std::vector<Parameter>& parameters,
-                                             std::size_t batch, std::size_t time, Device device);
+                                             std::size_t batch, std::size_t time, Device device,
+                                             const LayersOf<Real>& layers);
 
 }  // namespace ddp

@@ -5,7 +5,7 @@
 
 #include "trainer/cosine_schedule.h"
 #include "trainer/gpt2/step_meter.h"
-#include "trainer/gpt2/training_place.h"
+#include "trainer/metrics/step_record.h"
 
 namespace ddp {
 
@@ -16,8 +16,9 @@ struct Progressed {
   double tokens = 0;  ///< since the line before
 };
 
-/// `times`: of this rank, since the line before.
-std::string progress_line(const TrainingPlace& place, const CosineSchedule& schedule,
+/// `step`: the newest, of which the line has number, epoch and rate. `times`: of this rank, since
+/// the line before.
+std::string progress_line(const StepRecord& step, const CosineSchedule& schedule,
                           const Progressed& job, const StepTimes& times);
 
 }  // namespace ddp

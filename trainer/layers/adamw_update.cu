@@ -7,6 +7,7 @@
 namespace ddp::gpu {
 namespace {
 
+/// The arithmetic is the CPU's own (adamw_update.h): CPU and GPU ranks of one job stay in step.
 __global__ void adamw_kernel(AdamWUpdate update) {
   const std::size_t i = global_thread();
   if (i < update.count) {
@@ -34,6 +35,8 @@ __global__ void squares_kernel(const float* values, std::size_t count, double* p
   }
 }
 
+/// One block, so that the parts are added in one order: equal gradients have equal norms on every
+/// rank, and all ranks clip them by the same factor.
 __global__ void sum_kernel(const double* partial, unsigned count, double* sum) {
   double mine = 0;
   for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {

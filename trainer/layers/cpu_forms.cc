@@ -24,4 +24,13 @@ const Layers kLayers{embedding_forward,
                      adamw_update,
                      sum_of_squares};
 
+const Layers kBf16Layers = [] {
+  Layers layers = kLayers;
+  layers.product = bf16_product;
+  layers.gradient_product = bf16_product;
+  layers.linear_forward = bf16_linear_forward;
+  layers.linear_backward = bf16_linear_backward;
+  return layers;
+}();
+
 }  // namespace ddp::DDP_LEVEL

@@ -11,8 +11,11 @@ void embedding_backward(const EmbeddingBackward& pass, int device);
 void layer_norm_forward(const LayerNormForward& pass, int device);
 void layer_norm_backward(const LayerNormBackward& pass, int device);
 void product(const Product& product, int device);
+void bf16_product(const Product& product, int device);
 void linear_forward(const LinearForward& pass, int device);
 void linear_backward(const LinearBackward& pass, int device);
+void bf16_linear_forward(const LinearForward& pass, int device);
+void bf16_linear_backward(const LinearBackward& pass, int device);
 void attention_forward(const AttentionForward& pass, int device);
 void attention_backward(const AttentionBackward& pass, int device);
 void cross_entropy(const CrossEntropy& pass, int device);
@@ -21,5 +24,6 @@ void adamw_update(const AdamWUpdate& update, int device);
 void sum_of_squares(const float* values, std::size_t count, double* sum, int device);
 
 extern const Layers kLayers;
+extern const Layers kBf16Layers;  ///< the same, with products of factors in bf16
 
 }  // namespace ddp::DDP_LEVEL

@@ -1,17 +1,21 @@
+#include "ddp/error.h"
+#include "trainer/layers/bf16_product.h"
 #include "trainer/layers/layers.h"
 
 namespace ddp {
 
 namespace level_base {
 extern const Layers kLayers;
-}
+extern const Layers kBf16Layers;
+}  // namespace level_base
 #ifdef DDP_LEVELS
 namespace level_v3 {
 extern const Layers kLayers;
 }
 namespace level_v4 {
 extern const Layers kLayers;
-}
+extern const Layers kBf16Layers;
+}  // namespace level_v4
 #endif
 
 const Layers* cpu_layers_of(std::string_view level) {
@@ -36,7 +40,19 @@ const Layers* cpu_layers_of(std::string_view level) {
 }
 
 /// The best first. What the processor has is asked once a call; the answer never changes.
-const Layers& cpu_layers() {
+const Layers& cpu_layers(Precision precision) {
+  if (precision == Precision::bf16) {
+    if (!has_bf16_products()) {
+      throw Error(
+          "--precision bf16: this processor has no instructions for bf16 (avx512_bf16 in "
+          "/proc/cpuinfo), and would be slower than with f32; leave --precision out");
+    }
+#ifdef DDP_LEVELS
+    return level_v4::kBf16Layers;  // a processor with these instructions has that level
+#else
+    return level_base::kBf16Layers;
+#endif
+  }
   for (const std::string_view level : {"level_v4", "level_v3"}) {
     if (const Layers* layers = cpu_layers_of(level)) {
       return *layers;

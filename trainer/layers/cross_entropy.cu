@@ -10,8 +10,9 @@
 namespace ddp::gpu {
 namespace {
 
-/// One block for each row, of which a thread takes `width` neighbours at a time. losses (R): of
-/// each, to be added up in their order.
+/// One block for each row, of which a thread takes `width` neighbours at a time. The row becomes its
+/// own gradient: for the vocabulary of GPT-2 the logits are the largest array of all, so there is no
+/// second one. losses (R): of each, to be added up in their order.
 template <int width, class Real>
 __global__ void row_kernel(CrossEntropyOf<Real> pass, double* losses) {
   auto* scratch = shared_memory<float>();
@@ -64,7 +65,7 @@ __global__ void row_kernel(CrossEntropyOf<Real> pass, double* losses) {
   }
 }
 
-/// One block.
+/// One block: atomic additions would come in another order each time.
 __global__ void loss_kernel(const double* losses, std::size_t rows, double* loss) {
   double sum = 0;
   for (std::size_t row = threadIdx.x; row < rows; row += kThreads) {

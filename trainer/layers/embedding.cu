@@ -49,7 +49,7 @@ __global__ void token_kernel(EmbeddingBackwardOf<Real> pass) {
   }
 }
 
-/// One thread for each number of each position, over the sequences in order.
+/// A thread for each element: it adds up the sequences of the batch, in their order.
 template <class Real>
 __global__ void position_kernel(EmbeddingBackwardOf<Real> pass) {
   const std::size_t i = global_thread();

@@ -9,6 +9,7 @@
 
 namespace ddp {
 
+/// The runtime has opened it by now, or the training has no GPU.
 void* gpu_library_symbol(const char* name) {
   // By the name that the runtime opened it by (worker_runtime/gpu.cc). RTLD_NOLOAD finds that copy,
   // wherever it was installed.

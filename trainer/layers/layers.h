@@ -7,8 +7,10 @@
 // nothing else.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
+#include "ddp/tensor.h"
 #include "trainer/layers/adamw_update.h"
 #include "trainer/layers/attention.h"
 #include "trainer/layers/cross_entropy.h"
@@ -18,6 +20,15 @@
 #include "trainer/layers/product.h"
 
 namespace ddp {
+
+/// What a model computes with. Parameters, their gradients and the optimizer are f32 in any case.
+enum class Precision : std::uint8_t {
+  automatic,  ///< bf16 on GPUs, f32 on CPUs
+  f32,
+  /// On CPUs only the factors of matrix products are rounded (bf16_product.h). On GPUs all
+  /// activations are as well; sums are f32 on both.
+  bf16
+};
 
 /// Real: float, or BFloat16 on GPUs, whose tensor cores multiply bf16 and add in f32. Gradients of
 /// weights, statistics and all that the optimizer works on are floats in any case. `device` is the
@@ -43,8 +54,9 @@ struct LayersOf {
 using Layers = LayersOf<float>;
 
 /// For the level of x86-64 that this processor runs: "level_base", "level_v3" (AVX2) or "level_v4"
-/// (AVX-512).
-const Layers& cpu_layers();
+/// (AVX-512). Throws Error for a precision that it has no instructions for: a training that is
+/// slower than the user expects would be found out much later, or never.
+const Layers& cpu_layers(Precision precision = Precision::automatic);
 /// One of these by name, null where this program or this processor has none: for tests and
 /// measurements.
 const Layers* cpu_layers_of(std::string_view level);
@@ -59,5 +71,8 @@ inline constexpr char kGpuLayersF32[] = "ddprun_layers_f32";
 inline constexpr char kGpuLayersBf16[] = "ddprun_layers_bf16";
 template <class Real>
 using GpuLayersFactory = const LayersOf<Real>*();
+
+/// Those of the device for f32: what an optimizer computes with, whatever the model does.
+const Layers& f32_layers(Device device);
 
 }  // namespace ddp

@@ -23,6 +23,7 @@ DDP_ARITHMETIC float widened(BFloat16 value) {
 #endif
 }
 
+/// To the nearest, of two equally near ones to the even one, on both kinds of device.
 template <class Real>
 DDP_ARITHMETIC Real rounded(float value) {
   if constexpr (sizeof(Real) == sizeof(float)) {

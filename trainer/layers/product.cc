@@ -2,6 +2,7 @@
 
 #include <dnnl.h>
 
+#include "trainer/layers/bf16_product.h"
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/gelu.h"
 
@@ -36,7 +37,7 @@ void finish_rows(const Product& product, std::size_t row, std::size_t rows) {
   }
 }
 
-/// Rows from `row`, without the epilogue.
+/// Rows from `row`, without the epilogue, all in f32.
 void compute_rows(const Product& product, std::size_t row, std::size_t rows) {
   const auto size = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
   const float* a = product.a.data + row * (product.a.transposed ? 1 : product.a.stride);
@@ -51,9 +52,9 @@ void compute_rows(const Product& product, std::size_t row, std::size_t rows) {
   }
 }
 
-}  // namespace
-
-void product(const Product& product, int /*device*/) {
+/// Calls compute(row, rows) for a part of the rows and does their epilogue, until all are done.
+template <class Compute>
+void by_chunks(const Product& product, const Compute& compute) {
   const bool epilogue = product.bias != nullptr || product.gelu_at != nullptr;
   // In so few rows the product would be slower than what the cache saves.
   constexpr std::size_t kRowsMin = 96;
@@ -64,11 +65,22 @@ void product(const Product& product, int /*device*/) {
   }
   for (std::size_t row = 0; row < product.m; row += chunk) {
     const std::size_t rows = product.m - row < chunk ? product.m - row : chunk;
-    compute_rows(product, row, rows);
+    compute(row, rows);
     if (epilogue) {
       finish_rows(product, row, rows);
     }
   }
+}
+
+}  // namespace
+
+void product(const Product& product, int /*device*/) {
+  by_chunks(product, [&](std::size_t row, std::size_t rows) { compute_rows(product, row, rows); });
+}
+
+void bf16_product(const Product& product, int /*device*/) {
+  const Bf16Product rounded(product);
+  by_chunks(product, [&](std::size_t row, std::size_t rows) { rounded.compute_rows(row, rows); });
 }
 
 }  // namespace ddp::DDP_LEVEL

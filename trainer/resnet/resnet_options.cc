@@ -17,8 +17,8 @@ CLI::Option* add_count(CLI::App& app, const std::string& names, std::int64_t& va
 
 /// By comparisons that are false for NaN: it is no number of any of these kinds.
 void add_learning(CLI::App& app, ResnetOptions& options) {
-  const auto rate =
-      number_that<double>("a number above 0", [](double x) { return x > 0 && x <= 1e6; });
+  const auto rate = number_that<double>("a number above 0 and at most 1000000",
+                                        [](double x) { return x > 0 && x <= 1e6; });
   const auto below_1 =
       number_that<double>("a number from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
   const auto seed = number_that<std::int64_t>("a whole number from 0 to 2^63 - 1",
@@ -46,13 +46,14 @@ void add_output(CLI::App& app, ResnetOptions& options) {
   app.add_option("--snapshot-path,--snapshot_path,--save-dir", options.snapshot_path,
                  "Directory of the snapshots; training goes on from the newest")
       ->type_name("PATH")
+      ->check(some_path())
       ->capture_default_str();
   add_count(app, "--ckpt-freq,--checkpoint-frequency", options.checkpoint_every,
             "Save a snapshot after so many steps, and after each epoch");
   app.add_option("--keep", options.keep,
                  "Snapshots kept, the newest ones: 2 leave one to fall back on")
       ->type_name("K")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
+      ->check(keep_count())
       ->capture_default_str();
   add_count(app, "--log-freq,--log-frequency", options.log_every,
             "Steps per line of output and per point of a curve");
@@ -61,9 +62,11 @@ void add_output(CLI::App& app, ResnetOptions& options) {
       ->check(folder_name())
       ->capture_default_str();
   app.add_option("--metrics", options.metrics, "Write each step as a line of JSON here, per rank")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   app.add_option("--tensorboard", options.tensorboard, "Write event files of TensorBoard here")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
 }
 
 }  // namespace
@@ -74,7 +77,8 @@ CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
       "resnet", "ResNet on CIFAR-10's binary files, by SGD on the cross-entropy; on the CPU.");
   resnet->add_option("--data", options.data, "Folder with data_batch_1.bin, ..., test_batch.bin")
       ->required()
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(some_path());
   resnet->add_option("--model", options.model, "Layers: 18 or 50")
       ->type_name("N")
       ->check(number_that<int>("18 or 50", [](int n) { return n == 18 || n == 50; }))

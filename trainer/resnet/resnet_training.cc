@@ -110,6 +110,9 @@ class ResnetTraining {
   /// The status for main.
   int run() {
     resume();
+    if (next_epoch_ < options_->epochs) {
+      snapshot_.require_place();
+    }
     auto log = log_options(*context_, *options_);
     log.total_steps = step_ + steps_left();
     log_.emplace(std::move(log));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ddp/error.h"
+#include "trainer/text/json_reason.h"
 #include "trainer/text/utf8.h"
 
 namespace ddp {
@@ -78,7 +79,7 @@ json parse(const NamedText& file) {
   try {
     return json::parse(file.text);
   } catch (const json::exception& problem) {
-    fail(file, std::string("is no valid JSON: ") + problem.what());
+    fail(file, "is no valid JSON: " + json_reason(problem));
   }
 }
 
@@ -309,7 +310,7 @@ BytePairVocabulary parse_tokenizer_json(const NamedText& file) {
       read_added_token(file, entry, numbers, vocabulary);
     }
   } catch (const json::exception& problem) {
-    fail(file, std::string("is not laid out as a tokenizer.json: ") + problem.what());
+    fail(file, "is not laid out as a tokenizer.json: " + json_reason(problem));
   }
   note_end_of_text(vocabulary);
   return vocabulary;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ddp/error.h"
+#include "trainer/text/json_reason.h"
 
 namespace ddp {
 namespace {
@@ -13,13 +14,6 @@ using Take = std::function<void(std::string_view)>;
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) {
   throw Error(where + ": " + what);
-}
-
-/// Without the name of the exception that the library puts in front.
-std::string reason(const json::exception& problem) {
-  const std::string_view text = problem.what();
-  const auto end = text.find("] ");
-  return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
 }
 
 const std::string& text_field(const json& record, const std::string& where, const char* name) {
@@ -79,7 +73,8 @@ void take_array(std::string_view text, const Take& take) {
   try {
     [[maybe_unused]] const json nothing_left = json::parse(text, event);
   } catch (const json::exception& problem) {
-    throw Error("is no valid JSON after " + std::to_string(count) + " records: " + reason(problem));
+    throw Error("is no valid JSON after " + std::to_string(count) +
+                " records: " + json_reason(problem));
   }
 }
 
@@ -98,7 +93,7 @@ void take_lines(std::string_view text, const Take& take) {
     try {
       record = json::parse(line);
     } catch (const json::exception& problem) {
-      fail(where, "is no valid JSON: " + reason(problem));
+      fail(where, "is no valid JSON: " + json_reason(problem));
     }
     take(document_of(record, where));
   }

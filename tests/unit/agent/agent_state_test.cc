@@ -324,10 +324,12 @@ TEST_CASE("what a signal asks for: a warning preempts the job, any other ends it
     CHECK(wish_of(signal).wish == StopWish::preempt);
     CHECK(wish_of(signal).verdict == Verdict::preempted);
     CHECK_FALSE(wish_of(signal).stops_workers);
+    CHECK(wish_of(signal).requeues == (signal != SIGTERM));  // people and schedulers send that one
   }
   for (const int signal : {SIGINT, SIGHUP, SIGQUIT}) {
     CHECK(wish_of(signal).wish == StopWish::end);
     CHECK(wish_of(signal).verdict == Verdict::stopped);
     CHECK(wish_of(signal).stops_workers);
+    CHECK_FALSE(wish_of(signal).requeues);
   }
 }

@@ -88,6 +88,51 @@ TEST_CASE("a plain exit is explained by the last line of stderr", "[agent]") {
   CHECK(message("").find("stderr") == std::string::npos);
 }
 
+TEST_CASE("a Python exception is the message, though its process then aborted", "[agent]") {
+  const std::string own = "Traceback (most recent call last):\n  File \"t.py\"\nValueError: bad\n";
+  const std::string lost =
+      "Traceback (most recent call last):\n  File \"t.py\"\nRuntimeError: Connection closed by "
+      "peer [1.2.3.4]\n";
+  const std::string handling =
+      "During handling of the above exception, another exception occurred:\n";
+  WorkerEnd end = ended(killed(SIGABRT));
+  end.stderr_tail = own + "terminate called without an active exception\n";
+  CHECK(make_failure_record(end).message ==
+        "Signal 6 (SIGABRT) received by PID 123; error on stderr: ValueError: bad");
+  CHECK_FALSE(make_failure_record(end).peer_lost);
+  end.stderr_tail = lost + "terminate called without an active exception\n";
+  CHECK(make_failure_record(end).peer_lost);
+  // What it lost while it ended by its own error, and what it said of a peer that it had lost.
+  end.exit = exited(1);
+  end.stderr_tail = own + handling + lost;
+  CHECK_FALSE(make_failure_record(end).peer_lost);
+  end.stderr_tail = lost + handling + own;
+  CHECK(make_failure_record(end).peer_lost);
+}
+
+TEST_CASE("a worker that had failed when it was stopped is told apart from the others", "[agent]") {
+  const std::string own = "Traceback (most recent call last):\n  File \"t.py\"\nValueError: bad\n";
+  WorkerEnd end = ended(killed(SIGTERM));
+  end.after_stop = end.dies_of_term = true;
+  const auto has_own_error = [&] { return make_failure_record(end).own_error; };
+  CHECK_FALSE(has_own_error());
+  end.stderr_tail = own + "step 2\n";
+  CHECK_FALSE(has_own_error());  // it went on
+  end.stderr_tail = own;
+  CHECK(has_own_error());
+  CHECK(make_failure_record(end).message == "ValueError: bad; stopped on its way out");
+  end.exit = killed(SIGKILL);
+  CHECK_FALSE(has_own_error());  // it may have written that when it got SIGTERM
+  end.exit = exited(3);
+  end.stderr_tail.clear();
+  CHECK(has_own_error());  // SIGTERM would have ended it by the signal
+  end.stderr_tail = "Connection closed by peer [1.2.3.4]\n";
+  CHECK_FALSE(has_own_error());
+  end.dies_of_term = false;
+  end.stderr_tail = own;
+  CHECK_FALSE(has_own_error());
+}
+
 TEST_CASE("the message of an error file goes before all else", "[agent]") {
   WorkerEnd end = ended(killed(SIGABRT));
   end.stderr_tail = "noise\n";

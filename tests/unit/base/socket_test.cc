@@ -91,3 +91,14 @@ TEST_CASE("loopback is what begins with 127, and ::1") {
   CHECK_FALSE(net::is_loopback("10.127.0.1"));
   CHECK_FALSE(net::is_loopback(""));
 }
+
+TEST_CASE("A socket is bound at one numeric address, and at none for a text that is none") {
+  Fd socket;
+  REQUIRE(net::bind_at("127.0.0.1", 0, socket) == 0);
+  CHECK(net::local_end(socket.get()).host() == "127.0.0.1");
+  CHECK(net::local_end(socket.get()).port() != 0);
+  Fd none;
+  CHECK(net::bind_at("localhost", 0, none) == EINVAL);
+  CHECK(net::bind_at("1:2", 0, none) == EINVAL);
+  CHECK_FALSE(none);
+}

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "launcher/python_numbers.h"
 #include "tests/unit/launcher/resolve_words.h"
 
 using namespace ddprun;
@@ -202,4 +203,18 @@ TEST_CASE("the options of our own win over --rdzv-conf and take fractions", "[la
   CHECK(job.join_timeout == milliseconds(1500));
   CHECK(job.heartbeat_timeout == milliseconds(250));
   CHECK(met("", {{"PET_HEARTBEAT_TIMEOUT", "9"}}).heartbeat_timeout == seconds(9));
+}
+
+TEST_CASE("a time without end is cut to one that can be counted with and sent", "[launcher]") {
+  const std::string c10d = "--rdzv-endpoint n1 --nnodes 1:2 ";
+  for (const char* conf : {"keep_alive_interval=2147483647", "keep_alive_max_attempt=2147483647",
+                           "keep_alive_interval=99999999999,keep_alive_max_attempt=2147483647"}) {
+    INFO(conf);
+    CHECK(met(c10d + "--rdzv-conf " + conf).heartbeat_timeout == std::chrono::hours(24 * 24));
+  }
+  CHECK(met(c10d + "--heartbeat-timeout 1e300").heartbeat_timeout == std::chrono::hours(24 * 24));
+  CHECK(met(c10d + "--join-timeout inf").join_timeout == kTimeMax);
+  CHECK(met(c10d + "--rdzv-conf join_timeout=99999999999").join_timeout == kTimeMax);
+  CHECK(met(c10d + "--rdzv-conf last_call_timeout=2147483647").last_call_timeout == kTimeMax);
+  refused(c10d + "--join-timeout nan");
 }

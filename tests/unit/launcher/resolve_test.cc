@@ -74,7 +74,6 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"--signals-to-handle SIGTERM,SIGSTOP p", "--signals-to-handle", "SIGSTOP"},
       {"--shutdown-timeout -1 p", "--shutdown-timeout", "-1 seconds"},
       {"--join-timeout 0 p", "--join-timeout", "above 0"},
-      {"--join-timeout inf p", "--join-timeout", "below"},
       {"--heartbeat-timeout -3 p", "--heartbeat-timeout", "above 0"},
       {"--heartbeat-timeout nan p", "--heartbeat-timeout", "above 0"},
       {"-m --no-python p", "--no-python", "--module"},

@@ -10,6 +10,7 @@ using namespace std::chrono_literals;  // allowed: literals alone, within tests
 namespace {
 
 constexpr int kUsr1 = 10;
+constexpr int kUsr2 = 12;
 constexpr int kTerm = 15;
 
 MembershipOptions elastic(int max = 3) {
@@ -109,6 +110,31 @@ TEST_CASE("a node that is lost while others save makes them stop now") {
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
+TEST_CASE("a witness that is asked to leave is released, and the attempt goes on") {
+  Three t;
+  NodeDescription description = t.s.description("w");
+  description.witness = true;
+  const NodeId witness = t.s.join(description);
+  t.s.apply(StopRequested{witness, kUsr2, StopWish::leave});
+  const auto released = t.s.only<Release>();
+  CHECK(released.node == witness);
+  CHECK(released.so_far->verdict == Verdict::left);
+  CHECK(t.s.ordered_to_stop().empty());
+  t.s.apply(StopRequested{witness, kUsr2, StopWish::leave});
+  CHECK(t.s.commands.empty());
+  t.s.lose(witness);
+  CHECK(t.s.state() == JobState::running);
+}
+
+TEST_CASE("a witness that leads is told why it stays when it is asked to leave") {
+  Three t;
+  NodeDescription description = t.s.description("w");
+  description.witness = description.hosts_coordinator = true;
+  const NodeId witness = t.s.join(description);
+  t.s.apply(StopRequested{witness, kUsr2, StopWish::leave});
+  CHECK(t.s.only<TellWaiting>().table->note.find("stays as the coordinator") != std::string::npos);
+}
+
 TEST_CASE("a preemption while nodes gather ends the job at once, to go on another time") {
   MembershipOptions options = elastic(2);
   options.min_nodes = 2;
@@ -116,6 +142,26 @@ TEST_CASE("a preemption while nodes gather ends the job at once, to go on anothe
   const NodeId a = s.join("n1");
   s.apply(StopRequested{a, kTerm, StopWish::preempt});
   CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
+}
+
+TEST_CASE("the end of a job that gathers waits a little for nodes that are still starting") {
+  MembershipOptions options = elastic(2);
+  options.min_nodes = 2;
+  options.heartbeat_timeout = 3s;
+  const bool stops = GENERATE(false, true);
+  Story s(options);
+  const NodeId a = s.join("n1");
+  s.apply(StopRequested{a, stops ? 2 : kTerm, stops ? StopWish::end : StopWish::preempt});
+  CHECK(s.all<FinishJob>().empty());
+  SECTION("the last one comes, and is told") { s.join("n2"); }
+  SECTION("none comes") {
+    s.wait((stops ? 1s : 3s) - 1ms);
+    s.time_passed();
+    CHECK(s.all<FinishJob>().empty());
+    s.wait(1ms);
+    s.time_passed();
+  }
+  CHECK(s.only<FinishJob>().summary->verdict == (stops ? Verdict::stopped : Verdict::preempted));
 }
 
 TEST_CASE("a preemption during a restart ends the job when all have stopped") {

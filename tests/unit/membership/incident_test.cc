@@ -106,13 +106,11 @@ TEST_CASE("Successes and ranks outside of the world are no failures") {
   CHECK(b.build().records.empty());
 }
 
-TEST_CASE("Who left before with code 0 is named where the cause lost a peer (I-20)") {
+TEST_CASE("Whoever left first with code 0 is the cause where all that failed lost a peer (I-20)") {
   IncidentBuilder b(AttemptNumber{0}, 100s, 6);
-  FailureRecord cause = exited(2, 1);
-  cause.peer_lost = true;
-  cause.message = "connection closed by peer";
-  b.add(cause, 100s);
+  b.add(peer_lost(exited(2, 1)), 100s);
   FailureRecord left = exited(1, 0);
+  left.node = "n1";
   left.age = 1500ms;
   b.add(left, 100s);
   b.add(exited(4, 0), 101s);  // its agent noticed it after the failure that it brought about
@@ -120,10 +118,49 @@ TEST_CASE("Who left before with code 0 is named where the cause lost a peer (I-2
   told.after_stop = true;
   b.add(told, 101s);
   const Incident incident = b.build();
-  REQUIRE(incident.records.size() == 1);
+  CHECK(incident.reason == "rank 1 on n1 left with code 0 while others still ran");
+  REQUIRE(incident.records.size() == 2);
+  CHECK(incident.records[0].rank == 1);
+  CHECK(incident.records[0].blame == Blame::cause);
   CHECK(incident.records[0].message ==
-        "connection closed by peer; rank 1 had ended with code 0 1.5 s before, "
-        "rank 4 ended with code 0 at the same time");
+        "it ended 1.5 s before rank 2 failed for the loss of a peer; so did rank 4");
+  CHECK(incident.records[1].rank == 2);
+  CHECK(incident.records[1].blame == Blame::victim);
+}
+
+TEST_CASE("Whoever left with code 0 is not the cause where a worker failed by itself") {
+  IncidentBuilder b(AttemptNumber{0}, 100s, 3);
+  b.add(exited(0, 0, 5s), 100s);
+  b.add(peer_lost(exited(1, 1)), 100s);
+  b.add(exited(2, 3), 101s);
+  const Incident incident = b.build();
+  REQUIRE(incident.records.size() == 2);
+  CHECK(incident.records[0].rank == 2);
+  CHECK(incident.records[0].blame == Blame::cause);
+}
+
+TEST_CASE("A rank that was stopped on its way out is the cause of those that lost it") {
+  const bool by_itself = GENERATE(false, true);
+  IncidentBuilder b(AttemptNumber{0}, 100s, 4);
+  FailureRecord stopped = after_stop(killed(1));
+  stopped.node = "n1";
+  stopped.own_error = true;
+  stopped.message = "ValueError: bad batch";
+  b.add(stopped, 101s);
+  b.add(after_stop(killed(3)), 101s);
+  b.add(peer_lost(exited(2, 1)), 100s);
+  if (by_itself) {
+    b.add(exited(0, 1), 101s);
+  }
+  const Incident incident = b.build();
+  CHECK(incident.records[0].rank == (by_itself ? 0 : 1));
+  CHECK(incident.records[0].blame == Blame::cause);
+  if (!by_itself) {
+    CHECK(incident.reason == "rank 1 on n1 failed, and its peers for the loss of it");
+    CHECK(incident.records[1].blame == Blame::victim);
+  }
+  CHECK(incident.records.back().rank == 3);
+  CHECK(incident.records.back().blame == Blame::stopped_by_us);
 }
 
 TEST_CASE("Records beyond the limit are counted, and the cause survives") {

@@ -72,6 +72,25 @@ TEST_CASE("While nodes are missing all are told who is here, since when and from
   CHECK(t.lost.empty());
 }
 
+TEST_CASE("A witness is none of the nodes that --nnodes counts, and has no workers") {
+  Story s(fixed(2));
+  s.join("n1");
+  NodeDescription witness = s.description("w");
+  witness.witness = true;
+  s.join(witness);
+  s.wait(2s);
+  s.time_passed();
+  const RendezvousStatus& t = *s.only<TellWaiting>().table;
+  CHECK(t.nodes_here == 1);
+  CHECK(t.workers_here == 1);
+  REQUIRE(t.here.size() == 2);
+  CHECK(t.here[1].host_name == "w");
+  CHECK(t.here[1].workers == 0);
+  s.wait(600s);
+  s.time_passed();
+  CHECK(s.only<FinishJob>().summary->reason == "after 602 s only 1 of 2 nodes was here (n1)");
+}
+
 TEST_CASE("Who was refused or lost is told with the reason, once however often it comes") {
   Story s(elastic(3, 5));
   s.join("n1");

@@ -15,12 +15,14 @@ constexpr Instant kBegin = 100s;
 struct Told final : LeaderLease::Quorum {
   bool needs = true;
   bool will_need = true;
+  bool is_at_rest = false;
   bool is_outdated = false;
   Instant contact_at = kBegin;
   mutable int looks = 0;
 
-  [[nodiscard]] bool needed() const override { return needs; }
-  [[nodiscard]] bool needed_later() const override { return will_need; }
+  [[nodiscard]] Need need() const override {
+    return needs ? Need::now : will_need ? Need::later : is_at_rest ? Need::rests : Need::none;
+  }
   [[nodiscard]] Instant contact(Instant) const override {
     ++looks;
     return contact_at;
@@ -47,6 +49,18 @@ TEST_CASE("A contact that is nine tenths of the heartbeat timeout old ends the l
   lease.start(kBegin);
   CHECK(lost_by(lease, kBegin + 100s) == kBegin + lease_of(kTimeout));
   CHECK_FALSE(lease.due());  // once
+}
+
+TEST_CASE("A coordinator that needs nobody is woken no more often than every tenth timeout") {
+  Told quorum;
+  quorum.needs = quorum.will_need = false;
+  quorum.is_at_rest = true;
+  LeaderLease lease(kTimeout, quorum);
+  lease.start(kBegin);
+  CHECK(*lease.due() == kBegin + 10 * kTimeout);
+  quorum.is_at_rest = false;
+  lease.start(kBegin + 1s);
+  CHECK(*lease.due() == kBegin + 1s + kTimeout);
 }
 
 TEST_CASE("A contact that is renewed keeps the lease") {

@@ -338,6 +338,32 @@ TEST_CASE("An agent of another job sends nobody anywhere") {
   CHECK(story.greet(kOther).step(answer).connects("10.0.0.5", 30'000));
 }
 
+TEST_CASE("Who has the own port and says nothing may be a stopped agent of the job") {
+  NodeDescription node;
+  node.voter = VoterId{7};
+  Story story({kFirst}, {}, 60s, node);
+  const Instant until = GENERATE(Instant(140s), Instant(170s));
+  const auto tries = [&] { return story.state() == State::connecting; };
+  while (story.state() != State::over && (story.now < until || !tries())) {
+    tries() || story.state() == State::identifying ? story.step(search::Connected{})
+    : story.state() == State::resolving            ? story.step(kOwn)
+    : story.state() == State::binding              ? story.step(search::BindFailed{true, "in use"})
+                                                   : story.wait();
+  }
+  if (story.state() == State::over) {
+    CHECK((story.now >= Instant(160s) && until == Instant(170s)));
+    CHECK(story.failure().find("ddprun's protocol, or it is stopped") != std::string::npos);
+  } else if (GENERATE(true, false)) {  // it continues, and follows another coordinator
+    story.step(search::Connected{}).step(names({"10.0.0.3"}));
+    CHECK(story.connects("10.0.0.3", 30'000));
+  } else {  // it is killed
+    while (story.state() != State::resolving) {
+      tries() ? story.step(kRefused) : story.wait();
+    }
+    CHECK(story.step(kOwn).step(search::Bound{29400}).find<search::HostEndpoint>() != nullptr);
+  }
+}
+
 TEST_CASE("A rejection and another version are final") {
   Story story({kFirst}, false);
   story.greet(kOther).step(kRejected);

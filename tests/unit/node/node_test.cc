@@ -122,6 +122,17 @@ TEST_CASE("A node without failover ends with its coordinator") {
   CHECK(story.node().state() == Node::State::over);
 }
 
+TEST_CASE("What a standby says of itself is said once, however often the state comes") {
+  Story story;
+  story.follow(Term{1});
+  story.be_standby();
+  REQUIRE(story.find<LogLine>() != nullptr);
+  CHECK(story.find<LogLine>()->text == "this node is voter 1 of the job");
+  story.be_standby();
+  CHECK(story.find<AcknowledgeState>() != nullptr);
+  CHECK(story.find<LogLine>() == nullptr);
+}
+
 TEST_CASE("A standby asks for votes, and leads with those of more than half") {
   Story story;
   story.follow(Term{1});

@@ -147,6 +147,30 @@ TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]")
   }
 }
 
+TEST_CASE("an export that fails at the end is its own reason, and costs no restart", "[train]") {
+  const TempDir dir;
+  const auto text = dir.write("one_sample.txt", "seventeen letters");
+  // The place is tried at the start, but this is only met when the weights are written.
+  std::filesystem::create_directories(dir.path() / "exported/model.safetensors");
+  const auto outcome = shell(
+      dir.path(), ddprun::test::find_program("ddprun") +
+                      " --standalone --nproc-per-node 2 --max-restarts 2 " + kTrain +
+                      " gpt2 -s 16 --max-steps 2 --validation-share 0 --export exported --metrics "
+                      "metrics --data " +
+                      text);
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  // Whichever rank ends first, it gives the reason, and not that it lost the other one.
+  CHECK_THAT(outcome.output, Contains("traceback : exported/model.safetensors") &&
+                                 Contains("cannot be brought to the disk: Is a directory") &&
+                                 Contains("restarts used: 0 of 2") && !Contains("is gone"));
+  // An epoch is one sample, and so one step.
+  CHECK_THAT(outcome.output, Contains("\nstep 2/2 | epoch 1 | "));
+  // The only sample was rank 0's: the other one has no loss, which is not one of 0.
+  CHECK_THAT(shell(dir.path(), "cat metrics/rank-1.jsonl").output,
+             Contains("\"loss\":null") && !Contains("\"loss\":0"));
+}
+
 TEST_CASE("a file of tokens that is cut short while it is trained on ends with a sentence",
           "[train]") {
   const TempDir dir;
@@ -236,6 +260,7 @@ TEST_CASE("threads spin briefly, unless the user says how they wait", "[train]")
     const auto expected = policy.empty() ? std::string("GOMP_SPINCOUNT=1000") : policy;
     CHECK_THAT(environment, Contains(expected.substr(0, expected.find(' '))));
     CHECK(count_of(environment, "GOMP_SPINCOUNT=") == (policy.starts_with("OMP") ? 0 : 1));
+    CHECK(ddprun::test::read_file("/proc/" + std::to_string(job.pid()) + "/comm") == "train\n");
     job.signal(SIGKILL);
   }
 }

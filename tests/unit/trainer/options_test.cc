@@ -97,17 +97,48 @@ TEST_CASE("a mistake is one sentence that names the option", "[options]") {
       {{"gpt2", "--data", "x", "--bogus", "3"},
        "there is no option or word '--bogus' in this command; see train gpt2 --help"},
       {{"resnet", "--data", "x", "--lr", "nan"},
-       "--lr: must be a number above 0, not 'nan'; see train resnet --help"},
+       "--lr: must be a number above 0 and at most 1000000, not 'nan'; see train resnet --help"},
       {{"resnet", "--data", "x", "--momentum", "nan"},
        "--momentum: must be a number from 0 to below 1, not 'nan'; see train resnet --help"},
       {{"resnet", "--data", "x", "-e", "a/b"},
        "--experiment-name: must be a name without '/', not 'a/b'; see train resnet --help"},
       {{"resnet", "--data", "x", "--stem", "tall"},
        "--stem: must be small or large, not 'tall'; see train resnet --help"},
+      {{"gpt2", "--data", "x", "--max-steps", "1000000000001"},
+       "--max-steps: must be a whole number from 1 to 10^12, not '1000000000001'; see train gpt2 "
+       "--help"},
+      {{"resnet", "--data", "x", "--keep", "2147483648"},
+       "--keep: must be a whole number from 1 to 2^31 - 1, not '2147483648'; see train resnet "
+       "--help"},
+      {{"gpt2", "--generate", "x", "--export", "y"},
+       "--export excludes --generate; see train gpt2 --help"},
+      {{"resnet", "--data", "x", "--zero=some"}, "--zero takes no value; see train resnet --help"},
   };
   for (const auto& [arguments, sentence] : cases) {
     CHECK(std::get<Exit>(parse(arguments)).mistake == sentence);
   }
+}
+
+TEST_CASE("an empty path is a mistake that names its option", "[options]") {
+  const std::vector<const char*> linear = {"linear", "1", "1"};
+  const std::vector<const char*> gpt2 = {"gpt2", "--data", "x"};
+  const std::vector<const char*> resnet = {"resnet", "--data", "x"};
+  const struct {
+    const std::vector<const char*>& command;
+    const char* option;
+  } cases[] = {{linear, "--snapshot-path"}, {linear, "--data"},    {gpt2, "--save-dir"},
+               {gpt2, "--export"},          {gpt2, "--metrics"},   {gpt2, "--tensorboard"},
+               {resnet, "--snapshot-path"}, {resnet, "--metrics"}, {resnet, "--tensorboard"}};
+  for (const auto& [command, option] : cases) {
+    auto arguments = command;
+    arguments.insert(arguments.end(), {option, ""});
+    const auto exit = std::get<Exit>(parse(arguments));
+    CHECK(exit.status == kUsageStatus);
+    CHECK(exit.mistake == std::string(option) + ": must be a path, not ''; see train " +
+                              command.front() + " --help");
+  }
+  CHECK(status({"gpt2", "--data", ""}) == kUsageStatus);
+  CHECK(status({"resnet", "--data", ""}) == kUsageStatus);
 }
 
 TEST_CASE("a whole number is decimal and has no zeros in front", "[options]") {

@@ -13,6 +13,7 @@
 #include "tests/support/needs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/resnet/striped_images.h"
+#include "trainer/layers/bf16_product.h"
 
 namespace ddp {
 namespace {
@@ -142,6 +143,25 @@ TEST_CASE("a training whose gradients travel as bf16 loses little by it", "[para
   }
 }
 
+TEST_CASE("a training with products in bf16 loses little by it, and goes on with the same bits",
+          "[parallel]") {
+  const Place place;
+  CHECK_THAT(place.ranks(1, kGpt2 + "--precision f16", 2),
+             Contains("--precision: must be f32 or bf16, not 'f16'"));
+  if (!has_bf16_products()) {
+    CHECK_THAT(place.ranks(1, kGpt2 + "--precision bf16", 1),
+               Contains("this processor has no instructions for bf16"));
+    SKIP_TEST("bf16", "this processor has no instructions for bf16 (avx512_bf16)");
+  }
+  const auto exact = place.ranks(2, kGpt2 + "-e exact");
+  const auto rounded = place.ranks(2, kGpt2 + "-e rounded --precision bf16");
+  const std::string loss = "Validation loss: ";
+  CHECK(number_after(rounded, loss) == Approx(number_after(exact, loss)).epsilon(0.01));
+  CHECK(weights_of(rounded) != weights_of(exact));
+  place.killed(2, kGpt2 + "-e killed --precision bf16", "step 10/16");
+  CHECK(weights_of(place.ranks(2, kGpt2 + "-e killed --precision bf16")) == weights_of(rounded));
+}
+
 TEST_CASE("with --zero each rank keeps half of the optimizer, and the weights have the same bits",
           "[parallel]") {
   const Place place;
@@ -209,7 +229,7 @@ TEST_CASE("ranks with unequal shares train on the same samples to the same loss"
              Contains("[CPU0] Epoch 0 | Batchsize: 15 | Steps: 4") &&
                  Contains("[CPU1] Epoch 0 | Batchsize: 5 | Steps: 4"));
   CHECK_THAT(place.ranks(2, kGpt2 + "-e other --balance 1,2,3", 1),
-             Contains("--balance has 3 weights, and there are 2 ranks; give one for each rank"));
+             Contains("--balance has 3 weights for 2 ranks; give one for each rank"));
   for (const auto* wrong : {"0,1", "1,", "1,x", "fast", "''"}) {
     CHECK_THAT(place.ranks(1, kGpt2 + "--balance " + wrong, 2),
                Contains("--balance: must be auto, or a weight for each rank such as 3,1"));

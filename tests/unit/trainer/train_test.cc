@@ -204,6 +204,28 @@ TEST_CASE("a snapshot of another model is refused and left as it is", "[train]")
   CHECK(contents(dir.path() / "snapshot.ddp") == before);
 }
 
+TEST_CASE("a snapshot of a run with other data is refused and left as it is", "[train]") {
+  const TempDir dir;
+  const std::string rows = "x,y\n1,2\n2,4\n3,5\n";
+  const std::string command = "linear 3 2 --target y --data " + dir.write("d.csv", rows + "4,9\n");
+  const auto first = train(dir.path(), command);
+  REQUIRE(first.status == 0);
+  const auto before = contents(dir.path() / "snapshot.ddp");
+  dir.write("d.csv", rows + "4,8\n");
+  const auto refused = train(dir.path(), command);
+  INFO(refused.output);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.output, Contains("snapshot.ddp: snapshot of a run with other --data than ") &&
+                                 Contains("d.csv holds now; give that run's file, or another "
+                                          "--snapshot-path\n"));
+  CHECK(contents(dir.path() / "snapshot.ddp") == before);
+  // The very same rows under another name are the same data.
+  const auto again =
+      train(dir.path(), "linear 3 2 --target y --data " + dir.write("copy.csv", rows + "4,9\n"));
+  CHECK(again.status == 0);
+  CHECK(result_of(again) == result_of(first));
+}
+
 TEST_CASE("training goes on when a snapshot cannot be saved, and does not end well without one",
           "[train]") {
   const TempDir dir;
@@ -249,6 +271,30 @@ TEST_CASE("a disk that is full while saving loses no old snapshot, and the end i
   CHECK_THAT(outcome.output, Contains("disk/s: the last snapshot could not be saved (rank 0); the "
                                       "newest snapshot in disk/s is of epoch 1; make room there"));
   CHECK(outcome.output.ends_with("\nended with 1\n00000001\n"));
+}
+
+TEST_CASE("a place that cannot be written to ends a training before its first step", "[train]") {
+  const TempDir dir;
+  const auto script = dir.write(
+      "read_only.sh",
+      "set -e\nmkdir -p disk && mount -t tmpfs -o size=64k tmpfs disk\n" + kTrain +
+          " linear 2 1 --snapshot-path disk/s\nmount -o remount,ro disk\n" + kTrain +
+          " linear 2 1 --snapshot-path disk/s\necho a finished one ended with $?\n" + kTrain +
+          " linear 9 1 --snapshot-path disk/s || echo a longer one ended with $?\n" + kTrain +
+          " linear 9 1 --snapshot-path disk/new || echo a new one ended with $?\n");
+  const auto outcome = shell(dir.path(), "unshare -m true && unshare -m bash " + script);
+  if (outcome.output.find("unshare") != std::string::npos ||
+      outcome.output.find("mount:") != std::string::npos) {
+    SKIP_TEST("mount", "no private mount can be made here: " + outcome.output);
+  }
+  INFO(outcome.output);
+  const std::string why =
+      ": no snapshot can be saved here: Read-only file system; name a directory that this worker "
+      "may write to\n";
+  CHECK_THAT(outcome.output, Contains("a finished one ended with 0\n"));
+  CHECK_THAT(outcome.output, Contains("disk/s" + why + "a longer one ended with 1\n"));
+  CHECK_THAT(outcome.output, Contains("disk/new" + why + "a new one ended with 1\n"));
+  CHECK_THAT(outcome.output, !Contains("Epoch 2 | Batchsize"));
 }
 
 TEST_CASE("a snapshot path that is a file is refused", "[train]") {

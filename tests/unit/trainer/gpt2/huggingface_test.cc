@@ -143,7 +143,8 @@ TEST_CASE("a config of what is not done here is refused by its name", "[huggingf
     CHECK_THAT(config_refusal({{"n_layer", bad}}), Contains("'n_layer' must be a whole number"));
   }
   CHECK_THAT(config_refusal({{"layer_norm_epsilon", 0}}), Contains("must be a number above 0"));
-  CHECK_THROWS_WITH(parse_huggingface_config("{"), StartsWith("is no valid JSON"));
+  CHECK_THROWS_WITH(parse_huggingface_config("{"),
+                    StartsWith("is no valid JSON: parse error at line 1"));
   CHECK_THROWS_WITH(parse_huggingface_config("[]"), "must be a JSON object");
   const TempDir folder;
   CHECK_THROWS_WITH(read_huggingface_config(folder.path()),

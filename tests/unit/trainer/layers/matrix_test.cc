@@ -2,7 +2,10 @@
 #include <cmath>
 #include <memory>
 
+#include "ddp/tensor.h"
+#include "tests/support/skip.h"
 #include "tests/unit/trainer/layers/layer_cases.h"
+#include "trainer/layers/bf16_product.h"
 #include "trainer/layers/gelu.h"
 
 namespace ddp_test {
@@ -57,6 +60,66 @@ Floats attend(const ddp::Layers& layers, const ddp::AttentionShape& shape, const
   log_sum.assign(shape.batch * shape.heads * shape.time, 0);
   layers.attention_forward({shape, qkv.data(), out.data(), log_sum.data(), scratch.data}, 0);
   return out;
+}
+
+Floats bf16_floats(std::size_t count, std::uint64_t seed) {
+  Floats values = random_floats(count, seed);
+  for (float& value : values) {
+    value = static_cast<float>(ddp::BFloat16(value));
+  }
+  return values;
+}
+
+/// A linear layer's passes on numbers that bf16 holds exactly, so that products of either precision
+/// have to be those of doubles.
+void check_linear(const ddp::Layers& layers) {
+  constexpr std::size_t kRows = 131;  // more than one chunk of the epilogue
+  constexpr std::size_t kIn = 19;
+  constexpr std::size_t kOut = 701;
+  const Floats input = bf16_floats(kRows * kIn, 5);
+  const Floats weight = bf16_floats(kIn * kOut, 6);
+  const Floats bias = bf16_floats(kOut, 7);
+  const Floats d_out = bf16_floats(kRows * kOut, 8);
+  const Floats before_gelu = bf16_floats(kRows * kIn, 9);
+  Doubles out(kRows * kOut), d_input(kRows * kIn), d_weight(kIn * kOut, 1.0), d_bias(kOut, 2.0);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    for (std::size_t o = 0; o < kOut; ++o) {
+      const double d = d_out[r * kOut + o];
+      out[r * kOut + o] = bias[o];
+      d_bias[o] += d;
+      for (std::size_t i = 0; i < kIn; ++i) {
+        const double x = input[r * kIn + i];
+        const double w = weight[i * kOut + o];
+        out[r * kOut + o] += x * w;
+        d_input[r * kIn + i] += d * w;
+        d_weight[i * kOut + o] += d * x;
+      }
+    }
+  }
+  Floats mine(out.size()), activated(out.size());
+  layers.linear_forward(
+      {input.data(), weight.data(), bias.data(), mine.data(), activated.data(), kRows, kIn, kOut},
+      0);
+  CHECK(difference(mine, out) < 2e-6);
+  Floats gelu_of_mine;
+  Doubles d_before_gelu = d_input;
+  for (const float x : mine) {
+    gelu_of_mine.push_back(ddp::gelu(x));
+  }
+  CHECK(difference(activated, gelu_of_mine) < 1e-6);
+  for (std::size_t i = 0; i < d_before_gelu.size(); ++i) {
+    d_before_gelu[i] *= static_cast<double>(ddp::gelu_gradient(before_gelu[i]));
+  }
+  for (const bool with_gelu : {false, true}) {
+    Floats my_d_input(d_input.size()), my_d_weight(d_weight.size(), 1.0F), my_d_bias(kOut, 2.0F);
+    layers.linear_backward(
+        {d_out.data(), input.data(), weight.data(), with_gelu ? before_gelu.data() : nullptr,
+         my_d_input.data(), my_d_weight.data(), my_d_bias.data(), kRows, kIn, kOut},
+        0);
+    CHECK(difference(my_d_input, with_gelu ? d_before_gelu : d_input) < 2e-6);
+    CHECK(difference(my_d_weight, d_weight) < 5e-6);
+    CHECK(difference(my_d_bias, d_bias) < 5e-6);
+  }
 }
 
 }  // namespace
@@ -118,55 +181,28 @@ TEST_CASE("what a position attends to does not depend on what comes after it") {
 }
 
 TEST_CASE("a linear layer is that of doubles, with bias, GELU and accumulated gradients") {
-  constexpr std::size_t kRows = 131;  // more than one chunk of the epilogue
-  constexpr std::size_t kIn = 19;
-  constexpr std::size_t kOut = 23;
-  const Floats input = random_floats(kRows * kIn, 5);
-  const Floats weight = random_floats(kIn * kOut, 6);
-  const Floats bias = random_floats(kOut, 7);
-  const Floats d_out = random_floats(kRows * kOut, 8);
-  const Floats before_gelu = random_floats(kRows * kIn, 9);
-  Doubles out(kRows * kOut), d_input(kRows * kIn), d_weight(kIn * kOut, 1.0), d_bias(kOut, 2.0);
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t o = 0; o < kOut; ++o) {
-      const double d = d_out[r * kOut + o];
-      out[r * kOut + o] = bias[o];
-      d_bias[o] += d;
-      for (std::size_t i = 0; i < kIn; ++i) {
-        const double x = input[r * kIn + i];
-        const double w = weight[i * kOut + o];
-        out[r * kOut + o] += x * w;
-        d_input[r * kIn + i] += d * w;
-        d_weight[i * kOut + o] += d * x;
-      }
-    }
+  on_each_level(check_linear);
+}
+
+TEST_CASE("a linear layer in bf16 rounds its factors, and its sums are those of f32") {
+  if (!ddp::has_bf16_products()) {
+    CHECK_THROWS_WITH(ddp::cpu_layers(ddp::Precision::bf16), Catch::Contains("avx512_bf16"));
+    SKIP_TEST("bf16", "this processor has no instructions for bf16 (avx512_bf16)");
   }
-  on_each_level([&](const ddp::Layers& layers) {
-    Floats mine(out.size()), activated(out.size());
-    layers.linear_forward(
-        {input.data(), weight.data(), bias.data(), mine.data(), activated.data(), kRows, kIn, kOut},
-        0);
-    CHECK(difference(mine, out) < 2e-6);
-    Floats gelu_of_mine;
-    Doubles d_before_gelu = d_input;
-    for (const float x : mine) {
-      gelu_of_mine.push_back(ddp::gelu(x));
-    }
-    CHECK(difference(activated, gelu_of_mine) < 1e-6);
-    for (std::size_t i = 0; i < d_before_gelu.size(); ++i) {
-      d_before_gelu[i] *= static_cast<double>(ddp::gelu_gradient(before_gelu[i]));
-    }
-    for (const bool with_gelu : {false, true}) {
-      Floats my_d_input(d_input.size()), my_d_weight(d_weight.size(), 1.0F), my_d_bias(kOut, 2.0F);
-      layers.linear_backward(
-          {d_out.data(), input.data(), weight.data(), with_gelu ? before_gelu.data() : nullptr,
-           my_d_input.data(), my_d_weight.data(), my_d_bias.data(), kRows, kIn, kOut},
-          0);
-      CHECK(difference(my_d_input, with_gelu ? d_before_gelu : d_input) < 2e-6);
-      CHECK(difference(my_d_weight, d_weight) < 5e-6);
-      CHECK(difference(my_d_bias, d_bias) < 5e-6);
-    }
-  });
+  const ddp::Layers& layers = ddp::cpu_layers(ddp::Precision::bf16);
+  check_linear(layers);
+  // 1 + 2^-9 is nearer to 1 than to the next number of bf16. In f32 the sum would be above 4.
+  const Floats a{1 + 0x1p-9F, 1}, b{3, 1};
+  float out = 0;
+  layers.product({.m = 1,
+                  .n = 1,
+                  .k = 2,
+                  .a = {a.data(), 2},
+                  .b = {b.data(), 1},
+                  .out = &out,
+                  .out_stride = 1},
+                 0);
+  CHECK(out == 4);
 }
 
 TEST_CASE("the same product has the same bits every time") {

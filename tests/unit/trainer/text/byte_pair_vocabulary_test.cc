@@ -136,7 +136,7 @@ TEST_CASE("what would give other tokens and is not done is refused by its name",
 }
 
 TEST_CASE("a tokenizer.json that is damaged is refused with the reason", "[text]") {
-  CHECK_THAT(refusal_of_text(""), StartsWith("t.json: is no valid JSON"));
+  CHECK_THAT(refusal_of_text(""), StartsWith("t.json: is no valid JSON: parse error at line 1"));
   CHECK_THAT(refusal_of_text("{\"model\":"), StartsWith("t.json: is no valid JSON"));
   CHECK_THAT(refusal_of_text("\"\xFF\""), StartsWith("t.json: is no valid JSON"));
   CHECK_THAT(refusal_of_text("[]"), Contains("has no 'model'"));

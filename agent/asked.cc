@@ -1,0 +1,85 @@
+#include "agent/asked.h"
+
+#include <utility>
+
+#include "agent/agent_state.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/signal_name.h"
+
+namespace ddprun::agent {
+namespace {
+
+/// A signal that comes again within this time is the same wish: a scheduler signals every process
+/// of its step, and so this one and its guardian, which forwards it.
+constexpr std::chrono::milliseconds kOneWish{500};
+
+/// How many heartbeat timeouts an agent that was asked to stop gives the others to elect
+/// a coordinator that it can ask: one passes until all have noticed the loss, then they vote.
+constexpr int kElectionBeats = 5;
+
+/// A person who stops an agent that joins waits this long at most. By then a coordinator that has
+/// counted the node, but whose answer is still on its way, is asked to end the job for all.
+constexpr std::chrono::milliseconds kJoinToStop{1'000};
+
+}  // namespace
+
+/// A scheduler warns all agents, and one of them may have the wish by an order before its own
+/// signal comes. That one is not a second signal, which would mean now.
+bool Asked::is_new(int signal, Instant now) {
+  DDP_CHECK(signal > 0, "a signal has a number");
+  const bool again = signal == newest_ && now - newest_at_ < kOneWish;
+  newest_ = signal;
+  newest_at_ = now;
+  if (again) {
+    return false;
+  }
+  const bool warns = !wish_of(signal).stops_workers && !wish_of(stop_by_).stops_workers;
+  return !(warns && std::exchange(took_over_, false));
+}
+
+void Asked::stop(int signal) {
+  stop_by_ = signal;
+  requeues_ = requeues_ || wish_of(signal).requeues;
+}
+
+Verdict Asked::verdict_at_once() const {
+  return requeues_ ? wish_of(stop_by_).verdict : Verdict::stopped;
+}
+
+/// Only the end of the job by a signal, or by a deadline, is a wish. A node that leaves or joins,
+/// or a worker that failed, lets the job go on; so its next coordinator decides about that anew.
+void Asked::ordered(StopHow how, int signal, const std::string& reason) {
+  const bool preempts = how == StopHow::preempt && !wish_of(signal).stops_workers;
+  const bool ends = how == StopHow::now && signal != 0;
+  if (preempts || ends) {
+    order_ = Order{signal, reason};
+  }
+}
+
+bool Asked::lost(Instant now, bool serves) {
+  lost_at_ = now;
+  took_over_ = serves && order_;
+  return took_over_;
+}
+
+bool Asked::ends_at_once() const {
+  return lost_at_ && !order_ && wish_of(stop_by_).stops_workers;
+}
+
+/// Counted from the loss: where the voters can elect a coordinator, they have by then. Schedulers
+/// kill half a minute after their warning, so a longer search would lose the exit code. An agent
+/// that has followed none yet counts from the wish: nobody has to be elected.
+Asked::Instant Asked::search_until(Instant now, std::chrono::milliseconds heartbeat) const {
+  if (lost_at_) {
+    return *lost_at_ + kElectionBeats * heartbeat;
+  }
+  return now + (wish_of(stop_by_).stops_workers ? kJoinToStop : heartbeat);
+}
+
+std::string Asked::reason() const {
+  return order_          ? order_->reason
+         : stop_by_ == 0 ? "its deadline has come"
+                         : signal_name(stop_by_) + " was sent to this agent";
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,65 @@
+// Asked: what this agent was asked for: by signals, by --deadline, or by a coordinator that ordered
+// the end of the job and was lost before it came. It also says how long an agent that has no
+// coordinator searches for one to ask. Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "rendezvous/membership/failure.h"
+#include "rendezvous/membership/stop_order.h"
+
+namespace ddprun::agent {
+
+class Asked {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  /// A signal came. False: it is a wish that this agent has already.
+  [[nodiscard]] bool is_new(int signal, Instant now);
+  /// The newest wish to end the job came by this signal, or by --deadline (0).
+  void stop(int signal);
+  [[nodiscard]] int stop_by() const { return stop_by_; }
+  /// This signal asked the node to leave the job.
+  void leave(int signal) { leave_by_ = signal; }
+  [[nodiscard]] const std::optional<int>& leave_by() const { return leave_by_; }
+  /// The coordinator ordered the workers to stop.
+  void ordered(StopHow how, int signal, const std::string& reason);
+  /// It ordered a new attempt: an end that it ordered before came to nothing.
+  void assigned() { order_.reset(); }
+
+  /// There is a coordinator to ask.
+  void followed() { lost_at_.reset(); }
+  /// There is none any more. True: it had ordered the end of the job, and this agent, which has no
+  /// such wish yet (`serves`), wishes it from here on, by the signal that order_signal() says.
+  [[nodiscard]] bool lost(Instant now, bool serves);
+  [[nodiscard]] bool has_lost() const { return lost_at_.has_value(); }
+  [[nodiscard]] int order_signal() const { return order_ ? order_->signal : 0; }
+  /// A person who stops a node that searches wants that at once; a warning is for all nodes, and
+  /// so is an order.
+  [[nodiscard]] bool ends_at_once() const;
+  /// How long a coordinator is searched for that can be asked.
+  [[nodiscard]] Instant search_until(Instant now, std::chrono::milliseconds heartbeat) const;
+  /// Of an agent that ends without waiting for its coordinator or for a save.
+  [[nodiscard]] Verdict verdict_at_once() const;
+  /// Who asked for the end, as a clause.
+  [[nodiscard]] std::string reason() const;
+
+ private:
+  struct Order {
+    int signal = 0;
+    std::string reason;
+  };
+  int newest_ = 0;  ///< of the signals that came
+  Instant newest_at_{};
+  int stop_by_ = 0;
+  bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again
+  std::optional<int> leave_by_;
+  std::optional<Order> order_;
+  bool took_over_ = false;  ///< the wish is that of order_
+  /// Since when there is no coordinator any more; none while there is one, or was none yet.
+  std::optional<Instant> lost_at_;
+};
+
+}  // namespace ddprun::agent

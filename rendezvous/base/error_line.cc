@@ -1,0 +1,92 @@
+#include "rendezvous/base/error_line.h"
+
+#include <cstddef>
+#include <vector>
+
+#include "rendezvous/base/text.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kTraceback = "Traceback (most recent call last):";
+constexpr std::string_view kTerminate = "terminate called after throwing";
+constexpr std::string_view kWhat = "what():";
+constexpr std::size_t kRankBytesMax = 16;  ///< of "[rank262143"
+
+/// PyTorch puts it in front of each line of a traceback that ends a rank.
+std::string_view without_rank(std::string_view line) {
+  if (line.starts_with("[rank")) {
+    // Not found is a larger number than any place.
+    if (const auto end = line.find("]: "); end < kRankBytesMax) {
+      line.remove_prefix(end + 3);
+    }
+  }
+  return line;
+}
+
+/// "[rank1]:[W1125 15:02:03 ProcessGroupNCCL.cpp:1553] Warning: ...", as PyTorch logs at its end.
+bool is_log_of_pytorch(std::string_view line) {
+  return line.starts_with("[rank") && line.find("]:[") < kRankBytesMax;
+}
+
+/// Python's own sentences between two tracebacks of one chain.
+bool links(std::string_view line) {
+  return line.starts_with("During handling of the above exception") ||
+         line.starts_with("The above exception was the direct cause");
+}
+
+/// Of Python's last chain of tracebacks: its first error, and where its last error stands.
+struct Chain {
+  std::string_view first;
+  std::size_t end = 0;
+};
+
+Chain last_chain(const std::vector<std::string_view>& lines) {
+  Chain chain;
+  bool linked = false;
+  bool in_traceback = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = without_rank(lines[i]);
+    if (line.starts_with(kTraceback)) {
+      in_traceback = true;
+    } else if (in_traceback && !line.empty() && line.front() != ' ') {
+      // Frames are indented, the error is not.
+      chain = {linked && !chain.first.empty() ? chain.first : trimmed(line), i};
+      in_traceback = linked = false;
+    } else if (links(line)) {
+      linked = true;
+    }
+  }
+  return chain;
+}
+
+}  // namespace
+
+// A traceback wins over what the C++ runtime says: an exception that ends Python's main thread
+// makes libraries abort on the way out, and not the other way round.
+std::string_view error_line(std::string_view stderr_tail) {
+  const std::vector<std::string_view> lines = words_of(stderr_tail, "\n\r");
+  if (const Chain chain = last_chain(lines); !chain.first.empty()) {
+    return chain.first;
+  }
+  std::string_view last;
+  bool terminated = false;
+  for (const std::string_view line : lines) {
+    const std::string_view text = trimmed(without_rank(line));
+    if (terminated && text.starts_with(kWhat)) {
+      return trimmed(text.substr(kWhat.size()));
+    }
+    terminated = terminated || text.starts_with(kTerminate);
+    last = text.empty() ? last : text;
+  }
+  return last;
+}
+
+bool ends_in_traceback(std::string_view stderr_tail) {
+  std::vector<std::string_view> lines = words_of(trimmed(stderr_tail), "\n\r");
+  std::erase_if(lines, is_log_of_pytorch);
+  const Chain chain = last_chain(lines);
+  return !chain.first.empty() && chain.end + 1 == lines.size();
+}
+
+}  // namespace ddprun
