@@ -1,5 +1,6 @@
 // Jobs whose ranks reduce by NCCL, over stand-ins for the GPU and for NCCL that fail in attempt 0:
 // the agent gets an error file that names the operation, no worker stays, the next attempt goes on.
+// And trainings whose kernels the stand-in runs.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <map>
@@ -157,6 +158,24 @@ TEST_CASE("a GPT-2 learns on GPUs as on CPUs, and a worker's death changes no bi
   };
   CHECK(loss(calm) == Approx(loss(cpu)).epsilon(0.01));
   CHECK(line_after(cpu.out, "Training finished: 5 steps, weights ") != weights);
+}
+
+TEST_CASE("the linear model learns on GPUs what it learns on CPUs") {
+  const auto learned = [](const std::map<std::string, std::string>& environment) {
+    const TempDir folder;
+    const Finished finished =
+        run({.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "train", "linear", "3",
+                      "3", "--snapshot-path", folder.file("snapshot")},
+             .environment = environment});
+    INFO(finished.err);
+    CHECK(finished.exit_code == 0);
+    CHECK(contains(finished.out, environment.empty() ? "[CPU1] Epoch 2" : "[GPU1] Epoch 2"));
+    return line_after(finished.out, "Training finished: ");
+  };
+  const std::string cpu = learned({});
+  CHECK(contains(cpu, ", weights "));
+  CHECK(learned({{"DDPRUN_GPU_LIBRARY", STANDIN_GPU}, {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL}}) ==
+        cpu);
 }
 
 TEST_CASE("a GPU without a cuBLASLt that can be used is told of in a sentence") {
