@@ -36,8 +36,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
                std::chrono::steady_clock::time_point asked_at) {
     const bool local = is_socket_pair(socket.get());
     local_address = net::local_end(socket.get()).host();
-    where = local ? "coordinator in this agent"
-                  : "coordinator at " + net::far_end(socket.get()).host();
+    where =
+        local ? "coordinator in this agent" : "coordinator at " + net::far_end(socket.get()).host();
     // join.cc has read the coordinator's preamble already, where there is an answer.
     ConnectionOptions how;
     how.expect_preamble = !greeted;

@@ -10,9 +10,9 @@
 namespace ddp::gpu {
 namespace {
 
-/// One block for each row, of which a thread takes `width` neighbours at a time. The row becomes its
-/// own gradient: for the vocabulary of GPT-2 the logits are the largest array of all, so there is no
-/// second one. losses (R): of each, to be added up in their order.
+/// One block for each row, of which a thread takes `width` neighbours at a time. The row becomes
+/// its own gradient: for the vocabulary of GPT-2 the logits are the largest array of all, so there
+/// is no second one. losses (R): of each, to be added up in their order.
 template <int width, class Real>
 __global__ void row_kernel(CrossEntropyOf<Real> pass, double* losses) {
   auto* scratch = shared_memory<float>();

@@ -153,7 +153,9 @@ TEST_CASE("the end of a job that gathers waits a little for nodes that are still
   const NodeId a = s.join("n1");
   s.apply(StopRequested{a, stops ? 2 : kTerm, stops ? StopWish::end : StopWish::preempt});
   CHECK(s.all<FinishJob>().empty());
-  SECTION("the last one comes, and is told") { s.join("n2"); }
+  SECTION("the last one comes, and is told") {
+    s.join("n2");
+  }
   SECTION("none comes") {
     s.wait((stops ? 1s : 3s) - 1ms);
     s.time_passed();
