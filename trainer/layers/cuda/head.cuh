@@ -76,12 +76,27 @@ __device__ void load_tile(const Head& head, const Real* from, std::size_t stride
 template <int columns, class Real, class Factor>
 __device__ void store_rows(const Head& head, const float* rows, const Factor& factor, Real* to,
                            std::size_t stride, std::size_t first) {
-  for (unsigned i = lane_index(); i < kTile * columns; i += kWarpSize) {
-    const unsigned row = i / columns;
-    const unsigned column = i % columns;
-    if (first + row < head.time && column < head.size) {
-      to[(first + row) * stride + column] =
-          rounded<Real>(rows[row * kFloatStride<columns> + column] * factor(row));
+  constexpr unsigned kCount = kPackOf<Real>;
+  constexpr unsigned kPacks = columns / kCount;
+  const bool whole = head.size % kCount == 0;  // as in load_tile()
+  for (unsigned i = lane_index(); i < kTile * kPacks; i += kWarpSize) {
+    const unsigned row = i / kPacks;
+    const unsigned column = i % kPacks * kCount;
+    if (first + row >= head.time || column >= head.size) {
+      continue;
+    }
+    const float* from = rows + row * kFloatStride<columns> + column;
+    Real* place = to + (first + row) * stride + column;
+    Pack<Real, kCount> pack;
+    for (unsigned k = 0; k < kCount; ++k) {
+      pack.of[k] = rounded<Real>(from[k] * factor(row));
+    }
+    if (whole) {
+      store_pack(place, pack);
+    } else {
+      for (unsigned k = 0; k < kCount && column + k < head.size; ++k) {
+        place[k] = pack.of[k];
+      }
     }
   }
 }
