@@ -27,12 +27,11 @@ constexpr std::chrono::milliseconds kJoinToStop{1'000};
 /// signal comes. That one is not a second signal, which would mean now.
 bool Asked::is_new(int signal, Instant now) {
   DDP_CHECK(signal > 0, "a signal has a number");
-  const bool again = signal == newest_ && now - newest_at_ < kOneWish;
+  if (signal == newest_ && now - newest_at_ < kOneWish) {
+    return false;  // counted from the first: whoever signals without a pause is heard in the end
+  }
   newest_ = signal;
   newest_at_ = now;
-  if (again) {
-    return false;
-  }
   const bool warns = !wish_of(signal).stops_workers && !wish_of(stop_by_).stops_workers;
   return !(warns && std::exchange(took_over_, false));
 }

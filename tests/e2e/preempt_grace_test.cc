@@ -169,11 +169,14 @@ TEST_CASE("An agent that was asked and finds no coordinator says so, and ends wi
 }
 
 TEST_CASE("An agent that joins when it is warned asks the coordinator that it finds then") {
+  const TempDir dir;
   const std::string endpoint = local_endpoint();
   const auto agent = [&](const std::string& is_host) {
     return start({.endpoint = endpoint,
                   .options = {"--nnodes", "2", "--heartbeat-timeout", "30", "--rdzv-conf",
-                              "is_host=" + is_host}});
+                              "is_host=" + is_host},
+                  // The job may have begun by the time that the coordinator is asked.
+                  .program = runs_until(dir.file("end"))});
   };
   const auto joins = agent("0");
   REQUIRE(joins->wait_for_err("waiting for the coordinator"));
