@@ -123,7 +123,8 @@ TEST_CASE("A scheduler that signals every process of a step has asked once") {
 TEST_CASE("Signals that still come at the end change nothing of it") {
   const TempDir dir;
   auto agent = start({.endpoint = local_endpoint(),
-                      .options = {"--nnodes", "2"},
+                      // It waits that long for the node that may be starting.
+                      .options = {"--nnodes", "2", "--heartbeat-timeout", "0.1"},
                       .environment = {{"TORCHELASTIC_ERROR_FILE", dir.file("error.json")}}});
   REQUIRE(agent->wait_for_err("1 of 2 nodes here"));
   const pid_t behind_the_guardian = descendants_of(agent->pid()).front();
