@@ -3,45 +3,13 @@
 #include "trainer/layers/cpu_forms.h"
 
 namespace ddp::DDP_LEVEL {
-
 namespace {
 
 using MakeProduct = void (*)(const Product&, int device);
 
-void forward(const LinearForward& pass, int device, MakeProduct make) {
-  make({.m = pass.rows,
-        .n = pass.outputs,
-        .k = pass.inputs,
-        .a = {pass.input, pass.inputs},
-        .b = {pass.weight, pass.outputs},
-        .out = pass.out,
-        .out_stride = pass.outputs,
-        .bias = pass.bias,
-        .activated = pass.activated},
-       device);
-}
-
 void backward(const LinearBackward& pass, int device, MakeProduct make) {
-  // d_input (R, I) = d_out (R, O) W^T
-  make({.m = pass.rows,
-        .n = pass.inputs,
-        .k = pass.outputs,
-        .a = {pass.d_out, pass.outputs},
-        .b = {pass.weight, pass.outputs, true},
-        .out = pass.d_input,
-        .out_stride = pass.inputs,
-        .gelu_at = pass.before_gelu},
-       device);
-  // d_weight (I, O) += input^T d_out
-  make({.m = pass.inputs,
-        .n = pass.outputs,
-        .k = pass.rows,
-        .a = {pass.input, pass.inputs, true},
-        .b = {pass.d_out, pass.outputs},
-        .out = pass.d_weight,
-        .out_stride = pass.outputs,
-        .add = true},
-       device);
+  make(input_gradient_product(pass), device);
+  make(weight_gradient_product(pass), device);
   float* __restrict d_bias = pass.d_bias;
   for (std::size_t row = 0; row < pass.rows; ++row) {
     const float* d_out = pass.d_out + row * pass.outputs;
@@ -54,7 +22,7 @@ void backward(const LinearBackward& pass, int device, MakeProduct make) {
 }  // namespace
 
 void linear_forward(const LinearForward& pass, int device) {
-  forward(pass, device, product);
+  product(out_product(pass), device);
 }
 
 void linear_backward(const LinearBackward& pass, int device) {
@@ -62,7 +30,7 @@ void linear_backward(const LinearBackward& pass, int device) {
 }
 
 void bf16_linear_forward(const LinearForward& pass, int device) {
-  forward(pass, device, bf16_product);
+  bf16_product(out_product(pass), device);
 }
 
 void bf16_linear_backward(const LinearBackward& pass, int device) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "trainer/host_device.h"
 #include "trainer/layers/product.h"
 
 namespace ddp {
@@ -31,6 +32,46 @@ struct LinearBackwardOf {
   float* d_bias = nullptr;    ///< (O), added to
   std::size_t rows = 0, inputs = 0, outputs = 0;
 };
+
+/// out (R, O) = input W, and what follows it.
+template <class Real>
+DDP_ARITHMETIC ProductOf<Real> out_product(const LinearForwardOf<Real>& pass) {
+  return {.m = pass.rows,
+          .n = pass.outputs,
+          .k = pass.inputs,
+          .a = {pass.input, pass.inputs},
+          .b = {pass.weight, pass.outputs},
+          .out = pass.out,
+          .out_stride = pass.outputs,
+          .bias = pass.bias,
+          .activated = pass.activated};
+}
+
+/// d_input (R, I) = d_out (R, O) W^T
+template <class Real>
+DDP_ARITHMETIC ProductOf<Real> input_gradient_product(const LinearBackwardOf<Real>& pass) {
+  return {.m = pass.rows,
+          .n = pass.inputs,
+          .k = pass.outputs,
+          .a = {pass.d_out, pass.outputs},
+          .b = {pass.weight, pass.outputs, true},
+          .out = pass.d_input,
+          .out_stride = pass.inputs,
+          .gelu_at = pass.before_gelu};
+}
+
+/// d_weight (I, O) += input^T d_out
+template <class Real>
+DDP_ARITHMETIC ProductOf<Real, float> weight_gradient_product(const LinearBackwardOf<Real>& pass) {
+  return {.m = pass.inputs,
+          .n = pass.outputs,
+          .k = pass.rows,
+          .a = {pass.input, pass.inputs, true},
+          .b = {pass.d_out, pass.outputs},
+          .out = pass.d_weight,
+          .out_stride = pass.outputs,
+          .add = true};
+}
 
 using LinearForward = LinearForwardOf<float>;
 using LinearBackward = LinearBackwardOf<float>;

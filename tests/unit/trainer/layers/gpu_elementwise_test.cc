@@ -125,30 +125,14 @@ TEST_CASE("AdamW and the gradient's norm on a GPU are the CPU's") {
   const Floats gradient = random_floats(count, 10);
   const Floats value = random_floats(count, 11);
   Floats mine = value, mean(count, 0.01F), square(count, 0.02F);
-  ddp::AdamWUpdate update{.value = mine.data(),
-                          .gradient = gradient.data(),
-                          .mean = mean.data(),
-                          .square = square.data(),
-                          .count = count,
-                          .gradient_factor = 0.7F,
-                          .keep = 0.999F,
-                          .beta1_rest = 0.1F,
-                          .beta2 = 0.95F,
-                          .beta2_rest = 0.05F,
-                          .step_size = 0.003F,
-                          .root_correction = 0.4F,
-                          .epsilon = 1e-8F};
-  ddp::cpu_layers().adamw_update(update, 0);
+  ddp::cpu_layers().adamw_update(
+      adamw_step(mine.data(), gradient.data(), mean.data(), square.data(), count), 0);
   double squares = 0;
   ddp::cpu_layers().sum_of_squares(gradient.data(), count, &squares, 0);
   in_each_order([&] {
     const auto& gpu = ddp::gpu_layers<float>();
     const OnGpu<float> x(value), g(gradient), m(count, 0.01F), s(count, 0.02F);
-    update.value = x.data();
-    update.gradient = g.data();
-    update.mean = m.data();
-    update.square = s.data();
-    gpu.adamw_update(update, 0);
+    gpu.adamw_update(adamw_step(x.data(), g.data(), m.data(), s.data(), count), 0);
     CHECK(difference(x.floats(), mine) < 1e-6);
     CHECK(difference(m.floats(), mean) < 1e-6);
     CHECK(difference(s.floats(), square) < 1e-6);

@@ -30,6 +30,24 @@ inline Doubles in_doubles(const Floats& values) {
   return {values.begin(), values.end()};
 }
 
+/// A step of AdamW with numbers like those of a training, on arrays of `count`.
+inline ddp::AdamWUpdate adamw_step(float* value, const float* gradient, float* mean, float* square,
+                                   std::size_t count) {
+  return {.value = value,
+          .gradient = gradient,
+          .mean = mean,
+          .square = square,
+          .count = count,
+          .gradient_factor = 0.7F,
+          .keep = 0.999F,
+          .beta1_rest = 0.1F,
+          .beta2 = 0.95F,
+          .beta2_rest = 0.05F,
+          .step_size = 0.003F,
+          .root_correction = 0.4F,
+          .epsilon = 1e-8F};
+}
+
 /// Calls `body` for each level that this machine runs. Sums of one level differ from those of
 /// another in rounding, so each is compared with the doubles.
 inline void on_each_level(const std::function<void(const ddp::Layers&)>& body) {
