@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "ddp/preemption.h"
 #include "ddp/snapshot.h"
 #include "tests/support/event_wait.h"
+#include "tests/support/held_file.h"
+#include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/text/token_bin.h"
 #include "tests/unit/trainer/train_program.h"
@@ -228,6 +231,39 @@ TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
     CHECK_THAT(job.out(), Contains("Training snapshot saved") &&
                               Contains("Left in order at step ") &&
                               Contains(": the same command goes on from there\n"));
+  }
+}
+
+TEST_CASE("a signal before the first step ends a training in order, whatever it waits for",
+          "[train]") {
+  const TempDir dir;
+  const auto start = [&dir](const std::vector<std::string>& words) {
+    std::vector<std::string> argv{"env", "-u", "GOMP_SPINCOUNT", "-u", "OMP_WAIT_POLICY", kTrain};
+    argv.insert(argv.end(), words.begin(), words.end());
+    return ddprun::test::ChildRequest{
+        .argv = argv,
+        .environment = {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_ERROR_FILE", ""}},
+        .directory = dir.path().string()};
+  };
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  SECTION("while it reads its data") {
+    ddprun::test::HeldFile data(dir.file("data.csv"));
+    ddprun::test::ChildProcess job(
+        start({"linear", "5", "1", "--data", data.path(), "--target", "y"}));
+    REQUIRE(data.await_reader());
+    job.signal(signal);
+    CHECK(job.exit_code() == kLeftStatus);
+    INFO(job.report());
+    CHECK(job.err() == "ddprun worker: left by a signal before the first step\n");
+  }
+  SECTION("while it begins anew, to set how its threads wait") {
+    ddprun::test::ChildProcess job(start({"linear", "1000000", "1000000"}));
+    REQUIRE(ddprun::test::wait_until(
+        [&job] { return !ddprun::test::environment_of(job.pid(), "GOMP_SPINCOUNT").empty(); }));
+    job.signal(signal);
+    const int code = job.exit_code();
+    INFO(job.report());
+    CHECK(code == kLeftStatus);
   }
 }
 
