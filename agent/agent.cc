@@ -74,6 +74,7 @@ class Agent : private FollowerHandler {
                   coordinator_hooks(), log_) {}
 
   Result<JobSummary> run() {
+    accept_early_signals();
     watch_guardian();
     watch_deadline();
     if (const auto opened = workers_.open_timers(); !opened) {

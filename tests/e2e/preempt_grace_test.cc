@@ -1,13 +1,16 @@
-// The times of a preemption: how long workers may save, a second signal, deadlines
+// The times of a preemption: how long workers may save, an early signal, a second one, deadlines
 // (docs/preemption.md; what is saved and resumed: departure_test.cc).
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "rendezvous/base/signal_name.h"
 #include "tests/e2e/cluster.h"
+#include "tests/support/held_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::test {
@@ -62,6 +65,35 @@ TEST_CASE("A trainer of which one rank does not come to save is ended after both
   CHECK(cluster.said("workers have not left 1 s after they were ordered to save: ending them"));
   CHECK_FALSE(cluster.said("samples done | Training snapshot saved"));
   CHECK(cluster.left_behind().empty());
+}
+
+TEST_CASE("A signal that comes before the agent can take it waits, and ends it in order") {
+  struct Case {
+    int signal;
+    int exit_code;
+  };
+  const auto [signal, exit_code] = GENERATE(Case{SIGTERM, kTryAgain}, Case{SIGUSR1, kTryAgain},
+                                            Case{SIGINT, 1}, Case{SIGHUP, 1}, Case{SIGQUIT, 1});
+  const TempDir dir;
+  std::filesystem::create_directory(dir.file("bin"));
+  std::filesystem::create_symlink("/bin/true", dir.file("bin/python3"));
+  // The launcher reads the script, before there is an agent; the agent reads the settings of the
+  // virtual environment, before there is a loop.
+  const bool in_agent = GENERATE(false, true);
+  dir.write("script.py", "");
+  HeldFile held(dir.file(in_agent ? "pyvenv.cfg" : "held.py"));
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "0.2", "--legacy-launch"},
+             .program = {dir.file(in_agent ? "script.py" : "held.py")},
+             .environment = {{"PYTHON_EXEC", dir.file("bin/python3")}}});
+  REQUIRE(held.await_reader());
+  agent->signal(signal);
+  held.let_go();
+  const int code = agent->exit_code();
+  INFO((in_agent ? "agent, " : "launcher, ") << signal << '\n' << agent->report());
+  CHECK(code == exit_code);
+  CHECK(contains(agent->err(), signal_name(signal)));
 }
 
 TEST_CASE("A second signal during a preemption means now, but not within half a second") {
