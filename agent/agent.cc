@@ -313,11 +313,12 @@ class Agent : private FollowerHandler {
   /// One that hosts the coordinator tells all others by this, before it is gone.
   void request_now() {
     const bool has_one = follower_.client() != nullptr && !asked_.has_lost();
-    if (has_one) {
+    const bool asks = has_one && asked_.is_of_job();  // else the others go on without this node
+    if (asks) {
       const bool ends = asked_.verdict_at_once() == Verdict::stopped;
       follower_.client()->request_stop(asked_.stop_by(), ends ? StopWish::end : StopWish::preempt);
     }
-    search_over_.expires_after(has_one ? kAnswerBound : std::chrono::milliseconds(0));
+    search_over_.expires_after(asks ? kAnswerBound : std::chrono::milliseconds(0));
     search_over_.async_wait([this](boost::system::error_code error) {
       if (!error && state_ == State::asked_now) {
         take(Event::nobody_to_ask);

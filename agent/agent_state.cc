@@ -32,7 +32,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* followed      */ to(S::serving, A::request_leave),
         /* leave_asked   */ to(S::serving, A::remember_leave, A::request_leave),
         /* leave_again   */
-        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        to(S::asked_now, A::remember_wish, A::request_now, A::kill_workers),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::serving),  // between two attempts
         /* logs_shown    */ to(S::serving),
@@ -58,7 +58,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* logs_shown    */ to(S::asked),
         /* flushed       */ kNever,
     },
-    // asked_now: all agents are to end with one code, so the coordinator hears of it and may answer
+    // asked_now: all agents are to end with one code, so the coordinator is told, and may answer
     {
         /* assigned      */ to(S::asked_now),
         /* stop_ordered  */ to(S::asked_now, A::obey_stop),

@@ -65,7 +65,7 @@ enum class Action : std::uint8_t {
   obey_stop,
   remember_wish,       ///< which signal asked
   request_stop,        ///< ask the coordinator; Event::nobody_to_ask if none can be waited for
-  request_now,         ///< tell the coordinator; Event::nobody_to_ask if it does not answer soon
+  request_now,         ///< tell the coordinator; Event::nobody_to_ask if it says nothing soon
   remember_leave,      ///< and which signal asked for it
   request_leave,       ///< if that is remembered, and as far as there is a coordinator
   limit_search,        ///< Event::nobody_to_ask if no coordinator is found in time

@@ -44,12 +44,15 @@ std::optional<Event> Asked::hear(int signal, Instant now) {
 }
 
 void Asked::stop(int signal) {
-  stop_by_ = signal;
   // That the node is to leave, too, says nothing about the job.
-  if (signal != SIGUSR2) {
-    requeues_ = requeues_ || wish_of(signal).requeues;
-    ends_ = ends_ || wish_of(signal).stops_workers;
+  if (signal == SIGUSR2) {
+    stop_by_ = of_job_ ? stop_by_ : signal;
+    return;
   }
+  stop_by_ = signal;
+  of_job_ = true;
+  requeues_ = requeues_ || wish_of(signal).requeues;
+  ends_ = ends_ || wish_of(signal).stops_workers;
 }
 
 Wish Asked::wish() const {
@@ -57,7 +60,8 @@ Wish Asked::wish() const {
 }
 
 Verdict Asked::verdict_at_once() const {
-  return requeues_ && !ends() ? Verdict::preempted : Verdict::stopped;
+  const bool requeues = requeues_ || (order_ && wish_of(order_->signal).requeues);
+  return requeues && !ends() ? Verdict::preempted : Verdict::stopped;
 }
 
 /// Only the end of the job by a signal, or by a deadline, is a wish. A node that leaves or joins,

@@ -23,6 +23,8 @@ class Asked {
   /// The newest wish to end the job, or this agent, came by this signal, or by --deadline (0).
   void stop(int signal);
   [[nodiscard]] int stop_by() const { return stop_by_; }
+  /// One of these, or an order, is for the whole job.
+  [[nodiscard]] bool is_of_job() const { return of_job_ || order_; }
   /// What all of these ask of the job.
   [[nodiscard]] Wish wish() const;
   /// This signal asked the node to leave the job.
@@ -60,6 +62,7 @@ class Asked {
   };
   std::map<int, Instant> heard_;  ///< the signals that came, and when each was last a wish
   int stop_by_ = 0;
+  bool of_job_ = false;    ///< a wish is not of this node alone
   bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again
   bool ends_ = false;      ///< a wish is to end now, with nothing saved
   std::optional<int> leave_by_;

@@ -41,6 +41,22 @@ TEST_CASE("A node that is asked to leave again is to go now") {
   CHECK(asked.hear(SIGTERM, kNow + 501ms) == Event::asked);
 }
 
+TEST_CASE("A node that is to go now says so to a job that ends, and not to one that goes on") {
+  Asked asked;
+  asked.stop(SIGUSR2);
+  CHECK_FALSE(asked.is_of_job());
+  CHECK(asked.stop_by() == SIGUSR2);
+  asked.ordered(StopHow::preempt, SIGUSR1, "SIGUSR1 was sent to the agent of node b");
+  CHECK(asked.is_of_job());
+  CHECK(asked.verdict_at_once() == Verdict::preempted);  // as all others end
+  asked.assigned();
+  CHECK_FALSE(asked.is_of_job());
+  asked.stop(SIGTERM);
+  asked.stop(SIGUSR2);
+  CHECK(asked.is_of_job());
+  CHECK(asked.stop_by() == SIGTERM);
+}
+
 TEST_CASE("The order to end the job is a wish of the agent once its coordinator is lost") {
   const bool stops = GENERATE(false, true);
   const Asked asked = stops ? lost_after(StopHow::now, SIGINT)  //
