@@ -27,6 +27,7 @@
 #include "trainer/message_passing.h"
 #include "trainer/openmp_wait.h"
 #include "trainer/options.h"
+#include "trainer/product_kernels.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
 #include "trainer/text/documents.h"
@@ -100,6 +101,9 @@ int run(const Gpt2Options& options) {
   const Context context = init({.backend = options.generate ? Backend::gloo : Backend::automatic});
   require_agreement(context, agreed_options(options, source));
   choose_threads(context);
+  if (context.device().is_cpu()) {
+    make_product_kernels();
+  }
   if (options.generate) {
     end_by_signals();
     generate_gpt2(context, options, source.config, *source.tokenizer);

@@ -113,6 +113,23 @@ TEST_CASE("a training that does not fit into memory is not started again", "[tra
              Contains("ddprun worker of rank 0: there is not enough memory for this training; ") &&
                  Contains("restarts used: 0 of 2"));
 }
+
+TEST_CASE("a training whose products find no memory for their code ends with a sentence",
+          "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  // From little more than the program itself to little less than what the training takes.
+  for (const char* kibibytes : {"400000", "420000", "440000"}) {
+    const auto outcome =
+        shell(dir.path(), std::string("ulimit -c 0; ulimit -v ") + kibibytes +
+                              "; OMP_NUM_THREADS=2 exec " + kTrain +
+                              " gpt2 -m 10m --batch-size 2 --max-steps 1 --data " + text);
+    INFO(kibibytes << '\n' << outcome.output);
+    CHECK(outcome.status == 1);
+    CHECK_THAT(outcome.output,
+               Contains("ddprun worker: there is not enough memory for this training; "));
+  }
+}
 #endif
 
 TEST_CASE("what is wrong at the next attempt, too, costs no restart", "[train]") {
