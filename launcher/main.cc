@@ -236,6 +236,7 @@ int run(int argc, char** argv) {
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.
   reserve_descriptors(kDescriptorsOfAgent +
                       kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));
+  hold_without_limit();
   return run_under_guardian([&] { return run_or_complain([&] { return agent_main(*launch); }); });
 }
 

@@ -1,5 +1,8 @@
 #include "agent/process/signals.h"
 
+#include <ucontext.h>
+#include <unistd.h>
+
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -14,8 +17,13 @@ namespace {
 /// What a user, a scheduler or a terminal asks an agent with. Not those of a fault, nor SIGTSTP.
 constexpr std::array kEarlySignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/// The mask before the hold, which is what the process was started with. A global, like the mask.
+/// A start takes milliseconds. One that takes so long hangs, in a GPU's driver as a rule: then the
+/// user's Ctrl-C has to end it.
+constexpr unsigned kHoldSecondsMax = 5;
+
+/// What the process was started with. Globals, like what they describe.
 std::optional<sigset_t> mask_before_hold;
+struct sigaction alarm_before_hold;
 
 sigset_t set_of(std::span<const int> numbers) {
   sigset_t set;
@@ -24,6 +32,13 @@ sigset_t set_of(std::span<const int> numbers) {
     ::sigaddset(&set, number);
   }
   return set;
+}
+
+/// Of the thread that it interrupts, once it returns: the kernel takes the mask back from there.
+void end_hold(int /*SIGALRM*/, siginfo_t* /*info*/, void* context) {
+  for (const int number : kEarlySignals) {
+    ::sigdelset(&static_cast<ucontext_t*>(context)->uc_sigmask, number);
+  }
 }
 
 }  // namespace
@@ -71,10 +86,21 @@ SignalSource::~SignalSource() = default;
 void hold_early_signals() {
   const sigset_t held = set_of(kEarlySignals);
   ::pthread_sigmask(SIG_BLOCK, &held, &mask_before_hold.emplace());
+  struct sigaction on_alarm = {};
+  on_alarm.sa_sigaction = end_hold;
+  on_alarm.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(SIGALRM, &on_alarm, &alarm_before_hold);
+  ::alarm(kHoldSecondsMax);
+}
+
+void hold_without_limit() {
+  ::alarm(0);
+  ::sigaction(SIGALRM, &alarm_before_hold, nullptr);
 }
 
 void accept_early_signals() {
   if (const auto before = std::exchange(mask_before_hold, std::nullopt)) {
+    hold_without_limit();
     ::pthread_sigmask(SIG_SETMASK, &*before, nullptr);
   }
 }

@@ -97,6 +97,18 @@ TEST_CASE("A signal that comes before the agent can take it waits, and ends it i
   CHECK(contains(agent->err(), signal_name(signal)));
 }
 
+TEST_CASE("A start that hangs is ended by a signal, if some seconds late") {
+  const TempDir dir;
+  HeldFile held(dir.file("held.py"));
+  const auto agent = start({.endpoint = local_endpoint(),
+                            .options = {"--nnodes", "2", "--legacy-launch"},
+                            .program = {held.path()}});
+  REQUIRE(held.await_reader());
+  agent->signal(SIGINT);
+  CHECK(agent->exit_code() == -SIGINT);
+  CHECK(agent->err().empty());
+}
+
 TEST_CASE("A second signal during a preemption means now, but not within half a second") {
   const auto agent = start({.options = kPatientOptions, .program = kSavesForEver});
   REQUIRE(agent->wait_for_out("ready"));
