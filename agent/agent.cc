@@ -316,6 +316,9 @@ class Agent : private FollowerHandler {
     const bool has_one = follower_.client() != nullptr && !asked_.has_lost();
     const bool asks = has_one && asked_.is_of_job();  // else the others go on without this node
     if (asks) {
+      if (workers_.any_running()) {
+        asked_.interrupts();
+      }
       const bool ends = asked_.verdict_at_once() == Verdict::stopped;
       follower_.client()->request_stop(asked_.stop_by(), ends ? StopWish::end : StopWish::preempt);
     }

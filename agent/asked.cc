@@ -59,9 +59,12 @@ Wish Asked::wish() const {
   return ends() ? Wish{} : wish_of(stop_by_);
 }
 
+/// Workers that SIGTERM alone asked, and that are killed before they have saved, end as scripts do
+/// that SIGTERM simply ends. Where none runs, nothing is lost that the other nodes save.
 Verdict Asked::verdict_at_once() const {
   const bool requeues = requeues_ || (order_ && wish_of(order_->signal).requeues);
-  return requeues && !ends() ? Verdict::preempted : Verdict::stopped;
+  const bool goes_on = is_of_job() && !ends() && (requeues || !interrupts_);
+  return goes_on ? Verdict::preempted : Verdict::stopped;
 }
 
 /// Only the end of the job by a signal, or by a deadline, is a wish. A node that leaves or joins,

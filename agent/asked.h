@@ -23,6 +23,8 @@ class Asked {
   /// The newest wish to end the job, or this agent, came by this signal, or by --deadline (0).
   void stop(int signal);
   [[nodiscard]] int stop_by() const { return stop_by_; }
+  /// The second signal ends workers that run, and a coordinator can be told so.
+  void interrupts() { interrupts_ = true; }
   /// One of these, or an order, is for the whole job.
   [[nodiscard]] bool is_of_job() const { return of_job_ || order_; }
   /// What all of these ask of the job.
@@ -65,6 +67,7 @@ class Asked {
   bool of_job_ = false;    ///< a wish is not of this node alone
   bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again
   bool ends_ = false;      ///< a wish is to end now, with nothing saved
+  bool interrupts_ = false;
   std::optional<int> leave_by_;
   std::optional<Order> order_;
   bool took_over_ = false;  ///< the wish is that of order_

@@ -253,8 +253,9 @@ void JobAttempt::lost(const JobNode& node, const std::string& why, Instant lost_
       if (incident_) {
         incident_->node_lost(node.host_name, why, lost_at);
       }
-      stop_.lost_one();
-      if (stopping_ > 0) {
+      // One that has stopped said how, and the others need it for their save no more.
+      if (node.phase == NodePhase::stopping) {
+        stop_.lost_one();
         hurry(kNotAllCanSave);
       }
       break;

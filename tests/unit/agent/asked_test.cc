@@ -46,6 +46,7 @@ TEST_CASE("A node that is to go now says so to a job that ends, and not to one t
   asked.stop(SIGUSR2);
   CHECK_FALSE(asked.is_of_job());
   CHECK(asked.stop_by() == SIGUSR2);
+  CHECK(asked.verdict_at_once() == Verdict::stopped);
   asked.ordered(StopHow::preempt, SIGUSR1, "SIGUSR1 was sent to the agent of node b");
   CHECK(asked.is_of_job());
   CHECK(asked.verdict_at_once() == Verdict::preempted);  // as all others end
@@ -116,6 +117,8 @@ TEST_CASE("An order to end now outlasts its coordinator, by whatever signal it w
 TEST_CASE("An agent that ends at once is to be started again after SIGUSR1 or its deadline") {
   Asked asked;
   asked.stop(SIGTERM);
+  CHECK(asked.verdict_at_once() == Verdict::preempted);  // no worker ran that could not save
+  asked.interrupts();
   CHECK(asked.verdict_at_once() == Verdict::stopped);
   asked.stop(GENERATE(SIGUSR1, 0));
   CHECK(asked.verdict_at_once() == Verdict::preempted);

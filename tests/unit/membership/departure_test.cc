@@ -110,6 +110,17 @@ TEST_CASE("a node that is lost while others save makes them stop now") {
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
+TEST_CASE("a node that is lost when it has saved leaves the others their save") {
+  Three t;
+  t.s.apply(StopRequested{t.a, kTerm, StopWish::preempt});
+  t.s.stopped(t.c, {}, told(true));
+  t.s.lose(t.c);
+  CHECK(t.s.commands.empty());
+  t.s.stopped(t.a, {}, told(true));
+  t.s.stopped(t.b, {}, told(true));
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
+}
+
 TEST_CASE("of scripts that SIGTERM has save, those of a lost node are not asked how they ended") {
   struct Row {
     bool lost_first;  // and the warning meets the stop for that loss
