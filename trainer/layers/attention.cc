@@ -284,13 +284,15 @@ void backward_heads(const AttentionBackward& pass, std::size_t first, std::size_
   }
 }
 
-/// Heads have nothing in common: each thread of those that have scratch memory takes some.
+/// Heads have nothing in common: each thread takes some, where all have scratch memory and there is
+/// enough to do.
 template <class Pass>
 void share_out_heads(const Pass& pass,
                      void (*heads)(const Pass&, std::size_t, std::size_t, float*)) {
   const AttentionShape& shape = pass.shape;
   const std::size_t count = shape.batch * shape.heads;
-  const bool shared = pass.scratches >= team_size();
+  const bool shared =
+      pass.scratches >= team_size() && count * shape.time * shape.time >= 2 * kFloatsWorthSharing;
   share_out(count, shared ? 1 : count, [&](std::size_t first, std::size_t end, std::size_t thread) {
     heads(pass, first, end, pass.scratch + thread * attention_scratch(shape.time, shape.head_size));
   });

@@ -108,9 +108,9 @@ void layer_norm_backward(const LayerNormBackward& pass, int /*device*/) {
   share_out(
       pass.rows, rows_worth_sharing(pass.channels),
       [&](std::size_t first, std::size_t end, std::size_t) { backward_rows(pass, first, end); });
-  share_out(pass.channels, kLineColumns, [&](std::size_t first, std::size_t end, std::size_t) {
-    backward_columns(pass, first, end);
-  });
+  share_out(
+      pass.channels, columns_worth_sharing(pass.rows, pass.channels),
+      [&](std::size_t first, std::size_t end, std::size_t) { backward_columns(pass, first, end); });
 }
 
 }  // namespace ddp::DDP_LEVEL

@@ -22,9 +22,10 @@ void add_bias_gradient(const LinearBackward& pass, std::size_t first, std::size_
 void backward(const LinearBackward& pass, int device, MakeProduct make) {
   make(input_gradient_product(pass), device);
   make(weight_gradient_product(pass), device);
-  share_out(pass.outputs, kLineColumns, [&](std::size_t first, std::size_t end, std::size_t) {
-    add_bias_gradient(pass, first, end);
-  });
+  share_out(pass.outputs, columns_worth_sharing(pass.rows, pass.outputs),
+            [&](std::size_t first, std::size_t end, std::size_t) {
+              add_bias_gradient(pass, first, end);
+            });
 }
 
 }  // namespace

@@ -96,7 +96,10 @@ class Chunks {
   std::size_t count_, size_;
 };
 
-/// Columns of one cache line: two threads never write to the same.
-inline constexpr std::size_t kLineColumns = 16;
+/// Columns of one cache line, so that two threads never write to the same; all of them where so
+/// many rows of them are not worth sharing.
+constexpr std::size_t columns_worth_sharing(std::size_t rows, std::size_t columns) {
+  return rows * columns < 2 * kFloatsWorthSharing ? columns : 16;
+}
 
 }  // namespace ddp::DDP_LEVEL

@@ -6,17 +6,18 @@
 
 #include "tests/support/skip.h"
 #include "tests/unit/trainer/layers/layer_cases.h"
+#include "trainer/linear.h"
 
 extern "C" void omp_set_num_threads(int count);
 
 namespace ddp_test {
 namespace {
 
-/// Rows, columns and heads are no multiples of anything, and enough to be shared by eight threads.
+/// Rows, columns and heads are no multiples of anything, and enough to be worth sharing.
 constexpr std::size_t kRows = 211;
 constexpr std::size_t kChannels = 6 * 29;
 constexpr std::size_t kVocabulary = 301;
-constexpr ddp::AttentionShape kAttention{3, 41, 6, 29};
+constexpr ddp::AttentionShape kAttention{3, 47, 6, 29};
 
 using Results = std::map<std::string, std::vector<double>>;
 
@@ -100,6 +101,17 @@ void run_optimizer(const ddp::Layers& layers, Results& results) {
   keep(results, "updated values", value);
 }
 
+void run_sgd(Results& results) {
+  constexpr std::size_t kCount = 100'003;
+  Floats value = random_floats(kCount, 12), velocity(kCount);
+  const Floats gradient = random_floats(kCount, 13);
+  for (int step = 0; step < 2; ++step) {
+    ddp::cpu_kernels().update(
+        {value.data(), velocity.data(), gradient.data(), kCount, 0.1F, 0.9F, 0.01F}, 0);
+  }
+  keep(results, "values updated by SGD", value);
+}
+
 /// The products' own threads are oneDNN's, which makes no promise; bias and GELU are ours.
 void run_epilogue(const ddp::Layers& layers, Results& results) {
   const Floats d_out = random_floats(kRows * kChannels, 9);
@@ -134,6 +146,7 @@ TEST_CASE("layers have the same bits with any number of threads") {
       run_attention(layers, results);
       run_loss(layers, results);
       run_optimizer(layers, results);
+      run_sgd(results);
       run_epilogue(layers, results);
       for (const auto& [name, values] : results) {
         INFO(name << " with " << threads << " threads");
