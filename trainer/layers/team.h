@@ -28,7 +28,8 @@ inline __attribute__((always_inline)) std::size_t team_size() {
 /// Calls body(first, end, thread) for parts of [0, count), one a thread, each a multiple of `grain`
 /// but the last. Less than two grains are not worth a meeting of the threads: they are one part.
 template <class Body>
-inline __attribute__((always_inline)) void share_out(std::size_t count, std::size_t grain,
+inline __attribute__((always_inline)) void share_out(std::size_t count,
+                                                     [[maybe_unused]] std::size_t grain,
                                                      const Body& body) {
 #ifdef _OPENMP
   // All threads or one: those that a smaller team leaves out would end, and be made again.
