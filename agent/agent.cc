@@ -44,12 +44,15 @@ using agent::State;
 /// How long what the workers left behind may take to die: as long as after an attempt.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
 
+/// How long an agent that was asked twice waits for what its coordinator makes of it.
+constexpr std::chrono::milliseconds kAnswerBound{1'000};
+
 /// What an event brings along for the actions that it leads to.
 struct Cause {
   const World* world = nullptr;           ///< assigned
   const message::Stop* order = nullptr;   ///< stop_ordered
   Result<JobSummary>* outcome = nullptr;  ///< concluded
-  int signal = 0;                         ///< asked, leave_asked
+  int signal = 0;                         ///< asked, leave_asked, leave_again
 };
 
 class Agent : private FollowerHandler {
@@ -74,6 +77,7 @@ class Agent : private FollowerHandler {
                   coordinator_hooks(), log_) {}
 
   Result<JobSummary> run() {
+    accept_early_signals();
     watch_guardian();
     watch_deadline();
     if (const auto opened = workers_.open_timers(); !opened) {
@@ -123,6 +127,8 @@ class Agent : private FollowerHandler {
     if (seeks_to_ask()) {
       log_->info("{}", why.sentence());
       give_up_asking();
+    } else if (state_ == State::asked_now) {
+      take(Event::nobody_to_ask);
     } else {
       conclude(why);
     }
@@ -159,11 +165,10 @@ class Agent : private FollowerHandler {
   }
 
   void on_signal(int number) {
-    if (!asked_.is_new(number, std::chrono::steady_clock::now())) {
-      return;
+    if (const auto event = asked_.hear(number, std::chrono::steady_clock::now())) {
+      log_->info("got {}", signal_name(number));
+      take(*event, {.signal = number});
     }
-    log_->info("got {}", signal_name(number));
-    take(number == SIGUSR2 ? Event::leave_asked : Event::asked, {.signal = number});
   }
 
   void watch_deadline() {
@@ -218,6 +223,8 @@ class Agent : private FollowerHandler {
         return;
       case Action::request_stop:
         return request_stop();
+      case Action::request_now:
+        return request_now();
       case Action::remember_leave:
         asked_.leave(cause.signal);
         return follower_.leaves();
@@ -237,7 +244,7 @@ class Agent : private FollowerHandler {
       case Action::conclude:
         return end(std::move(*cause.outcome));
       case Action::conclude_as_asked:
-        return end(summary_of_wish(agent::wish_of(asked_.stop_by()).verdict));
+        return end(summary_of_wish(asked_.wish().verdict));
       case Action::conclude_at_once:
         return end(summary_of_wish(asked_.verdict_at_once()));
       case Action::conclude_unguarded:
@@ -288,7 +295,7 @@ class Agent : private FollowerHandler {
   }
 
   void request_stop() {
-    const agent::Wish wish = agent::wish_of(asked_.stop_by());
+    const agent::Wish wish = asked_.wish();
     CoordinatorClient* const coordinator = follower_.client();
     // The client of a coordinator that is lost stays until the workers are gone. A node that joins
     // may be counted already, and the others would wait for it.
@@ -302,6 +309,22 @@ class Agent : private FollowerHandler {
     if (wish.stops_workers) {
       workers_.stop(asked_.stop_by());
     }
+  }
+
+  /// One that hosts the coordinator tells all others by this, before it is gone.
+  void request_now() {
+    const bool has_one = follower_.client() != nullptr && !asked_.has_lost();
+    const bool asks = has_one && asked_.is_of_job();  // else the others go on without this node
+    if (asks) {
+      const bool ends = asked_.verdict_at_once() == Verdict::stopped;
+      follower_.client()->request_stop(asked_.stop_by(), ends ? StopWish::end : StopWish::preempt);
+    }
+    search_over_.expires_after(asks ? kAnswerBound : std::chrono::milliseconds(0));
+    search_over_.async_wait([this](boost::system::error_code error) {
+      if (!error && state_ == State::asked_now) {
+        take(Event::nobody_to_ask);
+      }
+    });
   }
 
   /// Whether there is no coordinator to ask: the one before is lost, or none was found yet.
@@ -372,7 +395,7 @@ class Agent : private FollowerHandler {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer time_up_;      ///< --deadline
-  asio::steady_timer search_over_;  ///< Action::limit_search
+  asio::steady_timer search_over_;  ///< Action::limit_search, request_now
   State state_ = State::serving;
   agent::Asked asked_;
   std::optional<Result<JobSummary>> outcome_;

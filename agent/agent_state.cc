@@ -31,6 +31,8 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::serving, A::request_leave),
         /* leave_asked   */ to(S::serving, A::remember_leave, A::request_leave),
+        /* leave_again   */
+        to(S::asked_now, A::remember_wish, A::request_now, A::kill_workers),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::serving),  // between two attempts
         /* logs_shown    */ to(S::serving),
@@ -43,15 +45,37 @@ constexpr std::array<Row, kStates> kTable{{
         /* stop_ordered  */ to(S::asked, A::obey_stop),
         /* lost          */ to(S::fencing_asked, A::limit_search, A::fence_workers),
         /* concluded     */ to(S::ending_asked, A::conclude, A::stop_workers),
-        /* asked         */
-        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        /* asked         */ to(S::asked_now, A::remember_wish, A::request_now, A::kill_workers),
         /* deadline_came */ to(S::asked),
         /* nobody_to_ask */ to(S::ending_asked, A::conclude_as_asked, A::stop_workers),
         /* followed      */ to(S::asked, A::request_stop),
-        /* leave_asked   */ to(S::asked, A::remember_leave, A::request_leave),
+        /* leave_asked   */
+        to(S::asked_now, A::remember_wish, A::request_now, A::kill_workers),
+        /* leave_again   */
+        to(S::asked_now, A::remember_wish, A::request_now, A::kill_workers),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::asked),
         /* logs_shown    */ to(S::asked),
+        /* flushed       */ kNever,
+    },
+    // asked_now: all agents are to end with one code, so the coordinator is told, and may answer
+    {
+        /* assigned      */ to(S::asked_now),
+        /* stop_ordered  */ to(S::asked_now, A::obey_stop),
+        /* lost          */ to(S::ending_now, A::conclude_at_once, A::kill_workers),
+        /* concluded     */ to(S::ending_now, A::conclude, A::kill_workers),
+        /* asked         */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        /* deadline_came */ to(S::asked_now),
+        /* nobody_to_ask */ to(S::ending_now, A::conclude_at_once, A::kill_workers),
+        /* followed      */ to(S::asked_now),
+        /* leave_asked   */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        /* leave_again   */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
+        /* workers_gone  */ to(S::asked_now),
+        /* logs_shown    */ to(S::asked_now),
         /* flushed       */ kNever,
     },
     // fencing: what the lost coordinator still orders is not obeyed, and the next one is asked
@@ -65,6 +89,8 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ kNever,
         /* leave_asked   */ to(S::fencing, A::remember_leave),
+        /* leave_again   */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::serving, A::search),
         /* logs_shown    */ kNever,  // workers_gone comes first, and leads away
@@ -81,7 +107,10 @@ constexpr std::array<Row, kStates> kTable{{
         /* deadline_came */ to(S::fencing_asked),
         /* nobody_to_ask */ to(S::ending_asked, A::conclude_as_asked, A::stop_workers),
         /* followed      */ kNever,
-        /* leave_asked   */ to(S::fencing_asked),
+        /* leave_asked   */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
+        /* leave_again   */
+        to(S::ending_now, A::remember_wish, A::conclude_at_once, A::kill_workers),
         /* guardian_died */ to(S::dying, A::conclude_unguarded, A::kill_workers),
         /* workers_gone  */ to(S::asked, A::search),
         /* logs_shown    */ kNever,  // workers_gone comes first, and leads away
@@ -98,6 +127,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::ending),
         /* leave_asked   */ to(S::ending),
+        /* leave_again   */ to(S::ending_asked),
         /* guardian_died */ to(S::dying, A::kill_workers),
         /* workers_gone  */ to(S::ending, A::retire_attempt),
         /* logs_shown    */ to(S::flushing, A::sweep, A::flush),
@@ -114,6 +144,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::ending_asked),
         /* leave_asked   */ to(S::ending_asked),
+        /* leave_again   */ to(S::ending_now, A::kill_workers),
         /* guardian_died */ to(S::dying, A::kill_workers),
         /* workers_gone  */ to(S::ending_asked, A::retire_attempt),
         /* logs_shown    */ to(S::flushing_asked, A::sweep, A::flush),
@@ -130,6 +161,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::ending_now),
         /* leave_asked   */ to(S::ending_now),
+        /* leave_again   */ to(S::ending_now),
         /* guardian_died */ to(S::dying_now),
         /* workers_gone  */ to(S::over, A::retire_attempt, A::sweep, A::leave_loop),
         /* logs_shown    */ kNever,  // workers_gone comes first, and leads away
@@ -146,6 +178,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::dying),
         /* leave_asked   */ to(S::dying),
+        /* leave_again   */ to(S::dying_now, A::kill_workers),
         /* guardian_died */ kNever,
         /* workers_gone  */ to(S::dying, A::retire_attempt),
         /* logs_shown    */ to(S::flushing, A::sweep, A::flush),
@@ -162,6 +195,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::dying_now),
         /* leave_asked   */ to(S::dying_now),
+        /* leave_again   */ to(S::dying_now),
         /* guardian_died */ kNever,
         /* workers_gone  */ to(S::over, A::retire_attempt, A::sweep, A::leave_loop),
         /* logs_shown    */ kNever,  // workers_gone comes first, and leads away
@@ -178,6 +212,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::flushing),
         /* leave_asked   */ to(S::flushing),
+        /* leave_again   */ to(S::flushing_asked),
         /* guardian_died */ to(S::flushing),
         /* workers_gone  */ to(S::flushing),
         /* logs_shown    */ to(S::flushing),
@@ -194,6 +229,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::flushing_asked),
         /* leave_asked   */ to(S::flushing_asked),
+        /* leave_again   */ to(S::over, A::leave_loop),
         /* guardian_died */ to(S::flushing_asked),
         /* workers_gone  */ to(S::flushing_asked),
         /* logs_shown    */ to(S::flushing_asked),
@@ -210,6 +246,7 @@ constexpr std::array<Row, kStates> kTable{{
         /* nobody_to_ask */ kNever,
         /* followed      */ to(S::over),
         /* leave_asked   */ to(S::over),
+        /* leave_again   */ to(S::over),
         /* guardian_died */ to(S::over),
         /* workers_gone  */ to(S::over),
         /* logs_shown    */ to(S::over),
@@ -218,16 +255,17 @@ constexpr std::array<Row, kStates> kTable{{
 }};
 
 constexpr std::array<std::string_view, kStates> kStateNames{
-    "serving",    "asked", "fencing",   "fencing_asked", "ending",         "ending_asked",
-    "ending_now", "dying", "dying_now", "flushing",      "flushing_asked", "over"};
+    "serving",    "asked", "asked_now", "fencing",  "fencing_asked",  "ending", "ending_asked",
+    "ending_now", "dying", "dying_now", "flushing", "flushing_asked", "over"};
 constexpr std::array<std::string_view, kEvents> kEventNames{
-    "assigned",      "stop_ordered",  "lost",     "concluded",   "asked",
-    "deadline_came", "nobody_to_ask", "followed", "leave_asked", "guardian_died",
-    "workers_gone",  "logs_shown",    "flushed"};
+    "assigned",      "stop_ordered",  "lost",       "concluded",   "asked",
+    "deadline_came", "nobody_to_ask", "followed",   "leave_asked", "leave_again",
+    "guardian_died", "workers_gone",  "logs_shown", "flushed"};
 constexpr std::array<std::string_view, kActions> kActionNames{"begin_attempt",
                                                               "obey_stop",
                                                               "remember_wish",
                                                               "request_stop",
+                                                              "request_now",
                                                               "remember_leave",
                                                               "request_leave",
                                                               "limit_search",

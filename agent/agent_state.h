@@ -9,6 +9,7 @@
 //                                        asks the coordinator that it follows next
 //   any of them ──concluded──► ending ──logs shown──► flushing ──flushed──► over
 //               ──guardian died──► dying: as ending, but nothing is reported
+//   asked ──asked again──► asked_now: workers killed, and the coordinator has a moment to answer
 //   ending, dying, flushing ──asked again──► without patience: over when the workers are gone
 #pragma once
 
@@ -26,6 +27,7 @@ namespace ddprun::agent {
 enum class State : std::uint8_t {
   serving,         ///< it obeys its coordinator, or looks for one
   asked,           ///< so too, and asks each one that it follows to end the job
+  asked_now,       ///< asked twice: it ends with what the coordinator says soon, or by itself
   fencing,         ///< the coordinator is lost, and workers may still run
   fencing_asked,   ///< so too, and the next one is to be asked to end the job
   ending,          ///< the outcome is known; its workers end, and their logs are shown
@@ -37,7 +39,7 @@ enum class State : std::uint8_t {
   flushing_asked,  ///< so too, and it was asked to stop
   over,
 };
-inline constexpr std::size_t kStates = 12;
+inline constexpr std::size_t kStates = 13;
 
 enum class Event : std::uint8_t {
   assigned,       ///< the coordinator has workers to start
@@ -49,12 +51,13 @@ enum class Event : std::uint8_t {
   nobody_to_ask,  ///< there is no coordinator to be asked for the end, and none is waited for
   followed,       ///< there is a coordinator: the first one, or the next
   leave_asked,    ///< SIGUSR2
+  leave_again,    ///< SIGUSR2, by somebody who waits for the node to leave
   guardian_died,  ///< who would kill the workers if this agent died
   workers_gone,   ///< no worker runs here; comes again while that is so
   logs_shown,     ///< nor is any of their output left to show
   flushed,        ///< the consoles have taken all
 };
-inline constexpr std::size_t kEvents = 13;
+inline constexpr std::size_t kEvents = 14;
 
 /// What the agent carries out, in the order of its list.
 enum class Action : std::uint8_t {
@@ -62,6 +65,7 @@ enum class Action : std::uint8_t {
   obey_stop,
   remember_wish,       ///< which signal asked
   request_stop,        ///< ask the coordinator; Event::nobody_to_ask if none can be waited for
+  request_now,         ///< tell the coordinator; Event::nobody_to_ask if it says nothing soon
   remember_leave,      ///< and which signal asked for it
   request_leave,       ///< if that is remembered, and as far as there is a coordinator
   limit_search,        ///< Event::nobody_to_ask if no coordinator is found in time
@@ -78,7 +82,7 @@ enum class Action : std::uint8_t {
   flush,           ///< the consoles, and the connections of an own coordinator
   leave_loop,
 };
-inline constexpr std::size_t kActions = 19;
+inline constexpr std::size_t kActions = 20;
 
 /// One cell of the table.
 class Transition {
@@ -110,7 +114,7 @@ const Transition& on(State state, Event event);
 /// nothing: nobody may rely on a node whose workers would outlive it.
 bool reports(State state);
 
-/// What a signal asks for; 0: the deadline has come.
+/// What a signal asks for; 0: the deadline has come. (SIGUSR2 asks for nothing of the job.)
 struct Wish {
   StopWish wish = StopWish::end;
   Verdict verdict = Verdict::stopped;  ///< if the job ends by it

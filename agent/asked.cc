@@ -1,8 +1,8 @@
 #include "agent/asked.h"
 
+#include <csignal>
 #include <utility>
 
-#include "agent/agent_state.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
 
@@ -25,24 +25,43 @@ constexpr std::chrono::milliseconds kJoinToStop{1'000};
 
 /// A scheduler warns all agents, and one of them may have the wish by an order before its own
 /// signal comes. That one is not a second signal, which would mean now.
-bool Asked::is_new(int signal, Instant now) {
+std::optional<Event> Asked::hear(int signal, Instant now) {
   DDP_CHECK(signal > 0, "a signal has a number");
-  if (signal == newest_ && now - newest_at_ < kOneWish) {
-    return false;  // counted from the first: whoever signals without a pause is heard in the end
+  const auto before = heard_.find(signal);
+  if (before != heard_.end() && now - before->second < kOneWish) {
+    return {};  // counted from the first: whoever signals without a pause is heard in the end
   }
-  newest_ = signal;
-  newest_at_ = now;
-  const bool warns = !wish_of(signal).stops_workers && !wish_of(stop_by_).stops_workers;
-  return !(warns && std::exchange(took_over_, false));
+  heard_[signal] = now;
+  const bool leaves = signal == SIGUSR2;
+  const bool warns = (leaves || !wish_of(signal).stops_workers) && !ends();
+  if (warns && std::exchange(took_over_, false)) {
+    return {};
+  }
+  if (!leaves) {
+    return Event::asked;
+  }
+  return leave_by_ ? Event::leave_again : Event::leave_asked;
 }
 
 void Asked::stop(int signal) {
+  // That the node is to leave, too, says nothing about the job.
+  if (signal == SIGUSR2) {
+    stop_by_ = of_job_ ? stop_by_ : signal;
+    return;
+  }
   stop_by_ = signal;
+  of_job_ = true;
   requeues_ = requeues_ || wish_of(signal).requeues;
+  ends_ = ends_ || wish_of(signal).stops_workers;
+}
+
+Wish Asked::wish() const {
+  return ends() ? Wish{} : wish_of(stop_by_);
 }
 
 Verdict Asked::verdict_at_once() const {
-  return requeues_ ? wish_of(stop_by_).verdict : Verdict::stopped;
+  const bool requeues = requeues_ || (order_ && wish_of(order_->signal).requeues);
+  return requeues && !ends() ? Verdict::preempted : Verdict::stopped;
 }
 
 /// Only the end of the job by a signal, or by a deadline, is a wish. A node that leaves or joins,
@@ -51,18 +70,19 @@ void Asked::ordered(StopHow how, int signal, const std::string& reason) {
   const bool preempts = how == StopHow::preempt && !wish_of(signal).stops_workers;
   const bool ends = how == StopHow::now && signal != 0;
   if (preempts || ends) {
-    order_ = Order{signal, reason};
+    order_ = Order{signal, reason, ends};
   }
 }
 
 bool Asked::lost(Instant now, bool serves) {
   lost_at_ = now;
   took_over_ = serves && order_;
+  ends_ = ends();
   return took_over_;
 }
 
 bool Asked::ends_at_once() const {
-  return lost_at_ && !order_ && wish_of(stop_by_).stops_workers;
+  return lost_at_ && !order_ && ends_;
 }
 
 /// Counted from the loss: where the voters can elect a coordinator, they have by then. Schedulers
@@ -72,7 +92,7 @@ Asked::Instant Asked::search_until(Instant now, std::chrono::milliseconds heartb
   if (lost_at_) {
     return *lost_at_ + kElectionBeats * heartbeat;
   }
-  return now + (wish_of(stop_by_).stops_workers ? kJoinToStop : heartbeat);
+  return now + (ends() ? kJoinToStop : heartbeat);
 }
 
 std::string Asked::reason() const {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 
+#include "agent/agent_state.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/stop_order.h"
 
@@ -16,11 +18,15 @@ class Asked {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
-  /// A signal came. False: it is a wish that this agent has already.
-  [[nodiscard]] bool is_new(int signal, Instant now);
-  /// The newest wish to end the job came by this signal, or by --deadline (0).
+  /// A signal came. None: it is a wish that this agent has already.
+  [[nodiscard]] std::optional<Event> hear(int signal, Instant now);
+  /// The newest wish to end the job, or this agent, came by this signal, or by --deadline (0).
   void stop(int signal);
   [[nodiscard]] int stop_by() const { return stop_by_; }
+  /// One of these, or an order, is for the whole job.
+  [[nodiscard]] bool is_of_job() const { return of_job_ || order_; }
+  /// What all of these ask of the job.
+  [[nodiscard]] Wish wish() const;
   /// This signal asked the node to leave the job.
   void leave(int signal) { leave_by_ = signal; }
   [[nodiscard]] const std::optional<int>& leave_by() const { return leave_by_; }
@@ -41,20 +47,24 @@ class Asked {
   [[nodiscard]] bool ends_at_once() const;
   /// How long a coordinator is searched for that can be asked.
   [[nodiscard]] Instant search_until(Instant now, std::chrono::milliseconds heartbeat) const;
-  /// Of an agent that ends without waiting for its coordinator or for a save.
+  /// Of an agent that ends without waiting for a save. All others are to end with the same.
   [[nodiscard]] Verdict verdict_at_once() const;
   /// Who asked for the end, as a clause.
   [[nodiscard]] std::string reason() const;
 
  private:
+  [[nodiscard]] bool ends() const { return ends_ || (order_ && order_->ends); }
+
   struct Order {
     int signal = 0;
     std::string reason;
+    bool ends = false;  ///< now: nothing is to be saved for it
   };
-  int newest_ = 0;  ///< of the signals that came
-  Instant newest_at_{};
+  std::map<int, Instant> heard_;  ///< the signals that came, and when each was last a wish
   int stop_by_ = 0;
+  bool of_job_ = false;    ///< a wish is not of this node alone
   bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again
+  bool ends_ = false;      ///< a wish is to end now, with nothing saved
   std::optional<int> leave_by_;
   std::optional<Order> order_;
   bool took_over_ = false;  ///< the wish is that of order_

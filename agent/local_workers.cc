@@ -169,7 +169,7 @@ struct LocalWorkers::Impl {
                   {attempt->obeys(), order.signal != 0 && attempt->all_catch(order.signal),
                    attempt->all_catch(SIGTERM), spec.shutdown_timeout, spec.preempt_grace});
     const bool preempts = order.how == StopHow::preempt;
-    apply(plan.order_save ? group.handle(group::SaveOrdered{plan.grace, preempts})
+    apply(plan.order_save ? group.handle(group::SaveOrdered{plan.grace})
                           : group.handle(group::StopOrdered{plan.signal, plan.grace, preempts}));
   }
 
@@ -270,9 +270,8 @@ struct LocalWorkers::Impl {
       }
     }
     if (CoordinatorClient* const coordinator = hooks.coordinator()) {
-      coordinator->workers_stopped(
-          group.attempt(), std::move(records),
-          with_ending(attempt->progress(), group.workers(), group.preempted()));
+      coordinator->workers_stopped(group.attempt(), std::move(records),
+                                   with_ending(attempt->progress(), group.workers()));
     }
   }
 

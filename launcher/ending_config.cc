@@ -64,6 +64,11 @@ class EndingResolver {
         numbers.push_back(number);
       }
     }
+    if (job_.signals_to_handle.empty()) {
+      notices_.push_back({LogLevel::warning, at("signals-to-handle") +
+                                                 ": no signal is named, so each of them ends this "
+                                                 "agent at once, and not the job"});
+    }
     return {};
   }
 

@@ -30,6 +30,7 @@
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
+#include "agent/process/signals.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
@@ -178,6 +179,12 @@ int agent_main(const Launch& launch) {
   return exit_code_of(summary->verdict);
 }
 
+/// Before any other static object of the program: to make those takes as long as the loader does,
+/// and a signal that comes meanwhile would end an agent that others may count on already.
+[[gnu::constructor(101)]] void hold_signals_from_the_start() {
+  hold_early_signals();
+}
+
 /// A parent may start ddprun with a standard stream closed (`2>&-`). The next descriptor that is
 /// opened would get its number, and log lines would go into a socket of the protocol.
 void fill_standard_streams() {
@@ -205,23 +212,25 @@ int run_or_complain(const std::function<int()>& run) {
   }
 }
 
+/// Signals are held until the agent can take them. What ends before an agent starts accepts them as
+/// it begins to write, so that a stream that nobody reads holds up no Ctrl-C.
 /// torchrun's exit codes: 2 for words that argparse refuses, 1 for all that is wrong after that.
 int run(int argc, char** argv) {
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   auto parsed = parse_command_line(words, environment);
   if (const auto* usage = std::get_if<UsageError>(&parsed)) {
+    accept_early_signals();
     return complain(usage->error.sentence(), usage->exit_code);
   }
   const Options& options = std::get<Options>(parsed);
-  if (options.help) {
-    return print(help_text());
-  }
-  if (options.version) {
-    return print("ddprun " DDPRUN_VERSION "\n");
+  if (options.help || options.version) {
+    accept_early_signals();
+    return print(options.help ? help_text() : "ddprun " DDPRUN_VERSION "\n");
   }
   const Result<Launch> launch = resolve(options, environment, this_host(environment));
   if (!launch) {
+    accept_early_signals();
     return complain(launch.error().sentence(), kExitFailure);
   }
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.

@@ -43,6 +43,7 @@ constexpr OptionRow kRows[] = {
      .group = G::job,
      .ours = true,
      .adds_up = true,
+     .must_name = true,
      .help = "What a fault of a class does: restart (spends a restart), free (spends none) or fail "
              "(ends the job). Classes: oom, hang, start, exit, exit:CODE, signal, a signal's name, "
              "node-lost. May be given several times."},
@@ -153,6 +154,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "NAME,...",
      .group = G::rendezvous,
      .ours = true,
+     .must_name = true,
      .help = "What may differ between nodes: ddprun, program, python, torch, driver, cuda, nccl, "
              "gpu, or variables; NCCL_IB_* means all with that prefix."},
 
@@ -197,6 +199,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "NAME,...",
      .group = G::program,
      .ours = true,
+     .must_name = true,
      .help = "Packages that a warm worker imports beside torch and numpy."},
 
     {.name = "log-dir",
@@ -256,6 +259,7 @@ constexpr OptionRow kRows[] = {
      .value_name = "FILE",
      .group = G::output,
      .ours = true,
+     .must_name = true,
      .help = "Append the events of the job to this file, as JSON lines (docs/events.md). The node "
              "of the coordinator writes it."},
 

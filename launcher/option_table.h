@@ -39,6 +39,8 @@ struct OptionRow {
   bool ours = false;
   /// A list: given several times, the lists add up. Of other options the last one counts.
   bool adds_up = false;
+  /// A value that names nothing is a mistake. torchrun takes an empty one for most of its own.
+  bool must_name = false;
   std::string_view choices{};  ///< "spawn|fork|forkserver"; empty when any value will do
   std::string_view help;
 };

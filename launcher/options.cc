@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "launcher/exit_status.h"
+#include "launcher/list_options.h"
 #include "launcher/option_table.h"
 #include "launcher/python_numbers.h"
 #include "rendezvous/base/check.h"
@@ -152,6 +153,24 @@ bool is_choice(std::string_view choices, std::string_view text) {
   return false;
 }
 
+/// "--event-log FILE"
+std::string word_for(const OptionRow& row) {
+  return "--" + std::string(row.name) + " " + std::string(row.value_name);
+}
+
+/// From a variable of a shell that is not set, as in --on "$RULES". A mistake of value, not of
+/// spelling: so the exit code is that of --nnodes 4:2.
+std::optional<UsageError> names_nothing(const OptionRow& row, std::string_view text,
+                                        const std::string& where) {
+  const bool is_list = row.value_name.ends_with(",...");
+  if (!row.must_name || !(is_list ? split_commas(text).empty() : text.empty())) {
+    return std::nullopt;
+  }
+  return UsageError{
+      Error{in_quotes(text) + " names nothing", where, "leave it out, or write " + word_for(row)},
+      kExitFailure};
+}
+
 /// Puts the text into the row's field. `where` names the option or the variable for messages.
 std::optional<UsageError> assign(Options& options, const OptionRow& row, std::string_view text,
                                  const std::string& where) {
@@ -168,7 +187,8 @@ std::optional<UsageError> assign(Options& options, const OptionRow& row, std::st
   const auto fill = [&](auto field) -> std::optional<UsageError> {
     using Value = std::remove_cvref_t<decltype(options.*field)>;
     if constexpr (std::is_same_v<Value, int> || std::is_same_v<Value, std::optional<int>>) {
-      const auto number = read_int(text);
+      // A time has no largest number: each ends at kTimeMax.
+      const auto number = row.value_name == "SECONDS" ? read_capped_int(text) : read_int(text);
       if (!number && is_too_large(text)) {
         return usage_error(
             "'" + std::string(text) + "' is too large", where,
@@ -322,6 +342,10 @@ class Parser {
       }
       value = words_[next_++];
     }
+    // Before it is added to others, which name something.
+    if (auto error = names_nothing(row, *value, shown)) {
+      return error;
+    }
     // The last of several counts, as in argparse; but a list that was dropped for a later one would
     // be rules that its user relies on.
     if (again && row.adds_up) {
@@ -343,6 +367,9 @@ class Parser {
       }
       const std::string name = variable_name(row.name);
       if (const char* text = environment_(name.c_str())) {
+        if (auto error = names_nothing(row, text, name)) {
+          return error;
+        }
         if (auto error = assign(options_, row, text, name)) {
           return error;
         }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "rendezvous/base/text.h"
 
@@ -44,6 +46,12 @@ std::optional<Number> read(std::string_view text) {
   Number number{};
   const char* const end = plain.data() + plain.size();
   const auto [rest, error] = std::from_chars(plain.data(), end, number);
+  if constexpr (std::is_floating_point_v<Number>) {
+    // Python's are inf and 0 then. No locale is set in this program, so strtod() has that of C.
+    if (error == std::errc::result_out_of_range && rest == end) {
+      return std::strtod(plain.c_str(), nullptr);
+    }
+  }
   if (error != std::errc{} || rest != end || plain.empty()) {
     return std::nullopt;
   }
@@ -76,6 +84,7 @@ std::optional<double> read_float(std::string_view text) {
 // One unit and a whole number of it: in "1h30m" or "1.5h" a reader would have to guess.
 std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
   std::int64_t unit = 1;
+  text = trimmed(text);
   if (!text.empty()) {
     switch (text.back()) {
       case 'd':
@@ -92,6 +101,10 @@ std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
     }
     if (unit != 1 || text.back() == 's') {
       text.remove_suffix(1);
+    }
+    // "5 s" is no time, as it is none to options that take seconds alone.
+    if (text != trimmed(text)) {
+      return std::nullopt;
     }
   }
   const auto count = read_capped_int(text);

@@ -22,7 +22,8 @@ inline constexpr std::chrono::seconds kTimeMax = std::chrono::hours(10 * 365 * 2
 /// As read_int(), and the largest number for a larger one: a count of seconds that ends at kTimeMax
 /// has no further use for the difference.
 std::optional<int> read_capped_int(std::string_view text);
-/// "90", "90s", "10m", "2h", "1d"; at most kTimeMax. None when it is no time above 0.
+/// "90", "90s", "10m", "2h", "1d"; at most kTimeMax. Blanks may stand round the whole. None when it
+/// is no time above 0.
 std::optional<std::chrono::nanoseconds> read_time(std::string_view text);
 
 }  // namespace ddprun

@@ -151,7 +151,8 @@ class RendezvousResolver {
       return Error{"ddprun has no etcd backend", at("rdzv-backend"),
                    "use c10d with --rdzv-endpoint HOST:PORT, which needs no other server"};
     }
-    if (!backend.empty() && backend != "c10d" && backend != "static") {
+    // Given and empty is a mistake in torchrun, too.
+    if (options_.rdzv_backend && backend != "c10d" && backend != "static") {
       return Error{in_quotes(backend) + " is not a rendezvous backend", at("rdzv-backend"),
                    "give c10d or static"};
     }

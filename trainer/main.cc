@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ddp/ddp.h"
+#include "ddp/preemption.h"
 #include "trainer/agreement.h"
 #include "trainer/dataset.h"
 #include "trainer/gpt2/generation.h"
@@ -26,6 +27,7 @@
 #include "trainer/message_passing.h"
 #include "trainer/openmp_wait.h"
 #include "trainer/options.h"
+#include "trainer/product_kernels.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
 #include "trainer/text/documents.h"
@@ -99,7 +101,11 @@ int run(const Gpt2Options& options) {
   const Context context = init({.backend = options.generate ? Backend::gloo : Backend::automatic});
   require_agreement(context, agreed_options(options, source));
   choose_threads(context);
+  if (context.device().is_cpu()) {
+    make_product_kernels();
+  }
   if (options.generate) {
+    end_by_signals();
     generate_gpt2(context, options, source.config, *source.tokenizer);
     return 0;
   }
@@ -119,6 +125,7 @@ int run(const ResnetOptions& options) {
 }
 
 int run(const MessagePassingOptions& options) {
+  end_by_signals();
   const Context context = init();
   require_agreement(context, agreed_options(options));
   pass_messages(context);
@@ -174,6 +181,7 @@ int train(int argc, char** argv) {
 }  // namespace ddp
 
 int main(int argc, char** argv) {
+  ddp::leave_until_preemption();
   ddp::spin_briefly(argv);
   return ddp::record(argc, argv, ddp::train);
 }

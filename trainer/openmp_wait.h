@@ -8,7 +8,8 @@ namespace ddp {
 /// set it or OMP_WAIT_POLICY. By default a thread spins for milliseconds before it sleeps. On a
 /// machine with other work it then takes the processor from the very thread that it waits for: a
 /// step took ten times as long and more. Returns where there is nothing to do, and where that
-/// cannot be done. To be called first of all in main().
+/// cannot be done. SIGTERM and SIGUSR1 are blocked in the new run: it calls
+/// leave_until_preemption() (ddp/preemption.h). To be called before any thread is there.
 void spin_briefly(char* const* argv);
 
 }  // namespace ddp

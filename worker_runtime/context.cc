@@ -1,6 +1,13 @@
 #include "worker_runtime/context.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+#include "worker_runtime/failure/recording.h"
 
 namespace ddp {
 namespace {
@@ -8,16 +15,45 @@ namespace {
 /// How long a rank that is done holds its connections for those that are not quite.
 constexpr std::chrono::seconds kLeavePatience{1};
 
+/// How long the others wait for the record of a rank that failed. The disk may hang, or the program
+/// may catch the exception and go on.
+constexpr std::chrono::seconds kRecordPatience{3};
+
+PeerLoss loss_of(int rank) {
+  return {rank, "its worker ended with an exception"};
+}
+
 }  // namespace
 
-Context::Impl::~Impl() {
+bool Context::Impl::ends_by_exception() const {
+  return std::uncaught_exceptions() > exceptions_before;
+}
+
+void Context::Impl::fail() {
+  failed = true;
   // From here on the agent does not watch this worker for hangs: exit handlers may take long.
   progress.enter(Phase::ended);
+  if (!lifeline) {
+    return;
+  }
+  late_report = std::jthread([this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    stopped.wait_for(lock, stop, kRecordPatience, [] { return false; });
+    if (!stop.stop_requested()) {
+      lifeline->report(loss_of(world.rank));
+    }
+  });
+}
+
+Context::Impl::~Impl() {
+  progress.enter(Phase::ended);
+  late_report = {};  // joins it
   if (lifeline) {
-    // One that was in flight before init() is not of this context.
-    if (std::uncaught_exceptions() > exceptions_before) {
+    if (failed || ends_by_exception()) {
       // Not an orderly end: the report names this rank as the one that the others lose.
-      lifeline->report({world.rank, "its worker ended with an exception"});
+      lifeline->report(loss_of(world.rank));
     } else {
       // Ranks end their last collective at different moments: the connections of the first stay for
       // the others.
@@ -30,7 +66,20 @@ Context::Impl::~Impl() {
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
-Context::~Context() = default;
+
+/// A peer that sees this rank gone may end before this rank has said why. Its agent would then stop
+/// this worker, and the cause would be lost: so the connections stay until the record is written.
+Context::~Context() {
+  if (!impl_ || !impl_->ends_by_exception() || !is_recording()) {
+    return;
+  }
+  try {
+    impl_->fail();
+    keep_until_recorded(std::move(impl_));
+  } catch (const std::exception&) {
+    // No thread or memory is left: the others are told at once, as without record().
+  }
+}
 
 int Context::rank() const {
   return impl_->world.rank;

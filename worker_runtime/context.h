@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <thread>
 
 #include "ddp/ddp.h"
 #include "worker_runtime/bootstrap/peer_monitor.h"
@@ -19,6 +20,13 @@ struct Context::Impl {
   Progress progress;
   std::unique_ptr<StackOnDemand> stacks;  ///< null without an agent that asks
   int exceptions_before = std::uncaught_exceptions();
+  bool failed = false;       ///< an exception ended the context
+  std::jthread late_report;  ///< tells the others where the record takes too long
+
+  /// An exception ends the context now. One that was in flight before init() is not of it.
+  [[nodiscard]] bool ends_by_exception() const;
+  /// The end has begun, but the others are told only when this object goes, or after a while.
+  void fail();
 
   Impl() = default;
   Impl(const Impl&) = delete;

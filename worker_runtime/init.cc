@@ -10,6 +10,7 @@
 #include "worker_runtime/collectives/gloo_process_group.h"
 #include "worker_runtime/collectives/single_process_group.h"
 #include "worker_runtime/context.h"
+#include "worker_runtime/failure/recording.h"
 #include "worker_runtime/gpu.h"
 #include "worker_runtime/training/progress_impl.h"
 
@@ -108,6 +109,7 @@ int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
 }  // namespace
 
 Context init(const InitOptions& options) {
+  let_go_of_kept();
   const auto world = read_world(process_environment);
   if (!world) {
     throw StartError(world.error().sentence());

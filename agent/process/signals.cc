@@ -1,10 +1,33 @@
 #include "agent/process/signals.h"
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <optional>
+#include <span>
+#include <utility>
 
 namespace ddprun {
+namespace {
+
+/// What a user, a scheduler or a terminal asks an agent with. Not those of a fault, nor SIGTSTP.
+constexpr std::array kEarlySignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/// The mask before the hold, which is what the process was started with. A global, like the mask.
+std::optional<sigset_t> mask_before_hold;
+
+sigset_t set_of(std::span<const int> numbers) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : numbers) {
+    ::sigaddset(&set, number);
+  }
+  return set;
+}
+
+}  // namespace
+
 struct SignalSource::Impl {
   Impl(boost::asio::io_context& io, std::function<void(int)> tell)
       : set(io), on_signal(std::move(tell)) {}
@@ -45,13 +68,20 @@ SignalSource::SignalSource(boost::asio::io_context& io, const std::vector<int>& 
 
 SignalSource::~SignalSource() = default;
 
+void hold_early_signals() {
+  const sigset_t held = set_of(kEarlySignals);
+  ::pthread_sigmask(SIG_BLOCK, &held, &mask_before_hold.emplace());
+}
+
+void accept_early_signals() {
+  if (const auto before = std::exchange(mask_before_hold, std::nullopt)) {
+    ::pthread_sigmask(SIG_SETMASK, &*before, nullptr);
+  }
+}
+
 void hold_back(const std::vector<int>& numbers) {
   // Not by ignoring them: a SignalSource that ends gives each of its signals the default back.
-  sigset_t held;
-  ::sigemptyset(&held);
-  for (const int number : numbers) {
-    ::sigaddset(&held, number);
-  }
+  const sigset_t held = set_of(numbers);
   ::pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 

@@ -27,6 +27,14 @@ class SignalSource {
   std::shared_ptr<Impl> impl_;
 };
 
+/// For the very start: a signal that asks an agent for something waits from here on, and does not
+/// end the process by its default. One thread; needs no static object. A child made by fork(2)
+/// holds them too.
+void hold_early_signals();
+/// They are delivered again, and those that waited come now: to their handlers in an agent that has
+/// a SignalSource, by their default in a program that runs none. Without a hold nothing happens.
+void accept_early_signals();
+
 /// For the rest of this thread's life none of them is delivered: what was decided is written and
 /// told, whatever comes in between. SIGKILL ends it all the same.
 void hold_back(const std::vector<int>& numbers);

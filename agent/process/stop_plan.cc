@@ -32,8 +32,7 @@ StopPlan plan_stop(StopHow how, int signal, const StopContext& context) {
   return {false, SIGTERM, context.catches_term ? context.preempt_grace : context.shutdown_timeout};
 }
 
-TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers,
-                             bool preempted) {
+TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers) {
   static constexpr ExitStatus kSaved{ExitStatus::Kind::exited, kExitResume};
   const auto all = [&workers](auto holds) {
     return std::all_of(workers.begin(), workers.end(), holds);
@@ -43,7 +42,7 @@ TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Wor
   });
   const bool in_order = all(
       [](const group::Worker& worker) { return worker.exit.success() || worker.exit == kSaved; });
-  told.left = told.left || (preempted && !told.complete && in_order);
+  told.left = told.left || (!told.complete && in_order);
   return told;
 }
 

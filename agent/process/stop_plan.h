@@ -38,9 +38,9 @@ bool all_obey(const std::vector<Obedience>& running);
 /// handle what they are sent, for others have nothing to save.
 StopPlan plan_stop(StopHow how, int signal, const StopContext& context);
 
-/// `told` with what it says of the workers' end. Scripts that were preempted have left in order
-/// when each ended with 0, or with the code that ddprun itself has for it, 75.
-TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers,
-                             bool preempted);
+/// `told` with what it says of the workers' end. Scripts that were stopped have left in order when
+/// each ended with 0, or with the code that ddprun itself has for it, 75; whatever the stop was
+/// for, since it may become a preemption while they save.
+TrainingProgress with_ending(TrainingProgress told, const std::vector<group::Worker>& workers);
 
 }  // namespace ddprun

@@ -30,6 +30,12 @@ int WorkerGroup::running_workers() const {
       std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.running; }));
 }
 
+bool WorkerGroup::any_failed() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) {
+    return !w.running && !w.after_stop && !w.exit.success();
+  });
+}
+
 bool WorkerGroup::is_working() const {
   return state_ == State::running || state_ == State::draining;
 }
@@ -50,7 +56,6 @@ WorkerGroup::Commands WorkerGroup::on(const Started& event) {
   state_ = State::running;
   attempt_ = event.attempt;
   killing_ = false;
-  preempted_ = false;
   workers_.assign(static_cast<std::size_t>(event.workers), Worker{});
   return {ReportStarted{}};
 }
@@ -97,22 +102,24 @@ WorkerGroup::Commands WorkerGroup::on(const WorkerExited& event) {
 }
 
 WorkerGroup::Commands WorkerGroup::on(const StopOrdered& event) {
-  preempted_ = preempted_ || event.preempts;
   switch (state_) {
     case State::running:
     case State::draining:
     case State::finished:
       return begin_stopping(event.signal, {Awaited::end, event.grace});
-    case State::idle:      // nothing was ever started: nothing of ours is left
     case State::stopping:  // the local failure that caused this order began the stop already
-    case State::stopped:   // and may have ended it: the report is on its way
+      if (event.preempts && !killing_ && !any_failed()) {
+        return {ArmDeadline{Awaited::end, event.grace}};  // what began for less: they may save
+      }
+      return {};
+    case State::idle:     // nothing was ever started: nothing of ours is left
+    case State::stopped:  // the report is on its way
       return {};
   }
   return {};
 }
 
 WorkerGroup::Commands WorkerGroup::on(const SaveOrdered& event) {
-  preempted_ = preempted_ || event.preempts;
   switch (state_) {
     case State::running:
     case State::draining:  // a preemption may come while they save for a smaller reason

@@ -38,11 +38,10 @@ struct WorkerExited {
 struct StopOrdered {  ///< by the coordinator, a signal, or the end of this agent
   int signal = 0;     ///< the first signal to send, SIGTERM as a rule
   std::optional<std::chrono::milliseconds> grace = {};  ///< up to SIGKILL; none: the usual one
-  bool preempts = false;                                ///< since the job ends
+  bool preempts = false;  ///< the job ends: a stop that began for less may take that grace
 };
 struct SaveOrdered {                  ///< the workers follow orders to save and leave
   std::chrono::milliseconds grace{};  ///< up to the first signal
-  bool preempts = false;
 };
 /// The coordinator is lost: within `grace` all must be gone, whatever grace they had before.
 struct FenceOrdered {
@@ -110,8 +109,6 @@ class WorkerGroup {
   [[nodiscard]] int running_workers() const;
   /// The workers work: they may train, or save before they leave.
   [[nodiscard]] bool is_working() const;
-  /// These workers were told to end since the job ends.
-  [[nodiscard]] bool preempted() const { return preempted_; }
 
  private:
   using Commands = std::vector<Command>;
@@ -122,6 +119,7 @@ class WorkerGroup {
   Commands on(const FenceOrdered& event);
   Commands on(const DeadlinePassed& event);
   Commands on(const KillOrdered& event);
+  [[nodiscard]] bool any_failed() const;
   Commands begin_stopping(int signal, const ArmDeadline& deadline = {});
   Commands end_stopping();
   Commands kill();
@@ -130,8 +128,7 @@ class WorkerGroup {
   State state_ = State::idle;
   AttemptNumber attempt_{};
   std::vector<Worker> workers_;
-  bool killing_ = false;    ///< SIGKILL was ordered
-  bool preempted_ = false;  ///< see preempted()
+  bool killing_ = false;  ///< SIGKILL was ordered
 };
 
 }  // namespace ddprun::group

@@ -210,6 +210,29 @@ void JobAttempt::hurry(const std::string& reason) {
   }
 }
 
+/// Workers that end because of a failure have nothing to save, so nobody is told.
+void JobAttempt::preempt_too(const std::string& reason, int signal) {
+  if (stop_.asks_to_save()) {
+    order_again(reason, StopHow::preempt, signal);
+  }
+}
+
+void JobAttempt::end_too(const std::string& reason, int signal) {
+  (void)stop_.hurry();
+  order_again(reason, StopHow::now, signal);
+}
+
+/// Also to members that have stopped: whoever loses this coordinator asks the next one for the end
+/// that it was told, and all have to ask for the same.
+void JobAttempt::order_again(const std::string& reason, StopHow how, int signal) {
+  DDP_CHECK(is_stopping(), "only an order that was given is given again");
+  for (const auto& [id, node] : nodes_.all()) {
+    if (node.phase == NodePhase::stopping || node.phase == NodePhase::stopped) {
+      commands_.push_back(StopWorkers{id, *number_, reason, how, signal});
+    }
+  }
+}
+
 /// A loss costs no restart, and everything else may be its consequence: so it is told to the
 /// incident with the time at which the node was last known to be alive.
 void JobAttempt::lost(const JobNode& node, const std::string& why, Instant lost_at, Instant now) {

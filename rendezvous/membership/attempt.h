@@ -55,6 +55,10 @@ class JobAttempt {
   /// What was to be saved is not to be saved any more, or cannot be. Nothing happens unless it is
   /// being stopped, and on repeat.
   void hurry(const std::string& reason);
+  /// While it is being stopped: the job ends with it, and what is being saved is saved for that.
+  void preempt_too(const std::string& reason, int signal);
+  /// While it is being stopped: the job ends with it, and nothing is to be saved any more.
+  void end_too(const std::string& reason, int signal);
   /// This node was one of its members, and is not here any more.
   void lost(const JobNode& node, const std::string& why, Instant lost_at, Instant now);
   /// This member is here, but cannot run its workers. It is none from here on.
@@ -94,6 +98,7 @@ class JobAttempt {
 
   JobNode* member(NodeId id, AttemptNumber attempt);
   JobNode* member_with_workers(NodeId id, AttemptNumber attempt);
+  void order_again(const std::string& reason, StopHow how, int signal);
   IncidentBuilder& open_incident(Instant now);
   void add_record(const JobNode& node, FailureRecord record, Instant now);
   void add_positions(const JobNode& node, const std::vector<WorkerPosition>& positions);

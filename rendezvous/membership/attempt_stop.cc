@@ -37,7 +37,7 @@ std::optional<JobEnding> AttemptStop::conclude(std::optional<JobEnding> decided,
   if (decided && decided->verdict == Verdict::preempted && !all_in_order_ && !any_told_ &&
       decided->stop_signal == kSigTerm) {
     // SIGTERM ended these workers as it ends any process, and they saved nothing. Under torchrun
-    // the job would count as stopped, too.
+    // the job would count as stopped, too. Of a lost node nothing is known; the others decide.
     decided->verdict = Verdict::stopped;
   }
   return decided;

@@ -19,8 +19,8 @@ class AttemptStop {
   void begin(StopHow how);
   /// Nothing is saved any more. True: it was asked for until now, so all have to be told.
   bool hurry();
-  /// A member will not report: it was lost, or gave up.
-  void lost_one() { all_in_order_ = all_complete_ = false; }
+  /// A member will not report: it was lost, or gave up. How its workers ended nobody knows.
+  void lost_one() { all_complete_ = false; }
   /// How the workers of a member ended. False: the others cannot save any more, for they wait in a
   /// collective for those that ended.
   bool account(const TrainingProgress& told);
@@ -35,7 +35,7 @@ class AttemptStop {
  private:
   StopHow how_ = StopHow::now;  ///< hang counts as now
   bool all_complete_ = true;    ///< every member's workers so far had ended by themselves, with 0
-  bool all_in_order_ = true;    ///< or as they were asked to
+  bool all_in_order_ = true;    ///< or as they were asked to; of the members that told
   bool any_told_ = false;       ///< some use the worker runtime
 };
 

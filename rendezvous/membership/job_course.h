@@ -82,10 +82,10 @@ class JobCourse {
   void end_job(JobEnding ending);
   /// Ends the job when its workers have saved; unless it ends otherwise already.
   void preempt(JobEnding ending);
-  /// While the end is to be made known, and no quorum can store it: an agent is asked to stop, and
-  /// does not wait for one. A successor ignores that until all that are known to be alive have
-  /// come.
-  void end_here(JobEnding ending);
+  /// While the end is to be made known: an agent is asked to stop (`again`: not for the first
+  /// time), and waits for no quorum that could store it, nor for nodes that are still starting. A
+  /// successor ignores that until all that are known to be alive have come.
+  void end_here(JobEnding ending, bool again);
 
   // Events that concern no particular node, and the consequences of those of workers.
 

@@ -102,7 +102,7 @@ void JobCourse::end_job(JobEnding ending) {
       break;
     case JobState::stopping:
       ending_ = std::move(ending);
-      attempt_.hurry(ending_->reason);
+      attempt_.end_too(ending_->reason, ending_->stop_signal);
       break;
     case JobState::ending:
     case JobState::over:
@@ -113,6 +113,10 @@ void JobCourse::end_job(JobEnding ending) {
 void JobCourse::preempt(JobEnding ending) {
   // Of failed workers the signal may be the cause: schedulers signal them and us together.
   if (ending_ && ending_->verdict != Verdict::failed) {
+    // What only a job is sent that is to be started again says more than a SIGTERM before it.
+    if (ending_->verdict == Verdict::preempted && ending_->stop_signal == kSigTerm) {
+      ending_ = std::move(ending);
+    }
     return;
   }
   const JobState state = this->state();
@@ -123,18 +127,29 @@ void JobCourse::preempt(JobEnding ending) {
   ending_ = std::move(ending);
   if (state == JobState::running) {
     attempt_.stop(ending_->reason, StopHow::preempt, ending_->stop_signal, now_);
+  } else {
+    attempt_.preempt_too(ending_->reason, ending_->stop_signal);
   }
 }
 
-void JobCourse::end_here(JobEnding ending) {
+/// Agents repeat to a successor what they asked of the coordinator before it: that must not end the
+/// job before the others are here. Nodes that are still starting are waited for out of courtesy.
+void JobCourse::end_here(JobEnding ending, bool again) {
   DDP_CHECK(state() == JobState::ending, "the end is decided, and not told yet");
-  // Agents repeat to a successor what they asked of the coordinator before it: that must not end
-  // the job before the others are here.
+  const bool ends = ending.verdict == Verdict::stopped;
   if (start_.waits_for_followers(now_, nodes_.size())) {
-    return;
+    if (options_.inheritance || leadership_.planning() || !(ends || again)) {
+      return;
+    }
+    if (ends && ending_->verdict == Verdict::preempted) {
+      ending_ = std::move(ending);
+    }
+    start_.expect(0, now_);
+    try_end();
+  } else if (!leadership_.quorum_follows()) {  // with one the end is about to be told
+    ending_ = std::move(ending);
+    tell_end();  // for those who are here: whoever comes may have been told another end
   }
-  ending_ = std::move(ending);
-  tell_end();  // for those who are here: whoever comes may have been told another end
 }
 
 // --- The end --------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ struct JobNode {
   std::optional<int> node_rank;
   std::optional<int> order_hint;
   bool hosts_coordinator = false;
+  bool asked = false;     ///< its agent was asked to stop, and said so
   bool witness = false;   ///< runs no workers; set by JobNodes
   bool leaving = false;   ///< asked to leave in order: in no other world; set by JobNodes
   bool released = false;  ///< and told that it may

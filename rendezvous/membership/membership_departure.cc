@@ -33,11 +33,10 @@ void Membership::on(const StopRequested& event) {
     return;
   }
   const std::string why = clause_of(event, node->host_name);
+  const bool again = event.wish != StopWish::leave && std::exchange(node->asked, true);
   if (course_.state() == JobState::ending) {
-    if (!course_.leadership().quorum_follows()) {  // with one the end is about to be told
-      const bool ends = event.wish == StopWish::end;
-      course_.end_here({ends ? Verdict::stopped : Verdict::preempted, why, event.signal});
-    }
+    const bool ends = event.wish == StopWish::end;
+    course_.end_here({ends ? Verdict::stopped : Verdict::preempted, why, event.signal}, again);
     return;
   }
   switch (event.wish) {
@@ -64,17 +63,21 @@ void Membership::let_go(NodeId id, JobNode& node, int signal) {
   if (node.leaving || attempt_.any_finished()) {
     return;  // it is about to leave, or all are
   }
+  const JobState state = course_.state();
+  // A successor that has handed out nothing yet was asked before, and others are on their way.
+  const bool comes_after = options_.inheritance && !attempt_.number();
+  const bool is_last = state == JobState::gathering ? nodes_.host_is_alone() && !comes_after
+                                                    : !node.witness && nodes_.workers_here() == 1;
+  if (is_last) {
+    course_.preempt({Verdict::preempted,
+                     "node " + node.host_name + " was asked to leave, and no other is here",
+                     signal});
+    return;
+  }
   if (node.witness && node.hosts_coordinator) {
     tell_turn(id,
               "this node runs no workers, and stays as the coordinator of the others until the job "
               "ends");
-    return;
-  }
-  const JobState state = course_.state();
-  if (!node.witness && nodes_.workers_here() == 1 && state != JobState::gathering) {
-    course_.preempt({Verdict::preempted,
-                     "node " + node.host_name + " was asked to leave, and no other is here",
-                     signal});
     return;
   }
   if (node.hosts_coordinator) {

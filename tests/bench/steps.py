@@ -32,7 +32,7 @@ RUNS = {
               "pytorch_restart": (1, 1), "one_client": 1, "store_load": 1, "pytorch_store": 1, "meeting": 1,
               "rendezvous": 1, "scale": 1, "restart": 3, "starts": (1, 1), "kill": (2, 1), "cut": (1, 1),
               "host": (1, 1)},
-    "check": {"launch": (15, 3), "footprint": 1, "recovery": (9, 3), "first_line": (9, 3),
+    "check": {"launch": (15, 2), "footprint": 1, "recovery": (9, 2), "first_line": (9, 2),
               "pytorch_restart": (1, 2), "restart": 5, "kill": (5, 0)},
 }
 

@@ -147,6 +147,45 @@ TEST_CASE("a time whose text is empty is a mistake, and not a time that was neve
                 "PET_DEADLINE: ''");
 }
 
+TEST_CASE("an option that names nothing is a mistake, and not one that was never given",
+          "[e2e][launcher]") {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--on", ""},
+           {"--on", " , "},
+           {"--event-log", ""},
+           {"--warm-imports", ""},
+           {"--same-env-ignore", ","},
+           // Between two others, too: a list that adds up must not lose one of its parts.
+           {"--on", "exit:3=fail", "--on", ""}}) {
+    const std::string shown = words[words.size() - 2] + ": '" + words.back() + "' names nothing";
+    auto all = words;
+    all.emplace_back("true");
+    check_refused(run_ddprun(all), 1, shown);
+  }
+  check_refused(run({.argv = {"env", "PET_ON=", find_program("ddprun"), "true"}}), 1,
+                "PET_ON: '' names nothing");
+  const auto deaf = run_ddprun({"--signals-to-handle", "", "true"});
+  CHECK(deaf.exit_code == 0);
+  CHECK_THAT(deaf.err, Catch::Contains("--signals-to-handle: no signal is named"));
+  // As torchrun: a new directory of its own.
+  CHECK(run_ddprun({"--log-dir", "", "true"}).exit_code == 0);
+}
+
+TEST_CASE("every time may be as long as its user likes, and none has a blank before its unit",
+          "[e2e][launcher]") {
+  const std::string digits(23, '9');
+  for (const char* option : {"--shutdown-timeout", "--join-timeout", "--heartbeat-timeout",
+                             "--preempt-grace", "--deadline", "--hang-timeout"}) {
+    INFO(option);
+    CHECK(run_ddprun({option, digits, "true"}).exit_code == 0);
+    CHECK(run_ddprun({option, " 9 ", "true"}).exit_code == 0);
+    const auto refused = run_ddprun({option, "5 s", "true"});
+    CHECK(refused.exit_code != 0);
+    CHECK(refused.err.find(std::string(option) + ": '5 s' is not a ") != std::string::npos);
+  }
+  CHECK(run_ddprun({"--join-timeout", "1e999", "true"}).exit_code == 0);  // as Python reads it: inf
+}
+
 TEST_CASE("a local rank that no worker has is told, and costs the job nothing", "[e2e][launcher]") {
   struct Row {
     Words words;

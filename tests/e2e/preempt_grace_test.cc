@@ -1,13 +1,17 @@
-// The times of a preemption: how long workers may save, a second signal, deadlines
+// The times of a preemption: how long workers may save, an early signal, several ones, deadlines
 // (docs/preemption.md; what is saved and resumed: departure_test.cc).
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "rendezvous/base/signal_name.h"
 #include "tests/e2e/cluster.h"
+#include "tests/support/held_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::test {
@@ -64,6 +68,35 @@ TEST_CASE("A trainer of which one rank does not come to save is ended after both
   CHECK(cluster.left_behind().empty());
 }
 
+TEST_CASE("A signal that comes before the agent can take it waits, and ends it in order") {
+  struct Case {
+    int signal;
+    int exit_code;
+  };
+  const auto [signal, exit_code] = GENERATE(Case{SIGTERM, kTryAgain}, Case{SIGUSR1, kTryAgain},
+                                            Case{SIGINT, 1}, Case{SIGHUP, 1}, Case{SIGQUIT, 1});
+  const TempDir dir;
+  std::filesystem::create_directory(dir.file("bin"));
+  std::filesystem::create_symlink("/bin/true", dir.file("bin/python3"));
+  // The launcher reads the script, before there is an agent; the agent reads the settings of the
+  // virtual environment, before there is a loop.
+  const bool in_agent = GENERATE(false, true);
+  dir.write("script.py", "");
+  HeldFile held(dir.file(in_agent ? "pyvenv.cfg" : "held.py"));
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "0.2", "--legacy-launch"},
+             .program = {dir.file(in_agent ? "script.py" : "held.py")},
+             .environment = {{"PYTHON_EXEC", dir.file("bin/python3")}}});
+  REQUIRE(held.await_reader());
+  agent->signal(signal);
+  held.let_go();
+  const int code = agent->exit_code();
+  INFO((in_agent ? "agent, " : "launcher, ") << signal << '\n' << agent->report());
+  CHECK(code == exit_code);
+  CHECK(contains(agent->err(), signal_name(signal)));
+}
+
 TEST_CASE("A second signal during a preemption means now, but not within half a second") {
   const auto agent = start({.options = kPatientOptions, .program = kSavesForEver});
   REQUIRE(agent->wait_for_out("ready"));
@@ -111,6 +144,111 @@ TEST_CASE("A second signal after SIGUSR1 ends the agent now, and the job is stil
   const int code = agent->exit_code(10s);
   INFO(row.first << " " << row.second << agent->report());
   CHECK(code == row.code);
+}
+
+TEST_CASE("However many signals come to whichever agents, all end with one code") {
+  struct Sent {
+    int node;
+    int number;
+  };
+  struct Row {
+    Sent first;
+    Sent second;  ///< while all save
+    int code;
+  };
+  const Row row = GENERATE(
+      Row{{1, SIGUSR2}, {1, SIGTERM}, kTryAgain}, Row{{0, SIGUSR2}, {2, SIGUSR1}, kTryAgain},
+      Row{{1, SIGUSR2}, {0, SIGINT}, 1}, Row{{1, SIGTERM}, {0, SIGUSR1}, kTryAgain},
+      Row{{1, SIGTERM}, {1, SIGUSR1}, kTryAgain}, Row{{0, SIGTERM}, {0, SIGTERM}, 1},
+      Row{{1, SIGTERM}, {1, SIGTERM}, 1}, Row{{2, SIGTERM}, {2, SIGTERM}, 1},
+      Row{{0, SIGUSR1}, {0, SIGUSR2}, kTryAgain});
+  const std::string endpoint = local_endpoint();
+  const TempDir dir;
+  const std::string program = "trap 'echo saving; while [ ! -e " + dir.file("saved") +
+                              " ]; do sleep 0.02; done; exit 0' TERM USR1; echo ready; "
+                              "while :; do sleep 0.02; done";
+  const auto agent = [&](const std::string& is_host) {
+    return start({.endpoint = endpoint,
+                  .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf",
+                              "is_host=" + is_host},
+                  .program = shell(program),
+                  .environment = {{"LOGLEVEL", "INFO"}}});
+  };
+  std::vector<std::unique_ptr<ChildProcess>> agents;
+  agents.push_back(agent("1"));
+  agents.push_back(agent("0"));
+  REQUIRE(agents[1]->wait_for_out("ready"));
+  REQUIRE(agents[0]->wait_for_out("ready"));
+  agents.push_back(
+      start({.endpoint = endpoint,
+             .options = {"--witness", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=0"},
+             .program = {},
+             .environment = {{"LOGLEVEL", "INFO"}}}));
+  REQUIRE(agents[2]->wait_for_err("may take over"));
+  agents[row.first.node]->signal(row.first.number);
+  const auto asked = Clock::now();
+  REQUIRE(agents[0]->wait_for_out("saving"));
+  REQUIRE(agents[1]->wait_for_out("saving"));
+  if (row.first.number == row.second.number) {  // else it would be the same wish
+    REQUIRE(wait_until([&] { return Clock::now() - asked > 600ms; }));
+  }
+  agents[row.second.node]->signal(row.second.number);
+  REQUIRE(agents[row.second.node]->wait_for_err("got " + signal_name(row.second.number)));
+  (void)dir.write("saved", "");
+  for (const auto& one : agents) {
+    const int code = one->exit_code(30s);
+    INFO(row.first.node << ": " << row.first.number << ", " << row.second.node << ": "
+                        << row.second.number << one->report());
+    CHECK(code == row.code);
+  }
+}
+
+TEST_CASE("A node that is asked to leave again goes at once, and the others go on") {
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "1:2", "--heartbeat-timeout", "1", "--shutdown-timeout",
+                               "600", "--rdzv-conf", "last_call_timeout=1"},
+                   .program = shell("[ $WORLD_SIZE = 1 ] && exit 0; "
+                                    "trap 'echo saving; [ $RANK = 0 ] && exit 0; while :; do "
+                                    "sleep 0.02; done' TERM; echo ready; "
+                                    "while :; do sleep 0.02; done")});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1}, "ready"));
+  cluster.node(1).signal(SIGUSR2);
+  const auto asked = Clock::now();
+  REQUIRE(cluster.node(1).wait_for_out("saving"));
+  REQUIRE(wait_until([&] { return Clock::now() - asked > 600ms; }));
+  cluster.node(1).signal(SIGUSR2);
+  const auto codes = cluster.exit_codes(30s);
+  INFO(cluster.report());
+  CHECK(codes == std::vector{0, 1});
+}
+
+TEST_CASE("A node that is lost while scripts save for SIGTERM leaves the others their 75") {
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "1"},
+                   .program = shell("trap 'echo saving; sleep 0.5; exit 0' TERM; echo ready; "
+                                    "while :; do sleep 0.02; done")});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1}, "ready"));
+  cluster.node(1).signal(SIGTERM);
+  REQUIRE(cluster.node(0).wait_for_out("saving"));
+  ::kill(cluster.agent(1), SIGKILL);
+  const auto codes = cluster.exit_codes(30s);
+  INFO(cluster.report());
+  CHECK(codes == std::vector{kTryAgain, 128 + SIGKILL});
+}
+
+TEST_CASE("An agent that hosts, and waits for others in vain, preempts the job if asked to leave") {
+  const auto agent =
+      start({.endpoint = local_endpoint(),
+             .options = {"--nnodes", "2", "--heartbeat-timeout", "1", "--rdzv-conf", "is_host=1"}});
+  REQUIRE(agent->wait_for_err("waiting for"));
+  agent->signal(SIGUSR2);
+  CHECK(agent->exit_code(30s) == kTryAgain);
+  INFO(agent->report());
+  CHECK(contains(agent->err(), "was asked to leave, and no other is here"));
 }
 
 TEST_CASE("A preemption survives the coordinator that is killed during the save") {

@@ -70,6 +70,13 @@ class KnownNodes {
     workers_ -= runs_workers(node) ? 1 : 0;
     node.leaving = true;
   }
+  /// It follows, and has acknowledged the configuration in use.
+  void release(NodeId id) {
+    if (const auto found = nodes_.find(id); found != nodes_.end()) {
+      found->second.granted.clear();
+      found->second.beyond = false;
+    }
+  }
   /// All have acknowledged a configuration, or are about to.
   void release_all() {
     for (auto& [id, node] : nodes_) {

@@ -206,6 +206,10 @@ void Observer::note(Watched& one, const Event& event) {
     if (current(stopped->node, stopped->attempt) && stopped->progress.complete) {
       one.finished.insert(stopped->node);
     }
+  } else if (const auto* acknowledged = std::get_if<StateAcknowledged>(&event)) {
+    if (acknowledged->configuration == one.configuration.number && one.attempt) {
+      one.known.release(acknowledged->node);  // late: others were enough
+    }
   } else if (const auto* finished = std::get_if<WorkersFinished>(&event)) {
     if (current(finished->node, finished->attempt)) {
       one.finished.insert(finished->node);
@@ -305,7 +309,9 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     if (one.configuration.voters.empty()) {
       one.configuration = announced_;  // binds from here on: standbys may go on with it
     }
-    if (one.attempt && told->replicated.before.empty()) {
+    // Told again to a voter that came back, it makes no vote for another candidate void.
+    if (one.attempt && told->replicated.before.empty() &&
+        announced_.number != one.configuration.number) {
       rise(one, told->replicated.term);
       use(one, announced_);  // the same world, and other witnesses
     }

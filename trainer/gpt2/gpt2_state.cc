@@ -21,6 +21,17 @@ std::vector<Parameter>& with_first_weights(const Gpt2Source& source, std::uint64
   return parameters;
 }
 
+std::int64_t steps_done(const SnapshotState& state, const std::string& path) {
+  // Another program may have written the file; beyond this a double skips whole numbers.
+  constexpr double kStepsMax = 1LL << 53;
+  const auto step = state.scalars.find("step");
+  if (step == state.scalars.end() || !(step->second >= 0 && step->second <= kStepsMax)) {
+    throw Error(path + ": the newest snapshot does not say how many steps are done ('step'); " +
+                "remove its folder to go on from the one before");
+  }
+  return static_cast<std::int64_t>(step->second);
+}
+
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
                                             std::vector<NamedTensor> moments) {
   // Weights first and by Hugging Face's names: their reader finds the model in a snapshot's file.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ddp/snapshot.h"
@@ -13,6 +14,9 @@ namespace ddp {
 /// this seed. Returns its argument.
 std::vector<Parameter>& with_first_weights(const Gpt2Source& source, std::uint64_t seed,
                                            std::vector<Parameter>& parameters);
+
+/// The optimizer steps that a snapshot at `path` says are done. Throws Error where it does not.
+std::int64_t steps_done(const SnapshotState& state, const std::string& path);
 
 /// The weights by their names, then AdamW's moments.
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,

@@ -127,7 +127,7 @@ class Gpt2Training {
     }
     place_.epoch = state->epochs_run;
     place_.samples_done = static_cast<std::size_t>(state->samples_done);
-    place_.step = static_cast<std::int64_t>(state->scalars.at("step"));
+    place_.step = steps_done(*state, options_->snapshot_path());
     place_.saved_step = place_.step;
     // The tutorials' lines, word for word: people search their logs for them.
     std::printf("Loading snapshot\nResuming training from snapshot at Epoch %lld\n",
@@ -330,7 +330,7 @@ class Gpt2Training {
     meter_.skip();
     log_->validation(
         {.step = place_.step,
-         .epoch = place_.epoch,
+         .epoch = place_.epoch_of_step(),
          .loss = mean,
          .accuracy = std::nullopt,
          .seconds = std::chrono::duration<double>(StepMeter::Clock::now() - start).count()});

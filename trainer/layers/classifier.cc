@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <string>
 
 #include "ddp/error.h"
@@ -25,6 +26,9 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, c
               float keep, float* c) {
   const auto status = dnnl_sgemm(static_cast<char>(a.side), static_cast<char>(b.side), m, n, k, 1,
                                  a.data, a.columns, b.data, b.columns, keep, c, n);
+  if (status == dnnl_out_of_memory) {
+    throw std::bad_alloc();
+  }
   if (status != dnnl_success) {
     throw Error("oneDNN's matrix product failed with status " + std::to_string(status));
   }

@@ -2,6 +2,8 @@
 
 #include <dnnl.h>
 
+#include <new>
+
 #include "trainer/layers/bf16_product.h"
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/gelu.h"
@@ -42,12 +44,15 @@ void finish_rows(const Product& product, std::size_t row, std::size_t rows) {
 void compute_rows(const Product& product, std::size_t row, std::size_t rows) {
   const auto size = [](std::size_t n) { return static_cast<dnnl_dim_t>(n); };
   const float* a = product.a.data + row * (product.a.transposed ? 1 : product.a.stride);
-  // It fails on wrong sizes only, and those would be a mistake of ours.
+  // It fails without memory for its scratch, and on wrong sizes: those would be a mistake of ours.
   const dnnl_status_t status =
       dnnl_sgemm(product.a.transposed ? 'T' : 'N', product.b.transposed ? 'T' : 'N', size(rows),
                  size(product.n), size(product.k), 1, a, size(product.a.stride), product.b.data,
                  size(product.b.stride), product.add ? 1.0F : 0.0F,
                  product.out + row * product.out_stride, size(product.out_stride));
+  if (status == dnnl_out_of_memory) {
+    throw std::bad_alloc();
+  }
   if (status != dnnl_success) {
     __builtin_trap();
   }

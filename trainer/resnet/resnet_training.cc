@@ -15,6 +15,7 @@
 #include "trainer/metrics/stopwatch.h"
 #include "trainer/metrics/training_log.h"
 #include "trainer/optimizer.h"
+#include "trainer/product_kernels.h"
 #include "trainer/resnet/image_batch.h"
 #include "trainer/resnet/resnet.h"
 #include "trainer/threads.h"
@@ -433,6 +434,7 @@ void require_same_data(const Context& context, const CifarData& data) {
 
 int train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
   choose_threads(context);
+  make_product_kernels();
   require_same_data(context, data);
   return ResnetTraining(context, options, data).run();
 }

@@ -91,7 +91,8 @@ class DDP_EXPORT Progress {
 };
 
 /// One rank's place in the world. Move-only. At the end of its life it leaves the group in order;
-/// when that end comes by an exception, the other ranks are told that this one failed.
+/// when that end comes by an exception, the other ranks are told that this one failed: under
+/// record() once the error file is written, or after 3 seconds.
 class DDP_EXPORT Context {
  public:
   Context(Context&&) noexcept;

@@ -22,6 +22,14 @@ namespace ddp {
 /// EX_TEMPFAIL of sysexits.h, as ddprun itself: the same command goes on from here.
 inline constexpr int kLeftStatus = 75;
 
+/// Call it first of all in a main function that comes to make a Preemption. Up to then no step is
+/// done, so there is nothing to save: SIGTERM and SIGUSR1, where the program has not set what they
+/// do, end the process at once with kLeftStatus, whatever it waits for. Delivers them also if the
+/// parent, or this program before exec(2), has blocked them.
+DDP_EXPORT void leave_until_preemption();
+/// Back to the default, for a run that turns out to be no training.
+DDP_EXPORT void end_by_signals();
+
 /// One per process, made before training begins: from here on the launcher orders instead of ending
 /// the worker, and SIGTERM and SIGUSR1 that others than the launcher send to this process (a
 /// scheduler that signals every process of a job) are taken as the same order, where the program

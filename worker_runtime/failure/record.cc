@@ -15,6 +15,7 @@
 #include "ddp/error.h"
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/contract/error_file.h"
+#include "worker_runtime/failure/recording.h"
 #include "worker_runtime/failure/signal_record.h"
 #include "worker_runtime/failure/throw_trace.h"
 
@@ -87,6 +88,8 @@ void write_record(ddprun::ErrorRecord record) {
 }  // namespace
 
 int record(const std::function<int()>& main_function) {
+  // Ends last: a crash while connections close must not write over the record of what led to it.
+  const Recording recording;
   const char* path = std::getenv(ddprun::env::kErrorFile);
   // Before main_function: a crash in its first lines is recorded, too.
   const SignalRecord signals(path != nullptr ? path : "");

@@ -1,5 +1,7 @@
 #include "ddp/preemption.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -27,6 +29,13 @@ void on_signal(int number) {
   }
 }
 
+/// There may be locks or a half-done start anywhere in the process, so nothing of it is run down.
+void leave_now(int) {
+  static constexpr char kText[] = "ddprun worker: left by a signal before the first step\n";
+  (void)!::write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  ::_exit(kLeftStatus);
+}
+
 /// A decision of the program, or of its parent, about a signal stays.
 void replace_handler(int number, void (*from)(int), void (*to)(int)) {
   struct sigaction now {};
@@ -46,6 +55,23 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
 
 }  // namespace
 
+void leave_until_preemption() {
+  sigset_t delivered;
+  sigemptyset(&delivered);
+  for (const int number : kPreemptionSignals) {
+    replace_handler(number, SIG_DFL, leave_now);
+    sigaddset(&delivered, number);
+  }
+  // Behind the handlers, so that one that waits finds them.
+  ::pthread_sigmask(SIG_UNBLOCK, &delivered, nullptr);
+}
+
+void end_by_signals() {
+  for (const int number : kPreemptionSignals) {
+    replace_handler(number, leave_now, SIG_DFL);
+  }
+}
+
 Preemption::Preemption(const Context& context) : progress_(context.progress()) {
   if (auto* channel = ProgressInside::channel(progress_)) {
     // Before the handlers are there, since they read it.
@@ -53,6 +79,7 @@ Preemption::Preemption(const Context& context) : progress_(context.progress()) {
     channel->page().obedience = ddprun::Obedience::obeys;
   }
   for (const int number : kPreemptionSignals) {
+    replace_handler(number, leave_now, on_signal);
     replace_handler(number, SIG_DFL, on_signal);
   }
 }

@@ -29,8 +29,8 @@ bool does(const Transition& transition, Action action) {
 
 /// Whether the agent of this state has its outcome.
 bool is_concluded(State state) {
-  return state != State::serving && state != State::asked && state != State::fencing &&
-         state != State::fencing_asked;
+  return state != State::serving && state != State::asked && state != State::asked_now &&
+         state != State::fencing && state != State::fencing_asked;
 }
 
 /// Each possible cell: `check` is told the state, the event and what they lead to.
@@ -130,12 +130,16 @@ TEST_CASE("an action finds what it needs in the event that leads to it") {
       }
     };
     const bool wish = event == Event::asked || event == Event::deadline_came;
+    const bool signalled =
+        event == Event::asked || event == Event::leave_asked || event == Event::leave_again;
     needs(Action::begin_attempt, event == Event::assigned);
     needs(Action::obey_stop, event == Event::stop_ordered);
     needs(Action::conclude, event == Event::concluded);
-    needs(Action::remember_wish, wish);
+    needs(Action::remember_wish, wish || signalled);
     needs(Action::request_stop, wish || event == Event::followed);
-    needs(Action::conclude_at_once, event == Event::asked);
+    needs(Action::request_now, signalled);
+    needs(Action::conclude_at_once,
+          signalled || event == Event::lost || event == Event::nobody_to_ask);
     needs(Action::remember_leave, event == Event::leave_asked);
     needs(Action::request_leave, event == Event::leave_asked || event == Event::followed);
     needs(Action::limit_search, event == Event::lost);
@@ -148,9 +152,10 @@ TEST_CASE("what may bring the next event comes last, unless nothing more can mat
     for (std::size_t at = 0; at + 1 < actions.size(); ++at) {
       const bool steps_back =
           actions[at] == Action::remember_wish || actions[at] == Action::remember_leave ||
-          actions[at] == Action::limit_search || actions[at] == Action::sweep ||
-          actions[at] == Action::conclude || actions[at] == Action::conclude_as_asked ||
-          actions[at] == Action::conclude_at_once || actions[at] == Action::conclude_unguarded;
+          actions[at] == Action::limit_search || actions[at] == Action::request_now ||
+          actions[at] == Action::sweep || actions[at] == Action::conclude ||
+          actions[at] == Action::conclude_as_asked || actions[at] == Action::conclude_at_once ||
+          actions[at] == Action::conclude_unguarded;
       CHECK((steps_back || transition.next() == State::over));
     }
   });
@@ -248,9 +253,14 @@ TEST_CASE("an agent that was asked and finds no coordinator in time ends as it w
 }
 
 TEST_CASE("a second signal ends an agent at once, also while it fences or searches") {
-  for (const State state : {State::asked, State::fencing_asked}) {
-    CHECK(on(state, Event::asked).next() == State::ending_now);
-    CHECK(does(on(state, Event::asked), Action::kill_workers));
+  for (const Event event : {Event::asked, Event::leave_asked, Event::leave_again}) {
+    CAPTURE(std::string(to_text(event)));
+    CHECK(on(State::asked, event).next() == State::asked_now);
+    CHECK(on(State::asked_now, event).next() == State::ending_now);
+    CHECK(on(State::fencing_asked, event).next() == State::ending_now);
+    for (const State state : {State::asked, State::asked_now, State::fencing_asked}) {
+      CHECK(does(on(state, event), Action::kill_workers));
+    }
   }
 }
 
@@ -265,6 +275,18 @@ TEST_CASE("a node that is asked to leave asks each coordinator that it follows")
         "request_leave -> serving");
   CHECK(Story().after(Event::lost).after(Event::leave_asked).text() ==
         "fence_workers -> fencing; remember_leave -> fencing");
+}
+
+TEST_CASE("a node that is asked to leave again ends at once") {
+  for (const State state : {State::serving, State::fencing}) {
+    CHECK(does(on(state, Event::leave_again), Action::remember_wish));
+    CHECK(does(on(state, Event::leave_again), Action::kill_workers));
+  }
+}
+
+TEST_CASE("a warning of the whole job is no second signal of a node that was asked to leave") {
+  CHECK(Story().after(Event::leave_asked).after(Event::asked).text() ==
+        "remember_leave request_leave -> serving; remember_wish request_stop -> asked");
 }
 
 TEST_CASE("who is asked to stop without a coordinator to tell ends at once") {
@@ -286,10 +308,20 @@ TEST_CASE("an agent that is asked to stop while it fences asks the next coordina
 }
 
 TEST_CASE("the second signal means now: workers are killed, and no reader is waited for") {
-  CHECK(Story().after(Event::asked).after(Event::asked).after(Event::workers_gone).text() ==
-        "remember_wish request_stop -> asked; "
-        "remember_wish conclude_at_once kill_workers -> ending_now; "
-        "retire_attempt sweep leave_loop -> over");
+  const std::string asked_twice =
+      "remember_wish request_stop -> asked; remember_wish request_now kill_workers -> asked_now; ";
+  CHECK(Story()
+            .after(Event::asked)
+            .after(Event::asked)
+            .after(Event::concluded)
+            .after(Event::workers_gone)
+            .text() ==
+        asked_twice +
+            "conclude kill_workers -> ending_now; retire_attempt sweep leave_loop -> over");
+  for (const Event alone : {Event::nobody_to_ask, Event::lost}) {
+    CHECK(Story().after(Event::asked).after(Event::asked).after(alone).text() ==
+          asked_twice + "conclude_at_once kill_workers -> ending_now");
+  }
   CHECK(ending().after(Event::asked).after(Event::asked).state() == State::ending_now);
   CHECK(ending().after(Event::logs_shown).after(Event::asked).after(Event::asked).state() ==
         State::over);

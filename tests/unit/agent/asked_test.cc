@@ -25,10 +25,36 @@ Asked lost_after(StopHow how, int signal) {
 
 TEST_CASE("A signal within half a second of the same one is the same wish") {
   Asked asked;
-  CHECK(asked.is_new(SIGTERM, kNow));
-  CHECK_FALSE(asked.is_new(SIGTERM, kNow + 499ms));
-  CHECK(asked.is_new(SIGTERM, kNow + 500ms));  // from the first, not from the last
-  CHECK(asked.is_new(SIGINT, kNow + 501ms));
+  CHECK(asked.hear(SIGTERM, kNow) == Event::asked);
+  CHECK_FALSE(asked.hear(SIGTERM, kNow + 499ms));
+  CHECK(asked.hear(SIGTERM, kNow + 500ms) == Event::asked);  // from the first, not from the last
+  CHECK(asked.hear(SIGINT, kNow + 501ms) == Event::asked);
+  CHECK_FALSE(asked.hear(SIGTERM, kNow + 502ms));  // whatever else came between
+}
+
+TEST_CASE("A node that is asked to leave again is to go now") {
+  Asked asked;
+  CHECK(asked.hear(SIGUSR2, kNow) == Event::leave_asked);
+  asked.leave(SIGUSR2);
+  CHECK_FALSE(asked.hear(SIGUSR2, kNow + 499ms));
+  CHECK(asked.hear(SIGUSR2, kNow + 500ms) == Event::leave_again);
+  CHECK(asked.hear(SIGTERM, kNow + 501ms) == Event::asked);
+}
+
+TEST_CASE("A node that is to go now says so to a job that ends, and not to one that goes on") {
+  Asked asked;
+  asked.stop(SIGUSR2);
+  CHECK_FALSE(asked.is_of_job());
+  CHECK(asked.stop_by() == SIGUSR2);
+  asked.ordered(StopHow::preempt, SIGUSR1, "SIGUSR1 was sent to the agent of node b");
+  CHECK(asked.is_of_job());
+  CHECK(asked.verdict_at_once() == Verdict::preempted);  // as all others end
+  asked.assigned();
+  CHECK_FALSE(asked.is_of_job());
+  asked.stop(SIGTERM);
+  asked.stop(SIGUSR2);
+  CHECK(asked.is_of_job());
+  CHECK(asked.stop_by() == SIGTERM);
 }
 
 TEST_CASE("The order to end the job is a wish of the agent once its coordinator is lost") {
@@ -61,21 +87,30 @@ TEST_CASE("A job that goes on is no wish of its agents") {
 TEST_CASE("A scheduler's own warning, after the order to save, is no second one") {
   Asked asked = lost_after(StopHow::preempt, SIGUSR1);
   SECTION("a warning") {
-    CHECK_FALSE(asked.is_new(SIGTERM, kNow + 1s));
-    CHECK(asked.is_new(SIGTERM, kNow + 2s));
+    CHECK_FALSE(asked.hear(GENERATE(SIGTERM, SIGUSR2), kNow + 1s));
+    CHECK(asked.hear(SIGTERM, kNow + 2s) == Event::asked);
   }
   SECTION("a person") {
-    CHECK(asked.is_new(SIGINT, kNow + 1s));
+    CHECK(asked.hear(SIGINT, kNow + 1s) == Event::asked);
   }
 }
 
 TEST_CASE("An agent that had the wish itself takes a second signal as one") {
   Asked asked;
-  CHECK(asked.is_new(SIGTERM, kNow));
+  CHECK(asked.hear(SIGTERM, kNow));
   asked.stop(SIGTERM);
   asked.ordered(StopHow::preempt, SIGTERM, "SIGTERM was sent to the agent of node b");
   CHECK_FALSE(asked.lost(kNow, false));
-  CHECK(asked.is_new(SIGTERM, kNow + 1s));
+  CHECK(asked.hear(SIGTERM, kNow + 1s));
+}
+
+TEST_CASE("An order to end now outlasts its coordinator, by whatever signal it was asked") {
+  // A second SIGTERM elsewhere: all others are to end with the code of that agent.
+  Asked asked = lost_after(StopHow::now, SIGTERM);
+  CHECK(asked.wish().wish == StopWish::end);
+  CHECK(asked.wish().verdict == Verdict::stopped);
+  CHECK_FALSE(asked.ends_at_once());
+  CHECK(asked.hear(SIGTERM, kNow + 1s) == Event::asked);
 }
 
 TEST_CASE("An agent that ends at once is to be started again after SIGUSR1 or its deadline") {
@@ -84,20 +119,29 @@ TEST_CASE("An agent that ends at once is to be started again after SIGUSR1 or it
   CHECK(asked.verdict_at_once() == Verdict::stopped);
   asked.stop(GENERATE(SIGUSR1, 0));
   CHECK(asked.verdict_at_once() == Verdict::preempted);
-  asked.stop(SIGINT);
+  asked.stop(SIGUSR2);
+  CHECK(asked.verdict_at_once() == Verdict::preempted);
+  SECTION("unless a person stopped it") {
+    asked.stop(SIGINT);
+    asked.stop(SIGUSR1);
+  }
+  SECTION("unless the job ends without a save") {
+    asked.ordered(StopHow::now, SIGINT, "SIGINT was sent to the agent of node b");
+  }
   CHECK(asked.verdict_at_once() == Verdict::stopped);
 }
 
 TEST_CASE("A person who stops an agent that searches wants that at once, and soon if it joins") {
+  Asked warned;
+  warned.stop(SIGTERM);
+  CHECK(warned.search_until(kNow, 30s) == kNow + 30s);
+  CHECK_FALSE(warned.lost(kNow, true));
+  CHECK_FALSE(warned.ends_at_once());
   Asked asked;
   asked.stop(SIGINT);
   CHECK_FALSE(asked.ends_at_once());
   CHECK(asked.search_until(kNow, 30s) == kNow + 1s);
-  asked.stop(SIGTERM);
-  CHECK(asked.search_until(kNow, 30s) == kNow + 30s);
   CHECK_FALSE(asked.lost(kNow, true));
-  CHECK_FALSE(asked.ends_at_once());
-  asked.stop(SIGINT);
   CHECK(asked.ends_at_once());
 }
 

@@ -53,6 +53,30 @@ TEST_CASE("a source that is destroyed with a signal on its way stays silent", "[
   CHECK(events == 0);
 }
 
+TEST_CASE("a signal from before the source comes to it, and one that nobody takes ends the process",
+          "[agent]") {
+  test::Forked child([] {
+    hold_early_signals();
+    ::raise(SIGUSR1);
+    boost::asio::io_context io;
+    int seen = 0;
+    const SignalSource source(io, {SIGUSR1}, [&](int number) {
+      seen = number;
+      io.stop();
+    });
+    accept_early_signals();
+    io.run_for(test::Forked::kPatience);
+    if (seen != SIGUSR1) {
+      return 1;
+    }
+    hold_early_signals();
+    ::raise(SIGTERM);
+    accept_early_signals();
+    return 2;
+  });
+  CHECK(child.end() == ExitStatus{ExitStatus::Kind::signalled, SIGTERM});
+}
+
 TEST_CASE("SIGPIPE is ignored once there is a source, and SIGKILL in its list harms nothing",
           "[agent]") {
   test::Forked child([] {

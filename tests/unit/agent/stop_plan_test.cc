@@ -56,21 +56,19 @@ TEST_CASE("scripts get the signal that they handle, and the long grace only when
   CHECK(plan_stop(StopHow::preempt, 0, context(false, false, true)).signal == SIGTERM);
 }
 
-TEST_CASE("how workers ended: complete by themselves, in order as they were preempted, or not so") {
+TEST_CASE("how workers ended: complete by themselves, in order as they were stopped, or not so") {
   const auto worker = [](int code, bool after_stop) {
     return group::Worker{false, {ExitStatus::Kind::exited, code}, after_stop};
   };
-  const auto ending = [](const std::vector<group::Worker>& workers, bool preempted,
-                         bool left = false) {
+  const auto ending = [](const std::vector<group::Worker>& workers, bool left = false) {
     TrainingProgress told;
     told.left = left;
-    told = with_ending(told, workers, preempted);
+    told = with_ending(told, workers);
     return std::pair(told.complete, told.left);
   };
-  CHECK(ending({worker(0, false), worker(0, false)}, true) == std::pair(true, false));
-  CHECK(ending({worker(0, false), worker(0, true)}, true) == std::pair(false, true));
-  CHECK(ending({worker(75, true), worker(0, true)}, true) == std::pair(false, true));
-  CHECK(ending({worker(75, true), worker(0, true)}, false) == std::pair(false, false));
-  CHECK(ending({worker(1, true), worker(0, true)}, true) == std::pair(false, false));
-  CHECK(ending({worker(0, false)}, false, true) == std::pair(false, true));  // the runtime said so
+  CHECK(ending({worker(0, false), worker(0, false)}) == std::pair(true, false));
+  CHECK(ending({worker(0, false), worker(0, true)}) == std::pair(false, true));
+  CHECK(ending({worker(75, true), worker(0, true)}) == std::pair(false, true));
+  CHECK(ending({worker(1, true), worker(0, true)}) == std::pair(false, false));
+  CHECK(ending({worker(0, false)}, true) == std::pair(false, true));  // the runtime said so
 }

@@ -161,9 +161,8 @@ TEST_CASE("what SIGKILL does not end is given up: nothing is reported of it, and
 
 TEST_CASE("workers that were ordered to save and all leave with 0 were stopped, not finished") {
   auto group = running(2);
-  CHECK(text(group.handle(SaveOrdered{60s, true})) == "order-save arm:save/60000");
+  CHECK(text(group.handle(SaveOrdered{60s})) == "order-save arm:save/60000");
   CHECK(group.is_working());
-  CHECK(group.preempted());
   CHECK(text(group.handle(WorkerExited{0, kOk})).empty());
   CHECK(text(group.handle(WorkerExited{1, kOk})) == "disarm kill-descendants report-stopped");
   CHECK_FALSE(group.workers()[0].after_stop);
@@ -186,9 +185,7 @@ TEST_CASE("a worker that fails while others save is reported, and ends them") {
 TEST_CASE("an order to save replaces the one before, and does not lengthen a stop") {
   auto group = running(1);
   CHECK(text(group.handle(SaveOrdered{5s})) == "order-save arm:save/5000");
-  CHECK_FALSE(group.preempted());
-  CHECK(text(group.handle(SaveOrdered{60s, true})) == "order-save arm:save/60000");
-  CHECK(group.preempted());
+  CHECK(text(group.handle(SaveOrdered{60s})) == "order-save arm:save/60000");
   CHECK(text(group.handle(StopOrdered{SIGTERM})) == "signal:15 arm:end");
   CHECK(text(group.handle(SaveOrdered{60s})) == "order-save");
 }
@@ -230,11 +227,18 @@ TEST_CASE("a fence of workers that have finished reports them as stopped") {
   CHECK(text(group.handle(FenceOrdered{150ms})) == "disarm kill-descendants report-stopped");
 }
 
-TEST_CASE("that an attempt was preempted is forgotten with it") {
-  auto group = running(1);
-  CHECK(text(group.handle(StopOrdered{SIGTERM, 50ms, true})) == "signal:15 arm:end/50");
-  CHECK(group.preempted());
-  (void)group.handle(WorkerExited{0, kTerminated});
-  (void)group.handle(Started{AttemptNumber{1}, 1});
-  CHECK_FALSE(group.preempted());
+TEST_CASE("a preemption gives workers that stop for less the long grace, unless one has failed") {
+  auto group = running(2);
+  const StopOrdered preempts{SIGTERM, 60s, true};
+  SECTION("all may save") {
+    CHECK(text(group.handle(StopOrdered{SIGTERM})) == "signal:15 arm:end");
+    (void)group.handle(WorkerExited{0, kTerminated});
+    CHECK(text(group.handle(preempts)) == "arm:end/60000");
+    CHECK(text(group.handle(DeadlinePassed{})) == "signal:9 arm:death/5000");
+    CHECK(text(group.handle(preempts)).empty());
+  }
+  SECTION("one failed") {
+    (void)group.handle(WorkerExited{0, kTerminated});
+    CHECK(text(group.handle(preempts)).empty());
+  }
 }

@@ -26,6 +26,8 @@ TEST_CASE("a number with a fraction is read as Python's float() reads it", "[lau
   CHECK(read_float("+2") == 2.0);
   CHECK(read_float(" .25 ") == 0.25);
   CHECK(std::isinf(read_float("inf").value()));
+  CHECK(read_float("-1e999") == -INFINITY);
+  CHECK(read_float("1e-999") == 0.0);
   for (const char* bad : {"", "x", "1.2.3", "1,5", "0x1p3", "5s"}) {
     INFO(bad);
     CHECK_FALSE(read_float(bad).has_value());

@@ -152,6 +152,7 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
       {"--rdzv-backend etcd --rdzv-endpoint n1", "--rdzv-backend", "etcd"},
       {"--rdzv-backend etcd-v2", "--rdzv-backend", "etcd"},
       {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},
+      {"--rdzv-endpoint n1 --rdzv-backend=", "--rdzv-backend", "''"},
       {"--nnodes 2 --node-rank 2", "--node-rank", "rank 2"},
       {"--nnodes 2 --node-rank -1", "--node-rank", "-1"},
       {"--rdzv-endpoint n1 --node-rank -1", "--node-rank", "-1"},

@@ -110,6 +110,30 @@ TEST_CASE("a node that is lost while others save makes them stop now") {
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
+TEST_CASE("of scripts that SIGTERM has save, those of a lost node are not asked how they ended") {
+  struct Row {
+    bool lost_first;  // and the warning meets the stop for that loss
+    bool saved;
+    Verdict verdict;
+  };
+  const Row row =
+      GENERATE(Row{false, true, Verdict::preempted}, Row{false, false, Verdict::stopped},
+               Row{true, true, Verdict::preempted}, Row{true, false, Verdict::stopped});
+  TrainingProgress script;
+  script.left = row.saved;
+  Three t;
+  if (row.lost_first) {
+    t.s.lose(t.c);
+  }
+  t.s.apply(StopRequested{t.a, kTerm, StopWish::preempt});
+  if (!row.lost_first) {
+    t.s.lose(t.c);
+  }
+  t.s.stopped(t.a, {}, script);
+  t.s.stopped(t.b, {}, script);
+  CHECK(t.s.only<FinishJob>().summary->verdict == row.verdict);
+}
+
 TEST_CASE("a witness that is asked to leave is released, and the attempt goes on") {
   Three t;
   NodeDescription description = t.s.description("w");
@@ -166,6 +190,28 @@ TEST_CASE("the end of a job that gathers waits a little for nodes that are still
   CHECK(s.only<FinishJob>().summary->verdict == (stops ? Verdict::stopped : Verdict::preempted));
 }
 
+TEST_CASE("a stop while the end of a job that gathers is put off tells the end at once") {
+  MembershipOptions options = elastic(2);
+  options.min_nodes = 2;
+  options.heartbeat_timeout = 3s;
+  Story s(options);
+  const NodeId a = s.join("n1");
+  struct Row {
+    StopRequested first;
+    StopRequested second;
+    Verdict verdict;
+  };
+  const StopRequested usr1{a, kUsr1, StopWish::preempt};
+  const Row row =
+      GENERATE_COPY(Row{{a, kTerm, StopWish::preempt}, {a, kTerm, StopWish::end}, Verdict::stopped},
+                    Row{{a, 2, StopWish::end}, {a, 2, StopWish::end}, Verdict::stopped},
+                    Row{usr1, {a, kTerm, StopWish::preempt}, Verdict::preempted});
+  s.apply(row.first);
+  REQUIRE(s.all<FinishJob>().empty());
+  s.apply(row.second);
+  CHECK(s.only<FinishJob>().summary->verdict == row.verdict);
+}
+
 TEST_CASE("a preemption during a restart ends the job when all have stopped") {
   Three t;
   t.s.failed(t.b, killed(1));
@@ -187,15 +233,48 @@ TEST_CASE("workers that left because somebody signalled them preempt the job") {
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
-TEST_CASE("a stop wins over a preemption") {
+TEST_CASE("a stop wins over a preemption, and all hear of it, with the signal") {
   Three t;
   t.s.apply(StopRequested{t.a, kTerm, StopWish::preempt});
+  t.s.stopped(t.c, {}, told(true));
   t.s.apply(StopRequested{t.b, 2, StopWish::end});
-  CHECK(t.s.all<StopWorkers>().size() == 3);  // now
-  for (const NodeId id : {t.a, t.b, t.c}) {
-    t.s.stopped(id);
+  CHECK(t.s.ordered_to_stop() == std::vector{t.a, t.b, t.c});  // c may lose this coordinator, too
+  for (const StopWorkers& order : t.s.all<StopWorkers>()) {
+    CHECK(order.how == StopHow::now);
+    CHECK(order.signal == 2);
   }
+  t.s.apply(StopRequested{t.a, 2, StopWish::end});
+  CHECK(t.s.commands.empty());  // once
+  t.s.stopped(t.a);
+  t.s.stopped(t.b);
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::stopped);
+}
+
+TEST_CASE("a warning while a node leaves makes all save for the end of the job") {
+  Three t;
+  t.s.apply(StopRequested{t.c, kUsr2, StopWish::leave});
+  t.s.apply(StopRequested{t.c, kTerm, StopWish::preempt});
+  REQUIRE(t.s.all<StopWorkers>().size() == 3);
+  CHECK(t.s.all<StopWorkers>()[0].how == StopHow::preempt);
+  CHECK(t.s.all<StopWorkers>()[0].signal == kTerm);
+  TrainingProgress script;
+  script.left = true;
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id, {}, script);
+  }
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
+}
+
+TEST_CASE("what only a job is sent that is to be started again counts more than SIGTERM") {
+  const bool first = GENERATE(false, true);
+  Three t;
+  t.s.apply(StopRequested{t.a, first ? kUsr1 : kTerm, StopWish::preempt});
+  t.s.apply(StopRequested{t.b, first ? kTerm : kUsr1, StopWish::preempt});
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id);  // they did not save
+  }
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
+  CHECK(t.s.only<FinishJob>().summary->stop_signal == kUsr1);
 }
 
 TEST_CASE("a node leaves in order: all save, the others go on, nothing is spent") {
@@ -271,6 +350,26 @@ TEST_CASE("the last node that is asked to leave preempts the job") {
   CHECK(s.only<StopWorkers>().how == StopHow::preempt);
   s.stopped(a, {}, told(true));
   CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
+}
+
+TEST_CASE("the only node that gathers preempts the job when it is asked to leave") {
+  MembershipOptions options = elastic(3);
+  options.min_nodes = 3;
+  Story s(options);
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  host.witness = GENERATE(false, true);
+  const NodeId a = s.join(host);
+  SECTION("alone") {
+    s.apply(StopRequested{a, kUsr2, StopWish::leave});
+    CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
+  }
+  SECTION("with another, for which it goes on as the coordinator") {
+    s.join("n2");
+    s.apply(StopRequested{a, kUsr2, StopWish::leave});
+    CHECK(s.all<FinishJob>().empty());
+    CHECK(s.only<TellWaiting>().nodes == std::vector{a});
+  }
 }
 
 TEST_CASE("growth saves first, or not, or never comes, as --scale-up says") {

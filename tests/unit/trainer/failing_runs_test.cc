@@ -1,12 +1,19 @@
 // train when a training cannot be kept: what it says, how it ends, and what stays on the disk.
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <limits>
+#include <regex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "ddp/preemption.h"
+#include "ddp/safetensors.h"
 #include "ddp/snapshot.h"
 #include "tests/support/event_wait.h"
+#include "tests/support/held_file.h"
+#include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/text/token_bin.h"
 #include "tests/unit/trainer/train_program.h"
@@ -105,6 +112,23 @@ TEST_CASE("a training that does not fit into memory is not started again", "[tra
   CHECK_THAT(outcome.output,
              Contains("ddprun worker of rank 0: there is not enough memory for this training; ") &&
                  Contains("restarts used: 0 of 2"));
+}
+
+TEST_CASE("a training whose products find no memory for their code ends with a sentence",
+          "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  // From little more than the program itself to little less than what the training takes.
+  for (const char* kibibytes : {"400000", "420000", "440000"}) {
+    const auto outcome =
+        shell(dir.path(), std::string("ulimit -c 0; ulimit -v ") + kibibytes +
+                              "; OMP_NUM_THREADS=2 exec " + kTrain +
+                              " gpt2 -m 10m --batch-size 2 --max-steps 1 --data " + text);
+    INFO(kibibytes << '\n' << outcome.output);
+    CHECK(outcome.status == 1);
+    CHECK_THAT(outcome.output,
+               Contains("ddprun worker: there is not enough memory for this training; "));
+  }
 }
 #endif
 
@@ -231,6 +255,39 @@ TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
   }
 }
 
+TEST_CASE("a signal before the first step ends a training in order, whatever it waits for",
+          "[train]") {
+  const TempDir dir;
+  const auto start = [&dir](const std::vector<std::string>& words) {
+    std::vector<std::string> argv{"env", "-u", "GOMP_SPINCOUNT", "-u", "OMP_WAIT_POLICY", kTrain};
+    argv.insert(argv.end(), words.begin(), words.end());
+    return ddprun::test::ChildRequest{
+        .argv = argv,
+        .environment = {{"RANK", ""}, {"WORLD_SIZE", ""}, {"TORCHELASTIC_ERROR_FILE", ""}},
+        .directory = dir.path().string()};
+  };
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  SECTION("while it reads its data") {
+    ddprun::test::HeldFile data(dir.file("data.csv"));
+    ddprun::test::ChildProcess job(
+        start({"linear", "5", "1", "--data", data.path(), "--target", "y"}));
+    REQUIRE(data.await_reader());
+    job.signal(signal);
+    CHECK(job.exit_code() == kLeftStatus);
+    INFO(job.report());
+    CHECK(job.err() == "ddprun worker: left by a signal before the first step\n");
+  }
+  SECTION("while it begins anew, to set how its threads wait") {
+    ddprun::test::ChildProcess job(start({"linear", "1000000", "1000000"}));
+    REQUIRE(ddprun::test::wait_until(
+        [&job] { return !ddprun::test::environment_of(job.pid(), "GOMP_SPINCOUNT").empty(); }));
+    job.signal(signal);
+    const int code = job.exit_code();
+    INFO(job.report());
+    CHECK(code == kLeftStatus);
+  }
+}
+
 TEST_CASE("all ranks tell of one attempt, also where a rank's file names fewer", "[train]") {
   const TempDir dir;
   const auto command = gpt2(write_text(dir), "--max-steps 1 --metrics m");
@@ -291,6 +348,63 @@ TEST_CASE("a snapshot that holds NaN is not gone on from", "[train]") {
                       "finite ('weight'); remove its folder to go on from the one before"));
   std::filesystem::remove_all(path + "/00000001");
   CHECK(train(dir.path(), "linear 5 1").status == 0);
+}
+
+namespace {
+
+/// Saves the newest snapshot once more, without this scalar: as another program might write it.
+void drop_scalar(const std::filesystem::path& path, const std::string& newest,
+                 const std::string& scalar) {
+  const auto file = ddprun::test::read_file(path / newest / "tensors.safetensors");
+  std::vector<NamedTensor> tensors;
+  for (const auto& entry : read_safetensors_header(std::as_bytes(std::span(file)))) {
+    tensors.push_back({entry.name, Tensor::zeros(entry.shape)});
+  }
+  const auto state_json = ddprun::test::read_file(path / newest / "state.json");
+  std::smatch model;
+  REQUIRE(std::regex_search(state_json, model, std::regex(R"x("model": ?"([^"]*)")x")));
+  const Context alone = init();
+  Snapshot snapshot(alone, {.path = path, .say = {}});
+  auto state = snapshot.load(model[1].str(), tensors);
+  REQUIRE(state.has_value());
+  REQUIRE(state->scalars.erase(scalar) == 1);
+  REQUIRE(snapshot.save(*state, tensors) == SaveResult::saved);
+}
+
+}  // namespace
+
+TEST_CASE("a snapshot of a GPT-2 that does not say its step is refused in a sentence", "[train]") {
+  const TempDir dir;
+  const auto text = write_text(dir);
+  REQUIRE(train(dir.path(), gpt2(text, "--max-steps 2")).status == 0);
+  drop_scalar(dir.path() / "outputs/gpt2", "00000001", "step");
+  const auto outcome = train(dir.path(), gpt2(text, "--max-steps 4"));
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output,
+             Contains("outputs/gpt2: the newest snapshot does not say how many steps are done "
+                      "('step'); remove its folder to go on from the one before"));
+  std::filesystem::remove_all(dir.path() / "outputs/gpt2/00000002");
+  CHECK(train(dir.path(), gpt2(text, "--max-steps 4")).status == 0);
+}
+
+TEST_CASE("a validation at an epoch's end is of that epoch", "[train]") {
+  const TempDir dir;
+  // 8 samples of 16 tokens and their targets, half of them held out: 2 steps an epoch.
+  const auto text = dir.write("text.txt", std::string(8 * 17, 'a'));
+  const auto options =
+      gpt2(text, "--validation-share 0.5 --ckpt-freq 2 --num-epochs 2 --metrics m");
+  const auto outcome = train(dir.path(), options);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  const auto lines = ddprun::test::read_file(dir.path() / "m/rank-0.jsonl");
+  INFO(lines);
+  const std::regex record(R"("event":"validation".*"step":(\d+),"epoch":(\d+))");
+  std::vector<std::string> found;
+  for (std::sregex_iterator at(lines.begin(), lines.end(), record), end; at != end; ++at) {
+    found.push_back((*at)[1].str() + " of " + (*at)[2].str());
+  }
+  CHECK(found == std::vector<std::string>{"2 of 0", "4 of 1"});
 }
 
 }  // namespace ddp

@@ -125,7 +125,7 @@ TEST_CASE("as many snapshots stay as --keep says", "[parallel]") {
   }
 }
 
-TEST_CASE("a training whose gradients travel as bf16 loses little by it", "[parallel]") {
+TEST_CASE("a training whose gradients travel as bf16 loses little by it", "[parallel][long]") {
   const Place place;
   const auto exact = place.ranks(2, kGpt2 + "-e exact");
   const auto rounded = place.ranks(2, kGpt2 + "-e rounded --grad-compression bf16");
@@ -205,7 +205,7 @@ TEST_CASE("a process with --zero is smaller by the optimizer's state that it lac
 }
 #endif
 
-TEST_CASE("a resnet's momentum is split by --zero and whole in its snapshots", "[parallel]") {
+TEST_CASE("a resnet's momentum is split by --zero and whole in its snapshots", "[parallel][long]") {
   const Place place;
   const auto plain = place.ranks(2, kResnet + "--snapshot-path plain");
   place.killed(2, kResnet + "--snapshot-path killed --zero", "Step 3 | Training snapshot saved");

@@ -1,6 +1,7 @@
 // The NCCL group's states and failures, over stand-ins for the GPU and for NCCL: what goes wrong
 // becomes the right exception in time, on every rank, and the right calls come in the right order.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include "ranks.h"
 #include "standin.h"
 #include "tests/support/event_wait.h"
+#include "tests/support/temp_dir.h"
 
 using ddp::Context;
 using ddp::DType;
@@ -304,6 +306,39 @@ TEST_CASE("a group whose work does not end is aborted at its end", "[nccl]") {
   standin.check_rules();
   CHECK(standin.calls(1).back() == "ncclCommAbort");
   CHECK(standin.calls(0).back() == "ncclCommDestroy");
+}
+
+TEST_CASE("a failed rank keeps its communicator until its error file is written", "[nccl]") {
+  const Standin standin;
+  const ddprun::test::TempDir dir;
+  const auto path = dir.file("error.json");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);  // its writer waits for a reader
+  Ranks ranks(2, [&path](int rank) -> std::string {
+    if (rank == 0) {
+      const Context context = start();
+      five_all_reduces(context);
+      return five_all_reduces(context);
+    }
+    ::setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+    return std::to_string(ddp::record([]() -> int {
+      const Context context = start();
+      five_all_reduces(context);
+      Ranks::event();
+      throw ddp::DoNotRetry("a bad option", 3);
+    }));
+  });
+  REQUIRE(ranks.await_event(1));
+  const auto failed = steady_clock::now();
+  while (steady_clock::now() - failed < milliseconds(300)) {
+    ranks.read_more();
+  }
+  CHECK(standin.calls(1).back() == "ncclGroupEnd");
+  CHECK_THAT(ddprun::test::read_file(path), Catch::Contains("a bad option"));
+  const auto outcomes = ranks.finish();
+  CHECK(outcomes[1].text == "3");
+  CHECK_THAT(outcomes[0].text,
+             Catch::StartsWith("ddp::PeerLost: ") && Catch::Contains("rank 1 is gone"));
+  standin.check_rules();
 }
 
 TEST_CASE("an abort ends what goes on, and takes nothing from what was done", "[nccl]") {

@@ -1,14 +1,19 @@
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "ddp/ddp.h"
 #include "ranks.h"
+#include "tests/support/temp_dir.h"
 
 using ddp::Context;
 using ddp::Tensor;
@@ -232,6 +237,48 @@ TEST_CASE("a rank that fails with an exception is named as the cause", "[worker_
     CHECK_THAT(outcome.text, Catch::StartsWith("ddp::PeerLost: barrier #"));
     CHECK_THAT(outcome.text, Catch::Contains("rank 2 is gone"));
   }
+}
+
+TEST_CASE("the others learn of a failed rank when its error file is written, or after a while",
+          "[worker_runtime]") {
+  const ddprun::test::TempDir dir;
+  const auto path = dir.file("error.json");
+  // Nobody reads it yet, so the writer stands still in open(2).
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  Ranks ranks(2, [&path](int rank) -> std::string {
+    if (rank == 0) {
+      const Context context = ddp::init(options(seconds(60)));
+      context.group().barrier();
+      context.group().barrier();
+      return "passed";
+    }
+    ::setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+    const int status = ddp::record([]() -> int {
+      const Context context = ddp::init(options(seconds(60)));
+      context.group().barrier();
+      Ranks::event();
+      throw ddp::DoNotRetry("a bad option");
+    });
+    return "status " + std::to_string(status);
+  });
+  REQUIRE(ranks.await_event(1));
+  const auto failed = steady_clock::now();
+  const bool written = GENERATE(true, false);
+  INFO((written ? "written" : "not written"));
+  while (steady_clock::now() - failed < milliseconds(300)) {
+    ranks.read_more();
+  }
+  CHECK(ranks.outcome_so_far(0).text.empty());
+  if (!written) {
+    CHECK_THAT(outcomes_of(ranks, {0}).front().text, Catch::StartsWith("ddp::PeerLost: barrier #"));
+  }
+  std::ifstream reader(path);
+  const std::string record{std::istreambuf_iterator<char>(reader), {}};
+  CHECK_THAT(record, Catch::Contains("a bad option"));
+  const auto outcomes = ranks.finish();
+  CHECK(outcomes[1].text == "status 1");
+  CHECK_THAT(outcomes[0].text, Catch::Contains("ddp::PeerLost: barrier #") &&
+                                   Catch::Contains("rank 1 is gone (its worker ended with an"));
 }
 
 TEST_CASE("a stopped rank surfaces as a timeout, and later operations fail at once",

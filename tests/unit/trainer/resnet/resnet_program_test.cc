@@ -62,7 +62,7 @@ std::string result_of(const std::string& output) {
 
 }  // namespace
 
-TEST_CASE("train resnet learns coloured stripes and says how well", "[resnet]") {
+TEST_CASE("train resnet learns coloured stripes and says how well", "[resnet][long]") {
   const Set set;
   const auto output = set.shell(Set::command("--epochs 6 --lr 0.02 --log-freq 7"));
   INFO(output);
@@ -74,7 +74,7 @@ TEST_CASE("train resnet learns coloured stripes and says how well", "[resnet]") 
   CHECK(std::stod(output.substr(at + 14)) > 30);  // by chance: 10
 }
 
-TEST_CASE("a resnet that is killed anywhere goes on to the very same weights", "[resnet]") {
+TEST_CASE("a resnet that is killed anywhere goes on to the very same weights", "[resnet][long]") {
   const Set set;
   const std::string options = "--epochs 2 --ckpt-freq 3 --log-freq 1 --snapshot-path ";
   const auto undisturbed = result_of(set.shell(Set::command(options + "undisturbed")));
@@ -127,7 +127,7 @@ struct TwoRanks {
 }  // namespace
 
 TEST_CASE("a resnet on two ranks that leaves in an epoch resumes with the same weights",
-          "[resnet]") {
+          "[resnet][long]") {
   const Set set;
   const std::string options = "--epochs 2 --ckpt-freq 3 --log-freq 1 --snapshot-path ";
   const auto straight = TwoRanks(set, options + "straight").finish();
