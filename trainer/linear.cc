@@ -1,6 +1,7 @@
 #include "trainer/linear.h"
 
 #include "trainer/layers/gpu_library.h"
+#include "trainer/layers/row_chunks.h"
 
 namespace ddp {
 namespace {
@@ -29,10 +30,25 @@ void pass_on_cpu(const LinearPass& pass, int /*device*/) {
   }
 }
 
-void update_on_cpu(const SgdUpdate& update, int /*device*/) {
-  for (std::size_t i = 0; i < update.count; ++i) {
+void update_values(const SgdUpdate& update, std::size_t first, std::size_t end) {
+  for (std::size_t i = first; i < end; ++i) {
     update_one(update, i);
   }
+}
+
+/// One value at a time, so that no bit depends on who updates it.
+void update_on_cpu(const SgdUpdate& update, int /*device*/) {
+  // Fewer take one thread less time than to meet with the others.
+  constexpr std::size_t kWorthSharing = std::size_t{64} * 1024;
+  if (update.count < kWorthSharing) {
+    update_values(update, 0, update.count);
+    return;
+  }
+  for_row_chunks(static_cast<std::int64_t>(update.count),
+                 [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
+                   update_values(update, static_cast<std::size_t>(first),
+                                 static_cast<std::size_t>(end));
+                 });
 }
 
 }  // namespace

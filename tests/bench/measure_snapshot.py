@@ -3,7 +3,8 @@
 background, on the disk of DIR, beside dd with conv=fsync and, where .venv has PyTorch, torch.save and
 torch.distributed.checkpoint's async_save, in turns. Each trains on one thread: steps of matrix
 products. Prints medians: how long the training stands still for a save, how much slower the steps
-are while it is written, and how fast it is written, as a share of what dd reaches."""
+are while it is written, by the clock and in their thread's processor time, how much of that other
+threads take for a save, and how fast it is written, as a share of what dd reaches."""
 import argparse
 import json
 import os
@@ -24,20 +25,22 @@ how, folder, megabytes, saves = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(
 torch.set_num_threads(1)
 a = torch.full((1024, 1024), 0.5)
 def step():
-    begin = time.perf_counter()
+    begin, worked = time.perf_counter(), time.thread_time()
     for _ in range(12):
         a @ a
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, time.thread_time() - worked
+def others():
+    return time.process_time() - time.thread_time()
 state = {f"t{i}": torch.full((megabytes * 1_000_000 // 600,), float(i)) for i in range(150)}
 if how == "dcp":
     store = dist.FileStore(os.path.join(folder, "store"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-found = {"before": [], "after": [], "call": [], "save": []}
+found = {name: [] for name in ("before", "after", "worked_before", "worked_after", "others", "call", "save")}
 step()
 for i in range(saves + 1):
     before = [step() for _ in range(8)]
     path = os.path.join(folder, str(i))
-    begin = time.perf_counter()
+    others_before, begin = others(), time.perf_counter()
     if how == "dcp":
         future = dcp.async_save(state, checkpoint_id=path)
         call = time.perf_counter() - begin
@@ -45,6 +48,7 @@ for i in range(saves + 1):
         while not future.done():
             after.append(step())
         future.result()
+        other = others() - others_before
         begin = time.perf_counter()
         dcp.save(state, checkpoint_id=path + ".waited")
         save = time.perf_counter() - begin
@@ -54,10 +58,13 @@ for i in range(saves + 1):
             file.flush()
             os.fsync(file.fileno())
         call = save = time.perf_counter() - begin
+        other = others() - others_before
         after = [step()]
     if i > 0:
-        found["before"] += before
-        found["after"] += after
+        for name, steps in (("before", before), ("after", after)):
+            found[name] += [seconds for seconds, _ in steps]
+            found["worked_" + name] += [worked for _, worked in steps]
+        found["others"].append(other)
         found["call"].append(call)
         found["save"].append(save)
 print(json.dumps(found))
@@ -94,7 +101,8 @@ def main():
         for name, how in (("torch.save", "save"), ("DCP async", "dcp")):
             programs[name] = lambda folder, how=how: [str(python), "-c", TORCH, how, folder,
                                                       str(asked.megabytes), str(SAVES)]
-    rates, slower, found = [], {name: [] for name in programs}, {name: {} for name in programs}
+    rates, found = [], {name: {} for name in programs}
+    slower, harder = {name: [] for name in programs}, {name: [] for name in programs}
     for _ in range(asked.rounds):
         for name, command in programs.items():
             folder = tempfile.mkdtemp(prefix="ddprun-bench-", dir=asked.dir)
@@ -105,7 +113,9 @@ def main():
                 shutil.rmtree(folder)
             slower[name].append(statistics.median(values["after"])
                                 / statistics.median(values["before"]))
-            for key in ("before", "call", "save"):
+            harder[name].append(statistics.median(values["worked_after"])
+                                / statistics.median(values["worked_before"]))
+            for key in ("before", "others", "call", "save"):
                 found[name].setdefault(key, []).extend(values[key])
     rate = statistics.median(rates)
     print(f"{asked.megabytes} MB, {asked.rounds} rounds of {SAVES} saves; dd with fsync: "
@@ -115,7 +125,8 @@ def main():
         written = asked.megabytes * 1e6 / median["save"]
         print(f"{name}: stands still {median['call'] * 1e3:,.0f} ms; steps while it is written "
               f"{statistics.median(slower[name]):.3f}x of those before ({median['before'] * 1e3:,.0f} "
-              f"ms); written at {written / 1e6:,.0f} MB/s, {written / rate:.2f} of dd")
+              f"ms), {statistics.median(harder[name]):.3f}x in processor time; other threads take "
+              f"{median['others'] * 1e3:,.0f} ms of it a save; written at {written / 1e6:,.0f} MB/s, {written / rate:.2f} of dd")
 
 
 if __name__ == "__main__":

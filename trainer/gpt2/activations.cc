@@ -4,6 +4,7 @@
 
 #include "trainer/layers/alignment.h"
 #include "trainer/layers/attention.h"
+#include "trainer/layers/layers.h"
 
 namespace ddp {
 namespace {
@@ -51,8 +52,10 @@ ActivationsOf<Real>::ActivationsOf(const Gpt2Config& config, std::size_t batch, 
   Arrays<float> statistics = {{&ln_f_mean, rows}, {&ln_f_scale, rows}};
   if (device.is_cpu()) {
     // A GPU's attention has its tiles in shared memory.
-    statistics.emplace_back(&attention_scratch,
-                            ddp::attention_scratch(time, config.channels / config.heads));
+    attention_scratches = cpu_layer_threads();
+    statistics.emplace_back(
+        &attention_scratch,
+        attention_scratches * ddp::attention_scratch(time, config.channels / config.heads));
   }
   for (LayerActivationsOf<Real>& layer : layers) {
     arrays.insert(arrays.end(), {{&layer.ln_1, narrow},

@@ -47,8 +47,9 @@ class ActivationsOf {
   Real* d_narrow = nullptr;    ///< (B, T, C): of attention or of a layer norm's result
   Real* d_wide = nullptr;      ///< (B, T, 4 C): of fc or of qkv
 
-  float* attention_scratch = nullptr;  ///< attention_scratch(T, C / H); on the CPU
+  float* attention_scratch = nullptr;  ///< attention_scratch(T, C / H) for each thread; on the CPU
 
+  std::size_t attention_scratches = 0;
   std::size_t batch_max, time_max;
   std::size_t vocabulary_padded;  ///< Vp
 

@@ -119,8 +119,9 @@ void PassesOf<Real>::run_layers(std::span<const std::int32_t> tokens, std::size_
         device_);
     residual = l == 0 ? residual : all.layers[l - 1].residual;
     linear(layer.ln_1, channels, attn_weight, attn_bias, 3 * channels, layer.qkv);
-    layers_->attention_forward(
-        {shape, layer.qkv, layer.attention, layer.log_sum, all.attention_scratch}, device_);
+    layers_->attention_forward({shape, layer.qkv, layer.attention, layer.log_sum,
+                                all.attention_scratch, all.attention_scratches},
+                               device_);
     linear(layer.attention, channels, attn_proj_weight, attn_proj_bias, channels, all.projection);
     layers_->layer_norm_forward(
         {residual, all.projection, layer.residual_middle, weight(ln_2_weight), weight(ln_2_bias),
@@ -297,7 +298,7 @@ void PassesOf<Real>::backward_attention(std::size_t l, const TokenBatch& batch,
   ready(place(l, attn_proj_bias));
   ready(place(l, attn_proj_weight));
   layers_->attention_backward({shape, layer.qkv, layer.attention, all.d_narrow, layer.log_sum,
-                               all.d_wide, all.attention_scratch},
+                               all.d_wide, all.attention_scratch, all.attention_scratches},
                               device_);
   layers_->linear_backward(
       {all.d_wide, layer.ln_1, weight(attn_weight), nullptr, all.d_narrow, d_weight(attn_weight),

@@ -3,19 +3,22 @@
 #include <cmath>
 
 #include "trainer/layers/cpu_forms.h"
+#include "trainer/layers/team.h"
 
 namespace ddp::DDP_LEVEL {
 
-void adamw_update(const AdamWUpdate& update, int /*device*/) {
+namespace {
+
+void update_values(const AdamWUpdate& update, std::size_t first, std::size_t end) {
   // Four arrays that never overlap: said in the loop, since the fields cannot say it.
 #pragma omp simd
-  for (std::size_t i = 0; i < update.count; ++i) {
+  for (std::size_t i = first; i < end; ++i) {
     adamw_moments(update, i);
     adamw_value(update, i, std::sqrt(update.square[i]));
   }
 }
 
-void sum_of_squares(const float* values, std::size_t count, double* sum, int /*device*/) {
+double squares_of(const float* values, std::size_t count) {
   // Sixteen lanes on every level: their order of adding is part of the result.
   constexpr std::size_t kSums = 16;
   double sums[kSums] = {};
@@ -26,14 +29,32 @@ void sum_of_squares(const float* values, std::size_t count, double* sum, int /*d
       sums[lane] += value * value;
     }
   }
-  *sum = 0;
+  double sum = 0;
   for (const double lane : sums) {
-    *sum += lane;
+    sum += lane;
   }
   for (; i < count; ++i) {
     const double value = values[i];
-    *sum += value * value;
+    sum += value * value;
   }
+  return sum;
+}
+
+}  // namespace
+
+void adamw_update(const AdamWUpdate& update, int /*device*/) {
+  share_out(
+      update.count, kFloatsWorthSharing,
+      [&](std::size_t first, std::size_t end, std::size_t) { update_values(update, first, end); });
+}
+
+void sum_of_squares(const float* values, std::size_t count, double* sum, int /*device*/) {
+  const Chunks chunks(count, kFloatsWorthSharing);
+  double sums[kChunksMost];
+  chunks.share_out([&](std::size_t chunk, std::size_t first, std::size_t end) {
+    sums[chunk] = squares_of(values + first, end - first);
+  });
+  *sum = chunks.total(sums);
 }
 
 }  // namespace ddp::DDP_LEVEL

@@ -4,6 +4,7 @@
 
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/exponential.h"
+#include "trainer/layers/team.h"
 #include "trainer/layers/tile.h"
 
 namespace ddp::DDP_LEVEL {
@@ -204,14 +205,15 @@ float dot(const float* a, const float* b, std::size_t count) {
   return sum;
 }
 
-}  // namespace
-
-void attention_forward(const AttentionForward& pass, int /*device*/) {
+/// Heads from `first`, of all sequences one behind the other, on one thread with its scratch
+/// memory.
+void forward_heads(const AttentionForward& pass, std::size_t first, std::size_t end,
+                   float* scratch) {
   const AttentionShape& shape = pass.shape;
   const std::size_t stride = 3 * shape.channels();
   const float factor = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
-  for (std::size_t number = 0; number < shape.batch * shape.heads; ++number) {
-    const Head head(shape, number, pass.scratch);
+  for (std::size_t number = first; number < end; ++number) {
+    const Head head(shape, number, scratch);
     float* queries = head.matrix(0);
     float* keys_transposed = head.matrix(1);
     float* values = head.matrix(2);
@@ -234,13 +236,14 @@ void attention_forward(const AttentionForward& pass, int /*device*/) {
   }
 }
 
-void attention_backward(const AttentionBackward& pass, int /*device*/) {
+void backward_heads(const AttentionBackward& pass, std::size_t first, std::size_t end,
+                    float* scratch) {
   const AttentionShape& shape = pass.shape;
   const std::size_t channels = shape.channels();
   const std::size_t stride = 3 * channels;
   const float factor = 1.0F / std::sqrt(static_cast<float>(shape.head_size));
-  for (std::size_t number = 0; number < shape.batch * shape.heads; ++number) {
-    const Head head(shape, number, pass.scratch);
+  for (std::size_t number = first; number < end; ++number) {
+    const Head head(shape, number, scratch);
     const float* out = pass.out + head.place_in_out();
     const float* d_out = pass.d_out + head.place_in_out();
     const float* log_sum = pass.log_sum + number * shape.time;
@@ -279,6 +282,30 @@ void attention_backward(const AttentionBackward& pass, int /*device*/) {
     scatter(head, d_keys, 1, pass.d_qkv + head.place_in_qkv(1), stride);
     scatter(head, d_values, 1, pass.d_qkv + head.place_in_qkv(2), stride);
   }
+}
+
+/// Heads have nothing in common: each thread takes some, where all have scratch memory and there is
+/// enough to do.
+template <class Pass>
+void share_out_heads(const Pass& pass,
+                     void (*heads)(const Pass&, std::size_t, std::size_t, float*)) {
+  const AttentionShape& shape = pass.shape;
+  const std::size_t count = shape.batch * shape.heads;
+  const bool shared =
+      pass.scratches >= team_size() && count * shape.time * shape.time >= 2 * kFloatsWorthSharing;
+  share_out(count, shared ? 1 : count, [&](std::size_t first, std::size_t end, std::size_t thread) {
+    heads(pass, first, end, pass.scratch + thread * attention_scratch(shape.time, shape.head_size));
+  });
+}
+
+}  // namespace
+
+void attention_forward(const AttentionForward& pass, int /*device*/) {
+  share_out_heads(pass, forward_heads);
+}
+
+void attention_backward(const AttentionBackward& pass, int /*device*/) {
+  share_out_heads(pass, backward_heads);
 }
 
 }  // namespace ddp::DDP_LEVEL

@@ -20,7 +20,10 @@ struct AttentionForwardOf {
   const Real* qkv = nullptr;  ///< (B, T, 3, H, D): queries, keys and values of each position
   Real* out = nullptr;        ///< (B, T, H, D)
   float* log_sum = nullptr;   ///< (B, H, T): log of the sum of exp of a row, for the backward pass
-  float* scratch = nullptr;   ///< attention_scratch(T, D) floats, aligned to 64 bytes; CPUs only
+  /// On CPUs: so many times attention_scratch(T, D) floats, aligned to 64 bytes. A thread each;
+  /// where the rank has more threads, one computes alone.
+  float* scratch = nullptr;
+  std::size_t scratches = 1;
 };
 
 template <class Real>
@@ -32,6 +35,7 @@ struct AttentionBackwardOf {
   const float* log_sum = nullptr;  ///< (B, H, T)
   Real* d_qkv = nullptr;           ///< (B, T, 3, H, D), overwritten
   float* scratch = nullptr;        ///< as above
+  std::size_t scratches = 1;
 };
 
 using AttentionForward = AttentionForwardOf<float>;
@@ -46,7 +50,8 @@ inline constexpr std::size_t kAttentionStrip = 96;
 inline constexpr std::size_t kAttentionPadding = 32;
 
 /// Of one head: nine matrices (T, D) and two strips.
-constexpr std::size_t attention_scratch(std::size_t time, std::size_t head_size) {
+[[gnu::always_inline]] constexpr std::size_t attention_scratch(std::size_t time,
+                                                               std::size_t head_size) {
   const auto padded = [](std::size_t n) {
     return (n + kAttentionPadding - 1) / kAttentionPadding * kAttentionPadding;
   };

@@ -1,6 +1,7 @@
 #include "ddp/error.h"
 #include "trainer/layers/bf16_product.h"
 #include "trainer/layers/layers.h"
+#include "trainer/layers/team.h"
 
 namespace ddp {
 
@@ -59,6 +60,10 @@ const Layers& cpu_layers(Precision precision) {
     }
   }
   return level_base::kLayers;
+}
+
+std::size_t cpu_layer_threads() {
+  return level_base::team_size();
 }
 
 }  // namespace ddp

@@ -4,6 +4,7 @@
 
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/exponential.h"
+#include "trainer/layers/team.h"
 
 namespace ddp::DDP_LEVEL {
 namespace {
@@ -14,13 +15,12 @@ void clear(float* values, std::size_t count) {
   }
 }
 
-}  // namespace
-
-/// loss = log(sum(exp(x - max))) + max - x[target]; gradient = softmax - 1 at the target.
-void cross_entropy(const CrossEntropy& pass, int /*device*/) {
+/// loss = log(sum(exp(x - max))) + max - x[target]; gradient = softmax - 1 at the target. Returns
+/// the sum of these rows.
+double loss_of_rows(const CrossEntropy& pass, std::size_t first, std::size_t end) {
   const std::size_t vocabulary = pass.vocabulary;
   double loss = 0;
-  for (std::size_t row = 0; row < pass.rows; ++row) {
+  for (std::size_t row = first; row < end; ++row) {
     float* logits = pass.logits + row * pass.stride;
     if (pass.targets[row] == kIgnoredTarget) {
       if (pass.with_gradient) {
@@ -57,7 +57,18 @@ void cross_entropy(const CrossEntropy& pass, int /*device*/) {
     loss += std::log(static_cast<double>(sum)) + static_cast<double>(max) -
             static_cast<double>(target_logit);
   }
-  *pass.loss += loss;
+  return loss;
+}
+
+}  // namespace
+
+void cross_entropy(const CrossEntropy& pass, int /*device*/) {
+  const Chunks chunks(pass.rows, rows_worth_sharing(pass.vocabulary));
+  double losses[kChunksMost];
+  chunks.share_out([&](std::size_t chunk, std::size_t first, std::size_t end) {
+    losses[chunk] = loss_of_rows(pass, first, end);
+  });
+  *pass.loss += chunks.total(losses);
 }
 
 }  // namespace ddp::DDP_LEVEL

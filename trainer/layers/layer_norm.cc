@@ -3,13 +3,15 @@
 #include <cmath>
 
 #include "trainer/layers/cpu_forms.h"
+#include "trainer/layers/team.h"
 
 namespace ddp::DDP_LEVEL {
+namespace {
 
-void layer_norm_forward(const LayerNormForward& pass, int /*device*/) {
+void forward_rows(const LayerNormForward& pass, std::size_t first_row, std::size_t end) {
   const std::size_t channels = pass.channels;
   const auto count = static_cast<float>(channels);
-  for (std::size_t row = 0; row < pass.rows; ++row) {
+  for (std::size_t row = first_row; row < end; ++row) {
     const float* input = pass.input + row * channels;
     float sum = 0;
     if (pass.addition != nullptr) {
@@ -47,10 +49,10 @@ void layer_norm_forward(const LayerNormForward& pass, int /*device*/) {
 }
 
 /// With n = (x - mean) scale and g = d_out weight: dx = scale (g - mean(g) - n mean(g n)).
-void layer_norm_backward(const LayerNormBackward& pass, int /*device*/) {
+void backward_rows(const LayerNormBackward& pass, std::size_t first_row, std::size_t end) {
   const std::size_t channels = pass.channels;
   const auto count = static_cast<float>(channels);
-  for (std::size_t row = 0; row < pass.rows; ++row) {
+  for (std::size_t row = first_row; row < end; ++row) {
     const float* d_out = pass.d_out + row * channels;
     const float* input = pass.input + row * channels;
     const float mean = pass.mean[row];
@@ -66,19 +68,49 @@ void layer_norm_backward(const LayerNormBackward& pass, int /*device*/) {
     const float mean_gradient = sum / count;
     const float mean_with_norm = sum_with_norm / count;
     float* d_input = pass.d_input + row * channels;
-    float* d_weight = pass.d_weight;
-    float* d_bias = pass.d_bias;
     const bool add = pass.add;
 #pragma omp simd
     for (std::size_t c = 0; c < channels; ++c) {
       const float norm = (input[c] - mean) * scale;
       const float gradient = d_out[c] * pass.weight[c];
-      d_weight[c] += d_out[c] * norm;
-      d_bias[c] += d_out[c];
       const float d_norm = scale * (gradient - mean_gradient - norm * mean_with_norm);
       d_input[c] = add ? d_input[c] + d_norm : d_norm;
     }
   }
+}
+
+/// Sums over rows, by columns: each is added up from the first row to the last on one thread.
+void backward_columns(const LayerNormBackward& pass, std::size_t first, std::size_t end) {
+  float* d_weight = pass.d_weight;
+  float* d_bias = pass.d_bias;
+  for (std::size_t row = 0; row < pass.rows; ++row) {
+    const float* d_out = pass.d_out + row * pass.channels;
+    const float* input = pass.input + row * pass.channels;
+    const float mean = pass.mean[row];
+    const float scale = pass.scale[row];
+#pragma omp simd
+    for (std::size_t c = first; c < end; ++c) {
+      d_weight[c] += d_out[c] * ((input[c] - mean) * scale);
+      d_bias[c] += d_out[c];
+    }
+  }
+}
+
+}  // namespace
+
+void layer_norm_forward(const LayerNormForward& pass, int /*device*/) {
+  share_out(
+      pass.rows, rows_worth_sharing(pass.channels),
+      [&](std::size_t first, std::size_t end, std::size_t) { forward_rows(pass, first, end); });
+}
+
+void layer_norm_backward(const LayerNormBackward& pass, int /*device*/) {
+  share_out(
+      pass.rows, rows_worth_sharing(pass.channels),
+      [&](std::size_t first, std::size_t end, std::size_t) { backward_rows(pass, first, end); });
+  share_out(
+      pass.channels, columns_worth_sharing(pass.rows, pass.channels),
+      [&](std::size_t first, std::size_t end, std::size_t) { backward_columns(pass, first, end); });
 }
 
 }  // namespace ddp::DDP_LEVEL

@@ -7,6 +7,7 @@
 // nothing else.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -60,6 +61,8 @@ const Layers& cpu_layers(Precision precision = Precision::automatic);
 /// One of these by name, null where this program or this processor has none: for tests and
 /// measurements.
 const Layers* cpu_layers_of(std::string_view level);
+/// Threads that the CPU's layers share their work out over; at least 1.
+std::size_t cpu_layer_threads();
 
 /// The GPU's, from the runtime's GPU library, which must have been opened (a CUDA tensor is there).
 /// Throws ddp::DeviceError when that library lacks them. Float for comparisons: it is slow.

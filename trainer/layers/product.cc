@@ -7,6 +7,7 @@
 #include "trainer/layers/bf16_product.h"
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/gelu.h"
+#include "trainer/layers/team.h"
 
 // oneDNN's product: on AVX-512 and AVX2 a tenth faster than OpenBLAS's at the shapes of GPT-2.
 namespace ddp::DDP_LEVEL {
@@ -72,7 +73,10 @@ void by_chunks(const Product& product, const Compute& compute) {
     const std::size_t rows = product.m - row < chunk ? product.m - row : chunk;
     compute(row, rows);
     if (epilogue) {
-      finish_rows(product, row, rows);
+      share_out(rows, rows_worth_sharing(product.n),
+                [&](std::size_t first, std::size_t end, std::size_t) {
+                  finish_rows(product, row + first, end - first);
+                });
     }
   }
 }

@@ -46,7 +46,8 @@ class DDP_EXPORT OptimizerShards {
   /// The rank that owns a parameter.
   [[nodiscard]] int owner(std::size_t parameter) const { return owners_[parameter]; }
 
-  /// Overwrites every parameter's value with its owner's. Collective; throws what the group throws.
+  /// Overwrites every parameter's value with its owner's. Small ones of one owner travel together,
+  /// through memory of their size. Collective; throws what the group throws.
   void share();
 
   /// `own` is this rank's state: one tensor per parameter of own(), of its shape, type and device.
@@ -59,11 +60,14 @@ class DDP_EXPORT OptimizerShards {
 
  private:
   void require_fit(std::span<const Tensor> own) const;
+  void lay_out_packs();
 
   ProcessGroup* group_;
   std::vector<Tensor> values_;
   std::vector<int> owners_;
   std::vector<std::size_t> own_;
+  std::vector<Tensor> packs_;     // of each rank: what its small values travel in
+  std::vector<Tensor> in_packs_;  // of each parameter: its place there; not defined: it goes alone
 };
 
 }  // namespace ddp

@@ -7,6 +7,12 @@
 #include "worker_runtime/training/shard_plan.h"
 
 namespace ddp {
+namespace {
+
+/// A broadcast costs about as much as to copy so many bytes twice.
+constexpr std::size_t kPackedBytesMax = std::size_t{256} * 1024;
+
+}  // namespace
 
 /// Every rank computes the same plan, from sizes alone: nothing has to be agreed on.
 OptimizerShards::OptimizerShards(ProcessGroup& group, std::span<const Parameter> parameters)
@@ -22,17 +28,64 @@ OptimizerShards::OptimizerShards(ProcessGroup& group, std::span<const Parameter>
       own_.push_back(i);
     }
   }
+  lay_out_packs();
+}
+
+/// From sizes and types alone as well.
+void OptimizerShards::lay_out_packs() {
+  packs_.resize(static_cast<std::size_t>(group_->size()));
+  in_packs_.resize(values_.size());
+  if (group_->size() == 1) {
+    return;
+  }
+  // One type on one device, the first one's: a model that has others sends those alone.
+  const auto fits = [this](const Tensor& value) {
+    return value.size_bytes() <= kPackedBytesMax && value.dtype() == values_[0].dtype() &&
+           value.device() == values_[0].device();
+  };
+  std::vector<std::size_t> places(values_.size());
+  std::vector<std::size_t> sizes(packs_.size());
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    std::size_t& size = sizes[static_cast<std::size_t>(owners_[i])];
+    places[i] = size;
+    size += fits(values_[i]) ? values_[i].size() : 0;
+  }
+  for (std::size_t rank = 0; rank < packs_.size(); ++rank) {
+    if (sizes[rank] > 0) {
+      packs_[rank] = Tensor::empty({static_cast<std::int64_t>(sizes[rank])}, values_[0].dtype(),
+                                   values_[0].device());
+    }
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (fits(values_[i])) {
+      in_packs_[i] =
+          packs_[static_cast<std::size_t>(owners_[i])].view(places[i], values_[i].size());
+    }
+  }
 }
 
 void OptimizerShards::share() {
   std::vector<Work> works;
-  works.reserve(values_.size());
   // All at once, so that no rank waits between two of them.
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    works.push_back(group_->broadcast_async(values_[i], owners_[i]));
+    if (!in_packs_[i].defined()) {
+      works.push_back(group_->broadcast_async(values_[i], owners_[i]));
+    } else if (owners_[i] == group_->rank()) {
+      in_packs_[i].copy_from(values_[i]);
+    }
+  }
+  for (std::size_t rank = 0; rank < packs_.size(); ++rank) {
+    if (packs_[rank].defined()) {
+      works.push_back(group_->broadcast_async(packs_[rank], static_cast<int>(rank)));
+    }
   }
   for (Work& work : works) {
     work.wait();
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (in_packs_[i].defined() && owners_[i] != group_->rank()) {
+      values_[i].copy_from(in_packs_[i]);
+    }
   }
 }
 

@@ -6,15 +6,6 @@
 #include "tests/unit/trainer/layers/gpu_case.h"
 
 namespace ddp_test {
-namespace {
-
-/// Aligned to a cache line, as the CPU's scratch memory must be.
-struct alignas(64) Line {
-  float floats[16];
-};
-
-}  // namespace
-
 TEMPLATE_TEST_CASE("attention on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
   const ddp::AttentionShape shape =

@@ -15,6 +15,10 @@ namespace ddp_test {
 
 using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
+/// Aligned to a cache line, as the attention's scratch memory must be.
+struct alignas(64) Line {
+  float floats[16];
+};
 
 /// Uniform in [-1, 1), the same in every run.
 inline Floats random_floats(std::size_t count, std::uint64_t seed) {
