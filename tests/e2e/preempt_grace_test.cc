@@ -205,7 +205,9 @@ TEST_CASE("However many signals come to whichever agents, all end with one code"
     REQUIRE(wait_until([&] { return Clock::now() - asked > 600ms; }));
   }
   agents[row.second.node]->signal(row.second.number);
-  REQUIRE(agents[row.second.node]->wait_for_err("got " + signal_name(row.second.number)));
+  const bool again = row.first.node == row.second.node && row.first.number == row.second.number;
+  REQUIRE(agents[row.second.node]->wait_for_err("got " + signal_name(row.second.number),
+                                                again ? 2 : 1));
   (void)dir.write("saved", "");
   for (const auto& one : agents) {
     const int code = one->exit_code(30s);
