@@ -82,6 +82,8 @@ FILES = {
                       ["names_and_words"] * 3),
     "agent/words.cc": ("// Its re" + "igns, kEl" + "ectors.\nint sel" + "ector;\nint el" + "ector;\n"
                        "bool for" + "eign;\n", ["names_and_words"] * 2),
+    "agent/merged.cc": ("// Two forms of it.\n" + "<" * 7 + " HEAD\n" + "=" * 7 + "\n" + ">" * 7 + " other\n",
+                        ["names_and_words"] * 2),
     "agent/bare.h": ("int x;\n", ["header_basics", "header_basics"]),
     "agent/alone.h": ("// Alone.\n#pragma once\nstd::string x();\n", ["headers_alone"]),
     "agent/ugly.cc": ("int   x ;\n", ["formatting"]),
