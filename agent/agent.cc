@@ -356,7 +356,7 @@ class Agent : private FollowerHandler {
   [[nodiscard]] JobSummary summary_of_wish(Verdict verdict) const {
     JobSummary summary;
     summary.verdict = verdict;
-    summary.stop_signal = asked_.stop_by();
+    summary.stop_signal = asked_.reason_signal();
     summary.reason = asked_.reason();
     return summary;
   }

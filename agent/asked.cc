@@ -49,10 +49,12 @@ void Asked::stop(int signal) {
     stop_by_ = of_job_ ? stop_by_ : signal;
     return;
   }
-  stop_by_ = signal;
+  const Wish wish = wish_of(signal);
+  // The reason names what counts: after an order to end now, no warning does.
+  stop_by_ = ends_ && !wish.stops_workers ? stop_by_ : signal;
   of_job_ = true;
-  requeues_ = requeues_ || wish_of(signal).requeues;
-  ends_ = ends_ || wish_of(signal).stops_workers;
+  requeues_ = requeues_ || wish.requeues;
+  ends_ = ends_ || wish.stops_workers;
 }
 
 Wish Asked::wish() const {
@@ -98,8 +100,17 @@ Asked::Instant Asked::search_until(Instant now, std::chrono::milliseconds heartb
   return now + (ends() ? kJoinToStop : heartbeat);
 }
 
+/// The coordinator's, unless this agent alone was told to end now.
+bool Asked::is_by_order() const {
+  return order_ && (order_->ends || !ends_);
+}
+
+int Asked::reason_signal() const {
+  return is_by_order() ? order_->signal : stop_by_;
+}
+
 std::string Asked::reason() const {
-  return order_          ? order_->reason
+  return is_by_order()   ? order_->reason
          : stop_by_ == 0 ? "its deadline has come"
                          : signal_name(stop_by_) + " was sent to this agent";
 }

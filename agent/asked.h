@@ -20,7 +20,8 @@ class Asked {
 
   /// A signal came. None: it is a wish that this agent has already.
   [[nodiscard]] std::optional<Event> hear(int signal, Instant now);
-  /// The newest wish to end the job, or this agent, came by this signal, or by --deadline (0).
+  /// The wish that counts, the newest but that no warning takes back an order to end now: to end
+  /// the job, or this agent, by this signal, or by --deadline (0).
   void stop(int signal);
   [[nodiscard]] int stop_by() const { return stop_by_; }
   /// The second signal ends workers that run, and a coordinator can be told so.
@@ -53,8 +54,11 @@ class Asked {
   [[nodiscard]] Verdict verdict_at_once() const;
   /// Who asked for the end, as a clause.
   [[nodiscard]] std::string reason() const;
+  /// The signal that it names; 0: a deadline.
+  [[nodiscard]] int reason_signal() const;
 
  private:
+  [[nodiscard]] bool is_by_order() const;
   [[nodiscard]] bool ends() const { return ends_ || (order_ && order_->ends); }
 
   struct Order {

@@ -1,12 +1,12 @@
 #include "agent/process/signals.h"
 
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
+#include <ctime>
 #include <optional>
 #include <span>
 #include <utility>
@@ -19,11 +19,12 @@ constexpr std::array kEarlySignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
 
 /// A start takes milliseconds. One that takes so long hangs, in a GPU's driver as a rule: then the
 /// user's Ctrl-C has to end it.
-constexpr unsigned kHoldSecondsMax = 5;
+constexpr int kHoldSecondsMax = 5;
 
-/// What the process was started with. Globals, like what they describe.
+/// The mask that the process was started with, and the timer that ends the hold. Globals, like
+/// what they describe.
 std::optional<sigset_t> mask_before_hold;
-struct sigaction alarm_before_hold;
+std::optional<timer_t> hold_limit;
 
 sigset_t set_of(std::span<const int> numbers) {
   sigset_t set;
@@ -35,7 +36,7 @@ sigset_t set_of(std::span<const int> numbers) {
 }
 
 /// Of the thread that it interrupts, once it returns: the kernel takes the mask back from there.
-void end_hold(int /*SIGALRM*/, siginfo_t* /*info*/, void* context) {
+void end_hold(int /*number*/, siginfo_t* /*info*/, void* context) {
   for (const int number : kEarlySignals) {
     ::sigdelset(&static_cast<ucontext_t*>(context)->uc_sigmask, number);
   }
@@ -86,16 +87,30 @@ SignalSource::~SignalSource() = default;
 void hold_early_signals() {
   const sigset_t held = set_of(kEarlySignals);
   ::pthread_sigmask(SIG_BLOCK, &held, &mask_before_hold.emplace());
-  struct sigaction on_alarm = {};
-  on_alarm.sa_sigaction = end_hold;
-  on_alarm.sa_flags = SA_SIGINFO | SA_RESTART;
-  ::sigaction(SIGALRM, &on_alarm, &alarm_before_hold);
-  ::alarm(kHoldSecondsMax);
+  // Not SIGALRM: whoever started ddprun may have set an alarm for it, which execve(2) keeps.
+  const int number = SIGRTMIN;
+  struct sigaction on_limit = {};
+  on_limit.sa_sigaction = end_hold;
+  on_limit.sa_flags = SA_SIGINFO | SA_RESTART;
+  ::sigaction(number, &on_limit, nullptr);
+  const sigset_t limit = set_of({&number, 1});
+  ::pthread_sigmask(SIG_UNBLOCK, &limit, nullptr);
+  struct sigevent event = {};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = number;
+  if (::timer_create(CLOCK_MONOTONIC, &event, &hold_limit.emplace()) != 0) {
+    hold_limit.reset();
+    return;
+  }
+  const struct itimerspec once = {{}, {kHoldSecondsMax, 0}};
+  ::timer_settime(*hold_limit, 0, &once, nullptr);
 }
 
 void hold_without_limit() {
-  ::alarm(0);
-  ::sigaction(SIGALRM, &alarm_before_hold, nullptr);
+  if (const auto limit = std::exchange(hold_limit, std::nullopt)) {
+    ::timer_delete(*limit);
+    std::signal(SIGRTMIN, SIG_DFL);
+  }
 }
 
 void accept_early_signals() {

@@ -29,9 +29,9 @@ class SignalSource {
 
 /// For the very start: a signal that asks an agent for something waits from here on, for five
 /// seconds at most, and does not end the process by its default. One thread; needs no static
-/// object; takes SIGALRM. A child made by fork(2) holds them too, without the limit.
+/// object; takes SIGRTMIN. A child made by fork(2) holds them too, without the limit.
 void hold_early_signals();
-/// What could hang is done: from here on they wait until they are accepted.
+/// The command line and the host are read: from here on they wait until they are accepted.
 void hold_without_limit();
 /// They are delivered again, and those that waited come now: to their handlers in an agent that has
 /// a SignalSource, by their default in a program that runs none. Without a hold nothing happens.

@@ -70,7 +70,7 @@ void Membership::let_go(NodeId id, JobNode& node, int signal) {
                                                     : !node.witness && nodes_.workers_here() == 1;
   if (is_last) {
     course_.preempt({Verdict::preempted,
-                     "node " + node.host_name + " was asked to leave, and no other is here",
+                     "node " + node.host_name + " was asked to leave, and no other was here",
                      signal});
     return;
   }

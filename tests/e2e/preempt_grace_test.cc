@@ -262,7 +262,7 @@ TEST_CASE("An agent that hosts, and waits for others in vain, preempts the job i
   agent->signal(SIGUSR2);
   CHECK(agent->exit_code(30s) == kTryAgain);
   INFO(agent->report());
-  CHECK(contains(agent->err(), "was asked to leave, and no other is here"));
+  CHECK(contains(agent->err(), "was asked to leave, and no other was here"));
 }
 
 TEST_CASE("A preemption survives the coordinator that is killed during the save") {
