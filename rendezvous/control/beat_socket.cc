@@ -1,5 +1,6 @@
 #include "rendezvous/control/beat_socket.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -7,6 +8,8 @@
 namespace ddprun {
 
 void prepare_beat_socket(int fd) {
+  // Asio opens sockets without it, and by it the guardian knows the agent's own connections.
+  (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
   const int on = 1;
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   // Others, bbr among them, never leave what the kernel takes for a connection's first slow start,

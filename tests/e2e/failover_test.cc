@@ -226,6 +226,37 @@ TEST_CASE("Two of five nodes never go on by themselves, and do so with a third")
   CHECK_FALSE(cluster.said("world=2"));
 }
 
+TEST_CASE("Agents that are killed with an order unread are known to be dead") {
+  const Endless endless;
+  Cluster cluster(
+      {.nodes = 3,
+       .workers_per_node = 1,
+       .options = {"--heartbeat-timeout", "6", "--max-restarts", "1", "--join-timeout", "20"},
+       .program = endless.program(),
+       .environment = {{"LOGLEVEL", "INFO"}}});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1, 2}, "world=3"));
+  const std::vector<pid_t> agents = {cluster.agent(1), cluster.agent(2)};
+  for (const pid_t agent : agents) {
+    REQUIRE(agent != 0);
+    ::kill(agent, SIGSTOP);
+  }
+  cluster.signal_worker(0, SIGKILL);
+  REQUIRE(cluster.node(0).wait_for_err("attempt 0 stops"));  // the others were told so, too
+  for (const pid_t agent : agents) {
+    ::kill(agent, SIGKILL);
+  }
+  for (const int node : {1, 2}) {
+    CHECK(cluster.node(node).exit_code() == 128 + SIGKILL);
+    cluster.start(node);
+  }
+  // Of the three that decide two are dead: the coordinator goes on with who came after them.
+  CHECK(cluster.all_say({1, 2}, "world=3"));
+  endless.end();
+  INFO(cluster.report());
+  CHECK(cluster.exit_codes() == std::vector<int>(3, 0));
+}
+
 TEST_CASE("Nothing starts beside a node whose connection broke on the coordinator's side alone") {
   NEEDS_NAMESPACES();
   Cluster cluster({.nodes = 3,
