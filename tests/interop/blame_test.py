@@ -18,6 +18,10 @@ rank = int(os.environ["RANK"])
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=float(os.environ["LIMIT"])))
 show = sys.excepthook
 def end_at_once(*error):  # Python's own end of a process with PyTorch takes long
+    for _ in range(6000):
+        if os.path.exists(os.environ.get("AFTER", "/")):
+            break
+        time.sleep(0.005)
     show(*error)
     sys.stderr.flush()
     os._exit(1)
@@ -109,10 +113,11 @@ class Blame(interop.JobTest):
             self.assertIn("left with code 0 while others still ran", node.err)
 
     def test_I_20_the_rank_that_failed_when_it_had_left_the_group_is_the_cause(self):
-        # Its peers end for the loss of it while it is still on its way out.
-        nodes = self.run_loop(DO1="sys.excepthook = lambda *error: (show(*error), sys.stderr.flush(), "
-                                  "time.sleep(1000))\ndist.destroy_process_group()\n"
-                                  "raise ValueError('my own fault')")
+        # Its peers end for the loss of it once it has said why, and is still on its way out.
+        nodes = self.run_loop(AFTER=self.folder / "said",
+                              DO1="sys.excepthook = lambda *error: (show(*error), sys.stderr.flush(), "
+                                  "open(os.environ['AFTER'], 'w').close(), time.sleep(1000))\n"
+                                  "dist.destroy_process_group()\nraise ValueError('my own fault')")
         self.assertCause(nodes, 1)
         for node in nodes:
             self.assertIn("ValueError: my own fault; stopped on its way out", cause_of(node)[1])
