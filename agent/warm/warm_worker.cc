@@ -112,6 +112,7 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
   std::string receive() {
     std::array<char, kMessageBytesMax> bytes{};
     const ssize_t size = ::recv(control.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    at_end = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
     return {bytes.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
   }
 
@@ -124,10 +125,14 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
                        });
   }
 
+  /// Also without a message. What woke the loop may have been the end of the trial: its
+  /// descriptor's place in Asio's reactor goes to the next one at once, and with it an event that
+  /// is on its way.
   void on_readable() {
-    if (take_message() && !closed) {
+    (void)take_message();
+    if (!closed && !at_end) {
       wait();
-    }  // else it has ended; that comes by its own way
+    }  // the end itself comes by its own way
   }
 
   /// False when there is none.
@@ -150,6 +155,7 @@ struct WarmWorker::Impl : std::enable_shared_from_this<Impl> {
   pid_t pid = -1;
   State state = State::importing;
   bool closed = false;  // nobody listens any more
+  bool at_end = false;  // it says no more
 };
 
 Result<std::unique_ptr<WarmWorker>> WarmWorker::start(asio::io_context& io, SpawnRequest request,
