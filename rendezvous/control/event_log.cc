@@ -14,10 +14,17 @@ namespace {
 /// lacks about a minute of them.
 constexpr std::chrono::seconds kLedgerPace{60};
 
-/// For people, who compare it with other logs. All durations come from the steady clock, since this
-/// one may be set while the job runs.
-EventJson::WallTime wall_now() {
-  return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+Instant now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+/// When the wall clock showed that instant. For people, who compare it with other logs. All
+/// durations come from the steady clock, since this one may be set while the job runs. Not when a
+/// line is made: the accounts in it begin and end at the instant of its event, and a busy machine
+/// may put many milliseconds between the two.
+EventJson::WallTime wall_at(Instant instant) {
+  const auto wall = std::chrono::system_clock::now() - (now() - instant);
+  return std::chrono::floor<std::chrono::milliseconds>(wall);
 }
 
 }  // namespace
@@ -44,14 +51,13 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
     timer.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
       const auto self = weak.lock();
       if (self && !failed && self->membership.state() != JobState::over) {
-        self->pending.push_back(self->event_json.ledger(wall_now(), now(), self->membership));
+        const Instant at = now();
+        self->pending.push_back(self->event_json.ledger(wall_at(at), at, self->membership));
         self->write();
         self->arm();
       }
     });
   }
-
-  static Instant now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
   void write() {
     for (std::string& line : pending) {
@@ -89,7 +95,8 @@ EventLog::EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> fi
                    std::shared_ptr<spdlog::logger> log) {
   job.node = file ? file->node() : std::string();
   impl_ = std::make_shared<Impl>(io, std::move(file), std::move(job), membership, std::move(log));
-  impl_->pending = impl_->event_json.begin(wall_now(), Impl::now(), membership);
+  const Instant at = now();
+  impl_->pending = impl_->event_json.begin(wall_at(at), at, membership);
   impl_->write();
   if (impl_->file) {
     impl_->arm();
@@ -110,7 +117,7 @@ bool EventLog::active() const {
 /// out: a slow disk must not delay the stop of workers.
 void EventLog::observe(Instant at, const Event& event, const std::vector<Command>& commands) {
   for (std::string& line :
-       impl_->event_json.observe(wall_now(), at, event, commands, impl_->membership)) {
+       impl_->event_json.observe(wall_at(at), at, event, commands, impl_->membership)) {
     impl_->pending.push_back(std::move(line));
   }
   if (!impl_->event_json.for_people().empty()) {
@@ -123,7 +130,7 @@ void EventLog::write() {
 }
 
 void EventLog::resign(const std::string& why) {
-  impl_->pending.push_back(impl_->event_json.resigned(wall_now(), impl_->membership, why));
+  impl_->pending.push_back(impl_->event_json.resigned(wall_at(now()), impl_->membership, why));
   impl_->write();
   impl_->timer.cancel();
 }

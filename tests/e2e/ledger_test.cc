@@ -95,7 +95,8 @@ void check_times(const std::vector<json>& events, const TempDir& dir) {
                          logged(events.back()) - stamp(dir, 1, "before_first_step").first +
                          way_again + kCutMs;
   const auto productive = ledger["productive_ms"].get<double>();
-  CHECK(productive >= trained - 1);
+  // The node that tells of the snapshot may be dated earlier than the one that began last.
+  CHECK(productive >= trained - way - 1);
   CHECK(productive <= at_most);
   CHECK(ledger["ratio"].get<double>() ==
         Approx(productive / ledger["wall_ms"].get<double>()).epsilon(1e-6));
