@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/host/host.h"
+#include "rendezvous/base/file_text.h"
 #include "agent/process/process_tree.h"
 
 namespace ddprun {

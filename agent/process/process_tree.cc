@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "agent/host/host.h"
+#include "rendezvous/base/file_text.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
 

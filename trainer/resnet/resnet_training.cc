@@ -433,7 +433,7 @@ void require_same_data(const Context& context, const CifarData& data) {
 }  // namespace
 
 int train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
-  choose_threads(context);
+  say_threads(context, choose_threads(context));
   make_product_kernels();
   require_same_data(context, data);
   return ResnetTraining(context, options, data).run();
