@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ddp/error.h"
-#include "trainer/layers/classifier.h"
+#include "trainer/layers/dense.h"
 #include "trainer/uniform.h"
 
 namespace ddp {
@@ -87,7 +87,7 @@ void Resnet::set_first_weights(std::uint64_t seed) {
   }
 }
 
-const float* Resnet::forward(std::int64_t batch, const float* images, bool training) {
+float* Resnet::forward(std::int64_t batch, const float* images, bool training) {
   batch_ = batch;
   const float* x = stem_[0].forward(model_, {.batch = batch, .x = images, .training = training});
   const auto& stem = stem_[0].shape();
