@@ -1,5 +1,7 @@
 #include "trainer/threads.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,17 +21,11 @@ int threads_of_rank(int processors, int local_world_size) {
 }
 
 std::string threads_text(int threads, const ddprun::UsableCpus& usable, int local_world_size) {
-  char source[64];
-  if (usable.quota) {
-    std::snprintf(source, sizeof source, "a CPU quota of %.3g processors", *usable.quota);
-  } else {
-    std::snprintf(source, sizeof source, "an affinity of %d processors", usable.count);
-  }
-  std::string text = "Threads: " + std::to_string(threads) + " (" + source;
-  if (local_world_size > 1) {
-    text += ", shared by " + std::to_string(local_world_size) + " workers";
-  }
-  return text + ")";
+  return fmt::format(
+      "Threads: {} ({}{})", threads,
+      usable.quota ? fmt::format("a CPU quota of {:.3g} processors", *usable.quota)
+                   : fmt::format("an affinity of {} processors", usable.count),
+      local_world_size > 1 ? fmt::format(", shared by {} workers", local_world_size) : "");
 }
 
 std::string choose_threads(const Context& context) {
@@ -41,7 +37,7 @@ std::string choose_threads(const Context& context) {
     omp_set_num_threads(threads);
     line = threads_text(threads, usable, context.local_world_size());
   } else {  // the library has read it
-    line = "Threads: " + std::to_string(omp_get_max_threads()) + " (OMP_NUM_THREADS)";
+    line = fmt::format("Threads: {} (OMP_NUM_THREADS)", omp_get_max_threads());
   }
   give_alternate_stacks();
   return line;
