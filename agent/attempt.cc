@@ -1,5 +1,7 @@
 #include "agent/attempt.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <optional>
@@ -240,9 +242,9 @@ std::string Attempt::survivors() const {
     if (worker->process && worker->process->running()) {
       const pid_t pid = worker->process->pid();
       const std::string why = standstill_of(pid);
-      text += (text.empty() ? "process " : ", process ") + std::to_string(pid) + " (rank " +
-              std::to_string(world_.base_rank + worker->local_rank) + ")" +
-              (why.empty() ? "" : ", which is " + why);
+      text += fmt::format("{}{} (rank {}){}", text.empty() ? "process " : ", process ", pid,
+                          world_.base_rank + worker->local_rank,
+                          why.empty() ? "" : ", which is " + why);
     }
   }
   return text;

@@ -1,6 +1,7 @@
 #include "agent/failure_evidence.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,13 +83,13 @@ std::string message_without_error_file(const WorkerEnd& end) {
           ? "; last line of stderr: " + last_line(end.stderr_tail)
           : "; error on stderr: " + shortened(error, kMessageBytesMax / 2);
   if (end.exit.kind == ExitStatus::Kind::exited) {
-    return "exited with code " + std::to_string(end.exit.value) + by_stderr;
+    return fmt::format("exited with code {}{}", end.exit.value, by_stderr);
   }
   // torchrun's sentence, since tools look for it. A signal from outside has nothing to do with what
   // the worker wrote.
-  return "Signal " + std::to_string(end.exit.value) + " (" + signal_name(end.exit.value) +
-         ") received by PID " + std::to_string(end.pid) +
-         (end.exit.value == SIGABRT ? by_stderr : "");
+  return fmt::format("Signal {} ({}) received by PID {}{}", end.exit.value,
+                     signal_name(end.exit.value), end.pid,
+                     end.exit.value == SIGABRT ? by_stderr : "");
 }
 
 /// It was on its way out when it was told to stop. What SIGTERM ends writes nothing after it, and

@@ -16,6 +16,7 @@
 #include "agent/hang/hang_handler.h"
 #include "agent/hang/progress_poller.h"
 #include "agent/host/host.h"
+#include "rendezvous/base/file_text.h"
 #include "agent/host/oom_detector.h"
 #include "agent/process/file_timer.h"
 #include "agent/process/orphans.h"

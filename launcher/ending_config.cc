@@ -1,5 +1,7 @@
 #include "launcher/ending_config.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -87,8 +89,7 @@ class EndingResolver {
       }
     }
     if (seconds && *seconds < 0) {
-      return Error{"the time cannot be " + std::to_string(*seconds) + " seconds", where,
-                   "give 0 or more"};
+      return Error{fmt::format("the time cannot be {} seconds", *seconds), where, "give 0 or more"};
     }
     if (seconds) {
       job_.shutdown_timeout = std::min(std::chrono::seconds(*seconds), kTimeMax);

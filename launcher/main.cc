@@ -26,7 +26,7 @@
 
 #include "agent/agent.h"
 #include "agent/host/gpus.h"
-#include "agent/host/host.h"
+#include "rendezvous/base/usable_cpus.h"
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
@@ -112,7 +112,7 @@ std::string current_dir() {
 /// some answers are slow: to count GPUs loads the driver's library.
 Host this_host(const Environment& environment) {
   Host host;
-  host.usable_cpus = usable_cpus;
+  host.usable_cpus = [] { return usable_cpus().count; };
   host.count_gpus = [environment] { return count_gpus(environment(env::kCudaVisibleDevices)); };
   host.new_job_id = random_job_id;
   host.find_program = find_program;

@@ -1,6 +1,7 @@
 #include "launcher/rendezvous_config.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -88,7 +89,7 @@ class RendezvousResolver {
       return bad_endpoint(endpoint.error());
     }
     if (endpoint->host.size() > kHostBytesMax) {
-      return Error{"no host has a name of " + std::to_string(endpoint->host.size()) + " characters",
+      return Error{fmt::format("no host has a name of {} characters", endpoint->host.size()),
                    at("rdzv-endpoint"), "give a name or an address as HOST:PORT"};
     }
     return *endpoint;
@@ -164,9 +165,10 @@ class RendezvousResolver {
     const std::string& id = options_.rdzv_id;
     if (id.empty() || id.size() > kJobIdBytesMax || id.find('/') != std::string::npos ||
         id.find('\n') != std::string::npos) {
-      return Error{in_quotes(id) + " cannot name a job", at("rdzv-id"),
-                   "give 1 to " + std::to_string(kJobIdBytesMax) +
-                       " characters without a slash: it names a directory of logs"};
+      return Error{
+          in_quotes(id) + " cannot name a job", at("rdzv-id"),
+          fmt::format("give 1 to {} characters without a slash: it names a directory of logs",
+                      kJobIdBytesMax)};
     }
     return {};
   }
@@ -174,8 +176,8 @@ class RendezvousResolver {
   /// `unasked`: no --standalone was given, so a job id that was is kept.
   Result<void> meet_nobody(bool unasked) {
     if (job_.min_nodes > 1) {
-      return Error{"a job of one node alone cannot have the " + std::to_string(job_.min_nodes) +
-                       " nodes of " + at("nnodes"),
+      return Error{fmt::format("a job of one node alone cannot have the {} nodes of {}",
+                               job_.min_nodes, at("nnodes")),
                    at("standalone"), "leave one of the two out"};
     }
     job_.max_nodes = 1;  // nobody else can know the port: there is no last call to wait for
@@ -247,8 +249,8 @@ class RendezvousResolver {
         scheduled->size != job_.max_nodes) {
       return 0;
     }
-    notice_ = Notice{LogLevel::info, "node rank " + std::to_string(scheduled->rank) + ", as " +
-                                         scheduled->variable + " says"};
+    notice_ = Notice{LogLevel::info,
+                     fmt::format("node rank {}, as {} says", scheduled->rank, scheduled->variable)};
     return scheduled->rank;
   }
 
@@ -259,8 +261,8 @@ class RendezvousResolver {
     job_.min_nodes = job_.max_nodes;  // static waits for the maximum, as in torchrun
     const int rank = options_.node_rank.value_or(scheduled_static_rank());
     if (rank >= job_.max_nodes) {
-      return Error{"rank " + std::to_string(rank) + " is not one of " +
-                       std::to_string(job_.max_nodes) + " nodes, which are counted from 0",
+      return Error{fmt::format("rank {} is not one of {} nodes, which are counted from 0", rank,
+                               job_.max_nodes),
                    at("node-rank"), "give 0 to " + std::to_string(job_.max_nodes - 1)};
     }
     job_.node_rank = rank;

@@ -1,5 +1,7 @@
 #include "launcher/resolve.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -135,17 +137,16 @@ class Resolver {
                    "write for example 2 or 2:4"};
     }
     if (*least <= 0) {
-      return Error{"a job of " + std::to_string(*least) + " nodes cannot run", at("nnodes"),
+      return Error{fmt::format("a job of {} nodes cannot run", *least), at("nnodes"),
                    "give at least 1"};
     }
     if (*least > *most) {
-      return Error{"the minimum of " + std::to_string(*least) + " nodes is above the maximum of " +
-                       std::to_string(*most),
+      return Error{fmt::format("the minimum of {} nodes is above the maximum of {}", *least, *most),
                    at("nnodes"), "write it as MIN:MAX"};
     }
     if (*most > kNodesMax) {
-      return Error{in_quotes(text) + " is above " + std::to_string(kNodesMax) + " nodes",
-                   at("nnodes"), "give a smaller maximum"};
+      return Error{fmt::format("{} is above {} nodes", in_quotes(text), kNodesMax), at("nnodes"),
+                   "give a smaller maximum"};
     }
     job_.min_nodes = *least;
     job_.max_nodes = *most;
@@ -202,7 +203,7 @@ class Resolver {
     const std::string where = at("nproc-per-node");
     if (const auto number = read_int(text)) {
       if (*number <= 0 || *number > kLocalWorldSizeMax) {
-        return Error{"a node cannot have " + std::to_string(*number) + " workers", where,
+        return Error{fmt::format("a node cannot have {} workers", *number), where,
                      "give a number from 1 to " + std::to_string(kLocalWorldSizeMax)};
       }
       job_.local_world_size = *number;
@@ -232,10 +233,9 @@ class Resolver {
   Result<void> count_of(const std::string& text, int count, const std::string& what) {
     DDP_CHECK(count > 0, "a node that counts its devices has at least one");
     job_.local_world_size = std::min(count, kLocalWorldSizeMax);
-    launch_.notices.push_back({LogLevel::info, "nproc-per-node " + text + ": " +
-                                                   std::to_string(job_.local_world_size) +
-                                                   " workers, since this node has " +
-                                                   std::to_string(count) + " " + what});
+    launch_.notices.push_back(
+        {LogLevel::info, fmt::format("nproc-per-node {}: {} workers, since this node has {} {}",
+                                     text, job_.local_world_size, count, what)});
     return {};
   }
 
@@ -289,9 +289,10 @@ class Resolver {
     }
     if (!missing.empty() && !job_.witness) {
       launch_.notices.push_back(
-          {LogLevel::warning, at(option) + ": no worker here has local rank " + missing +
-                                  "; the local ranks of this node are 0 to " +
-                                  std::to_string(job_.local_world_size - 1)});
+          {LogLevel::warning,
+           fmt::format(
+               "{}: no worker here has local rank {}; the local ranks of this node are 0 to {}",
+               at(option), missing, job_.local_world_size - 1)});
     }
   }
 

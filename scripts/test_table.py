@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 
 # What a machine of CI may lack for good; everything else a test may need (root, namespaces, pytorch
 # ...) it can have.
-CI_LACKS = {"gpu", "cuda", "kernel", "bf16"}
+CI_LACKS = {"gpu", "cuda", "headers", "kernel", "bf16"}
 
 
 def read(path):

@@ -1,5 +1,7 @@
 #include "trainer/agreement.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -62,12 +64,11 @@ std::string difference(std::string_view mine, std::string_view first, std::size_
     const auto value = take(mine);
     const auto value_of_first = take(first);
     if (name == name_of_first && value != value_of_first) {
-      return std::string(name) + " is " + std::string(value) + " on rank " + std::to_string(rank) +
-             " and " + std::string(value_of_first) + " on rank 0";
+      return fmt::format("{} is {} on rank {} and {} on rank 0", name, value, rank, value_of_first);
     }
   }
   // Another list for the same command: another build.
-  return "rank " + std::to_string(rank) + " has other options than rank 0";
+  return fmt::format("rank {} has other options than rank 0", rank);
 }
 
 }  // namespace
@@ -157,6 +158,17 @@ void require_agreement(const Context& context, const AgreedOptions& mine) {
   const auto found = disagreement(context.group().all_gather_bytes(encode(mine)));
   if (!found.empty()) {
     throw DoNotRetry(found + "; give every node the same options");
+  }
+}
+
+void require_same_data(const Context& context, const std::string& fingerprint,
+                       std::string_view same) {
+  const auto all = context.group().all_gather_bytes(fingerprint);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      throw Error(
+          fmt::format("rank {} read other data than rank 0; give every node {}", rank, same));
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ddp/ddp.h"
@@ -34,5 +35,12 @@ std::string encode(const AgreedOptions& options);
 /// The first collective of a training. Throws DoNotRetry on every rank, with the same sentence,
 /// when the options of any rank are not those of rank 0.
 void require_agreement(const Context& context, const AgreedOptions& mine);
+
+/// Throws Error where a rank's data have another fingerprint than rank 0's: a node with an old copy
+/// of a file would otherwise train on it, and nothing would show it, since the gradients of all
+/// ranks are mixed at each step. `same`: what to give every node, such as "the same files".
+/// Collective.
+void require_same_data(const Context& context, const std::string& fingerprint,
+                       std::string_view same);
 
 }  // namespace ddp

@@ -1,5 +1,7 @@
 #include "trainer/csv.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -15,7 +17,7 @@ namespace ddp {
 namespace {
 
 [[noreturn]] void fail(std::size_t line, const std::string& what) {
-  throw Error("line " + std::to_string(line) + ": " + what);
+  throw Error(fmt::format("line {}: {}", line, what));
 }
 
 /// A field may be all the rest of the file, where a quote is missing; a sentence shows its
@@ -191,9 +193,9 @@ void read_texts(CsvColumn& column, const Cells& cells, std::size_t index) {
     codes.try_emplace(cells.at(row, index), 0U);
     if (codes.size() > kCategoriesMax) {
       fail(column.first_text_line,
-           "column " + quoted(column.name) + " holds " + quoted(column.first_text) +
-               ", which is not a number, and has more than " + std::to_string(kCategoriesMax) +
-               " different texts, too many for categories");
+           fmt::format("column {} holds {}, which is not a number, and has more than {} different "
+                       "texts, too many for categories",
+                       quoted(column.name), quoted(column.first_text), kCategoriesMax));
     }
   }
   for (auto& [text, code] : codes) {
@@ -227,8 +229,8 @@ CsvTable parse_csv(std::string_view text) {
     // All records before had the header's number of fields, or this one would not be read.
     const auto found = cells.fields.size() - (cells.lines.size() - 1) * cells.width;
     if (found != cells.width) {
-      fail(reader.line(), std::to_string(found) + (found == 1 ? " field" : " fields") +
-                              ", the header has " + std::to_string(cells.width));
+      fail(reader.line(), fmt::format("{}{}, the header has {}", found,
+                                      found == 1 ? " field" : " fields", cells.width));
     }
   }
   if (cells.lines.empty()) {

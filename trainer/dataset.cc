@@ -1,5 +1,7 @@
 #include "trainer/dataset.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -65,8 +67,8 @@ const CsvColumn& find_target(const CsvTable& table, std::string_view target) {
   for (const auto& column : table.columns) {
     if (column.name == target) {
       if (!column.numeric()) {
-        throw Error("line " + std::to_string(column.first_text_line) + ": the target column '" +
-                    column.name + "' must be numeric, but holds '" + column.first_text + "'");
+        throw Error(fmt::format("line {}: the target column '{}' must be numeric, but holds '{}'",
+                                column.first_text_line, column.name, column.first_text));
       }
       return column;
     }

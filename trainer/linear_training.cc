@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ddp/preemption.h"
+#include "trainer/agreement.h"
 #include "trainer/fingerprint.h"
 #include "trainer/linear.h"
 #include "trainer/optimizer.h"
@@ -278,15 +279,7 @@ class LinearTraining {
 }  // namespace
 
 int train_linear(const Context& context, const LinearOptions& options, const Dataset& data) {
-  // A node with an old copy of the file would otherwise train on it, and nothing would show it: the
-  // gradients of all ranks are mixed at each step.
-  const auto all = context.group().all_gather_bytes(data.fingerprint);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] != all[0]) {
-      throw Error("rank " + std::to_string(rank) +
-                  " read other data than rank 0; give every node the same file and --seed");
-    }
-  }
+  require_same_data(context, data.fingerprint, "the same file and --seed");
   return LinearTraining(context, options, data).run();
 }
 

@@ -100,7 +100,7 @@ int run(const Gpt2Options& options) {
   // A few tokens are generated on the CPU.
   const Context context = init({.backend = options.generate ? Backend::gloo : Backend::automatic});
   require_agreement(context, agreed_options(options, source));
-  choose_threads(context);
+  const std::string threads = choose_threads(context);
   if (context.device().is_cpu()) {
     make_product_kernels();
   }
@@ -112,6 +112,9 @@ int run(const Gpt2Options& options) {
   // Now, since a place that cannot be written to is found too late after weeks of training.
   if (options.outputs.export_dir && context.rank() == 0) {
     require_export_place(*options.outputs.export_dir);
+  }
+  if (context.device().is_cpu()) {
+    say_threads(context, threads);
   }
   const Gpt2Data data = load(context, options, source);
   return train_gpt2(context, options, source, data);

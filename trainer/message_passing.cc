@@ -1,5 +1,7 @@
 #include "trainer/message_passing.h"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <string>
 
@@ -30,8 +32,7 @@ void pass_messages(const Context& context) {
   } else {
     group.recv(tensor, 0);
     if (tensor.item<float>() != greeting(group.rank())) {
-      throw Error("rank " + std::to_string(group.rank()) +
-                  " received a tensor that was not sent to it");
+      throw Error(fmt::format("rank {} received a tensor that was not sent to it", group.rank()));
     }
     std::printf("Rank %d has received data from rank 0\n", group.rank());
   }

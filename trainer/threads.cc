@@ -1,14 +1,18 @@
 #include "trainer/threads.h"
 
-#include <sched.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "trainer/alternate_stack.h"
 
 // GCC's OpenMP library, which oneDNN computes with. By hand: clang has another <omp.h>, or none.
-extern "C" void omp_set_num_threads(int count);
+extern "C" {
+void omp_set_num_threads(int count);
+int omp_get_max_threads();
+}
 
 namespace ddp {
 
@@ -16,16 +20,33 @@ int threads_of_rank(int processors, int local_world_size) {
   return std::max(1, processors / std::max(1, local_world_size));
 }
 
-void choose_threads(const Context& context) {
+std::string threads_text(int threads, const ddprun::UsableCpus& usable, int local_world_size) {
+  return fmt::format(
+      "Threads: {} ({}{})", threads,
+      usable.quota ? fmt::format("a CPU quota of {:.3g} processors", *usable.quota)
+                   : fmt::format("an affinity of {} processors", usable.count),
+      local_world_size > 1 ? fmt::format(", shared by {} workers", local_world_size) : "");
+}
+
+std::string choose_threads(const Context& context) {
   const char* given = std::getenv("OMP_NUM_THREADS");
-  if (given == nullptr || *given == '\0') {  // else the library has read it
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    // More processors than a cpu_set_t holds: the call fails, and one thread is always right.
-    const int processors = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    omp_set_num_threads(threads_of_rank(processors, context.local_world_size()));
+  std::string line;
+  if (given == nullptr || *given == '\0') {
+    const ddprun::UsableCpus usable = ddprun::usable_cpus();
+    const int threads = threads_of_rank(usable.count, context.local_world_size());
+    omp_set_num_threads(threads);
+    line = threads_text(threads, usable, context.local_world_size());
+  } else {  // the library has read it
+    line = fmt::format("Threads: {} (OMP_NUM_THREADS)", omp_get_max_threads());
   }
   give_alternate_stacks();
+  return line;
+}
+
+void say_threads(const Context& context, const std::string& line) {
+  if (context.local_rank() == 0) {
+    std::printf("%s\n", line.c_str());
+  }
 }
 
 }  // namespace ddp

@@ -1,5 +1,6 @@
 #include "trainer/training_snapshot.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -180,8 +181,8 @@ std::string TrainingSnapshot::unsaved_text() {
   if (failed == failures.end()) {
     return "";
   }
-  return snapshot_.path().string() + ": the last snapshot could not be saved (rank " +
-         std::to_string(failed - failures.begin()) + "); " + newest_text();
+  return fmt::format("{}: the last snapshot could not be saved (rank {}); {}",
+                     snapshot_.path().string(), failed - failures.begin(), newest_text());
 }
 
 void TrainingSnapshot::end_not_finite(const std::string& what, const std::string& place) {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -45,14 +47,15 @@ std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& life
     // Gloo sees the closed connection first; the lifeline needs a moment to name the rank.
     const std::optional<PeerLoss> loss = lifeline.loss(milliseconds(250));
     if (loss) {
-      throw PeerLost("connecting failed: rank " + std::to_string(loss->rank) + " is gone (" +
-                         loss->reason + ")",
-                     "init", 0, loss->rank >= 0 ? std::optional(loss->rank) : std::nullopt);
+      throw PeerLost(
+          fmt::format("connecting failed: rank {} is gone ({})", loss->rank, loss->reason), "init",
+          0, loss->rank >= 0 ? std::optional(loss->rank) : std::nullopt);
     }
     lifeline.report({world.rank, "it cannot connect to all others"});
-    throw StartError("rank " + std::to_string(world.rank) +
-                     " cannot connect to all others from its address " + lifeline.address() +
-                     " (GLOO_SOCKET_IFNAME names another interface): " + error.what());
+    throw StartError(
+        fmt::format("rank {} cannot connect to all others from its address {} (GLOO_SOCKET_IFNAME "
+                    "names another interface): {}",
+                    world.rank, lifeline.address(), error.what()));
   }
   lifeline.unsubscribe();
   return make_gloo_process_group(std::move(mesh), lifeline.take_data_links(), world.rank,
@@ -77,8 +80,8 @@ int choose_gpu(const World& world, std::string& why_not) {
   if (sharing != nullptr && std::string(sharing) == "1") {
     return world.local_rank % count;
   }
-  why_not = "local rank " + std::to_string(world.local_rank) +
-            " has no GPU of its own: " + std::to_string(count) + " can be seen";
+  why_not =
+      fmt::format("local rank {} has no GPU of its own: {} can be seen", world.local_rank, count);
   return -1;
 }
 
@@ -94,7 +97,7 @@ int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
       continue;
     }
     if (wanted == Backend::nccl) {
-      throw StartError("NCCL was asked for, but rank " + std::to_string(rank) + ": " + all[rank]);
+      throw StartError(fmt::format("NCCL was asked for, but rank {}: {}", rank, all[rank]));
     }
     // Once for each node, and only where a GPU stays idle.
     if (mine >= 0 && world.local_rank == 0) {

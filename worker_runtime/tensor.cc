@@ -1,5 +1,7 @@
 #include "ddp/tensor.h"
 
+#include <fmt/core.h>
+
 #include <cstring>
 #include <limits>
 #include <new>
@@ -160,9 +162,8 @@ Tensor Tensor::view(std::size_t first, Shape shape) const {
   const std::size_t count = element_count(shape);
   // In this form, since first + count might wrap.
   if (first > size_ || count > size_ - first) {
-    throw InvalidArgument("a view of " + std::to_string(count) + " elements from " +
-                          std::to_string(first) + " does not fit in a tensor of " +
-                          std::to_string(size_));
+    throw InvalidArgument(fmt::format(
+        "a view of {} elements from {} does not fit in a tensor of {}", count, first, size_));
   }
   // The view shares the storage: the memory stays as long as the last view of it.
   Tensor result = *this;
@@ -258,8 +259,8 @@ void Tensor::require_cpu() const {
 
 void Tensor::require_size(std::size_t size) const {
   if (size != size_) {
-    throw InvalidArgument("a tensor of " + std::to_string(size_) + " elements was used as one of " +
-                          std::to_string(size));
+    throw InvalidArgument(
+        fmt::format("a tensor of {} elements was used as one of {}", size_, size));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "agent/hang/stack_collector.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -116,9 +117,9 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
       Asked one;
       const std::string threads = describe_threads(target.pid);
       one.main_thread = threads.substr(0, threads.find('\n'));
-      append(target.path, "rank " + std::to_string(target.rank) + ", pid " +
-                              std::to_string(target.pid) +
-                              ": the job hung; stacks taken before it was ended\n\n" + threads);
+      append(target.path,
+             fmt::format("rank {}, pid {}: the job hung; stacks taken before it was ended\n\n{}",
+                         target.rank, target.pid, threads));
       const auto stat = read_proc_stat(target.pid);
       // A process that is stopped or inside the kernel answers no signal: it would use up the time
       // of the others.

@@ -1,5 +1,6 @@
 #include "agent/hang/thread_states.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,8 +8,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "agent/host/host.h"
 #include "agent/process/process_tree.h"
+#include "rendezvous/base/file_text.h"
 
 namespace ddprun {
 namespace {
@@ -40,9 +41,8 @@ std::string_view status_field(std::string_view status, std::string_view name) {
 
 std::string describe(const std::string& directory, pid_t thread) {
   const std::string status = "\n" + read_proc(directory + "/status");
-  std::string line = "thread " + std::to_string(thread) + " (" +
-                     std::string(status_field(status, "Name")) + "): state " +
-                     std::string(status_field(status, "State"));
+  std::string line = fmt::format("thread {} ({}): state {}", thread, status_field(status, "Name"),
+                                 status_field(status, "State"));
   // "0" is a thread that runs, or a kernel that hides the function from this user.
   if (const std::string where = read_proc(directory + "/wchan"); !where.empty() && where != "0") {
     line += ", waits in " + where;
@@ -84,10 +84,10 @@ std::string describe_threads(pid_t pid) {
   const std::vector<pid_t> threads = threads_of(pid);
   std::string text;
   for (std::size_t i = 0; i < std::min(threads.size(), kThreadsDescribedMax); ++i) {
-    text += describe(directory_of(pid) + "/task/" + std::to_string(threads[i]), threads[i]);
+    text += describe(fmt::format("{}/task/{}", directory_of(pid), threads[i]), threads[i]);
   }
   if (threads.size() > kThreadsDescribedMax) {
-    text += "and " + std::to_string(threads.size() - kThreadsDescribedMax) + " more threads\n";
+    text += fmt::format("and {} more threads\n", threads.size() - kThreadsDescribedMax);
   }
   return text;
 }

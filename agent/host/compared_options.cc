@@ -1,5 +1,7 @@
 #include "agent/host/compared_options.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
@@ -19,7 +21,7 @@ std::string text_of(const std::vector<FaultRule>& rules) {
 }
 
 std::string text_of(const std::optional<RestartWindow>& window) {
-  return window ? std::to_string(window->restarts) + "/" + exact_seconds_text(window->span)
+  return window ? fmt::format("{}/{}", window->restarts, exact_seconds_text(window->span))
                 : "<none>";
 }
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "agent/host/compared_variables.h"
-#include "agent/host/host.h"
+#include "rendezvous/base/file_text.h"
 #include "agent/host/library_lookup.h"
 #include "agent/host/python_installation.h"
 #include "rendezvous/base/fd.h"

@@ -1,6 +1,7 @@
 #include "agent/host/gpus.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -85,9 +86,8 @@ Found ask_nvml(const std::string& path) {
   }
   // NVML counts its users in a process: each init needs its shutdown.
   shutdown();
-  found.how = counted == kNvmlSuccess
-                  ? "NVML found " + std::to_string(found.uuids.size()) + " GPUs"
-                  : "NVML could not count (code " + std::to_string(counted) + ")";
+  found.how = counted == kNvmlSuccess ? fmt::format("NVML found {} GPUs", found.uuids.size())
+                                      : fmt::format("NVML could not count (code {})", counted);
   return found;
 }
 
@@ -120,9 +120,8 @@ Found ask_driver(const std::string& directory) {
   for (const fs::path& gpu : sorted_entries(directory)) {
     found.uuids.push_back(uuid_in(gpu / "information"));
   }
-  found.how = found.uuids.empty()
-                  ? "there is nothing in " + directory
-                  : directory + " has " + std::to_string(found.uuids.size()) + " GPUs";
+  found.how = found.uuids.empty() ? "there is nothing in " + directory
+                                  : fmt::format("{} has {} GPUs", directory, found.uuids.size());
   return found;
 }
 
@@ -138,9 +137,9 @@ Found ask_dev(const std::string& directory) {
       found.uuids.emplace_back();
     }
   }
-  found.how = found.uuids.empty() ? "there is no " + directory + "/nvidia<number>"
-                                  : directory + " has " + std::to_string(found.uuids.size()) +
-                                        " devices nvidia<number>";
+  found.how = found.uuids.empty()
+                  ? "there is no " + directory + "/nvidia<number>"
+                  : fmt::format("{} has {} devices nvidia<number>", directory, found.uuids.size());
   return found;
 }
 
@@ -169,8 +168,8 @@ GpuCount count_gpus(const char* cuda_visible_devices, const GpuPlaces& places) {
   }
   // The same rules as the driver's, so a worker never gets a local rank without a GPU.
   const VisibleDevices visible = visible_devices(cuda_visible_devices, found.uuids);
-  std::string how = found.how + "; CUDA_VISIBLE_DEVICES='" + cuda_visible_devices + "' leaves " +
-                    std::to_string(visible.count);
+  std::string how = fmt::format("{}; CUDA_VISIBLE_DEVICES='{}' leaves {}", found.how,
+                                cuda_visible_devices, visible.count);
   if (!visible.rejected.empty()) {
     how += " ('" + visible.rejected + "' is not a GPU that can be taken; it ends the list)";
   }

@@ -1,65 +1,17 @@
 #include "agent/host/host.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <sched.h>
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <thread>
-
-#include "agent/host/cpu_quota.h"
-#include "rendezvous/base/fd.h"
 
 namespace ddprun {
-namespace {
-
-/// Far more processors than any machine has; ends the search for a mask that is large enough.
-constexpr int kProcessorsMax = 1 << 20;
-
-int processors_of_affinity() {
-  // The kernel refuses a mask smaller than its own, whose size it does not tell.
-  for (int processors = 1024; processors <= kProcessorsMax; processors *= 2) {
-    const std::size_t bytes = CPU_ALLOC_SIZE(processors);
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
-        CPU_ALLOC(processors), [](cpu_set_t* set) { CPU_FREE(set); });
-    if (mask && ::sched_getaffinity(0, bytes, mask.get()) == 0) {
-      return CPU_COUNT_S(bytes, mask.get());
-    }
-    if (errno != EINVAL) {
-      break;
-    }
-  }
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
-
-}  // namespace
-
-std::optional<std::string> read_file(const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) {
-    return std::nullopt;
-  }
-  std::string text;
-  // Files of /proc have a size of 0 for stat(2), so this one is read until it ends.
-  char buffer[4096];
-  while (true) {
-    const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
-    if (got <= 0) {
-      return got == 0 ? std::optional(text) : std::nullopt;
-    }
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-}
 
 bool in_first_pid_namespace() {
   std::error_code error;
@@ -98,16 +50,6 @@ std::string network_interface_of(const std::string& address) {
     }
   }
   return {};
-}
-
-int usable_cpus() {
-  // Both count: schedulers pin jobs by cpusets, containers limit them by quotas.
-  int processors = std::max(processors_of_affinity(), 1);
-  // Rounded up: a quota of 1.5 keeps two processors busy for three quarters of the time.
-  if (const auto quota = cpu_quota(read_file); quota && *quota < processors) {
-    processors = std::max(static_cast<int>(std::ceil(*quota)), 1);
-  }
-  return processors;
 }
 
 }  // namespace ddprun

@@ -1,7 +1,6 @@
-// Host: what this machine is: its name, and the processors that we may use.
+// Host: what this machine is: its name, its process numbers, its interfaces.
 #pragma once
 
-#include <optional>
 #include <string>
 
 namespace ddprun {
@@ -9,15 +8,8 @@ namespace ddprun {
 /// The host name as the kernel has it.
 std::string host_name();
 
-/// A file's content as /proc and /sys have it; none when it cannot be read.
-std::optional<std::string> read_file(const std::string& path);
-
 /// Whether process numbers here are those of the kernel's log: not in a container's namespace.
 bool in_first_pid_namespace();
-
-/// Processors that this process may use: the affinity mask, cut by the CPU quota of its cgroup
-/// (v1 and v2, the tightest on the way to the root), rounded up, at least 1.
-int usable_cpus();
 
 /// The name of the interface that has this numeric address; empty when none has, or it is loopback.
 std::string network_interface_of(const std::string& address);

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/process/control_group.h"
+#include "rendezvous/base/control_group.h"
 #include "rendezvous/base/fd.h"
 
 namespace ddprun {

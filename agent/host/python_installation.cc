@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/host/host.h"
+#include "rendezvous/base/file_text.h"
 
 namespace ddprun {
 namespace {

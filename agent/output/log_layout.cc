@@ -1,5 +1,6 @@
 #include "agent/output/log_layout.h"
 
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -126,7 +127,7 @@ void LogLayout::remove_unused() const {
 
 std::string LogLayout::attempt_dir(AttemptNumber attempt) const {
   DDP_CHECK(!run_dir_.empty(), "an attempt has a directory only where there are files");
-  return run_dir_ + "/attempt_" + std::to_string(number(attempt));
+  return fmt::format("{}/attempt_{}", run_dir_, number(attempt));
 }
 
 Result<void> LogLayout::make_attempt(AttemptNumber attempt, int local_world_size) const {
@@ -157,7 +158,7 @@ WorkerLogs LogLayout::worker(const LogSpec& spec, AttemptNumber attempt, int loc
   DDP_CHECK(local_rank >= 0, "ranks are counted from 0");
   WorkerLogs logs;
   const std::string dir =
-      run_dir_.empty() ? "" : attempt_dir(attempt) + "/" + std::to_string(local_rank);
+      run_dir_.empty() ? "" : fmt::format("{}/{}", attempt_dir(attempt), local_rank);
   const auto place = [&](Streams stream, const char* file, std::string& path, bool& echo) {
     const bool tee = has(spec.tee.of(local_rank), stream);
     const bool to_file = tee || has(spec.redirects.of(local_rank), stream);

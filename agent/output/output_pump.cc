@@ -1,6 +1,7 @@
 #include "agent/output/output_pump.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -170,7 +171,7 @@ OutputPump::~OutputPump() {
 /// Opened by this name, the worker's end is a description of its own: its flags are not shared with
 /// the agent's.
 std::string OutputPump::path() const {
-  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(impl_->write_end.get());
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), impl_->write_end.get());
 }
 
 void OutputPump::close_write_end() {

@@ -1,5 +1,6 @@
 #include "agent/output/status_display.h"
 
+#include <fmt/core.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
@@ -121,7 +122,7 @@ struct StatusDisplay::Impl {
       return {};
     }
     // CPL and ED of ECMA-48: back to the table's first line, then erase to the end of the screen.
-    return "\x1b[" + std::to_string(lines) + "F\x1b[J";
+    return fmt::format("\x1b[{}F\x1b[J", lines);
   }
 
   void clear() {

@@ -1,5 +1,7 @@
 #include "agent/output/status_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace ddprun {
@@ -16,14 +18,14 @@ std::string clean(std::string text) {
 }
 
 std::string counted(int count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string head(const RendezvousStatus& table, nanoseconds since) {
   const bool elastic = table.min_nodes != table.max_nodes;
   const std::string wanted =
       std::to_string(table.min_nodes) + (elastic ? ":" + std::to_string(table.max_nodes) : "");
-  const std::string here = std::to_string(table.nodes_here) + " of " + wanted + " nodes here";
+  const std::string here = fmt::format("{} of {} nodes here", table.nodes_here, wanted);
   // The times are those of the moment when the coordinator sent the table; `since` has passed since
   // then.
   const nanoseconds left = std::max(table.left.value_or(nanoseconds(0)) - since, nanoseconds(0));
@@ -36,9 +38,8 @@ std::string head(const RendezvousStatus& table, nanoseconds since) {
   // More than the minimum may be here, while something else is waited for.
   const int missing = std::max(table.min_nodes - table.nodes_here, 0);
   // All are here, and a pause, a quorum or an answer is awaited.
-  const std::string what = missing == 0
-                               ? ", the next attempt has not begun yet: for "
-                               : ", waiting for " + std::to_string(missing) + " more: for ";
+  const std::string what = missing == 0 ? ", the next attempt has not begun yet: for "
+                                        : fmt::format(", waiting for {} more: for ", missing);
   return here + what + duration_text(table.waited + since) + " so far, for up to " +
          duration_text(left) + " from now";
 }
@@ -109,9 +110,9 @@ std::string duration_text(std::chrono::nanoseconds duration) {
     return std::to_string(seconds) + " s";
   }
   if (seconds < 7200) {
-    return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+    return fmt::format("{} min {} s", seconds / 60, seconds % 60);
   }
-  return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
+  return fmt::format("{} h {} min", seconds / 3600, seconds / 60 % 60);
 }
 
 std::vector<std::string> waiting_lines(const RendezvousStatus& table, nanoseconds since) {

@@ -1,6 +1,7 @@
 #include "agent/output/summary.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,11 +119,9 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
   out << "[" << index << "]:\n";
   line("time", local_time(record.time));
   line("host", record.node);
-  line("rank",
-       std::to_string(record.rank) + " (local_rank: " + std::to_string(record.local_rank) + ")");
+  line("rank", fmt::format("{} (local_rank: {})", record.rank, record.local_rank));
   // Python's form, as torchrun has it: SIGKILL is -9.
-  line("exitcode",
-       std::to_string(record.exit.torchrun_code()) + " (pid: " + std::to_string(record.pid) + ")");
+  line("exitcode", fmt::format("{} (pid: {})", record.exit.torchrun_code(), record.pid));
   line("blame", std::string(blame_text(record)));
   line("error_file", record.error_file_path.empty() ? "<N/A>" : record.error_file_path);
   line("traceback", indented(traceback, "  "));
@@ -161,8 +160,7 @@ std::string stopped_line(const Incident& incident) {
   std::string notes;
   for (const FailureRecord& record : incident.records) {
     if (record.blame == Blame::stopped_by_us && !record.note.empty()) {
-      notes += "    rank " + std::to_string(record.rank) + " on " + record.node + ": " +
-               record.note + "\n";
+      notes += fmt::format("    rank {} on {}: {}\n", record.rank, record.node, record.note);
     }
   }
   DDP_CHECK(notes.empty() || !out.empty(), "a rank with a note is among the ranks");
@@ -188,7 +186,7 @@ std::string failure_report(const Incident& incident, const std::string& title) {
   others += stopped_line(incident);
   // The coordinator keeps a bounded number of records of each incident.
   if (incident.records_dropped > 0) {
-    others += "  (and " + std::to_string(incident.records_dropped) + " more)\n";
+    others += fmt::format("  (and {} more)\n", incident.records_dropped);
   }
   const std::string heavy(width, '=');
   const std::string light(width, '-');
@@ -207,7 +205,7 @@ std::string stack_lines(const Incident& incident) {
     return {};
   }
   const FailureRecord& cause = incident.records.front();
-  std::string out = "    rank " + std::to_string(cause.rank) + " on " + cause.node;
+  std::string out = fmt::format("    rank {} on {}", cause.rank, cause.node);
   const std::string stack = readable(cause.stack);
   if (!stack.empty()) {
     out += " stood in (newest frame first):\n      " + indented(stack, "      ");
@@ -222,7 +220,7 @@ std::string stack_lines(const Incident& incident) {
 /// One line for each incident; what was not reported is left out.
 std::string incident_line(const Incident& incident) {
   std::string line =
-      "  attempt " + std::to_string(number(incident.attempt)) + " ended: " + incident.reason;
+      fmt::format("  attempt {} ended: {}", number(incident.attempt), incident.reason);
   if (incident.next_attempt && (incident.downtime || incident.resumed_from)) {
     line += "; resumed";
     if (incident.resumed_from) {
@@ -231,7 +229,7 @@ std::string incident_line(const Incident& incident) {
     line += " as attempt " + std::to_string(number(*incident.next_attempt));
   }
   if (incident.downtime) {
-    line += ", downtime " + std::to_string(milliseconds(*incident.downtime)) + " ms";
+    line += fmt::format(", downtime {} ms", milliseconds(*incident.downtime));
   }
   line += " (" + break_down_text(incident.parts) + ")";
   if (const std::string lost = lost_work_text(incident.lost); !lost.empty()) {
@@ -245,7 +243,7 @@ std::string incident_line(const Incident& incident) {
 std::string after_attempts(int attempts) {
   return attempts == 0
              ? ""
-             : " after " + std::to_string(attempts) + (attempts == 1 ? " attempt" : " attempts");
+             : fmt::format(" after {}{}", attempts, attempts == 1 ? " attempt" : " attempts");
 }
 
 std::string verdict_line(const JobSummary& summary) {
@@ -296,8 +294,7 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
   }
   out += "\n";
   if (!summary.incidents.empty()) {
-    out += "  restarts used: " + std::to_string(summary.restarts_used) + " of " +
-           std::to_string(summary.max_restarts) + "\n";
+    out += fmt::format("  restarts used: {} of {}\n", summary.restarts_used, summary.max_restarts);
   }
   for (const auto& incident : summary.incidents) {
     out += incident_line(incident);
@@ -399,7 +396,7 @@ Result<void> write_agent_error_file(const std::string& path, const std::string& 
   }
   // In the same directory, since rename(2) does not leave a file system; the pid keeps two agents
   // apart.
-  const std::string aside = target + ".tmp" + std::to_string(::getpid());
+  const std::string aside = fmt::format("{}.tmp{}", target, ::getpid());
   // Complete before the rename: a full disk leaves the file of an earlier run as it was.
   why = write_all(aside, O_CREAT | O_TRUNC, json);
   if (why == 0 && ::rename(aside.c_str(), target.c_str()) != 0) {

@@ -1,5 +1,6 @@
 #include "agent/process/orphans.h"
 
+#include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -115,7 +116,7 @@ Error survivors_error(const std::vector<pid_t>& survivors) {
     }
   }
   if (survivors.size() > kSurvivorsNamedMax) {
-    list += " and " + std::to_string(survivors.size() - kSurvivorsNamedMax) + " more";
+    list += fmt::format(" and {} more", survivors.size() - kSurvivorsNamedMax);
   }
   return Error{"SIGKILL did not end it in time", "process " + list,
                "in state D it waits inside the kernel for a device or a network file system, and "

@@ -1,12 +1,13 @@
 #include "agent/process/process_tree.h"
 
 #include <dirent.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "agent/host/host.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/file_text.h"
 #include "rendezvous/base/text.h"
 
 namespace ddprun {
@@ -85,7 +86,7 @@ std::optional<ProcStat> read_proc_stat(pid_t pid) {
 }
 
 bool all_threads_exit(pid_t pid) {
-  const std::string tasks = "/proc/" + std::to_string(pid) + "/task/";
+  const std::string tasks = fmt::format("/proc/{}/task/", pid);
   const std::vector<pid_t> threads = numbers_in(tasks);
   return std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
     const auto stat = read_stat_in(tasks + std::to_string(thread));
@@ -119,11 +120,11 @@ std::vector<pid_t> ProcessTree::children(pid_t parent) {
 }
 
 std::vector<pid_t> ProcessTree::listed(pid_t parent) const {
-  const std::string tasks = "/proc/" + std::to_string(parent) + "/task/";
+  const std::string tasks = fmt::format("/proc/{}/task/", parent);
   std::vector<pid_t> found;
   // The kernel keeps one list per thread: a child belongs to the thread that forked it.
   for (const pid_t task : numbers_in(tasks)) {
-    const auto text = read_file(tasks + std::to_string(task) + "/children");
+    const auto text = read_file(fmt::format("{}{}/children", tasks, task));
     std::string_view rest = text ? std::string_view(*text) : std::string_view();
     while (const auto child = parse_number<pid_t>(next_word(rest))) {
       found.push_back(*child);

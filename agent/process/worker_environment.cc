@@ -1,5 +1,6 @@
 #include "agent/process/worker_environment.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,8 +35,8 @@ Result<void> put_one_gpu(Variables& variables, int local_rank) {
       visible != variables.end() && !visible->second.empty()) {
     const auto entries = parts_of(visible->second, ',');
     if (static_cast<std::size_t>(local_rank) >= entries.size()) {
-      return Error{"it names " + std::to_string(entries.size()) + " GPUs, and local rank " + gpu +
-                       " needs one of its own",
+      return Error{fmt::format("it names {} GPUs, and local rank {} needs one of its own",
+                               entries.size(), gpu),
                    "CUDA_VISIBLE_DEVICES='" + visible->second + "'",
                    "name more GPUs, or lower --nproc-per-node"};
     }

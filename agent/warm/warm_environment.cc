@@ -1,5 +1,7 @@
 #include "agent/warm/warm_environment.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -24,7 +26,7 @@ std::vector<std::string> warm_environment(const std::vector<std::string>& worker
                                           const std::vector<std::string>& imports) {
   std::vector<std::string> environment;
   // From a descriptor: no file that others could write is imported (docs/warm-workers.md).
-  std::string path = std::string(kPythonPath) + "=/proc/self/fd/" + std::to_string(kWarmModuleFd);
+  std::string path = fmt::format("{}=/proc/self/fd/{}", kPythonPath, kWarmModuleFd);
   for (const std::string& entry : worker) {
     const std::string_view name = std::string_view(entry).substr(0, entry.find('='));
     // The user's folders follow ours. An empty entry would add the working directory, so it is

@@ -1,5 +1,6 @@
 #include "agent/warm/warm_pool.h"
 
+#include <fmt/core.h>
 #include <spdlog/logger.h>
 
 #include <algorithm>
@@ -175,8 +176,8 @@ struct WarmPool::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void import_took_too_long() {
-    give_up("importing took more than " +
-            std::to_string(std::chrono::seconds(kImportBound).count()) + " s");
+    give_up(
+        fmt::format("importing took more than {} s", std::chrono::seconds(kImportBound).count()));
   }
 
   asio::io_context& io;

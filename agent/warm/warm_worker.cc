@@ -1,6 +1,7 @@
 #include "agent/warm/warm_worker.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -61,7 +62,7 @@ Result<Fd> hook_file() {
 }
 
 std::string name_of(const Fd& fd) {
-  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd.get());
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), fd.get());
 }
 
 /// As a worker started now would open it; our own where it would inherit.

@@ -1,6 +1,7 @@
 #include "rendezvous/base/endpoint.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ Error bad(std::string what, std::string_view text) {
 
 std::string to_text(const Endpoint& endpoint) {
   const bool v6 = endpoint.host.find(':') != std::string::npos;
-  return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+  return fmt::format("{}:{}", v6 ? "[" + endpoint.host + "]" : endpoint.host, endpoint.port);
 }
 
 /// By the number of colons: one parts host and port, several are an IPv6 address, with brackets or

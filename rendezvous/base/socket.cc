@@ -1,6 +1,7 @@
 #include "rendezvous/base/socket.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -99,8 +100,8 @@ std::string Address::text() const {
   if (numeric.empty()) {
     return {};
   }
-  return (numeric.find(':') != std::string::npos ? "[" + numeric + "]" : numeric) + ":" +
-         std::to_string(port());
+  return fmt::format(
+      "{}:{}", numeric.find(':') != std::string::npos ? "[" + numeric + "]" : numeric, port());
 }
 
 /// In the resolver's order, which is the machine's policy (RFC 6724, gai.conf): it is not for us to

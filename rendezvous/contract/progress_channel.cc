@@ -1,6 +1,7 @@
 #include "rendezvous/contract/progress_channel.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -116,7 +117,7 @@ Result<ProgressChannel> ProgressChannel::attach(const std::string& path) {
 }
 
 std::string ProgressChannel::path() const {
-  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_.get());
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_.get());
 }
 
 }  // namespace ddprun

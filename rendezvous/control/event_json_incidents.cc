@@ -1,4 +1,6 @@
 // The part of EventJson that writes incidents, and where the time of the job went.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -92,9 +94,10 @@ void EventJson::close_incident(Lines& lines, int which) {
              {"replayed_ms", or_null(incident.lost.time)}});
   add_ledger(lines);
   const std::string lost = lost_work_text(incident.lost);
-  for_people_ = "incident " + std::to_string(which) + ": " + incident.reason + "; down " +
-                break_down_text(parts) + (lost.empty() ? "" : ", " + lost) + "; " +
-                accounts_text(record.ledger().accounts(lines.now), record.incidents_count());
+  for_people_ =
+      fmt::format("incident {}: {}; down {}{}; {}", which, incident.reason, break_down_text(parts),
+                  lost.empty() ? "" : ", " + lost,
+                  accounts_text(record.ledger().accounts(lines.now), record.incidents_count()));
 }
 
 // --- Accounts -------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/absent_nodes.h"
 
+#include <fmt/core.h>
+
 #include <string_view>
 #include <utility>
 
@@ -77,10 +79,11 @@ JobEnding AbsentNodes::ending(int min_nodes) const {
   for (std::size_t at = text.find(kThisNode); at != std::string::npos; at = text.find(kThisNode)) {
     text.replace(at, kThisNode.size(), "that node");
   }
-  text += (refused.refusal.todo.empty() ? "" : "; " + refused.refusal.todo) +
-          (others == 0 ? "" : "; " + std::to_string(others) + " more were rejected") +
-          "; without it the job cannot have the " + std::to_string(min_nodes) +
-          " nodes that it needs: start all of them again when that is mended";
+  text += fmt::format(
+      "{}{}; without it the job cannot have the {} nodes that it needs: start all of them again "
+      "when that is mended",
+      refused.refusal.todo.empty() ? "" : "; " + refused.refusal.todo,
+      others == 0 ? "" : fmt::format("; {} more were rejected", others), min_nodes);
   return {refused.verdict, std::move(text), 0};
 }
 

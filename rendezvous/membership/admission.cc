@@ -1,5 +1,7 @@
 #include "rendezvous/membership/admission.h"
 
+#include <fmt/core.h>
+
 #include "rendezvous/base/check.h"
 
 namespace ddprun {
@@ -10,7 +12,7 @@ constexpr int kElectedWithin = 4;
 
 std::string range(int min_nodes, int max_nodes) {
   return min_nodes == max_nodes ? std::to_string(min_nodes)
-                                : std::to_string(min_nodes) + ":" + std::to_string(max_nodes);
+                                : fmt::format("{}:{}", min_nodes, max_nodes);
 }
 
 Refusal differs(const std::string& field, const std::string& here, const std::string& job) {

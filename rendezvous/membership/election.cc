@@ -1,5 +1,7 @@
 #include "rendezvous/membership/election.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -171,12 +173,11 @@ AttemptNumber Election::first_attempt() const {
 std::string Election::progress_text() const {
   const std::size_t all = known_.configuration.voters.size();
   if (others_are_gone()) {
-    return std::to_string(votes_.size()) + " of " + std::to_string(voters_.size()) +
-           " nodes are left, and the job is over";
+    return fmt::format("{} of {} nodes are left, and the job is over", votes_.size(),
+                       voters_.size());
   }
-  return std::to_string(tallies_.empty() ? 0 : tallies_.front().votes) + " of " +
-         std::to_string(all) + " nodes were reached, " + std::to_string(all / 2 + 1) +
-         " are needed";
+  return fmt::format("{} of {} nodes were reached, {} are needed",
+                     tallies_.empty() ? 0 : tallies_.front().votes, all, all / 2 + 1);
 }
 
 /// Of all rounds before: a vote binds its voter in one term only.

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/environment_check.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -261,8 +263,8 @@ void EnvironmentCheck::tell(const EnvironmentDigest& reference, const Digests& o
       step.table += "\n" + row;
     }
     if (differing > compared) {
-      step.table += "\n  and " + std::to_string(differing - compared) +
-                    " nodes more, each unlike any of these";
+      step.table +=
+          fmt::format("\n  and {} nodes more, each unlike any of these", differing - compared);
     }
   }
   for (const NodeId id : std::exchange(untold_, {})) {
@@ -314,7 +316,7 @@ std::string EnvironmentCheck::name_of(NodeId id) const {
   DDP_CHECK(hosts_.contains(node.host_name), "the host of each node is counted");
   return hosts_.at(node.host_name) == 1
              ? node.host_name
-             : node.host_name + " (agent " + std::to_string(node.agent_pid) + ")";
+             : fmt::format("{} (agent {})", node.host_name, node.agent_pid);
 }
 
 /// Facts are kept while somebody may be compared with them.

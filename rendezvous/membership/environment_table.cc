@@ -1,5 +1,7 @@
 #include "rendezvous/membership/environment_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -138,7 +140,7 @@ void add_rows(const std::string& name, std::vector<Value> values, std::vector<Ro
       others.insert(others.end(), values[i].nodes.begin(), values[i].nodes.end());
     }
     rows.push_back({{},
-                    "<" + std::to_string(values.size() - told) + " more values>",
+                    fmt::format("<{} more values>", values.size() - told),
                     printable(fold_names(std::move(others)))});
   }
 }
@@ -183,7 +185,7 @@ std::vector<std::string> environment_table(const std::vector<NodesAlike>& groups
   DDP_CHECK(rows.size() <= 1 + kTableFactsMax * (kTableValuesMax + 1), "a table is bounded");
   auto lines = laid_out(rows);
   if (facts > kTableFactsMax) {
-    lines.push_back("  and " + std::to_string(facts - kTableFactsMax) + " more differences");
+    lines.push_back(fmt::format("  and {} more differences", facts - kTableFactsMax));
   }
   return lines;
 }
@@ -204,7 +206,7 @@ std::string difference_clause(const NodeEnvironment& one, const NodeEnvironment&
     text += (facts > 1 ? ", " : "") + printable(name) + " (" + mine + ", not " + others + ")";
   }
   if (facts > kClauseFactsMax) {
-    text += " and " + std::to_string(facts - kClauseFactsMax) + " more";
+    text += fmt::format(" and {} more", facts - kClauseFactsMax);
   }
   return text;
 }

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/event_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -13,8 +15,7 @@ namespace {
 
 /// "term.count"
 std::string configuration_text(ConfigurationNumber configuration) {
-  return std::to_string(number(term_of(configuration))) + "." +
-         std::to_string(count_of(configuration));
+  return fmt::format("{}.{}", number(term_of(configuration)), count_of(configuration));
 }
 
 /// Collects "verb key=value key=value".
@@ -192,7 +193,7 @@ std::string text_of(const WorkersHung& e) {
   for (const WorkerPosition& one : e.positions) {
     line.add_number("rank", one.rank);
     if (!one.operation.empty()) {
-      line.add("waits-in", one.operation + "#" + std::to_string(one.sequence));
+      line.add("waits-in", fmt::format("{}#{}", one.operation, one.sequence));
     }
     line.add_number("steps", one.steps);
   }
@@ -274,9 +275,7 @@ std::string text_of(const OpenStore& c) {
 std::string text_of(const AssignWorld& c) {
   const World& w = c.world;
   DDP_CHECK(w.group_rank < w.group_world_size, "a rank lies inside its world");
-  const auto sum = [](int base, int size) {
-    return std::to_string(base) + "/" + std::to_string(size);
-  };
+  const auto sum = [](int base, int size) { return fmt::format("{}/{}", base, size); };
   return std::move(Line("assign")
                        .node(c.node)
                        .attempt(w.attempt)

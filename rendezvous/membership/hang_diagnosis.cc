@@ -1,5 +1,7 @@
 #include "rendezvous/membership/hang_diagnosis.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -23,7 +25,7 @@ bool has_entered(const WorkerPosition& one, const WorkerPosition& waiting) {
 }
 
 std::string name_of(const WorkerPosition& waiting) {
-  std::string text = waiting.operation + " #" + std::to_string(waiting.sequence);
+  std::string text = fmt::format("{} #{}", waiting.operation, waiting.sequence);
   if (waiting.bytes > 0) {
     text += " (" + bytes_text(waiting.bytes) + ")";
   }
@@ -40,7 +42,7 @@ std::string whereabouts(const WorkerPosition& one, bool several) {
     text = (several ? "wait in " : "waits in ") + name_of(one);
   } else if (one.phase == "training") {
     // Steps that are done are counted: it is in the one after.
-    text = is + "at training step " + std::to_string(one.steps + 1);
+    text = fmt::format("{}at training step {}", is, one.steps + 1);
   } else {
     text = is + one.phase;
   }
@@ -162,7 +164,7 @@ std::string story(const Positions& positions, const std::string& in_between = {}
     for (std::size_t i = kPositionsToldMax; i < groups.size(); ++i) {
       others += groups[i].size();
     }
-    text += "; " + std::to_string(others) + " more ranks are elsewhere";
+    text += fmt::format("; {} more ranks are elsewhere", others);
   }
   return text;
 }
@@ -233,7 +235,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   int ranges = 0;
   for (std::size_t i = 0; i < ranks.size();) {
     if (++ranges > kRangesMax) {
-      out += " and " + std::to_string(ranks.size() - i) + " more";
+      out += fmt::format(" and {} more", ranks.size() - i);
       break;
     }
     std::size_t last = i;

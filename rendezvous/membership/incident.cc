@@ -1,5 +1,7 @@
 #include "rendezvous/membership/incident.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -44,7 +46,7 @@ std::string IncidentBuilder::Names::text() const {
   const int unnamed = count - static_cast<int>(hosts.size());
   DDP_CHECK(unnamed >= 0, "who is named is counted");
   if (unnamed > 0) {
-    text += " and " + std::to_string(unnamed) + " more";
+    text += fmt::format(" and {} more", unnamed);
   }
   return text;
 }
@@ -266,21 +268,20 @@ std::string IncidentBuilder::reason() const {
       return "workers hung: " + verdict.text;
     }
     const std::size_t others = verdict.late.size() - 1;
-    return "rank " + std::to_string(verdict.first) + " on " + stands_.at(verdict.first).host +
-           (others > 0 ? " and " + std::to_string(others) + " more" : "") +
-           " hung: " + verdict.text;
+    return fmt::format("rank {} on {}{} hung: {}", verdict.first, stands_.at(verdict.first).host,
+                       others > 0 ? fmt::format(" and {} more", others) : "", verdict.text);
   }
   if (const Entry* entry = cause(); entry != nullptr) {
     const FailureRecord& record = entry->record;
-    std::string text = "rank " + std::to_string(record.rank) + " on " + record.node + " " +
-                       (record.exit.success() ? "left with code 0 while others still ran"
-                        : record.own_error    ? "failed, and its peers for the loss of it"
-                                              : to_clause(record.exit));
+    std::string text = fmt::format("rank {} on {} {}", record.rank, record.node,
+                                   record.exit.success() ? "left with code 0 while others still ran"
+                                   : record.own_error ? "failed, and its peers for the loss of it"
+                                                      : to_clause(record.exit));
     // A victim of nobody that failed: whoever could not react is the better lead.
     for (const Entry& other : entries_) {
       if (record.peer_lost && other.record.after_stop && !other.record.note.empty()) {
-        return text + ", while rank " + std::to_string(other.record.rank) + " on " +
-               other.record.node + ": " + other.record.note;
+        return fmt::format("{}, while rank {} on {}: {}", text, other.record.rank,
+                           other.record.node, other.record.note);
       }
     }
     return text;
@@ -313,9 +314,11 @@ void IncidentBuilder::settle_leaver() {
   DDP_CHECK(victim != nullptr, "a rank that left is the cause of another's failure");
   Entry left = *the_cause;
   const Instant before = victim->failed_at - left.failed_at;
-  left.record.message = (before > Instant(0) ? "it ended " + seconds_text(before) + " before rank "
-                                             : "it ended at the same time as rank ") +
-                        std::to_string(victim->record.rank) + " failed for the loss of a peer";
+  left.record.message =
+      fmt::format("{}{} failed for the loss of a peer",
+                  before > Instant(0) ? "it ended " + seconds_text(before) + " before rank "
+                                      : "it ended at the same time as rank ",
+                  victim->record.rank);
   for (std::size_t i = 1; i < leavers_.size(); ++i) {
     left.record.message +=
         (i == 1 ? "; so did rank " : ", rank ") + std::to_string(leavers_[i].record.rank);

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/incident_line.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -61,16 +63,16 @@ std::string seconds(std::chrono::nanoseconds time) {
 /// A person wants to read whether to act: how many nodes are missing, or how long the pause is.
 std::string next_text(const Aftermath& after) {
   DDP_CHECK(!after.end, "an attempt follows");
-  std::string text = "attempt " + std::to_string(number(after.next)) + " begins";
+  std::string text = fmt::format("attempt {} begins", number(after.next));
   if (after.missing > 0) {
-    text += " when " + std::to_string(after.missing) +
-            (after.missing == 1 ? " more node is here" : " more nodes are here");
+    text += fmt::format(" when {}{}", after.missing,
+                        after.missing == 1 ? " more node is here" : " more nodes are here");
   } else if (after.pause.count() > 0) {
     text += " in " + seconds(after.pause);
   }
-  text += after.restart ? " (restart " + std::to_string(*after.restart) + " of at most " +
-                              std::to_string(after.max_restarts) + ")"
-                        : " (costs no restart)";
+  text += after.restart
+              ? fmt::format(" (restart {} of at most {})", *after.restart, after.max_restarts)
+              : " (costs no restart)";
   return text + (after.snapshot ? ", from " + to_text(*after.snapshot) : "");
 }
 

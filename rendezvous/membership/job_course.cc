@@ -2,6 +2,8 @@
 // for it.
 #include "rendezvous/membership/job_course.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -142,9 +144,8 @@ void JobCourse::joined_while_running(NodeId id) {
     return;
   }
   const std::string why = attempt_.any_finished() ? "its first nodes have finished"
-                          : has_room
-                              ? "--scale-up never keeps it as it is"
-                              : "all " + std::to_string(attempt_.world_nodes()) + " nodes are here";
+                          : has_room              ? "--scale-up never keeps it as it is"
+                                     : fmt::format("all {} nodes are here", attempt_.world_nodes());
   commands_.push_back(turn_notice(id, options_, nodes_.workers_here(),
                                   "this node is a spare: the job runs and " + why +
                                       "; it takes the place of a node that is lost"));

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/leadership.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -186,8 +188,8 @@ std::string Leadership::quorum_text() const {
                      (begins_ && old_job_ &&
                       (old_job_->leader_is_gone() || here_.is_free(old_job_->leader(), nullptr))));
   const std::size_t needed = half ? (voters + 1) / 2 : voters / 2 + 1;
-  return std::to_string(here.free + here.bound + here.dead) + " of the " + std::to_string(voters) +
-         " nodes that decide for the job are here, " + std::to_string(needed) + " are needed";
+  return fmt::format("{} of the {} nodes that decide for the job are here, {} are needed",
+                     here.free + here.bound + here.dead, voters, needed);
 }
 
 }  // namespace ddprun

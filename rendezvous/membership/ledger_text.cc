@@ -1,5 +1,7 @@
 #include "rendezvous/membership/ledger_text.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -23,7 +25,7 @@ std::string short_time(Time time) {
     return std::to_string(ms) + " ms";
   }
   if (ms < 60'000) {
-    return std::to_string(ms / 1'000) + "." + std::to_string(ms % 1'000 / 100) + " s";
+    return fmt::format("{}.{} s", ms / 1'000, ms % 1'000 / 100);
   }
   const long long seconds = ms / 1'000;
   const auto two = [](long long big, const char* of_big, long long small, const char* of_small) {
@@ -49,8 +51,7 @@ std::string break_down_text(const BreakDown& parts) {
     if (part) {
       const long long before = milliseconds(until);
       until += *part;
-      text += (text.empty() ? "" : ", ") + std::string(name) + " " +
-              std::to_string(milliseconds(until) - before);
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, milliseconds(until) - before);
     }
   };
   add("detect", parts.detect);
@@ -70,8 +71,8 @@ std::string lost_work_text(const LostWork& lost) {
   if (!lost.steps) {
     return short_time(*lost.time) + " done again";
   }
-  return std::to_string(*lost.steps) + (*lost.steps == 1 ? " step (" : " steps (") +
-         short_time(*lost.time) + ") done again";
+  return fmt::format("{}{}{}) done again", *lost.steps, *lost.steps == 1 ? " step (" : " steps (",
+                     short_time(*lost.time));
 }
 
 /// Without the worker runtime the ratio is an upper bound: loading and work done again count in it.
@@ -79,10 +80,10 @@ std::string accounts_text(const Accounts& accounts, int incidents) {
   char ratio[32];
   // Rounded down: what was not whole is not shown as 100.0.
   std::snprintf(ratio, sizeof ratio, "%.1f", std::floor(accounts.ratio().value_or(0) * 1000) / 10);
-  std::string text = "effective training time " + std::string(ratio) + " % of " +
-                     short_time(accounts.wall) + ": " + std::to_string(incidents) +
-                     (incidents == 1 ? " incident, " : " incidents, ") +
-                     short_time(accounts.track().down()) + " down";
+  std::string text = fmt::format("effective training time {} % of {}: {}{}{} down", ratio,
+                                 short_time(accounts.wall), incidents,
+                                 incidents == 1 ? " incident, " : " incidents, ",
+                                 short_time(accounts.track().down()));
   if (accounts.steps_told) {
     return text + ", " + short_time(accounts.by_step.replayed) + " replayed";
   }

@@ -1,5 +1,7 @@
 // The part of Membership that deals with nodes that come and go: who is let in, and who waits for
 // the rank of another.
+#include <fmt/core.h>
+
 #include <utility>
 #include <variant>
 
@@ -55,8 +57,8 @@ void Membership::on(const NodeHeard& event) {
     const std::optional<NodeJoined> loser = contenders_.take(contender->node);
     DDP_CHECK(loser.has_value(), "who waits can be taken");
     reject(loser->node, loser->description, loser->address,
-           {"node rank " + std::to_string(*node->node_rank) + " is taken by node " +
-                node->host_name + ", which is alive",
+           {fmt::format("node rank {} is taken by node {}, which is alive", *node->node_rank,
+                        node->host_name),
             "give each node a --node-rank of its own"});
   }
 }
@@ -99,7 +101,7 @@ std::optional<Refusal> Membership::refusal(const NodeDescription& node) const {
   }
   const JobNode& holder = nodes_.at(*holder_id);
   const std::string taken =
-      "node rank " + std::to_string(*node.node_rank) + " is taken by node " + holder.host_name;
+      fmt::format("node rank {} is taken by node {}", *node.node_rank, holder.host_name);
   const std::string todo = "give each node a --node-rank of its own";
   if (holder.hosts_coordinator) {
     return Refusal{taken + ", which hosts the endpoint", todo};
@@ -190,8 +192,9 @@ void Membership::contend(NodeJoined event) {
     return;
   }
   commands_.push_back(WatchNode{holder});
-  tell_turn(id, "node rank " + std::to_string(rank) + " is taken by node " + taken_by.host_name +
-                    "; this node takes its place if that one turns out to be lost");
+  tell_turn(id, fmt::format("node rank {} is taken by node {}; this node takes its place if that "
+                            "one turns out to be lost",
+                            rank, taken_by.host_name));
 }
 
 /// Lets in who waited for the rank of a node that is lost.

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/restart_policy.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +11,7 @@ namespace ddprun {
 namespace {
 
 std::string count_text(int count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string span_text(std::chrono::nanoseconds span) {
@@ -21,7 +23,7 @@ std::string spent_text(int max_restarts) {
     return "no restart is allowed (--max-restarts 0)";
   }
   return max_restarts == 1 ? "the only restart is spent"
-                           : "all " + std::to_string(max_restarts) + " restarts are spent";
+                           : fmt::format("all {} restarts are spent", max_restarts);
 }
 
 /// `start` goes by what workers told, so without the worker runtime no failure is of that class.

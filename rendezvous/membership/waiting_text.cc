@@ -1,5 +1,7 @@
 #include "rendezvous/membership/waiting_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -39,7 +41,7 @@ std::string names_text(const JobNodes& nodes) {
       continue;
     }
     if (named == kNamesInReasonMax) {
-      return text + " and " + std::to_string(nodes.workers_here() - named) + " more";
+      return fmt::format("{} and {} more", text, nodes.workers_here() - named);
     }
     text += (named == 0 ? "" : ", ") + node.host_name;
     ++named;
@@ -178,8 +180,8 @@ TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size
 std::string missing_text(const WaitingFacts& facts) {
   const std::size_t here = facts.nodes.workers_here();
   std::string text =
-      after_text(facts) + std::to_string(here) + " of " + std::to_string(facts.options.min_nodes) +
-      (here == 1 ? " nodes was" : " nodes were") + " here (" + names_text(facts.nodes) + ")";
+      fmt::format("{}{} of {}{} here ({})", after_text(facts), here, facts.options.min_nodes,
+                  here == 1 ? " nodes was" : " nodes were", names_text(facts.nodes));
   // Given ranks name the missing nodes exactly; else nobody knows who they would have been.
   std::string ranks;
   for (const int rank : facts.nodes.missing_ranks(facts.options.min_nodes)) {

@@ -1,5 +1,7 @@
 #include "rendezvous/node/leader_search.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -364,8 +366,8 @@ Error LeaderSearch::verdict() const {
   if (may_host_ && turn_ == 0) {
     const auto tried = std::chrono::round<seconds>(now_ - started_).count();
     // Of several addresses, the one that was tried last need not be the one that is taken.
-    return Error{"port " + std::to_string(endpoint().port) + " is taken by another program (" +
-                     report_.worst_at(turn_).what + ", tried for " + std::to_string(tried) + " s)",
+    return Error{fmt::format("port {} is taken by another program ({}, tried for {} s)",
+                             endpoint().port, report_.worst_at(turn_).what, tried),
                  where(), "choose another port"};
   }
   return report_.verdict(now_);

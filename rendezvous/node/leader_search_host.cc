@@ -1,5 +1,7 @@
 // The part of LeaderSearch that may host the endpoint: when it binds, what it does about a taken
 // port, and how messages name the place.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -103,8 +105,9 @@ std::string LeaderSearch::where() const {
                               : found_.addresses.empty() ? std::string()
                                                          : found_.addresses.front().text;
   const std::string& host = endpoint().host;
-  return host + (numeric.empty() || numeric == host ? "" : " (" + numeric + ")") + " port " +
-         std::to_string(endpoint().port);
+  return fmt::format("{}{} port {}", host,
+                     numeric.empty() || numeric == host ? "" : " (" + numeric + ")",
+                     endpoint().port);
 }
 
 }  // namespace ddprun

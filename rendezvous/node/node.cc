@@ -1,5 +1,7 @@
 #include "rendezvous/node/node.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -38,7 +40,7 @@ std::string standby_text(const message::VoterState& state, VoterId self) {
     return {};  // of the configuration before: it only has to acknowledge this one
   }
   const bool in_use = replicated.settled == replicated.configuration.number;
-  const std::string voter = "voter " + std::to_string(state.place + 1) + " of the job";
+  const std::string voter = fmt::format("voter {} of the job", state.place + 1);
   if (replicated.ends) {
     return "this node is " + voter + ", and stores its end";
   }
@@ -200,8 +202,8 @@ void Node::on(const HelloAccepted& input) {
   } else if (options_.failover) {
     actions_.emplace_back(ListenAtFirstEndpoint{});
   }
-  actions_.emplace_back(LogLine{false, "follows the coordinator at " + input.leader + ", term " +
-                                           std::to_string(number(input.accepted.term))});
+  actions_.emplace_back(LogLine{false, fmt::format("follows the coordinator at {}, term {}",
+                                                   input.leader, number(input.accepted.term))});
   state_ = State::following;
   known_.follows(input.accepted);
   leader_ = input.leader;
@@ -379,8 +381,7 @@ void Node::on(const CalledByLeader& input) {
     fence(Error{"a coordinator of a later term took over", {}, {}});
   } else if ((state_ == State::searching || state_ == State::joining) && !called_) {
     actions_.emplace_back(LogLine{
-        false,
-        "the coordinator of term " + std::to_string(number(call.term)) + " calls this node"});
+        false, fmt::format("the coordinator of term {} calls this node", number(call.term))});
     called_ = call;
     search();
   } else if (state_ == State::fencing) {
@@ -408,9 +409,9 @@ void Node::take_over() {
   std::copy_if(election_->voters().begin(), election_->voters().end(),
                std::back_inserter(takeover.votes),
                [this](VoterId one) { return election_->granted_by(one); });
-  actions_.emplace_back(LogLine{true, "this node is the coordinator from here on: term " +
-                                          std::to_string(number(takeover.term)) + ", " +
-                                          election_->progress_text()});
+  actions_.emplace_back(
+      LogLine{true, fmt::format("this node is the coordinator from here on: term {}, {}",
+                                number(takeover.term), election_->progress_text())});
   settle();
   lead({std::move(takeover), false, {}});
 }

@@ -1,5 +1,7 @@
 #include "rendezvous/node/search_report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -14,8 +16,8 @@ using std::chrono::nanoseconds;
 /// "n1 (10.0.0.1) port 29400"
 std::string place_text(const Endpoint& endpoint, const std::string& address) {
   const bool told = address.empty() || address == endpoint.host;
-  return endpoint.host + (told ? "" : " (" + address + ")") + " port " +
-         std::to_string(endpoint.port);
+  return fmt::format("{}{} port {}", endpoint.host, told ? "" : " (" + address + ")",
+                     endpoint.port);
 }
 
 std::string whole_seconds(nanoseconds duration) {
@@ -129,8 +131,7 @@ std::string SearchReport::where() const {
   const bool one = rows_.size() == 1 && others == 0;
   std::string text = place_text(endpoints_.front(), one ? rows_.front().address : std::string());
   if (others > 0) {
-    text +=
-        " and " + std::to_string(others) + (others == 1 ? " other endpoint" : " other endpoints");
+    text += fmt::format(" and {}{}", others, others == 1 ? " other endpoint" : " other endpoints");
   }
   return text;
 }
@@ -180,8 +181,8 @@ std::vector<std::string> SearchReport::lines(Time now) const {
             (always ? "" : " (for " + whole_seconds(now - row.since) + ")") + ", " + times + "; " +
             search_advice(row.trouble.obstacle)};
   }
-  std::vector<std::string> lines{head + std::to_string(rows_.size()) +
-                                 (rows_.size() == 1 ? " address, " : " addresses, ") + times};
+  std::vector<std::string> lines{fmt::format(
+      "{}{}{}{}", head, rows_.size(), rows_.size() == 1 ? " address, " : " addresses, ", times)};
   std::size_t width = 0;
   for (const Row& row : rows_) {
     width = std::max(width, label(row).size());

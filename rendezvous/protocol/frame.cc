@@ -1,5 +1,7 @@
 #include "rendezvous/protocol/frame.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "rendezvous/base/check.h"
@@ -47,9 +49,8 @@ PreambleCheck check_preamble(std::string_view bytes) {
 
 std::string versions_clause(std::string_view they, std::uint16_t theirs, std::string_view we) {
   DDP_CHECK(theirs != kProtocolVersion, "versions that are named differ");
-  return std::string(they) + " speaks version " + std::to_string(theirs) +
-         " of the control protocol, but " + std::string(we) + " speaks version " +
-         std::to_string(kProtocolVersion);
+  return fmt::format("{} speaks version {} of the control protocol, but {} speaks version {}", they,
+                     theirs, we, kProtocolVersion);
 }
 
 std::string frame(std::uint8_t type, std::string_view payload) {

@@ -1,5 +1,7 @@
 #include "rendezvous/protocol/message_codec.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <tuple>
 #include <type_traits>
@@ -266,7 +268,7 @@ Result<Message> decode_as(std::size_t index, std::string_view payload) {
     if (reader.complete()) {
       return Message(std::move(decoded));
     }
-    return Error{"a message of type " + std::to_string(I + 1) + " is malformed", {}, {}};
+    return Error{fmt::format("a message of type {} is malformed", I + 1), {}, {}};
   } else {
     return Error{"a message has the unknown type " + std::to_string(index + 1), {}, {}};
   }

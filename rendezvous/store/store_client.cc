@@ -1,5 +1,7 @@
 #include "rendezvous/store/store_client.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "rendezvous/base/text.h"
@@ -15,14 +17,13 @@ namespace {
 std::string keys_text(const std::vector<std::string>& keys) {
   std::string text = keys.empty() ? "nothing" : "key '" + keys.front() + "'";
   if (keys.size() > 1) {
-    text += " and " + std::to_string(keys.size() - 1) + " more";
+    text += fmt::format(" and {} more", keys.size() - 1);
   }
   return text;
 }
 
 std::string too_large(const char* what, std::size_t size, std::uint64_t max) {
-  return std::string(what) + ": " + std::to_string(size) + ", where at most " +
-         std::to_string(max) + " are allowed";
+  return fmt::format("{}: {}, where at most {} are allowed", what, size, max);
 }
 
 }  // namespace
@@ -413,8 +414,8 @@ Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size,
   if (auto sent = send(request, StoreConnection::answer_by(deadline)); !sent) {
     return sent;
   }
-  return receive_stop(std::to_string(world_size) + " callers of barrier '" + std::string(key) + "'",
-                      deadline, timeout);
+  return receive_stop(fmt::format("{} callers of barrier '{}'", world_size, key), deadline,
+                      timeout);
 }
 
 }  // namespace ddprun

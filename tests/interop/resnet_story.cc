@@ -9,14 +9,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ddp/ddp.h"
-#include "trainer/layers/classifier.h"
 #include "trainer/metrics/stopwatch.h"
 #include "trainer/optimizer.h"
 #include "trainer/resnet/cifar.h"
+#include "trainer/resnet/class_loss.h"
 #include "trainer/resnet/resnet.h"
 
 namespace {
@@ -83,17 +84,18 @@ int tell(int argc, char** argv) {
   const auto samples = static_cast<std::size_t>(batch * steps);
   const auto images = by_pixel(read_all<float>(dir + "/images.bin", samples * ddp::kCifarPixels));
   const auto labels = read_all<std::int64_t>(dir + "/labels.bin", samples);
+  const std::vector<std::int32_t> targets(labels.begin(), labels.end());
   ddp::DistributedDataParallel parallel(context.group(), model.parameters);
   ddp::Sgd optimizer(model.parameters, ddp::cpu_kernels(), kRate, kMomentum);
-  std::vector<float> d_scores(static_cast<std::size_t>(batch * ddp::kCifarClasses));
   for (std::int64_t step = 0; step < steps; ++step) {
     ddp::Stopwatch watch;
     const auto first = static_cast<std::size_t>(step * batch);
     parallel.begin(batch);
-    const float* scores = resnet.forward(batch, images.data() + first * ddp::kCifarPixels, true);
-    const auto loss =
-        ddp::class_loss(ddp::kCifarClasses, batch, scores, labels.data() + first, d_scores.data());
-    resnet.backward(d_scores.data(), [&](std::size_t i) { parallel.gradient_ready(i); });
+    const auto count = static_cast<std::size_t>(batch);
+    float* scores = resnet.forward(batch, images.data() + first * ddp::kCifarPixels, true);
+    const auto loss = ddp::class_loss({scores, count * ddp::kCifarClasses},
+                                      std::span(targets).subspan(first, count), true);
+    resnet.backward(scores, [&](std::size_t i) { parallel.gradient_ready(i); });
     parallel.finish();
     if (step == 0) {
       std::ofstream file(dir + "/gradients.bin", std::ios::binary);

@@ -1,5 +1,7 @@
 #include "trainer/gpt2/config.h"
 
+#include <fmt/core.h>
+
 #include <array>
 
 namespace ddp {
@@ -39,9 +41,8 @@ std::string gpt2_config_names() {
 }
 
 std::string describe(const Gpt2Config& config) {
-  return "gpt2 " + std::to_string(config.layers) + " layers " + std::to_string(config.heads) +
-         " heads " + std::to_string(config.channels) + " channels context " +
-         std::to_string(config.context) + " vocabulary " + std::to_string(config.vocabulary);
+  return fmt::format("gpt2 {} layers {} heads {} channels context {} vocabulary {}", config.layers,
+                     config.heads, config.channels, config.context, config.vocabulary);
 }
 
 std::size_t parameter_count(const Gpt2Config& config) {

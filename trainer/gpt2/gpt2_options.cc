@@ -1,5 +1,6 @@
 #include "trainer/gpt2/gpt2_options.h"
 
+#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
@@ -200,8 +201,9 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
     const auto named = gpt2_config(options.model, 1);
     const auto context = named ? static_cast<std::int64_t>(named->context) : 0;
     if (named && options.sequence_length.value_or(1) > context) {
-      throw CLI::ValidationError("--seq-length", "must be at most " + std::to_string(context) +
-                                                     ", the context of " + options.model);
+      throw CLI::ValidationError(
+          "--seq-length",
+          fmt::format("must be at most {}, the context of {}", context, options.model));
     }
   });
   return gpt2;

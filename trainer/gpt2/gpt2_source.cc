@@ -1,5 +1,7 @@
 #include "trainer/gpt2/gpt2_source.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <string>
 #include <utility>
@@ -20,8 +22,8 @@ namespace fs = std::filesystem;
 Gpt2Config config_of(const fs::path& folder) {
   const HuggingFaceConfig read = read_huggingface_config(folder);
   if (std::abs(read.layer_norm_epsilon - double{kLayerNormEpsilon}) > 1e-9) {
-    throw Error((folder / "config.json").string() + ": layer_norm_epsilon is " +
-                std::to_string(read.layer_norm_epsilon) + ", and only 1e-5 is computed here");
+    throw Error(fmt::format("{}: layer_norm_epsilon is {:f}, and only 1e-5 is computed here",
+                            (folder / "config.json").string(), read.layer_norm_epsilon));
   }
   const auto size = [](std::int64_t count) { return static_cast<std::size_t>(count); };
   return {.layers = size(read.layers),
@@ -42,10 +44,10 @@ void require_byte_model(const Gpt2Options& options, const Gpt2Source& source) {
   const bool texts = options.generate || ending_of(options.data.front()) != ".bin";
   const auto bytes = static_cast<std::size_t>(source.tokenizer->vocabulary_size());
   if (texts && source.config.vocabulary != bytes) {
-    throw Error(options.model + ": has no tokenizer, and its model has " +
-                std::to_string(source.config.vocabulary) +
-                " tokens, so it was not trained on bytes; name the model's tokenizer by "
-                "--tokenizer");
+    throw Error(
+        fmt::format("{}: has no tokenizer, and its model has {} tokens, so it was not trained on "
+                    "bytes; name the model's tokenizer by --tokenizer",
+                    options.model, source.config.vocabulary));
   }
 }
 
@@ -77,14 +79,14 @@ Gpt2Source gpt2_source(const Gpt2Options& options) {
   if (named) {
     source.config = *gpt2_config(options.model, tokens);
   } else if (tokens > source.config.vocabulary) {
-    throw Error("the tokenizer has " + std::to_string(tokens) + " tokens, the model in " +
-                options.model + " has " + std::to_string(source.config.vocabulary) +
-                "; give the model's own by --tokenizer");
+    throw Error(fmt::format(
+        "the tokenizer has {} tokens, the model in {} has {}; give the model's own by --tokenizer",
+        tokens, options.model, source.config.vocabulary));
   }
   const auto context = static_cast<std::int64_t>(source.config.context);
   if (options.sequence_length.value_or(1) > context) {
-    throw Error("--seq-length: must be at most " + std::to_string(context) + ", the context of " +
-                options.model);
+    throw Error(
+        fmt::format("--seq-length: must be at most {}, the context of {}", context, options.model));
   }
   return source;
 }

@@ -1,5 +1,7 @@
 #include "trainer/gpt2/gpt2_training.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -10,6 +12,7 @@
 
 #include "ddp/preemption.h"
 #include "trainer/adamw.h"
+#include "trainer/agreement.h"
 #include "trainer/cosine_schedule.h"
 #include "trainer/fingerprint.h"
 #include "trainer/gpt2/gpt2_export.h"
@@ -264,8 +267,8 @@ class Gpt2Training {
   /// A line only where a share has changed: a steady job repeats nothing.
   void agree_on_shares() {
     if (balance_.agree() && speaks()) {
-      log_->say("step " + std::to_string(place_.step) + " | samples of a step by rank " +
-                balance_.text());
+      log_->say(
+          fmt::format("step {} | samples of a step by rank {}", place_.step, balance_.text()));
     }
   }
 
@@ -381,8 +384,8 @@ class Gpt2Training {
     }
     const SnapshotState& state = outcome->state;
     const auto step = static_cast<std::uint64_t>(state.scalars.at("step"));
-    log_->say("Epoch " + std::to_string(state.epochs_run) + " | step " + std::to_string(step) +
-              " | Training snapshot saved at " + options_->snapshot_path());
+    log_->say(fmt::format("Epoch {} | step {} | Training snapshot saved at {}", state.epochs_run,
+                          step, options_->snapshot_path()));
     context_->progress().saved_at_step(step, outcome->copied);
   }
 
@@ -435,15 +438,7 @@ class Gpt2Training {
 
 int train_gpt2(const Context& context, const Gpt2Options& options, const Gpt2Source& source,
                const Gpt2Data& data) {
-  // A node with an old copy of a file would otherwise train on it, and nothing would show it: the
-  // gradients of all ranks are mixed at each step.
-  const auto all = context.group().all_gather_bytes(data.fingerprint());
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] != all[0]) {
-      throw Error("rank " + std::to_string(rank) +
-                  " read other data than rank 0; give every node the same files and options");
-    }
-  }
+  require_same_data(context, data.fingerprint(), "the same files and options");
   return Gpt2Training(context, options, source, data).run();
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/gpt2/huggingface_config.h"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "ddp/error.h"
@@ -19,8 +20,8 @@ std::int64_t size_field(const json& config, const char* name, std::int64_t other
     return otherwise;
   }
   if (!found->is_number_integer() || *found < 1 || *found > kSizeMax) {
-    throw Error(std::string("'") + name + "' must be a whole number from 1 to " +
-                std::to_string(kSizeMax) + ", but is " + found->dump());
+    throw Error(fmt::format("'{}' must be a whole number from 1 to {}, but is {}", name, kSizeMax,
+                            found->dump()));
   }
   return found->get<std::int64_t>();
 }
@@ -58,8 +59,8 @@ HuggingFaceConfig parse_huggingface_config(std::string_view text) {
   result.layers = size_field(config, "n_layer", defaults.layers);
   result.heads = size_field(config, "n_head", defaults.heads);
   if (result.channels % result.heads != 0) {
-    throw Error("'n_embd' is " + std::to_string(result.channels) + ", which " +
-                std::to_string(result.heads) + " heads do not divide");
+    throw Error(
+        fmt::format("'n_embd' is {}, which {} heads do not divide", result.channels, result.heads));
   }
   if (const auto epsilon = config.find("layer_norm_epsilon"); epsilon != config.end()) {
     if (!epsilon->is_number() || !(*epsilon > 0)) {

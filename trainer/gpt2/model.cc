@@ -1,5 +1,7 @@
 #include "trainer/gpt2/model.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "ddp/error.h"
@@ -13,9 +15,10 @@ namespace {
 const Gpt2Config& checked(const Gpt2Config& config, Device device) {
   const std::size_t head_size = config.channels / config.heads;
   if (device.is_cuda() && head_size > kGpuHeadSizeMax) {
-    throw Error("a GPU trains heads of up to " + std::to_string(kGpuHeadSizeMax) +
-                " channels, and this model's have " + std::to_string(head_size) +
-                "; hide the GPUs by CUDA_VISIBLE_DEVICES= to train it on CPUs");
+    throw Error(
+        fmt::format("a GPU trains heads of up to {} channels, and this model's have {}; hide the "
+                    "GPUs by CUDA_VISIBLE_DEVICES= to train it on CPUs",
+                    kGpuHeadSizeMax, head_size));
   }
   return config;
 }
@@ -48,9 +51,9 @@ void Gpt2::check(const TokenBatch& batch) const {
   const std::size_t rows = batch.batch * batch.time;
   if (batch.batch > batch_max_ || batch.time > time_max_ || batch.time > config_.context ||
       batch.tokens.size() != rows || batch.targets.size() != rows) {
-    throw InvalidArgument("a batch of " + std::to_string(batch.batch) + " x " +
-                          std::to_string(batch.time) + " tokens does not fit a model made for " +
-                          std::to_string(batch_max_) + " x " + std::to_string(time_max_));
+    throw InvalidArgument(
+        fmt::format("a batch of {} x {} tokens does not fit a model made for {} x {}", batch.batch,
+                    batch.time, batch_max_, time_max_));
   }
   const auto vocabulary = static_cast<std::int32_t>(config_.vocabulary);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -58,9 +61,8 @@ void Gpt2::check(const TokenBatch& batch) const {
     const std::int32_t target = batch.targets[row];
     if (token < 0 || token >= vocabulary ||
         (target != kIgnoredTarget && (target < 0 || target >= vocabulary))) {
-      throw InvalidArgument("token " + std::to_string(token) + " or target " +
-                            std::to_string(target) + " is not in a vocabulary of " +
-                            std::to_string(vocabulary));
+      throw InvalidArgument(fmt::format("token {} or target {} is not in a vocabulary of {}", token,
+                                        target, vocabulary));
     }
   }
 }

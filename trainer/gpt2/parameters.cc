@@ -1,5 +1,7 @@
 #include "trainer/gpt2/parameters.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -42,7 +44,7 @@ std::vector<Entry> entries(const Gpt2Config& config) {
   };
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     for (const Entry& entry : of_a_layer) {
-      all.push_back({"h." + std::to_string(layer) + "." + entry.name, entry.shape});
+      all.push_back({fmt::format("h.{}.{}", layer, entry.name), entry.shape});
     }
   }
   all.push_back({"ln_f.weight", {c}});

@@ -1,5 +1,6 @@
 #include "trainer/layers/conv2d.h"
 
+#include <fmt/core.h>
 #include <dnnl.hpp>
 #include <map>
 #include <string>
@@ -33,10 +34,10 @@ auto explained(const Conv2dShape& shape, Body body) {
   try {
     return body();
   } catch (const dnnl::error& problem) {
-    throw Error("oneDNN cannot do a convolution of " + std::to_string(shape.in_channels) + " to " +
-                std::to_string(shape.out_channels) + " channels, kernel " +
-                std::to_string(shape.kernel) + ", of " + std::to_string(shape.height) + " x " +
-                std::to_string(shape.width) + " pixels: " + problem.what());
+    throw Error(fmt::format(
+        "oneDNN cannot do a convolution of {} to {} channels, kernel {}, of {} x {} pixels: {}",
+        shape.in_channels, shape.out_channels, shape.kernel, shape.height, shape.width,
+        problem.what()));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/metrics/event_file.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ std::string next_event_file_name(const std::vector<std::string>& names, std::int
   }
   char text[32];
   std::snprintf(text, sizeof text, "%010lld", static_cast<long long>(number));
-  return std::string(kPrefix) + text + "." + host + "." + std::to_string(pid) + ".0";
+  return fmt::format("{}{}.{}.{}.0", kPrefix, text, host, pid);
 }
 
 /// The version comes first: without it the reader takes the file for one of an old format.

@@ -1,5 +1,7 @@
 #include "trainer/metrics/progress_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +37,7 @@ std::string rate_text(double rate) {
 
 std::string count_text(const ProgressView& view) {
   const auto step = std::to_string(view.step);
-  return view.total_steps > 0 ? step + "/" + std::to_string(view.total_steps) : step;
+  return view.total_steps > 0 ? fmt::format("{}/{}", step, view.total_steps) : step;
 }
 
 /// What both forms have, in the order of how much a person wants it.
@@ -99,7 +101,7 @@ std::string bar_text(const ProgressView& view, std::size_t columns) {
 
 std::string log_text(const ProgressView& view) {
   const auto parts = figures_of(view);
-  return joined("step " + count_text(view) + " | epoch " + std::to_string(view.epoch), parts,
+  return joined(fmt::format("step {} | epoch {}", count_text(view), view.epoch), parts,
                 parts.size());
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/resnet/cifar.h"
 
+#include <fmt/core.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -31,21 +33,22 @@ void append_file(const std::filesystem::path& path, LabelledImages& images) {
 }
 
 std::filesystem::path batch_path(const std::filesystem::path& directory, int number) {
-  return directory / ("data_batch_" + std::to_string(number) + ".bin");
+  return directory / fmt::format("data_batch_{}.bin", number);
 }
 
 }  // namespace
 
 void append_cifar(std::string_view bytes, LabelledImages& images) {
   if (bytes.empty() || bytes.size() % kCifarRecord != 0) {
-    throw Error(std::to_string(bytes.size()) + " bytes are no whole number of records of " +
-                std::to_string(kCifarRecord) + " bytes; copy the file again");
+    throw Error(
+        fmt::format("{} bytes are no whole number of records of {} bytes; copy the file again",
+                    bytes.size(), kCifarRecord));
   }
   for (std::size_t at = 0; at < bytes.size(); at += kCifarRecord) {
     const auto label = static_cast<std::uint8_t>(bytes[at]);
     if (label >= kCifarClasses) {
-      throw Error("record " + std::to_string(at / kCifarRecord) + " has the label " +
-                  std::to_string(label) + "; labels of CIFAR-10 are 0 to 9");
+      throw Error(fmt::format("record {} has the label {}; labels of CIFAR-10 are 0 to 9",
+                              at / kCifarRecord, label));
     }
     images.labels.push_back(label);
     const auto pixels = bytes.substr(at + 1, kCifarPixels);
@@ -63,8 +66,8 @@ CifarData read_cifar(const std::filesystem::path& directory) {
   }
   // One that follows a gap was meant to be trained on.
   if (std::filesystem::exists(batch_path(directory, number + 1))) {
-    throw Error(batch_path(directory, number).string() + ": is missing, but data_batch_" +
-                std::to_string(number + 1) + ".bin is there; copy all of them");
+    throw Error(fmt::format("{}: is missing, but data_batch_{}.bin is there; copy all of them",
+                            batch_path(directory, number).string(), number + 1));
   }
   append_file(directory / "test_batch.bin", data.test);
   Fingerprint all;

@@ -16,7 +16,7 @@ void ImageBatch::load(const LabelledImages& from, std::span<const std::size_t> s
           epoch < 0 ? Placement{}
                     : random_placement(seed, static_cast<std::uint64_t>(epoch), samples[i]);
       place_image(from.image(samples[i]), placement, images_.data() + i * kCifarPixels);
-      labels_[i] = from.labels[samples[i]];
+      labels_[i] = static_cast<std::int32_t>(from.labels[samples[i]]);
     }
   });
 }
@@ -24,10 +24,8 @@ void ImageBatch::load(const LabelledImages& from, std::span<const std::size_t> s
 ClassLoss ImageBatch::pass(Resnet& model, bool training) {
   // The last batch of an epoch is shorter, and a rank's share of a step may change.
   const auto count = static_cast<std::int64_t>(labels_.size());
-  const float* scores = model.forward(count, images_.data(), training);
-  d_scores_.resize(labels_.size() * kCifarClasses);
-  return class_loss(kCifarClasses, count, scores, labels_.data(),
-                    training ? d_scores_.data() : nullptr);
+  scores_ = {model.forward(count, images_.data(), training), labels_.size() * kCifarClasses};
+  return class_loss(scores_, labels_, training);
 }
 
 }  // namespace ddp

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "trainer/layers/classifier.h"
 #include "trainer/resnet/cifar.h"
+#include "trainer/resnet/class_loss.h"
 #include "trainer/resnet/resnet.h"
 
 namespace ddp {
@@ -18,14 +18,15 @@ class ImageBatch {
   /// epoch and sample say.
   void load(const LabelledImages& from, std::span<const std::size_t> samples, std::uint64_t seed,
             std::int64_t epoch);
-  /// Forward of what was loaded; in training the gradient of the sum goes to d_scores().
+  /// Forward of what was loaded, at least one image; in training the scores become their gradient.
   ClassLoss pass(Resnet& model, bool training);
-  [[nodiscard]] const float* d_scores() const { return d_scores_.data(); }
+  /// The gradient of the sum, in the model's memory: valid until its next forward.
+  [[nodiscard]] const float* d_scores() const { return scores_.data(); }
 
  private:
   std::vector<float> images_;         // (N, 32, 32, 3)
-  std::vector<std::int64_t> labels_;  // (N)
-  std::vector<float> d_scores_;       // (N, 10)
+  std::vector<std::int32_t> labels_;  // (N)
+  std::span<float> scores_;           // (N, 10), the model's
 };
 
 }  // namespace ddp

@@ -1,5 +1,7 @@
 #include "trainer/resnet/resnet.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,7 +9,7 @@
 #include <string>
 
 #include "ddp/error.h"
-#include "trainer/layers/classifier.h"
+#include "trainer/layers/dense.h"
 #include "trainer/uniform.h"
 
 namespace ddp {
@@ -59,8 +61,7 @@ void Resnet::add_blocks() {
   for (std::size_t stage = 0; stage < counts.size(); ++stage, width *= 2) {
     for (int block = 0; block < counts.at(stage); ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-      blocks_.emplace_back(model_,
-                           "layer" + std::to_string(stage + 1) + "." + std::to_string(block),
+      blocks_.emplace_back(model_, fmt::format("layer{}.{}", stage + 1, block),
                            BlockShape{channels, width, side, stride, shape_.depth != 18});
       channels = blocks_.back().out_channels();
       side = blocks_.back().out_side();
@@ -87,7 +88,7 @@ void Resnet::set_first_weights(std::uint64_t seed) {
   }
 }
 
-const float* Resnet::forward(std::int64_t batch, const float* images, bool training) {
+float* Resnet::forward(std::int64_t batch, const float* images, bool training) {
   batch_ = batch;
   const float* x = stem_[0].forward(model_, {.batch = batch, .x = images, .training = training});
   const auto& stem = stem_[0].shape();

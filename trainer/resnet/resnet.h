@@ -34,8 +34,9 @@ class Resnet {
   [[nodiscard]] ModelTensors& tensors() { return model_; }
 
   /// images (N, H, W, 3), N at least 1, valid until backward. Returns scores (N, classes), valid
-  /// until the next call. In training the batch's statistics count and move the running ones.
-  const float* forward(std::int64_t batch, const float* images, bool training);
+  /// until the next call and the caller's to overwrite. In training the batch's statistics count
+  /// and move the running ones.
+  float* forward(std::int64_t batch, const float* images, bool training);
 
   /// Of the last forward(), one of training. Adds to the gradients, and says of each when it is
   /// complete, last layer first. d_scores (N, classes).

@@ -1,5 +1,7 @@
 #include "trainer/resnet/resnet_training.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "ddp/preemption.h"
+#include "trainer/agreement.h"
 #include "trainer/balance.h"
 #include "trainer/fingerprint.h"
 #include "trainer/metrics/resident_memory.h"
@@ -136,7 +139,7 @@ class ResnetTraining {
 
  private:
   [[nodiscard]] std::string model_name() const {
-    return "resnet" + std::to_string(options_->model) + (options_->large_stem ? " large stem" : "");
+    return fmt::format("resnet{}{}", options_->model, options_->large_stem ? " large stem" : "");
   }
 
   [[nodiscard]] std::uint64_t seed() const { return static_cast<std::uint64_t>(options_->seed); }
@@ -164,9 +167,10 @@ class ResnetTraining {
     part_.scatter(velocities, optimizer_.state());
     const auto seed = state->notes["seed"];
     if (seed != std::to_string(options_->seed)) {
-      throw Error(options_->snapshot_path + ": snapshot of a run with another --seed than " +
-                  std::to_string(options_->seed) +
-                  "; give that run's seed, or another --snapshot-path");
+      throw Error(
+          fmt::format("{}: snapshot of a run with another --seed than {}; give that run's seed, or "
+                      "another --snapshot-path",
+                      options_->snapshot_path, options_->seed));
     }
     // Snapshots of earlier builds do not have it.
     const auto data = state->notes.find("data");
@@ -213,17 +217,15 @@ class ResnetTraining {
   /// A line only where a share has changed: a steady job repeats nothing.
   void agree_on_shares() {
     if (balance_.agree() && context_->rank() == 0) {
-      log_->say("step " + std::to_string(step_) + " | samples of a step by rank " +
-                balance_.text());
+      log_->say(fmt::format("step {} | samples of a step by rank {}", step_, balance_.text()));
     }
   }
 
   /// False when all ranks leave because of an order (ddp/preemption.h).
   bool run_epoch(std::int64_t epoch) {
     auto steps = start_epoch(epoch, std::exchange(samples_done_, 0));
-    log_->say("[CPU" + std::to_string(context_->rank()) + "] Epoch " + std::to_string(epoch) +
-              " | Batchsize: " + std::to_string(sampler_.batch(0, batch_size()).size()) +
-              " | Steps: " + std::to_string(steps));
+    log_->say(fmt::format("[CPU{}] Epoch {} | Batchsize: {} | Steps: {}", context_->rank(), epoch,
+                          sampler_.batch(0, batch_size()).size(), steps));
     for (std::size_t at = 0; at < steps;) {
       run_step(epoch, at++);
       if (at == steps) {
@@ -365,8 +367,8 @@ class ResnetTraining {
   /// The rank that writes says so. A save that failed has been reported, and the training goes on.
   void save(std::int64_t epochs_run, std::size_t samples_done) {
     if (save_state(epochs_run, samples_done) == SaveResult::saved) {
-      log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
-                options_->snapshot_path);
+      log_->say(
+          fmt::format("Step {} | Training snapshot saved at {}", step_, options_->snapshot_path));
     }
   }
 
@@ -375,8 +377,8 @@ class ResnetTraining {
       return false;
     }
     if (save_state(epochs_run, samples_done) == SaveResult::saved) {
-      log_->say("Step " + std::to_string(step_) + " | Training snapshot saved at " +
-                options_->snapshot_path + " | Leaving");
+      log_->say(fmt::format("Step {} | Training snapshot saved at {} | Leaving", step_,
+                            options_->snapshot_path));
     }
     return true;
   }
@@ -419,23 +421,12 @@ class ResnetTraining {
   double snapshot_s_ = 0;  // since the last step
 };
 
-/// A node with other files would train on them, and nothing would show it.
-void require_same_data(const Context& context, const CifarData& data) {
-  const auto all = context.group().all_gather_bytes(data.fingerprint);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] != all[0]) {
-      throw Error("rank " + std::to_string(rank) +
-                  " read other data than rank 0; give every node the same files");
-    }
-  }
-}
-
 }  // namespace
 
 int train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
-  choose_threads(context);
+  say_threads(context, choose_threads(context));
   make_product_kernels();
-  require_same_data(context, data);
+  require_same_data(context, data.fingerprint, "the same files");
   return ResnetTraining(context, options, data).run();
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/text/byte_pair_tokenizer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -28,7 +30,7 @@ class WordMerger {
   /// Appends the word's tokens.
   void merge(std::string_view word, Tokens& tokens) {
     if (word.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
-      throw Error("a word of " + std::to_string(word.size()) + " bytes is too long to be encoded");
+      throw Error(fmt::format("a word of {} bytes is too long to be encoded", word.size()));
     }
     parts_.clear();
     heap_.clear();
@@ -251,7 +253,7 @@ std::string BytePairTokenizer::decode(std::span<const std::int32_t> tokens) cons
   std::string text;
   for (const auto token : tokens) {
     if (token < 0 || token >= vocabulary_size() || known[static_cast<std::size_t>(token)].empty()) {
-      throw InvalidArgument("token " + std::to_string(token) + " is not in the vocabulary");
+      throw InvalidArgument(fmt::format("token {} is not in the vocabulary", token));
     }
     text += known[static_cast<std::size_t>(token)];
   }

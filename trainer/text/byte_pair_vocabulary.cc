@@ -1,5 +1,7 @@
 #include "trainer/text/byte_pair_vocabulary.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
@@ -90,8 +92,8 @@ using Numbers = std::unordered_map<std::string, std::int32_t>;
 std::int32_t checked_number(const NamedText& file, const std::string& text, const json& number,
                             BytePairVocabulary& vocabulary) {
   if (!number.is_number_integer() || number < 0 || number >= kTokensMax) {
-    fail(file, "the token " + shown(text) + " must have a whole number from 0 to " +
-                   std::to_string(kTokensMax - 1));
+    fail(file, fmt::format("the token {} must have a whole number from 0 to {}", shown(text),
+                           kTokensMax - 1));
   }
   const auto token = number.get<std::int32_t>();
   if (static_cast<std::size_t>(token) >= vocabulary.tokens.size()) {
@@ -110,9 +112,10 @@ Numbers read_tokens(const NamedText& file, const json& vocab, BytePairVocabulary
     const auto token = checked_number(file, text, number, vocabulary);
     auto& bytes = vocabulary.tokens[static_cast<std::size_t>(token)];
     if (!bytes.empty() || text.empty()) {
-      fail(file, text.empty() ? "a token is empty"
-                              : "the token " + shown(text) + " has the number " +
-                                    std::to_string(token) + ", which another has, too");
+      fail(file, text.empty()
+                     ? "a token is empty"
+                     : fmt::format("the token {} has the number {}, which another has, too",
+                                   shown(text), token));
     }
     bytes = bytes_of_token(text);
     numbers.emplace(text, token);
@@ -124,8 +127,10 @@ Numbers read_tokens(const NamedText& file, const json& vocab, BytePairVocabulary
     append_utf8(text, characters[byte]);
     const auto found = numbers.find(text);
     if (found == numbers.end()) {
-      fail(file, "has no token for the byte " + std::to_string(byte) + " (" + shown(text) +
-                     "); only byte-level vocabularies are supported");
+      fail(file,
+           fmt::format(
+               "has no token for the byte {} ({}); only byte-level vocabularies are supported",
+               byte, shown(text)));
     }
     vocabulary.byte_tokens[byte] = found->second;
   }
@@ -266,8 +271,9 @@ void read_added_token(const NamedText& file, const json& entry, const Numbers& n
   auto& bytes = vocabulary.tokens[static_cast<std::size_t>(token)];
   const auto known = numbers.find(text);
   if (known != numbers.end() ? known->second != token : !bytes.empty()) {
-    fail(file, "the added token " + shown(text) + " has the number " + std::to_string(token) +
-                   ", which the vocabulary gives to another");
+    fail(file,
+         fmt::format("the added token {} has the number {}, which the vocabulary gives to another",
+                     shown(text), token));
   }
   // Literally, whatever the alphabet makes of it: decoding gives the text that was found.
   bytes = text;

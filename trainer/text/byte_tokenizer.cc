@@ -1,5 +1,7 @@
 #include "trainer/text/byte_tokenizer.h"
 
+#include <fmt/core.h>
+
 #include "ddp/error.h"
 
 namespace ddp {
@@ -25,8 +27,7 @@ std::string ByteTokenizer::decode(std::span<const std::int32_t> tokens) const {
   text.reserve(tokens.size());
   for (const std::int32_t token : tokens) {
     if (token < 0 || token > kEndOfText) {
-      throw InvalidArgument("token " + std::to_string(token) + " is none of bytes: 0 to " +
-                            std::to_string(kEndOfText));
+      throw InvalidArgument(fmt::format("token {} is none of bytes: 0 to {}", token, kEndOfText));
     }
     if (token != kEndOfText) {
       text += static_cast<char>(token);

@@ -1,5 +1,7 @@
 #include "trainer/text/documents.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -73,8 +75,7 @@ void take_array(std::string_view text, const Take& take) {
   try {
     [[maybe_unused]] const json nothing_left = json::parse(text, event);
   } catch (const json::exception& problem) {
-    throw Error("is no valid JSON after " + std::to_string(count) +
-                " records: " + json_reason(problem));
+    throw Error(fmt::format("is no valid JSON after {} records: {}", count, json_reason(problem)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/text/file_aside.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,8 +75,7 @@ FileAside::FileAside(Path path, const std::string& mark) : path_(std::move(path)
   const std::string begin = path_.filename().string() + "." + mark;
   remove_left_overs(path_, begin);
   for (int number = 0; number < kNamesMax && fd_ < 0; ++number) {
-    aside_ = folder_of(path_) /
-             (begin + std::to_string(::getpid()) + "." + std::to_string(number) + kEnding);
+    aside_ = folder_of(path_) / fmt::format("{}{}.{}{}", begin, ::getpid(), number, kEnding);
     fd_ = make_locked(aside_);
     if (fd_ < 0 && errno != EEXIST) {
       break;

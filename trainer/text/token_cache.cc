@@ -1,5 +1,7 @@
 #include "trainer/text/token_cache.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -137,7 +139,7 @@ class Maker {
                   ": cannot make the directory: " + problem.message());
     }
     // Where nodes share the directory, each of them writes under a name of its own.
-    TokenCacheWriter writer(path, "rank" + std::to_string(rank_) + ".", key,
+    TokenCacheWriter writer(path, fmt::format("rank{}.", rank_), key,
                             tokenizer_->vocabulary_size());
     std::size_t count = 0;
     for (const auto& file : options_->files) {
@@ -157,9 +159,8 @@ class Maker {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f s", taken.count());
-    say(path.string() + ": " + std::to_string(count) + " tokens made from " +
-        std::to_string(options_->files.size()) +
-        (options_->files.size() == 1 ? " file in " : " files in ") + seconds);
+    say(fmt::format("{}: {} tokens made from {}{}{}", path.string(), count, options_->files.size(),
+                    options_->files.size() == 1 ? " file in " : " files in ", seconds));
   }
 
   [[nodiscard]] Path cache_path(std::uint64_t key) const {
@@ -208,10 +209,11 @@ std::vector<TokenFile> load_tokens(const Context& context, const Tokenizer& toke
   // As for any other data: a node with an old copy would train on it, and nothing would show it.
   for (std::size_t rank = 0; rank < keys.size(); ++rank) {
     if (!keys[rank].empty() && keys[rank] != keys[0]) {
-      throw_together(context,
-                     "rank " + std::to_string(rank) +
-                         " read other data than rank 0; give every node the same files and "
-                         "tokenizer");
+      throw_together(
+          context,
+          fmt::format(
+              "rank {} read other data than rank 0; give every node the same files and tokenizer",
+              rank));
     }
   }
   key = std::stoull(keys[0], nullptr, 16);

@@ -1,5 +1,7 @@
 #include "trainer/text/token_data.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,8 +14,7 @@ namespace {
 
 void require_index(std::size_t index, std::size_t count, const char* kind) {
   if (index >= count) {
-    throw InvalidArgument("there are " + std::to_string(count) + " " + kind + " samples, no " +
-                          std::to_string(index));
+    throw InvalidArgument(fmt::format("there are {} {} samples, no {}", count, kind, index));
   }
 }
 
@@ -34,11 +35,11 @@ TokenData::TokenData(std::vector<TokenFile> files, TokenDataOptions options)
       token_count() == 0 ? 0 : (token_count() - 1) / options_.sequence_length;
   const std::size_t needed = validates ? 2 : 1;
   if (samples < needed) {
-    throw Error(
-        "the data has " + std::to_string(token_count()) + " tokens, and " +
-        (validates ? "one sample for training and one for validation" : "one sample for training") +
-        " need " + std::to_string(needed * options_.sequence_length + 1) +
-        "; give more text, or a smaller sequence length");
+    throw Error(fmt::format(
+        "the data has {} tokens, and {} need {}; give more text, or a smaller sequence length",
+        token_count(),
+        validates ? "one sample for training and one for validation" : "one sample for training",
+        needed * options_.sequence_length + 1));
   }
   const auto share = std::llround(static_cast<double>(samples) * options_.validation_share);
   validation_samples_ =
@@ -64,7 +65,7 @@ void TokenData::read(std::size_t sample, std::span<std::int32_t> inputs,
                      std::span<std::int32_t> targets) const {
   const std::size_t length = options_.sequence_length;
   if (inputs.size() != length || targets.size() != length) {
-    throw InvalidArgument("a sample has " + std::to_string(length) + " inputs and as many targets");
+    throw InvalidArgument(fmt::format("a sample has {} inputs and as many targets", length));
   }
   const std::size_t first = sample * length;
   read_tokens(first, inputs);
@@ -87,11 +88,11 @@ void TokenData::read_tokens(std::size_t first, std::span<std::int32_t> to) const
       return token < 0 || token >= options_.vocabulary_size;
     });
     if (bad != part.end()) {
-      throw Error(files_[file].path.string() + ": token " +
-                  std::to_string(inside + static_cast<std::size_t>(bad - part.begin())) + " is " +
-                  std::to_string(*bad) + ", and the model has those below " +
-                  std::to_string(options_.vocabulary_size) +
-                  " alone; give the data of this model's tokenizer");
+      throw Error(fmt::format(
+          "{}: token {} is {}, and the model has those below {} alone; give the data of this "
+          "model's tokenizer",
+          files_[file].path.string(), inside + static_cast<std::size_t>(bad - part.begin()), *bad,
+          options_.vocabulary_size));
     }
     to = to.subspan(count);
     first += count;
@@ -102,9 +103,8 @@ void TokenData::read_tokens(std::size_t first, std::span<std::int32_t> to) const
 std::uint64_t TokenData::validation_bytes(const Tokenizer& tokenizer, std::size_t first,
                                           std::size_t end) const {
   if (first > end || end > validation_samples_) {
-    throw InvalidArgument("there are " + std::to_string(validation_samples_) +
-                          " validation samples, no range from " + std::to_string(first) + " to " +
-                          std::to_string(end));
+    throw InvalidArgument(fmt::format("there are {} validation samples, no range from {} to {}",
+                                      validation_samples_, first, end));
   }
   // Each token's number of bytes, when it is met first: a vocabulary may have numbers without one.
   constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
@@ -119,8 +119,10 @@ std::uint64_t TokenData::validation_bytes(const Tokenizer& tokenizer, std::size_
     read_validation(sample, inputs, targets);
     for (const auto token : targets) {
       if (static_cast<std::size_t>(token) >= sizes.size()) {
-        throw Error("the data has the token " + std::to_string(token) +
-                    ", which the tokenizer does not have; give the tokenizer that made the data");
+        throw Error(
+            fmt::format("the data has the token {}, which the tokenizer does not have; give the "
+                        "tokenizer that made the data",
+                        token));
       }
       auto& size = sizes[static_cast<std::size_t>(token)];
       if (size == kUnknown) {

@@ -1,5 +1,7 @@
 #include "trainer/text/token_file.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <bit>
 #include <cstring>
@@ -68,20 +70,20 @@ void TokenView::read(std::size_t first, std::span<std::int32_t> to) const {
 TokenView decode_token_bin(std::span<const std::byte> file) {
   std::array<std::int32_t, 3> header{};
   if (file.size() < kBinHeaderBytes) {
-    throw Error("is no token file: it has " + std::to_string(file.size()) +
-                " bytes, and its header alone would have " + std::to_string(kBinHeaderBytes));
+    throw Error(fmt::format("is no token file: it has {} bytes, and its header alone would have {}",
+                            file.size(), kBinHeaderBytes));
   }
   std::memcpy(header.data(), file.data(), sizeof header);
   const auto [magic, version, count] = header;
   if (magic != kBinMagic || version != kBinVersion) {
-    throw Error("is no token file of GPT-2: it begins with " + std::to_string(magic) + " and " +
-                std::to_string(version) + ", not with " + std::to_string(kBinMagic) +
-                " and version " + std::to_string(kBinVersion));
+    throw Error(fmt::format(
+        "is no token file of GPT-2: it begins with {} and {}, not with {} and version {}", magic,
+        version, kBinMagic, kBinVersion));
   }
   const auto tokens = file.subspan(kBinHeaderBytes);
   if (count < 0 || tokens.size() != static_cast<std::size_t>(count) * sizeof(std::uint16_t)) {
-    throw Error("its header speaks of " + std::to_string(count) + " tokens of 2 bytes, but " +
-                std::to_string(tokens.size()) + " bytes follow it");
+    throw Error(fmt::format("its header speaks of {} tokens of 2 bytes, but {} bytes follow it",
+                            count, tokens.size()));
   }
   return {tokens, sizeof(std::uint16_t)};
 }

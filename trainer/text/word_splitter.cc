@@ -1,6 +1,7 @@
 #include "trainer/text/word_splitter.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <fmt/core.h>
 #include <pcre2.h>
 
 #include <algorithm>
@@ -100,8 +101,9 @@ std::size_t WordSplitter::word_end(std::string_view text, std::size_t first) {
   const int found = pcre2_match(impl_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                                 first, PCRE2_NO_UTF_CHECK, impl_->match, nullptr);
   if (found < 0) {
-    throw Error("the PCRE2 library cannot split a text of " + std::to_string(text.size()) +
-                " bytes at byte " + std::to_string(first) + ": error " + std::to_string(found));
+    throw Error(
+        fmt::format("the PCRE2 library cannot split a text of {} bytes at byte {}: error {}",
+                    text.size(), first, found));
   }
   return pcre2_get_ovector_pointer(impl_->match)[1];
 }

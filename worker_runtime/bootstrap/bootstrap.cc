@@ -1,5 +1,6 @@
 #include "worker_runtime/bootstrap/bootstrap.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -49,7 +50,7 @@ ddprun::StoreClient open_store(const World& world, Deadline deadline) {
 /// With the attempt in it: a store that serves several attempts must not give out the port of a
 /// dead rank 0.
 std::string lifeline_key(const World& world) {
-  return "ddprun/" + std::to_string(world.restart_count) + "/lifeline";
+  return fmt::format("ddprun/{}/lifeline", world.restart_count);
 }
 
 void publish_in_store(const World& world, std::uint16_t port, Deadline deadline) {

@@ -1,5 +1,6 @@
 #include "worker_runtime/bootstrap/hub_channel.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -48,7 +49,7 @@ std::size_t moved(ssize_t result, int peer) {
     return static_cast<std::size_t>(result);
   }
   if (result == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-    throw std::runtime_error("the connection with rank " + std::to_string(peer) + " is closed");
+    throw std::runtime_error(fmt::format("the connection with rank {} is closed", peer));
   }
   return 0;
 }
@@ -93,9 +94,8 @@ void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t 
     }
     // A rank that runs another operation is found out by the header, not by wrong numbers.
     if (done >= sizeof(header) && (header.sequence != sequence || header.bytes != bytes)) {
-      throw std::runtime_error("rank " + std::to_string(from) + " runs operation #" +
-                               std::to_string(header.sequence) + " with " +
-                               std::to_string(header.bytes) + " bytes");
+      throw std::runtime_error(fmt::format("rank {} runs operation #{} with {} bytes", from,
+                                           header.sequence, header.bytes));
     }
   }
 }

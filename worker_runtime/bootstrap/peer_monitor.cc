@@ -1,5 +1,6 @@
 #include "worker_runtime/bootstrap/peer_monitor.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -37,8 +38,7 @@ std::string list_of(const std::vector<int>& ranks) {
   for (std::size_t i = 0; i < std::min(ranks.size(), kNamed); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
   }
-  return ranks.size() > kNamed ? text + " and " + std::to_string(ranks.size() - kNamed) + " more"
-                               : text;
+  return ranks.size() > kNamed ? fmt::format("{} and {} more", text, ranks.size() - kNamed) : text;
 }
 
 }  // namespace
@@ -102,9 +102,8 @@ Result<void> PeerMonitor::accept_hello(std::vector<Link>& strangers, Deadline de
   for (std::size_t i = 0; i < links_.size(); ++i) {
     // A rank that has greeted says nothing more yet: readable means gone.
     if (items[1 + strangers.size() + i].revents != 0) {
-      return Error(
-          "rank " + std::to_string(links_[i].rank) + " ended while the ranks were gathering", "",
-          "");
+      return Error(fmt::format("rank {} ended while the ranks were gathering", links_[i].rank), "",
+                   "");
     }
   }
   for (std::size_t i = strangers.size(); i-- > 0;) {
@@ -139,8 +138,8 @@ Result<void> PeerMonitor::accept_hello(std::vector<Link>& strangers, Deadline de
 Result<void> PeerMonitor::greeted(const LifelineFrame& hello, Link link) {
   const std::string world = hello.text.substr(kLifelineGreeting.size());
   if (world != std::to_string(world_size_)) {
-    return Error("rank " + std::to_string(hello.rank) + " believes in a world of " + world +
-                     ", rank 0 in one of " + std::to_string(world_size_),
+    return Error(fmt::format("rank {} believes in a world of {}, rank 0 in one of {}", hello.rank,
+                             world, world_size_),
                  "WORLD_SIZE", "give all ranks the same");
   }
   if (hello.rank >= world_size_) {
@@ -247,9 +246,9 @@ Result<std::vector<std::string>> PeerMonitor::exchange(const std::vector<std::st
     const Result<LifelineFrame> frame = read_frame(link, Type::addresses, deadline);
     auto row = frame ? unpack_blobs(frame->text) : std::nullopt;
     if (!row || row->size() != ranks) {
-      Error error =
-          frame ? Error("rank " + std::to_string(link.rank) + " sent malformed addresses", "", "")
-                : frame.error();
+      Error error = frame
+                        ? Error(fmt::format("rank {} sent malformed addresses", link.rank), "", "")
+                        : frame.error();
       tell_all({Type::lost, link.rank, error.sentence()}, -1);
       return error;
     }

@@ -1,6 +1,7 @@
 #include "worker_runtime/bootstrap/peer_monitor_socket.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -33,7 +34,7 @@ Result<Fd> listen_anywhere(std::uint16_t port) {
   }
   // Where ranks meet by port the number is the user's choice, so the sentence says what to change.
   if (error == EADDRINUSE) {
-    return Error("port " + std::to_string(port) + " is taken by another program", "",
+    return Error(fmt::format("port {} is taken by another program", port), "",
                  "choose another MASTER_PORT");
   }
   if (error != 0) {
@@ -60,7 +61,7 @@ Result<Fd> connect_to(const std::string& host, std::uint16_t port, net::Deadline
   }
   return Error(error == ETIMEDOUT ? std::string("cannot connect: no answer in time")
                                   : std::string("cannot connect: ") + std::strerror(error),
-               host + " port " + std::to_string(port), "");
+               fmt::format("{} port {}", host, port), "");
 }
 
 void tune(int fd) {

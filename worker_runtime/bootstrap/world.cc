@@ -1,5 +1,7 @@
 #include "worker_runtime/bootstrap/world.h"
 
+#include <fmt/core.h>
+
 #include <limits>
 
 #include "rendezvous/base/check.h"
@@ -83,8 +85,7 @@ Result<World> read_ranks(const Environment& environment, const Names& names) {
   world.local_rank = *local_rank;
   // One launcher's variables agree; leftovers that a shell has exported may not.
   const auto contradiction = [&](const char* name, int value, const char* limit_name, int limit) {
-    return Error(std::to_string(value) + " contradicts " + limit_name + "=" + std::to_string(limit),
-                 name, "");
+    return Error(fmt::format("{} contradicts {}={}", value, limit_name, limit), name, "");
   };
   if (world.rank >= world.world_size) {
     return contradiction(names.rank, world.rank, names.world_size, world.world_size);

@@ -1,5 +1,7 @@
 #include "worker_runtime/collectives/gloo_process_group.h"
 
+#include <fmt/core.h>
+
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -58,7 +60,7 @@ class Shared {
     std::optional<PeerLoss> loss = watch_->loss(kNamePatience);
     if (!loss && is_gloo_timeout(error)) {
       end(Ending::Kind::timeout,
-          {-1, to_text(operation) + " timed out on rank " + std::to_string(rank)});
+          {-1, fmt::format("{} timed out on rank {}", to_text(operation), rank)});
       return timed_out(operation, timeout);
     }
     if (!loss) {

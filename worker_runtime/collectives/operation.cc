@@ -1,5 +1,7 @@
 #include "worker_runtime/collectives/operation.h"
 
+#include <fmt/core.h>
+
 #include "ddp/error.h"
 #include "rendezvous/base/text.h"
 
@@ -26,8 +28,7 @@ const char* name_of(Operation::Kind kind) {
 }
 
 std::string to_text(const Operation& operation) {
-  std::string text =
-      std::string(name_of(operation.kind)) + " #" + std::to_string(operation.sequence);
+  std::string text = fmt::format("{} #{}", name_of(operation.kind), operation.sequence);
   // A send has an input and no output.
   const Tensor& tensor = operation.output.defined() ? operation.output : operation.input;
   if (tensor.defined()) {
@@ -46,7 +47,7 @@ std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss) {
   // -1: the world is broken, and no rank can be named.
   const std::optional<int> peer = loss.rank >= 0 ? std::optional(loss.rank) : std::nullopt;
   const std::string why =
-      peer ? "rank " + std::to_string(*peer) + " is gone" : std::string("the group is broken");
+      peer ? fmt::format("rank {} is gone", *peer) : std::string("the group is broken");
   return std::make_exception_ptr(
       PeerLost(to_text(operation) + " failed: " + why + " (" + loss.reason + ")",
                name_of(operation.kind), operation.sequence, peer));

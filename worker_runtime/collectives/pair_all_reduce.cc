@@ -1,5 +1,7 @@
 #include "worker_runtime/collectives/pair_all_reduce.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -72,9 +74,8 @@ class Pair {
     run_.star.send(peer_, run_.operation.sequence, &mine, sizeof(mine), run_.deadline);
     run_.star.recv(peer_, run_.operation.sequence, &other, sizeof(other), run_.deadline);
     if (other != mine) {
-      throw std::runtime_error("rank " + std::to_string(peer_) + " reduces " +
-                               std::to_string(other) + " bytes in operation #" +
-                               std::to_string(run_.operation.sequence));
+      throw std::runtime_error(fmt::format("rank {} reduces {} bytes in operation #{}", peer_,
+                                           other, run_.operation.sequence));
     }
   }
 

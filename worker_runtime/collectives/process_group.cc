@@ -1,5 +1,7 @@
 #include "ddp/process_group.h"
 
+#include <fmt/core.h>
+
 #include <cstring>
 
 #include "ddp/error.h"
@@ -24,9 +26,8 @@ void require_parts(const Tensor& whole, const Tensor& part, int ranks, const cha
   }
   // Before anything is sent: a rank with a wrong size throws, and the group is still whole.
   if (whole.size() != part.size() * static_cast<std::size_t>(ranks)) {
-    throw InvalidArgument(std::string(operation) + ": " + std::to_string(whole.size()) +
-                          " elements are not " + std::to_string(ranks) + " times " +
-                          std::to_string(part.size()));
+    throw InvalidArgument(fmt::format("{}: {} elements are not {} times {}", operation,
+                                      whole.size(), ranks, part.size()));
   }
 }
 
@@ -70,8 +71,8 @@ Work ProcessGroup::message(Operation operation) {
 
 void ProcessGroup::check_rank(int rank, const char* operation, const char* role) const {
   if (rank < 0 || rank >= size_) {
-    throw InvalidArgument(std::string(operation) + ": " + role + " " + std::to_string(rank) +
-                          " is not in a world of " + std::to_string(size_));
+    throw InvalidArgument(
+        fmt::format("{}: {} {} is not in a world of {}", operation, role, rank, size_));
   }
 }
 

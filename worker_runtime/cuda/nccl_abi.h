@@ -1,6 +1,7 @@
 // NCCL's binary interface, as far as we use it, so that the build needs no NCCL and the newest one
 // on the machine is used at run time. Names and numbers are those of nccl.h (2.18 and later); each
-// structure that NCCL may extend carries its own size and version.
+// structure that NCCL may extend carries its own size and version. tests/gpu/vendor_headers.cc
+// compares all of it with that header.
 #pragma once
 
 #include <climits>

@@ -38,7 +38,7 @@ NcclLibrary open() {
   // All or nothing: a name that is missing shows here with its file, and not as a crash in
   // training.
   NcclLibrary table{};
-  // The names are nccl.h's and the types nccl_abi.h's: no compiler compares them with the library.
+  // The names are nccl.h's; tests/gpu/vendor_headers.cc compares the types.
   find(library, "ncclGetVersion", table.get_version, file);
   find(library, "ncclGetUniqueId", table.get_unique_id, file);
   find(library, "ncclCommInitRankConfig", table.comm_init_rank_config, file);

@@ -1,6 +1,7 @@
 #include "worker_runtime/snapshot/file_layer.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -168,8 +169,7 @@ class RealFiles : public FileLayer {
     const auto size = static_cast<std::size_t>(status.st_size);
     // Before memory is taken: what has the true size may be the damaged file itself.
     if (size > bytes_max) {
-      return ddprun::Error{"has " + std::to_string(size) + " bytes, at most " +
-                               std::to_string(bytes_max) + " are expected",
+      return ddprun::Error{fmt::format("has {} bytes, at most {} are expected", size, bytes_max),
                            path.string(), ""};
     }
     std::vector<std::byte> bytes(size);

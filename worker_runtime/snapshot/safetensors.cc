@@ -1,5 +1,7 @@
 #include "ddp/safetensors.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -128,7 +130,7 @@ std::vector<SafetensorsEntry> read_safetensors_header(std::span<const std::byte>
   }
   // A damaged length must lead neither beyond the file nor to a huge allocation.
   if (length > kSafetensorsHeaderBytesMax || length > file.size() - kLengthBytes) {
-    throw Error("its header claims " + std::to_string(length) + " bytes");
+    throw Error(fmt::format("its header claims {} bytes", length));
   }
   const auto* text = reinterpret_cast<const char*>(file.data()) + kLengthBytes;
   const std::size_t data_first = kLengthBytes + length;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -136,9 +138,10 @@ struct Snapshot::Impl {
   /// by hand, comes here. Its next attempt could leave no mark, and nothing would fence it.
   [[nodiscard]] std::uint64_t after(std::uint64_t attempt) const {
     if (attempt >= kAttemptMax) {
-      throw DoNotRetry(directory.path().string() + ": attempt " + std::to_string(attempt) +
-                       " has left a snapshot or a mark here, and no attempt can follow it; use "
-                       "another snapshot path");
+      throw DoNotRetry(
+          fmt::format("{}: attempt {} has left a snapshot or a mark here, and no attempt can "
+                      "follow it; use another snapshot path",
+                      directory.path().string(), attempt));
     }
     return attempt + 1;
   }
@@ -288,8 +291,7 @@ struct Snapshot::Impl {
 
 Snapshot::Snapshot(const Context& context, SnapshotOptions options) {
   if (options.keep < 1) {
-    throw InvalidArgument("snapshot: keep is " + std::to_string(options.keep) +
-                          ", at least 1 is needed");
+    throw InvalidArgument(fmt::format("snapshot: keep is {}, at least 1 is needed", options.keep));
   }
   impl_ = std::make_unique<Impl>(context, std::move(options));
   if (!impl_->options.read_only) {

@@ -1,5 +1,7 @@
 #include "worker_runtime/snapshot/snapshot_directory.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <future>
 #include <limits>
@@ -115,10 +117,11 @@ Result<std::vector<std::string>> SnapshotDirectory::names_unless_superseded() {
     later_attempt_ = std::max(later_attempt_, marked && *marked > attempt_ ? *marked : 0);
   }
   if (superseded()) {
-    return ddprun::Error{"attempt " + std::to_string(later_attempt_) +
-                             " saves here now; this worker belongs to attempt " +
-                             std::to_string(attempt_) + " and may not any more",
-                         path_.string(), kOneJob};
+    return ddprun::Error{
+        fmt::format(
+            "attempt {} saves here now; this worker belongs to attempt {} and may not any more",
+            later_attempt_, attempt_),
+        path_.string(), kOneJob};
   }
   return names;
 }

@@ -1,6 +1,7 @@
 #include "worker_runtime/snapshot/snapshot_format.h"
 
 #define XXH_INLINE_ALL
+#include <fmt/core.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -177,8 +178,8 @@ Result<Manifest> decode_manifest(std::string_view text) {
     // A later version is refused rather than guessed at; the snapshots before it may still be
     // readable.
     if (json.at("version") != kFormatVersion) {
-      return damaged("it has version " + json.at("version").dump() + ", we read version " +
-                         std::to_string(kFormatVersion),
+      return damaged(fmt::format("it has version {}, we read version {}", json.at("version").dump(),
+                                 kFormatVersion),
                      kManifestFile);
     }
     Manifest manifest{
@@ -194,9 +195,9 @@ Result<Manifest> decode_manifest(std::string_view text) {
     // The checksum below is no seal: whoever writes a manifest can compute it. An attempt near the
     // top could not be counted on from, nor have a mark.
     if (manifest.attempt > kAttemptMax) {
-      return damaged("it is of attempt " + std::to_string(manifest.attempt) +
-                         ", which no job can have reached",
-                     kManifestFile);
+      return damaged(
+          fmt::format("it is of attempt {}, which no job can have reached", manifest.attempt),
+          kManifestFile);
     }
     DDP_CHECK(manifest.files.size() == json.at("files").size(), "each entry is read once");
     // Written anew it must be the very text: so the checksum is right, and nothing stands in it
@@ -212,9 +213,8 @@ Result<Manifest> decode_manifest(std::string_view text) {
 
 Result<void> verify_file(const ManifestEntry& entry, std::span<const std::byte> bytes) {
   if (bytes.size() != entry.size_bytes) {
-    return Failure{
-        "it has " + std::to_string(bytes.size()) + " bytes of " + std::to_string(entry.size_bytes),
-        entry.name, ""};
+    return Failure{fmt::format("it has {} bytes of {}", bytes.size(), entry.size_bytes), entry.name,
+                   ""};
   }
   if (checksum(bytes) != entry.xxh3) {
     return Failure{"its checksum does not match", entry.name, ""};

@@ -1,5 +1,7 @@
 #include "ddp/distributed_data_parallel.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <iterator>
 #include <sstream>
@@ -15,9 +17,9 @@ namespace {
 /// What must agree on every rank, as one line per tensor.
 std::string describe(const std::vector<Parameter>& parameters, const std::vector<Tensor>& buffers,
                      const DataParallelOptions& options) {
-  std::string text = "buckets of " + std::to_string(options.first_bucket_bytes) + " and " +
-                     std::to_string(options.bucket_bytes) + " bytes" +
-                     (options.compression == Compression::bf16 ? " as bf16" : "") + "\n";
+  std::string text =
+      fmt::format("buckets of {} and {} bytes{}\n", options.first_bucket_bytes,
+                  options.bucket_bytes, options.compression == Compression::bf16 ? " as bf16" : "");
   for (const Parameter& parameter : parameters) {
     text += "parameter \"" + parameter.name + "\" " +
             std::string(name_of(parameter.value.dtype())) + to_text(parameter.value.shape()) + "\n";
@@ -125,8 +127,8 @@ void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& paramete
         // Another rank has thrown already. The difference found here stands.
       }
       const auto [first, other] = first_difference(all[0], all[rank]);
-      throw InvalidArgument("the ranks have different models: rank 0 has " + first + ", rank " +
-                            std::to_string(rank) + " has " + other);
+      throw InvalidArgument(fmt::format(
+          "the ranks have different models: rank 0 has {}, rank {} has {}", first, rank, other));
     }
   }
 }
@@ -275,7 +277,7 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   }
   // The count travels in an element of the gradients' type; f32 holds whole numbers up to 2^24.
   if (sample_count < 0 || sample_count > (1 << 24)) {
-    throw InvalidArgument("a step cannot have " + std::to_string(sample_count) + " samples");
+    throw InvalidArgument(fmt::format("a step cannot have {} samples", sample_count));
   }
   // Under no_sync() gradients add up over several steps; the first step after it reduces their sum.
   if (!impl.accumulating) {
@@ -307,8 +309,8 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
 void DistributedDataParallel::gradient_ready(std::size_t index) {
   Impl& impl = *impl_;
   if (!impl.in_step || index >= impl.step.ready.size() || impl.step.ready[index]) {
-    throw InvalidArgument("gradient_ready(" + std::to_string(index) +
-                          "): no step has begun, no such parameter, or told twice");
+    throw InvalidArgument(fmt::format(
+        "gradient_ready({}): no step has begun, no such parameter, or told twice", index));
   }
   impl.step.ready[index] = true;
   impl.step.reported.push_back(index);

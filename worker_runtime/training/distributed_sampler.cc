@@ -1,5 +1,7 @@
 #include "ddp/distributed_sampler.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -100,8 +102,8 @@ DistributedSampler::DistributedSampler(std::size_t sample_count, int rank, int w
       world_size_(static_cast<std::size_t>(world_size)),
       options_(options) {
   if (rank < 0 || rank >= world_size) {
-    throw InvalidArgument("a sampler for rank " + std::to_string(rank) + " of " +
-                          std::to_string(world_size) + " makes no sense");
+    throw InvalidArgument(
+        fmt::format("a sampler for rank {} of {} makes no sense", rank, world_size));
   }
   start_epoch(0);
 }
@@ -110,8 +112,9 @@ void DistributedSampler::share_out(std::vector<std::size_t> shares) {
   if (!shares.empty() &&
       (shares.size() != world_size_ ||
        std::all_of(shares.begin(), shares.end(), [](std::size_t share) { return share == 0; }))) {
-    throw InvalidArgument("a step is shared out by one share for each of " +
-                          std::to_string(world_size_) + " ranks, of which one is above 0");
+    throw InvalidArgument(fmt::format(
+        "a step is shared out by one share for each of {} ranks, of which one is above 0",
+        world_size_));
   }
   shares_ = std::move(shares);
 }
@@ -165,8 +168,8 @@ std::span<const std::size_t> DistributedSampler::batch(std::size_t step,
   require_batch(batch_size);
   if (!shares_.empty() &&
       std::accumulate(shares_.begin(), shares_.end(), std::size_t{0}) != batch_size * world_size_) {
-    throw InvalidArgument("the shares do not come to " + std::to_string(world_size_) +
-                          " batches of " + std::to_string(batch_size));
+    throw InvalidArgument(
+        fmt::format("the shares do not come to {} batches of {}", world_size_, batch_size));
   }
   const std::size_t size = shares_.empty() ? batch_size : shares_[rank_];
   // A rank that has run out of samples gets an empty batch, so that all ranks make the same steps.

@@ -1,5 +1,7 @@
 #include "ddp/optimizer_shards.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -119,9 +121,9 @@ std::vector<Tensor> OptimizerShards::gather(std::span<const Tensor> own, bool ke
 void OptimizerShards::scatter(std::span<const Tensor> whole, std::span<const Tensor> own) const {
   require_fit(own);
   if (whole.size() != values_.size()) {
-    throw InvalidArgument("optimizer shards: " + std::to_string(whole.size()) +
-                          " tensors are not one for each of " + std::to_string(values_.size()) +
-                          " parameters");
+    throw InvalidArgument(
+        fmt::format("optimizer shards: {} tensors are not one for each of {} parameters",
+                    whole.size(), values_.size()));
   }
   for (std::size_t k = 0; k < own_.size(); ++k) {
     // gather() returned the owner's own tensor: then it is there already.

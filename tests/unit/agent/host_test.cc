@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "rendezvous/base/usable_cpus.h"
 #include "tests/unit/agent/forked.h"
 
 namespace ddprun {
@@ -28,10 +29,10 @@ TEST_CASE("a process bound to one processor may use one", "[agent]") {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(::sched_getcpu(), &one);
-    return ::sched_setaffinity(0, sizeof(one), &one) == 0 ? usable_cpus() : 99;
+    return ::sched_setaffinity(0, sizeof(one), &one) == 0 ? usable_cpus().count : 99;
   });
   CHECK(bound.end() == ExitStatus{ExitStatus::Kind::exited, 1});
-  CHECK(usable_cpus() >= 1);
+  CHECK(usable_cpus().count >= 1);
 }
 
 }  // namespace

@@ -17,6 +17,13 @@ TEST_CASE("a node's processors are shared by its workers, and each has one at le
   CHECK(threads_of_rank(4, 0) == 4);
 }
 
+TEST_CASE("the line about threads says where their number comes from", "[threads]") {
+  CHECK(threads_text(2, {.count = 2, .quota = 1.5}, 1) ==
+        "Threads: 2 (a CPU quota of 1.5 processors)");
+  CHECK(threads_text(8, {.count = 64, .quota = {}}, 8) ==
+        "Threads: 8 (an affinity of 64 processors, shared by 8 workers)");
+}
+
 TEST_CASE("every thread that computes has an alternate signal stack", "[threads]") {
   give_alternate_stacks();
   struct Seen {

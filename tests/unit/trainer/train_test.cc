@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "tests/support/child_process.h"
+#include "tests/support/control_group.h"
 #include "tests/support/free_port.h"
+#include "tests/support/needs.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/train_program.h"
@@ -344,6 +346,28 @@ TEST_CASE("prices of a table with columns of texts are explained to nine tenths"
   REQUIRE(outcome.status == 0);
   CHECK_THAT(outcome.output, Contains("[CPU0] Epoch 0 | Batchsize: 32 | Steps: "));
   CHECK(std::stod(line_after(outcome.output, "R² on held-out tenth: ")) >= 0.90);
+}
+
+TEST_CASE("a training takes no more threads than the CPU quota of its control group allows",
+          "[train]") {
+  const auto group = ddprun::test::ControlGroup::processor(0.5);
+  NEEDS_GROUP(group);
+  const TempDir dir;
+  dir.write("text.txt", std::string(500, 'x'));
+  const std::string gpt2 = " gpt2 --data text.txt --seq-length 8 --batch-size 1 --max-steps 1 ";
+  const auto threads = [&](const std::string& command) {
+    const auto run = shell(dir.path(), command);
+    INFO(run.output);
+    CHECK(run.status == 0);
+    return line_after(run.output, "Threads: ");
+  };
+  const std::string inside = "unset OMP_NUM_THREADS; echo $$ > " + group.members_file() + "; exec ";
+  CHECK(threads(inside + kTrain + gpt2 + "-e alone") == "1 (a CPU quota of 0.5 processors)");
+  const auto launched = ddprun::test::find_program("ddprun") + " --standalone --nproc-per-node 1 ";
+  CHECK(threads(inside + launched + kTrain + gpt2 + "-e launched") ==
+        "1 (a CPU quota of 0.5 processors)");
+  CHECK(threads("export OMP_NUM_THREADS=1; exec " + kTrain + gpt2 + "-e told") ==
+        "1 (OMP_NUM_THREADS)");
 }
 
 TEST_CASE("message-passing alone says that nobody is there", "[train]") {

@@ -1,6 +1,7 @@
 // cuBLASLt's binary interface, as far as we use it, so that the build needs no cuBLAS and the one
 // on the machine is used at run time. Names and numbers are those of cublasLt.h, cublas_api.h and
 // library_types.h of CUDA 13; they have been the same since CUDA 11.
+// tests/gpu/vendor_headers.cc compares all of it with them.
 #pragma once
 
 #include <cstddef>

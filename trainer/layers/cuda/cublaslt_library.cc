@@ -50,7 +50,7 @@ Opened open_file() {
 CublasLtLibrary open() {
   const Opened library = open_file();
   CublasLtLibrary table{};
-  // The names are cublasLt.h's and the types cublaslt_abi.h's: no compiler compares them.
+  // The names are cublasLt.h's; tests/gpu/vendor_headers.cc compares the types.
   find(library, "cublasLtCreate", table.create);
   find(library, "cublasLtMatmulDescCreate", table.matmul_desc_create);
   find(library, "cublasLtMatmulDescSetAttribute", table.matmul_desc_set_attribute);

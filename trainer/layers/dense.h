@@ -1,7 +1,7 @@
-// The end of a classifier: a dense layer from features to one score per class, and the
-// cross-entropy of its softmax. f32 on the CPU, products by oneDNN.
+// Dense layer with the weights as torch.nn.Linear has them, on the CPU, made of products
+// (product.h). linear.h is the one whose weights lie the other way round.
 //
-// Letters: N samples, F features, K classes.
+// Letters: N samples, F features, K outputs.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,5 @@ struct DenseBackward {
   float* d_x = nullptr;           ///< (N, F), overwritten
 };
 void dense_backward(const DenseShape& shape, std::int64_t batch, const DenseBackward& pass);
-
-struct ClassLoss {
-  double sum = 0;            ///< of -log softmax(scores)[label] over the samples, natural logarithm
-  std::int64_t correct = 0;  ///< samples whose label has the largest score (the first of equals)
-};
-
-/// `labels` (N), each in [0, K). `d_scores` (N, K) receives the gradient of the SUM; null: none.
-ClassLoss class_loss(std::int64_t classes, std::int64_t batch, const float* scores,
-                     const std::int64_t* labels, float* d_scores);
 
 }  // namespace ddp

@@ -1,4 +1,4 @@
-#include "agent/process/control_group.h"
+#include "rendezvous/base/control_group.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "agent/host/cpu_quota.h"
+#include "rendezvous/base/cpu_quota.h"
 
 #include <algorithm>
 

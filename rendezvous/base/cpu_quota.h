@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "agent/process/control_group.h"
+#include "rendezvous/base/control_group.h"
 
 namespace ddprun {
 

@@ -1,0 +1,33 @@
+#include "trainer/resnet/class_loss.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "trainer/layers/layers.h"
+
+namespace ddp {
+
+ClassLoss class_loss(std::span<float> scores, std::span<const std::int32_t> targets,
+                     bool with_gradient) {
+  if (targets.empty()) {
+    return {};
+  }
+  const std::size_t classes = scores.size() / targets.size();
+  ClassLoss loss;
+  for (std::size_t n = 0; n < targets.size(); ++n) {
+    const auto row = scores.subspan(n * classes, classes);
+    const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+    loss.correct += best == targets[n] ? 1 : 0;
+  }
+  cpu_layers().cross_entropy({.logits = scores.data(),
+                              .targets = targets.data(),
+                              .loss = &loss.sum,
+                              .with_gradient = with_gradient,
+                              .rows = targets.size(),
+                              .vocabulary = classes,
+                              .stride = classes},
+                             0);
+  return loss;
+}
+
+}  // namespace ddp
