@@ -92,9 +92,10 @@ std::string full_host_name() {
 }
 
 bool is_loopback_name(const std::string& name) {
-  const auto addresses = resolve(name, 0);
-  return addresses && std::all_of(addresses->begin(), addresses->end(),
-                                  [](const Address& one) { return is_loopback(one.host()); });
+  const auto addresses = net::resolve(name, 0);
+  return addresses &&
+         std::all_of(addresses->begin(), addresses->end(),
+                     [](const net::Address& one) { return net::is_loopback(one.host()); });
 }
 
 std::string network_interface_of(const std::string& address) {

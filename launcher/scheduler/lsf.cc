@@ -12,13 +12,13 @@ namespace {
 constexpr char kHosts[] = "LSB_MCPU_HOSTS";
 constexpr char kTask[] = "LSF_PM_TASKID";
 
-struct Hosts {
+struct LsfHosts {
   std::string first;
   int count = 0;
 };
 
 /// "hostA 16 hostB 8": each host once, and its slots.
-Result<Hosts> hosts_of(const Environment& environment) {
+Result<LsfHosts> hosts_of(const Environment& environment) {
   const std::string text = told_text(environment, kHosts).value_or("");
   const std::vector<std::string_view> words = words_of(text, " \t");
   bool good = !words.empty() && words.size() % 2 == 0;
@@ -29,7 +29,7 @@ Result<Hosts> hosts_of(const Environment& environment) {
     return Error{in_quotes(text) + " is not a list of hosts such as `a 16 b 16`", kHosts,
                  "give --nnodes and --rdzv-endpoint HOST:PORT, or --no-scheduler"};
   }
-  return Hosts{std::string(words.front()), static_cast<int>(words.size() / 2)};
+  return LsfHosts{std::string(words.front()), static_cast<int>(words.size() / 2)};
 }
 
 }  // namespace

@@ -14,31 +14,32 @@ namespace ddprun {
 namespace {
 
 constexpr char kNodeFile[] = "PBS_NODEFILE";
-constexpr char kTodo[] =
+constexpr char kNodeFileTodo[] =
     "give --nnodes and --rdzv-endpoint HOST:PORT; or copy the file to a folder that all nodes "
     "see, and set PBS_NODEFILE to it";
 
-struct Hosts {
+struct NodeFile {
   std::string first;
   int count = 0;
 };
 
 /// A line for each process of a host, so a host may be there many times.
-Result<Hosts> hosts_of(const Environment& environment, const ReadFile& read_file) {
+Result<NodeFile> hosts_of(const Environment& environment, const ReadFile& read_file) {
   const auto path = told_text(environment, kNodeFile);
   if (!path) {
-    return Error{"it is not set, so the nodes of this PBS job are not known", kNodeFile, kTodo};
+    return Error{"it is not set, so the nodes of this PBS job are not known", kNodeFile,
+                 kNodeFileTodo};
   }
   const auto text = read_file(*path);
   if (!text) {
-    return Error{in_quotes(*path) + " cannot be read on this node", kNodeFile, kTodo};
+    return Error{in_quotes(*path) + " cannot be read on this node", kNodeFile, kNodeFileTodo};
   }
   const std::vector<std::string_view> lines = words_of(*text, " \t\r\n");
   if (lines.empty()) {
-    return Error{in_quotes(*path) + " names no host", kNodeFile, kTodo};
+    return Error{in_quotes(*path) + " names no host", kNodeFile, kNodeFileTodo};
   }
   const std::unordered_set<std::string_view> hosts(lines.begin(), lines.end());
-  return Hosts{std::string(lines.front()), static_cast<int>(hosts.size())};
+  return NodeFile{std::string(lines.front()), static_cast<int>(hosts.size())};
 }
 
 /// "15422.login2" is job 15422; "15422[7].login2" the seventh of an array.

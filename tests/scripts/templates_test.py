@@ -53,7 +53,7 @@ def replay(ddprun, name, line):
     """What was noted, on this machine alone, with `true` for a program: no option of it is refused. What
     it takes from a scheduler on several nodes: tests/scheduler."""
     alone = {"--nnodes": "1", "--nproc-per-node": "1", "--rdzv-endpoint": f"127.0.0.1:{free_port()}"}
-    words = re.sub(r" train linear .*", " true", line)
+    words = re.sub(r"\btrain linear .*", "true", line)
     for option, value in alone.items():
         words, count = re.subn(rf"(?<!\S){option}([= ])\S+", rf"{option}\g<1>{value}", words)
         if count > 1 or (count == 0 and name in ("ssh", "kubernetes")):
@@ -61,7 +61,7 @@ def replay(ddprun, name, line):
             return 1
     done = subprocess.run([ddprun, *words.split()], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)
-    if done.returncode == 0 and words.endswith(" true"):
+    if done.returncode == 0 and words.split()[-1] == "true":
         return 0
     print(f"{name}: ddprun {words}: exit code {done.returncode}\n{done.stderr}")
     return 1

@@ -42,7 +42,7 @@ TEST_CASE("A node list of Slurm is read in each of its forms", "[launcher]") {
 
 TEST_CASE("A list has the hosts that it names, and no others", "[launcher]") {
   const auto list = HostList::parse("n[1-3],m7", "X");
-  REQUIRE(list);
+  REQUIRE(list.has_value());
   CHECK(list->has("n3"));
   CHECK(list->has("m7"));
   CHECK_FALSE(list->has("n4"));
@@ -74,7 +74,7 @@ TEST_CASE("What is no node list is shown, with what to do", "[launcher]") {
                                 "n[99999999999999999999]"}) {
     INFO(bad);
     const auto list = HostList::parse(bad, "SLURM_STEP_NODELIST");
-    REQUIRE_FALSE(list);
+    REQUIRE_FALSE(list.has_value());
     CHECK(list.error().where == "SLURM_STEP_NODELIST");
     CHECK(list.error().what == "'" + bad + "' is not a list of hosts such as n[1-4,7]");
     CHECK(list.error().todo == "give --rdzv-endpoint HOST:PORT, or --no-scheduler");
@@ -85,15 +85,16 @@ TEST_CASE("A list of more hosts than a job may have is refused before it takes m
           "[launcher]") {
   const std::string most = std::to_string(ddprun::kNodesMax);
   const auto list = HostList::parse("n[1-" + most + "]", "X");
-  REQUIRE(list);
+  REQUIRE(list.has_value());
   CHECK(list->size() == ddprun::kNodesMax);
   CHECK(list->at(ddprun::kNodesMax - 1) == "n" + most);
-  for (const std::string many : {"n[0-" + most + "]", "n[1-999999999]", "n[0-999999999999999999]",
-                                 "n[1-" + most + "],m", "n[0-99999]m[0-99999]k[0-99999]j[0-99999]",
-                                 "n[1-999999999999999999,1-999999999999999999]"}) {
+  for (const std::string& many :
+       std::vector<std::string>{"n[0-" + most + "]", "n[1-999999999]", "n[0-999999999999999999]",
+                                "n[1-" + most + "],m", "n[0-99999]m[0-99999]k[0-99999]j[0-99999]",
+                                "n[1-999999999999999999,1-999999999999999999]"}) {
     INFO(many);
     const auto refused = HostList::parse(many, "X");
-    REQUIRE_FALSE(refused);
+    REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().what == "'" + many + "' names more than " + most + " hosts");
   }
 }

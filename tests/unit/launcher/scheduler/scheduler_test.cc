@@ -59,7 +59,7 @@ TEST_CASE("mpirun on one host: its processes meet there, under a name of that ru
 TEST_CASE("mpirun on several hosts does not tell which they are", "[launcher]") {
   const Allocation there = found(open_mpi(1, 4, 1));
   CHECK(there.hosts > 1);
-  REQUIRE_FALSE(there.meeting_host);
+  REQUIRE_FALSE(there.meeting_host.has_value());
   CHECK(there.meeting_host.error().sentence() ==
         "OMPI_COMM_WORLD_SIZE: mpirun of Open MPI started 4 agents on several hosts and does not "
         "tell which; give --rdzv-endpoint HOST:PORT, with one of these hosts");
@@ -142,11 +142,11 @@ TEST_CASE("A pod of an Indexed Job finds the pod with index 0, and not how many 
   const Allocation job = found(pod, "ddp-12.workers.default.svc.cluster.local");
   CHECK(text_of(job) == "0 at ddp-0.workers.default.svc.cluster.local:29400 for ddp");
   CHECK(job.advice.find("give --nnodes for one job of all pods") != std::string::npos);
-  CHECK_FALSE(found(pod, "ddp-12").meeting_host);
+  CHECK_FALSE(found(pod, "ddp-12").meeting_host.has_value());
   CHECK(found(pod, "ddp-12").meeting_host.error().what ==
         "this pod has no subdomain, so the pod with index 0 cannot be found");
   for (const std::string odd : {"ddp-2.x", "-12.x", "", "ddp"}) {
-    CHECK_FALSE(found(pod, odd).meeting_host);
+    CHECK_FALSE(found(pod, odd).meeting_host.has_value());
   }
   CHECK_FALSE(find({{"JOB_COMPLETION_INDEX", ""}}));
 }

@@ -26,10 +26,10 @@ bool is_alone(const Variables& variables) {
 TEST_CASE("A task of srun is one of the step's tasks, which meet on the step's first host",
           "[launcher]") {
   const Allocation allocation = found(slurm_task(2));
-  REQUIRE(allocation.agents);
+  REQUIRE(allocation.agents.has_value());
   CHECK(allocation.agents->value == 4);
   CHECK(allocation.agents->variable == "SLURM_STEP_NUM_TASKS");
-  REQUIRE(allocation.meeting_host);
+  REQUIRE(allocation.meeting_host.has_value());
   CHECK(allocation.meeting_host->value == "n1");
   CHECK(allocation.hosts == 4);
   CHECK(allocation.agents_here == 1);
@@ -98,7 +98,7 @@ TEST_CASE("The script of a job that a task of another job submitted does not tak
 TEST_CASE("A node list that cannot be read is an error where it is needed", "[launcher]") {
   const Allocation allocation = found(joined(slurm_task(1), {{"SLURM_STEP_NODELIST", "n[1-"}}));
   CHECK(allocation.agents->value == 4);
-  REQUIRE_FALSE(allocation.meeting_host);
+  REQUIRE_FALSE(allocation.meeting_host.has_value());
   CHECK(allocation.meeting_host.error().sentence() ==
         "SLURM_STEP_NODELIST: 'n[1-' is not a list of hosts such as n[1-4,7]; "
         "give --rdzv-endpoint HOST:PORT, or --no-scheduler");
