@@ -38,7 +38,7 @@ class Slurm(unittest.TestCase):
     def setUp(self):
         self.folder = CLUSTER.folder / self.id().rsplit(".", 1)[1]
         self.folder.mkdir()
-        self.addCleanup(CLUSTER.close)
+        self.addCleanup(CLUSTER.end_jobs)
 
     def start(self, *command, env=None):
         program = CLUSTER.start(*command, env=env, cwd=self.folder)
@@ -85,14 +85,13 @@ class Slurm(unittest.TestCase):
     def test_tasks_of_unequal_number_are_one_agent_each(self):
         done = self.run_to_end("srun", "--nodes=3", "--ntasks=4", "ddprun", "bash", "-c",
                                "echo rank $RANK of $WORLD_SIZE is task $SLURM_PROCID")
-        # Rank 0 is on the endpoint's host, which has two tasks: either of them.
-        ranks = sorted(done.out.split("\n")[:-1])
-        self.assertEqual([line.split(" is ")[0] for line in ranks], [f"rank {i} of 4" for i in range(4)])
-        self.assertEqual(ranks[2:], ["rank 2 of 4 is task 2", "rank 3 of 4 is task 3"])
+        # Which of them hosts the endpoint, and so has rank 0, is open: here each node has its address.
+        ranks, tasks = zip(*(line.split(" is ") for line in sorted(done.out.splitlines())))
+        self.assertEqual(list(ranks), [f"rank {i} of 4" for i in range(4)])
+        self.assertEqual(sorted(tasks), [f"task {i}" for i in range(4)])
 
     def test_a_worker_for_each_gpu_that_slurm_gives_to_the_node(self):
-        # Fixed by hand where this machine has GPUs of its own, which would be counted.
-        done = self.run_to_end("srun", "--nodelist=g1", "--gpus-per-node=2", "ddprun", "bash", "-c",
+        done = self.run_to_end("srun", "--partition=gpu", "--gpus-per-node=2", "ddprun", "bash", "-c",
                                "echo $LOCAL_RANK of $LOCAL_WORLD_SIZE")
         self.assertEqual(sorted(done.out.split("\n")[:-1]), ["0 of 2", "1 of 2"])
         self.assertRegex(done.err, r"Slurm job: --nproc-per-node 2 \((SLURM_GPUS_ON_NODE|visible GPUs)\)")
@@ -102,7 +101,6 @@ class Slurm(unittest.TestCase):
                                "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec echo again $RANK; "
                                "[ $RANK = 2 ] && exit 3; exec sleep 100")
         self.assertEqual(sorted(done.out.split("\n")[:-1]), [f"again {rank}" for rank in range(4)])
-        self.assertIn("n3", CLUSTER.nodes)
         self.assertNothingIsLeft()
 
     def test_a_script_that_calls_ddprun_without_srun_runs_on_one_node_and_says_so(self):
@@ -127,7 +125,7 @@ class Slurm(unittest.TestCase):
         CLUSTER.run("scancel", job)
         CLUSTER.wait_for_job(job, "CANCELLED")
         self.assertNothingIsLeft()
-        self.wait_for_lines(4, r"^\[ddprun\].*preempted", self.said)
+        self.wait_for_lines(4, r"^ddprun: job preempted", self.said)
         self.assertTrue(list(self.path("snapshot.ddp").glob("0*/manifest.json")), self.said())
 
     def test_the_signal_before_the_limit_has_the_job_saved_with_75(self):

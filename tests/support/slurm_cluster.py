@@ -45,7 +45,7 @@ SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmdLogFile={folder}/slurmd.%n.log
 GresTypes=gpu
 {nodes}
-PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=YES
+{partitions}
 """
 
 
@@ -58,8 +58,8 @@ def missing():
 
 
 class SlurmCluster:
-    """`count` idle nodes n1, n2, ... with four CPUs and no GPU each; `gpus` of them more are g1, g2, ...
-    with two. (They are device files that any machine has.)"""
+    """`count` idle nodes n1, n2, ... with four CPUs and no GPU each; in the partition `gpu` further ones, g1,
+    g2, ..., with two. (They are device files that any machine has.)"""
 
     def __init__(self, folder, count=4, gpus=1):
         self.folder = pathlib.Path(folder)
@@ -74,10 +74,10 @@ class SlurmCluster:
         key.chmod(0o600)
         files = [f"--{name}-file={self.folder / 'munge'}.{name}" for name in ("log", "pid", "seed")]
         # As root, and in a folder that is not its own: --force has it warn only.
-        self._start("munged", "--foreground", "--force", f"--key-file={key}", *files,
+        self._start("munged", "munged", "--foreground", "--force", f"--key-file={key}", *files,
                     f"--socket={self.folder / 'munge.socket'}")
         wait_until((self.folder / "munge.socket").exists, "munged listens", 30)
-        self._start("slurmctld", "-D", "-c")
+        self._start("slurmctld", "slurmctld", "-D", "-c")
         for node in self.nodes:
             self.start_node(node)
         self.wait_for_state({"idle"}, self.nodes)
@@ -99,19 +99,23 @@ class SlurmCluster:
         lines = [f"NodeName={node} NodeHostname={HEAD} NodeAddr={self.address(node)} Port={27001 + i} "
                  f"CPUs=4 State=UNKNOWN{' Gres=gpu:2' if node[0] == 'g' else ''}"
                  for i, node in enumerate(self.nodes)]
+        named = {"all": [n for n in self.nodes if n[0] == "n"], "gpu": [n for n in self.nodes if n[0] == "g"]}
+        partitions = [f"PartitionName={name} Nodes={','.join(nodes)} Default={'YES' if name == 'all' else 'NO'}"
+                      " State=UP OverSubscribe=YES" for name, nodes in named.items() if nodes]
         (self.folder / "slurm.conf").write_text(
-            CONFIGURATION.format(head=HEAD, folder=self.folder, nodes="\n".join(lines)))
+            CONFIGURATION.format(head=HEAD, folder=self.folder, nodes="\n".join(lines),
+                                 partitions="\n".join(partitions)))
         (self.folder / "gres.conf").write_text("".join(
             f"NodeName={node} Name=gpu File={device}\n"
             for node in self.nodes if node[0] == "g" for device in ("/dev/null", "/dev/zero")))
         os.environ["SLURM_CONF"] = str(self.folder / "slurm.conf")
 
-    def _start(self, *command):
+    def _start(self, name, *command):
         with open(self.folder / "daemons.err", "ab") as err:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=err, stderr=err)
+            self._daemons[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=err, stderr=err)
 
     def start_node(self, node):
-        self._daemons[node] = self._start("slurmd", "-D", "-N", node)
+        self._start(node, "slurmd", "-D", "-N", node)
 
     # ---- what a user does ----------------------------------------------------------------------
 
@@ -192,8 +196,19 @@ class SlurmCluster:
         self.run("scontrol", "update", f"nodename={node}", "state=resume")
         self.wait_for_state({"idle"}, [node])
 
+    def end_jobs(self):
+        """All of them, and at once."""
+        for job in self.run("squeue", "-h", "-o", "%i").split():
+            subprocess.run(["scancel", "--signal=KILL", "--full", job], check=False, capture_output=True,
+                           timeout=30)
+            subprocess.run(["scancel", job], check=False, capture_output=True, timeout=30)
+        wait_until(lambda: not self.run("squeue", "-h", "-o", "%i"), "all jobs have ended", 30)
+
     def close(self):
-        """Ends all jobs, and waits until nothing of them is left. The daemons end with this process."""
-        subprocess.run(["scancel", "--state=PENDING", "--state=RUNNING", "--user=root", "--signal=KILL",
-                        "--full"], check=False, capture_output=True, timeout=30)
+        """The daemons, those first that ask others for something. What is left ends with this process."""
+        self.end_jobs()
+        for daemon in reversed(self._daemons.values()):
+            daemon.terminate()
+        for daemon in self._daemons.values():
+            daemon.wait(30)
 
