@@ -26,7 +26,7 @@
 
 #include "agent/agent.h"
 #include "agent/host/gpus.h"
-#include "rendezvous/base/usable_cpus.h"
+#include "agent/host/host.h"
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
@@ -36,6 +36,8 @@
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/resolve.h"
+#include "rendezvous/base/file_text.h"
+#include "rendezvous/base/usable_cpus.h"
 #include "rendezvous/contract/environment.h"
 
 namespace {
@@ -120,6 +122,9 @@ Host this_host(const Environment& environment) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::system_clock::now().time_since_epoch());
   };
+  host.read_file = read_file;
+  host.full_host_name = full_host_name;
+  host.is_loopback_name = is_loopback_name;
   host.executable_dir = executable_dir();
   host.current_dir = current_dir();
   return host;

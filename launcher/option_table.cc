@@ -157,6 +157,13 @@ constexpr OptionRow kRows[] = {
      .must_name = true,
      .help = "What may differ between nodes: ddprun, program, python, torch, driver, cuda, nccl, "
              "gpu, or variables; NCCL_IB_* means all with that prefix."},
+    {.name = "no-scheduler",
+     .field = &O::no_scheduler,
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "Take no defaults from Slurm, PBS, LSF, mpirun or Kubernetes: inside an allocation "
+             "they give --nnodes, --rdzv-endpoint, --rdzv-id, --nproc-per-node and the node's "
+             "rank (docs/schedulers.md)."},
 
     {.name = "module",
      .letter = 'm',

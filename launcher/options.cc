@@ -323,6 +323,9 @@ class Parser {
     DDP_CHECK(place < seen_.size(), "the row is one of the table's");
     const bool again = seen_[place];
     seen_[place] = true;
+    if (!again) {
+      options_.given.emplace_back(row.name);
+    }
     if (is_flag(row)) {
       if (value) {
         return usage_error("the option takes no value, but was given '" + std::string(*value) + "'",
@@ -374,6 +377,7 @@ class Parser {
           return error;
         }
         options_.from_environment.emplace_back(row.name);
+        options_.given.emplace_back(row.name);
       }
     }
     return std::nullopt;
@@ -395,6 +399,11 @@ std::string origin(const Options& options, std::string_view name) {
   const auto& given = options.from_environment;
   if (std::find(given.begin(), given.end(), name) != given.end()) {
     return variable_name(name);
+  }
+  for (const auto& [option, variables] : options.from_scheduler) {
+    if (option == name) {
+      return variables;
+    }
   }
   return "--" + std::string(name);
 }

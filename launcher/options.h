@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct Options {
   bool witness = false;
   bool require_same_env = false;
   std::string same_env_ignore;
+  bool no_scheduler = false;
 
   // What to run.
   bool module = false;
@@ -91,11 +93,16 @@ struct Options {
   /// witness.
   std::vector<std::string> program;
 
-  /// Names ("nnodes") of the options whose value came from their PET_ variable.
+  /// Names ("nnodes") of the options that were given, by word or by PET_ variable.
+  std::vector<std::string> given;
+  /// Those of them whose value came from their PET_ variable.
   std::vector<std::string> from_environment;
+  /// Of the others, those whose value a scheduler gave, and the variables that it came from.
+  std::vector<std::pair<std::string, std::string>> from_scheduler;
 };
 
-/// How a message names the place a value came from: "--max-restarts" or "PET_MAX_RESTARTS".
+/// How a message names the place a value came from: "--max-restarts", "PET_MAX_RESTARTS", or the
+/// variable of a scheduler.
 std::string origin(const Options& options, std::string_view name);
 /// Why the command line cannot be read, and the exit code that torchrun has for it: kExitUsage for
 /// all that argparse refuses, kExitFailure for a flag's PET_ variable without a whole number in it.

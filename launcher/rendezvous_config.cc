@@ -13,7 +13,7 @@
 #include "launcher/list_options.h"
 #include "launcher/python_numbers.h"
 #include "launcher/rdzv_conf.h"
-#include "launcher/scheduler.h"
+#include "launcher/scheduler/scheduler_rank.h"
 #include "rendezvous/base/text.h"
 
 namespace ddprun {
@@ -77,6 +77,9 @@ class RendezvousResolver {
 
  private:
   [[nodiscard]] std::string at(std::string_view name) const { return origin(options_, name); }
+  [[nodiscard]] std::optional<SchedulerRank> scheduled_rank() const {
+    return options_.no_scheduler ? std::nullopt : scheduler_rank(environment_);
+  }
 
   /// With the option or the variable that had it.
   [[nodiscard]] Error bad_endpoint(const Error& bad) const {
@@ -201,7 +204,7 @@ class RendezvousResolver {
   Result<void> meet_c10d() {
     // A wish for the order of the nodes, not a claim: a launcher may give every agent rank 0.
     job_.backend = RendezvousBackend::c10d;
-    if (const auto scheduled = scheduler_rank(environment_)) {
+    if (const auto scheduled = scheduled_rank()) {
       job_.order_hint = scheduled->rank;
     }
     std::vector<Endpoint> endpoints;
@@ -244,7 +247,7 @@ class RendezvousResolver {
   /// 0 as in torchrun, unless a scheduler has started one agent for each node of the job: with rank
   /// 0 each of them would host the endpoint and wait by itself.
   int scheduled_static_rank() {
-    const auto scheduled = scheduler_rank(environment_);
+    const auto scheduled = scheduled_rank();
     if (options_.node_rank || !scheduled || job_.max_nodes == 1 ||
         scheduled->size != job_.max_nodes) {
       return 0;

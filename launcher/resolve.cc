@@ -17,6 +17,7 @@
 #include "launcher/python_numbers.h"
 #include "launcher/rendezvous_config.h"
 #include "launcher/restart_rules.h"
+#include "launcher/scheduler_defaults.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/membership/node_description.h"
@@ -440,7 +441,16 @@ class Resolver {
 }  // namespace
 
 Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host) {
-  return Resolver(options, environment, host).run();
+  const auto scheduled = with_scheduler_defaults(options, environment, host);
+  if (!scheduled) {
+    return scheduled.error();
+  }
+  auto launch = Resolver(scheduled->options, environment, host).run();
+  if (launch) {
+    launch->notices.insert(launch->notices.begin(), scheduled->notices.begin(),
+                           scheduled->notices.end());
+  }
+  return launch;
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct Host {
   std::function<Result<Program>(const ProgramRequest&)> find_program;
   /// Now, since 1970.
   std::function<std::chrono::milliseconds()> unix_time;
+  /// The content of a file, none where it cannot be read.
+  std::function<std::optional<std::string>(const std::string&)> read_file;
+  /// This host's name, with its domain where it has one.
+  std::function<std::string()> full_host_name;
+  /// Whether a host's name stands for loopback addresses and nothing else here; false where it
+  /// stands for nothing (yet).
+  std::function<bool(const std::string&)> is_loopback_name;
   std::string executable_dir;  ///< where ddprun itself lies
   std::string current_dir;
 };

@@ -4,12 +4,17 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <string_view>
+
+#include "rendezvous/base/socket.h"
 
 namespace ddprun {
 
@@ -23,6 +28,28 @@ bool in_first_pid_namespace() {
 std::string host_name() {
   utsname names{};
   return ::uname(&names) == 0 ? names.nodename : "localhost";
+}
+
+std::string full_host_name() {
+  const std::string name = host_name();
+  addrinfo hints{};
+  hints.ai_flags = AI_CANONNAME;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) {
+    return name;
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  const bool is_longer = found->ai_canonname != nullptr &&
+                         std::string_view(found->ai_canonname).starts_with(name + ".");
+  return is_longer ? found->ai_canonname : name;
+}
+
+bool is_loopback_name(const std::string& name) {
+  const auto addresses = net::resolve(name, 0);
+  return addresses &&
+         std::all_of(addresses->begin(), addresses->end(),
+                     [](const net::Address& one) { return net::is_loopback(one.host()); });
 }
 
 std::string network_interface_of(const std::string& address) {

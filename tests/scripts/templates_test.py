@@ -15,9 +15,9 @@ from free_port import free_port  # noqa: E402
 
 TEMPLATES = ROOT / "scripts" / "templates"
 STAND_INS = {
-    "ddprun": 'echo "$@" >>"$NOTES"',
+    # With what it would read of PBS.
+    "ddprun": 'echo "$@" ${PBS_NODEFILE:+of $(paste -sd, "$PBS_NODEFILE")} >>"$NOTES"',
     # Slurm
-    "scontrol": '[ "$*" = "show hostnames n[1-2]" ] && printf "n1\\nn2\\n"',
     "srun": 'while case $1 in -*) true ;; *) false ;; esac; do shift; done; "$@" && "$@"',
     # PBS: pbsdsh -n INDEX -- PROGRAM ARGUMENT...
     "pbsdsh": '[ "$1" = -n ] && [ "$3" = -- ] && shift 3 && exec "$@"',
@@ -50,17 +50,18 @@ def expect(name, got, code, count, pattern):
 
 
 def replay(ddprun, name, line):
-    """What was noted, on this machine alone, with `true` for a program: no option of it is refused."""
+    """What was noted, on this machine alone, with `true` for a program: no option of it is refused. What
+    it takes from a scheduler on several nodes: tests/scheduler."""
     alone = {"--nnodes": "1", "--nproc-per-node": "1", "--rdzv-endpoint": f"127.0.0.1:{free_port()}"}
-    words = re.sub(r" train linear .*", " true", line)
+    words = re.sub(r"\btrain linear .*", "true", line)
     for option, value in alone.items():
         words, count = re.subn(rf"(?<!\S){option}([= ])\S+", rf"{option}\g<1>{value}", words)
-        if count != 1:
+        if count > 1 or (count == 0 and name in ("ssh", "kubernetes")):
             print(f"{name}: {count} times {option} in `{line}`")
             return 1
     done = subprocess.run([ddprun, *words.split()], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL)
-    if done.returncode == 0 and words.endswith(" true"):
+    if done.returncode == 0 and words.split()[-1] == "true":
         return 0
     print(f"{name}: ddprun {words}: exit code {done.returncode}\n{done.stderr}")
     return 1
@@ -103,19 +104,14 @@ def main():
         (folder / "nodes").write_text("n1.site\nn1.site\nn2.site\n")
         train = "--max-restarts 3 train linear 50 10"
 
-        slurm = run(TEMPLATES / "slurm.sbatch", folder, SLURM_JOB_NODELIST="n[1-2]", SLURM_JOB_ID="123456",
-                    SLURM_JOB_NUM_NODES="2", SLURM_SUBMIT_DIR=name)
-        bad += expect("slurm", slurm, 0, 2, "--nnodes 2 --nproc-per-node gpu --rdzv-id 123456 "
-                      f"--rdzv-endpoint n1:23456 {train} --snapshot-path {name}/snapshot-123456")
-        readme = run(readme_line(folder), folder, SLURM_JOB_NODELIST="n[1-2]", SLURM_JOB_ID="123456")
-        bad += expect("README.md", readme, 0, 2, "--nnodes 2 --nproc-per-node gpu --rdzv-id 123456 "
-                      "--rdzv-endpoint n1:29400 train linear 50 10")
-        for job in ("15422.login2", "15422[].login2"):
-            pbs = run(TEMPLATES / "pbs.pbs", folder, PBS_JOBID=job, PBS_NODEFILE=f"{name}/nodes",
+        slurm = run(TEMPLATES / "slurm.sbatch", folder, SLURM_JOB_ID="123456", SLURM_SUBMIT_DIR=name)
+        bad += expect("slurm", slurm, 0, 2, f"{train} --snapshot-path {name}/snapshot-123456")
+        bad += expect("README.md", run(readme_line(folder), folder), 0, 2, "train linear 50 10")
+        for job in ("15422", "15422[7]"):
+            pbs = run(TEMPLATES / "pbs.pbs", folder, PBS_JOBID=f"{job}.login2", PBS_NODEFILE=f"{name}/nodes",
                       PBS_O_WORKDIR=name)
-            bad += expect("pbs", pbs, 0, 2, "--nnodes 2 --nproc-per-node gpu --rdzv-id "
-                          f"{re.escape(job)} --rdzv-endpoint n1.site:25422 {train} "
-                          f"--snapshot-path {name}/snapshot-15422")
+            bad += expect("pbs", pbs, 0, 2, f"{train} --snapshot-path {re.escape(name)}/snapshot-"
+                          f"{re.escape(job)} of n1.site,n2.site")
         ssh = run(TEMPLATES / "ssh.sh", folder, ("n1", "n2"))
         bad += expect("ssh", ssh, 0, 2, r"--nnodes 2 --nproc-per-node gpu --rdzv-id \S+-\d+ "
                       f"--rdzv-endpoint n1:29400 {train}")

@@ -2,6 +2,8 @@
 // parse and resolve.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 
 #include "launcher/resolve.h"
@@ -16,6 +18,10 @@ struct Machine {
   int asked_cpus = 0;
   int asked_gpus = 0;
   ProgramRequest requested;
+  std::string name = "vm";
+  /// Names that the resolver knows by a loopback address only.
+  std::set<std::string> loopback_names = {};
+  std::string node_file = "n1\nn2\n";
 
   Host host() {
     Host host;
@@ -34,6 +40,11 @@ struct Machine {
         return Error{"not found", request.name, "look again"};
       }
       return Program{"/bin/" + request.name, request.arguments, request.name};
+    };
+    host.read_file = [this](const std::string&) { return std::optional(node_file); };
+    host.full_host_name = [this] { return name; };
+    host.is_loopback_name = [this](const std::string& asked) {
+      return loopback_names.count(asked) > 0;
     };
     host.executable_dir = "/opt/ddprun/bin";
     host.current_dir = "/home/me";

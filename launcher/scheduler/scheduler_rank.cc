@@ -1,6 +1,6 @@
-#include "launcher/scheduler.h"
+#include "launcher/scheduler/scheduler_rank.h"
 
-#include "launcher/python_numbers.h"
+#include "launcher/scheduler/told.h"
 
 namespace ddprun {
 namespace {
@@ -8,7 +8,8 @@ namespace {
 /// A launcher's variables for the place of this process in what it started.
 struct Source {
   const char* rank;
-  const char* size;
+  const char* size;  ///< empty where none is told
+  int first = 0;     ///< the number of the first
 };
 
 // The innermost first: mpirun inside of a Slurm job inherits SLURM_PROCID, and that is the number
@@ -16,24 +17,23 @@ struct Source {
 constexpr Source kSources[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_SIZE"},
+    {"PMIX_RANK", ""},
     // Of the step: SLURM_NTASKS may be the job's, in which srun starts several steps.
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"SLURM_NODEID", "SLURM_STEP_NUM_NODES"},
+    {"PBS_NODENUM", ""},
+    {"LSF_PM_TASKID", "", 1},
+    {"JOB_COMPLETION_INDEX", ""},
 };
-
-/// A variable may be left over from an outer job, or empty: what is no number counts as not set.
-std::optional<int> number(const Environment& environment, const char* name) {
-  const char* const value = environment(name);
-  const auto number = value == nullptr ? std::nullopt : read_int(value);
-  return number && *number >= 0 ? number : std::nullopt;
-}
 
 }  // namespace
 
 std::optional<SchedulerRank> scheduler_rank(const Environment& environment) {
   for (const Source& source : kSources) {
-    if (const auto rank = number(environment, source.rank)) {
-      return SchedulerRank{*rank, number(environment, source.size), source.rank};
+    // A variable may be left over from an outer job: what is no number counts as not set.
+    if (const auto rank = told_number(environment, source.rank); rank && *rank >= source.first) {
+      return SchedulerRank{*rank - source.first, told_number(environment, source.size),
+                           source.rank};
     }
   }
   return std::nullopt;

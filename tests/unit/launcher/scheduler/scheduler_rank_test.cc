@@ -1,4 +1,4 @@
-#include "launcher/scheduler.h"
+#include "launcher/scheduler/scheduler_rank.h"
 
 #include <catch2/catch.hpp>
 

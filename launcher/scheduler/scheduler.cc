@@ -1,0 +1,41 @@
+#include "launcher/scheduler/scheduler.h"
+
+#include "launcher/scheduler/kubernetes.h"
+#include "launcher/scheduler/lsf.h"
+#include "launcher/scheduler/mpi.h"
+#include "launcher/scheduler/pbs.h"
+#include "launcher/scheduler/slurm.h"
+#include "rendezvous/contract/environment.h"
+
+namespace ddprun {
+
+std::optional<Allocation> find_allocation(const Environment& environment, const ReadFile& read_file,
+                                          const std::function<std::string()>& full_host_name) {
+  if (told_text(environment, env::kRunId)) {
+    return std::nullopt;
+  }
+  std::optional<BatchJob> job = slurm_job(environment);
+  if (!job) {
+    job = pbs_job(environment, read_file);
+  }
+  if (!job) {
+    job = lsf_job(environment);
+  }
+  if (!srun_speaks_pmi(environment)) {
+    if (auto mpi = mpi_allocation(environment, job)) {
+      return mpi;
+    }
+  }
+  if (auto slurm = slurm_allocation(environment)) {
+    return slurm;
+  }
+  if (auto pbs = pbs_allocation(environment, read_file)) {
+    return pbs;
+  }
+  if (auto lsf = lsf_allocation(environment)) {
+    return lsf;
+  }
+  return kubernetes_allocation(environment, full_host_name);
+}
+
+}  // namespace ddprun

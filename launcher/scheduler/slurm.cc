@@ -1,0 +1,124 @@
+#include "launcher/scheduler/slurm.h"
+
+#include <utility>
+
+#include "launcher/scheduler/host_list.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
+
+namespace ddprun {
+namespace {
+
+/// Numbers from here on are no step of srun: the script, an interactive shell (slurm.h).
+constexpr std::uint32_t kSpecialSteps = 0xffff'fff0;
+
+constexpr char kStepHosts[] = "SLURM_STEP_NODELIST";
+
+struct Step {
+  std::uint32_t id;
+  int tasks;
+};
+
+/// The step of srun that this process is a task of.
+std::optional<Step> step_of(const Environment& environment) {
+  const auto text = told_text(environment, "SLURM_STEP_ID");
+  const auto id = text ? parse_number<std::uint32_t>(*text) : std::nullopt;
+  const auto tasks = told_number(environment, "SLURM_STEP_NUM_TASKS");
+  const auto rank = told_number(environment, "SLURM_PROCID");
+  if (!id || *id >= kSpecialSteps || !tasks || !rank || *rank >= *tasks) {
+    return std::nullopt;
+  }
+  // Left over from the task that submitted this job, unless this node is one of the step's. A list
+  // that cannot be read decides nothing here, and is an error where it is needed.
+  const auto node = told_text(environment, "SLURMD_NODENAME");
+  const auto hosts = HostList::parse(told_text(environment, kStepHosts).value_or(""), kStepHosts);
+  if (node && hosts && !hosts->has(*node)) {
+    return std::nullopt;
+  }
+  return Step{*id, *tasks};
+}
+
+/// SLURM_STEP_TASKS_PER_NODE: "2,1(x3)" are 2 tasks on the first node and 1 on three others.
+int tasks_on(const std::string& text, int node) {
+  for (const std::string_view item : parts_of(text, ',')) {
+    const auto open = item.find("(x");
+    const auto tasks = parse_number<int>(item.substr(0, open));
+    const auto nodes = open == std::string_view::npos || !item.ends_with(')')
+                           ? std::optional(1)
+                           : parse_number<int>(item.substr(open + 2, item.size() - open - 3));
+    if (!tasks || !nodes || *tasks < 1 || *nodes < 1) {
+      break;
+    }
+    if (node < *nodes) {
+      return *tasks;
+    }
+    node -= *nodes;
+  }
+  return 1;
+}
+
+Result<Told<std::string>> first_of(const Environment& environment, const char* name) {
+  const auto hosts = HostList::parse(told_text(environment, name).value_or(""), name);
+  if (!hosts) {
+    return hosts.error();
+  }
+  DDP_CHECK(hosts->size() > 0, "a list that was read names a host");
+  return Told<std::string>{hosts->at(0), name};
+}
+
+/// A script of sbatch, or a shell of salloc: one process, whatever the job has.
+Allocation outside_of_steps(const Environment& environment, const BatchJob& job) {
+  Allocation found{.launcher = job.system, .agents = Told<int>{1, "SLURM_JOB_ID"}};
+  found.computes_here = told_text(environment, "SLURMD_NODENAME").has_value();
+  const int nodes = told_number(environment, "SLURM_JOB_NUM_NODES").value_or(1);
+  if (nodes > 1 || !found.computes_here) {
+    found.advice = "SLURM_JOB_NUM_NODES: the job has " + std::to_string(nodes) +
+                   (nodes == 1 ? " node" : " nodes") +
+                   ", but srun did not start ddprun, so the program runs on this machine alone; "
+                   "write `srun ddprun ...`, or give --nnodes 1";
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<BatchJob> slurm_job(const Environment& environment) {
+  const auto id = told_text(environment, "SLURM_JOB_ID");
+  const auto number = id ? parse_number<std::uint32_t>(*id) : std::nullopt;
+  if (!number) {
+    return std::nullopt;
+  }
+  BatchJob job{.system = "Slurm job", .id = {*id, "SLURM_JOB_ID"}, .number = *number};
+  job.first_host = first_of(environment, "SLURM_JOB_NODELIST");
+  return job;
+}
+
+std::optional<Allocation> slurm_allocation(const Environment& environment) {
+  const auto job = slurm_job(environment);
+  if (!job) {
+    return std::nullopt;
+  }
+  const auto step = step_of(environment);
+  Allocation found = outside_of_steps(environment, *job);
+  if (step) {
+    DDP_CHECK(step->tasks > 0, "a step that has this task has one");
+    found = {.launcher = job->system, .agents = Told<int>{step->tasks, "SLURM_STEP_NUM_TASKS"}};
+    found.meeting_host = first_of(environment, kStepHosts);
+    found.hosts = told_number(environment, "SLURM_STEP_NUM_NODES").value_or(1);
+    found.agents_here = tasks_on(told_text(environment, "SLURM_STEP_TASKS_PER_NODE").value_or(""),
+                                 told_number(environment, "SLURM_NODEID").value_or(0));
+    // Two steps of one job run beside each other: srun ... & srun ... &
+    found.job_id = {job->id.value + "." + std::to_string(step->id), "SLURM_JOB_ID, SLURM_STEP_ID"};
+    found.port = derived_port(job->number, step->id);
+  }
+  found.gpus = told_number(environment, "SLURM_GPUS_ON_NODE");
+  return found;
+}
+
+bool srun_speaks_pmi(const Environment& environment) {
+  const auto step = slurm_job(environment) ? step_of(environment) : std::nullopt;
+  return step && told_number(environment, "PMI_SIZE") == step->tasks &&
+         told_number(environment, "PMI_RANK") == told_number(environment, "SLURM_PROCID");
+}
+
+}  // namespace ddprun

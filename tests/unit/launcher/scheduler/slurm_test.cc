@@ -1,0 +1,119 @@
+#include "launcher/scheduler/slurm.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/launcher/scheduler/scheduler_variables.h"
+
+using namespace ddprun;
+using namespace ddprun::test;
+
+namespace {
+
+Allocation found(const Variables& variables) {
+  const auto allocation = slurm_allocation(environment_of(variables));
+  REQUIRE(allocation);
+  return *allocation;
+}
+
+/// What takes this process for one process of a job, whatever size the job has.
+bool is_alone(const Variables& variables) {
+  const Allocation allocation = found(variables);
+  return allocation.agents && allocation.agents->value == 1 && allocation.hosts == 1;
+}
+
+}  // namespace
+
+TEST_CASE("A task of srun is one of the step's tasks, which meet on the step's first host",
+          "[launcher]") {
+  const Allocation allocation = found(slurm_task(2));
+  REQUIRE(allocation.agents.has_value());
+  CHECK(allocation.agents->value == 4);
+  CHECK(allocation.agents->variable == "SLURM_STEP_NUM_TASKS");
+  REQUIRE(allocation.meeting_host.has_value());
+  CHECK(allocation.meeting_host->value == "n1");
+  CHECK(allocation.hosts == 4);
+  CHECK(allocation.agents_here == 1);
+  CHECK(allocation.job_id.value == "123456.0");
+  CHECK(allocation.port == 23456);
+  CHECK(allocation.advice.empty());
+  CHECK_FALSE(allocation.gpus);
+}
+
+TEST_CASE("A step on some of the job's nodes meets on the first of those", "[launcher]") {
+  const Variables step = joined(slurm_task(2), {{"SLURM_STEP_NODELIST", "n[2-3]"},
+                                                {"SLURM_STEP_ID", "1"},
+                                                {"SLURM_STEP_NUM_TASKS", "2"},
+                                                {"SLURM_STEP_NUM_NODES", "2"},
+                                                {"SLURM_PROCID", "1"}});
+  CHECK(found(step).meeting_host->value == "n2");
+  CHECK(found(step).job_id.value == "123456.1");
+  CHECK(found(step).port != found(slurm_task(0)).port);
+}
+
+TEST_CASE("Tasks that share a node are counted from Slurm's short form", "[launcher]") {
+  const auto here = [](const std::string& text, const std::string& node) {
+    return found(
+               joined(slurm_task(0), {{"SLURM_STEP_TASKS_PER_NODE", text}, {"SLURM_NODEID", node}}))
+        .agents_here;
+  };
+  CHECK(here("2,1(x2)", "0") == 2);
+  CHECK(here("2,1(x2)", "1") == 1);
+  CHECK(here("1,8(x3),2", "3") == 8);
+  CHECK(here("1,8(x3),2", "4") == 2);
+  // What cannot be read stops nobody.
+  for (const char* bad : {"", "x", "2(x", "2(x)", "(x2)", "-1", "2(x-1)", "2(x99999999999)"}) {
+    CHECK(here(bad, "5") == 1);
+  }
+}
+
+TEST_CASE("The script of sbatch and a shell of salloc are alone, and are told of srun",
+          "[launcher]") {
+  CHECK(is_alone(kBatch));
+  CHECK(found(kBatch).advice ==
+        "SLURM_JOB_NUM_NODES: the job has 4 nodes, but srun did not start ddprun, so the program "
+        "runs on this machine alone; write `srun ddprun ...`, or give --nnodes 1");
+  CHECK(found(kBatch).computes_here);
+  CHECK(is_alone(kSalloc));
+  CHECK_FALSE(found(kSalloc).computes_here);
+  CHECK(found(joined(kBatch, {{"SLURM_JOB_NUM_NODES", "1"}})).advice.empty());
+  // On a login node the program would not even run in the job.
+  CHECK_FALSE(found(joined(kSalloc, {{"SLURM_JOB_NUM_NODES", "1"}})).advice.empty());
+}
+
+TEST_CASE("An interactive shell's step is no step of srun", "[launcher]") {
+  CHECK(is_alone(
+      joined(slurm_task(0), {{"SLURM_STEP_ID", "4294967290"}, {"SLURM_STEP_NUM_TASKS", "1"}})));
+}
+
+TEST_CASE("The script of a job that a task of another job submitted does not take over its step",
+          "[launcher]") {
+  // As captured: sbatch keeps the step's variables of its caller.
+  const Variables leaked = joined(slurm_task(0), {{"SLURM_STEP_NODELIST", "n[2-3]"},
+                                                  {"SLURM_STEP_NUM_TASKS", "2"},
+                                                  {"SLURMD_NODENAME", "n1"}});
+  CHECK(is_alone(leaked));
+  CHECK(is_alone(joined(slurm_task(0), {{"SLURM_PROCID", "4"}})));
+}
+
+TEST_CASE("A node list that cannot be read is an error where it is needed", "[launcher]") {
+  const Allocation allocation = found(joined(slurm_task(1), {{"SLURM_STEP_NODELIST", "n[1-"}}));
+  CHECK(allocation.agents->value == 4);
+  REQUIRE_FALSE(allocation.meeting_host.has_value());
+  CHECK(allocation.meeting_host.error().sentence() ==
+        "SLURM_STEP_NODELIST: 'n[1-' is not a list of hosts such as n[1-4,7]; "
+        "give --rdzv-endpoint HOST:PORT, or --no-scheduler");
+}
+
+TEST_CASE("GPUs of the node are what Slurm gave to it", "[launcher]") {
+  CHECK(found(joined(slurm_task(0), {{"SLURM_GPUS_ON_NODE", "4"}})).gpus == 4);
+  CHECK(found(joined(kBatch, {{"SLURM_GPUS_ON_NODE", "2"}})).gpus == 2);
+}
+
+TEST_CASE("Without a job of Slurm its variables mean nothing", "[launcher]") {
+  CHECK_FALSE(slurm_allocation(environment_of({})));
+  Variables left_over = slurm_task(1);
+  for (const std::string id : {"", "x", "-1", "99999999999"}) {
+    left_over["SLURM_JOB_ID"] = id;
+    CHECK_FALSE(slurm_allocation(environment_of(left_over)));
+  }
+}
