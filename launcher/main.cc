@@ -30,6 +30,7 @@
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
+#include "agent/process/service_notifier.h"
 #include "agent/process/signals.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
@@ -228,11 +229,13 @@ int run(int argc, char** argv) {
     accept_early_signals();
     return print(options.help ? help_text() : "ddprun " DDPRUN_VERSION "\n");
   }
-  const Result<Launch> launch = resolve(options, environment, this_host(environment));
+  Result<Launch> launch = resolve(options, environment, this_host(environment));
   if (!launch) {
     accept_early_signals();
     return complain(launch.error().sentence(), kExitFailure);
   }
+  // Here, since this process is the one that a service manager has started.
+  launch->job.service_manager = take_service_manager();
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.
   reserve_descriptors(kDescriptorsOfAgent +
                       kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));
