@@ -32,6 +32,7 @@
 #include "agent/process/guardian.h"
 #include "agent/process/service_notifier.h"
 #include "agent/process/signals.h"
+#include "launcher/completion.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
@@ -87,6 +88,14 @@ int print(const std::string& text) {
     return complain(errno_error(errno, "cannot write", "stdout").sentence(), kExitFailure);
   }
   return kExitSuccess;
+}
+
+std::string text_asked_for(const Options& options) {
+  if (options.help) {
+    return help_text();
+  }
+  return options.version ? "ddprun " DDPRUN_VERSION "\n"
+                         : completion_script(options.print_completion);
 }
 
 /// A random UUID, version 4.
@@ -225,9 +234,9 @@ int run(int argc, char** argv) {
     return complain(usage->error.sentence(), usage->exit_code);
   }
   const Options& options = std::get<Options>(parsed);
-  if (options.help || options.version) {
+  if (only_shows_text(options)) {
     accept_early_signals();
-    return print(options.help ? help_text() : "ddprun " DDPRUN_VERSION "\n");
+    return print(text_asked_for(options));
   }
   Result<Launch> launch = resolve(options, environment, this_host(environment));
   if (!launch) {
