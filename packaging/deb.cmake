@@ -1,6 +1,10 @@
 # `cpack` makes two Debian packages: ddprun (programs, shared libraries, documents, unit file) and
 # ddprun-dev (headers, CMake packages). scripts/package is the short way to them.
-set(DDPRUN_MAINTAINER "ddprun authors <root@localhost>" CACHE STRING "Who answers for the packages")
+# Who answers for the packages: by the variables that Debian's own tools read.
+set(maintainer "ddprun authors <root@localhost>")
+if(DEFINED ENV{DEBEMAIL})
+  set(maintainer "$ENV{DEBFULLNAME} <$ENV{DEBEMAIL}>")
+endif()
 
 # What Debian's policy wants in each package: the licence, and a history.
 string(TIMESTAMP made_at "%a, %d %b %Y %H:%M:%S +0000" UTC)
@@ -9,7 +13,7 @@ file(WRITE ${changelog} "ddprun (${PROJECT_VERSION}) bookworm; urgency=medium
 
   * Version ${PROJECT_VERSION}.
 
- -- ${DDPRUN_MAINTAINER}  ${made_at}
+ -- ${maintainer}  ${made_at}
 ")
 execute_process(COMMAND ${GZIP} -9nkf ${changelog} COMMAND_ERROR_IS_FATAL ANY)
 foreach(package programs:ddprun development:ddprun-dev)
@@ -28,7 +32,7 @@ install(FILES lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/ove
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_PACKAGE_CONTACT "${DDPRUN_MAINTAINER}")
+set(CPACK_PACKAGE_CONTACT "${maintainer}")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -51,8 +55,8 @@ set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS python3)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "ddprun (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_GENERATE_SHLIBS_POLICY "=")
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY "=")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_CONTROL_EXTRA
   ${CMAKE_CURRENT_SOURCE_DIR}/postinst ${CMAKE_CURRENT_SOURCE_DIR}/postrm)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -10,7 +10,7 @@ using namespace ddprun;
 
 namespace {
 
-const OptionRow& row_of(std::string_view name) {
+const OptionRow& option_named(std::string_view name) {
   const auto rows = option_rows();
   const auto found = std::find_if(rows.begin(), rows.end(),
                                   [name](const OptionRow& row) { return row.name == name; });
@@ -18,13 +18,13 @@ const OptionRow& row_of(std::string_view name) {
   return *found;
 }
 
-using Words = std::vector<std::string_view>;
+using Offered = std::vector<std::string_view>;
 
 }  // namespace
 
 TEST_CASE("every shell's completion names every option, and no marker is left in it",
           "[launcher]") {
-  for (const std::string_view shell : completed_words(row_of("print-completion"))) {
+  for (const std::string_view shell : completed_words(option_named("print-completion"))) {
     INFO(shell);
     const std::string script = completion_script(shell);
     CHECK(script.find(std::string("--print-completion ") + std::string(shell)) !=
@@ -41,21 +41,21 @@ TEST_CASE("every shell's completion names every option, and no marker is left in
 }
 
 TEST_CASE("a value is completed with its choices, or the plain words of its name", "[launcher]") {
-  CHECK(completed_words(row_of("start-method")) == Words{"spawn", "fork", "forkserver"});
-  CHECK(completed_words(row_of("scale-up")) == Words{"now", "at-snapshot", "never"});
-  CHECK(completed_words(row_of("nproc-per-node")) == Words{"cpu", "gpu", "auto"});
-  CHECK(completed_words(row_of("rdzv-backend")) == Words{"c10d", "static"});
-  CHECK(completed_words(row_of("nnodes")).empty());
-  CHECK(completed_words(row_of("deadline")).empty());
-  CHECK(completed_words(row_of("standalone")).empty());
-  CHECK(takes_file(row_of("event-log")));
-  CHECK(takes_directory(row_of("log-dir")));
-  CHECK_FALSE(takes_file(row_of("log-dir")));
+  CHECK(completed_words(option_named("start-method")) == Offered{"spawn", "fork", "forkserver"});
+  CHECK(completed_words(option_named("scale-up")) == Offered{"now", "at-snapshot", "never"});
+  CHECK(completed_words(option_named("nproc-per-node")) == Offered{"cpu", "gpu", "auto"});
+  CHECK(completed_words(option_named("rdzv-backend")) == Offered{"c10d", "static"});
+  CHECK(completed_words(option_named("nnodes")).empty());
+  CHECK(completed_words(option_named("deadline")).empty());
+  CHECK(completed_words(option_named("standalone")).empty());
+  CHECK(takes_file(option_named("event-log")));
+  CHECK(takes_directory(option_named("log-dir")));
+  CHECK_FALSE(takes_file(option_named("log-dir")));
 }
 
 TEST_CASE("a summary is the first sentence of the help", "[launcher]") {
-  CHECK(summary_of(row_of("nnodes")) == "Number of nodes");
-  CHECK(summary_of(row_of("version")) == "Show the version");
+  CHECK(summary_of(option_named("nnodes")) == "Number of nodes");
+  CHECK(summary_of(option_named("version")) == "Show the version");
   for (const OptionRow& row : option_rows()) {
     CHECK(summary_of(row).find('\n') == std::string_view::npos);
   }
