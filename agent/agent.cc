@@ -17,7 +17,6 @@
 #include "agent/asked.h"
 #include "agent/attempt_store.h"
 #include "agent/follower_options.h"
-#include "agent/host/environment_facts.h"
 #include "agent/host/host.h"
 #include "agent/local_workers.h"
 #include "agent/output/console.h"
@@ -25,6 +24,7 @@
 #include "agent/output/status_display.h"
 #include "agent/process/guardian.h"
 #include "agent/process/orphans.h"
+#include "agent/process/service_notifier.h"
 #include "agent/process/signals.h"
 #include "agent/process/worker_environment.h"
 #include "agent/unable.h"
@@ -63,8 +63,6 @@ class Agent : private FollowerHandler {
         layout_(std::move(layout)),
         event_log_(std::move(event_log)),
         log_(std::move(log)),
-        environment_(compared_facts(spec)),
-        node_(describe(spec, environment_)),
         out_(io_, STDOUT_FILENO),
         err_(io_, STDERR_FILENO),
         board_(io_, err_, STDERR_FILENO, log_),
@@ -72,9 +70,9 @@ class Agent : private FollowerHandler {
         guardian_(io_),
         time_up_(io_),
         search_over_(io_),
-        workers_(io_, spec, layout_, Consoles{out_, err_}, node_.host_name, workers_hooks(), log_),
-        follower_(io_, follower_options(spec, node_, environment_, event_log_), *this,
-                  coordinator_hooks(), log_) {}
+        notifier_(io_, spec.service_manager, log_),
+        workers_(io_, spec, layout_, Consoles{out_, err_}, host_name(), workers_hooks(), log_),
+        follower_(io_, follower_options(spec, event_log_), *this, coordinator_hooks(), log_) {}
 
   Result<JobSummary> run() {
     accept_early_signals();
@@ -99,6 +97,7 @@ class Agent : private FollowerHandler {
 
   void on_following() override {
     asked_.followed();
+    notifier_.joined();
     take(Event::followed);
   }
   void on_assigned(const World& world) override {
@@ -149,7 +148,8 @@ class Agent : private FollowerHandler {
 
   LocalWorkersHooks workers_hooks() {
     return {[this] { return agent::reports(state_) ? follower_.client() : nullptr; },
-            [this] { settle(); }, [this](const Error& why) { conclude(why); }};
+            [this] { settle(); }, [this](const Error& why) { conclude(why); },
+            [this](const TrainingProgress& told) { notifier_.progressed(told); }};
   }
 
   /// Tells the table what is left of the workers.
@@ -206,6 +206,9 @@ class Agent : private FollowerHandler {
     const agent::Transition& transition = agent::on(state_, event);
     // Before the actions: the last of them may bring the next event from within.
     state_ = transition.next();
+    if (!agent::serves(state_)) {
+      notifier_.ends();
+    }
     for (const Action action : transition.actions()) {
       carry_out(action, cause);
     }
@@ -284,6 +287,7 @@ class Agent : private FollowerHandler {
     }
     const auto begun = workers_.begin(world, own_address);
     if (begun) {
+      notifier_.attempt_began(world);
       return;
     }
     coordinator->give_up(begun.error());
@@ -389,8 +393,6 @@ class Agent : private FollowerHandler {
   LogLayout layout_;
   std::shared_ptr<EventLogFile> event_log_;  ///< null: none is asked for
   std::shared_ptr<spdlog::logger> log_;
-  NodeEnvironment environment_;
-  NodeDescription node_;
   asio::io_context io_{1};
   Console out_;
   Console err_;
@@ -399,6 +401,7 @@ class Agent : private FollowerHandler {
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer time_up_;      ///< --deadline
   asio::steady_timer search_over_;  ///< Action::limit_search, request_now
+  ServiceNotifier notifier_;
   State state_ = State::serving;
   agent::Asked asked_;
   std::optional<Result<JobSummary>> outcome_;

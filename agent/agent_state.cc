@@ -316,6 +316,10 @@ bool reports(State state) {
   return state != State::dying && state != State::dying_now;
 }
 
+bool serves(State state) {
+  return state == State::serving || state == State::fencing;
+}
+
 Wish wish_of(int signal) {
   DDP_CHECK(signal >= 0, "a signal has a number, and the deadline has 0");
   const bool preempts = signal == 0 || signal == SIGTERM || signal == SIGUSR1;

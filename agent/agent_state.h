@@ -113,6 +113,8 @@ const Transition& on(State state, Event event);
 /// Whether the coordinator is told how the workers ended. Without its guardian an agent tells
 /// nothing: nobody may rely on a node whose workers would outlive it.
 bool reports(State state);
+/// Whether the agent still does its part in the job, and nobody has asked it to end.
+bool serves(State state);
 
 /// What a signal asks for; 0: the deadline has come. (SIGUSR2 asks for nothing of the job.)
 struct Wish {

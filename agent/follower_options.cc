@@ -53,16 +53,14 @@ bool outlives_its_coordinator(const JobSpec& spec) {
   return spec.backend != RendezvousBackend::static_ranks && (spec.max_nodes > 1 || spec.witness);
 }
 
-FollowerOptions follower_options(const JobSpec& spec, const NodeDescription& node,
-                                 const NodeEnvironment& environment,
-                                 std::shared_ptr<EventLogFile> event_log) {
+FollowerOptions follower_options(const JobSpec& spec, std::shared_ptr<EventLogFile> event_log) {
   FollowerOptions options;
+  options.environment = compared_facts(spec);
+  options.node = describe(spec, options.environment);
   // The first is where a new job begins; at the others a running one may be found.
   options.endpoints = {spec.endpoint};
   options.endpoints.insert(options.endpoints.end(), spec.more_endpoints.begin(),
                            spec.more_endpoints.end());
-  options.node = node;
-  options.environment = environment;
   options.is_host = spec.is_host;
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/hang/hang_detector.h"
+#include "agent/process/service_status.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
@@ -125,6 +126,8 @@ struct JobSpec {
   LogSpec logs;
   /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.
   std::string error_file;
+  /// Who started this agent as a service, if anybody did.
+  ServiceManager service_manager = {};
   /// Soft limit of descriptors that this process was started with, which workers get; 0: as is.
   std::uint64_t descriptor_limit = 0;
 };

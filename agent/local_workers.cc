@@ -132,6 +132,7 @@ struct LocalWorkers::Impl {
     }
     progress.begin([this] { return attempt->progress(); },
                    [this, number = world.attempt](const TrainingProgress& told) {
+                     hooks.told(told);
                      if (CoordinatorClient* const coordinator = hooks.coordinator()) {
                        coordinator->workers_progress(number, told);
                      }

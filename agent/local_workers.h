@@ -32,6 +32,8 @@ struct LocalWorkersHooks {
   std::function<void()> settled;
   /// SIGKILL does not end a worker: this node is of no use any more (I-16).
   std::function<void(const Error&)> gave_up;
+  /// What this node's workers have told, at the pace of progress_poller.h.
+  std::function<void(const TrainingProgress&)> told;
 };
 
 class LocalWorkers {

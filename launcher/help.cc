@@ -33,46 +33,6 @@ constexpr char kFooter[] =
     "\\\n"
     "                                       --max-restarts 3 --nproc-per-node 8 train.py";
 
-const char* title(OptionGroup group) {
-  switch (group) {
-    case OptionGroup::job:
-      return "The job";
-    case OptionGroup::rendezvous:
-      return "Where the nodes meet";
-    case OptionGroup::program:
-      return "What to run";
-    case OptionGroup::output:
-      return "The workers' output";
-    case OptionGroup::ending:
-      return "Ending the job";
-    case OptionGroup::other:
-      return "Help";
-    case OptionGroup::accepted:
-      return "Accepted for compatibility with torchrun";
-  }
-  return "";
-}
-
-/// Breaks at blanks, so that no line is longer than `columns` (a longer word stands alone).
-std::string wrapped(std::string_view text, std::size_t columns) {
-  std::string lines;
-  std::size_t width = 0;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-    if (width > 0 && width + 1 + word.size() > columns) {
-      lines += '\n';
-      width = 0;
-    } else if (width > 0) {
-      lines += ' ';
-      ++width;
-    }
-    lines += word;
-    width += word.size();
-  }
-  return lines;
-}
-
 class Formatter : public CLI::Formatter {
  public:
   Formatter() { column_width(kNameColumns); }
@@ -105,6 +65,45 @@ class Formatter : public CLI::Formatter {
 
 }  // namespace
 
+const char* group_title(OptionGroup group) {
+  switch (group) {
+    case OptionGroup::job:
+      return "The job";
+    case OptionGroup::rendezvous:
+      return "Where the nodes meet";
+    case OptionGroup::program:
+      return "What to run";
+    case OptionGroup::output:
+      return "The workers' output";
+    case OptionGroup::ending:
+      return "Ending the job";
+    case OptionGroup::other:
+      return "Help";
+    case OptionGroup::accepted:
+      return "Accepted for compatibility with torchrun";
+  }
+  return "";
+}
+
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string lines;
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (width > 0 && width + 1 + word.size() > columns) {
+      lines += '\n';
+      width = 0;
+    } else if (width > 0) {
+      lines += ' ';
+      ++width;
+    }
+    lines += word;
+    width += word.size();
+  }
+  return lines;
+}
+
 std::string help_text() {
   CLI::App app{kDescription, "ddprun"};
   app.set_help_flag();  // a row of our own table says it
@@ -119,7 +118,9 @@ std::string help_text() {
     const std::string help =
         std::string(row.help) + (standard.empty() ? std::string() : " [" + standard + "]");
     // `help` is const, because add_flag() takes a text that it may change for the flag's variable.
-    app.add_flag(names, help)->group(title(row.group))->option_text(std::string(row.value_name));
+    app.add_flag(names, help)
+        ->group(group_title(row.group))
+        ->option_text(std::string(row.value_name));
   }
   return app.help();
 }

@@ -30,7 +30,9 @@
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
+#include "agent/process/service_notifier.h"
 #include "agent/process/signals.h"
+#include "launcher/completion.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
 #include "launcher/options.h"
@@ -88,6 +90,14 @@ int print(const std::string& text) {
     return complain(errno_error(errno, "cannot write", "stdout").sentence(), kExitFailure);
   }
   return kExitSuccess;
+}
+
+std::string text_asked_for(const Options& options) {
+  if (options.help) {
+    return help_text();
+  }
+  return options.version ? "ddprun " DDPRUN_VERSION "\n"
+                         : completion_script(options.print_completion);
 }
 
 /// A random UUID, version 4.
@@ -229,15 +239,17 @@ int run(int argc, char** argv) {
     return complain(usage->error.sentence(), usage->exit_code);
   }
   const Options& options = std::get<Options>(parsed);
-  if (options.help || options.version) {
+  if (only_shows_text(options)) {
     accept_early_signals();
-    return print(options.help ? help_text() : "ddprun " DDPRUN_VERSION "\n");
+    return print(text_asked_for(options));
   }
-  const Result<Launch> launch = resolve(options, environment, this_host(environment));
+  Result<Launch> launch = resolve(options, environment, this_host(environment));
   if (!launch) {
     accept_early_signals();
     return complain(launch.error().sentence(), kExitFailure);
   }
+  // Here, since this process is the one that a service manager has started.
+  launch->job.service_manager = take_service_manager();
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.
   reserve_descriptors(kDescriptorsOfAgent +
                       kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));

@@ -319,6 +319,15 @@ constexpr OptionRow kRows[] = {
      .has_variable = false,
      .ours = true,
      .help = "Show the version."},
+    // torchrun has it for bash, zsh and tcsh, and needs a Python package for that.
+    {.name = "print-completion",
+     .field = &O::print_completion,
+     .value_name = "SHELL",
+     .group = G::other,
+     .has_variable = false,
+     .ours = true,
+     .choices = "bash|zsh|fish",
+     .help = "Show the script that makes this shell complete ddprun's command line."},
 
     // A script for torchrun must start unchanged, so these are read and checked. resolve() refuses
     // the values that would change what the job does.

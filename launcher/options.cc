@@ -234,7 +234,7 @@ class Parser {
   /// Options end at the first word that is none, as with argparse.REMAINDER: all words from there
   /// on are the program's, options that look like ours included.
   std::variant<Options, UsageError> parse() {
-    while (next_ < words_.size() && !options_.help && !options_.version) {
+    while (next_ < words_.size() && !only_shows_text(options_)) {
       const std::string_view word = words_[next_];
       if (word == "--") {
         ++next_;
@@ -248,8 +248,8 @@ class Parser {
         return *std::move(error);
       }
     }
-    // argparse's actions for these two exit at once: a mistake behind them is not reported.
-    if (options_.help || options_.version) {
+    // argparse's actions for these exit at once: a mistake behind them is not reported.
+    if (only_shows_text(options_)) {
       return std::move(options_);
     }
     DDP_CHECK(next_ <= words_.size(), "no option takes a value that is not there");
@@ -391,6 +391,10 @@ class Parser {
 };
 
 }  // namespace
+
+bool only_shows_text(const Options& options) {
+  return options.help || options.version || !options.print_completion.empty();
+}
 
 std::string origin(const Options& options, std::string_view name) {
   DDP_CHECK(std::any_of(option_rows().begin(), option_rows().end(),

@@ -88,9 +88,11 @@ struct Options {
 
   bool help = false;
   bool version = false;
+  /// The shell whose completion is asked for; empty: none is.
+  std::string print_completion;
 
-  /// The program as the user wrote it, and what follows it. Never empty unless help, version or
-  /// witness.
+  /// The program as the user wrote it, and what follows it. Never empty unless witness, or
+  /// only_shows_text().
   std::vector<std::string> program;
 
   /// Names ("nnodes") of the options that were given, by word or by PET_ variable.
@@ -101,6 +103,8 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> from_scheduler;
 };
 
+/// Nothing is to be run: --help, --version or --print-completion.
+bool only_shows_text(const Options& options);
 /// How a message names the place a value came from: "--max-restarts", "PET_MAX_RESTARTS", or the
 /// variable of a scheduler.
 std::string origin(const Options& options, std::string_view name);
@@ -113,8 +117,8 @@ struct UsageError {
 
 /// `words` are the arguments without the name of the command. Reading stops at the first word that
 /// is neither an option nor an option's value: it is the program, and all after it is the
-/// program's own, whatever it looks like; one "--" just before the program is dropped. --help and
-/// --version end the reading where they stand: nothing after them is looked at.
+/// program's own, whatever it looks like; one "--" just before the program is dropped. What only
+/// shows a text ends the reading where it stands: nothing after it is looked at.
 std::variant<Options, UsageError> parse_command_line(std::span<const char* const> words,
                                                      const Environment& environment);
 

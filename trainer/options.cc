@@ -92,6 +92,7 @@ std::string sentence_of(const CLI::ParseError& problem) {
 std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
   CLI::App app("Trains on one process or many: alone, under ddprun, or under mpirun.", "train");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "train " DDPRUN_VERSION, "Show the version");
   LinearOptions linear_options;
   const auto* linear = add_linear(app, linear_options);
   Gpt2Options gpt2_options;

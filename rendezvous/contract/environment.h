@@ -49,4 +49,9 @@ inline constexpr char kHealthCheckPort[] = "TORCHELASTIC_HEALTH_CHECK_PORT";
 inline constexpr char kShutdownTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 inline constexpr char kDisableSharedStore[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
 
+// systemd's (sd_notify(3), sd_watchdog_enabled(3)): for the agent, and not for its children.
+inline constexpr char kNotifySocket[] = "NOTIFY_SOCKET";
+inline constexpr char kWatchdogUsec[] = "WATCHDOG_USEC";
+inline constexpr char kWatchdogPid[] = "WATCHDOG_PID";
+
 }  // namespace ddprun::env

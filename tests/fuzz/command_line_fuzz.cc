@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(refused->exit_code != 0, "a refusal is no success");
   } else {
     const auto& options = std::get<Options>(result);
-    require(options.help || options.version || options.witness || !options.program.empty(),
+    require(only_shows_text(options) || options.witness || !options.program.empty(),
             "there is a program to run");
   }
   return 0;

@@ -8,8 +8,8 @@ namespace ddprun::test {
 
 /// Prints `skipped: needs NEED: REASON` on stdout and makes this program exit with 77 (ctest's
 /// SKIP_RETURN_CODE) unless a test case of it fails. `need` is one word: root, namespaces, cgroup,
-/// mount, mpirun, pytorch, data, debian, network, descriptors; or gpu, cuda, kernel, which no
-/// machine of CI has (scripts/test_table.py).
+/// mount, mpirun, pytorch, data, debian, network, descriptors; or gpu, cuda, kernel, program,
+/// which a machine of CI may lack (scripts/test_table.py).
 void skip(const std::string& need, const std::string& reason);
 
 }  // namespace ddprun::test

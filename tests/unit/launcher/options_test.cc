@@ -58,7 +58,7 @@ std::string value_text(const Options& options, const OptionRow& row) {
 }
 
 bool ends_reading(const OptionRow& row) {
-  return row.name == "help" || row.name == "version";
+  return row.name == "help" || row.name == "version" || row.name == "print-completion";
 }
 
 std::string underscored(std::string_view name) {
@@ -287,10 +287,12 @@ TEST_CASE("letters may be run together, the last with its value", "[launcher]") 
   CHECK(good("-mh").help);
 }
 
-TEST_CASE("help and version end the reading where they stand", "[launcher]") {
+TEST_CASE("help, version and completion end the reading where they stand", "[launcher]") {
   CHECK(good("-h").help);
   CHECK(good("--nnodes 2 --help --unknown").help);
   CHECK(good("--version").version);
+  CHECK(good("--print-completion zsh --unknown").print_completion == "zsh");
+  CHECK(only_shows_text(good("--print_completion=bash")));
   CHECK(good("--help", {{"PET_MAX_RESTARTS", "x"}}).help);
   CHECK(usage_error("--unknown --help").exit_code == kExitUsage);
   CHECK_FALSE(good("prog --help").help);
