@@ -44,8 +44,7 @@ class Resolver {
 
   Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();
-    // The order decides which of several mistakes is reported. The program comes last: only that
-    // step looks at the file system.
+    // The order decides which of several mistakes is reported. Only the last looks at files.
     constexpr std::array<Step, 11> kSteps{
         &Resolver::log_level, &Resolver::accepted,   &Resolver::nodes,    &Resolver::restarts,
         &Resolver::workers,   &Resolver::rendezvous, &Resolver::same_env, &Resolver::output,
