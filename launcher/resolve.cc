@@ -37,13 +37,16 @@ bool is_module_name(std::string_view name) {
 /// ends it: one sentence is read, and the next mistake is reported by the next try.
 class Resolver {
  public:
-  Resolver(const Options& options, const Environment& environment, const Host& host)
-      : options_(options), environment_(environment), host_(host), job_(launch_.job) {}
+  Resolver(const ScheduledOptions& scheduled, const Environment& environment, const Host& host)
+      : options_(scheduled.options),
+        environment_(environment),
+        host_(host),
+        launch_{.job = {}, .notices = scheduled.notices},
+        job_(launch_.job) {}
 
   Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();
-    // The order decides which of several mistakes is reported. The program comes last: only that
-    // step looks at the file system.
+    // The order decides which of several mistakes is reported. Only the last looks at files.
     constexpr std::array<Step, 11> kSteps{
         &Resolver::log_level, &Resolver::accepted,   &Resolver::nodes,    &Resolver::restarts,
         &Resolver::workers,   &Resolver::rendezvous, &Resolver::same_env, &Resolver::output,
@@ -442,15 +445,7 @@ class Resolver {
 
 Result<Launch> resolve(const Options& options, const Environment& environment, const Host& host) {
   const auto scheduled = with_scheduler_defaults(options, environment, host);
-  if (!scheduled) {
-    return scheduled.error();
-  }
-  auto launch = Resolver(scheduled->options, environment, host).run();
-  if (launch) {
-    launch->notices.insert(launch->notices.begin(), scheduled->notices.begin(),
-                           scheduled->notices.end());
-  }
-  return launch;
+  return scheduled ? Resolver(*scheduled, environment, host).run() : scheduled.error();
 }
 
 }  // namespace ddprun

@@ -21,12 +21,12 @@ std::optional<Allocation> find_allocation(const Environment& environment, const 
   if (!job) {
     job = lsf_job(environment);
   }
-  if (!srun_speaks_pmi(environment)) {
+  if (!srun_speaks_pmi(environment, read_file)) {
     if (auto mpi = mpi_allocation(environment, job)) {
       return mpi;
     }
   }
-  if (auto slurm = slurm_allocation(environment)) {
+  if (auto slurm = slurm_allocation(environment, read_file)) {
     return slurm;
   }
   if (auto pbs = pbs_allocation(environment, read_file)) {

@@ -1,5 +1,6 @@
 #include "launcher/scheduler/slurm.h"
 
+#include <string_view>
 #include <utility>
 
 #include "launcher/scheduler/host_list.h"
@@ -12,6 +13,9 @@ namespace {
 /// Numbers from here on are no step of srun: the script, an interactive shell (slurm.h).
 constexpr std::uint32_t kSpecialSteps = 0xffff'fff0;
 
+/// Processes between the daemon of a step and this one: shells, containers, wrappers.
+constexpr int kAncestorsMax = 64;
+
 constexpr char kStepHosts[] = "SLURM_STEP_NODELIST";
 
 struct Step {
@@ -19,8 +23,37 @@ struct Step {
   int tasks;
 };
 
+/// Of a process in /proc/PID/stat, "17 (name) S 16 ...": its parent. 0 for all else.
+int parent_in(const std::string& stat) {
+  const auto fields = words_of(std::string_view(stat).substr(stat.rfind(')') + 1), " ");
+  return stat.find(')') == std::string::npos || fields.size() < 2
+             ? 0
+             : parse_number<int>(fields[1]).value_or(0);
+}
+
+/// Whether the nearest slurmstepd above this process serves a script or a shell, by its title:
+/// "slurmstepd: [17.0]" serves step 0 of job 17, and "slurmstepd: [17.batch]" its script. In a
+/// container with process numbers of its own none is seen.
+bool is_below_script(const ReadFile& read_file) {
+  constexpr std::string_view kTitle = "slurmstepd: [";
+  std::string process = "self";
+  for (int level = 0; level < kAncestorsMax; ++level) {
+    const int parent = parent_in(read_file("/proc/" + process + "/stat").value_or(""));
+    if (parent <= 1) {
+      return false;
+    }
+    process = std::to_string(parent);
+    const std::string title = read_file("/proc/" + process + "/cmdline").value_or("");
+    if (title.starts_with(kTitle)) {
+      const std::string_view step = std::string_view(title).substr(title.rfind('.') + 1);
+      return step.find_first_of("0123456789") != 0;
+    }
+  }
+  return false;
+}
+
 /// The step of srun that this process is a task of.
-std::optional<Step> step_of(const Environment& environment) {
+std::optional<Step> step_of(const Environment& environment, const ReadFile& read_file) {
   const auto text = told_text(environment, "SLURM_STEP_ID");
   const auto id = text ? parse_number<std::uint32_t>(*text) : std::nullopt;
   const auto tasks = told_number(environment, "SLURM_STEP_NUM_TASKS");
@@ -35,7 +68,7 @@ std::optional<Step> step_of(const Environment& environment) {
   if (node && hosts && !hosts->has(*node)) {
     return std::nullopt;
   }
-  return Step{*id, *tasks};
+  return is_below_script(read_file) ? std::nullopt : std::optional(Step{*id, *tasks});
 }
 
 /// SLURM_STEP_TASKS_PER_NODE: "2,1(x3)" are 2 tasks on the first node and 1 on three others.
@@ -93,12 +126,13 @@ std::optional<BatchJob> slurm_job(const Environment& environment) {
   return job;
 }
 
-std::optional<Allocation> slurm_allocation(const Environment& environment) {
+std::optional<Allocation> slurm_allocation(const Environment& environment,
+                                           const ReadFile& read_file) {
   const auto job = slurm_job(environment);
   if (!job) {
     return std::nullopt;
   }
-  const auto step = step_of(environment);
+  const auto step = step_of(environment, read_file);
   Allocation found = outside_of_steps(environment, *job);
   if (step) {
     DDP_CHECK(step->tasks > 0, "a step that has this task has one");
@@ -115,8 +149,8 @@ std::optional<Allocation> slurm_allocation(const Environment& environment) {
   return found;
 }
 
-bool srun_speaks_pmi(const Environment& environment) {
-  const auto step = slurm_job(environment) ? step_of(environment) : std::nullopt;
+bool srun_speaks_pmi(const Environment& environment, const ReadFile& read_file) {
+  const auto step = slurm_job(environment) ? step_of(environment, read_file) : std::nullopt;
   return step && told_number(environment, "PMI_SIZE") == step->tasks &&
          told_number(environment, "PMI_RANK") == told_number(environment, "SLURM_PROCID");
 }

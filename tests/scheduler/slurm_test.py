@@ -67,7 +67,7 @@ class Slurm(unittest.TestCase):
                    lambda: f"{count} times {pattern!r} in:\n{text()}", 60)
 
     def assertNothingIsLeft(self):
-        wait_until(lambda: not self.left(), lambda: f"nothing of the job is left, but {self.left()}", 20)
+        wait_until(lambda: not self.left(), lambda: f"nothing of the job is left, but {self.left()}", 20, every=0.1)
 
     @staticmethod
     def left():
@@ -114,10 +114,27 @@ class Slurm(unittest.TestCase):
         script = self.path("script")
         script.write_text("#!/bin/bash\nddprun bash -c 'echo rank $RANK of $WORLD_SIZE in "
                           "${SLURM_STEP_NODELIST-no step}'\n")
-        self.run_to_end("srun", "--nodelist=n3,n4", "bash", "-c",
-                        "[ $SLURM_PROCID = 1 ] || exec sbatch --nodelist=n1,n2 --nodes=2 "
-                        f"--output={self.path('out')} {script}")
-        self.wait_for_lines(1, r"^rank 0 of 1 in n\[3-4\]$", self.said)
+        for name, nodes in {"others": "n1,n2", "same": "n3,n4"}.items():
+            with self.subTest(nodes=name):
+                self.run_to_end("srun", "--nodelist=n3,n4", "bash", "-c",
+                                f"[ $SLURM_PROCID = 1 ] || exec sbatch --nodelist={nodes} --nodes=2 "
+                                f"--output={self.path(name)} {script}")
+                # It has the step of the task that submitted it in its environment.
+                self.wait_for_lines(1, r"^rank 0 of 1 in n\[3-4\]$", lambda at=name: self.said(at))
+
+    def test_a_heterogeneous_step_is_one_job(self):
+        done = self.run_to_end("srun", "--nodes=1", "ddprun", "bash", "-c", "echo $RANK of $WORLD_SIZE", ":",
+                               "--nodes=1", "ddprun", "bash", "-c", "echo $RANK of $WORLD_SIZE")
+        self.assertEqual(sorted(done.out.splitlines()), ["0 of 2", "1 of 2"])
+
+    def test_mpirun_in_a_job_starts_the_agents_and_slurm_tells_where_they_meet(self):
+        skip.need(skip.MPIRUN, shutil.which("mpirun"), "there is no mpirun on this machine")
+        job = self.submit("mpirun --allow-run-as-root --map-by ppr:1:node ddprun bash -c "
+                          "'echo rank $RANK of $WORLD_SIZE by $OMPI_COMM_WORLD_SIZE'")
+        CLUSTER.wait_for_job(job, "COMPLETED", "FAILED")
+        self.wait_for_lines(4, r"^rank \d of 4 by 4$", self.said)
+        self.assertRegex(self.said(), r"mpirun of Open MPI: --nnodes 4 \(OMPI_COMM_WORLD_SIZE\), "
+                         r"--rdzv-endpoint n1:2\d{4} \(SLURM_JOB_NODELIST\)")
 
     def test_scancel_saves_and_ends_every_agent_in_order(self):
         job = self.submit("srun ddprun train linear 1000000000 1000000000\n")
@@ -146,8 +163,7 @@ class Slurm(unittest.TestCase):
         self.wait_for_lines(4, r"^\[CPU\d\] Epoch 3 ", self.said)
         CLUSTER.run("scancel", "--signal=TERM", job)
         self.wait_for_lines(1, r"^code 75$", self.said)
-        wait_until(lambda: CLUSTER.state_of(job) == "PENDING", "the job waits in the queue", 20)
-        CLUSTER.run("scontrol", "update", f"jobid={job}", "starttime=now")  # not in two minutes
+        CLUSTER.start_requeued(job)
         self.wait_for_lines(4, r"^Resuming training from snapshot at Epoch [1-9]", self.said)
         CLUSTER.run("scancel", job)
         CLUSTER.wait_for_job(job, "CANCELLED")

@@ -8,8 +8,9 @@ import time
 PATIENCE = 150  # seconds; a bound for what takes a few on an idle machine
 
 
-def wait_until(condition, what, seconds=PATIENCE):
-    """The first true value of condition(); fails with `what` after the bound."""
+def wait_until(condition, what, seconds=PATIENCE, every=0.01):
+    """The first true value of condition(), asked `every` so many seconds; fails with `what` after the
+    bound."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -17,7 +18,7 @@ def wait_until(condition, what, seconds=PATIENCE):
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def is_alive(pid):

@@ -12,6 +12,7 @@ import skip
 from program import Program, parent_of, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue", "sinfo")
+ASK_S = 0.1  # between two questions to Slurm, each of which is a process
 HEAD = "head"  # the host that all the nodes are on
 # Without proctrack/cgroup and task plugins nothing of the machine's control groups is touched. A job is
 # scheduled as it comes, and what ignores SIGTERM is killed two seconds later.
@@ -148,7 +149,15 @@ class SlurmCluster:
 
     def wait_for_job(self, job, *states, seconds=60):
         wait_until(lambda: self.state_of(job) in states,
-                   lambda: f"job {job} is {states}, but {self.state_of(job)}", seconds)
+                   lambda: f"job {job} is {states}, but {self.state_of(job)}", seconds, every=ASK_S)
+
+    def start_requeued(self, job):
+        """At once, and not in two minutes: Slurm puts a requeued job off, as often as a part of it ends."""
+        def runs():
+            if self.field(job, "Reason") == "BeginTime":
+                self.run("scontrol", "update", f"jobid={job}", "starttime=now")
+            return self.field(job, "Restarts") != "0" and self.state_of(job) == "RUNNING"
+        wait_until(runs, lambda: f"job {job} runs again, but is {self.state_of(job)}", 60, every=ASK_S)
 
     def wait_for_state(self, states, nodes, seconds=30):
         """Until each of the nodes is in one of these states of sinfo."""
@@ -156,7 +165,7 @@ class SlurmCluster:
             lines = self.run("sinfo", "-h", "-N", "-o", "%N %t").splitlines()
             return dict(line.split() for line in lines)
         wait_until(lambda: {now().get(node) for node in nodes} <= states,
-                   lambda: f"{nodes} are {states}, but {now()}", seconds)
+                   lambda: f"{nodes} are {states}, but {now()}", seconds, every=ASK_S)
 
     # ---- faults ---------------------------------------------------------------------------------
 
@@ -202,7 +211,7 @@ class SlurmCluster:
             subprocess.run(["scancel", "--signal=KILL", "--full", job], check=False, capture_output=True,
                            timeout=30)
             subprocess.run(["scancel", job], check=False, capture_output=True, timeout=30)
-        wait_until(lambda: not self.run("squeue", "-h", "-o", "%i"), "all jobs have ended", 30)
+        wait_until(lambda: not self.run("squeue", "-h", "-o", "%i"), "all jobs have ended", 30, every=ASK_S)
 
     def close(self):
         """The daemons, those first that ask others for something. What is left ends with this process."""

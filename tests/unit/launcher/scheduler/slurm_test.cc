@@ -1,6 +1,9 @@
 #include "launcher/scheduler/slurm.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <string>
 
 #include "tests/unit/launcher/scheduler/scheduler_variables.h"
 
@@ -9,15 +12,24 @@ using namespace ddprun::test;
 
 namespace {
 
-Allocation found(const Variables& variables) {
-  const auto allocation = slurm_allocation(environment_of(variables));
+ReadFile reader_of(const std::map<std::string, std::string>& files) {
+  return [files](const std::string& path) -> std::optional<std::string> {
+    const auto file = files.find(path);
+    return file == files.end() ? std::nullopt : std::optional(file->second);
+  };
+}
+
+using Files = std::map<std::string, std::string>;
+
+Allocation found(const Variables& variables, const Files& files = {}) {
+  const auto allocation = slurm_allocation(environment_of(variables), reader_of(files));
   REQUIRE(allocation);
   return *allocation;
 }
 
 /// What takes this process for one process of a job, whatever size the job has.
-bool is_alone(const Variables& variables) {
-  const Allocation allocation = found(variables);
+bool is_alone(const Variables& variables, const Files& files = {}) {
+  const Allocation allocation = found(variables, files);
   return allocation.agents && allocation.agents->value == 1 && allocation.hosts == 1;
 }
 
@@ -95,6 +107,27 @@ TEST_CASE("The script of a job that a task of another job submitted does not tak
   CHECK(is_alone(joined(slurm_task(0), {{"SLURM_PROCID", "4"}})));
 }
 
+TEST_CASE("The daemon above a process tells a script from a task, even on the step's nodes",
+          "[launcher]") {
+  const auto below = [](const std::string& title) {
+    return Files{{"/proc/self/stat", "40 (ddp) run) S 30 1 1"},
+                 {"/proc/30/cmdline", std::string("bash\0job.sh", 11)},
+                 {"/proc/30/stat", "30 (bash) S 20 1 1"},
+                 {"/proc/20/cmdline", title},
+                 {"/proc/20/stat", "20 (slurmstepd) S 1 1 1"}};
+  };
+  CHECK(is_alone(slurm_task(0), below("slurmstepd: [123456.batch]")));
+  CHECK(is_alone(slurm_task(0), below("slurmstepd: [123456.interactive]")));
+  CHECK_FALSE(is_alone(slurm_task(0), below("slurmstepd: [123456.0]")));
+  CHECK_FALSE(is_alone(slurm_task(0), below("slurmstepd: [123457.12]")));  // a part of the job
+  CHECK_FALSE(is_alone(slurm_task(0), below("sshd")));
+  // Whatever is in these files, the search ends.
+  for (const std::string stat : {"", "x", "1 (a) S", "1 (a) S -3", "1 (a) S self", "1 (a) S 40"}) {
+    const Files files{{"/proc/self/stat", stat}, {"/proc/40/stat", stat}};
+    CHECK_FALSE(is_alone(slurm_task(0), files));
+  }
+}
+
 TEST_CASE("A node list that cannot be read is an error where it is needed", "[launcher]") {
   const Allocation allocation = found(joined(slurm_task(1), {{"SLURM_STEP_NODELIST", "n[1-"}}));
   CHECK(allocation.agents->value == 4);
@@ -110,10 +143,10 @@ TEST_CASE("GPUs of the node are what Slurm gave to it", "[launcher]") {
 }
 
 TEST_CASE("Without a job of Slurm its variables mean nothing", "[launcher]") {
-  CHECK_FALSE(slurm_allocation(environment_of({})));
+  CHECK_FALSE(slurm_allocation(environment_of({}), reader_of({})));
   Variables left_over = slurm_task(1);
   for (const std::string id : {"", "x", "-1", "99999999999"}) {
     left_over["SLURM_JOB_ID"] = id;
-    CHECK_FALSE(slurm_allocation(environment_of(left_over)));
+    CHECK_FALSE(slurm_allocation(environment_of(left_over), reader_of({})));
   }
 }
