@@ -246,8 +246,7 @@ class Resolver {
   /// After nodes(): where the nodes meet depends on how many there are.
   Result<void> rendezvous() {
     DDP_CHECK(job_.max_nodes > 0 && job_.job_id.empty(), "the nodes are counted, the job unnamed");
-    const Result<std::optional<Notice>> notice =
-        resolve_rendezvous(options_, environment_, host_.new_job_id, job_);
+    const auto notice = resolve_rendezvous(options_, environment_, host_.new_job_id, job_);
     if (!notice) {
       return notice.error();
     }

@@ -8,6 +8,7 @@ import argparse
 import os
 import pathlib
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def once(words, folder, threads):
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             log.seek(0)
-            sys.exit(f"{words[0]} failed: {log.read()[-2000:]}")
+            raise RuntimeError(f"{words[0]} failed: {log.read()[-2000:]}")
     return seconds, used.ru_utime + used.ru_stime
 
 
@@ -42,6 +43,35 @@ def write_images(folder, count):
     for name, images in (("data_batch_1.bin", count), ("test_batch.bin", 1)):
         folder.joinpath(name).write_bytes(b"".join(bytes([source.randrange(10)]) + source.randbytes(RECORD_BYTES)
                                                    for _ in range(images)))
+
+
+def commands(programs, python, model, stem, batch_size, threads):
+    """{name: the words of a training of so many steps}; `python` None: without PyTorch's."""
+    def ours(program):
+        return lambda steps: [program, "resnet", "--data", f"data{steps}", "--model", model, "--stem", stem,
+                              "--batch-size", batch_size, "--epochs", 1, "--log-freq", 10**6]
+
+    def torch(layout):
+        return lambda steps: [python, ROOT / "tests/bench/torch_resnet_train.py", model, stem, batch_size, steps,
+                              threads, layout]
+    found = {name: ours(program) for name, program in programs.items()}
+    return found | ({"PyTorch": torch("nchw"), "PyTorch channels_last": torch("nhwc")} if python else {})
+
+
+def by_turns(commands_, batch_size, threads, steps, runs, into, say=lambda text: None):
+    """Adds [seconds of a step, of the clock; of processors] to into[name], a list."""
+    with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
+        for count in (FEW, FEW + steps):
+            write_images(pathlib.Path(folder, f"data{count}"), count * batch_size)
+        for run in range(runs):
+            for name, command in commands_.items():
+                whole = []
+                for count in (FEW, FEW + steps):
+                    whole.append(once(command(count), folder, threads))
+                    shutil.rmtree(f"{folder}/snapshot.ddp", ignore_errors=True)
+                seconds = [(more - few) / steps for few, more in zip(*whole)]
+                into.setdefault(name, []).append(seconds)
+                say(f"run {run}: {name}: {seconds[0] * 1e3:,.0f} ms, processor {seconds[1] * 1e3:,.0f} ms")
 
 
 def main():
@@ -55,33 +85,14 @@ def main():
     parser.add_argument("--train", action="append", type=pathlib.Path)
     asked = parser.parse_args()
     programs = [str(path.resolve()) for path in asked.train or [ROOT / "build" / "bin" / "train"]]
-
-    def ours(program):
-        return lambda steps: [program, "resnet", "--data", f"data{steps}", "--model", asked.model, "--stem", asked.stem,
-                              "--batch-size", asked.batch_size, "--epochs", 1, "--log-freq", 10**6]
-
-    def torch(layout):
-        return lambda steps: [PYTHON, ROOT / "tests/bench/torch_resnet_train.py", asked.model, asked.stem,
-                              asked.batch_size, steps, asked.threads, layout]
-
-    commands = {program: ours(program) for program in programs}
-    if PYTHON.exists():
-        commands |= {"PyTorch": torch("nchw"), "PyTorch channels_last": torch("nhwc")}
-    figures = {name: ([], []) for name in commands}
-    with tempfile.TemporaryDirectory(prefix="ddprun-bench-") as folder:
-        for steps in (FEW, FEW + asked.steps):
-            write_images(pathlib.Path(folder, f"data{steps}"), steps * asked.batch_size)
-        for run in range(asked.runs):
-            for name, command in commands.items():
-                whole = []
-                for steps in (FEW, FEW + asked.steps):
-                    whole.append(once(command(steps), folder, asked.threads))
-                    subprocess.run(["rm", "-rf", f"{folder}/snapshot.ddp"], check=True)
-                for values, few, more in zip(figures[name], *whole):
-                    values.append((more - few) / asked.steps * 1000)
-                print(f"run {run}: {name}: {figures[name][0][-1]:,.0f} ms, processor "
-                      f"{figures[name][1][-1]:,.0f} ms", flush=True)
-    medians = {name: [statistics.median(values) for values in kinds] for name, kinds in figures.items()}
+    found = {}
+    try:
+        by_turns(commands({name: name for name in programs}, PYTHON if PYTHON.exists() else None, asked.model,
+                          asked.stem, asked.batch_size, asked.threads),
+                 asked.batch_size, asked.threads, asked.steps, asked.runs, found, lambda text: print(text, flush=True))
+    except RuntimeError as why:
+        sys.exit(str(why))
+    medians = {name: [statistics.median(kind) * 1e3 for kind in zip(*values)] for name, values in found.items()}
     theirs = [values for name, values in medians.items() if name not in programs]
     for name, (clock, processor) in medians.items():
         ratio = ""

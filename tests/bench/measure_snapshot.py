@@ -17,6 +17,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAVES = 2  # a round's
+# As the raw values name them.
+OURS, TORCH_SAVE, DCP = "ddprun", "torch.save", "DCP async"
 TORCH = """
 import json, os, sys, time
 import torch, torch.distributed as dist
@@ -87,6 +89,35 @@ def one_round(command):
     return json.loads(done.stdout.strip().split("\n")[-1])
 
 
+def programs(build_dir, python, megabytes):
+    """{name: the words of a training whose snapshots go to a folder}; `python` None: without PyTorch's."""
+    bench = str(pathlib.Path(build_dir) / "tests" / "snapshot_bench")
+    found = {OURS: lambda folder: [bench, folder + "/s", str(megabytes), str(SAVES)]}
+    for name, how in ((TORCH_SAVE, "save"), (DCP, "dcp")) if python else ():
+        found[name] = lambda folder, how=how: [str(python), "-c", TORCH, how, folder, str(megabytes), str(SAVES)]
+    return found
+
+
+def by_turns(programs_, directory, megabytes, rounds, into):
+    """Adds to into["dd"] the bytes per second of each run of dd, and to into[name] of each round: medians of
+    seconds that the training stands still ("call") and of a whole save ("save"), of a step before it ("before")
+    and of the processor time of other threads ("others"); and how many times as long a step takes while it is
+    written, by the clock ("slower") and in processor time ("harder")."""
+    for _ in range(rounds):
+        for name, command in programs_.items():
+            folder = tempfile.mkdtemp(prefix="ddprun-bench-", dir=directory)
+            try:
+                into.setdefault("dd", []).append(dd(folder, megabytes))
+                values = one_round(command(folder))
+            finally:
+                shutil.rmtree(folder)
+            median = {key: statistics.median(of_key) for key, of_key in values.items()}
+            found = {key: median[key] for key in ("call", "save", "before", "others")}
+            found["slower"] = median["after"] / median["before"]
+            found["harder"] = median["worked_after"] / median["worked_before"]
+            into.setdefault(name, []).append(found)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build")
@@ -94,38 +125,20 @@ def main():
     parser.add_argument("--megabytes", type=int, default=500)
     parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "build")
     asked = parser.parse_args()
-    bench = str(asked.build_dir.resolve() / "tests" / "snapshot_bench")
     python = ROOT / ".venv" / "bin" / "python"
-    programs = {"ddprun": lambda folder: [bench, folder + "/s", str(asked.megabytes), str(SAVES)]}
-    if python.exists():
-        for name, how in (("torch.save", "save"), ("DCP async", "dcp")):
-            programs[name] = lambda folder, how=how: [str(python), "-c", TORCH, how, folder,
-                                                      str(asked.megabytes), str(SAVES)]
-    rates, found = [], {name: {} for name in programs}
-    slower, harder = {name: [] for name in programs}, {name: [] for name in programs}
-    for _ in range(asked.rounds):
-        for name, command in programs.items():
-            folder = tempfile.mkdtemp(prefix="ddprun-bench-", dir=asked.dir)
-            try:
-                rates.append(dd(folder, asked.megabytes))
-                values = one_round(command(folder))
-            finally:
-                shutil.rmtree(folder)
-            slower[name].append(statistics.median(values["after"])
-                                / statistics.median(values["before"]))
-            harder[name].append(statistics.median(values["worked_after"])
-                                / statistics.median(values["worked_before"]))
-            for key in ("before", "others", "call", "save"):
-                found[name].setdefault(key, []).extend(values[key])
+    found = {}
+    by_turns(programs(asked.build_dir.resolve(), python if python.exists() else None, asked.megabytes), asked.dir,
+             asked.megabytes, asked.rounds, found)
+    rates = found.pop("dd")
     rate = statistics.median(rates)
     print(f"{asked.megabytes} MB, {asked.rounds} rounds of {SAVES} saves; dd with fsync: "
           f"{rate / 1e6:,.0f} MB/s (n={len(rates)}, {min(rates) / 1e6:,.0f}-{max(rates) / 1e6:,.0f})")
-    for name in programs:
-        median = {key: statistics.median(values) for key, values in found[name].items()}
+    for name, values in found.items():
+        median = {key: statistics.median(run[key] for run in values) for key in values[0]}
         written = asked.megabytes * 1e6 / median["save"]
         print(f"{name}: stands still {median['call'] * 1e3:,.0f} ms; steps while it is written "
-              f"{statistics.median(slower[name]):.3f}x of those before ({median['before'] * 1e3:,.0f} "
-              f"ms), {statistics.median(harder[name]):.3f}x in processor time; other threads take "
+              f"{median['slower']:.3f}x of those before ({median['before'] * 1e3:,.0f} "
+              f"ms), {median['harder']:.3f}x in processor time; other threads take "
               f"{median['others'] * 1e3:,.0f} ms of it a save; written at {written / 1e6:,.0f} MB/s, {written / rate:.2f} of dd")
 
 

@@ -5,7 +5,7 @@ import statistics
 
 DASH = "-"
 # unit: (factor, what is written behind the number)
-UNITS = {"s": (1e3, " ms"), "MiB": (1, " MiB"), "KiB": (1 / 1024, " KiB"), "ms": (1, " ms"),
+UNITS = {"s": (1e3, " ms"), "MiB": (1, " MiB"), "KiB": (1 / 1024, " KiB"), "ms": (1, " ms"), "us": (1e6, " us"),
          "%": (100, " %"), "": (1, "")}
 
 

@@ -1,5 +1,6 @@
 """The steps of scripts/bench: what each measures, and how often."""
 import json
+import pathlib
 import subprocess
 
 import measure
@@ -7,13 +8,14 @@ import measure_loss
 import measure_python
 import measure_rendezvous
 import measure_store
+import trainer_steps
 
 WORKERS = 8
 RESTARTED_AGENTS = 1_000
 # Of the step scale. With the default of 3 s the heartbeats of so many would be 200,000 a second.
 SCALE_AGENTS = (10_000, 100_000)
 SCALE_HEARTBEAT_TIMEOUT_S = 60
-# The names on the command line, and their steps.
+# The names on the command line, and their steps; of trainers: trainer_steps.
 NAMES = {
     "launch": ["launch"], "footprint": ["footprint"], "recovery": ["recovery"],
     "python": ["first_line", "pytorch_restart"],
@@ -36,8 +38,11 @@ RUNS = {
               "pytorch_restart": (1, 2), "restart": 5, "kill": (5, 0)},
 }
 
+for how, runs_ in trainer_steps.RUNS.items():
+    RUNS[how].update(runs_)
 
-class Bench:
+
+class Bench(trainer_steps.TrainerSteps):
     """One method for each step."""
 
     def __init__(self, launchers, python, build_dir, runs):
@@ -70,6 +75,8 @@ class Bench:
             return "needs PyTorch; scripts/setup --with-pytorch brings it"
         if step == "scale" and self.how != "quick":
             return measure_rendezvous.allow_descriptors(max(SCALE_AGENTS) + 1_000)
+        if step == "gpt2_10m_bf16" and " avx512_bf16 " not in pathlib.Path("/proc/cpuinfo").read_text():
+            return "this processor has no instructions for bf16 (avx512_bf16)"
         return ": ".join(measure_loss.missing() or ()) if step in measure_loss.SILENT else ""
 
     def of_each(self, step):

@@ -1,80 +1,17 @@
-"""The table of scripts/bench, made from its raw values: {"about", "asked", "found", "failed",
+"""The tables of scripts/bench, made from its raw values: {"about", "asked", "found", "failed",
 "left_out"}. Times are kept in seconds. A row whose values are missing has dashes."""
-import dataclasses
-
 import steps
-from series import DASH, UNITS, Series, exponent, number, ratio
+import trainer_rows
+from row import Row, at_least, at_most, field, pair, times
+from series import Series, exponent, number
 
-BEGIN = "<!-- The figures: scripts/bench --readme writes all between these two lines. -->"
-END = "<!-- End of the figures. -->"
-
-
-@dataclasses.dataclass
-class Target:
-    """`met` of a row: None when the row has no such value. `beside`: it compares with torchrun."""
-    text: str
-    met: callable
-    beside: bool = False
-
-    def told(self, row):
-        met = self.met(row)
-        return self.text + ("" if met else ": **missed**" if met is False else ": not measured")
-
-
-def times(least, more=False):
-    text = f">= {least:g}x" + (" as many" if more else "")
-    return Target(text, lambda row: None if row.ratio is None else row.ratio >= least, True)
-
-
-def at_most(bound, unit):
-    return Target(f"<= {_bound(bound, unit)}",
-                  lambda row: row.ours.median <= bound if row.ours else None)
-
-
-def at_least(bound, unit):
-    return Target(f">= {_bound(bound, unit)}",
-                  lambda row: row.ours.median >= bound if row.ours else None)
-
-
-def _bound(value, unit):
-    factor, behind = UNITS[unit]
-    return f"{value * factor:,.10g}{behind}"
-
-
-@dataclasses.dataclass
-class Row:
-    what: str
-    ours: Series
-    theirs: Series
-    unit: str
-    targets: tuple = ()
-    more: bool = False  # more is better
-    theirs_text: str = ""  # where there is no number
-    floors: tuple = ()  # what scripts/bench --check holds
-
-    @property
-    def ratio(self):
-        ours, theirs = self.ours.median, self.theirs.median
-        return ratio(ours, theirs) if self.more else ratio(theirs, ours)
-
-    def line(self):
-        times_text = DASH
-        if self.ratio is not None:
-            digits = 1 if self.ratio < 10 else 0
-            times_text = f"{self.ratio:,.{digits}f}x" + (" as many" if self.more else "")
-        targets = "; ".join(target.told(self) for target in self.targets) or DASH
-        return (f"| {self.what} | {self.ours.text(self.unit)} | "
-                f"{self.theirs_text or self.theirs.text(self.unit)} | {times_text} | {targets} |")
-
-
-def pair(found, take=lambda value: value):
-    """Of both launchers, what `take` finds in each of their runs."""
-    return [Series([None if run is None else take(run) for run in found.get(name, [])])
-            for name in ("ddprun", "torchrun")]
-
-
-def field(name):
-    return lambda run: run.get(name)
+# What README.md has a block for: the lines round it.
+BLOCKS = {
+    "launchers": ("<!-- The figures: scripts/bench --readme writes all between these two lines. -->",
+                  "<!-- End of the figures. -->"),
+    "trainers": ("<!-- Of trainers: scripts/bench --trainers --readme writes all between these two lines. -->",
+                 "<!-- End of the figures of trainers. -->"),
+}
 
 
 # ---- the rows of each step -----------------------------------------------------------------------
@@ -245,7 +182,7 @@ ROWS = {"launch": launch, "first_line": first_line, "recovery": recovery,
         "pytorch_restart": pytorch_restart, "meeting": meeting, "footprint": footprint,
         "store_load": store_load, "pytorch_store": pytorch_store, "one_client": one_client, "rendezvous": rendezvous,
         "scale": scale,
-        "restart": restart, "starts": starts, "kill": kill, "cut": cut, "host": host}
+        "restart": restart, "starts": starts, "kill": kill, "cut": cut, "host": host, **trainer_rows.ROWS}
 
 
 def rows(report):
@@ -257,13 +194,14 @@ def rows(report):
 
 def table(report):
     about = report["about"]
-    lines = [f"| | {about['ddprun']} | {about['torchrun'] or 'torchrun'} | ratio | target |",
+    other = {"launchers": "torchrun", "trainers": "PyTorch"}[about["table"]]
+    lines = [f"| | {about['ddprun']} | {about['torchrun'] or other} | ratio | target |",
              "|---|---:|---:|---:|---:|"]
     return "\n".join(lines + [row.line() for row in rows(report)])
 
 
 def block(report):
-    """What README.md has between BEGIN and END."""
+    """What README.md has between the two lines of its table."""
     about = report["about"]
     told = [f"{about['date']}: {about['machine']}; Python {about['python']}. Measured by "
             f"`{about['command']}` ({about['minutes']:.0f} min)"
@@ -280,10 +218,11 @@ def block(report):
 
 def replace_block(text, report):
     """README's text with the block of this report. ValueError without the two lines."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
-        raise ValueError(f"there must be one line {BEGIN} and after it one line {END}")
-    before, after = text.split(BEGIN)[0], text.split(END)[1]
-    return f"{before}{BEGIN}\n{block(report)}\n{END}{after}"
+    begin, end = BLOCKS[report["about"]["table"]]
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+        raise ValueError(f"there must be one line {begin} and after it one line {end}")
+    before, after = text.split(begin)[0], text.split(end)[1]
+    return f"{before}{begin}\n{block(report)}\n{end}{after}"
 
 
 # ---- floors --------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""That the table of scripts/bench says what was measured, whatever is missing; and that README.md has
-the table that is made from tests/bench/figures.json: no figure in it is written by hand."""
+"""That the tables of scripts/bench say what was measured, whatever is missing; and that README.md has
+those that are made from tests/bench/figures.json and trainer_figures.json: no figure in them is written by hand."""
 import copy
 import json
 import pathlib
@@ -12,10 +12,12 @@ sys.path.insert(0, str(HERE))
 import measure  # noqa: E402
 import steps  # noqa: E402
 import tables  # noqa: E402
+import trainer_steps  # noqa: E402
 from series import Series, exponent, ratio  # noqa: E402
 
 RECORDED = json.loads((HERE / "recorded.json").read_text())
 README = HERE.parents[1] / "README.md"
+BEGIN, END = tables.BLOCKS["launchers"]
 
 
 def lines(found, asked=None):
@@ -66,7 +68,8 @@ class AnExponent(unittest.TestCase):
 
 class ATable(unittest.TestCase):
     def test_has_a_row_for_each_step_of_the_bench(self):
-        every = [step for of_name in steps.NAMES.values() for step in of_name]
+        every = [step for names in (steps.NAMES, trainer_steps.NAMES) for of_name in names.values()
+                 for step in of_name]
         self.assertEqual(sorted(every), sorted(tables.ROWS))
         for step in every:
             self.assertTrue(lines(RECORDED["found"], [step]), step)
@@ -134,6 +137,45 @@ class ATable(unittest.TestCase):
         self.assertIn("3 of n=4", of([run(9.0, 0)] * 3 + [run(None, 4)])[2])
 
 
+class TheTableOfTrainers(unittest.TestCase):
+    def test_compares_with_the_faster_of_pytorchs_forms_and_says_which(self):
+        run = lambda tokens: [[tokens, 1 / tokens]]
+        for eager, compiled, form, missed in ((100, 50, "eager", False), (50, 140, "compiled", True)):
+            rows = lines({"gpt2_tiny": {"ddprun": {"2": run(140), "1": run(80)},
+                                        "PyTorch": {"2": run(eager), "1": run(eager)},
+                                        "PyTorch compiled": {"2": run(compiled), "1": run(compiled)}}})
+            for row in rows[:2]:
+                self.assertIn(f"is {form}", cells(row)[0])
+                self.assertTrue(cells(row)[3].startswith(f"{140 / max(eager, compiled):.2f}x"), row)
+                self.assertEqual("**missed**" in row, missed)
+            # 160 tokens in the time of a step of one rank's 80; two ranks do 140 in it.
+            self.assertEqual(cells(rows[2])[1:3], ["1.14 (n=1)", "2.00 (n=1)"])
+            self.assertEqual(cells(rows[3])[1:3], ["0.57 (n=1)", "1.00 (n=1)"])
+
+    def test_counts_attention_as_arithmetic_that_sgemm_does_not_do(self):
+        run = {"step": [2.0, 2.0], "sgemm": [1.5, 1.5], "step_cpu": [1.0, 1.0], "sgemm_cpu": [0.9, 0.9],
+               "linear_flop": 9e9, "attention_flop": 1e9}
+        by_clock, by_processor = lines({"gpt2_products": {"ddprun": [run]}})
+        self.assertEqual(cells(by_clock)[1], "83.3 % (n=2, 83.3-83.3)")
+        self.assertIn("**missed**", by_clock)
+        self.assertEqual(cells(by_processor)[1], "100 % (n=2, 100-100)")
+
+    def test_a_resnets_step_counts_by_its_processor_time(self):
+        (row,) = lines({"resnet18": {"ddprun": [[9.0, 1.0]], "PyTorch": [[1.0, 1.5]],
+                                     "PyTorch channels_last": [[1.0, 1.2]]}})
+        self.assertEqual(cells(row)[1:4], ["1,000 ms (n=1)", "1,200 ms (n=1)", "1.20x"])
+
+    def test_a_snapshots_rate_is_told_as_a_share_of_dds(self):
+        run = lambda save, slower: {"call": 0.05, "save": save, "before": 0.2, "others": 0.04, "slower": slower,
+                                    "harder": slower}
+        found = {"megabytes": 500, "dd": [1e9, 1e9], "ddprun": [run(0.5, 1.06)], "torch.save": [run(1.0, 1.0)],
+                 "DCP async": [run(2.0, 1.2)]}
+        told = [cells(line) for line in lines({"snapshot": found})]
+        self.assertEqual(told[0][1:], ["100 % (n=1)", "50.0 % (n=1)", "2.0x as many", ">= 80 %"])
+        (slower,) = [row for row in told if "a step while" in row[0]]
+        self.assertEqual(slower[1:], ["1.06 (n=1)", "1.20 (n=1)", "1.13x", "<= 1.05: **missed**"])
+
+
 class TheBlock(unittest.TestCase):
     def test_says_which_steps_failed_and_why(self):
         report = dict(copy.deepcopy(RECORDED), failed={"cut": "no bridge"},
@@ -143,23 +185,24 @@ class TheBlock(unittest.TestCase):
         self.assertIn("Left out: host (needs root).", text)
 
     def test_replaces_what_is_between_the_two_lines_and_nothing_else(self):
-        text = f"before\n{tables.BEGIN}\nold\n{tables.END}\nafter\n"
+        text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
         replaced = tables.replace_block(text, RECORDED)
-        self.assertTrue(replaced.startswith(f"before\n{tables.BEGIN}\n"))
-        self.assertTrue(replaced.endswith(f"\n{tables.END}\nafter\n"))
+        self.assertTrue(replaced.startswith(f"before\n{BEGIN}\n"))
+        self.assertTrue(replaced.endswith(f"\n{END}\nafter\n"))
         self.assertNotIn("old", replaced)
         self.assertEqual(tables.replace_block(replaced, RECORDED), replaced)
 
     def test_needs_the_two_lines(self):
-        for text in ("", tables.BEGIN, f"{tables.END}\n{tables.BEGIN}", tables.BEGIN * 2 + tables.END):
+        for text in ("", BEGIN, f"{END}\n{BEGIN}", BEGIN * 2 + END):
             with self.assertRaises(ValueError):
                 tables.replace_block(text, RECORDED)
 
     def test_readme_has_the_figures_that_were_measured(self):
-        report = json.loads((HERE / "figures.json").read_text())
         text = README.read_text()
-        self.assertEqual(tables.replace_block(text, report), text,
-                         "scripts/bench --readme --from tests/bench/figures.json writes it")
+        for name in ("figures.json", "trainer_figures.json"):
+            report = json.loads((HERE / name).read_text())
+            self.assertEqual(tables.replace_block(text, report), text,
+                             f"scripts/bench --readme --from tests/bench/{name} writes it")
 
 
 class TheCheck(unittest.TestCase):
