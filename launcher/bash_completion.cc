@@ -102,6 +102,7 @@ std::string branch_of(const OptionRow& row) {
   } else {
     return {};
   }
+  // _ddprun_value compares names with dashes; a letter is compared as it is.
   const std::string name = "--" + std::string(row.name);
   DDP_CHECK(name.find('\'') == std::string::npos, "a name needs no quotes");
   const std::string patterns = row.letter != 0 ? name + " | -" + row.letter : name;
@@ -113,6 +114,8 @@ std::string branch_of(const OptionRow& row) {
 }  // namespace
 
 std::string bash_completion() {
+  // Flags and options with a value are apart, since only the walk over the words knows what the
+  // current word belongs to.
   std::string flags;
   std::string valued;
   std::string branches;

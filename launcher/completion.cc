@@ -27,6 +27,8 @@ std::vector<std::string_view> completed_words(const OptionRow& row) {
   return words;
 }
 
+// The help's own names for values say what they are, so that the table needs no column for it.
+
 bool takes_file(const OptionRow& row) {
   return row.value_name == "FILE";
 }
@@ -35,6 +37,7 @@ bool takes_directory(const OptionRow& row) {
   return row.value_name == "DIR";
 }
 
+/// Shells show a line for each option: the first sentence has room in it.
 std::string_view summary_of(const OptionRow& row) {
   const std::string_view first = row.help.substr(0, row.help.find(". "));
   DDP_CHECK(!first.empty(), "every option has a help text");
@@ -44,6 +47,7 @@ std::string_view summary_of(const OptionRow& row) {
 std::string with_replaced(std::string_view text, std::string_view marker,
                           std::string_view replacement) {
   DDP_CHECK(!marker.empty(), "there is something to look for");
+  // What was put in is not looked at again: a help text may have a marker's letters.
   std::string result;
   while (true) {
     const auto at = text.find(marker);

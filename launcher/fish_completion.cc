@@ -35,10 +35,12 @@ end
 complete -c ddprun -x -a '(__fish_complete_subcommand $__ddprun_valued)'
 )";
 
+/// Within single quotes fish reads these two marks only.
 std::string escaped(std::string_view text) {
   return with_replaced(with_replaced(text, "\\", "\\\\"), "'", "\\'");
 }
 
+/// -x: a value follows that is no file; -r -F: one that is a file.
 std::string line_of(const OptionRow& row) {
   std::string line = "complete -c ddprun -n __ddprun_before_program";
   if (row.letter != 0) {

@@ -12,11 +12,13 @@ namespace {
 /// Of a line of source: mandoc(1) calls longer ones bad style.
 constexpr std::size_t kSourceColumns = 78;
 
+/// What a section lists, and what it says of that; plain text both.
 struct Term {
   std::string name;
   std::string text;
 };
 
+/// Where the source breaks a line, the page has a blank: it is filled to the reader's width.
 std::string paragraph(std::string_view text) {
   return wrapped(troff_text(text), kSourceColumns) + "\n";
 }
@@ -27,6 +29,7 @@ std::string tagged(const std::string& tag, std::string_view text) {
   return ".TP\n" + tag + "\n" + paragraph(text);
 }
 
+/// A section that is a list: each name in bold, and its text indented below.
 std::string terms(std::string_view title, std::initializer_list<Term> list) {
   std::string section = ".SH " + std::string(title) + "\n";
   for (const Term& term : list) {
@@ -49,6 +52,7 @@ std::string tag_of(const OptionRow& row) {
   return tag;
 }
 
+/// The table's rows are sorted by group, so a title comes where the group changes.
 std::string options_section() {
   std::string section =
       ".SH OPTIONS\n" + paragraph(
@@ -126,6 +130,7 @@ std::string troff_text(std::string_view text) {
   std::string result;
   bool begins = true;
   for (const char c : text) {
+    // At the beginning of a line these two would make it a request.
     if (begins && (c == '.' || c == '\'')) {
       result += "\\&";
     }
@@ -134,6 +139,7 @@ std::string troff_text(std::string_view text) {
       case '\\':
         result += "\\e";
         break;
+      // Bare, it is a hyphen: a command that is copied from the page would not run.
       case '-':
         result += "\\-";
         break;

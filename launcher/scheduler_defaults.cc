@@ -46,6 +46,7 @@ class Defaults {
     }
     ScheduledOptions result{std::move(options_), std::move(notices_)};
     if (!taken_.empty()) {
+      // One node shows it at the default level. A thousand nodes would show it a thousand times.
       const bool is_first = !rank_ || rank_->rank == 0;
       result.notices.insert(
           result.notices.begin(),
@@ -151,6 +152,7 @@ class Defaults {
     }
     const bool by_master = options_.rdzv_endpoint.empty() && options_.rdzv_backend != "c10d";
     const char* const option = by_master ? "master-addr" : "rdzv-endpoint";
+    // One loopback address among several is as wrong: a node would begin at its own.
     std::vector<std::string> texts = split_commas(options_.rdzv_endpoint);
     if (texts.empty()) {
       texts.emplace_back(by_master ? options_.master_addr : "localhost");

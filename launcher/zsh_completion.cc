@@ -54,6 +54,7 @@ std::string value_of(const OptionRow& row) {
     return {};
   }
   DDP_CHECK(!row.value_name.empty(), "an option with a value has a name for it");
+  // Two colons: what the value is, then what is offered for it.
   std::string action = " ";  // a message, and nothing to offer
   if (takes_file(row)) {
     action = "_files";
@@ -77,6 +78,7 @@ std::string zsh_completion() {
     const std::string name = "--" + std::string(row.name);
     const std::string rest = "[" + escaped(summary_of(row), "[]:\\") + "]" + value_of(row);
     const std::string letter = row.letter != 0 ? std::string("-") + row.letter : std::string();
+    // In front stand the names that exclude this one: an option is offered once.
     // A list adds up, so it may come again. `=`: behind the name or in the next word; `+` so too.
     const std::string again = row.adds_up ? "*" : "";
     const std::string others = letter.empty() ? "" : "(" + letter + " " + name + ")";

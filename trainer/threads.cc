@@ -34,6 +34,7 @@ std::string choose_threads(const Context& context) {
   if (given == nullptr || *given == '\0') {
     const ddprun::UsableCpus usable = ddprun::usable_cpus();
     const int threads = threads_of_rank(usable.count, context.local_world_size());
+    // Not by the variable: the library has read that before main began.
     omp_set_num_threads(threads);
     line = threads_text(threads, usable, context.local_world_size());
   } else {  // the library has read it

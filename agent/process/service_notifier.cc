@@ -24,6 +24,7 @@ namespace {
 /// Until another try, where the manager has not read what it was sent before.
 constexpr std::chrono::milliseconds kNotifyRetryPause{100};
 
+/// sd_notify(3) asks for this: a child that inherits the variables could speak for the service.
 std::string taken_from_environment(const char* name) {
   const char* const value = std::getenv(name);
   std::string text = value != nullptr ? value : "";
@@ -45,6 +46,8 @@ ServiceManager take_service_manager() {
   return manager;
 }
 
+/// Made only where there is a manager: an agent without one has no socket, and no timer that wakes
+/// it.
 struct ServiceNotifier::Impl {
   Impl(boost::asio::io_context& io, std::string address, std::chrono::microseconds pause,
        std::string where, std::shared_ptr<spdlog::logger> logger)
@@ -78,6 +81,7 @@ struct ServiceNotifier::Impl {
     }
   }
 
+  /// The loop never waits for a manager: its queue is full while it is busy or stopped.
   void tell_later(bool is_beat) {
     retry.expires_after(kNotifyRetryPause);
     retry.async_wait([this, is_beat](boost::system::error_code error) {
@@ -94,6 +98,7 @@ struct ServiceNotifier::Impl {
     }
   }
 
+  /// A loop that hangs sends none, and the manager restarts the service.
   void beat_later() {
     beat.expires_after(beat_pause);
     beat.async_wait([this](boost::system::error_code error) {

@@ -23,7 +23,7 @@ std::string status_line(const ServiceStatus& status) {
   DDP_CHECK(!status.step || *status.step >= 0, "steps are counted from 0");
   std::string line;
   if (status.stopping) {
-    line = "ending the job on this node";
+    line = "ending the job on this node";  // the longest part: workers may still save
   } else if (!status.ready) {
     line = "looking for the job";
   } else if (!status.attempt) {
@@ -51,6 +51,7 @@ std::string notification(const ServiceStatus& told, const ServiceStatus& now, bo
   if (now.stopping && !told.stopping) {
     text += "STOPPING=1\n";
   }
+  // Whole each time: a manager that was started anew has forgotten what it was told.
   if (now != told) {
     text += "STATUS=" + status_line(now) + "\n";
   }

@@ -40,6 +40,7 @@ bool HostList::read_ranges(std::string_view text, Part& part) {
     if (!first || !last || *first > *last || std::max(low.size(), high.size()) > kDigitsMax) {
       return false;
     }
+    // The first number's zeros count: [08-10] is 08, 09, 10.
     part.ranges.push_back({*first, *last - *first + 1, low.size()});
     part.size = capped(part.size + capped(*last - *first + 1));
   }
@@ -50,6 +51,7 @@ bool HostList::read_ranges(std::string_view text, Part& part) {
 /// "rack[1-2]-[001-003]"
 bool HostList::read_term(std::string_view text, Term& term) {
   while (!text.empty()) {
+    // Text, then brackets or the end: `rack`, [1-2], `-`, [001-003].
     const auto open = text.find('[');
     const auto close = text.find(']');
     Part part;
@@ -72,6 +74,7 @@ bool HostList::read_term(std::string_view text, Term& term) {
 }
 
 Result<HostList> HostList::parse(std::string_view text, const std::string& where) {
+  // The text is consumed below, and the message shows all of it.
   const std::string shown = in_quotes(text);
   const std::string todo = "give --rdzv-endpoint HOST:PORT, or --no-scheduler";
   const Error unreadable{shown + " is not a list of hosts such as n[1-4,7]", where, todo};
@@ -133,6 +136,7 @@ std::string HostList::text_of(const Term& term, std::uint64_t index) {
 std::string HostList::at(int index) const {
   DDP_CHECK(index >= 0 && index < size(), "the index is one of this list's");
   auto rest = static_cast<std::uint64_t>(index);
+  // A step for each term, not for each host.
   const auto* term = terms_.data();
   for (; rest >= term->size; ++term) {
     rest -= term->size;

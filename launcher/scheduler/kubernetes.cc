@@ -6,6 +6,7 @@
 namespace ddprun {
 namespace {
 
+/// Kubernetes sets it for each pod of an Indexed Job, and for no other pod.
 constexpr char kIndex[] = "JOB_COMPLETION_INDEX";
 /// Of the template, and torchrun's: a pod has its ports for itself.
 constexpr int kPort = 29400;
@@ -24,6 +25,7 @@ std::optional<Allocation> kubernetes_allocation(
   found.advice = std::string(kIndex) +
                  ": Kubernetes does not tell a pod how many this Job has, so the program runs in "
                  "this pod alone; give --nnodes for one job of all pods, or --nnodes 1";
+  // The pod's name, `<job>-<index>`, is its host name unless the template sets another one.
   const std::string name = full_host_name();
   const std::string host = name.substr(0, name.find('.'));
   std::string domain = name.substr(host.size());

@@ -9,7 +9,9 @@
 namespace ddprun {
 namespace {
 
+/// Short even for large jobs, unlike LSB_HOSTS, which repeats a host for each of its slots.
 constexpr char kHosts[] = "LSB_MCPU_HOSTS";
+/// From 1. Of blaunch only: the script of a job has none.
 constexpr char kTask[] = "LSF_PM_TASKID";
 
 struct LsfHosts {
@@ -63,6 +65,7 @@ std::optional<Allocation> lsf_allocation(const Environment& environment) {
   found.job_id = job->id;
   found.port = derived_port(job->number, job->part);
   const auto hosts = hosts_of(environment);
+  // What is no number counts as the script, which runs alone and is told so.
   const int task = told_number(environment, kTask).value_or(0);
   if (task == 0) {
     found.agents = Told<int>{1, "LSB_JOBID"};

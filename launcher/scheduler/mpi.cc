@@ -26,6 +26,7 @@ constexpr Names kLaunchers[] = {
 /// Its name has the batch job's, so that several runs in one job do not meet.
 void name_job(const Environment& environment, const Names& names,
               const std::optional<BatchJob>& around, Allocation& found) {
+  // Without a batch job around it the launcher's own name has to do, if it gives one.
   const auto run = told_text(environment, names.job);
   if (around) {
     found.job_id = around->id;

@@ -18,6 +18,8 @@ constexpr char kNodeFileTodo[] =
     "give --nnodes and --rdzv-endpoint HOST:PORT; or copy the file to a folder that all nodes "
     "see, and set PBS_NODEFILE to it";
 
+/// What a job needs to know of the file: no list is kept, since it may have a line for each core of
+/// thousands of hosts.
 struct NodeFile {
   std::string first;
   int count = 0;
@@ -63,6 +65,7 @@ std::optional<BatchJob> pbs_job(const Environment& environment, const ReadFile& 
   }
   const auto [number, index] = numbers_of(*id);
   BatchJob job{.system = "PBS job", .id = {*id, "PBS_JOBID"}, .number = number, .part = index};
+  // An error here is no failure yet: a user who gives --rdzv-endpoint does not need the host.
   const auto hosts = hosts_of(environment, read_file);
   if (hosts) {
     job.first_host = Told<std::string>{hosts->first, kNodeFile};
@@ -83,8 +86,10 @@ std::optional<Allocation> pbs_allocation(const Environment& environment,
   found.port = derived_port(job->number, job->part);
   const auto hosts = hosts_of(environment, read_file);
   const int node = told_number(environment, "PBS_NODENUM").value_or(0);
+  // pbsdsh's tasks on the first node have higher numbers than the script.
   const bool is_script = node == 0 && told_number(environment, "PBS_TASKNUM").value_or(1) <= 1;
   if (is_script) {
+    // Nothing is refused: the script may be meant to run here alone. The advice says what to do.
     found.agents = Told<int>{1, "PBS_JOBID"};
     if (hosts && hosts->count > 1) {
       found.advice = std::string(kNodeFile) + ": the job has " + std::to_string(hosts->count) +

@@ -11,9 +11,13 @@ namespace ddprun {
 
 std::optional<Allocation> find_allocation(const Environment& environment, const ReadFile& read_file,
                                           const std::function<std::string()>& full_host_name) {
+  // A worker inherits the variables of the scheduler that started its agent: they speak of that
+  // job.
   if (told_text(environment, env::kRunId)) {
     return std::nullopt;
   }
+  // One batch system holds the node at a time. Its job is looked for first, since mpirun tells
+  // neither its hosts nor a name.
   std::optional<BatchJob> job = slurm_job(environment);
   if (!job) {
     job = pbs_job(environment, read_file);
@@ -26,6 +30,7 @@ std::optional<Allocation> find_allocation(const Environment& environment, const 
       return mpi;
     }
   }
+  // From here on the order of the documentation; each gives nothing outside of its own jobs.
   if (auto slurm = slurm_allocation(environment, read_file)) {
     return slurm;
   }

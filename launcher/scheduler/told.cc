@@ -9,6 +9,8 @@
 namespace ddprun {
 namespace {
 
+/// Below the range that Linux gives out by itself (32768 and up): no other program happens to be
+/// there.
 constexpr int kPortsFirst = 20'000;
 constexpr int kPorts = 10'000;
 /// A prime: step 1 of a job should not have the port of the next job, which may share the node.
@@ -36,6 +38,8 @@ int derived_port(std::uint64_t job, std::uint64_t part) {
 }
 
 int derived_port(std::string_view job) {
+  // FNV-1a, 64 bits: its offset basis and its prime. All nodes must compute the same port, so
+  // std::hash, which each library may define anew, will not do.
   std::uint64_t hash = 14'695'981'039'346'656'037U;
   for (const char c : job) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;

@@ -33,6 +33,7 @@ void dense_backward(const DenseShape& shape, std::int64_t batch, const DenseBack
   const auto features = size(shape.features);
   const auto outputs = size(shape.outputs);
   const Layers& layers = cpu_layers();
+  // d_weight += d_y^T x, d_bias += the sum of d_y over the batch, d_x = d_y weight.
   layers.product({.m = outputs,
                   .n = features,
                   .k = size(batch),

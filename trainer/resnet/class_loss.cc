@@ -14,11 +14,13 @@ ClassLoss class_loss(std::span<float> scores, std::span<const std::int32_t> targ
   }
   const std::size_t classes = scores.size() / targets.size();
   ClassLoss loss;
+  // Before the loss, which writes the gradient over the scores.
   for (std::size_t n = 0; n < targets.size(); ++n) {
     const auto row = scores.subspan(n * classes, classes);
     const auto best = std::max_element(row.begin(), row.end()) - row.begin();
     loss.correct += best == targets[n] ? 1 : 0;
   }
+  // The kernel of language models: classes are its vocabulary.
   cpu_layers().cross_entropy({.logits = scores.data(),
                               .targets = targets.data(),
                               .loss = &loss.sum,
