@@ -51,7 +51,7 @@ class Defaults {
       result.notices.insert(
           result.notices.begin(),
           Notice{is_first ? LogLevel::warning : LogLevel::info,
-                 found_.launcher + ": " + taken_ + " (--no-scheduler takes nothing)"});
+                 found_.launcher + ": " + taken_ + "; --no-scheduler turns this off"});
     }
     return result;
   }

@@ -9,6 +9,7 @@ import subprocess
 
 import namespaces
 import skip
+from named_hosts import NamedHosts
 from program import Program, parent_of, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue", "sinfo")
@@ -67,7 +68,7 @@ class SlurmCluster:
         self.nodes = [f"n{i + 1}" for i in range(count)] + [f"g{i + 1}" for i in range(gpus)]
         self._daemons = {}
         self._runs = 0
-        self._become_host()
+        self._hosts = NamedHosts(self.folder, self.nodes, HEAD)
         self._configure()
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
@@ -83,21 +84,8 @@ class SlurmCluster:
             self.start_node(node)
         self.wait_for_state({"idle"}, self.nodes)
 
-    def _become_host(self):
-        """A bridge has the nodes' addresses, and only this process and its children know their names."""
-        subprocess.run(["hostname", HEAD], check=True)
-        namespaces.ip("link add name bridge0 type bridge", "link set bridge0 up",
-                      *(f"addr add {self.address(node)}/24 dev bridge0" for node in self.nodes))
-        hosts = self.folder / "hosts"
-        hosts.write_text(f"127.0.0.1 localhost {HEAD}\n" + "".join(
-            f"{self.address(node)} {node}\n" for node in self.nodes))
-        subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
-
-    def address(self, node):
-        return f"10.77.0.{self.nodes.index(node) + 1}"
-
     def _configure(self):
-        lines = [f"NodeName={node} NodeHostname={HEAD} NodeAddr={self.address(node)} Port={27001 + i} "
+        lines = [f"NodeName={node} NodeHostname={HEAD} NodeAddr={self._hosts.address(node)} Port={27001 + i} "
                  f"CPUs=4 State=UNKNOWN{' Gres=gpu:2' if node[0] == 'g' else ''}"
                  for i, node in enumerate(self.nodes)]
         named = {"all": [n for n in self.nodes if n[0] == "n"], "gpu": [n for n in self.nodes if n[0] == "g"]}

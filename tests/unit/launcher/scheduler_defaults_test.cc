@@ -60,7 +60,7 @@ TEST_CASE("What was taken is one line, a warning on the first node and for INFO 
   CHECK(first.notices[0].text ==
         "Slurm job: --nnodes 4 (SLURM_STEP_NUM_TASKS), --rdzv-endpoint n1:23456 "
         "(SLURM_STEP_NODELIST), --rdzv-id 123456.0 (SLURM_JOB_ID, SLURM_STEP_ID), "
-        "--nproc-per-node 8 (visible GPUs) (--no-scheduler takes nothing)");
+        "--nproc-per-node 8 (visible GPUs); --no-scheduler turns this off");
   CHECK(first.notices[0].level == LogLevel::warning);
   CHECK(launch("", slurm_task(1)).notices.at(0).level == LogLevel::info);
 }

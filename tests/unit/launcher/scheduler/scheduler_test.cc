@@ -42,7 +42,18 @@ TEST_CASE("Without a scheduler nothing is found", "[launcher]") {
 }
 
 TEST_CASE("A worker of ddprun or torchrun that runs ddprun is in no allocation", "[launcher]") {
-  CHECK_FALSE(find(joined(slurm_task(0), {{"TORCHELASTIC_RUN_ID", "17"}})));
+  const Variables worker{{"TORCHELASTIC_RUN_ID", "17"}};
+  CHECK_FALSE(find(worker));
+  CHECK_FALSE(find(joined(kBatch, worker)));
+  // It may be left over: a worker has submitted this job. So it is told.
+  const Allocation alone = found(joined(slurm_task(0), worker));
+  CHECK(alone.agents->value == 1);
+  CHECK(alone.hosts == 1);
+  CHECK_FALSE(alone.computes_here);
+  CHECK(alone.advice ==
+        "TORCHELASTIC_RUN_ID: it says that a worker of another job has started ddprun, so the "
+        "program runs by itself, and not as one of the 4 agents that SLURM_STEP_NUM_TASKS tells "
+        "of; unset it, or give --nnodes 1");
 }
 
 TEST_CASE("mpirun on one host: its processes meet there, under a name of that run", "[launcher]") {
