@@ -13,6 +13,7 @@ from named_hosts import NamedHosts
 from program import Program, parent_of, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue", "sinfo")
+PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin"  # where the daemons are, if not on PATH already
 ASK_S = 0.1  # between two questions to Slurm, each of which is a process
 HEAD = "head"  # the host that all the nodes are on
 # Without proctrack/cgroup and task plugins nothing of the machine's control groups is touched. A job is
@@ -53,7 +54,7 @@ GresTypes=gpu
 
 def missing():
     """What such a cluster needs and does not have here, as namespaces.missing()."""
-    absent = [program for program in PROGRAMS if not shutil.which(program)]
+    absent = [program for program in PROGRAMS if not shutil.which(program, path=PATH)]
     if absent:
         return skip.SLURM, f"no program {absent[0]}; scripts/setup installs Slurm"
     return namespaces.missing()
@@ -67,6 +68,7 @@ class SlurmCluster:
         self.folder = pathlib.Path(folder)
         self.nodes = [f"n{i + 1}" for i in range(count)] + [f"g{i + 1}" for i in range(gpus)]
         self._daemons = {}
+        os.environ["PATH"] += ":/usr/sbin"
         self._runs = 0
         self._hosts = NamedHosts(self.folder, self.nodes, HEAD)
         self._configure()
