@@ -123,12 +123,15 @@ class Defaults {
     }
     int gpus = host_.count_gpus().count;
     std::string how = "visible GPUs";
-    if (gpus == 0 && found_.gpus.value_or(0) > 0 && found_.agents_here == 1) {
-      gpus = *found_.gpus;  // of a kind that ddprun cannot count
-      how = "SLURM_GPUS_ON_NODE";
+    const int told = found_.gpus ? found_.gpus->value : 0;
+    // The scheduler's number counts where ddprun cannot count (another kind of GPUs), and where
+    // more are visible than were given to the job.
+    if (found_.agents_here == 1 && told > 0 && (gpus == 0 || told < gpus)) {
+      gpus = told;
+      how = found_.gpus->variable;
     }
     DDP_CHECK(gpus >= 0 && found_.agents_here >= 1, "counts are not negative");
-    const bool are_shared_out = gpus * found_.agents_here <= found_.gpus.value_or(0);
+    const bool are_shared_out = gpus * found_.agents_here <= told;
     if (gpus > 0 && found_.agents_here > 1 && !are_shared_out) {
       return Error{std::to_string(found_.agents_here) +
                        " agents on this host would each use all of its " + std::to_string(gpus) +

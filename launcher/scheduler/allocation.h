@@ -35,7 +35,7 @@ struct Allocation {
   Told<std::string> job_id;
   int port = 0;
   /// GPUs that the scheduler has set aside on this host for all its agents.
-  std::optional<int> gpus;
+  std::optional<Told<int>> gpus;
   /// This process is where the job computes, not in a shell beside it.
   bool computes_here = true;
   /// For a person who gave no --nnodes, where this process cannot know it, or is likely to have

@@ -145,7 +145,10 @@ std::optional<Allocation> slurm_allocation(const Environment& environment,
     found.job_id = {job->id.value + "." + std::to_string(step->id), "SLURM_JOB_ID, SLURM_STEP_ID"};
     found.port = derived_port(job->number, step->id);
   }
-  found.gpus = told_number(environment, "SLURM_GPUS_ON_NODE");
+  constexpr char kGpus[] = "SLURM_GPUS_ON_NODE";
+  if (const auto gpus = told_number(environment, kGpus)) {
+    found.gpus = Told<int>{*gpus, kGpus};
+  }
   return found;
 }
 

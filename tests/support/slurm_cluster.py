@@ -13,6 +13,7 @@ from named_hosts import NamedHosts
 from program import Program, parent_of, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue", "sinfo")
+PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin"  # where the daemons are, if not on PATH already
 ASK_S = 0.1  # between two questions to Slurm, each of which is a process
 HEAD = "head"  # the host that all the nodes are on
 # Without proctrack/cgroup and task plugins nothing of the machine's control groups is touched. A job is
@@ -35,7 +36,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=1
 ReturnToService=2
 KillWait=2
 SlurmdParameters=config_overrides
@@ -53,7 +54,7 @@ GresTypes=gpu
 
 def missing():
     """What such a cluster needs and does not have here, as namespaces.missing()."""
-    absent = [program for program in PROGRAMS if not shutil.which(program)]
+    absent = [program for program in PROGRAMS if not shutil.which(program, path=PATH)]
     if absent:
         return skip.SLURM, f"no program {absent[0]}; scripts/setup installs Slurm"
     return namespaces.missing()
@@ -67,6 +68,7 @@ class SlurmCluster:
         self.folder = pathlib.Path(folder)
         self.nodes = [f"n{i + 1}" for i in range(count)] + [f"g{i + 1}" for i in range(gpus)]
         self._daemons = {}
+        os.environ["PATH"] += ":/usr/sbin"
         self._runs = 0
         self._hosts = NamedHosts(self.folder, self.nodes, HEAD)
         self._configure()
@@ -140,12 +142,23 @@ class SlurmCluster:
                    lambda: f"job {job} is {states}, but {self.state_of(job)}", seconds, every=ASK_S)
 
     def start_requeued(self, job):
-        """At once, and not in two minutes: Slurm puts a requeued job off, as often as a part of it ends."""
-        def runs():
-            if self.field(job, "Reason") == "BeginTime":
-                self.run("scontrol", "update", f"jobid={job}", "starttime=now")
-            return self.field(job, "Restarts") != "0" and self.state_of(job) == "RUNNING"
-        wait_until(runs, lambda: f"job {job} runs again, but is {self.state_of(job)}", 60, every=ASK_S)
+        """In seconds, and not in two minutes, but once its first run has ended everywhere: Slurm would take the
+        end of that one for the end of the next."""
+        wait_until(lambda: self.state_of(job) == "PENDING" and not self.daemons_of(job),
+                   f"nothing of job {job} is left", 30, every=ASK_S)
+        self.wait_for_state({"idle"}, self.nodes)
+        # Its nodes refuse what was granted in the very second in which they were told of the requeue.
+        self.run("scontrol", "update", f"jobid={job}", "starttime=now+3seconds")
+        def now():
+            output = pathlib.Path(self.field(job, "StdOut")).read_text()
+            return f"job {job} runs again, but is {self.state_of(job)}:\n{output}"
+        wait_until(lambda: self.state_of(job) == "RUNNING", now, 30, every=ASK_S)
+
+    @staticmethod
+    def daemons_of(job):
+        """Of its steps and its script, by their titles."""
+        return [entry for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                if title_of(entry).startswith(f"slurmstepd: [{job}.")]
 
     def wait_for_state(self, states, nodes, seconds=30):
         """Until each of the nodes is in one of these states of sinfo."""
@@ -209,3 +222,10 @@ class SlurmCluster:
         for daemon in self._daemons.values():
             daemon.wait(30)
 
+
+def title_of(path):
+    """Of a process in /proc, by its cmdline; empty where it is gone."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

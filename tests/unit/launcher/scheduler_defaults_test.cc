@@ -123,6 +123,7 @@ TEST_CASE("A job of one node takes only its GPUs", "[launcher]") {
   const Variables counted = joined(one, {{"SLURM_GPUS_ON_NODE", "3"}});
   CHECK(launch("", counted).job.local_world_size == 3);
   CHECK(launch("", counted, with_gpus(2)).job.local_world_size == 2);
+  CHECK(launch("", counted, with_gpus(8)).job.local_world_size == 3);
 }
 
 TEST_CASE("Agents that share a host share its GPUs only where the scheduler shared them out",

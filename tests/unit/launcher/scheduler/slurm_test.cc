@@ -48,7 +48,7 @@ TEST_CASE("A task of srun is one of the step's tasks, which meet on the step's f
   CHECK(allocation.job_id.value == "123456.0");
   CHECK(allocation.port == 23456);
   CHECK(allocation.advice.empty());
-  CHECK_FALSE(allocation.gpus);
+  CHECK_FALSE(allocation.gpus.has_value());
 }
 
 TEST_CASE("A step on some of the job's nodes meets on the first of those", "[launcher]") {
@@ -138,8 +138,8 @@ TEST_CASE("A node list that cannot be read is an error where it is needed", "[la
 }
 
 TEST_CASE("GPUs of the node are what Slurm gave to it", "[launcher]") {
-  CHECK(found(joined(slurm_task(0), {{"SLURM_GPUS_ON_NODE", "4"}})).gpus == 4);
-  CHECK(found(joined(kBatch, {{"SLURM_GPUS_ON_NODE", "2"}})).gpus == 2);
+  CHECK(found(joined(slurm_task(0), {{"SLURM_GPUS_ON_NODE", "4"}})).gpus->value == 4);
+  CHECK(found(joined(kBatch, {{"SLURM_GPUS_ON_NODE", "2"}})).gpus->value == 2);
 }
 
 TEST_CASE("Without a job of Slurm its variables mean nothing", "[launcher]") {
