@@ -118,6 +118,7 @@ class Defaults {
   /// A worker for each GPU, or one, as without a scheduler. Agents that share a host share its GPUs
   /// only where the scheduler has shared them out.
   Result<void> workers() {
+    // A shell on a login node may see GPUs that are not the job's.
     if (is_given("nproc-per-node") || !found_.computes_here) {
       return {};
     }
@@ -140,6 +141,7 @@ class Defaults {
                    "start one on each host (srun --ntasks-per-node=1, mpirun --map-by "
                    "ppr:1:node), or give --nproc-per-node"};
     }
+    // For one GPU, or none, the default of one worker is right.
     if (gpus > 1) {
       options_.nproc_per_node = std::to_string(gpus);
       take("nproc-per-node", options_.nproc_per_node, how);

@@ -8,7 +8,6 @@
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
-
 namespace {
 
 /// Without regard to a ddprun or torchrun around this process.
@@ -46,6 +45,7 @@ std::optional<Allocation> outer_allocation(const Environment& environment,
 /// told what is not taken.
 Allocation of_worker(const Allocation& outer, int agents) {
   Allocation alone{.launcher = outer.launcher, .agents = Told<int>{1, env::kRunId}};
+  // The GPUs of the allocation are at work for the other job.
   alone.computes_here = false;
   alone.advice = std::string(env::kRunId) + ": it says that a worker of another job has started " +
                  "ddprun, so the program runs by itself, and not as one of the " +
@@ -62,6 +62,7 @@ std::optional<Allocation> find_allocation(const Environment& environment, const 
   if (!told_text(environment, env::kRunId)) {
     return outer;
   }
+  // Of a single process, and of what cannot be read, nothing would have been taken either.
   const int agents = outer && outer->agents ? outer->agents->value : 0;
   return agents > 1 ? std::optional(of_worker(*outer, agents)) : std::nullopt;
 }
