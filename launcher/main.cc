@@ -26,7 +26,6 @@
 
 #include "agent/agent.h"
 #include "agent/host/gpus.h"
-#include "rendezvous/base/usable_cpus.h"
 #include "agent/output/summary.h"
 #include "agent/process/descriptor_limit.h"
 #include "agent/process/guardian.h"
@@ -36,6 +35,7 @@
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/resolve.h"
+#include "rendezvous/base/usable_cpus.h"
 #include "rendezvous/contract/environment.h"
 
 namespace {

@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "agent/host/compared_variables.h"
-#include "rendezvous/base/file_text.h"
 #include "agent/host/library_lookup.h"
 #include "agent/host/python_installation.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/file_text.h"
 
 namespace ddprun {
 namespace {
