@@ -27,8 +27,14 @@ foreach(package programs:ddprun development:ddprun-dev)
   string(TOUPPER ${component} key)
   set(CPACK_DEBIAN_${key}_PACKAGE_NAME ${name})
 endforeach()
-install(FILES lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides
-  RENAME ddprun COMPONENT programs)
+file(READ lintian-overrides overrides)
+if(TARGET ddprun_cuda)
+  file(READ lintian-overrides-gpu overrides_gpu)
+  string(APPEND overrides "${overrides_gpu}")
+endif()
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/lintian-overrides "${overrides}")
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lintian-overrides
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME ddprun COMPONENT programs)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

@@ -17,6 +17,7 @@
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
+#include "rendezvous/control/resolve_name.h"
 #include "rendezvous/control/search_input.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -120,8 +121,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       step(search::Unresolved{"it is a name"});
     } else {
       resolver.cancel();
-      resolver.async_resolve(
-          order.host, "",
+      resolve_name(
+          resolver, order.host,
           in_round([](State& self, error_code failed, const tcp::resolver::results_type& results) {
             std::vector<std::string> addresses;
             for (const auto& result : results) {

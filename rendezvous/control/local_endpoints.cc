@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rendezvous/control/listener.h"
+#include "rendezvous/control/resolve_name.h"
 
 namespace ddprun {
 namespace {
@@ -58,8 +59,8 @@ class Search : public std::enable_shared_from_this<Search> {
   /// be resolved is taken for another machine's.
   void ask(std::size_t place, const std::string& name) {
     ++open_;
-    resolvers_.emplace_back(io_).async_resolve(
-        name, "",
+    resolve_name(
+        resolvers_.emplace_back(io_), name,
         [self = shared_from_this(), place](error_code, const tcp::resolver::results_type& found) {
           for (const auto& one : found) {
             self->own_[place] =

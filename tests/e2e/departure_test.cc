@@ -3,9 +3,12 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "rendezvous/base/signal_name.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/lone_agent.h"
 #include "tests/support/processes.h"
@@ -135,6 +138,35 @@ TEST_CASE("Signals that still come at the end change nothing of it") {
   INFO(agent->report());
   CHECK(agent->exit_code() == kResume);
   CHECK(contains(agent->err(), "job preempted"));
+}
+
+TEST_CASE("only the loop's thread of an agent takes signals") {
+  // Asio asks for a name on a thread of its own. A signal that it took while the agent ends, when
+  // no handler is left, would kill the agent before its outcome is written.
+  const TempDir dir;
+  const auto agent =
+      start({.endpoint = "127.1:" + std::to_string(port_of(local_endpoint())),  // a name
+             .options = {"--nnodes", "1:2", "--rdzv-conf", "last_call_timeout=0.1"},
+             .program = runs_until(dir.file("end"))});
+  REQUIRE(agent->wait_for_out("world=1"));
+  const pid_t behind_the_guardian = descendants_of(agent->pid()).front();
+  int others = 0;
+  for (const auto& thread : std::filesystem::directory_iterator(
+           "/proc/" + std::to_string(behind_the_guardian) + "/task")) {
+    if (thread.path().filename() == std::to_string(behind_the_guardian)) {
+      continue;
+    }
+    ++others;
+    const std::string blocked = line_after(read_file(thread.path() / "status"), "SigBlk:\t");
+    const auto mask = std::stoull(blocked, nullptr, 16);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+      INFO(signal_name(number) << " of " << blocked);
+      CHECK((mask >> (number - 1) & 1) == 1);
+    }
+  }
+  CHECK(others > 0);
+  std::ofstream(dir.file("end")) << "now";
+  CHECK(agent->exit_code() == 0);
 }
 
 TEST_CASE("SIGUSR1 reaches the scripts of all nodes that handle it, and all agents end with 75") {
