@@ -146,7 +146,7 @@ TEST_CASE("only the loop's thread of an agent takes signals") {
   const TempDir dir;
   const auto agent =
       start({.endpoint = "127.1:" + std::to_string(port_of(local_endpoint())),  // a name
-             .options = {"--nnodes", "1:2", "--rdzv-conf", "last_call_timeout=0.1"},
+             .options = {"--nnodes", "1:2", "--rdzv-conf", "last_call_timeout=1"},
              .program = runs_until(dir.file("end"))});
   REQUIRE(agent->wait_for_out("world=1"));
   const pid_t behind_the_guardian = descendants_of(agent->pid()).front();
