@@ -1,6 +1,7 @@
 """A real Slurm: one munged, one slurmctld and several slurmd of this machine, each slurmd a node of its own
 name and address. All of it lives in namespaces of this process (namespaces.inside()): its ports and host
 names are nobody else's, and all its processes end with this one, however it does."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -195,10 +196,10 @@ class SlurmCluster:
             while (pid := parent_of(pid)) > 1 and pid != os.getpid():
                 if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "slurmstepd":
                     tasks[pid] = "slurmstepd"
-        for pid in tasks:
-            os.kill(pid, signal.SIGSTOP)
-        for pid in tasks:
-            os.kill(pid, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in tasks:
+                with contextlib.suppress(ProcessLookupError):  # it has died with its parent
+                    os.kill(pid, number)
         self.run("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
 
     def power_on(self, node):
