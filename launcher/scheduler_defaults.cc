@@ -20,9 +20,11 @@
 namespace ddprun {
 namespace {
 
-/// The loopback addresses, as a user writes them. Names need the machine (Host).
+/// The loopback addresses, as a user writes them, and those that are no place to go to. Names, and
+/// other ways to write a number, need the machine (Host).
 bool is_loopback_text(std::string_view host) {
-  return host.empty() || host == "localhost" || host == "::1" || host.starts_with("127.");
+  return host.empty() || host == "localhost" || host == "::1" || host.starts_with("127.") ||
+         host == "0.0.0.0" || host == "::";
 }
 
 /// "n1" of "n1.site": what a node calls itself may have a domain or not.
@@ -92,7 +94,9 @@ class Defaults {
     return {};
   }
 
-  /// Where to meet, and under which name. A node alone needs neither.
+  /// Where to meet, and under which name. A node alone needs neither. Who names the place has the
+  /// nodes meet there by another way than this step of the scheduler, so the name is theirs, too: a
+  /// loop of srun, one for each node, is as many steps.
   Result<void> endpoint() {
     if (nodes_max() <= 1) {
       return {};
@@ -100,15 +104,17 @@ class Defaults {
     const bool has_place =
         is_given("rdzv-endpoint") || is_given("master-addr") || is_given("master-port");
     const bool tells_place = found_.port != 0;
-    if (!has_place && tells_place) {
-      if (!found_.meeting_host) {
-        return found_.meeting_host.error();
-      }
-      options_.rdzv_endpoint =
-          to_text({found_.meeting_host->value, static_cast<std::uint16_t>(found_.port)});
-      take("rdzv-endpoint", options_.rdzv_endpoint, found_.meeting_host->variable);
+    if (has_place || !tells_place) {
+      return {};
     }
-    if (!is_given("rdzv-id") && tells_place && !found_.job_id.value.empty()) {
+    if (!found_.meeting_host) {
+      return found_.meeting_host.error();
+    }
+    options_.rdzv_endpoint =
+        to_text({found_.meeting_host->value, static_cast<std::uint16_t>(found_.port)});
+    take("rdzv-endpoint", options_.rdzv_endpoint, found_.meeting_host->variable);
+    is_first_host_ = rank_ && rank_->rank == 0;
+    if (!is_given("rdzv-id") && !found_.job_id.value.empty()) {
       options_.rdzv_id = found_.job_id.value;
       take("rdzv-id", options_.rdzv_id, found_.job_id.variable);
     }
@@ -182,7 +188,7 @@ class Defaults {
       return true;
     }
     const bool is_own_name =
-        (rank_ && rank_->rank == 0) || short_name(host) == short_name(host_.full_host_name());
+        is_first_host_ || short_name(host) == short_name(host_.full_host_name());
     return !is_own_name && host_.is_loopback_name(host);
   }
 
@@ -190,6 +196,7 @@ class Defaults {
   const Host& host_;
   const Allocation& found_;
   std::optional<SchedulerRank> rank_;
+  bool is_first_host_ = false;  ///< the endpoint is what the scheduler calls this host
   std::string taken_;
   std::vector<Notice> notices_;
 };

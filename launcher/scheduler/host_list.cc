@@ -20,13 +20,13 @@ std::uint64_t capped(std::uint64_t size) {
   return std::min(size, kTooMany);
 }
 
-bool is_host_text(std::string_view text) {
+}  // namespace
+
+bool is_host_name(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
   });
 }
-
-}  // namespace
 
 /// "1-4,7,09-11", without the brackets.
 bool HostList::read_ranges(std::string_view text, Part& part) {
@@ -56,7 +56,7 @@ bool HostList::read_term(std::string_view text, Term& term) {
     const auto close = text.find(']');
     Part part;
     part.text = text.substr(0, open);
-    if (!is_host_text(part.text)) {
+    if (!is_host_name(part.text)) {
       return false;
     }
     if (open == std::string_view::npos) {

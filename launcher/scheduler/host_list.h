@@ -11,6 +11,9 @@
 
 namespace ddprun {
 
+/// Whether a host may be called so: letters, digits, and - _ .
+bool is_host_name(std::string_view text);
+
 class HostList {
  public:
   /// Terms stand between commas; in a term each pair of brackets holds numbers and ranges, and the

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/list_options.h"
+#include "launcher/scheduler/host_list.h"
 #include "rendezvous/base/text.h"
 
 namespace ddprun {
@@ -25,7 +26,7 @@ Result<LsfHosts> hosts_of(const Environment& environment) {
   const std::vector<std::string_view> words = words_of(text, " \t");
   bool good = !words.empty() && words.size() % 2 == 0;
   for (std::size_t i = 1; good && i < words.size(); i += 2) {
-    good = parse_number<int>(words[i]).has_value();
+    good = is_host_name(words[i - 1]) && parse_number<int>(words[i]).value_or(0) > 0;
   }
   if (!good) {
     return Error{in_quotes(text) + " is not a list of hosts such as `a 16 b 16`", kHosts,

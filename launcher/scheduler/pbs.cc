@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/list_options.h"
+#include "launcher/scheduler/host_list.h"
 #include "rendezvous/base/text.h"
 
 namespace ddprun {
@@ -39,6 +40,11 @@ Result<NodeFile> hosts_of(const Environment& environment, const ReadFile& read_f
   const std::vector<std::string_view> lines = words_of(*text, " \t\r\n");
   if (lines.empty()) {
     return Error{in_quotes(*path) + " names no host", kNodeFile, kNodeFileTodo};
+  }
+  const auto* const odd = std::find_if_not(lines.data(), lines.data() + lines.size(), is_host_name);
+  if (odd != lines.data() + lines.size()) {
+    return Error{in_quotes(*odd) + " in " + in_quotes(*path) + " is no host", kNodeFile,
+                 kNodeFileTodo};
   }
   const std::unordered_set<std::string_view> hosts(lines.begin(), lines.end());
   return NodeFile{std::string(lines.front()), static_cast<int>(hosts.size())};

@@ -24,7 +24,9 @@ std::optional<std::string> told_text(const Environment& environment, const char*
 std::optional<int> told_number(const Environment& environment, const char* name);
 
 /// A port from 20000 to 29999, below those that the kernel gives out, for the job of this number.
-/// Jobs that follow each other have different ones, and so have the parts (steps) of one job.
+/// Jobs that follow each other have different ones, and so have the first steps of one job. Others
+/// may have the same (step 1 of job 1 and step 0 of job 102): the second to come is refused, since
+/// its id is another.
 int derived_port(std::uint64_t job, std::uint64_t part);
 /// The same for a job without a number: by a hash (FNV-1a) of its name.
 int derived_port(std::string_view job);

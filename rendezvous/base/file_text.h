@@ -6,7 +6,8 @@
 
 namespace ddprun {
 
-/// A file's content as /proc and /sys have it; none when it cannot be read.
+/// A file's content as /proc and /sys have it; none when it cannot be read, is no regular file, or
+/// has more than 64 MiB.
 std::optional<std::string> read_file(const std::string& path);
 
 }  // namespace ddprun

@@ -149,8 +149,8 @@ class Slurm(unittest.TestCase):
         # The limit of a minute is the shortest. Slurm signals the scripts, too, and not only their agents:
         # one that had saved before its agent has read the signal would be a worker that failed.
         job = self.submit("""srun ddprun bash -c '
-                          trap "trap : USR1; sleep 1; echo saved $RANK; exit 75" USR1
-                          echo up $RANK; sleep 100 & wait'
+                          save() { trap "" USR1; sleep 1; echo saved $RANK; exit 75; }
+                          trap save USR1; echo up $RANK; sleep 100 & wait'
                           echo code $?""", "--signal=USR1@58", "--time=1")
         self.wait_for_lines(4, r"^up \d$", self.said)
         CLUSTER.wait_for_job(job, "COMPLETED", "FAILED", "TIMEOUT")

@@ -67,7 +67,7 @@ TEST_CASE("What was taken is one line, a warning on the first node and for INFO 
 
 TEST_CASE("What is given stays, each value for itself, by option or by variable", "[launcher]") {
   CHECK(text_of(launch("--nnodes 2:3", slurm_task(1))) == "2:3 at n1:23456 for 123456.0");
-  CHECK(text_of(launch("--rdzv-endpoint n9:7", slurm_task(1))) == "4:4 at n9:7 for 123456.0");
+  CHECK(text_of(launch("--rdzv-endpoint n9:7", slurm_task(1))) == "4:4 at n9:7 for none");
   CHECK(text_of(launch("--rdzv-id mine", slurm_task(1))) == "4:4 at n1:23456 for mine");
   CHECK(text_of(launch("", joined(slurm_task(1), {{"PET_NNODES", "3"}, {"PET_RDZV_ID", "x"}}))) ==
         "3:3 at n1:23456 for x");
@@ -75,7 +75,7 @@ TEST_CASE("What is given stays, each value for itself, by option or by variable"
   CHECK(launch("--node-rank 3", slurm_task(1)).job.node_rank == 3);
   // With a master, or its port, the ranks are fixed as ever; the scheduler has them.
   const Launch fixed = launch("--master-addr n1", slurm_task(2));
-  CHECK(text_of(fixed) == "4:4 at n1:29500 for 123456.0");
+  CHECK(text_of(fixed) == "4:4 at n1:29500 for none");
   CHECK(fixed.job.backend == RendezvousBackend::static_ranks);
   CHECK(fixed.job.node_rank == 2);
 }
@@ -84,6 +84,10 @@ TEST_CASE("A command line that says all is taken as without a scheduler", "[laun
   for (const std::string line :
        {"--nnodes 2 --nproc-per-node 1 --rdzv-id 7 --rdzv-endpoint n1:29400",
         "--nnodes 1 --nproc-per-node 2", "--standalone", "--standalone --nproc-per-node 2",
+        // Each node may be a step of its own, or not be in the job: no name but the default is
+        // theirs.
+        "--nnodes 2 --nproc-per-node 1 --rdzv-endpoint n1:29400",
+        "--nnodes 2 --nproc-per-node 1 --master-addr n1 --master-port 7 --node-rank 1",
         "--nnodes 2 --nproc-per-node 1 --rdzv-id 7 --master-addr n1 --node-rank 1"}) {
     INFO(line);
     Variables rank_only{{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}};
@@ -91,7 +95,7 @@ TEST_CASE("A command line that says all is taken as without a scheduler", "[laun
   }
 }
 
-TEST_CASE("--no-scheduler takes nothing, not even the order of the nodes", "[launcher]") {
+TEST_CASE("With --no-scheduler nothing is taken, not even the order of the nodes", "[launcher]") {
   for (const std::string line : {"--no-scheduler", "--no-scheduler --nnodes 4 --master-addr n1",
                                  "--no-scheduler --nnodes 4 --rdzv-endpoint n1"}) {
     INFO(line);
@@ -144,7 +148,8 @@ TEST_CASE("A loopback address where several nodes should meet is refused (R30)",
   const std::string world =
       "' is this node's own loopback address, but the Slurm job has several nodes: every node "
       "would be a world of its own; name the first node by an address that the others reach";
-  for (const std::string host : {"localhost", "localhost:29400", "127.0.0.1:7", "[::1]:7"}) {
+  for (const std::string host :
+       {"localhost", "localhost:29400", "127.0.0.1:7", "[::1]:7", "0.0.0.0:7", "[::]:7"}) {
     CHECK(refusal("--rdzv-endpoint " + host, slurm_task(1)) == "--rdzv-endpoint: '" + host + world);
     CHECK(refusal("--rdzv-endpoint n1," + host, slurm_task(0)) ==
           "--rdzv-endpoint: '" + host + world);
@@ -167,6 +172,10 @@ TEST_CASE("A name that stands for loopback is refused but on the node that has i
   CHECK(launch("", slurm_task(0), machine).job.max_nodes == 4);
   machine.name = "n1.site";
   CHECK(launch("", slurm_task(1), machine).job.max_nodes == 4);
+  // What a user writes is no node's own name, on the first one neither.
+  machine.loopback_names = {"LOCALHOST"};
+  CHECK(refusal("--rdzv-endpoint LOCALHOST:7", slurm_task(0), machine).find("'LOCALHOST:7' is") !=
+        std::string::npos);
 }
 
 TEST_CASE("What is missing is an error only where it is needed", "[launcher]") {
