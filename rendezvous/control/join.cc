@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/held_signals.h"
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
-#include "rendezvous/control/resolve_name.h"
 #include "rendezvous/control/search_input.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -121,8 +121,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
       step(search::Unresolved{"it is a name"});
     } else {
       resolver.cancel();
-      resolve_name(
-          resolver, order.host,
+      const HeldSignals held;
+      resolver.async_resolve(
+          order.host, "",
           in_round([](State& self, error_code failed, const tcp::resolver::results_type& results) {
             std::vector<std::string> addresses;
             for (const auto& result : results) {

@@ -6,8 +6,8 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "rendezvous/base/held_signals.h"
 #include "rendezvous/control/peer_rpc.h"
-#include "rendezvous/control/resolve_name.h"
 
 namespace ddprun {
 
@@ -93,23 +93,24 @@ void LeaderCalls::resolve(Place& place, const message::Follow& news) {
     call(place, {host}, news);
     return;
   }
-  resolve_name(place.resolver, host,
-               [weak = weak_from_this(), &place, news](error_code failed,
-                                                       const tcp::resolver::results_type& all) {
-                 const auto self = weak.lock();
-                 if (!self) {
-                   return;
-                 }
-                 std::vector<std::string> addresses;
-                 for (const auto& one : all) {
-                   addresses.push_back(one.endpoint().address().to_string());
-                 }
-                 if (failed || addresses.empty()) {
-                   place.busy = false;
-                 } else {
-                   self->call(place, std::move(addresses), news);
-                 }
-               });
+  const HeldSignals held;
+  place.resolver.async_resolve(host, "",
+                               [weak = weak_from_this(), &place, news](
+                                   error_code failed, const tcp::resolver::results_type& all) {
+                                 const auto self = weak.lock();
+                                 if (!self) {
+                                   return;
+                                 }
+                                 std::vector<std::string> addresses;
+                                 for (const auto& one : all) {
+                                   addresses.push_back(one.endpoint().address().to_string());
+                                 }
+                                 if (failed || addresses.empty()) {
+                                   place.busy = false;
+                                 } else {
+                                   self->call(place, std::move(addresses), news);
+                                 }
+                               });
 }
 
 /// An agent of another job may be there. Its answer has that job's instance, and Leader ignores it.

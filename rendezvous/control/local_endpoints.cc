@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/base/held_signals.h"
 #include "rendezvous/control/listener.h"
-#include "rendezvous/control/resolve_name.h"
 
 namespace ddprun {
 namespace {
@@ -59,8 +59,9 @@ class Search : public std::enable_shared_from_this<Search> {
   /// be resolved is taken for another machine's.
   void ask(std::size_t place, const std::string& name) {
     ++open_;
-    resolve_name(
-        resolvers_.emplace_back(io_), name,
+    const HeldSignals held;
+    resolvers_.emplace_back(io_).async_resolve(
+        name, "",
         [self = shared_from_this(), place](error_code, const tcp::resolver::results_type& found) {
           for (const auto& one : found) {
             self->own_[place] =
