@@ -57,7 +57,7 @@ def missing():
     """What such a cluster needs and does not have here, as namespaces.missing()."""
     absent = [program for program in PROGRAMS if not shutil.which(program, path=PATH)]
     if absent:
-        return skip.SLURM, f"no program {absent[0]}; scripts/setup installs Slurm"
+        return skip.SLURM, f"no program {absent[0]}; scripts/setup --with-slurm installs Slurm"
     return namespaces.missing()
 
 
