@@ -149,7 +149,12 @@ class Slurm(unittest.TestCase):
         # The limit of a minute is the shortest. Slurm signals the scripts, too, and not only their agents:
         # one that had saved before its agent has read the signal would be a worker that failed.
         job = self.submit("""srun ddprun bash -c '
-                          save() { trap "" USR1; sleep 1; echo saved $RANK; exit 75; }
+                          save() {
+                            trap : USR1  # it comes from Slurm and from the agent; a child that sleeps dies of it
+                            for part in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done
+                            echo saved $RANK
+                            exit 75
+                          }
                           trap save USR1; echo up $RANK; sleep 100 & wait'
                           echo code $?""", "--signal=USR1@58", "--time=1")
         self.wait_for_lines(4, r"^up \d$", self.said)
