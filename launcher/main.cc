@@ -132,7 +132,7 @@ Host this_host(const Environment& environment) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::system_clock::now().time_since_epoch());
   };
-  host.read_file = read_file;
+  host.read_file = read_named_file;
   host.full_host_name = full_host_name;
   host.is_loopback_name = is_loopback_name;
   host.executable_dir = executable_dir();

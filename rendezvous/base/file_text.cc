@@ -4,33 +4,46 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
+
 #include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
 
-/// Far more than any file that is read here has. PBS's node file has a line for each process.
+/// Far more than a file that is read here has. PBS's node file has a line for each process.
 constexpr std::size_t kBytesMax = std::size_t{64} << 20;
 
-}  // namespace
-
-std::optional<std::string> read_file(const std::string& path) {
-  // A user's variable may name anything: a FIFO would let us wait, and a device never ends.
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+std::optional<std::string> content(const Fd& file, std::size_t bytes_max) {
+  if (!file) {
     return std::nullopt;
   }
   std::string text;
   // Files of /proc have a size of 0 for stat(2), so this one is read until it ends.
   char buffer[4096];
-  while (true) {
+  while (text.size() <= bytes_max) {
     const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
-    if (got <= 0 || text.size() > kBytesMax) {
+    if (got <= 0) {
       return got == 0 ? std::optional(text) : std::nullopt;
     }
     text.append(buffer, static_cast<std::size_t>(got));
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const std::string& path) {
+  return content(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), std::string().max_size());
+}
+
+std::optional<std::string> read_named_file(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return std::nullopt;
+  }
+  return content(file, kBytesMax);
 }
 
 }  // namespace ddprun

@@ -6,8 +6,11 @@
 
 namespace ddprun {
 
-/// A file's content as /proc and /sys have it; none when it cannot be read, is no regular file, or
-/// has more than 64 MiB.
+/// A file's content as /proc and /sys have it; none when it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
+
+/// The same of a file that a variable names, which may be anything: none where it is no regular
+/// file (a FIFO would let us wait, and a device never ends), or has more than 64 MiB.
+std::optional<std::string> read_named_file(const std::string& path);
 
 }  // namespace ddprun

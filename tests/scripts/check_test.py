@@ -36,7 +36,7 @@ FILES = {
     "rendezvous/base/up.cc": ('#include "agent/good.h"\n', ["include_directions"]),
     "worker_runtime/sideways.cc": ('#include "rendezvous/control/join.h"\n', ["include_directions"]),
     "worker_runtime/fine.cc": ('#include "rendezvous/store/client.h"\n#include <ddp/ddp.h>\n', []),
-    "trainer/deep.cc": ('#include "rendezvous/base/fd.h"\n#include <ddp/ddp.h>\n',
+    "trainer/deep.cc": ('#include "rendezvous/store/client.h"\n#include <ddp/ddp.h>\n',
                         ["include_directions"]),
     "agent/output/summary.cc": ("#include <boost/asio/ip/tcp.hpp>\nauto t = steady_clock::now();\n",
                                 ["include_directions", "unit_tests", "banned_calls"]),
