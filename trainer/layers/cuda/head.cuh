@@ -1,28 +1,24 @@
-// One head of one sequence in attention's tensors, and its tiles of 64 rows in shared memory.
+// One head of one sequence in attention's tensors: its rows as a warp's factors, and its tiles of
+// 64 rows in shared memory.
 #pragma once
 
 #include "trainer/layers/attention.h"
-#include "trainer/layers/cuda/block.cuh"
 #include "trainer/layers/cuda/pack.cuh"
-#include "trainer/layers/cuda/warp_tile.cuh"
-#include "trainer/layers/number.h"
+#include "trainer/layers/cuda/tensor_cores.cuh"
 
 namespace ddp::gpu {
 
-/// Of a tile, and of a block: four warps with 16 rows each.
-inline constexpr unsigned kRows = 64;
-inline constexpr unsigned kHeadThreads = kRows / kTile * kWarpSize;
+/// Of a tile.
+inline constexpr unsigned kTileRows = 64;
 
-/// From one row to the next in shared memory. Of Reals: 16 bytes more than a power of two spread
-/// the rows over the banks. Of floats: so that the two lanes of each row meet few others.
+/// From one row of a tile to the next: 16 bytes more than a power of two spread eight rows over all
+/// banks.
 template <int columns>
-inline constexpr unsigned kRealStride = columns + 8;
-template <int columns>
-inline constexpr unsigned kFloatStride = columns + 4;
+inline constexpr unsigned kRowStride = columns + 8;
 
-/// Reals of a tile (kRows, columns).
+/// Reals of a tile (kTileRows, columns).
 template <int columns>
-inline constexpr unsigned kTileReals = kRows* kRealStride<columns>;
+inline constexpr unsigned kTileReals = kTileRows* kRowStride<columns>;
 
 /// Which of them a block works on: blockIdx.y is sequence and head.
 struct Head {
@@ -43,62 +39,151 @@ struct Head {
   [[nodiscard]] __device__ std::size_t place_in_out() const {
     return sequence * time * channels + head * size;
   }
+  /// Behind the last of `count` rows from `first` on.
+  [[nodiscard]] __device__ std::size_t end_of(std::size_t first, std::size_t count) const {
+    return first + count < time ? first + count : time;
+  }
   /// In a tensor (B, H, T).
   [[nodiscard]] __device__ std::size_t place_of_rows() const { return blockIdx.y * time; }
 };
 
-/// The whole block copies rows from `first` on into a tile (kRows, columns); 0 where there is no
-/// row, and behind the head's size.
+/// A warp's 16 rows from `first` on as left factors (16, columns); zeros where there is no row, and
+/// behind the head's size.
 template <int columns, class Real>
-__device__ void load_tile(const Head& head, const Real* from, std::size_t stride, std::size_t first,
-                          Real* tile) {
+__device__ void load_rows(const Head& head, const Real* from, std::size_t stride, std::size_t first,
+                          Left<Real> (&to)[columns / kTile]) {
+  // Then no pair lies across the end, and all begin at multiples of their size.
+  const bool in_pairs = head.size % 2 == 0;
+#pragma unroll
+  for (unsigned k = 0; k < columns / kTile; ++k) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      const std::size_t row = first + fragment_row() + i % 2 * 8;
+      const unsigned column = k * kTile + i / 2 * 8 + fragment_column();
+      const Real* place = from + row * stride + column;
+      const bool there = row < head.time && column < head.size;
+      if (there && in_pairs) {
+        to[k].of[i] = *reinterpret_cast<const Pair<Real>*>(place);
+      } else {
+        const Real none = rounded<Real>(0);
+        to[k].of[i] =
+            pair_of(there ? place[0] : none, there && column + 1 < head.size ? place[1] : none);
+      }
+    }
+  }
+}
+
+/// The warp writes sums (16, columns) as such rows; those of row g times factors[0], the others
+/// times factors[1].
+template <int columns, class Real>
+__device__ void store_rows(const Head& head, const Sums (&sums)[columns / kColumns],
+                           const float (&factors)[2], Real* to, std::size_t stride,
+                           std::size_t first) {
+  const bool in_pairs = head.size % 2 == 0;
+#pragma unroll
+  for (unsigned n = 0; n < columns / kColumns; ++n) {
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const std::size_t row = first + fragment_row() + half * 8;
+      const unsigned column = n * kColumns + fragment_column();
+      if (row >= head.time || column >= head.size) {
+        continue;
+      }
+      const float low = sums[n].of[2 * half] * factors[half];
+      const float high = sums[n].of[2 * half + 1] * factors[half];
+      Real* place = to + row * stride + column;
+      if (in_pairs) {
+        *reinterpret_cast<Pair<Real>*>(place) = rounded_pair<Real>(low, high);
+        continue;
+      }
+      place[0] = rounded<Real>(low);
+      if (column + 1 < head.size) {
+        place[1] = rounded<Real>(high);
+      }
+    }
+  }
+}
+
+/// The whole block begins to copy 64 rows from `first` on into a tile (kTileRows, columns); zeros
+/// as in load_rows(). They are there after wait_for_copies() and a barrier.
+template <int columns, class Real>
+__device__ void begin_tile(const Head& head, const Real* from, std::size_t stride,
+                           std::size_t first, Real* tile) {
   constexpr unsigned kCount = kPackOf<Real>;
   constexpr unsigned kPacks = columns / kCount;
   // Then every row begins at a multiple of 16 bytes.
   const bool whole = head.size % kCount == 0;
-  for (unsigned i = threadIdx.x; i < kRows * kPacks; i += kHeadThreads) {
+  for (unsigned i = threadIdx.x; i < kTileRows * kPacks; i += blockDim.x) {
     const std::size_t row = first + i / kPacks;
     const unsigned column = i % kPacks * kCount;
-    Pack<Real, kCount> pack;
-    if (whole && row < head.time && column < head.size) {
-      pack = load_pack<kCount>(from + row * stride + column);
-    } else {
-      for (unsigned k = 0; k < kCount; ++k) {
-        const bool there = row < head.time && column + k < head.size;
-        pack.of[k] = there ? from[row * stride + column + k] : rounded<Real>(0);
-      }
+    Real* to = tile + i / kPacks * kRowStride<columns> + column;
+    if (whole) {
+      const bool there = row < head.time && column < head.size;
+      begin_copy<16>(to, there ? from + row * stride + column : from, there);
+      continue;
     }
-    store_pack(tile + i / kPacks * kRealStride<columns> + column, pack);
+    for (unsigned k = 0; k < kCount; ++k) {
+      const bool there = row < head.time && column + k < head.size;
+      to[k] = there ? from[row * stride + column + k] : rounded<Real>(0);
+    }
   }
 }
 
-/// A warp writes its 16 rows, times `factor(row)`, from floats in shared memory.
-template <int columns, class Real, class Factor>
-__device__ void store_rows(const Head& head, const float* rows, const Factor& factor, Real* to,
-                           std::size_t stride, std::size_t first) {
-  constexpr unsigned kCount = kPackOf<Real>;
-  constexpr unsigned kPacks = columns / kCount;
-  const bool whole = head.size % kCount == 0;  // as in load_tile()
-  for (unsigned i = lane_index(); i < kTile * kPacks; i += kWarpSize) {
-    const unsigned row = i / kPacks;
-    const unsigned column = i % kPacks * kCount;
-    if (first + row >= head.time || column >= head.size) {
-      continue;
-    }
-    const float* from = rows + row * kFloatStride<columns> + column;
-    Real* place = to + (first + row) * stride + column;
-    Pack<Real, kCount> pack;
-    for (unsigned k = 0; k < kCount; ++k) {
-      pack.of[k] = rounded<Real>(from[k] * factor(row));
-    }
-    if (whole) {
-      store_pack(place, pack);
-    } else {
-      for (unsigned k = 0; k < kCount && column + k < head.size; ++k) {
-        place[k] = pack.of[k];
-      }
+/// sums (16, columns) += left (16, depth) tile^T, of `columns` rows of a tile.
+template <int depth, int columns, class Real>
+__device__ void add_transposed(const Left<Real> (&left)[depth / kTile], const Real* tile,
+                               Sums (&sums)[columns / kColumns]) {
+#pragma unroll
+  for (unsigned k = 0; k < depth / kTile; ++k) {
+#pragma unroll
+    for (unsigned n = 0; n < columns / kTile; ++n) {
+      Right<Real> right[2];
+      load_rights_transposed(tile + n * kTile * kRowStride<depth> + k * kTile, kRowStride<depth>,
+                             right);
+      multiply_add(left[k], right[0], sums[2 * n]);
+      multiply_add(left[k], right[1], sums[2 * n + 1]);
     }
   }
+}
+
+/// sums (16, columns) += left (16, depth) tile, of `depth` rows of a tile.
+template <int depth, int columns, class Real>
+__device__ void add_product(const Left<Real> (&left)[depth / kTile], const Real* tile,
+                            Sums (&sums)[columns / kColumns]) {
+#pragma unroll
+  for (unsigned k = 0; k < depth / kTile; ++k) {
+#pragma unroll
+    for (unsigned n = 0; n < columns / kTile; ++n) {
+      Right<Real> right[2];
+      load_rights(tile + k * kTile * kRowStride<columns> + n * kTile, kRowStride<columns>, right);
+      multiply_add(left[k], right[0], sums[2 * n]);
+      multiply_add(left[k], right[1], sums[2 * n + 1]);
+    }
+  }
+}
+
+/// Sums as the left factors of the next product.
+template <int columns, class Real>
+__device__ void as_left(const Sums (&sums)[columns / kColumns],
+                        Left<Real> (&left)[columns / kTile]) {
+#pragma unroll
+  for (unsigned k = 0; k < columns / kTile; ++k) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      const Sums& from = sums[2 * k + i / 2];
+      left[k].of[i] = rounded_pair<Real>(from.of[i % 2 * 2], from.of[i % 2 * 2 + 1]);
+    }
+  }
+}
+
+/// Of what the four lanes that share a row hold.
+__device__ inline float row_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffU, value, 1);
+  return value + __shfl_xor_sync(0xffffffffU, value, 2);
+}
+__device__ inline float row_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffU, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffU, value, 2));
 }
 
 }  // namespace ddp::gpu
