@@ -38,7 +38,8 @@ ActivationsOf<Real>::ActivationsOf(const Gpt2Config& config, std::size_t batch, 
     : layers(config.layers),
       batch_max(batch),
       time_max(time),
-      vocabulary_padded(aligned_floats(config.vocabulary)) {
+      vocabulary_padded(device.is_cuda() ? padded_vocabulary(config)
+                                         : aligned_floats(config.vocabulary)) {
   // Letters: rows is B T, narrow is B T C. Backward reuses three scratch arrays for the gradients
   // of all layers.
   const std::size_t rows = batch * time;

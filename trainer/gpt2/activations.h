@@ -1,6 +1,7 @@
 // The memory of a GPT-2's forward and backward pass: one allocation, made once. Letters as in
 // trainer/layers: B sequences, T positions, C channels, H heads, V tokens (Vp: padded to whole
-// vectors). Real: what activations are made of (trainer/layers/layers.h).
+// vectors; on GPUs padded_vocabulary()). Real: what activations are made of
+// (trainer/layers/layers.h).
 #pragma once
 
 #include <vector>

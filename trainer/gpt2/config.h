@@ -29,6 +29,13 @@ std::string gpt2_config_names();
 /// Such as "gpt2 4 layers 4 heads 128 channels context 64 vocabulary 257": a snapshot's model name.
 std::string describe(const Gpt2Config& config);
 
+/// The vocabulary, rounded up to whole tiles of a GPU's products: cuBLASLt has its fast kernels for
+/// rows of whole 16 bytes alone, and GPT-2's 50,257 tokens are odd.
+constexpr std::size_t padded_vocabulary(const Gpt2Config& config) {
+  constexpr std::size_t kTile = 128;
+  return (config.vocabulary + kTile - 1) / kTile * kTile;
+}
+
 /// Numbers that are trained.
 std::size_t parameter_count(const Gpt2Config& config);
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -52,12 +53,18 @@ std::vector<Entry> entries(const Gpt2Config& config) {
   return all;
 }
 
-std::size_t elements(const Shape& shape) {
-  std::size_t count = 1;
-  for (const std::int64_t extent : shape) {
-    count *= static_cast<std::size_t>(extent);
+/// Floats from each parameter to the next.
+std::vector<std::size_t> room(const std::vector<Entry>& entries, const Gpt2Config& config) {
+  std::vector<std::size_t> floats;
+  for (const auto& [name, shape] : entries) {
+    std::size_t count = 1;
+    for (const std::int64_t extent : shape) {
+      count *= static_cast<std::size_t>(extent);
+    }
+    floats.push_back(aligned_floats(count));
   }
-  return count;
+  floats[place(Gpt2Weight::wte)] = aligned_floats(padded_vocabulary(config) * config.channels);
+  return floats;
 }
 
 /// Box and Muller's (1958), in doubles: their last bits, in which C libraries may differ, are lost
@@ -88,16 +95,14 @@ class Normal {
 
 std::vector<Parameter> gpt2_parameters(const Gpt2Config& config, Device device) {
   const std::vector<Entry> all = entries(config);
-  std::size_t total = 0;
-  for (const Entry& entry : all) {
-    total += aligned_floats(elements(entry.shape));
-  }
+  const std::vector<std::size_t> floats = room(all, config);
+  const std::size_t total = std::accumulate(floats.begin(), floats.end(), std::size_t{0});
   const Tensor memory = Tensor::zeros({static_cast<std::int64_t>(total)}, DType::f32, device);
   std::vector<Parameter> parameters;
   std::size_t first = 0;
-  for (const Entry& entry : all) {
-    parameters.push_back({entry.name, memory.view(first, entry.shape), {}});
-    first += aligned_floats(elements(entry.shape));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    parameters.push_back({all[i].name, memory.view(first, all[i].shape), {}});
+    first += floats[i];
   }
   return parameters;
 }

@@ -46,6 +46,8 @@ inline std::size_t place_of_ln_f(const Gpt2Config& config) {
 }
 
 /// Names and shapes, and zeroed values as views of one allocation; gradients are not defined.
+/// Behind wte.weight lie rows of zeros, up to padded_vocabulary(): a GPU's products read them, and
+/// nobody writes them.
 std::vector<Parameter> gpt2_parameters(const Gpt2Config& config, Device device = {});
 
 /// GPT-2's first weights: normal with standard deviation 0.02, those that end in the residual

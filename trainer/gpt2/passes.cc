@@ -26,6 +26,7 @@ class PassesOf final : public Gpt2Passes {
         parameters_(&parameters),
         device_(device.index),
         activations_(config, batch, time, device),
+        head_width_(device.is_cuda() ? padded_vocabulary(config) : config.vocabulary),
         tokens_(Tensor::empty({static_cast<std::int64_t>(batch * time)}, DType::i32, device)),
         targets_(Tensor::empty({static_cast<std::int64_t>(batch * time)}, DType::i32, device)),
         loss_(Tensor::empty({1}, DType::f64, device)),
@@ -73,6 +74,9 @@ class PassesOf final : public Gpt2Passes {
   const std::vector<Parameter>* parameters_;
   int device_;
   ActivationsOf<Real> activations_;
+  /// Tokens that the head multiplies by: on a GPU with those that pad the vocabulary. Their weights
+  /// are 0, cross-entropy reads none of their logits, and their gradients are 0.
+  std::size_t head_width_;
   Tensor rounded_;  // of all parameters, at the same places; with bf16 alone
   Tensor tokens_, targets_;
   Tensor loss_;  // (1), in doubles
@@ -138,12 +142,12 @@ void PassesOf<Real>::run_layers(std::span<const std::int32_t> tokens, std::size_
       device_);
 }
 
-/// logits (rows, Vp) = ln_f (rows, C) wte (V, C)^T, for some of the rows.
+/// logits (rows, V) = ln_f (rows, C) wte (V, C)^T, for some of the rows.
 template <class Real>
 void PassesOf<Real>::run_head(std::size_t first_row, std::size_t rows) {
   const std::size_t channels = config_.channels;
   layers_->product({.m = rows,
-                    .n = config_.vocabulary,
+                    .n = head_width_,
                     .k = channels,
                     .a = {activations_.ln_f + first_row * channels, channels},
                     .b = {value(place(wte)), channels, true},
@@ -213,13 +217,14 @@ void PassesOf<Real>::backward_head(std::size_t rows, const Ready& ready) {
   // d_ln_f (R, C) = d_logits (R, V) wte (V, C)
   layers_->product({.m = rows,
                     .n = channels,
-                    .k = config_.vocabulary,
+                    .k = head_width_,
                     .a = {all.logits, all.vocabulary_padded},
                     .b = {value(place(wte)), channels},
                     .out = all.d_narrow,
                     .out_stride = channels},
                    device_);
-  // d_wte (V, C) += d_logits (R, V)^T ln_f (R, C)
+  // d_wte (V, C) += d_logits (R, V)^T ln_f (R, C). Without the padding: it has no gradient, and
+  // behind the V rows is that of somebody else.
   layers_->gradient_product({.m = config_.vocabulary,
                              .n = channels,
                              .k = rows,

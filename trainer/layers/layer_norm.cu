@@ -117,16 +117,33 @@ __global__ void input_kernel(LayerNormBackwardOf<Real> pass) {
   }
 }
 
-/// What weight and bias get of one element.
-template <class Real>
+/// What weight and bias get of one row.
+template <int width, class Real>
 struct WeightTerms {
   LayerNormBackwardOf<Real> pass;
-  __device__ Terms<2> operator()(std::size_t row, std::size_t c) const {
+  __device__ Terms<2, width> operator()(std::size_t row, std::size_t c) const {
     const std::size_t at = row * pass.channels + c;
-    const float d_out = widened(pass.d_out[at]);
-    return {{d_out * (widened(pass.input[at]) - pass.mean[row]) * pass.scale[row], d_out}};
+    const auto x = load_pack<width>(pass.input + at);
+    const auto dy = load_pack<width>(pass.d_out + at);
+    const float mean = pass.mean[row];
+    const float scale = pass.scale[row];
+    Terms<2, width> terms;
+    for (int j = 0; j < width; ++j) {
+      const float d_out = widened(dy.of[j]);
+      terms.of[0][j] = d_out * (widened(x.of[j]) - mean) * scale;
+      terms.of[1][j] = d_out;
+    }
+    return terms;
   }
 };
+
+/// By row for the input, by column for the weights: each kernel reads along memory.
+template <int width, class Real>
+void backward(const LayerNormBackwardOf<Real>& pass, int device) {
+  launch(device, warp_for_each(pass.rows), input_kernel<width, Real>, pass);
+  add_column_sums<2, width>(device, WeightTerms<width, Real>{pass}, pass.rows, pass.channels,
+                            {{pass.d_weight, pass.d_bias}});
+}
 
 }  // namespace
 
@@ -140,12 +157,7 @@ void layer_norm_forward(const LayerNormForwardOf<Real>& pass, int device) {
 
 template <class Real>
 void layer_norm_backward(const LayerNormBackwardOf<Real>& pass, int device) {
-  // By row for the input, by column for the weights: each kernel reads along memory.
-  launch(device, warp_for_each(pass.rows),
-         in_packs<Real>(pass.channels) ? input_kernel<kPackOf<Real>, Real> : input_kernel<1, Real>,
-         pass);
-  add_column_sums(device, WeightTerms<Real>{pass}, pass.rows, pass.channels,
-                  Targets<2>{{pass.d_weight, pass.d_bias}});
+  in_packs<Real>(pass.channels) ? backward<kPackOf<Real>>(pass, device) : backward<1>(pass, device);
 }
 
 template void layer_norm_forward(const LayerNormForwardOf<float>&, int);

@@ -1,85 +1,116 @@
 // Sums over the rows of matrices, column by column, added to what is there: gradients of biases and
 // of a layer norm's weights. In two passes with a fixed order, where atomic additions would give
-// other bits in each run.
+// other bits in each run: first the rows in parts, then the parts.
 #pragma once
 
 #include "trainer/layers/cuda/block.cuh"
+#include "trainer/layers/cuda/pack.cuh"
 #include "trainer/layers/cuda/workspace.h"
 
 namespace ddp::gpu {
 
-/// One number for each of `count` sums.
-template <int count>
+/// One number of `width` neighbouring columns for each of `count` sums.
+template <int count, int width>
 struct Terms {
-  float of[count];
+  float of[count][width];
 };
 template <int count>
 struct Targets {
   float* of[count];
 };
 
-inline constexpr unsigned kColumnWarps = kThreads / kWarpSize;
+/// Sixteen threads side by side read 256 bytes of a row, and a block sixteen rows at a time: so
+/// narrow that a matrix of a few hundred columns still has many blocks with few parts.
+inline constexpr unsigned kColumnThreads = 16;
+inline constexpr unsigned kColumnRows = kThreads / kColumnThreads;
+/// Four for each multiprocessor of an H100, which keep enough reads on their way.
+inline constexpr unsigned kColumnBlocks = 4 * 132;
+/// Fewer in a part would not be worth its place in the second pass.
+inline constexpr std::size_t kPartRows = std::size_t{4} * kColumnRows;
 
-/// A block has a warp's width of columns, and each of its warps every eighth row of the block's
-/// share. partial (count, gridDim.y, columns). `matrix(row, column)` gives Terms<count>.
-template <int count, class Matrix>
-__global__ void column_parts_kernel(Matrix matrix, std::size_t rows, std::size_t columns,
-                                    float* partial) {
-  auto* sums = shared_memory<float>();  // (count, kColumnWarps, kWarpSize)
-  const std::size_t column = static_cast<std::size_t>(blockIdx.x) * kWarpSize + lane_index();
-  Terms<count> mine = {};
-  if (column < columns) {
-    const std::size_t stride = static_cast<std::size_t>(gridDim.y) * kColumnWarps;
-    for (std::size_t row = blockIdx.y * kColumnWarps + warp_index(); row < rows; row += stride) {
-      const Terms<count> terms = matrix(row, column);
+/// Block (x, y) sums up its columns over the rows of part y. `matrix(row, column)` gives
+/// Terms<count, width> for the columns from `column` on; `columns` is a multiple of width. Sum k of
+/// a part goes to row y of targets.of[k] (gridDim.y, columns), and is added to it where `add` is.
+template <int count, int width, class Matrix>
+__global__ void column_sums_kernel(Matrix matrix, std::size_t rows, std::size_t columns,
+                                   Targets<count> targets, bool add) {
+  constexpr unsigned kColumns = kColumnThreads * width;  // of a block
+  auto* sums = shared_memory<float>();                   // (count, kColumnRows, kColumns)
+  const unsigned side = threadIdx.x % kColumnThreads;
+  const unsigned first_row = threadIdx.x / kColumnThreads;
+  const std::size_t first_column = static_cast<std::size_t>(blockIdx.x) * kColumns;
+  const std::size_t mine = first_column + static_cast<std::size_t>(side) * width;
+  Terms<count, width> total = {};
+  if (mine < columns) {
+    const std::size_t stride = static_cast<std::size_t>(gridDim.y) * kColumnRows;
+    // Unrolled: several reads are on their way at a time.
+#pragma unroll 4
+    for (std::size_t row = blockIdx.y * kColumnRows + first_row; row < rows; row += stride) {
+      const Terms<count, width> terms = matrix(row, mine);
       for (int k = 0; k < count; ++k) {
-        mine.of[k] += terms.of[k];
+        for (int j = 0; j < width; ++j) {
+          total.of[k][j] += terms.of[k][j];
+        }
       }
     }
   }
   for (int k = 0; k < count; ++k) {
-    sums[k * kThreads + threadIdx.x] = mine.of[k];
+    for (int j = 0; j < width; ++j) {
+      sums[(k * kColumnRows + first_row) * kColumns + side * width + j] = total.of[k][j];
+    }
   }
   __syncthreads();
-  if (warp_index() == 0 && column < columns) {
+  const std::size_t column = first_column + threadIdx.x;
+  if (threadIdx.x < kColumns && column < columns) {
     for (int k = 0; k < count; ++k) {
       float sum = 0;
-      for (unsigned warp = 0; warp < kColumnWarps; ++warp) {
-        sum += sums[k * kThreads + warp * kWarpSize + lane_index()];
+      for (unsigned row = 0; row < kColumnRows; ++row) {
+        sum += sums[(k * kColumnRows + row) * kColumns + threadIdx.x];
       }
-      partial[(static_cast<std::size_t>(k) * gridDim.y + blockIdx.y) * columns + column] = sum;
+      float& target = targets.of[k][blockIdx.y * columns + column];
+      target = add ? target + sum : sum;
     }
   }
 }
 
+/// What the first pass has left, as the matrices of the second: row p is part p.
 template <int count>
-__global__ void column_totals_kernel(const float* partial, unsigned parts, std::size_t columns,
-                                     Targets<count> targets) {
-  const std::size_t column = global_thread();
-  if (column >= columns) {
-    return;
-  }
-  for (int k = 0; k < count; ++k) {
-    float sum = 0;
-    for (unsigned part = 0; part < parts; ++part) {
-      sum += partial[(static_cast<std::size_t>(k) * parts + part) * columns + column];
+struct PartTerms {
+  Targets<count> parts;  ///< each (parts, columns)
+  std::size_t columns;
+  __device__ Terms<count, 1> operator()(std::size_t part, std::size_t column) const {
+    Terms<count, 1> terms;
+    for (int k = 0; k < count; ++k) {
+      terms.of[k][0] = parts.of[k][part * columns + column];
     }
-    targets.of[k][column] += sum;
+    return terms;
   }
+};
+
+template <int count, int width, class Matrix>
+void queue_column_sums(int device, const Matrix& matrix, std::size_t rows, std::size_t columns,
+                       unsigned parts, const Targets<count>& targets, bool add) {
+  static_assert(kColumnThreads * width <= kThreads);  // a thread for each column's last sum
+  Grid grid{{blocks_of(columns, kColumnThreads * width), parts, 1}};
+  grid.shared_bytes = sizeof(float) * count * kThreads * width;
+  launch(device, grid, column_sums_kernel<count, width, Matrix>, matrix, rows, columns, targets,
+         add);
 }
 
-/// Rows at least 1.
-template <int count, class Matrix>
+/// Rows at least 1; `columns` a multiple of width.
+template <int count, int width, class Matrix>
 void add_column_sums(int device, const Matrix& matrix, std::size_t rows, std::size_t columns,
                      const Targets<count>& targets) {
-  // So many that a GPU is filled, and so few that the second pass is short.
-  const unsigned parts = std::min(32U, blocks_of(rows, std::size_t{8} * kColumnWarps));
-  auto* partial = static_cast<float*>(workspace(device, sizeof(float) * count * parts * columns));
-  Grid grid{{blocks_of(columns, kWarpSize), parts, 1}};
-  grid.shared_bytes = sizeof(float) * count * kThreads;
-  launch(device, grid, column_parts_kernel<count, Matrix>, matrix, rows, columns, partial);
-  launch(device, thread_for_each(columns), column_totals_kernel<count>, partial, parts, columns,
-         targets);
+  const unsigned side_by_side = blocks_of(columns, kColumnThreads * width);
+  const unsigned parts =
+      std::min(std::max(1U, kColumnBlocks / side_by_side), blocks_of(rows, kPartRows));
+  auto* memory = static_cast<float*>(workspace(device, sizeof(float) * count * parts * columns));
+  PartTerms<count> partial{{}, columns};
+  for (int k = 0; k < count; ++k) {
+    partial.parts.of[k] = memory + static_cast<std::size_t>(k) * parts * columns;
+  }
+  queue_column_sums<count, width>(device, matrix, rows, columns, parts, partial.parts, false);
+  queue_column_sums<count, 1>(device, partial, parts, columns, 1, targets, true);
 }
 
 }  // namespace ddp::gpu

@@ -1,5 +1,6 @@
 // The parts of `train gpt2` that take no training: sizes, first weights, samples, schedule,
 // options.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
@@ -76,6 +77,18 @@ TEST_CASE("first weights are GPT-2's normal ones, and depend on the seed alone")
   CHECK(parameters[0].value.to_vector<float>() != first);
   initialise_gpt2(config, 1, parameters);
   CHECK(parameters[0].value.to_vector<float>() == first);
+}
+
+TEST_CASE("behind the tokens' weights lie zeros, as far as a GPU's products read") {
+  const Gpt2Config config = *gpt2_config("tiny", 257);
+  const auto parameters = gpt2_parameters(config);
+  initialise_gpt2(config, 1, parameters);
+  const float* wte = parameters[place(Gpt2Weight::wte)].value.data<float>();
+  const float* wpe = parameters[place(Gpt2Weight::wpe)].value.data<float>();
+  const std::size_t read = padded_vocabulary(config) * config.channels;
+  CHECK(padded_vocabulary(config) == 384);
+  REQUIRE(wpe - wte >= static_cast<std::ptrdiff_t>(read));
+  CHECK(std::all_of(wte + 257 * config.channels, wte + read, [](float x) { return x == 0; }));
 }
 
 TEST_CASE("what a run remembers of its samples depends on the tokens and on their cut") {
