@@ -1,6 +1,7 @@
 #include "trainer/layers/attention.h"
 
 #include <cmath>
+#include <cstddef>
 #include <string>
 
 #include "ddp/error.h"
@@ -39,32 +40,18 @@ struct TilePairs {
 /// Largest score so far, as the power of two's exponent, and this lane's share of the sum of
 /// 2^(score - largest), of rows g and g + 8.
 struct RowSums {
-  float max[2] = {-1e30F, -1e30F};  // infinity would make NaN of its difference to itself
+  float max[2] = {kHidden, kHidden};
   float sum[2] = {0, 0};
 };
 
 /// One tile's scores become probabilities that are not yet divided by their sum; what the rows have
-/// so far is scaled to the new largest score. `seen`: of row g's query, how many of the tile's keys
-/// come first or are its own.
+/// so far is scaled to the new largest score.
 template <int size>
-__device__ void softmax_tile(float factor, std::ptrdiff_t seen,
-                             Sums (&scores)[kTileRows / kColumns], Sums (&out)[size / kColumns],
-                             RowSums& rows) {
-  if (seen < static_cast<std::ptrdiff_t>(kTileRows)) {
-#pragma unroll
-    for (unsigned n = 0; n < kTileRows / kColumns; ++n) {
-#pragma unroll
-      for (unsigned i = 0; i < 4; ++i) {
-        const auto key = static_cast<std::ptrdiff_t>(n * kColumns + fragment_column() + i % 2);
-        if (key >= seen + (i < 2 ? 0 : 8)) {
-          scores[n].of[i] = -1e30F;
-        }
-      }
-    }
-  }
+__device__ void softmax_tile(float factor, Sums (&scores)[kTileRows / kColumns],
+                             Sums (&out)[size / kColumns], RowSums& rows) {
 #pragma unroll
   for (unsigned half = 0; half < 2; ++half) {
-    float max = -1e30F;
+    float max = kHidden;
 #pragma unroll
     for (unsigned n = 0; n < kTileRows / kColumns; ++n) {
       max = fmaxf(max, fmaxf(scores[n].of[2 * half], scores[n].of[2 * half + 1]));
@@ -90,154 +77,169 @@ __device__ void softmax_tile(float factor, std::ptrdiff_t seen,
   }
 }
 
+/// The keys and values of one head, tile by tile, for the queries of a block: those up to each.
+template <class Real, int size, unsigned threads>
+struct KeyTiles {
+  const Head& head;
+  HeadRows<const Real> keys, values;
+  TilePairs<Real, size>& tiles;
+
+  __device__ KeyTiles(const Head& of, const Real* qkv)
+      : head(of),
+        keys(of.in_qkv(qkv, 1)),
+        values(of.in_qkv(qkv, 2)),
+        tiles(*shared_memory<TilePairs<Real, size>>()) {
+    begin(0, 0);
+  }
+  __device__ void begin(unsigned key, unsigned pair) {
+    begin_tile<size, threads>(head, keys, key, tiles.of[pair][0]);
+    begin_tile<size, threads>(head, values, key, tiles.of[pair][1]);
+  }
+  /// The whole block calls `use(key, keys, values)` for each tile of keys before `end`.
+  template <class Use>
+  __device__ void for_each(unsigned end, const Use& use) {
+    end = end < head.time ? end : head.time;
+    unsigned pair = 0;
+    for (unsigned key = 0; key < end; key += kTileRows, pair ^= 1U) {
+      wait_for_copies();
+      __syncthreads();  // this pair is there, and all have done with the other
+      if (key + kTileRows < end) {
+        begin(key + kTileRows, pair ^ 1U);
+      }
+      use(key, tiles.of[pair][0], tiles.of[pair][1]);
+    }
+  }
+};
+
+/// The first row of a block that has so many. The last rows come first: they look at the most keys.
+__device__ unsigned from_the_last(unsigned rows) {
+  return (gridDim.x - 1 - blockIdx.x) * rows;
+}
+
 /// A block has 128 queries of one head, and goes over their keys once.
 template <class Real, int size>
 __global__ void __launch_bounds__(kForwardWarps* kWarpSize, 2)
     forward_kernel(AttentionForwardOf<Real> pass, float factor) {
-  auto& tiles = *shared_memory<TilePairs<Real, size>>();
   const Head head(pass.shape);
-  // The last queries first: they look at the most keys.
-  const std::size_t block_first =
-      static_cast<std::size_t>(gridDim.x - 1 - blockIdx.x) * kForwardRows;
-  const std::size_t first = block_first + warp_index() * kTile;
-  const std::size_t stride = 3 * head.channels;
-  const std::size_t end = head.end_of(block_first, kForwardRows);
-  const auto begin_keys = [&](std::size_t key, unsigned pair) {
-    begin_tile<size>(head, pass.qkv + head.place_in_qkv(1), stride, key, tiles.of[pair][0]);
-    begin_tile<size>(head, pass.qkv + head.place_in_qkv(2), stride, key, tiles.of[pair][1]);
-  };
-  begin_keys(0, 0);
+  KeyTiles<Real, size, kForwardWarps * kWarpSize> tiles(head, pass.qkv);
+  const unsigned block_first = from_the_last(kForwardRows);
+  const unsigned first = block_first + warp_index() * kTile;
   Left<Real> queries[size / kTile];
-  load_rows<size>(head, pass.qkv + head.place_in_qkv(0), stride, first, queries);
+  load_rows<size>(head, head.in_qkv(pass.qkv, 0), first, queries);
   Sums out[size / kColumns] = {};
   RowSums rows;
-  unsigned pair = 0;
-  for (std::size_t key = 0; key < end; key += kTileRows, pair ^= 1U) {
-    wait_for_copies();
-    __syncthreads();  // this pair is there, and all have done with the other
-    if (key + kTileRows < end) {
-      begin_keys(key + kTileRows, pair ^ 1U);
-    }
-    if (first >= head.time || key >= first + kTile) {
-      continue;  // no query, or only keys that come after this warp's queries
-    }
-    Sums scores[kTileRows / kColumns] = {};
-    add_transposed<size, kTileRows>(queries, tiles.of[pair][0], scores);
-    const auto seen = static_cast<std::ptrdiff_t>(first + fragment_row() + 1 - key);
-    softmax_tile<size>(factor * kLog2E, seen, scores, out, rows);
-    Left<Real> probabilities[kTileRows / kTile];
-    as_left<kTileRows>(scores, probabilities);
-    add_product<kTileRows, size>(probabilities, tiles.of[pair][1], out);
-  }
+  tiles.for_each(
+      block_first + kForwardRows, [&](unsigned key, const Real* keys, const Real* values) {
+        if (first >= head.time || key >= first + kTile) {
+          return;  // no query, or only keys that come after this warp's queries
+        }
+        Sums scores[kTileRows / kColumns] = {};
+        add_transposed<size, kTileRows>(queries, keys, scores);
+        if (key + kTileRows > first + 1) {
+          hide<kTileRows>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
+        }
+        softmax_tile<size>(factor * kLog2E, scores, out, rows);
+        Left<Real> probabilities[kTileRows / kTile];
+        as_left<kTileRows>(scores, probabilities);
+        add_product<kTileRows, size>(probabilities, values, out);
+      });
   float inverse[2];
 #pragma unroll
   for (unsigned half = 0; half < 2; ++half) {
     const float sum = row_sum(rows.sum[half]);
     inverse[half] = 1.0F / sum;
-    const std::size_t row = first + fragment_row() + half * 8;
+    const unsigned row = first + fragment_row() + half * 8;
     if (lane_index() % 4 == 0 && row < head.time) {
-      pass.log_sum[head.place_of_rows() + row] = rows.max[half] * kLn2 + logf(sum);
+      head.of_rows(pass.log_sum)[row] = rows.max[half] * kLn2 + logf(sum);
     }
   }
-  store_rows<size>(head, out, inverse, pass.out + head.place_in_out(), head.channels, first);
+  store_rows<size>(head, out, inverse, head.in_out(pass.out), first);
 }
 
 /// Scores (16, kHalf) become probabilities p = 2^(score factor - log_sum), and d_scores p (dp -
-/// delta), which want the factor still. `log_sum(n, i)` and `delta(n, i)` are those of the query of
-/// sum i of product n; `seen(n, i)`: whether that query looks at that key.
-template <class LogSum, class Delta, class Seen>
-__device__ void gradients(float factor, const LogSum& log_sum, const Delta& delta, const Seen& seen,
+/// delta), which want the factor still. `log_sum(n, i)`, as the power's exponent, and `delta(n, i)`
+/// are those of the query of sum i of product n.
+template <class LogSum, class Delta>
+__device__ void gradients(float factor, const LogSum& log_sum, const Delta& delta,
                           Sums (&scores)[kHalf / kColumns], Sums (&d_scores)[kHalf / kColumns]) {
 #pragma unroll
   for (unsigned n = 0; n < kHalf / kColumns; ++n) {
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
-      const float power =
-          power_of_two(fmaf(scores[n].of[i], factor * kLog2E, -log_sum(n, i) * kLog2E));
-      const float probability = seen(n, i) ? power : 0.0F;
+      const float probability = power_of_two(fmaf(scores[n].of[i], factor, -log_sum(n, i)));
       scores[n].of[i] = probability;
       d_scores[n].of[i] = probability * (d_scores[n].of[i] - delta(n, i));
     }
   }
 }
 
-/// A block makes the gradients of 64 queries: S = Q K^T, dP = dO V^T, dQ = dS K. And delta (B, H,
-/// T), the sum of out d_out over the head's channels, for the kernel that comes next.
-template <class Real, int size>
-__global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
-    queries_kernel(AttentionBackwardOf<Real> pass, float* delta, float factor) {
-  auto& tiles = *shared_memory<TilePairs<Real, size>>();
-  const Head head(pass.shape);
-  const std::size_t block_first =
-      static_cast<std::size_t>(gridDim.x - 1 - blockIdx.x) * kBackwardRows;
-  const std::size_t first = block_first + warp_index() * kTile;
-  const std::size_t stride = 3 * head.channels;
-  const std::size_t end = head.end_of(block_first, kBackwardRows);
-  const auto begin_keys = [&](std::size_t key, unsigned pair) {
-    begin_tile<size>(head, pass.qkv + head.place_in_qkv(1), stride, key, tiles.of[pair][0]);
-    begin_tile<size>(head, pass.qkv + head.place_in_qkv(2), stride, key, tiles.of[pair][1]);
-  };
-  begin_keys(0, 0);
-  Left<Real> queries[size / kTile], d_out[size / kTile];
-  load_rows<size>(head, pass.qkv + head.place_in_qkv(0), stride, first, queries);
-  load_rows<size>(head, pass.d_out + head.place_in_out(), head.channels, first, d_out);
-  float log_sums[2], deltas[2] = {0, 0};
-  {
-    Left<Real> out[size / kTile];
-    load_rows<size>(head, pass.out + head.place_in_out(), head.channels, first, out);
+/// Of rows g and g + 8, from the first of a warp's rows on: their log_sum as a power's exponent,
+/// and their delta, the sum of out d_out over the head's channels, which is also kept for
+/// keys_kernel.
+template <int size, class Real>
+__device__ void load_statistics(const AttentionBackwardOf<Real>& pass, const Head& head,
+                                unsigned first, const Left<Real> (&d_out)[size / kTile],
+                                float* delta, float (&exponents)[2], float (&deltas)[2]) {
+  Left<Real> out[size / kTile];
+  load_rows<size>(head, head.in_out(pass.out), first, out);
 #pragma unroll
-    for (unsigned k = 0; k < size / kTile; ++k) {
+  for (unsigned k = 0; k < size / kTile; ++k) {
 #pragma unroll
-      for (unsigned i = 0; i < 4; ++i) {
-        deltas[i % 2] += low_of(out[k].of[i]) * low_of(d_out[k].of[i]) +
-                         high_of(out[k].of[i]) * high_of(d_out[k].of[i]);
-      }
+    for (unsigned i = 0; i < 4; ++i) {
+      deltas[i % 2] += low_of(out[k].of[i]) * low_of(d_out[k].of[i]) +
+                       high_of(out[k].of[i]) * high_of(d_out[k].of[i]);
     }
   }
 #pragma unroll
   for (unsigned half = 0; half < 2; ++half) {
     deltas[half] = row_sum(deltas[half]);
-    const std::size_t row = first + fragment_row() + half * 8;
+    const unsigned row = first + fragment_row() + half * 8;
     const bool there = row < head.time;
-    log_sums[half] = there ? pass.log_sum[head.place_of_rows() + row] : 0.0F;
+    exponents[half] = there ? head.of_rows(pass.log_sum)[row] * kLog2E : 0.0F;
     if (there && lane_index() % 4 == 0) {
-      delta[head.place_of_rows() + row] = deltas[half];
+      head.of_rows(delta)[row] = deltas[half];
     }
   }
+}
+
+/// A block makes the gradients of 64 queries: S = Q K^T, dP = dO V^T, dQ = dS K. And delta (B, H,
+/// T).
+template <class Real, int size>
+__global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
+    queries_kernel(AttentionBackwardOf<Real> pass, float* delta, float factor) {
+  const Head head(pass.shape);
+  KeyTiles<Real, size, kBackwardWarps * kWarpSize> tiles(head, pass.qkv);
+  const unsigned block_first = from_the_last(kBackwardRows);
+  const unsigned first = block_first + warp_index() * kTile;
+  Left<Real> queries[size / kTile], d_out[size / kTile];
+  load_rows<size>(head, head.in_qkv(pass.qkv, 0), first, queries);
+  load_rows<size>(head, head.in_out(pass.d_out), first, d_out);
+  float exponents[2], deltas[2] = {0, 0};
+  load_statistics<size>(pass, head, first, d_out, delta, exponents, deltas);
   Sums d_queries[size / kColumns] = {};
-  unsigned pair = 0;
-  for (std::size_t key = 0; key < end; key += kTileRows, pair ^= 1U) {
-    wait_for_copies();
-    __syncthreads();  // as above
-    if (key + kTileRows < end) {
-      begin_keys(key + kTileRows, pair ^ 1U);
-    }
+  tiles.for_each(
+      block_first + kBackwardRows, [&](unsigned key, const Real* keys, const Real* values) {
 #pragma unroll
-    for (unsigned half = 0; half < 2; ++half) {
-      const std::size_t from = key + half * kHalf;
-      if (first >= head.time || from >= first + kTile) {
-        continue;
-      }
-      const Real* keys = tiles.of[pair][0] + half * kHalf * kRowStride<size>;
-      const Real* values = tiles.of[pair][1] + half * kHalf * kRowStride<size>;
-      Sums scores[kHalf / kColumns] = {}, d_scores[kHalf / kColumns] = {};
-      add_transposed<size, kHalf>(queries, keys, scores);
-      add_transposed<size, kHalf>(d_out, values, d_scores);
-      const std::size_t own = first + fragment_row();
-      gradients(
-          factor, [&](unsigned, unsigned i) { return log_sums[i / 2]; },
-          [&](unsigned, unsigned i) { return deltas[i / 2]; },
-          [&](unsigned n, unsigned i) {
-            return from + n * kColumns + fragment_column() + i % 2 <= own + i / 2 * 8;
-          },
-          scores, d_scores);
-      Left<Real> d_left[kHalf / kTile];
-      as_left<kHalf>(d_scores, d_left);
-      add_product<kHalf, size>(d_left, keys, d_queries);
-    }
-  }
-  store_rows<size>(head, d_queries, {factor, factor}, pass.d_qkv + head.place_in_qkv(0), stride,
-                   first);
+        for (unsigned half = 0; half < 2; ++half, key += kHalf) {
+          if (first >= head.time || key >= first + kTile) {
+            return;  // as above
+          }
+          constexpr unsigned kReals = kHalf * kRowStride<size>;
+          Sums scores[kHalf / kColumns] = {}, d_scores[kHalf / kColumns] = {};
+          add_transposed<size, kHalf>(queries, keys + half * kReals, scores);
+          add_transposed<size, kHalf>(d_out, values + half * kReals, d_scores);
+          if (key + kHalf > first + 1) {
+            hide<kHalf>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
+          }
+          gradients(
+              factor * kLog2E, [&](unsigned, unsigned i) { return exponents[i / 2]; },
+              [&](unsigned, unsigned i) { return deltas[i / 2]; }, scores, d_scores);
+          Left<Real> left[kHalf / kTile];
+          as_left<kHalf>(d_scores, left);
+          add_product<kHalf, size>(left, keys + half * kReals, d_queries);
+        }
+      });
+  store_rows<size>(head, d_queries, {factor, factor}, head.in_qkv(pass.d_qkv, 0), first);
 }
 
 /// Beside a pair of tiles, queries and their d_out: what belongs to each query.
@@ -255,54 +257,57 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
     keys_kernel(AttentionBackwardOf<Real> pass, const float* delta, float factor) {
   auto& memory = *shared_memory<QueryTiles<Real, size>>();
   const Head head(pass.shape);
-  const std::size_t block_first = static_cast<std::size_t>(blockIdx.x) * kBackwardRows;
-  const std::size_t first = block_first + warp_index() * kTile;
-  const std::size_t stride = 3 * head.channels;
-  const auto begin_queries = [&](std::size_t query, unsigned pair) {
-    begin_tile<size>(head, pass.qkv + head.place_in_qkv(0), stride, query,
-                     memory.tiles.of[pair][0]);
-    begin_tile<size>(head, pass.d_out + head.place_in_out(), head.channels, query,
-                     memory.tiles.of[pair][1]);
+  const unsigned block_first = blockIdx.x * kBackwardRows;
+  const unsigned first = block_first + warp_index() * kTile;
+  const HeadRows<const Real> all_queries = head.in_qkv(pass.qkv, 0);
+  const HeadRows<const Real> all_d_out = head.in_out(pass.d_out);
+  const auto begin = [&](unsigned query, unsigned pair) {
+    constexpr unsigned kThreadsHere = kBackwardWarps * kWarpSize;
+    begin_tile<size, kThreadsHere>(head, all_queries, query, memory.tiles.of[pair][0]);
+    begin_tile<size, kThreadsHere>(head, all_d_out, query, memory.tiles.of[pair][1]);
+    static_assert(kThreadsHere == 2 * kTileRows);
     const bool of_delta = threadIdx.x >= kTileRows;
-    const std::size_t i = threadIdx.x % kTileRows;
+    const unsigned i = threadIdx.x % kTileRows;
     const bool there = query + i < head.time;
-    const float* from = (of_delta ? delta : pass.log_sum) + head.place_of_rows();
+    const float* from = head.of_rows(of_delta ? delta : pass.log_sum);
     begin_copy<sizeof(float)>((of_delta ? memory.delta : memory.log_sum)[pair] + i,
                               there ? from + query + i : from, there);
   };
-  begin_queries(block_first, 0);
+  begin(block_first, 0);
   Left<Real> keys[size / kTile], values[size / kTile];
-  load_rows<size>(head, pass.qkv + head.place_in_qkv(1), stride, first, keys);
-  load_rows<size>(head, pass.qkv + head.place_in_qkv(2), stride, first, values);
+  load_rows<size>(head, head.in_qkv(pass.qkv, 1), first, keys);
+  load_rows<size>(head, head.in_qkv(pass.qkv, 2), first, values);
   Sums d_keys[size / kColumns] = {}, d_values[size / kColumns] = {};
   unsigned pair = 0;
-  for (std::size_t query = block_first; query < head.time; query += kTileRows, pair ^= 1U) {
+  for (unsigned tile = block_first; tile < head.time; tile += kTileRows, pair ^= 1U) {
     wait_for_copies();
     __syncthreads();  // as above
-    if (query + kTileRows < head.time) {
-      begin_queries(query + kTileRows, pair ^ 1U);
+    if (tile + kTileRows < head.time) {
+      begin(tile + kTileRows, pair ^ 1U);
     }
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      const std::size_t from = query + half * kHalf;
-      if (first >= head.time || from + kHalf <= first) {
+      const unsigned query = tile + half * kHalf;
+      if (first >= head.time || query + kHalf <= first) {
         continue;  // no key, or only queries that come before this warp's keys
       }
-      const Real* queries = memory.tiles.of[pair][0] + half * kHalf * kRowStride<size>;
-      const Real* d_out = memory.tiles.of[pair][1] + half * kHalf * kRowStride<size>;
-      const auto column = [&](unsigned n, unsigned i) {
-        return half * kHalf + n * kColumns + fragment_column() + i % 2;
-      };
+      constexpr unsigned kReals = kHalf * kRowStride<size>;
+      const Real* queries = memory.tiles.of[pair][0] + half * kReals;
+      const Real* d_out = memory.tiles.of[pair][1] + half * kReals;
       Sums scores[kHalf / kColumns] = {}, d_scores[kHalf / kColumns] = {};
       add_transposed<size, kHalf>(keys, queries, scores);
       add_transposed<size, kHalf>(values, d_out, d_scores);
-      const std::size_t own = first + fragment_row();
+      if (query < first + kTile - 1) {
+        hide<kHalf>([&](unsigned k, unsigned q) { return first + k <= query + q; }, scores);
+      }
       // Queries beyond the last are zeros with gradients of zeros, and so add nothing.
+      const unsigned column = half * kHalf + fragment_column();
+      const float* log_sums = memory.log_sum[pair] + column;
+      const float* deltas = memory.delta[pair] + column;
       gradients(
-          factor, [&](unsigned n, unsigned i) { return memory.log_sum[pair][column(n, i)]; },
-          [&](unsigned n, unsigned i) { return memory.delta[pair][column(n, i)]; },
-          [&](unsigned n, unsigned i) { return own + i / 2 * 8 <= query + column(n, i); }, scores,
-          d_scores);
+          factor * kLog2E,
+          [&](unsigned n, unsigned i) { return log_sums[n * kColumns + i % 2] * kLog2E; },
+          [&](unsigned n, unsigned i) { return deltas[n * kColumns + i % 2]; }, scores, d_scores);
       Left<Real> left[kHalf / kTile];
       as_left<kHalf>(scores, left);
       add_product<kHalf, size>(left, d_out, d_values);
@@ -310,9 +315,8 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
       add_product<kHalf, size>(left, queries, d_keys);
     }
   }
-  store_rows<size>(head, d_keys, {factor, factor}, pass.d_qkv + head.place_in_qkv(1), stride,
-                   first);
-  store_rows<size>(head, d_values, {1.0F, 1.0F}, pass.d_qkv + head.place_in_qkv(2), stride, first);
+  store_rows<size>(head, d_keys, {factor, factor}, head.in_qkv(pass.d_qkv, 1), first);
+  store_rows<size>(head, d_values, {1.0F, 1.0F}, head.in_qkv(pass.d_qkv, 2), first);
 }
 
 /// A block for so many rows of each head of each sequence.

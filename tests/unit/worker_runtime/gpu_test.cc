@@ -14,6 +14,7 @@
 using namespace ddp;
 
 TEST_CASE("the GPU library loads without a driver and says why there is no GPU", "[gpu]") {
+  // By its name alone: the programs may have been carried to a machine with a GPU.
   void* library = ::dlopen(DDPRUN_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   INFO((library == nullptr ? ::dlerror() : ""));
   REQUIRE(library != nullptr);
@@ -60,6 +61,7 @@ TEST_CASE("NCCL with one rank reduces to the same values", "[gpu]") {
   }
   auto group = gpu->connect_nccl({.device = 0,
                                   .timeout = std::chrono::seconds(60),
+                                  .connect_timeout = std::chrono::seconds(60),
                                   .host = make_alone_process_group(),
                                   .watch = nullptr});
   const Tensor tensor = Tensor::empty({4096}, DType::f32, Device::cuda(0));

@@ -20,37 +20,49 @@ inline constexpr unsigned kRowStride = columns + 8;
 template <int columns>
 inline constexpr unsigned kTileReals = kTileRows* kRowStride<columns>;
 
+/// A matrix of one head within a tensor: its first row, and from there to the next. Places within a
+/// sequence are in 32 bits, which are half of the registers.
+template <class Real>
+struct HeadRows {
+  Real* first;
+  unsigned stride;
+};
+
 /// Which of them a block works on: blockIdx.y is sequence and head.
 struct Head {
-  std::size_t time, size, sequence, head, channels;
+  unsigned time, size, channels;
 
   __device__ explicit Head(const AttentionShape& shape)
-      : time(shape.time),
-        size(shape.head_size),
-        sequence(blockIdx.y / shape.heads),
-        head(blockIdx.y % shape.heads),
-        channels(shape.heads * shape.head_size) {}
+      : time(static_cast<unsigned>(shape.time)),
+        size(static_cast<unsigned>(shape.head_size)),
+        channels(static_cast<unsigned>(shape.heads * shape.head_size)),
+        sequence_(blockIdx.y / static_cast<unsigned>(shape.heads)),
+        head_(blockIdx.y % static_cast<unsigned>(shape.heads)) {}
 
-  /// Of queries (0), keys (1) or values (2) in a tensor (B, T, 3, H, D), whose rows are 3 C apart.
-  [[nodiscard]] __device__ std::size_t place_in_qkv(std::size_t which) const {
-    return sequence * time * 3 * channels + which * channels + head * size;
+  /// Queries (0), keys (1) or values (2) in a tensor (B, T, 3, H, D).
+  template <class Real>
+  [[nodiscard]] __device__ HeadRows<Real> in_qkv(Real* tensor, unsigned which) const {
+    return {tensor + (sequence_ * time * 3 + which) * channels + head_ * size, 3 * channels};
   }
-  /// In a tensor (B, T, H, D), whose rows are C apart.
-  [[nodiscard]] __device__ std::size_t place_in_out() const {
-    return sequence * time * channels + head * size;
-  }
-  /// Behind the last of `count` rows from `first` on.
-  [[nodiscard]] __device__ std::size_t end_of(std::size_t first, std::size_t count) const {
-    return first + count < time ? first + count : time;
+  /// In a tensor (B, T, H, D).
+  template <class Real>
+  [[nodiscard]] __device__ HeadRows<Real> in_out(Real* tensor) const {
+    return {tensor + sequence_ * time * channels + head_ * size, channels};
   }
   /// In a tensor (B, H, T).
-  [[nodiscard]] __device__ std::size_t place_of_rows() const { return blockIdx.y * time; }
+  template <class T>
+  [[nodiscard]] __device__ T* of_rows(T* tensor) const {
+    return tensor + static_cast<std::size_t>(blockIdx.y) * time;
+  }
+
+ private:
+  std::size_t sequence_, head_;
 };
 
 /// A warp's 16 rows from `first` on as left factors (16, columns); zeros where there is no row, and
 /// behind the head's size.
 template <int columns, class Real>
-__device__ void load_rows(const Head& head, const Real* from, std::size_t stride, std::size_t first,
+__device__ void load_rows(const Head& head, const HeadRows<const Real>& from, unsigned first,
                           Left<Real> (&to)[columns / kTile]) {
   // Then no pair lies across the end, and all begin at multiples of their size.
   const bool in_pairs = head.size % 2 == 0;
@@ -58,9 +70,9 @@ __device__ void load_rows(const Head& head, const Real* from, std::size_t stride
   for (unsigned k = 0; k < columns / kTile; ++k) {
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
-      const std::size_t row = first + fragment_row() + i % 2 * 8;
+      const unsigned row = first + fragment_row() + i % 2 * 8;
       const unsigned column = k * kTile + i / 2 * 8 + fragment_column();
-      const Real* place = from + row * stride + column;
+      const Real* place = from.first + std::size_t{row} * from.stride + column;
       const bool there = row < head.time && column < head.size;
       if (there && in_pairs) {
         to[k].of[i] = *reinterpret_cast<const Pair<Real>*>(place);
@@ -77,21 +89,20 @@ __device__ void load_rows(const Head& head, const Real* from, std::size_t stride
 /// times factors[1].
 template <int columns, class Real>
 __device__ void store_rows(const Head& head, const Sums (&sums)[columns / kColumns],
-                           const float (&factors)[2], Real* to, std::size_t stride,
-                           std::size_t first) {
+                           const float (&factors)[2], const HeadRows<Real>& to, unsigned first) {
   const bool in_pairs = head.size % 2 == 0;
 #pragma unroll
   for (unsigned n = 0; n < columns / kColumns; ++n) {
 #pragma unroll
     for (unsigned half = 0; half < 2; ++half) {
-      const std::size_t row = first + fragment_row() + half * 8;
+      const unsigned row = first + fragment_row() + half * 8;
       const unsigned column = n * kColumns + fragment_column();
       if (row >= head.time || column >= head.size) {
         continue;
       }
       const float low = sums[n].of[2 * half] * factors[half];
       const float high = sums[n].of[2 * half + 1] * factors[half];
-      Real* place = to + row * stride + column;
+      Real* place = to.first + std::size_t{row} * to.stride + column;
       if (in_pairs) {
         *reinterpret_cast<Pair<Real>*>(place) = rounded_pair<Real>(low, high);
         continue;
@@ -106,25 +117,27 @@ __device__ void store_rows(const Head& head, const Sums (&sums)[columns / kColum
 
 /// The whole block begins to copy 64 rows from `first` on into a tile (kTileRows, columns); zeros
 /// as in load_rows(). They are there after wait_for_copies() and a barrier.
-template <int columns, class Real>
-__device__ void begin_tile(const Head& head, const Real* from, std::size_t stride,
-                           std::size_t first, Real* tile) {
+template <int columns, unsigned threads, class Real>
+__device__ void begin_tile(const Head& head, const HeadRows<const Real>& from, unsigned first,
+                           Real* tile) {
   constexpr unsigned kCount = kPackOf<Real>;
   constexpr unsigned kPacks = columns / kCount;
   // Then every row begins at a multiple of 16 bytes.
   const bool whole = head.size % kCount == 0;
-  for (unsigned i = threadIdx.x; i < kTileRows * kPacks; i += blockDim.x) {
-    const std::size_t row = first + i / kPacks;
+#pragma unroll
+  for (unsigned begin = 0; begin < kTileRows * kPacks; begin += threads) {
+    const unsigned i = begin + threadIdx.x;
+    const unsigned row = first + i / kPacks;
     const unsigned column = i % kPacks * kCount;
+    const Real* place = from.first + std::size_t{row} * from.stride + column;
     Real* to = tile + i / kPacks * kRowStride<columns> + column;
     if (whole) {
       const bool there = row < head.time && column < head.size;
-      begin_copy<16>(to, there ? from + row * stride + column : from, there);
+      begin_copy<16>(to, there ? place : from.first, there);
       continue;
     }
     for (unsigned k = 0; k < kCount; ++k) {
-      const bool there = row < head.time && column + k < head.size;
-      to[k] = there ? from[row * stride + column + k] : rounded<Real>(0);
+      to[k] = row < head.time && column + k < head.size ? place[k] : rounded<Real>(0);
     }
   }
 }
@@ -172,6 +185,23 @@ __device__ void as_left(const Sums (&sums)[columns / kColumns],
     for (unsigned i = 0; i < 4; ++i) {
       const Sums& from = sums[2 * k + i / 2];
       left[k].of[i] = rounded_pair<Real>(from.of[i % 2 * 2], from.of[i % 2 * 2 + 1]);
+    }
+  }
+}
+
+/// Far below every score; infinity would make NaN of its difference to itself.
+inline constexpr float kHidden = -1e30F;
+
+/// Scores that are not `seen(row, column)` get no probability. Rows and columns of the sums.
+template <int columns, class Seen>
+__device__ void hide(const Seen& seen, Sums (&scores)[columns / kColumns]) {
+#pragma unroll
+  for (unsigned n = 0; n < columns / kColumns; ++n) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      if (!seen(fragment_row() + i / 2 * 8, n * kColumns + fragment_column() + i % 2)) {
+        scores[n].of[i] = kHidden;
+      }
     }
   }
 }
