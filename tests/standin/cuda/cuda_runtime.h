@@ -15,6 +15,7 @@
 #define __shared__                                        // allowed: CUDA's own word
 #define __align__(bytes) __attribute__((aligned(bytes)))  // allowed: CUDA's own word
 #define __launch_bounds__(...)                            // allowed: CUDA's own word
+#define __grid_constant__                                 // allowed: CUDA's own word
 #define __forceinline__ inline                            // allowed: CUDA's own word
 
 struct dim3 {
