@@ -104,6 +104,9 @@ inline void __syncthreads() {
 inline int __syncthreads_or(int any) {
   return ddp_standin::await_block(any != 0) ? 1 : 0;
 }
+inline int __popc(unsigned bits) {
+  return __builtin_popcount(bits);
+}
 inline void __syncwarp() {
   ddp_standin::exchange(0, 0);
 }

@@ -85,15 +85,16 @@ TEMPLATE_TEST_CASE("cross-entropy on a GPU is the CPU's", "", float, ddp::BFloat
 
 TEMPLATE_TEST_CASE("an embedding on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
-  std::size_t batch = 0, time = 0, channels = 0;
-  std::tie(batch, time, channels) =
-      GENERATE(table<std::size_t, std::size_t, std::size_t>({{1, 1, 1}, {2, 3, 5}, {5, 61, 300}}));
-  constexpr std::size_t kVocabulary = 7;
+  // The last: of more tokens than a grid has blocks.
+  std::size_t batch = 0, time = 0, channels = 0, vocabulary = 0;
+  std::tie(batch, time, channels, vocabulary) =
+      GENERATE(table<std::size_t, std::size_t, std::size_t, std::size_t>(
+          {{1, 1, 1, 7}, {2, 3, 5, 7}, {5, 61, 300, 7}, {1, 70, 600, 400}}));
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < batch * time; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(i * i % (kVocabulary - 1)));  // the last never comes
+    tokens.push_back(static_cast<std::int32_t>(i * i % (vocabulary - 1)));  // the last never comes
   }
-  const Floats token_weight = as_stored<TestType>(random_floats(kVocabulary * channels, 7));
+  const Floats token_weight = as_stored<TestType>(random_floats(vocabulary * channels, 7));
   const Floats position_weight = as_stored<TestType>(random_floats(time * channels, 8));
   const Floats d_out = as_stored<TestType>(random_floats(batch * time * channels, 9));
   Floats out(d_out.size()), d_token(token_weight.size(), 1.0F), d_position(time * channels, 2.0F);
@@ -112,7 +113,7 @@ TEMPLATE_TEST_CASE("an embedding on a GPU is the CPU's", "", float, ddp::BFloat1
     CHECK(difference(y.floats(), out) < kTolerance<TestType>);
     const OnGpu<float> d_wte(d_token.size(), 1.0F), d_wpe(d_position.size(), 2.0F);
     gpu.embedding_backward({on_gpu.template data<std::int32_t>(), dy.data(), d_wte.data(),
-                            d_wpe.data(), batch, time, channels, kVocabulary},
+                            d_wpe.data(), batch, time, channels, vocabulary},
                            0);
     CHECK(d_wte.floats() == d_token);  // in the same order, so with the same bits
     CHECK(d_wpe.floats() == d_position);
