@@ -29,11 +29,12 @@ double AdamW::gradient_norm() const {
   const Device device = parameters_[0].gradient.device();
   const auto count = static_cast<std::int64_t>(parameters_.size());
   const Tensor sums = Tensor::empty({count}, DType::f64, device);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Tensor& gradient = parameters_[i].gradient;
-    layers_->sum_of_squares(gradient.data<float>(), gradient.size(), sums.data<double>() + i,
-                            device.index);
+  std::vector<SquareSum> passes;
+  for (const auto& [name, value, gradient] : parameters_) {
+    passes.push_back(
+        {gradient.data<float>(), gradient.size(), sums.data<double>() + passes.size()});
   }
+  layers_->sums_of_squares(passes.data(), passes.size(), device.index);
   double squares = 0;
   for (const double sum : sums.to_vector<double>()) {
     squares += sum;
@@ -46,7 +47,7 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
   const double factor =
       options_.clip > 0 ? std::min(1.0, options_.clip / (gradient_norm + 1e-6)) : 1.0;
   const auto t = static_cast<double>(step);
-  AdamWUpdate update{
+  const AdamWUpdate common{
       .gradient_factor = static_cast<float>(factor),
       .beta1_rest = static_cast<float>(1 - options_.beta1),
       .beta2 = static_cast<float>(options_.beta2),
@@ -54,8 +55,10 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
       .step_size = static_cast<float>(rate / (1 - std::pow(options_.beta1, t))),
       .root_correction = static_cast<float>(std::sqrt(1 - std::pow(options_.beta2, t))),
       .epsilon = static_cast<float>(options_.epsilon)};
+  std::vector<AdamWUpdate> updates;
   for (std::size_t k = 0; k < own_.size(); ++k) {
     const auto& [name, value, gradient] = parameters_[own_[k]];
+    AdamWUpdate& update = updates.emplace_back(common);
     // Decay pulls matrices and embeddings alone; biases and norms keep their scale.
     const double decay = value.shape().size() >= 2 ? options_.weight_decay : 0;
     update.value = value.data<float>();
@@ -64,7 +67,9 @@ void AdamW::step(std::int64_t step, double rate, double gradient_norm) const {
     update.square = moments_[k].square.data<float>();
     update.count = value.size();
     update.keep = static_cast<float>(1 - rate * decay);
-    layers_->adamw_update(update, value.device().index);
+  }
+  if (!updates.empty()) {
+    layers_->adamw_update(updates.data(), updates.size(), parameters_[0].value.device().index);
   }
 }
 

@@ -42,19 +42,24 @@ double squares_of(const float* values, std::size_t count) {
 
 }  // namespace
 
-void adamw_update(const AdamWUpdate& update, int /*device*/) {
-  share_out(
-      update.count, kFloatsWorthSharing,
-      [&](std::size_t first, std::size_t end, std::size_t) { update_values(update, first, end); });
+void adamw_update(const AdamWUpdate* updates, std::size_t count, int /*device*/) {
+  for (const AdamWUpdate* update = updates; update != updates + count; ++update) {
+    share_out(update->count, kFloatsWorthSharing,
+              [&](std::size_t first, std::size_t end, std::size_t) {
+                update_values(*update, first, end);
+              });
+  }
 }
 
-void sum_of_squares(const float* values, std::size_t count, double* sum, int /*device*/) {
-  const Chunks chunks(count, kFloatsWorthSharing);
-  double sums[kChunksMost];
-  chunks.share_out([&](std::size_t chunk, std::size_t first, std::size_t end) {
-    sums[chunk] = squares_of(values + first, end - first);
-  });
-  *sum = chunks.total(sums);
+void sums_of_squares(const SquareSum* sums, std::size_t count, int /*device*/) {
+  for (const SquareSum* pass = sums; pass != sums + count; ++pass) {
+    const Chunks chunks(pass->count, kFloatsWorthSharing);
+    double parts[kChunksMost];
+    chunks.share_out([&](std::size_t chunk, std::size_t first, std::size_t end) {
+      parts[chunk] = squares_of(pass->values + first, end - first);
+    });
+    *pass->sum = chunks.total(parts);
+  }
 }
 
 }  // namespace ddp::DDP_LEVEL

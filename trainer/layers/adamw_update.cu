@@ -2,31 +2,41 @@
 
 #include "trainer/layers/cuda/block.cuh"
 #include "trainer/layers/cuda/gpu_forms.h"
+#include "trainer/layers/cuda/tensor_list.cuh"
 #include "trainer/layers/cuda/workspace.h"
 
 namespace ddp::gpu {
 namespace {
 
+/// Elements of a block: enough that it is worth looking for its tensor.
+constexpr std::size_t kUpdates = std::size_t{16} * kThreads;
+/// Of a block that adds up; part of the order of adding.
+constexpr std::size_t kSquares = std::size_t{128} * kThreads;
+
 /// The arithmetic is the CPU's own (adamw_update.h): CPU and GPU ranks of one job stay in step.
-__global__ void adamw_kernel(AdamWUpdate update) {
-  const std::size_t i = global_thread();
-  if (i < update.count) {
+__global__ void adamw_kernel(const __grid_constant__ TensorList<AdamWUpdate> list) {
+  const unsigned tensor = list.tensor();
+  const AdamWUpdate update = list.items[tensor];
+  const std::size_t first = (blockIdx.x - list.first_block(tensor)) * kUpdates;
+  const std::size_t end = first + kUpdates < update.count ? first + kUpdates : update.count;
+  for (std::size_t i = first + threadIdx.x; i < end; i += kThreads) {
     adamw_moments(update, i);
     adamw_value(update, i, sqrtf(update.square[i]));
   }
 }
 
-/// Blocks of the first pass; their number is part of the order of adding. One for each 64 elements
-/// of a thread, until there are enough for every GPU.
-constexpr unsigned kParts = 1024;
-constexpr std::size_t kElements = 64;
-
 /// partial (gridDim): each thread adds its own elements, all threads of the grid apart, in doubles.
-__global__ void squares_kernel(const float* values, std::size_t count, double* partial) {
+__global__ void squares_kernel(const __grid_constant__ TensorList<SquareSum> list,
+                               double* partial) {
+  const unsigned tensor = list.tensor();
+  const SquareSum pass = list.items[tensor];
+  const std::size_t first = (blockIdx.x - list.first_block(tensor)) * kSquares;
+  const std::size_t end = first + kSquares < pass.count ? first + kSquares : pass.count;
   double sum = 0;
-  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-  for (std::size_t i = global_thread(); i < count; i += stride) {
-    const double value = values[i];
+  // Unrolled: several reads are on their way at a time.
+#pragma unroll 8
+  for (std::size_t i = first + threadIdx.x; i < end; i += kThreads) {
+    const double value = pass.values[i];
     sum += value * value;
   }
   sum = block_sum(sum, shared_memory<double>());
@@ -35,35 +45,39 @@ __global__ void squares_kernel(const float* values, std::size_t count, double* p
   }
 }
 
-/// One block, so that the parts are added in one order: equal gradients have equal norms on every
-/// rank, and all ranks clip them by the same factor.
-__global__ void sum_kernel(const double* partial, unsigned count, double* sum) {
+/// One block for each tensor, so that its parts are added in one order: equal gradients have equal
+/// norms on every rank, and all ranks clip them by the same factor.
+__global__ void sum_kernel(const __grid_constant__ TensorList<SquareSum> list,
+                           const double* partial) {
   double mine = 0;
-  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
+  const unsigned end = list.end_block[blockIdx.x];
+  for (unsigned i = list.first_block(blockIdx.x) + threadIdx.x; i < end; i += kThreads) {
     mine += partial[i];
   }
   mine = block_sum(mine, shared_memory<double>());
   if (threadIdx.x == 0) {
-    *sum = mine;
+    *list.items[blockIdx.x].sum = mine;
   }
 }
 
 }  // namespace
 
-void adamw_update(const AdamWUpdate& update, int device) {
-  if (update.count > 0) {  // a grid without blocks is an error of the launch
-    launch(device, thread_for_each(update.count), adamw_kernel, update);
-  }
+void adamw_update(const AdamWUpdate* updates, std::size_t count, int device) {
+  for_each_list(updates, count, kUpdates,
+                [&](const TensorList<AdamWUpdate>& list, unsigned blocks) {
+                  launch(device, Grid{{blocks, 1, 1}}, adamw_kernel, list);
+                });
 }
 
-void sum_of_squares(const float* values, std::size_t count, double* sum, int device) {
-  const unsigned parts = std::max(1U, std::min(kParts, blocks_of(count, kElements * kThreads)));
-  auto* partial = static_cast<double*>(workspace(device, parts * sizeof(double)));
-  Grid grid{{parts, 1, 1}};
-  grid.shared_bytes = kThreads / kWarpSize * sizeof(double);
-  launch(device, grid, squares_kernel, values, count, partial);
-  grid.blocks = {1, 1, 1};
-  launch(device, grid, sum_kernel, partial, parts, sum);
+void sums_of_squares(const SquareSum* sums, std::size_t count, int device) {
+  for_each_list(sums, count, kSquares, [&](const TensorList<SquareSum>& list, unsigned blocks) {
+    auto* partial = static_cast<double*>(workspace(device, blocks * sizeof(double)));
+    Grid grid{{blocks, 1, 1}};
+    grid.shared_bytes = kThreads / kWarpSize * sizeof(double);
+    launch(device, grid, squares_kernel, list, partial);
+    grid.blocks = {list.tensors, 1, 1};
+    launch(device, grid, sum_kernel, list, partial);
+  });
 }
 
 }  // namespace ddp::gpu

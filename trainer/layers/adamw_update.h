@@ -31,6 +31,13 @@ struct AdamWUpdate {
   float epsilon = 0;
 };
 
+/// What one tensor adds to the square of a norm.
+struct SquareSum {
+  const float* values = nullptr;  ///< (count)
+  std::size_t count = 0;
+  double* sum = nullptr;  ///< (1), overwritten: the sum of the squares, in doubles
+};
+
 DDP_ARITHMETIC void adamw_moments(const AdamWUpdate& update, std::size_t i) {
   const float g = update.gradient_factor * update.gradient[i];
   update.mean[i] = update.mean[i] + update.beta1_rest * (g - update.mean[i]);

@@ -22,7 +22,7 @@ const Layers kLayers{embedding_forward,
                      cross_entropy,
                      round,
                      adamw_update,
-                     sum_of_squares};
+                     sums_of_squares};
 
 const Layers kBf16Layers = [] {
   Layers layers = kLayers;

@@ -20,8 +20,8 @@ void attention_forward(const AttentionForward& pass, int device);
 void attention_backward(const AttentionBackward& pass, int device);
 void cross_entropy(const CrossEntropy& pass, int device);
 void round(const float* from, float* to, std::size_t count, int device);
-void adamw_update(const AdamWUpdate& update, int device);
-void sum_of_squares(const float* values, std::size_t count, double* sum, int device);
+void adamw_update(const AdamWUpdate* updates, std::size_t count, int device);
+void sums_of_squares(const SquareSum* sums, std::size_t count, int device);
 
 extern const Layers kLayers;
 extern const Layers kBf16Layers;  ///< the same, with products of factors in bf16

@@ -21,30 +21,71 @@ __global__ void forward_kernel(EmbeddingForwardOf<Real> pass) {
                               widened(pass.position_weight[row % pass.time * pass.channels + c]));
 }
 
-/// One block for each token of the vocabulary, which looks for its rows in the batch: so each sum
-/// is made by one thread in the order of the rows, and equal inputs give equal bits. Atomic
-/// additions would give other bits in each run.
+/// Blocks that fill an H100, eight for each multiprocessor.
+constexpr unsigned kTokenBlocks = 8 * 132;
+constexpr unsigned kWarps = kThreads / kWarpSize;
+
+/// Adds channel c of these rows to their tokens, in their order.
+template <class Real>
+__device__ void add_rows(const EmbeddingBackwardOf<Real>& pass, std::size_t c, const unsigned* rows,
+                         unsigned count) {
+  // Several are read at a time: a token that comes often would wait for memory once for each row.
+  constexpr unsigned kAtOnce = 8;
+  for (unsigned first = 0; first < count; first += kAtOnce) {
+    float values[kAtOnce];
+    std::size_t places[kAtOnce];
+#pragma unroll
+    for (unsigned k = 0; k < kAtOnce; ++k) {
+      const std::size_t row = rows[first + k < count ? first + k : first];
+      values[k] = widened(pass.d_out[row * pass.channels + c]);
+      places[k] = static_cast<std::size_t>(pass.tokens[row]) * pass.channels + c;
+    }
+#pragma unroll
+    for (unsigned k = 0; k < kAtOnce; ++k) {
+      if (first + k < count) {
+        pass.d_token_weight[places[k]] += values[k];
+      }
+    }
+  }
+}
+
+/// Block (x, y) has the tokens that are x modulo gridDim.x, so that those which come often are
+/// spread, and of them channel slice y, a thread for each channel. It looks for its rows in the
+/// batch: so each sum is made by one thread in the order of the rows, and equal inputs give equal
+/// bits. Atomic additions would give other bits in each run.
 template <class Real>
 __global__ void token_kernel(EmbeddingBackwardOf<Real> pass) {
-  auto* is_mine = shared_memory<int>();
+  auto* found = shared_memory<unsigned>();  // (kThreads): rows of this block, ascending
+  unsigned* marks = found + kThreads;       // (kWarps): a bit for each thread that has found one
   const std::size_t rows = pass.batch * pass.time;
-  float* d_token = pass.d_token_weight + blockIdx.x * pass.channels;
+  const std::size_t c = static_cast<std::size_t>(blockIdx.y) * kThreads + threadIdx.x;
   for (std::size_t first = 0; first < rows; first += kThreads) {
     const std::size_t row = first + threadIdx.x;
-    const bool mine = row < rows && static_cast<unsigned>(pass.tokens[row]) == blockIdx.x;
-    // This barrier also keeps the marks of the last round until all have read them.
+    const bool mine =
+        row < rows && static_cast<unsigned>(pass.tokens[row]) % gridDim.x == blockIdx.x;
+    // This barrier also keeps what the last round has found until all have read it.
     if (__syncthreads_or(mine ? 1 : 0) == 0) {
       continue;
     }
-    is_mine[threadIdx.x] = mine ? 1 : 0;
+    const unsigned bit = 1U << lane_index();
+    const unsigned warp_marks = warp_sum(mine ? bit : 0U);
+    if (lane_index() == 0) {
+      marks[warp_index()] = warp_marks;
+    }
     __syncthreads();
-    for (std::size_t i = 0; i < kThreads; ++i) {
-      if (is_mine[i] != 0) {
-        const Real* d_out = pass.d_out + (first + i) * pass.channels;
-        for (std::size_t c = threadIdx.x; c < pass.channels; c += kThreads) {
-          d_token[c] += widened(d_out[c]);
-        }
-      }
+    unsigned before = __popc(warp_marks & (bit - 1));
+    unsigned count = 0;
+    for (unsigned warp = 0; warp < kWarps; ++warp) {
+      const unsigned of_warp = __popc(marks[warp]);
+      before += warp < warp_index() ? of_warp : 0;
+      count += of_warp;
+    }
+    if (mine) {
+      found[before] = static_cast<unsigned>(row);
+    }
+    __syncthreads();
+    if (c < pass.channels) {
+      add_rows(pass, c, found, count);
     }
   }
 }
@@ -74,9 +115,11 @@ void embedding_forward(const EmbeddingForwardOf<Real>& pass, int device) {
 
 template <class Real>
 void embedding_backward(const EmbeddingBackwardOf<Real>& pass, int device) {
-  // Most blocks find nothing: they read the tokens, which the second-level cache holds.
-  Grid grid{{static_cast<unsigned>(pass.vocabulary), 1, 1}};
-  grid.shared_bytes = kThreads * sizeof(int);
+  // The fewer blocks, the fewer read the tokens, which the second-level cache holds.
+  const unsigned slices = blocks_of(pass.channels, kThreads);
+  const std::size_t blocks = std::max(1U, kTokenBlocks / slices);
+  Grid grid{{static_cast<unsigned>(std::min(pass.vocabulary, blocks)), slices, 1}};
+  grid.shared_bytes = (kThreads + kWarps) * sizeof(unsigned);
   launch(device, grid, token_kernel<Real>, pass);
   launch(device, thread_for_each(pass.time * pass.channels), position_kernel<Real>, pass);
 }

@@ -49,8 +49,9 @@ struct LayersOf {
   void (*cross_entropy)(const CrossEntropyOf<Real>&, int device) = nullptr;
   /// to[i] = from[i], rounded to Real.
   void (*round)(const float* from, Real* to, std::size_t count, int device) = nullptr;
-  void (*adamw_update)(const AdamWUpdate&, int device) = nullptr;
-  void (*sum_of_squares)(const float* values, std::size_t count, double* sum, int device) = nullptr;
+  // Of `count` tensors at a time: a GPU takes many in one launch.
+  void (*adamw_update)(const AdamWUpdate* updates, std::size_t count, int device) = nullptr;
+  void (*sums_of_squares)(const SquareSum* sums, std::size_t count, int device) = nullptr;
 };
 using Layers = LayersOf<float>;
 

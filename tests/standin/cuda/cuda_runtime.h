@@ -15,6 +15,7 @@
 #define __shared__                                        // allowed: CUDA's own word
 #define __align__(bytes) __attribute__((aligned(bytes)))  // allowed: CUDA's own word
 #define __launch_bounds__(...)                            // allowed: CUDA's own word
+#define __grid_constant__                                 // allowed: CUDA's own word
 #define __forceinline__ inline                            // allowed: CUDA's own word
 
 struct dim3 {
@@ -102,6 +103,9 @@ inline void __syncthreads() {
 }
 inline int __syncthreads_or(int any) {
   return ddp_standin::await_block(any != 0) ? 1 : 0;
+}
+inline int __popc(unsigned bits) {
+  return __builtin_popcount(bits);
 }
 inline void __syncwarp() {
   ddp_standin::exchange(0, 0);

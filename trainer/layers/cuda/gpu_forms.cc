@@ -22,7 +22,7 @@ const LayersOf<Real>* table() {
                                           .cross_entropy = cross_entropy<Real>,
                                           .round = round<Real>,
                                           .adamw_update = adamw_update,
-                                          .sum_of_squares = sum_of_squares};
+                                          .sums_of_squares = sums_of_squares};
   return &kLayers;
 }
 

@@ -33,7 +33,7 @@ template <class Real>
 void cross_entropy(const CrossEntropyOf<Real>& pass, int device);
 template <class Real>
 void round(const float* from, Real* to, std::size_t count, int device);
-void adamw_update(const AdamWUpdate& update, int device);
-void sum_of_squares(const float* values, std::size_t count, double* sum, int device);
+void adamw_update(const AdamWUpdate* updates, std::size_t count, int device);
+void sums_of_squares(const SquareSum* sums, std::size_t count, int device);
 
 }  // namespace ddp::gpu

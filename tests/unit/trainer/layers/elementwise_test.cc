@@ -189,10 +189,12 @@ TEST_CASE("AdamW's update and the norm have the same bits on every level") {
   on_each_level([&](const ddp::Layers& layers) {
     Floats mine = value;
     Floats mean(1003, 0.01F), square(1003, 0.02F);
-    layers.adamw_update(
-        adamw_step(mine.data(), gradient.data(), mean.data(), square.data(), mine.size()), 0);
+    const ddp::AdamWUpdate update =
+        adamw_step(mine.data(), gradient.data(), mean.data(), square.data(), mine.size());
+    layers.adamw_update(&update, 1, 0);
     values.push_back(mine);
-    layers.sum_of_squares(gradient.data(), gradient.size(), &norms.emplace_back(), 0);
+    const ddp::SquareSum squares{gradient.data(), gradient.size(), &norms.emplace_back()};
+    layers.sums_of_squares(&squares, 1, 0);
   });
   for (std::size_t i = 0; i < values.size(); ++i) {
     CHECK(values[i] == values[0]);

@@ -1,5 +1,7 @@
 // The GPU forms of what is no product, against the CPU forms.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <tuple>
 
 #include "tests/unit/trainer/layers/gpu_case.h"
@@ -55,12 +57,17 @@ TEMPLATE_TEST_CASE("a layer norm on a GPU is the CPU's", "", float, ddp::BFloat1
 TEMPLATE_TEST_CASE("cross-entropy on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
   std::size_t rows = 0, vocabulary = 0, stride = 0;
-  std::tie(rows, vocabulary, stride) = GENERATE(
-      table<std::size_t, std::size_t, std::size_t>({{1, 1, 1}, {4, 37, 48}, {3, 1021, 1024}}));
+  // The last: rows long enough for large blocks.
+  std::tie(rows, vocabulary, stride) = GENERATE(table<std::size_t, std::size_t, std::size_t>(
+      {{1, 1, 1}, {4, 37, 48}, {3, 1021, 1024}, {3, 8189, 8192}}));
   const bool with_gradient = GENERATE(false, true);
   Floats logits = random_floats(rows * stride, 6);
   logits[0] = 50;  // far above all others of its row
   logits = as_stored<TestType>(logits);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto behind = logits.begin() + static_cast<std::ptrdiff_t>(row * stride + vocabulary);
+    std::fill_n(behind, stride - vocabulary, std::nanf(""));
+  }
   std::vector<std::int32_t> targets(rows, 0);
   if (rows > 2) {
     targets[1] = ddp::kIgnoredTarget;
@@ -79,21 +86,26 @@ TEMPLATE_TEST_CASE("cross-entropy on a GPU is the CPU's", "", float, ddp::BFloat
          with_gradient, rows, vocabulary, stride},
         0);
     CHECK(sum.template item<double>() == Approx(loss).epsilon(1e-6));
-    CHECK(difference(mine.floats(), expected) < kTolerance<TestType>);
+    const Floats gradient = mine.floats();
+    CHECK(difference(gradient, expected) < kTolerance<TestType>);
+    const auto is_nan = [](float x) { return std::isnan(x); };
+    CHECK(std::count_if(gradient.begin(), gradient.end(), is_nan) ==
+          std::count_if(expected.begin(), expected.end(), is_nan));
   });
 }
 
 TEMPLATE_TEST_CASE("an embedding on a GPU is the CPU's", "", float, ddp::BFloat16) {
   NEED_GPU();
-  std::size_t batch = 0, time = 0, channels = 0;
-  std::tie(batch, time, channels) =
-      GENERATE(table<std::size_t, std::size_t, std::size_t>({{1, 1, 1}, {2, 3, 5}, {5, 61, 300}}));
-  constexpr std::size_t kVocabulary = 7;
+  // The last: of more tokens than a grid has blocks.
+  std::size_t batch = 0, time = 0, channels = 0, vocabulary = 0;
+  std::tie(batch, time, channels, vocabulary) =
+      GENERATE(table<std::size_t, std::size_t, std::size_t, std::size_t>(
+          {{1, 1, 1, 7}, {2, 3, 5, 7}, {5, 61, 300, 7}, {1, 70, 600, 400}}));
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < batch * time; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(i * i % (kVocabulary - 1)));  // the last never comes
+    tokens.push_back(static_cast<std::int32_t>(i * i % (vocabulary - 1)));  // the last never comes
   }
-  const Floats token_weight = as_stored<TestType>(random_floats(kVocabulary * channels, 7));
+  const Floats token_weight = as_stored<TestType>(random_floats(vocabulary * channels, 7));
   const Floats position_weight = as_stored<TestType>(random_floats(time * channels, 8));
   const Floats d_out = as_stored<TestType>(random_floats(batch * time * channels, 9));
   Floats out(d_out.size()), d_token(token_weight.size(), 1.0F), d_position(time * channels, 2.0F);
@@ -112,33 +124,91 @@ TEMPLATE_TEST_CASE("an embedding on a GPU is the CPU's", "", float, ddp::BFloat1
     CHECK(difference(y.floats(), out) < kTolerance<TestType>);
     const OnGpu<float> d_wte(d_token.size(), 1.0F), d_wpe(d_position.size(), 2.0F);
     gpu.embedding_backward({on_gpu.template data<std::int32_t>(), dy.data(), d_wte.data(),
-                            d_wpe.data(), batch, time, channels, kVocabulary},
+                            d_wpe.data(), batch, time, channels, vocabulary},
                            0);
     CHECK(d_wte.floats() == d_token);  // in the same order, so with the same bits
     CHECK(d_wpe.floats() == d_position);
   });
 }
 
-TEST_CASE("AdamW and the gradient's norm on a GPU are the CPU's") {
+/// Lengths of a model's tensors, more than go into one launch, some without an element.
+std::vector<std::size_t> tensor_lengths() {
+  std::vector<std::size_t> lengths = {1, 256, 1003, 33000, 0, 70001};
+  for (std::size_t i = 0; i < 150; ++i) {
+    lengths.push_back(i * 29 % 101);
+  }
+  return lengths;
+}
+
+TEST_CASE("AdamW on a GPU is the CPU's, tensor by tensor") {
   NEED_GPU();
-  const std::size_t count = GENERATE(1, 256, 1003, 33000);
-  const Floats gradient = random_floats(count, 10);
-  const Floats value = random_floats(count, 11);
-  Floats mine = value, mean(count, 0.01F), square(count, 0.02F);
-  ddp::cpu_layers().adamw_update(
-      adamw_step(mine.data(), gradient.data(), mean.data(), square.data(), count), 0);
-  double squares = 0;
-  ddp::cpu_layers().sum_of_squares(gradient.data(), count, &squares, 0);
+  struct Arrays {
+    Floats value, gradient, mean, square;
+  };
+  std::vector<Arrays> start;
+  for (const std::size_t count : tensor_lengths()) {
+    start.push_back({random_floats(count, 11), random_floats(count, 10), Floats(count, 0.01F),
+                     Floats(count, 0.02F)});
+  }
+  std::vector<Arrays> expected = start;
+  std::vector<ddp::AdamWUpdate> updates;
+  for (auto& [value, gradient, mean, square] : expected) {
+    updates.push_back(
+        adamw_step(value.data(), gradient.data(), mean.data(), square.data(), value.size()));
+    updates.back().keep = 1 - 1e-3F * static_cast<float>(updates.size());
+  }
+  ddp::cpu_layers().adamw_update(updates.data(), updates.size(), 0);
   in_each_order([&] {
-    const auto& gpu = ddp::gpu_layers<float>();
-    const OnGpu<float> x(value), g(gradient), m(count, 0.01F), s(count, 0.02F);
-    gpu.adamw_update(adamw_step(x.data(), g.data(), m.data(), s.data(), count), 0);
-    CHECK(difference(x.floats(), mine) < 1e-6);
-    CHECK(difference(m.floats(), mean) < 1e-6);
-    CHECK(difference(s.floats(), square) < 1e-6);
-    const auto sum = ddp::Tensor::from({-1.0}, ddp::Device::cuda(0));  // overwritten
-    gpu.sum_of_squares(g.data(), count, sum.data<double>(), 0);
-    CHECK(sum.item<double>() == Approx(squares).epsilon(1e-12));
+    struct OnDevice {
+      OnGpu<float> value, gradient, mean, square;
+    };
+    std::vector<OnDevice> mine;
+    std::vector<ddp::AdamWUpdate> gpu_updates = updates;
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      const auto& [value, gradient, mean, square] =
+          mine.emplace_back(OnDevice{OnGpu<float>(start[i].value), OnGpu<float>(start[i].gradient),
+                                     OnGpu<float>(start[i].mean), OnGpu<float>(start[i].square)});
+      gpu_updates[i].value = value.data();
+      gpu_updates[i].gradient = gradient.data();
+      gpu_updates[i].mean = mean.data();
+      gpu_updates[i].square = square.data();
+    }
+    ddp::gpu_layers<float>().adamw_update(gpu_updates.data(), gpu_updates.size(), 0);
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      INFO("tensor " << i);
+      CHECK(difference(mine[i].value.floats(), expected[i].value) < 1e-6);
+      CHECK(difference(mine[i].mean.floats(), expected[i].mean) < 1e-6);
+      CHECK(difference(mine[i].square.floats(), expected[i].square) < 1e-6);
+    }
+  });
+}
+
+TEST_CASE("the squares that make the gradients' norm are the CPU's on a GPU, tensor by tensor") {
+  NEED_GPU();
+  std::vector<Floats> gradients;
+  for (const std::size_t count : tensor_lengths()) {
+    gradients.push_back(random_floats(count, count));
+  }
+  Doubles expected(gradients.size());
+  std::vector<ddp::SquareSum> sums;
+  for (const Floats& gradient : gradients) {
+    sums.push_back({gradient.data(), gradient.size(), &expected[sums.size()]});
+  }
+  ddp::cpu_layers().sums_of_squares(sums.data(), sums.size(), 0);
+  in_each_order([&] {
+    const auto result = ddp::Tensor::from(Doubles(sums.size(), -1), ddp::Device::cuda(0));
+    std::vector<OnGpu<float>> mine;
+    std::vector<ddp::SquareSum> gpu_sums;
+    for (const Floats& gradient : gradients) {
+      gpu_sums.push_back({mine.emplace_back(gradient).data(), gradient.size(),
+                          result.data<double>() + gpu_sums.size()});
+    }
+    ddp::gpu_layers<float>().sums_of_squares(gpu_sums.data(), gpu_sums.size(), 0);
+    const Doubles squares = result.to_vector<double>();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("tensor " << i);
+      CHECK(squares[i] == Approx(expected[i]).epsilon(1e-12));
+    }
   });
 }
 

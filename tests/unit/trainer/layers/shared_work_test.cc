@@ -96,9 +96,11 @@ void run_optimizer(const ddp::Layers& layers, Results& results) {
   Floats value = random_floats(kCount, 7), mean(kCount), square(kCount);
   const Floats gradient = random_floats(kCount, 8);
   double norm = 0;
-  layers.sum_of_squares(gradient.data(), kCount, &norm, 0);
-  layers.adamw_update(adamw_step(value.data(), gradient.data(), mean.data(), square.data(), kCount),
-                      0);
+  const ddp::SquareSum squares{gradient.data(), kCount, &norm};
+  layers.sums_of_squares(&squares, 1, 0);
+  const ddp::AdamWUpdate update =
+      adamw_step(value.data(), gradient.data(), mean.data(), square.data(), kCount);
+  layers.adamw_update(&update, 1, 0);
   results["norm"] = {norm};
   keep(results, "updated values", value);
 }
