@@ -20,12 +20,25 @@ __global__ void adamw_kernel(const __grid_constant__ TensorList<AdamWUpdate> lis
   const std::size_t first = (blockIdx.x - list.first_block(tensor)) * kUpdates;
   const std::size_t end = first + kUpdates < update.count ? first + kUpdates : update.count;
   for (std::size_t i = first + threadIdx.x; i < end; i += kThreads) {
-    adamw_moments(update, i);
-    adamw_value(update, i, sqrtf(update.square[i]));
+    // In registers: all four are read before one is written, since the compiler cannot tell that
+    // the arrays lie apart, and would wait for memory three times.
+    float value = update.value[i], gradient = update.gradient[i];
+    float mean = update.mean[i], square = update.square[i];
+    AdamWUpdate one = update;
+    one.value = &value;
+    one.gradient = &gradient;
+    one.mean = &mean;
+    one.square = &square;
+    adamw_moments(one, 0);
+    adamw_value(one, 0, sqrtf(square));
+    update.value[i] = value;
+    update.mean[i] = mean;
+    update.square[i] = square;
   }
 }
 
-/// partial (gridDim): each thread adds its own elements, all threads of the grid apart, in doubles.
+/// partial (gridDim): each thread adds its own elements, all threads of the block apart, in
+/// doubles.
 __global__ void squares_kernel(const __grid_constant__ TensorList<SquareSum> list,
                                double* partial) {
   const unsigned tensor = list.tensor();
@@ -33,11 +46,19 @@ __global__ void squares_kernel(const __grid_constant__ TensorList<SquareSum> lis
   const std::size_t first = (blockIdx.x - list.first_block(tensor)) * kSquares;
   const std::size_t end = first + kSquares < pass.count ? first + kSquares : pass.count;
   double sum = 0;
-  // Unrolled: several reads are on their way at a time.
-#pragma unroll 8
-  for (std::size_t i = first + threadIdx.x; i < end; i += kThreads) {
-    const double value = pass.values[i];
-    sum += value * value;
+  // Several are read before the first is added: else each would be waited for by itself.
+  constexpr unsigned kAtOnce = 8;
+  for (std::size_t i = first + threadIdx.x; i < end; i += kAtOnce * kThreads) {
+    float values[kAtOnce];
+#pragma unroll
+    for (unsigned k = 0; k < kAtOnce; ++k) {
+      values[k] = pass.values[i + k * kThreads < end ? i + k * kThreads : i];
+    }
+#pragma unroll
+    for (unsigned k = 0; k < kAtOnce; ++k) {
+      const double value = i + k * kThreads < end ? values[k] : 0.0F;
+      sum += value * value;
+    }
   }
   sum = block_sum(sum, shared_memory<double>());
   if (threadIdx.x == 0) {

@@ -43,13 +43,22 @@ __global__ void column_sums_kernel(Matrix matrix, std::size_t rows, std::size_t 
   Terms<count, width> total = {};
   if (mine < columns) {
     const std::size_t stride = static_cast<std::size_t>(gridDim.y) * kColumnRows;
-    // Unrolled: several reads are on their way at a time.
-#pragma unroll 4
-    for (std::size_t row = blockIdx.y * kColumnRows + first_row; row < rows; row += stride) {
-      const Terms<count, width> terms = matrix(row, mine);
-      for (int k = 0; k < count; ++k) {
-        for (int j = 0; j < width; ++j) {
-          total.of[k][j] += terms.of[k][j];
+    // Several rows are read before the first is added: else each would be waited for by itself.
+    constexpr unsigned kAtOnce = 4 / count;
+    for (std::size_t row = blockIdx.y * kColumnRows + first_row; row < rows;
+         row += kAtOnce * stride) {
+      Terms<count, width> terms[kAtOnce];
+#pragma unroll
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        terms[i] = matrix(row + i * stride < rows ? row + i * stride : row, mine);
+      }
+#pragma unroll
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        const bool is_row = row + i * stride < rows;
+        for (int k = 0; k < count; ++k) {
+          for (int j = 0; j < width; ++j) {
+            total.of[k][j] += is_row ? terms[i].of[k][j] : 0.0F;
+          }
         }
       }
     }

@@ -38,6 +38,7 @@ struct TensorList {
 template <class Item, class Queue>
 void for_each_list(const Item* items, std::size_t count, std::size_t elements_per_block,
                    const Queue& queue) {
+  static_assert(sizeof(TensorList<Item>) <= 4096 - 2 * sizeof(void*));  // beside it: two pointers
   for (std::size_t next = 0; next < count;) {
     TensorList<Item> list;
     unsigned blocks = 0;

@@ -131,6 +131,16 @@ TEMPLATE_TEST_CASE("an embedding on a GPU is the CPU's", "", float, ddp::BFloat1
   });
 }
 
+TEST_CASE("a GPU rounds to bf16 as the CPU does") {
+  NEED_GPU();
+  const std::size_t count = GENERATE(1, 1023, 1024);
+  const Floats values = random_floats(count, 12);
+  const OnGpu<float> from(values);
+  const OnGpu<ddp::BFloat16> to(count, 0);
+  ddp::gpu_layers<ddp::BFloat16>().round(from.data(), to.data(), count, 0);
+  CHECK(to.floats() == as_stored<ddp::BFloat16>(values));
+}
+
 /// Lengths of a model's tensors, more than go into one launch, some without an element.
 std::vector<std::size_t> tensor_lengths() {
   std::vector<std::size_t> lengths = {1, 256, 1003, 33000, 0, 70001};
