@@ -6,6 +6,7 @@
 #include "trainer/layers/cuda/block.cuh"
 #include "trainer/layers/cuda/gpu_forms.h"
 #include "trainer/layers/cuda/matmul.h"
+#include "trainer/layers/cuda/pack.cuh"
 #include "trainer/layers/gelu.h"
 #include "trainer/layers/number.h"
 
@@ -77,11 +78,24 @@ bool fused(const ProductOf<Real>& product, int device) {
   return matmul(matrix, device);
 }
 
-void require(bool queued, std::size_t m, std::size_t n, std::size_t k) {
-  if (!queued) {
-    throw DeviceError("cuBLASLt has no algorithm for a product of " + std::to_string(m) + " x " +
-                      std::to_string(k) + " and " + std::to_string(k) + " x " + std::to_string(n));
+/// Without an epilogue.
+template <class Real, class Out>
+void multiply(const ProductOf<Real, Out>& product, int device) {
+  if (!matmul(plain(product), device)) {
+    const std::string k = std::to_string(product.k);
+    throw DeviceError("cuBLASLt has no algorithm for a product of " + std::to_string(product.m) +
+                      " x " + k + " and " + k + " x " + std::to_string(product.n));
   }
+}
+
+/// The product that makes these rows of the result.
+template <class Real>
+ProductOf<Real, float> some_rows(ProductOf<Real, float> product, std::size_t first,
+                                 std::size_t rows) {
+  product.m = rows;
+  product.a.data += first * (product.a.transposed ? 1 : product.a.stride);
+  product.out += first * product.out_stride;
+  return product;
 }
 
 }  // namespace
@@ -92,16 +106,25 @@ void product(const ProductOf<Real>& product, int device) {
   if (epilogue && fused(product, device)) {
     return;
   }
-  require(matmul(plain(product), device), product.m, product.n, product.k);
+  multiply(product, device);
   if (epilogue) {
     launch(device, thread_for_each(product.m * product.n), finish_kernel<Real>, product);
   }
 }
 
-/// Out is f32, though the factors may be bf16: gradients of micro-steps are added to it.
+/// Out is f32, though the factors may be bf16: gradients of micro-steps are added to it. Rows that
+/// are no whole 16 bytes of `a` are a product by themselves: cuBLASLt has its fast kernels for
+/// whole ones alone, and GPT-2's vocabulary, whose gradient has a row for each token, is odd.
 template <class Real>
 void gradient_product(const ProductOf<Real, float>& product, int device) {
-  require(matmul(plain(product), device), product.m, product.n, product.k);
+  constexpr std::size_t kTile = 128;
+  const std::size_t whole = in_packs<Real>(product.m) ? product.m : product.m / kTile * kTile;
+  if (whole > 0) {
+    multiply(some_rows(product, 0, whole), device);
+  }
+  if (whole < product.m) {
+    multiply(some_rows(product, whole, product.m - whole), device);
+  }
 }
 
 template void product(const ProductOf<float>&, int);
