@@ -94,13 +94,13 @@ def worker_of(folder):
     raise RuntimeError("rank 1 of train gpt2 was not found")
 
 
-def ours(bin_folder, folder, environment, model, batch, steps, timeout):
+def ours(bin_folder, folder, save_dir, environment, model, batch, steps, timeout):
     """Tokens per second over the second half of the steps, and the number of parameters."""
     done = subprocess.run(
         [bin_folder / "ddprun", "--standalone", "--nproc-per-node", "1", bin_folder / "train", "gpt2",
          "--data", folder / "tokens.bin", "--tokenizer", folder, "--model", model, "--batch-size",
          str(batch), "--max-steps", str(steps), "--log-freq", str(steps // 2), "--ckpt-freq",
-         str(10**9), "--validation-share", "0", "--save-dir", folder / "out"],
+         str(10**9), "--validation-share", "0", "--save-dir", folder / save_dir],
         env=environment, capture_output=True, text=True, timeout=timeout)
     if done.returncode:
         raise RuntimeError(f"train gpt2 failed: {done.stderr[-2000:]}")

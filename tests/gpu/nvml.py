@@ -50,14 +50,19 @@ class Nvml:
     def count(self):
         return len(self._devices)
 
+    def _memory(self):
+        """Of every GPU, in order."""
+        found = [_Memory() for _ in self._devices]
+        for device, memory in zip(self._devices, found):
+            self._check("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+        return found
+
     def used_bytes(self):
         """Of every GPU, in order."""
-        used = []
-        for device in self._devices:
-            memory = _Memory()
-            self._check("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
-            used.append(memory.used)
-        return used
+        return [memory.used for memory in self._memory()]
+
+    def total_bytes(self, index=0):
+        return self._memory()[index].total
 
     def processes(self):
         """The pids that compute on any GPU, as NVML's own namespace has them."""

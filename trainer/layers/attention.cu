@@ -24,8 +24,10 @@ constexpr unsigned kForwardWarps = 8;
 constexpr unsigned kBackwardWarps = 4;
 constexpr unsigned kForwardRows = kForwardWarps * kTile;
 constexpr unsigned kBackwardRows = kBackwardWarps * kTile;
-/// A tile of the backward pass is gone over in halves, so that its products fit into registers.
-constexpr unsigned kHalf = kTileRows / 2;
+/// The backward pass goes over a tile in parts of so many rows, so that their products fit into
+/// registers: d_keys and d_values take more of them than d_queries.
+constexpr unsigned kQueriesPart = 64;
+constexpr unsigned kKeysPart = 32;
 
 float factor_of(const AttentionShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_size));
@@ -124,24 +126,30 @@ __global__ void __launch_bounds__(kForwardWarps* kWarpSize, 2)
   KeyTiles<Real, size, kForwardWarps * kWarpSize> tiles(head, pass.qkv);
   const unsigned block_first = from_the_last(kForwardRows);
   const unsigned first = block_first + warp_index() * kTile;
+  constexpr unsigned kGroup = kRowsTogether<size, Real>;
+  const unsigned group_first = first / kGroup * kGroup;
   Left<Real> queries[size / kTile];
   load_rows<size>(head, head.in_qkv(pass.qkv, 0), first, queries);
   Sums out[size / kColumns] = {};
   RowSums rows;
   tiles.for_each(
       block_first + kForwardRows, [&](unsigned key, const Real* keys, const Real* values) {
-        if (first >= head.time || key >= first + kTile) {
+        if (group_first >= head.time || key >= group_first + kGroup) {
           return;  // no query, or only keys that come after this warp's queries
         }
         Sums scores[kTileRows / kColumns] = {};
-        add_transposed<size, kTileRows>(queries, keys, scores);
+        begin_products<size, Real>(scores);
+        add_transposed<size, kTileRows>(queries, keys, 0, scores);
+        end_products<size, Real>(scores);
         if (key + kTileRows > first + 1) {
           hide<kTileRows>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
         }
         softmax_tile<size>(factor * kLog2E, scores, out, rows);
         Left<Real> probabilities[kTileRows / kTile];
         as_left<kTileRows>(scores, probabilities);
-        add_product<kTileRows, size>(probabilities, values, out);
+        begin_products<size, Real>(out);
+        add_product<kTileRows, size>(probabilities, values, 0, out);
+        end_products<size, Real>(out);
       });
   float inverse[2];
 #pragma unroll
@@ -156,14 +164,14 @@ __global__ void __launch_bounds__(kForwardWarps* kWarpSize, 2)
   store_rows<size>(head, out, inverse, head.in_out(pass.out), first);
 }
 
-/// Scores (16, kHalf) become probabilities p = 2^(score factor - log_sum), and d_scores p (dp -
+/// Scores (16, part) become probabilities p = 2^(score factor - log_sum), and d_scores p (dp -
 /// delta), which want the factor still. `log_sum(n, i)`, as the power's exponent, and `delta(n, i)`
 /// are those of the query of sum i of product n.
-template <class LogSum, class Delta>
+template <int part, class LogSum, class Delta>
 __device__ void gradients(float factor, const LogSum& log_sum, const Delta& delta,
-                          Sums (&scores)[kHalf / kColumns], Sums (&d_scores)[kHalf / kColumns]) {
+                          Sums (&scores)[part / kColumns], Sums (&d_scores)[part / kColumns]) {
 #pragma unroll
-  for (unsigned n = 0; n < kHalf / kColumns; ++n) {
+  for (unsigned n = 0; n < part / kColumns; ++n) {
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const float probability = power_of_two(fmaf(scores[n].of[i], factor, -log_sum(n, i)));
@@ -211,32 +219,38 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
   KeyTiles<Real, size, kBackwardWarps * kWarpSize> tiles(head, pass.qkv);
   const unsigned block_first = from_the_last(kBackwardRows);
   const unsigned first = block_first + warp_index() * kTile;
+  constexpr unsigned kGroup = kRowsTogether<size, Real>;
+  const unsigned group_first = first / kGroup * kGroup;
   Left<Real> queries[size / kTile], d_out[size / kTile];
   load_rows<size>(head, head.in_qkv(pass.qkv, 0), first, queries);
   load_rows<size>(head, head.in_out(pass.d_out), first, d_out);
   float exponents[2], deltas[2] = {0, 0};
   load_statistics<size>(pass, head, first, d_out, delta, exponents, deltas);
+  constexpr unsigned kPart = kQueriesPart;
   Sums d_queries[size / kColumns] = {};
   tiles.for_each(
       block_first + kBackwardRows, [&](unsigned key, const Real* keys, const Real* values) {
 #pragma unroll
-        for (unsigned half = 0; half < 2; ++half, key += kHalf) {
-          if (first >= head.time || key >= first + kTile) {
+        for (unsigned part = 0; part < kTileRows; part += kPart, key += kPart) {
+          if (group_first >= head.time || key >= group_first + kGroup) {
             return;  // as above
           }
-          constexpr unsigned kReals = kHalf * kRowStride<size>;
-          Sums scores[kHalf / kColumns] = {}, d_scores[kHalf / kColumns] = {};
-          add_transposed<size, kHalf>(queries, keys + half * kReals, scores);
-          add_transposed<size, kHalf>(d_out, values + half * kReals, d_scores);
-          if (key + kHalf > first + 1) {
-            hide<kHalf>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
+          Sums scores[kPart / kColumns] = {}, d_scores[kPart / kColumns] = {};
+          begin_products<size, Real>(scores, d_scores);
+          add_transposed<size, kPart>(queries, keys, part, scores);
+          add_transposed<size, kPart>(d_out, values, part, d_scores);
+          end_products<size, Real>(scores, d_scores);
+          if (key + kPart > first + 1) {
+            hide<kPart>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
           }
-          gradients(
+          gradients<kPart>(
               factor * kLog2E, [&](unsigned, unsigned i) { return exponents[i / 2]; },
               [&](unsigned, unsigned i) { return deltas[i / 2]; }, scores, d_scores);
-          Left<Real> left[kHalf / kTile];
-          as_left<kHalf>(d_scores, left);
-          add_product<kHalf, size>(left, keys + half * kReals, d_queries);
+          Left<Real> left[kPart / kTile];
+          as_left<kPart>(d_scores, left);
+          begin_products<size, Real>(d_queries);
+          add_product<kPart, size>(left, keys, part, d_queries);
+          end_products<size, Real>(d_queries);
         }
       });
   store_rows<size>(head, d_queries, {factor, factor}, head.in_qkv(pass.d_qkv, 0), first);
@@ -259,6 +273,8 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
   const Head head(pass.shape);
   const unsigned block_first = blockIdx.x * kBackwardRows;
   const unsigned first = block_first + warp_index() * kTile;
+  constexpr unsigned kGroup = kRowsTogether<size, Real>;
+  const unsigned group_first = first / kGroup * kGroup;
   const HeadRows<const Real> all_queries = head.in_qkv(pass.qkv, 0);
   const HeadRows<const Real> all_d_out = head.in_out(pass.d_out);
   const auto begin = [&](unsigned query, unsigned pair) {
@@ -277,6 +293,7 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
   Left<Real> keys[size / kTile], values[size / kTile];
   load_rows<size>(head, head.in_qkv(pass.qkv, 1), first, keys);
   load_rows<size>(head, head.in_qkv(pass.qkv, 2), first, values);
+  constexpr unsigned kPart = kKeysPart;
   Sums d_keys[size / kColumns] = {}, d_values[size / kColumns] = {};
   unsigned pair = 0;
   for (unsigned tile = block_first; tile < head.time; tile += kTileRows, pair ^= 1U) {
@@ -286,33 +303,36 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
       begin(tile + kTileRows, pair ^ 1U);
     }
 #pragma unroll
-    for (unsigned half = 0; half < 2; ++half) {
-      const unsigned query = tile + half * kHalf;
-      if (first >= head.time || query + kHalf <= first) {
+    for (unsigned part = 0; part < kTileRows; part += kPart) {
+      const unsigned query = tile + part;
+      if (group_first >= head.time || query + kPart <= group_first) {
         continue;  // no key, or only queries that come before this warp's keys
       }
-      constexpr unsigned kReals = kHalf * kRowStride<size>;
-      const Real* queries = memory.tiles.of[pair][0] + half * kReals;
-      const Real* d_out = memory.tiles.of[pair][1] + half * kReals;
-      Sums scores[kHalf / kColumns] = {}, d_scores[kHalf / kColumns] = {};
-      add_transposed<size, kHalf>(keys, queries, scores);
-      add_transposed<size, kHalf>(values, d_out, d_scores);
+      const Real* queries = memory.tiles.of[pair][0];
+      const Real* d_out = memory.tiles.of[pair][1];
+      Sums scores[kPart / kColumns] = {}, d_scores[kPart / kColumns] = {};
+      begin_products<size, Real>(scores, d_scores);
+      add_transposed<size, kPart>(keys, queries, part, scores);
+      add_transposed<size, kPart>(values, d_out, part, d_scores);
+      end_products<size, Real>(scores, d_scores);
       if (query < first + kTile - 1) {
-        hide<kHalf>([&](unsigned k, unsigned q) { return first + k <= query + q; }, scores);
+        hide<kPart>([&](unsigned k, unsigned q) { return first + k <= query + q; }, scores);
       }
       // Queries beyond the last are zeros with gradients of zeros, and so add nothing.
-      const unsigned column = half * kHalf + fragment_column();
+      const unsigned column = part + fragment_column();
       const float* log_sums = memory.log_sum[pair] + column;
       const float* deltas = memory.delta[pair] + column;
-      gradients(
+      gradients<kPart>(
           factor * kLog2E,
           [&](unsigned n, unsigned i) { return log_sums[n * kColumns + i % 2] * kLog2E; },
           [&](unsigned n, unsigned i) { return deltas[n * kColumns + i % 2]; }, scores, d_scores);
-      Left<Real> left[kHalf / kTile];
-      as_left<kHalf>(scores, left);
-      add_product<kHalf, size>(left, d_out, d_values);
-      as_left<kHalf>(d_scores, left);
-      add_product<kHalf, size>(left, queries, d_keys);
+      Left<Real> probabilities[kPart / kTile], d_left[kPart / kTile];
+      as_left<kPart>(scores, probabilities);
+      as_left<kPart>(d_scores, d_left);
+      begin_products<size, Real>(d_values, d_keys);
+      add_product<kPart, size>(probabilities, d_out, part, d_values);
+      add_product<kPart, size>(d_left, queries, part, d_keys);
+      end_products<size, Real>(d_values, d_keys);
     }
   }
   store_rows<size>(head, d_keys, {factor, factor}, head.in_qkv(pass.d_qkv, 1), first);

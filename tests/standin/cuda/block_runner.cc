@@ -13,7 +13,7 @@ namespace ddp {
 
 /// What `extern __shared__` arrays of the kernels are: the bytes behind what was asked for show who
 /// writes beyond it.
-alignas(128) unsigned char shared_bytes[ddp_standin::kSharedMax + 4096];
+alignas(1024) unsigned char shared_bytes[ddp_standin::kSharedMax + 4096];
 
 }  // namespace ddp
 

@@ -12,7 +12,7 @@ namespace ddp {
 /// namespace, where each array would be another one.
 template <class T>
 __device__ T* shared_memory() {
-  extern __shared__ __align__(128) unsigned char shared_bytes[];
+  extern __shared__ __align__(1024) unsigned char shared_bytes[];
   return reinterpret_cast<T*>(shared_bytes);
 }
 

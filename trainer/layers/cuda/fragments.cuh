@@ -45,6 +45,20 @@ struct Sums {
   float of[4];
 };
 
+/// Where an element of a tile (rows, columns) lies in shared memory. Of bf16: 16 bytes change
+/// places within each row, as the tensor cores read them ("swizzle" in the PTX ISA), so that eight
+/// rows lie in all banks. Rows are 128 or 64 bytes; a tile begins at a multiple of 1024.
+template <int columns, class Real>
+__device__ unsigned place_in_tile(unsigned row, unsigned column) {
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    return row * columns + column;
+  } else {
+    static_assert(columns == 64 || columns == 32);
+    const unsigned turn = columns == 64 ? row % 8 : row / 2 % 4;
+    return row * columns + ((column / 8) ^ turn) * 8 + column % 8;
+  }
+}
+
 __device__ inline unsigned fragment_row() {
   return lane_index() / 4;
 }

@@ -11,14 +11,17 @@ namespace ddp::gpu {
 /// Of a tile.
 inline constexpr unsigned kTileRows = 64;
 
-/// From one row of a tile to the next: 16 bytes more than a power of two spread eight rows over all
-/// banks.
-template <int columns>
-inline constexpr unsigned kRowStride = columns + 8;
-
 /// Reals of a tile (kTileRows, columns).
 template <int columns>
-inline constexpr unsigned kTileReals = kTileRows* kRowStride<columns>;
+inline constexpr unsigned kTileReals = kTileRows* columns;
+
+/// Whether heads of that size are multiplied by warpgroups. All four warps take the same path then.
+template <int size, class Real>
+inline constexpr bool kByWarpgroups = kWarpgroups&& size == 64 && sizeof(Real) == 2;
+
+/// Rows of those warps that take the same path.
+template <int size, class Real>
+inline constexpr unsigned kRowsTogether = kByWarpgroups<size, Real> ? 4 * kTile : kTile;
 
 /// A matrix of one head within a tensor: its first row, and from there to the next. Places within a
 /// sequence are in 32 bits, which are half of the registers.
@@ -130,7 +133,7 @@ __device__ void begin_tile(const Head& head, const HeadRows<const Real>& from, u
     const unsigned row = first + i / kPacks;
     const unsigned column = i % kPacks * kCount;
     const Real* place = from.first + std::size_t{row} * from.stride + column;
-    Real* to = tile + i / kPacks * kRowStride<columns> + column;
+    Real* to = tile + place_in_tile<columns, Real>(i / kPacks, column);
     if (whole) {
       const bool there = row < head.time && column < head.size;
       begin_copy<16>(to, there ? place : from.first, there);
@@ -142,35 +145,56 @@ __device__ void begin_tile(const Head& head, const HeadRows<const Real>& from, u
   }
 }
 
-/// sums (16, columns) += left (16, depth) tile^T, of `columns` rows of a tile.
+/// Around the products below, with all sums that they add to: warpgroups queue them together.
+template <int size, class Real, unsigned... counts>
+__device__ void begin_products(Sums (&... sums)[counts]) {
+  if constexpr (kByWarpgroups<size, Real>) {
+    begin_group(sums...);
+  }
+}
+template <int size, class Real, unsigned... counts>
+__device__ void end_products(Sums (&... sums)[counts]) {
+  if constexpr (kByWarpgroups<size, Real>) {
+    end_group(sums...);
+  }
+}
+
+/// sums (16, columns) += left (16, depth) tile^T, of `columns` rows of a tile from `row` on.
 template <int depth, int columns, class Real>
 __device__ void add_transposed(const Left<Real> (&left)[depth / kTile], const Real* tile,
-                               Sums (&sums)[columns / kColumns]) {
+                               unsigned row, Sums (&sums)[columns / kColumns]) {
+  if constexpr (kByWarpgroups<depth, Real>) {
+    queue_by_group<depth, columns, true>(left, tile, row, sums);
+  } else {
 #pragma unroll
-  for (unsigned k = 0; k < depth / kTile; ++k) {
+    for (unsigned k = 0; k < depth / kTile; ++k) {
 #pragma unroll
-    for (unsigned n = 0; n < columns / kTile; ++n) {
-      Right<Real> right[2];
-      load_rights_transposed(tile + n * kTile * kRowStride<depth> + k * kTile, kRowStride<depth>,
-                             right);
-      multiply_add(left[k], right[0], sums[2 * n]);
-      multiply_add(left[k], right[1], sums[2 * n + 1]);
+      for (unsigned n = 0; n < columns / kTile; ++n) {
+        Right<Real> right[2];
+        load_rights_transposed<depth>(tile, row + n * kTile, k * kTile, right);
+        multiply_add(left[k], right[0], sums[2 * n]);
+        multiply_add(left[k], right[1], sums[2 * n + 1]);
+      }
     }
   }
 }
 
-/// sums (16, columns) += left (16, depth) tile, of `depth` rows of a tile.
+/// sums (16, columns) += left (16, depth) tile, of `depth` rows of a tile from `row` on.
 template <int depth, int columns, class Real>
-__device__ void add_product(const Left<Real> (&left)[depth / kTile], const Real* tile,
+__device__ void add_product(const Left<Real> (&left)[depth / kTile], const Real* tile, unsigned row,
                             Sums (&sums)[columns / kColumns]) {
+  if constexpr (kByWarpgroups<columns, Real>) {
+    queue_by_group<depth, columns, false>(left, tile, row, sums);
+  } else {
 #pragma unroll
-  for (unsigned k = 0; k < depth / kTile; ++k) {
+    for (unsigned k = 0; k < depth / kTile; ++k) {
 #pragma unroll
-    for (unsigned n = 0; n < columns / kTile; ++n) {
-      Right<Real> right[2];
-      load_rights(tile + k * kTile * kRowStride<columns> + n * kTile, kRowStride<columns>, right);
-      multiply_add(left[k], right[0], sums[2 * n]);
-      multiply_add(left[k], right[1], sums[2 * n + 1]);
+      for (unsigned n = 0; n < columns / kTile; ++n) {
+        Right<Real> right[2];
+        load_rights<columns>(tile, row + k * kTile, n * kTile, right);
+        multiply_add(left[k], right[0], sums[2 * n]);
+        multiply_add(left[k], right[1], sums[2 * n + 1]);
+      }
     }
   }
 }

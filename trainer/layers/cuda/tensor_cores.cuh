@@ -6,8 +6,17 @@
 #include <cuda_bf16.h>
 
 #include "trainer/layers/cuda/fragments.cuh"
+#include "trainer/layers/cuda/warpgroup.cuh"
 
 namespace ddp::gpu {
+
+/// Whether four warps multiply together, by the instructions of compute capability 9.0 that no
+/// later one has (compute_90a): their tensor cores read the right factor from shared memory.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+inline constexpr bool kWarpgroups = true;
+#else
+inline constexpr bool kWarpgroups = false;
+#endif
 
 /// Both rounded to the nearest.
 template <class Real>
@@ -37,8 +46,9 @@ __device__ inline void multiply_add(const Left<BFloat16>& left, const Right<BFlo
       : "r"(left.of[0].bits), "r"(left.of[1].bits), "r"(left.of[2].bits), "r"(left.of[3].bits),
         "r"(right.of[0].bits), "r"(right.of[1].bits));
 }
-__device__ inline void multiply_add(const Left<float>& left, const Right<float>& right,
-                                    Sums& sums) {
+/// Not inline, so that kernels of floats compile within a minute.
+__device__ __noinline__ inline void multiply_add(const Left<float>& left, const Right<float>& right,
+                                                 Sums& sums) {
   constexpr unsigned kAll = 0xffffffffU;
 #pragma unroll
   for (unsigned k = 0; k < kTile; ++k) {
@@ -58,47 +68,52 @@ __device__ inline void multiply_add(const Left<float>& left, const Right<float>&
   }
 }
 
-/// Two right factors side by side from shared memory: 16 rows from `from` on, 16 columns. Rows
-/// begin at multiples of 16 bytes.
-__device__ inline void load_rights(const BFloat16* from, unsigned stride,
-                                   Right<BFloat16> (&to)[2]) {
+/// Two right factors side by side from a tile: 16 rows from `row` on, 16 columns from `column` on.
+template <int columns>
+__device__ void load_rights(const BFloat16* tile, unsigned row, unsigned column,
+                            Right<BFloat16> (&to)[2]) {
   const unsigned lane = lane_index();
   const auto place = static_cast<unsigned>(
-      __cvta_generic_to_shared(from + lane % kTile * stride + lane / kTile * kColumns));
+      __cvta_generic_to_shared(tile + place_in_tile<columns, BFloat16>(
+                                          row + lane % kTile, column + lane / kTile * kColumns)));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0].of[0].bits), "=r"(to[0].of[1].bits), "=r"(to[1].of[0].bits),
                  "=r"(to[1].of[1].bits)
                : "r"(place)
                : "memory");
 }
-/// The same of a matrix that lies transposed: 16 rows from `from` on are the columns of both.
-__device__ inline void load_rights_transposed(const BFloat16* from, unsigned stride,
-                                              Right<BFloat16> (&to)[2]) {
+/// The same of the tile's transpose: the 16 rows are the columns of both.
+template <int columns>
+__device__ void load_rights_transposed(const BFloat16* tile, unsigned row, unsigned column,
+                                       Right<BFloat16> (&to)[2]) {
   const unsigned lane = lane_index();
-  const unsigned row = lane / kTile * kColumns + lane % kColumns;
-  const unsigned column = lane / kColumns % 2 * kColumns;
-  const auto place = static_cast<unsigned>(__cvta_generic_to_shared(from + row * stride + column));
+  const auto place = static_cast<unsigned>(__cvta_generic_to_shared(
+      tile + place_in_tile<columns, BFloat16>(row + lane / kTile * kColumns + lane % kColumns,
+                                              column + lane / kColumns % 2 * kColumns)));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0].of[0].bits), "=r"(to[0].of[1].bits), "=r"(to[1].of[0].bits),
                  "=r"(to[1].of[1].bits)
                : "r"(place)
                : "memory");
 }
-__device__ inline void load_rights(const float* from, unsigned stride, Right<float> (&to)[2]) {
+template <int columns>
+__device__ void load_rights(const float* tile, unsigned row, unsigned column,
+                            Right<float> (&to)[2]) {
   for (unsigned i = 0; i < 2; ++i) {
     for (unsigned half = 0; half < 2; ++half) {
-      const float* place =
-          from + (fragment_column() + half * 8) * stride + i * kColumns + fragment_row();
-      to[i].of[half] = {place[0], place[stride]};
+      const float* place = tile + (row + fragment_column() + half * 8) * columns + column +
+                           i * kColumns + fragment_row();
+      to[i].of[half] = {place[0], place[columns]};
     }
   }
 }
-__device__ inline void load_rights_transposed(const float* from, unsigned stride,
-                                              Right<float> (&to)[2]) {
+template <int columns>
+__device__ void load_rights_transposed(const float* tile, unsigned row, unsigned column,
+                                       Right<float> (&to)[2]) {
   for (unsigned i = 0; i < 2; ++i) {
     for (unsigned half = 0; half < 2; ++half) {
-      const float* place =
-          from + (i * kColumns + fragment_row()) * stride + fragment_column() + half * 8;
+      const float* place = tile + (row + i * kColumns + fragment_row()) * columns + column +
+                           fragment_column() + half * 8;
       to[i].of[half] = {place[0], place[1]};
     }
   }
@@ -114,9 +129,12 @@ __device__ void begin_copy(void* to, const void* from, bool there) {
                : "r"(place), "l"(from), "n"(bytes), "r"(there ? bytes : 0)
                : "memory");
 }
-/// For all that this thread has begun.
+/// For all that this thread has begun. Tensor cores that read memory by themselves see it as well.
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_all;" : : : "memory");
+  if constexpr (kWarpgroups) {
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+  }
 }
 
 }  // namespace ddp::gpu

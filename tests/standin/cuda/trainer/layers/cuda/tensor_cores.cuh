@@ -9,6 +9,8 @@
 
 namespace ddp::gpu {
 
+inline constexpr bool kWarpgroups = false;
+
 template <class Real>
 Pair<Real> rounded_pair(float low, float high) {
   return pair_of(rounded<Real>(low), rounded<Real>(high));
@@ -51,25 +53,29 @@ inline void require_aligned(const void* place, std::size_t bytes) {
   }
 }
 
-template <class Real>
-void load_rights(const Real* from, unsigned stride, Right<Real> (&to)[2]) {
-  require_aligned(from + lane_index() % kTile * stride, 16);
+template <int columns, class Real>
+void load_rights(const Real* tile, unsigned row, unsigned column, Right<Real> (&to)[2]) {
+  const auto at = [&](unsigned r, unsigned c) {
+    return tile[place_in_tile<columns, Real>(row + r, column + c)];
+  };
   for (unsigned i = 0; i < 2; ++i) {
     for (unsigned half = 0; half < 2; ++half) {
-      const Real* place =
-          from + (fragment_column() + half * 8) * stride + i * kColumns + fragment_row();
-      to[i].of[half] = pair_of(place[0], place[stride]);
+      const unsigned r = fragment_column() + half * 8;
+      const unsigned c = i * kColumns + fragment_row();
+      to[i].of[half] = pair_of(at(r, c), at(r + 1, c));
     }
   }
 }
-template <class Real>
-void load_rights_transposed(const Real* from, unsigned stride, Right<Real> (&to)[2]) {
-  require_aligned(from + lane_index() % kTile * stride, 16);
+template <int columns, class Real>
+void load_rights_transposed(const Real* tile, unsigned row, unsigned column, Right<Real> (&to)[2]) {
+  const auto at = [&](unsigned r, unsigned c) {
+    return tile[place_in_tile<columns, Real>(row + r, column + c)];
+  };
   for (unsigned i = 0; i < 2; ++i) {
     for (unsigned half = 0; half < 2; ++half) {
-      const Real* place =
-          from + (i * kColumns + fragment_row()) * stride + fragment_column() + half * 8;
-      to[i].of[half] = pair_of(place[0], place[1]);
+      const unsigned r = i * kColumns + fragment_row();
+      const unsigned c = fragment_column() + half * 8;
+      to[i].of[half] = pair_of(at(r, c), at(r, c + 1));
     }
   }
 }
