@@ -17,6 +17,10 @@ AdamW::AdamW(std::span<const Parameter> parameters, const Layers& layers, AdamWO
     moments_.push_back({Tensor::zeros(value.shape(), value.dtype(), value.device()),
                         Tensor::zeros(value.shape(), value.dtype(), value.device())});
   }
+  if (!parameters_.empty()) {
+    squares_ = Tensor::empty({static_cast<std::int64_t>(parameters_.size())}, DType::f64,
+                             parameters_[0].value.device());
+  }
 }
 
 /// Parameter by parameter, in their order, in double: the same bits on every rank, which all have
@@ -26,17 +30,14 @@ double AdamW::gradient_norm() const {
     return 0;
   }
   // All are asked for before the first is looked at: on a GPU the host waits once.
-  const Device device = parameters_[0].gradient.device();
-  const auto count = static_cast<std::int64_t>(parameters_.size());
-  const Tensor sums = Tensor::empty({count}, DType::f64, device);
   std::vector<SquareSum> passes;
   for (const auto& [name, value, gradient] : parameters_) {
     passes.push_back(
-        {gradient.data<float>(), gradient.size(), sums.data<double>() + passes.size()});
+        {gradient.data<float>(), gradient.size(), squares_.data<double>() + passes.size()});
   }
-  layers_->sums_of_squares(passes.data(), passes.size(), device.index);
+  layers_->sums_of_squares(passes.data(), passes.size(), squares_.device().index);
   double squares = 0;
-  for (const double sum : sums.to_vector<double>()) {
+  for (const double sum : squares_.to_vector<double>()) {
     squares += sum;
   }
   return std::sqrt(squares);

@@ -51,6 +51,8 @@ class AdamW {
   AdamWOptions options_;
   std::vector<std::size_t> own_;
   std::vector<Moments> moments_;  // of each of own_
+  Tensor squares_;                // (parameters), f64: sums that gradient_norm() leaves here; kept,
+                                  // since to free memory of a GPU waits for it
 };
 
 }  // namespace ddp

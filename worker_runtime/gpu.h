@@ -61,9 +61,8 @@ class Gpu {
                     std::size_t bytes) = 0;
   virtual void zero(void* data, std::size_t bytes, int device) = 0;
   virtual void fill(void* data, std::size_t count, DType dtype, double value, int device) = 0;
-  /// values[i] /= *divisor, both f32 or f64 on the device; a divisor of 0 leaves zeros.
-  virtual void divide(void* values, std::size_t count, DType dtype, const void* divisor,
-                      int device) = 0;
+  /// values[i] /= divisor, f32 or f64 on the device. The divisor is a value of that type, not 0.
+  virtual void divide(void* values, std::size_t count, DType dtype, double divisor, int device) = 0;
   /// to[i] = from[i], f32 to bf16 and bf16 to f32, on the device.
   virtual void narrow(void* to, const void* from, std::size_t count, int device) = 0;
   virtual void widen(void* to, const void* from, std::size_t count, int device) = 0;

@@ -143,10 +143,9 @@ void fill_with(void* data, std::size_t count, double value) {
 }
 
 template <class T>
-void divide_by(void* values, std::size_t count, const void* divisor) {
-  const double by = static_cast<double>(*static_cast<const T*>(divisor));
+void divide_by(void* values, std::size_t count, double divisor) {
   for (T* value = static_cast<T*>(values); count-- > 0; ++value) {
-    *value = by == 0 ? T{0} : static_cast<T>(static_cast<double>(*value) / by);
+    *value = static_cast<T>(static_cast<double>(*value) / divisor);
   }
 }
 
@@ -183,7 +182,7 @@ class StandinGpu : public Gpu {
         return fill_with<std::uint8_t>(data, count, value);
     }
   }
-  void divide(void* values, std::size_t count, DType dtype, const void* divisor, int) override {
+  void divide(void* values, std::size_t count, DType dtype, double divisor, int) override {
     if (dtype == DType::f64) {
       divide_by<double>(values, count, divisor);
     } else {

@@ -94,6 +94,8 @@ const std::int32_t* upload(std::span<const std::int32_t> from, const Tensor& to)
 template <class Real>
 void PassesOf<Real>::run_layers(std::span<const std::int32_t> tokens, std::size_t batch,
                                 std::size_t time) {
+  // First: a copy from the host waits for what is queued on a GPU.
+  const std::int32_t* ids = upload(tokens, tokens_);
   if constexpr (kRounds) {
     // The optimizer, a snapshot or another rank may have changed them since.
     layers_->round(master(), rounded_.data<Real>(), master_count(), device_);
@@ -102,9 +104,8 @@ void PassesOf<Real>::run_layers(std::span<const std::int32_t> tokens, std::size_
   const std::size_t rows = batch * time;
   const AttentionShape shape{batch, time, config_.heads, channels / config_.heads};
   ActivationsOf<Real>& all = activations_;
-  layers_->embedding_forward({upload(tokens, tokens_), value(place(wte)), value(place(wpe)),
-                              all.embedded, batch, time, channels},
-                             device_);
+  layers_->embedding_forward(
+      {ids, value(place(wte)), value(place(wpe)), all.embedded, batch, time, channels}, device_);
   const Real* residual = all.embedded;
   for (std::size_t l = 0; l < config_.layers; ++l) {
     const LayerActivationsOf<Real>& layer = all.layers[l];
@@ -162,14 +163,15 @@ double PassesOf<Real>::loss(const TokenBatch& batch, bool with_gradient) {
   if (rows == 0) {
     return 0;
   }
+  // Before the layers, as run_layers() does with the tokens.
+  const std::int32_t* targets = upload(batch.targets, targets_);
   run_layers(batch.tokens, batch.batch, batch.time);
   run_head(0, rows);
   // The layer adds to it.
   loss_.zero();
-  layers_->cross_entropy(
-      {activations_.logits, upload(batch.targets, targets_), loss_.data<double>(), with_gradient,
-       rows, config_.vocabulary, activations_.vocabulary_padded},
-      device_);
+  layers_->cross_entropy({activations_.logits, targets, loss_.data<double>(), with_gradient, rows,
+                          config_.vocabulary, activations_.vocabulary_padded},
+                         device_);
   return loss_.item<double>();  // a GPU is waited for here
 }
 

@@ -139,10 +139,123 @@ struct WeightTerms {
 
 /// By row for the input, by column for the weights: each kernel reads along memory.
 template <int width, class Real>
-void backward(const LayerNormBackwardOf<Real>& pass, int device) {
+void backward_in_two(const LayerNormBackwardOf<Real>& pass, int device) {
   launch(device, warp_for_each(pass.rows), input_kernel<width, Real>, pass);
   add_column_sums<2, width>(device, WeightTerms<width, Real>{pass}, pass.rows, pass.channels,
                             {{pass.d_weight, pass.d_bias}});
+}
+
+/// Channels that a warp moves at once, a pack each lane.
+template <class Real>
+constexpr std::size_t kSpanOf = std::size_t{kWarpSize} * kPackOf<Real>;
+/// Spans of a row whose numbers and sums the registers of a warp have room for.
+constexpr int kMostSpans = 6;
+/// One for each multiprocessor of an H100.
+constexpr unsigned kRowBlocks = 132;
+/// As many as its registers have room for.
+template <int spans>
+constexpr unsigned kRowThreads = spans <= 3 ? 384 : 256;
+
+/// The sums of a block's warps, added up, become row blockIdx.x of `parts` (gridDim.x, channels).
+template <int spans, int width>
+__device__ void put_part(const Pack<float, width> (&mine)[spans], float* parts) {
+  constexpr unsigned kChannels = spans * kWarpSize * width;
+  auto* sums = shared_memory<float>();  // (warps, kChannels)
+#pragma unroll
+  for (int s = 0; s < spans; ++s) {
+    store_pack(sums + warp_index() * kChannels + (s * kWarpSize + lane_index()) * width, mine[s]);
+  }
+  __syncthreads();
+  for (std::size_t c = threadIdx.x; c < kChannels; c += blockDim.x) {
+    float sum = 0;
+    for (unsigned warp = 0; warp < blockDim.x / kWarpSize; ++warp) {
+      sum += sums[warp * kChannels + c];
+    }
+    parts[blockIdx.x * kChannels + c] = sum;
+  }
+  __syncthreads();  // the next sums use the same memory
+}
+
+/// The same from one reading of the arrays, for rows of whole spans: d_input, and the block's parts
+/// of d_weight and d_bias. A warp goes through rows; its lanes keep the sums of their channels.
+template <int spans, class Real>
+__global__ void __launch_bounds__(kRowThreads<spans>)
+    backward_kernel(LayerNormBackwardOf<Real> pass, Targets<2> parts) {
+  constexpr int width = kPackOf<Real>;
+  constexpr std::size_t channels = spans * kSpanOf<Real>;
+  constexpr auto count = static_cast<float>(channels);
+  const std::size_t first = static_cast<std::size_t>(lane_index()) * width;
+  Pack<Real, width> weight[spans];
+#pragma unroll
+  for (int s = 0; s < spans; ++s) {
+    weight[s] = load_pack<width>(pass.weight + first + s * kSpanOf<Real>);
+  }
+  Pack<float, width> d_weight[spans] = {}, d_bias[spans] = {};
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * (blockDim.x / kWarpSize);
+  for (std::size_t row = warp_row(); row < pass.rows; row += stride) {
+    // All of the row is on its way before the first of it is waited for.
+    Pack<Real, width> x[spans], dy[spans], dx[spans];
+#pragma unroll
+    for (int s = 0; s < spans; ++s) {
+      const std::size_t at = row * channels + first + s * kSpanOf<Real>;
+      x[s] = load_pack<width>(pass.input + at);
+      dy[s] = load_pack<width>(pass.d_out + at);
+      dx[s] = load_pack<width>(pass.d_input + at);
+    }
+    const float mean = pass.mean[row];
+    const float scale = pass.scale[row];
+    float sum = 0;
+    float sum_with_norm = 0;
+#pragma unroll
+    for (int s = 0; s < spans; ++s) {
+#pragma unroll
+      for (int k = 0; k < width; ++k) {
+        const float norm = (widened(x[s].of[k]) - mean) * scale;
+        const float d_out = widened(dy[s].of[k]);
+        const float gradient = d_out * widened(weight[s].of[k]);
+        sum += gradient;
+        sum_with_norm += gradient * norm;
+        d_weight[s].of[k] += d_out * norm;
+        d_bias[s].of[k] += d_out;
+      }
+    }
+    const float mean_gradient = warp_sum(sum) / count;
+    const float mean_with_norm = warp_sum(sum_with_norm) / count;
+#pragma unroll
+    for (int s = 0; s < spans; ++s) {
+#pragma unroll
+      for (int k = 0; k < width; ++k) {
+        const float norm = (widened(x[s].of[k]) - mean) * scale;
+        const float gradient = widened(dy[s].of[k]) * widened(weight[s].of[k]);
+        const float d_norm = scale * (gradient - mean_gradient - norm * mean_with_norm);
+        dx[s].of[k] = rounded<Real>(pass.add ? widened(dx[s].of[k]) + d_norm : d_norm);
+      }
+      store_pack(pass.d_input + row * channels + first + s * kSpanOf<Real>, dx[s]);
+    }
+  }
+  put_part(d_weight, parts.of[0]);
+  put_part(d_bias, parts.of[1]);
+}
+
+/// False, and nothing done, where rows are no whole spans or too many.
+template <int spans, class Real>
+bool backward_in_one(const LayerNormBackwardOf<Real>& pass, int device) {
+  if (pass.channels != spans * kSpanOf<Real>) {
+    if constexpr (spans < kMostSpans) {
+      return backward_in_one<spans + 1>(pass, device);
+    } else {
+      return false;
+    }
+  }
+  constexpr unsigned kWarps = kRowThreads<spans> / kWarpSize;
+  // Two rows at least for each warp: fewer would not be worth the block's part of the sums.
+  const unsigned blocks = std::min(kRowBlocks, blocks_of(pass.rows, 2 * kWarps));
+  const auto partial = parts_in_workspace<2>(device, blocks, pass.channels);
+  Grid grid{{blocks, 1, 1}, {kRowThreads<spans>, 1, 1}};
+  grid.shared_bytes = sizeof(float) * kWarps * pass.channels;
+  launch(device, grid, backward_kernel<spans, Real>, pass, partial.parts);
+  add_parts(device, partial, blocks, {{pass.d_weight, pass.d_bias}});
+  return true;
 }
 
 }  // namespace
@@ -157,7 +270,10 @@ void layer_norm_forward(const LayerNormForwardOf<Real>& pass, int device) {
 
 template <class Real>
 void layer_norm_backward(const LayerNormBackwardOf<Real>& pass, int device) {
-  in_packs<Real>(pass.channels) ? backward<kPackOf<Real>>(pass, device) : backward<1>(pass, device);
+  if (!backward_in_one<1>(pass, device)) {
+    in_packs<Real>(pass.channels) ? backward_in_two<kPackOf<Real>>(pass, device)
+                                  : backward_in_two<1>(pass, device);
+  }
 }
 
 template void layer_norm_forward(const LayerNormForwardOf<float>&, int);

@@ -34,12 +34,10 @@ __global__ void fill_kernel(T* data, std::size_t count, T value) {
 
 /// The same arithmetic as on the CPU: divided in double, then rounded once.
 template <class T>
-__global__ void divide_kernel(T* values, std::size_t count, const T* divisor) {
+__global__ void divide_kernel(T* values, std::size_t count, double divisor) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) {
-    // From the device's memory: the host waits for no copy.
-    const double by = static_cast<double>(*divisor);
-    values[i] = by == 0 ? T{0} : static_cast<T>(static_cast<double>(values[i]) / by);
+    values[i] = static_cast<T>(static_cast<double>(values[i]) / divisor);
   }
 }
 
@@ -66,9 +64,8 @@ void fill_with(void* data, std::size_t count, double value) {
 }
 
 template <class T>
-void divide_by(void* values, std::size_t count, const void* divisor) {
-  divide_kernel<<<blocks_for(count), kThreads>>>(static_cast<T*>(values), count,
-                                                 static_cast<const T*>(divisor));
+void divide_by(void* values, std::size_t count, double divisor) {
+  divide_kernel<<<blocks_for(count), kThreads>>>(static_cast<T*>(values), count, divisor);
   check_cuda(cudaGetLastError());
 }
 
@@ -139,8 +136,7 @@ class CudaGpu : public Gpu {
     }
   }
 
-  void divide(void* values, std::size_t count, DType dtype, const void* divisor,
-              int device) override {
+  void divide(void* values, std::size_t count, DType dtype, double divisor, int device) override {
     if (count == 0) {
       return;
     }

@@ -24,9 +24,7 @@ void divide(const Tensor& values, double divisor) {
   if (divisor == 0) {
     values.zero();
   } else if (values.device().is_cuda()) {
-    const Tensor by = Tensor::empty({1}, values.dtype(), values.device());
-    by.fill(divisor);
-    require_gpu().divide(values.raw(), values.size(), values.dtype(), by.raw(),
+    require_gpu().divide(values.raw(), values.size(), values.dtype(), divisor,
                          values.device().index);
   } else if (values.dtype() == DType::f32) {
     divide_host<float>(values, divisor);

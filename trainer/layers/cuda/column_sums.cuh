@@ -106,20 +106,34 @@ void queue_column_sums(int device, const Matrix& matrix, std::size_t rows, std::
          add);
 }
 
-/// Rows at least 1; `columns` a multiple of width.
+/// Memory for the parts of some sums, until the next call that wants a workspace.
+template <int count>
+PartTerms<count> parts_in_workspace(int device, unsigned parts, std::size_t columns) {
+  auto* memory = static_cast<float*>(workspace(device, sizeof(float) * count * parts * columns));
+  PartTerms<count> partial{{}, columns};
+  for (int k = 0; k < count; ++k) {
+    partial.parts.of[k] = memory + static_cast<std::size_t>(k) * parts * columns;
+  }
+  return partial;
+}
+
+/// The second pass.
+template <int count>
+void add_parts(int device, const PartTerms<count>& partial, unsigned parts,
+               const Targets<count>& targets) {
+  queue_column_sums<count, 1>(device, partial, parts, partial.columns, 1, targets, true);
+}
+
+/// Both passes. Rows at least 1; `columns` a multiple of width.
 template <int count, int width, class Matrix>
 void add_column_sums(int device, const Matrix& matrix, std::size_t rows, std::size_t columns,
                      const Targets<count>& targets) {
   const unsigned side_by_side = blocks_of(columns, kColumnThreads * width);
   const unsigned parts =
       std::min(std::max(1U, kColumnBlocks / side_by_side), blocks_of(rows, kPartRows));
-  auto* memory = static_cast<float*>(workspace(device, sizeof(float) * count * parts * columns));
-  PartTerms<count> partial{{}, columns};
-  for (int k = 0; k < count; ++k) {
-    partial.parts.of[k] = memory + static_cast<std::size_t>(k) * parts * columns;
-  }
+  const PartTerms<count> partial = parts_in_workspace<count>(device, parts, columns);
   queue_column_sums<count, width>(device, matrix, rows, columns, parts, partial.parts, false);
-  queue_column_sums<count, 1>(device, partial, parts, columns, 1, targets, true);
+  add_parts(device, partial, parts, targets);
 }
 
 }  // namespace ddp::gpu
