@@ -263,6 +263,23 @@ struct QueryTiles {
   float log_sum[2][kTileRows], delta[2][kTileRows];
 };
 
+/// The block begins to copy 64 queries from `query` on.
+template <class Real, int size>
+__device__ void begin_queries(const AttentionBackwardOf<Real>& pass, const Head& head,
+                              const float* delta, unsigned query, unsigned pair,
+                              QueryTiles<Real, size>& to) {
+  constexpr unsigned kThreadsHere = kBackwardWarps * kWarpSize;
+  begin_tile<size, kThreadsHere>(head, head.in_qkv(pass.qkv, 0), query, to.tiles.of[pair][0]);
+  begin_tile<size, kThreadsHere>(head, head.in_out(pass.d_out), query, to.tiles.of[pair][1]);
+  static_assert(kThreadsHere == 2 * kTileRows);
+  const bool of_delta = threadIdx.x >= kTileRows;
+  const unsigned i = threadIdx.x % kTileRows;
+  const bool there = query + i < head.time;
+  const float* from = head.of_rows(of_delta ? delta : pass.log_sum);
+  begin_copy<sizeof(float)>((of_delta ? to.delta : to.log_sum)[pair] + i,
+                            there ? from + query + i : from, there);
+}
+
 /// A block makes the gradients of 64 keys and values: S = K Q^T, dP = V dO^T, dK = dS Q, dV = P dO,
 /// all transposed. It makes the scores once more, so that each block adds up its own rows in a
 /// fixed order: atomic additions would give other bits in each run.
@@ -275,21 +292,7 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
   const unsigned first = block_first + warp_index() * kTile;
   constexpr unsigned kGroup = kRowsTogether<size, Real>;
   const unsigned group_first = first / kGroup * kGroup;
-  const HeadRows<const Real> all_queries = head.in_qkv(pass.qkv, 0);
-  const HeadRows<const Real> all_d_out = head.in_out(pass.d_out);
-  const auto begin = [&](unsigned query, unsigned pair) {
-    constexpr unsigned kThreadsHere = kBackwardWarps * kWarpSize;
-    begin_tile<size, kThreadsHere>(head, all_queries, query, memory.tiles.of[pair][0]);
-    begin_tile<size, kThreadsHere>(head, all_d_out, query, memory.tiles.of[pair][1]);
-    static_assert(kThreadsHere == 2 * kTileRows);
-    const bool of_delta = threadIdx.x >= kTileRows;
-    const unsigned i = threadIdx.x % kTileRows;
-    const bool there = query + i < head.time;
-    const float* from = head.of_rows(of_delta ? delta : pass.log_sum);
-    begin_copy<sizeof(float)>((of_delta ? memory.delta : memory.log_sum)[pair] + i,
-                              there ? from + query + i : from, there);
-  };
-  begin(block_first, 0);
+  begin_queries(pass, head, delta, block_first, 0, memory);
   Left<Real> keys[size / kTile], values[size / kTile];
   load_rows<size>(head, head.in_qkv(pass.qkv, 1), first, keys);
   load_rows<size>(head, head.in_qkv(pass.qkv, 2), first, values);
@@ -300,7 +303,7 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
     wait_for_copies();
     __syncthreads();  // as above
     if (tile + kTileRows < head.time) {
-      begin(tile + kTileRows, pair ^ 1U);
+      begin_queries(pass, head, delta, tile + kTileRows, pair ^ 1U, memory);
     }
 #pragma unroll
     for (unsigned part = 0; part < kTileRows; part += kPart) {
