@@ -26,7 +26,7 @@ def main():
         done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True)
         if done.returncode:
             bad.append(f"bash cannot read:\n{block}{done.stderr}")
-    for path in re.findall(r"(?<![\w/])(?:\./)?((?:scripts|\.ci)/\w+)", text):
+    for path in re.findall(r"(?<![\w/])(?:\./)?((?:scripts|\.ci)/[\w-]*\w)", text):
         if not (ROOT / path).exists():
             bad.append(f"there is no {path}")
     ddprun, train = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]).parent / "train"
