@@ -124,7 +124,7 @@ TEST_CASE("a second signal ends an agent that only waits for a console which nob
 
 TEST_CASE("a worker that floods its teed output keeps its agent from nothing else") {
   const TempDir dir;
-#ifdef __SANITIZE_ADDRESS__  // beside other such tests an agent may have no processor for a second
+#ifdef DDPRUN_SANITIZED  // beside other such tests an agent may have no processor for a second
   const int timeout = 3;
 #else
   const int timeout = 1;
