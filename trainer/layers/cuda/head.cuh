@@ -159,6 +159,23 @@ __device__ void end_products(Sums (&... sums)[counts]) {
   }
 }
 
+/// sums (16, columns) += left (16, depth) right, by warps that load their right factors themselves:
+/// `load(k, n, right)` gives those that begin at row k and column n.
+template <int depth, int columns, class Real, class Load>
+__device__ void add_by_warps(const Left<Real> (&left)[depth / kTile], const Load& load,
+                             Sums (&sums)[columns / kColumns]) {
+#pragma unroll
+  for (unsigned k = 0; k < depth / kTile; ++k) {
+#pragma unroll
+    for (unsigned n = 0; n < columns / kTile; ++n) {
+      Right<Real> right[2];
+      load(k * kTile, n * kTile, right);
+      multiply_add(left[k], right[0], sums[2 * n]);
+      multiply_add(left[k], right[1], sums[2 * n + 1]);
+    }
+  }
+}
+
 /// sums (16, columns) += left (16, depth) tile^T, of `columns` rows of a tile from `row` on.
 template <int depth, int columns, class Real>
 __device__ void add_transposed(const Left<Real> (&left)[depth / kTile], const Real* tile,
@@ -166,16 +183,12 @@ __device__ void add_transposed(const Left<Real> (&left)[depth / kTile], const Re
   if constexpr (kByWarpgroups<depth, Real>) {
     queue_by_group<depth, columns, true>(left, tile, row, sums);
   } else {
-#pragma unroll
-    for (unsigned k = 0; k < depth / kTile; ++k) {
-#pragma unroll
-      for (unsigned n = 0; n < columns / kTile; ++n) {
-        Right<Real> right[2];
-        load_rights_transposed<depth>(tile, row + n * kTile, k * kTile, right);
-        multiply_add(left[k], right[0], sums[2 * n]);
-        multiply_add(left[k], right[1], sums[2 * n + 1]);
-      }
-    }
+    add_by_warps<depth, columns>(
+        left,
+        [&](unsigned k, unsigned n, Right<Real>(&right)[2]) {
+          load_rights_transposed<depth>(tile, row + n, k, right);
+        },
+        sums);
   }
 }
 
@@ -186,16 +199,12 @@ __device__ void add_product(const Left<Real> (&left)[depth / kTile], const Real*
   if constexpr (kByWarpgroups<columns, Real>) {
     queue_by_group<depth, columns, false>(left, tile, row, sums);
   } else {
-#pragma unroll
-    for (unsigned k = 0; k < depth / kTile; ++k) {
-#pragma unroll
-      for (unsigned n = 0; n < columns / kTile; ++n) {
-        Right<Real> right[2];
-        load_rights<columns>(tile, row + k * kTile, n * kTile, right);
-        multiply_add(left[k], right[0], sums[2 * n]);
-        multiply_add(left[k], right[1], sums[2 * n + 1]);
-      }
-    }
+    add_by_warps<depth, columns>(
+        left,
+        [&](unsigned k, unsigned n, Right<Real>(&right)[2]) {
+          load_rights<columns>(tile, row + k, n, right);
+        },
+        sums);
   }
 }
 
