@@ -43,7 +43,7 @@ void* find_library(std::string& why_not) {
   }
   // First the driver: without one there is no reason to map hundreds of megabytes of libraries.
   if (open_library("libcuda.so.1") == nullptr) {
-    why_not = "there is no NVIDIA driver (libcuda.so.1 was not found)";
+    why_not = kNoGpuDriver;
     return nullptr;
   }
   // The neighbour first: an installed runtime must not take the plug-in of another version.

@@ -83,6 +83,8 @@ class Gpu {
 /// The machine's GPUs, or null when there is no library, no driver or no device; then `why_not`
 /// (may be null) becomes a clause that says what was looked for. Loads once per process.
 Gpu* find_gpu(std::string* why_not = nullptr);
+/// What find_gpu() says on most machines without a GPU: nobody there needs to be told.
+inline constexpr char kNoGpuDriver[] = "there is no NVIDIA driver (libcuda.so.1 was not found)";
 /// The same, or DeviceError.
 Gpu& require_gpu();
 

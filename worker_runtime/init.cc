@@ -89,6 +89,8 @@ int choose_gpu(const World& world, std::string& why_not) {
 int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
   std::string why_not = "Gloo was asked for";
   const int mine = wanted == Backend::gloo ? -1 : choose_gpu(world, why_not);
+  // A GPU, or what only belongs to one, is on this node.
+  const bool may_stay_idle = wanted != Backend::gloo && why_not != kNoGpuDriver;
   // An empty text means a GPU. Every rank has all answers, so all decide alike without another
   // round.
   const std::vector<std::string> all = group.all_gather_bytes(mine >= 0 ? "" : why_not);
@@ -100,7 +102,7 @@ int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
       throw StartError(fmt::format("NCCL was asked for, but rank {}: {}", rank, all[rank]));
     }
     // Once for each node, and only where a GPU stays idle.
-    if (mine >= 0 && world.local_rank == 0) {
+    if (may_stay_idle && world.local_rank == 0) {
       std::fprintf(stderr, "ddprun worker: training on the CPU, because rank %zu: %s\n", rank,
                    all[rank].c_str());
     }

@@ -57,7 +57,7 @@ void check_recovered(const Job& job) {
 }
 
 /// `train gpt2` on two workers whose GPU and libraries are stand-ins, or on the CPU.
-Finished gpt2_job(bool on_gpus, const std::string& faults) {
+Finished gpt2_job(bool on_gpus, const std::string& faults, const std::string& nccl = STANDIN_NCCL) {
   const TempDir folder;
   std::string text;
   for (int line = 0; line < 60; ++line) {
@@ -67,7 +67,7 @@ Finished gpt2_job(bool on_gpus, const std::string& faults) {
   std::map<std::string, std::string> environment{{"OMP_NUM_THREADS", "1"}};
   if (on_gpus) {
     environment.insert({{"DDPRUN_GPU_LIBRARY", STANDIN_GPU},
-                        {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
+                        {"DDPRUN_NCCL_LIBRARY", nccl},
                         {"DDPRUN_CUBLASLT_LIBRARY", STANDIN_CUBLASLT},
                         {"DDPRUN_STANDIN_NCCL_FAULT", faults}});
   }
@@ -103,6 +103,16 @@ Finished gpt2_job(bool on_gpus, const std::string& faults) {
 }
 
 }  // namespace
+
+TEST_CASE("a GPU that no rank can use for want of NCCL stays idle, and the job says so once") {
+  const Finished job = gpt2_job(true, "", "/nonexistent/libnccl.so.2");
+  INFO(job.out);
+  INFO(job.err);
+  CHECK(job.exit_code == 0);
+  CHECK_FALSE(contains(job.out, "on GPUs"));
+  CHECK(count_of(job.err, "training on the CPU, because rank 0: ") == 1);
+  CHECK(contains(job.err, "/nonexistent/libnccl.so.2"));
+}
 
 TEST_CASE("workers that hang in a collective of NCCL's end when the agent stops the attempt") {
   const Job job = job_with("hangs:5", {"--hang-timeout", "2"});
