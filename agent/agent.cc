@@ -135,9 +135,10 @@ class Agent : private FollowerHandler {
 
   CoordinatorHooks coordinator_hooks() {
     CoordinatorHooks hooks;
-    hooks.open_store = [this](AttemptNumber) { return store_.open(); };
-    // With static ranks MASTER_PORT is the endpoint's own port: clients of the store connect to the
-    // coordinator.
+    hooks.open_store = [this](AttemptNumber, std::vector<std::string> addresses) {
+      return store_.open(std::move(addresses));
+    };
+    // MASTER_PORT is the endpoint's own port then, so clients of the store come to the coordinator.
     if (spec_.backend == RendezvousBackend::static_ranks) {
       hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
         store_.adopt(std::move(connection), first_bytes);
@@ -405,7 +406,7 @@ class Agent : private FollowerHandler {
   State state_ = State::serving;
   agent::Asked asked_;
   std::optional<Result<JobSummary>> outcome_;
-  AttemptStore store_{io_, spec_};
+  AttemptStore store_{io_, spec_, log_};
   LocalWorkers workers_;
   Follower follower_;
 };

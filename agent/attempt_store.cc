@@ -1,12 +1,20 @@
 #include "agent/attempt_store.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "agent/process/worker_environment.h"
+#include "rendezvous/base/socket.h"
 
 namespace ddprun {
+namespace {
 
-Result<std::uint16_t> AttemptStore::open() {
+constexpr std::size_t kRefusedMax = 64;  // addresses that are remembered
+
+}  // namespace
+
+Result<std::uint16_t> AttemptStore::open(std::vector<std::string> addresses) {
   // The old one first: its clients belong to an attempt that is over.
   store_.reset();
   reserved_.reset();
@@ -22,6 +30,7 @@ Result<std::uint16_t> AttemptStore::open() {
   if (spec_.backend == RendezvousBackend::static_ranks) {
     // Its clients connect to the endpoint's port, and come here by adopt().
     store_ = StoreServer::without_port(io_);
+    admit_only(std::move(addresses));
     return spec_.endpoint.port;
   }
   auto store = StoreServer::listen(io_, 0);
@@ -29,7 +38,27 @@ Result<std::uint16_t> AttemptStore::open() {
     return store.error();
   }
   store_ = std::move(*store);
+  admit_only(std::move(addresses));
   return store_->port();
+}
+
+/// The store's protocol is PyTorch's and knows no secret. A worker comes from the address by which
+/// its agent came: the kernel chooses the same one for the same host.
+void AttemptStore::admit_only(std::vector<std::string> addresses) {
+  if (!spec_.token) {
+    return;
+  }
+  store_->admit_only([this, known = std::set<std::string>(addresses.begin(), addresses.end())](
+                         const std::string& address) {
+    if (net::is_loopback(address) || known.contains(address)) {
+      return true;
+    }
+    if (refused_.size() < kRefusedMax && refused_.insert(address).second) {
+      log_->warn("refused a client of the store from {}: no node of the job came from there",
+                 address);
+    }
+    return false;
+  });
 }
 
 void AttemptStore::adopt(Fd connection, const std::string& first_bytes) {

@@ -73,6 +73,7 @@ FollowerOptions follower_options(const JobSpec& spec, std::shared_ptr<EventLogFi
   led.max_restarts = spec.max_restarts;
   led.restarts = spec.restarts;
   led.require_same_env = spec.require_same_env;
+  led.token = spec.token;
   led.event_log = std::move(event_log);
   led.scale_up = spec.scale_up;
   led.join_timeout = spec.join_timeout;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,6 +18,8 @@
 #include "rendezvous/membership/scale_up.h"
 
 namespace ddprun {
+
+class JobToken;
 
 enum class RendezvousBackend : std::uint8_t { c10d, static_ranks };
 
@@ -90,6 +93,8 @@ struct JobSpec {
   /// A scheduler's place for this node (launcher/scheduler.h): a wish, --node-rank goes before it.
   std::optional<int> order_hint;
   std::string local_addr;  ///< --local-addr, may be empty
+  /// --job-token-file; null: whoever reaches the endpoint may join.
+  std::shared_ptr<const JobToken> token;
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};

@@ -35,6 +35,7 @@
 #include "launcher/completion.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
+#include "launcher/job_token_file.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/resolve.h"
@@ -248,6 +249,14 @@ int run(int argc, char** argv) {
     accept_early_signals();
     return complain(launch.error().sentence(), kExitFailure);
   }
+  auto token = job_token(options, environment, read_named_file);
+  if (!token) {
+    accept_early_signals();
+    return complain(token.error().sentence(), kExitFailure);
+  }
+  launch->job.token = std::move(*token);
+  // Workers need no secret of the agents, and many write their whole environment into logs.
+  ::unsetenv(kJobTokenVariable);
   // Here, since this process is the one that a service manager has started.
   launch->job.service_manager = take_service_manager();
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.

@@ -143,6 +143,13 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Run no workers: vote when the job elects a coordinator, and become it where needed. "
              "The third vote for two nodes; takes no PROGRAM."},
+    {.name = "job-token-file",
+     .field = &O::job_token_file,
+     .value_name = "FILE",
+     .group = G::rendezvous,
+     .ours = true,
+     .help = "Only agents that have this secret may join, vote or lead (docs/job-token.md); "
+             "DDPRUN_JOB_TOKEN holds it as well. Without it whoever reaches the endpoint may."},
     {.name = "require-same-env",
      .field = &O::require_same_env,
      .group = G::rendezvous,

@@ -47,6 +47,7 @@ struct Options {
   std::optional<double> join_timeout_seconds;
   std::optional<double> heartbeat_timeout_seconds;
   bool witness = false;
+  std::optional<std::string> job_token_file;
   bool require_same_env = false;
   std::string same_env_ignore;
   bool no_scheduler = false;

@@ -7,9 +7,17 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
 #include <utility>
 
+#include "rendezvous/base/socket.h"
 #include "rendezvous/control/beat_socket.h"
+#include "rendezvous/control/handshake_limits.h"
+#include "rendezvous/control/token_exchange.h"
 
 namespace ddprun {
 namespace {
@@ -20,6 +28,8 @@ namespace asio = boost::asio;
 constexpr int kAcceptsPerTurn = 64;
 /// While the process has no descriptor to spare.
 constexpr std::chrono::milliseconds kPause{100};
+/// Connections that are told why they were refused, at one time.
+constexpr std::size_t kRefusalsMax = 64;
 
 /// The process or the machine lacks something. All other errors of accept(2) concern one
 /// connection, which is gone then.
@@ -29,10 +39,16 @@ bool is_exhausted(int errno_value) {
 }
 
 class ListeningSocket final : public Acceptor,
+                              private TokenExchangeOwner,
                               public std::enable_shared_from_this<ListeningSocket> {
  public:
-  ListeningSocket(asio::io_context& io, Fd listener, AcceptorHandler& handler)
-      : socket_(io, listener.get()), pause_(io), handler_(handler) {
+  ListeningSocket(asio::io_context& io, Fd listener, AcceptorHandler& handler,
+                  std::shared_ptr<const JobToken> token)
+      : io_(io),
+        socket_(io, listener.get()),
+        pause_(io),
+        handler_(handler),
+        token_(std::move(token)) {
     (void)listener.release();
   }
 
@@ -48,6 +64,8 @@ class ListeningSocket final : public Acceptor,
   Fd release() override {
     over_ = true;
     pause_.cancel();
+    exchanges_.clear();
+    refusals_.clear();
     return Fd(socket_.release());
   }
 
@@ -68,12 +86,17 @@ class ListeningSocket final : public Acceptor,
         if (!is_exhausted(errno)) {
           break;  // no connection is left, or one has gone again
         }
+        drop_oldest();
         handler_.on_exhausted(errno, !std::exchange(exhausted_, true));
         pause();
         return;
       }
       prepare_beat_socket(connection.get());
-      handler_.on_accepted(std::move(connection));
+      if (token_) {
+        ask_for_token(std::move(connection));
+      } else {
+        handler_.on_accepted(std::move(connection));
+      }
       // The handler may have closed this acceptor: a job ends while agents still arrive.
       if (over_) {
         return;
@@ -94,9 +117,65 @@ class ListeningSocket final : public Acceptor,
     });
   }
 
+  struct Guest {
+    std::string address;  ///< numeric
+    TokenExchange exchange;
+  };
+
+  /// Strangers may fill neither memory nor descriptors: the oldest makes room.
+  void ask_for_token(Fd connection) {
+    if (exchanges_.size() >= max_unauthenticated()) {
+      drop_oldest();
+    }
+    const std::uint64_t id = ++last_exchange_;
+    std::string address = net::far_end(connection.get()).host();
+    exchanges_.emplace(id,
+                       Guest{std::move(address),
+                             ddprun::ask_for_token(io_, std::move(connection), token_, *this, id)});
+  }
+
+  void on_token(std::uint64_t id, TokenOutcome outcome) override {
+    Guest guest = std::move(exchanges_.extract(id).mapped());
+    switch (outcome.who) {
+      case TokenOutcome::Who::member:
+        handler_.on_accepted(std::move(outcome.socket));
+        break;
+      case TokenOutcome::Who::other:
+        handler_.on_stranger(std::move(outcome.socket), std::move(outcome.said));
+        break;
+      case TokenOutcome::Who::refused:
+        keep_refusal(std::move(guest.exchange));
+        handler_.on_refused(guest.address, outcome.said);
+        break;
+      case TokenOutcome::Who::gone:
+      case TokenOutcome::Who::impostor:  // only who listens is one
+        break;
+    }
+  }
+
+  /// The refusal is still to be read. One that nobody reads makes room for others.
+  void keep_refusal(TokenExchange exchange) {
+    refusals_.push_back(std::move(exchange));
+    if (refusals_.size() > kRefusalsMax) {
+      refusals_.pop_front();
+    }
+  }
+
+  /// It is closed. An agent that was only slow tries again.
+  void drop_oldest() {
+    if (!exchanges_.empty()) {
+      exchanges_.erase(exchanges_.begin());
+    }
+  }
+
+  asio::io_context& io_;
   asio::posix::stream_descriptor socket_;
   asio::steady_timer pause_;
   AcceptorHandler& handler_;
+  std::shared_ptr<const JobToken> token_;
+  std::map<std::uint64_t, Guest> exchanges_;  ///< under way; by age: ids rise
+  std::uint64_t last_exchange_ = 0;
+  std::deque<TokenExchange> refusals_;  ///< the newest
   bool over_ = false;
   bool exhausted_ = false;  ///< since the last turn that ended without it
 };
@@ -104,8 +183,9 @@ class ListeningSocket final : public Acceptor,
 }  // namespace
 
 std::shared_ptr<Acceptor> Acceptor::create(asio::io_context& io, Fd listener,
-                                           AcceptorHandler& handler) {
-  return std::make_shared<ListeningSocket>(io, std::move(listener), handler);
+                                           AcceptorHandler& handler,
+                                           std::shared_ptr<const JobToken> token) {
+  return std::make_shared<ListeningSocket>(io, std::move(listener), handler, std::move(token));
 }
 
 }  // namespace ddprun

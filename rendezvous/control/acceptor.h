@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "rendezvous/base/fd.h"
 
@@ -12,6 +13,8 @@ class io_context;
 
 namespace ddprun {
 
+class JobToken;
+
 class AcceptorHandler {
  public:
   AcceptorHandler() = default;
@@ -19,19 +22,25 @@ class AcceptorHandler {
   AcceptorHandler& operator=(const AcceptorHandler&) = delete;
   virtual ~AcceptorHandler() = default;
 
-  /// For each connection, on the loop.
+  /// For each connection, on the loop; where a token is asked for, once it has been proved.
   virtual void on_accepted(Fd connection) = 0;
   /// There was no descriptor for one, says this errno; it is tried again ten times a second.
   /// `first`: all that had come before were accepted, so it is worth a line in the log.
   virtual void on_exhausted(int /*errno_value*/, bool /*first*/) {}
+  /// Where a token is asked for: of who does not speak our protocol, and what has been read from
+  /// it.
+  virtual void on_stranger(Fd /*connection*/, std::string /*bytes*/) {}
+  /// The same of an agent without the token, which has been told.
+  virtual void on_refused(const std::string& /*address*/, const std::string& /*why*/) {}
 };
 
 class Acceptor {
  public:
   /// `listener` is listening and non-blocking. `handler` outlives this, or closes it before it
-  /// dies.
+  /// dies. `token`: who connects must prove that it has it; null: none is asked for.
   static std::shared_ptr<Acceptor> create(boost::asio::io_context& io, Fd listener,
-                                          AcceptorHandler& handler);
+                                          AcceptorHandler& handler,
+                                          std::shared_ptr<const JobToken> token);
   Acceptor() = default;
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

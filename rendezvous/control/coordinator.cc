@@ -23,9 +23,11 @@
 #include "rendezvous/control/event_log.h"
 #include "rendezvous/control/first_words.h"
 #include "rendezvous/control/handshake_limits.h"
+#include "rendezvous/control/job_token.h"
 #include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
+#include "rendezvous/control/turned_away.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -38,6 +40,7 @@ using std::chrono::milliseconds;
 
 /// An agent speaks first, and at once. A connection that is silent for this long is not an agent's.
 constexpr milliseconds kHelloTimeout{5'000};
+
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
@@ -57,14 +60,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
         leader(leader_options(options, hooks.deposed != nullptr), now()),
         event_log(the_io, options.event_log, event_job(options), leader.membership(), log),
         timer(the_io),
+        turned_away(log),
         drain_timer(the_io) {
     leader.watch(event_log.active() || log->should_log(spdlog::level::debug) ? this : nullptr);
   }
 
   void start(Fd listener) {
     calls = LeaderCalls::create(io, options.other_endpoints, options.heartbeat_timeout / 4,
+                                options.token,
                                 [this](CallAnswered answered) { step(std::move(answered)); });
-    acceptor = Acceptor::create(io, std::move(listener), *this);
+    acceptor = Acceptor::create(io, std::move(listener), *this, options.token);
     acceptor->start();
     arm_timer();
   }
@@ -113,11 +118,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     peer.connection = Connection::create(io, std::move(socket), how, *this, number(id));
     step(SessionOpened{id, local, peer.address});
     peer.connection->start();
-    if (local) {
-      return;  // this agent's own session never makes room for others
-    }
-    ungreeted.insert(id);
-    if (ungreeted.size() > max_unauthenticated()) {
+    // This agent's own session never makes room for others.
+    if (!local && ungreeted.insert(id).second && ungreeted.size() > max_unauthenticated()) {
       drop_oldest_ungreeted();
     }
   }
@@ -128,29 +130,30 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     }
   }
 
-  /// A connection that is no agent's: to the store where there is one at this port, else closed.
   void hand_over(NodeId id, std::string bytes) {
     const Peer peer = std::move(peers.at(id));
     erase(id);
     step(SessionClosed{id, "it is no agent's", {}, false});
-    if (hooks.foreign_connection && may_be_store_client(bytes) && !drain.begun()) {
-      hooks.foreign_connection(peer.connection->release(), std::move(bytes));
-      return;
-    }
-    peer.connection->close();
-    if (!bytes.empty()) {
-      step(StrangerTurnedAway{peer.address, "it does not speak ddprun's protocol"});
-    }
-    if (is_new_complaint(peer.address)) {
-      log->warn("closed a connection from {} that does not speak ddprun's protocol ({})",
-                peer.address, bytes.empty() ? "it sent nothing" : "it began with other bytes");
-    }
+    on_stranger(peer.connection->release(), std::move(bytes));
   }
 
-  /// A complaint is logged once, however often its machine returns. After kRememberedMax different
-  /// ones no new complaint is logged, so strangers can fill neither the memory nor the log.
-  bool is_new_complaint(const std::string& text) {
-    return complaints.size() < kRememberedMax && complaints.insert(text).second;
+  /// A connection that is no agent's: to the store where there is one at this port, else closed.
+  void on_stranger(Fd connection, std::string bytes) override {
+    const std::string address = net::far_end(connection.get()).host();
+    if (hooks.foreign_connection && may_be_store_client(bytes) && !drain.begun()) {
+      hooks.foreign_connection(std::move(connection), std::move(bytes));
+      return;
+    }
+    connection.reset();
+    if (!bytes.empty()) {
+      step(StrangerTurnedAway{address, "it does not speak ddprun's protocol"});
+    }
+    turned_away.speaks_no_protocol(address, bytes.empty());
+  }
+
+  void on_refused(const std::string& address, const std::string& why) override {
+    step(StrangerTurnedAway{address, why});
+    turned_away.refused(address, why);
   }
 
   void erase(NodeId id) {
@@ -166,10 +169,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
       return;
     }
     send(id, preamble());
-    const std::string why = versions_clause("it", check.version, "the coordinator");
     const std::string address = peers.at(id).address;
-    send_and_close(id, message::Rejected{why, "install the same ddprun on all nodes"});
-    step(StrangerTurnedAway{address, why});
+    const TokenRefusal refusal = refusal_of(check.version, false);
+    send_and_close(id, message::Rejected{refusal.why, refusal.todo});
+    step(StrangerTurnedAway{address, refusal.why});
   }
 
   void on_ended(std::uint64_t which, const CloseReason& end) override {
@@ -179,7 +182,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   }
 
   void on_heard(std::uint64_t id) override { step(SessionHeard{NodeId{id}}); }
-
   void on_echoed(std::uint64_t id, std::chrono::steady_clock::time_point sent) override {
     step(SessionEchoed{NodeId{id}, sent.time_since_epoch()});
   }
@@ -257,10 +259,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void carry_out(const SendAndClose& order) {
     if (const auto* rejected = std::get_if<message::Rejected>(order.message.get())) {
-      const std::string& address = peers.at(order.node).address;
-      if (is_new_complaint(address + rejected->why)) {
-        log->warn("rejected a node at {}: {}", address, rejected->why);
-      }
+      turned_away.rejected(peers.at(order.node).address, rejected->why);
     }
     send_and_close(order.node, *order.message);
   }
@@ -290,19 +289,20 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   }
 
   void carry_out(const CallVoters& order) { calls->carry_out(order); }
-
   void carry_out(const CallEndpoints& order) { calls->carry_out(order); }
 
   void carry_out(OpenStore order) {
     store_port.reset();
-    if (auto port = hooks.open_store(order.attempt)) {
-      store_port = *port;
-      std::vector<std::string> reached;  // this host as the agents name it
-      for (const NodeId id : leader.members()) {
-        if (const Peer& peer = peers.at(id); !peer.local) {
-          reached.push_back(peer.reached_address);
-        }
+    std::vector<std::string> reached;  // this host as the agents name it
+    std::vector<std::string> addresses = own_addresses({});
+    for (const NodeId id : leader.members()) {
+      if (const Peer& peer = peers.at(id); !peer.local) {
+        reached.push_back(peer.reached_address);
+        addresses.push_back(peer.address);
       }
+    }
+    if (auto port = hooks.open_store(order.attempt, std::move(addresses))) {
+      store_port = *port;
       common_master_address = ddprun::common_address(reached);
     } else {
       step(StoreFailed{order.attempt, port.error().sentence()});
@@ -331,6 +331,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   void carry_out(const EndJob&) {
     // At once: an agent that comes now belongs to the next job, which needs this endpoint.
     acceptor->close();
+    turned_away.sum_up();
     drain.begin();
     drain_timer.expires_after(kDrainGrace);
     drain_timer.async_wait(unless_gone([](Impl& self) {
@@ -374,9 +375,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   std::optional<Instant> armed_for;
   std::deque<LeaderInput> inputs;  ///< the first one is being dealt with
   std::map<NodeId, Peer> peers;
-  std::set<NodeId> ungreeted;        ///< by age: ids rise
-  std::set<std::string> complaints;  ///< each is logged once
-  bool gone = false;                 ///< its owner let go of it
+  std::set<NodeId> ungreeted;  ///< by age: ids rise
+  TurnedAway turned_away;
+  bool gone = false;  ///< its owner let go of it
   std::uint64_t last_id = 0;
   std::optional<std::uint16_t> store_port;  ///< none: it could not be opened
   std::string common_master_address;
@@ -399,7 +400,6 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, F
 }
 
 Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
 Coordinator::~Coordinator() {
   impl_->gone = true;
   for (auto& [id, peer] : impl_->peers) {

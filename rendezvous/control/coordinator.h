@@ -32,8 +32,10 @@ class Membership;
 
 struct CoordinatorHooks {
   /// Opens the fresh store of an attempt, closing the one before, and returns its port. Control
-  /// and store do not know each other: the agent, which owns both, joins them here.
-  std::function<Result<std::uint16_t>(AttemptNumber)> open_store;
+  /// and store do not know each other: the agent, which owns both, joins them here. `addresses` are
+  /// those by which the attempt's nodes came, and this host's.
+  std::function<Result<std::uint16_t>(AttemptNumber, std::vector<std::string> addresses)>
+      open_store;
   /// A connection whose first bytes are no hello of ours but may be a store client's (static
   /// backend: MASTER_PORT is the endpoint's port). The bytes have been read from it already. When
   /// empty, such a connection is logged once per address and closed.

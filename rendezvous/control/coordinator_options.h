@@ -16,6 +16,7 @@
 namespace ddprun {
 
 class EventLogFile;
+class JobToken;
 
 struct CoordinatorOptions {
   std::string job_id;
@@ -48,6 +49,8 @@ struct CoordinatorOptions {
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see membership/environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
+  /// Who connects must prove that it has it, and whom this one calls; null: none is asked for.
+  std::shared_ptr<const JobToken> token = {};
   /// Where to write what happens (event_log.h); null: nowhere.
   std::shared_ptr<EventLogFile> event_log = {};
 };

@@ -113,7 +113,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
           const auto self = weak.lock();
           return self ? self->answer(question, from_here) : std::nullopt;
         },
-        log);
+        options.coordinator.token, log);
     peer_server->open(while_alive([](Impl& self, const Result<void>& opened) {
       if (!opened) {
         self.fail(opened.error());
@@ -131,6 +131,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         io,
         SearchRequest{std::move(order.places), node.description(), order.is_host, order.timeout,
                       order.by_endpoint},
+        options.coordinator.token,
         while_alive([](Impl& self, Result<Joined> joined) { self.on_joined(std::move(joined)); }),
         log);
   }
@@ -238,7 +239,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   void carry_out(const AskVotes& order) {
     if (!ballot) {
       ballot = VoteCollector::open(
-          io, options.node.job_id, options.heartbeat_timeout / 4,
+          io, options.node.job_id, options.heartbeat_timeout / 4, options.coordinator.token,
           {while_alive([](Impl& self, VoterId from, const Vote& vote) {
              self.step(VoteReceived{from, vote});
            }),
@@ -289,6 +290,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   /// The coordinator's own agent is a client like all others, over a socket pair: one code path for
   /// every node, and the same messages.
   void lead(Fd listener, CoordinatorOptions led) {
+    const Endpoint& first = options.endpoints.front();
+    if (!led.token && led.max_nodes > 1 && !is_loopback_host(first.host)) {
+      log->info("whoever reaches {} can join this job; --job-token-file keeps others out",
+                to_text(first));
+    }
     CoordinatorHooks hooks = led_hooks;
     if (options.failover) {
       hooks.deposed = while_alive([](Impl& self, const std::string& why, auto by) {

@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "rendezvous/base/held_signals.h"
+#include "rendezvous/base/socket.h"
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
 #include "rendezvous/control/search_input.h"
+#include "rendezvous/control/token_exchange.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -46,12 +48,16 @@ class JoinAttempt {
 
 /// Handlers hold a shared pointer. Once `done` is null the attempt is over: they come and do
 /// nothing.
-struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
+struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
+                            private TokenExchangeOwner {
   using Clock = std::chrono::steady_clock;
 
-  State(asio::io_context& the_io, SearchRequest the_request, OnJoined the_done,
+  State(asio::io_context& the_io, SearchRequest the_request,
+        std::shared_ptr<const JobToken> the_token, OnJoined the_done,
         std::shared_ptr<spdlog::logger> the_log)
-      : done(std::move(the_done)),
+      : io(the_io),
+        token(std::move(the_token)),
+        done(std::move(the_done)),
         log(std::move(the_log)),
         decides(std::move(the_request), Clock::now().time_since_epoch()),
         resolver(the_io),
@@ -156,6 +162,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
 
   void carry_out(const search::Disconnect&) {
     ++round;
+    proof.reset();
     error_code ignored;
     socket.close(ignored);
     write_failed = false;
@@ -192,28 +199,77 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   /// Reads exactly `size` bytes into `answer`, then goes on.
   void read(std::size_t size, void (*next)(State&)) {
     answer.resize(size);
-    asio::async_read(
-        socket, asio::buffer(answer),
-        in_round([next](State& self, error_code failed, std::size_t n) {
-          self.answer.resize(failed ? n : self.answer.size());
-          if (!failed) {
-            next(self);
-            // A stranger may send fewer bytes than a preamble has, and close: they still tell what
-            // it is.
-          } else if (check_preamble(self.answer).verdict == PreambleVerdict::stranger) {
-            self.step(stranger(self.answer));
-          } else {
-            const bool reset = failed == asio::error::connection_reset || self.write_failed;
-            self.step(search::Disconnected{reset ? was_reset() : was_closed()});
-          }
-        }));
+    asio::async_read(socket, asio::buffer(answer),
+                     in_round([next](State& self, error_code failed, std::size_t n) {
+                       self.answer.resize(failed ? n : self.answer.size());
+                       failed ? self.broke(failed, self.answer) : next(self);
+                     }));
+  }
+
+  /// A stranger may send fewer bytes than a preamble has, and close: they still tell what it is.
+  void broke(error_code failed, const std::string& said_last) {
+    if (check_preamble(said_last).verdict == PreambleVerdict::stranger) {
+      step(stranger(said_last));
+    } else {
+      const bool reset = failed == asio::error::connection_reset || write_failed;
+      step(search::Disconnected{reset ? was_reset() : was_closed()});
+    }
   }
 
   /// The options of the socket come first: it is the agent's connection for the whole job, if the
   /// answer is good.
   void carry_out(const search::SayHello& order) {
     prepare_beat_socket(socket.native_handle());
-    write(preamble() + encode(order.hello));
+    if (token) {
+      prove(order.hello);
+    } else {
+      say_hello(order.hello);
+    }
+  }
+
+  /// The socket is the exchange's meanwhile, and comes back with the answer.
+  void prove(const message::Hello& hello) {
+    error_code failed;
+    Fd connection(socket.release(failed));
+    if (failed) {
+      step(search::Disconnected{was_closed()});
+      return;
+    }
+    proved_hello = hello;
+    proof = prove_token(io, std::move(connection), token, *this, round);
+  }
+
+  /// What is said in place of a proof is the answer: a refusal, or the words of a stranger.
+  void on_token(std::uint64_t /*round*/, TokenOutcome outcome) override {
+    const auto alive = shared_from_this();
+    proof.reset();
+    if (outcome.who == TokenOutcome::Who::impostor) {
+      step(search::Rejected{{"who listens there does not have the job's token", {}}});
+      return;
+    }
+    write_failed = outcome.by_reset;
+    if (outcome.who == TokenOutcome::Who::gone) {
+      broke({}, outcome.said);
+      return;
+    }
+    const int family = net::far_end(outcome.socket.get()).storage.ss_family;
+    error_code failed;
+    socket.assign(family == AF_INET6 ? tcp::v6() : tcp::v4(), outcome.socket.get(), failed);
+    if (failed) {
+      step(search::Disconnected{was_closed()});
+      return;
+    }
+    (void)outcome.socket.release();
+    if (outcome.who == TokenOutcome::Who::member) {
+      say_hello(proved_hello);
+    } else {
+      answer = std::move(outcome.said);
+      on_preamble();
+    }
+  }
+
+  void say_hello(const message::Hello& hello) {
+    write(preamble() + encode(hello));
     // Exactly the answer and no byte more: what follows belongs to the client that takes over.
     read(kPreambleBytes, [](State& self) { self.on_preamble(); });
   }
@@ -221,7 +277,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   void on_preamble() {
     const PreambleCheck check = check_preamble(answer);
     if (check.verdict == PreambleVerdict::other_version) {
-      step(search::OtherVersion{check.version});
+      step(search::OtherVersion{static_cast<std::uint16_t>(check.version & ~kTokenVersionBit)});
     } else if (check.verdict != PreambleVerdict::good) {
       step(stranger(answer));
     } else {
@@ -294,6 +350,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
     timer.cancel();
   }
 
+  asio::io_context& io;
+  std::shared_ptr<const JobToken> token;
   OnJoined done;  ///< null: it is over
   std::shared_ptr<spdlog::logger> log;
   LeaderSearch decides;
@@ -306,6 +364,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State> {
   std::string said;
   std::string answer;
   std::uint8_t answer_type = 0;
+  TokenExchange proof;          ///< while it is under way
+  message::Hello proved_hello;  ///< said after it
   bool write_failed = false;
   bool was_rejected = false;
 };
@@ -319,10 +379,11 @@ bool was_rejected(const JoinHandle& attempt) {
   return attempt && attempt->state->was_rejected;
 }
 
-JoinHandle join_endpoint(asio::io_context& io, SearchRequest request, OnJoined done,
+JoinHandle join_endpoint(asio::io_context& io, SearchRequest request,
+                         std::shared_ptr<const JobToken> token, OnJoined done,
                          std::shared_ptr<spdlog::logger> log) {
-  auto state =
-      std::make_shared<JoinAttempt::State>(io, std::move(request), std::move(done), std::move(log));
+  auto state = std::make_shared<JoinAttempt::State>(io, std::move(request), std::move(token),
+                                                    std::move(done), std::move(log));
   // The first step comes from the loop: `done` must not be called before the handle is returned.
   state->arm_timer();
   return JoinHandle(new JoinAttempt{std::move(state)});

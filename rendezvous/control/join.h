@@ -20,6 +20,8 @@
 
 namespace ddprun {
 
+class JobToken;
+
 /// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).
 struct JoinedAsHost {
   Fd listener;
@@ -51,7 +53,9 @@ using JoinHandle = std::unique_ptr<JoinAttempt, JoinAttemptDeleter>;
 /// change.
 [[nodiscard]] bool was_rejected(const JoinHandle& attempt);
 
-JoinHandle join_endpoint(boost::asio::io_context& io, SearchRequest request, OnJoined done,
+/// `token`: proved to who is asked, and asked for; null: none.
+JoinHandle join_endpoint(boost::asio::io_context& io, SearchRequest request,
+                         std::shared_ptr<const JobToken> token, OnJoined done,
                          std::shared_ptr<spdlog::logger> log);
 
 }  // namespace ddprun

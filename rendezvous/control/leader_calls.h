@@ -18,6 +18,8 @@ class io_context;
 
 namespace ddprun {
 
+class JobToken;
+
 class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
  public:
   using Answered = std::function<void(CallAnswered)>;
@@ -26,7 +28,9 @@ class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
   /// address at most. `answered` is called on the loop, while this lives.
   static std::shared_ptr<LeaderCalls> create(boost::asio::io_context& io,
                                              const std::vector<Endpoint>& endpoints,
-                                             std::chrono::milliseconds patience, Answered answered);
+                                             std::chrono::milliseconds patience,
+                                             std::shared_ptr<const JobToken> token,
+                                             Answered answered);
 
   void carry_out(const CallVoters& order);
   void carry_out(const CallEndpoints& order);
@@ -37,12 +41,14 @@ class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
   struct Place;  ///< an endpoint, with its resolver
 
   LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
-              std::chrono::milliseconds patience, Answered answered);
+              std::chrono::milliseconds patience, std::shared_ptr<const JobToken> token,
+              Answered answered);
   void resolve(Place& place, const message::Follow& call);
   void call(Place& place, std::vector<std::string> addresses, const message::Follow& call);
 
   boost::asio::io_context& io_;
   std::chrono::milliseconds patience_;
+  std::shared_ptr<const JobToken> token_;
   Answered answered_;
   std::map<VoterId, std::shared_ptr<void>> voter_calls_;  ///< under way
   std::vector<std::unique_ptr<Place>> places_;

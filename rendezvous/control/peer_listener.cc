@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "rendezvous/base/socket.h"
+#include "rendezvous/control/job_token.h"
 #include "rendezvous/node/peer_addresses.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -20,9 +21,10 @@ constexpr std::chrono::milliseconds kQuestionTimeout{5'000};
 }  // namespace
 
 std::shared_ptr<PeerListener> PeerListener::open(boost::asio::io_context& io, Fd listener,
-                                                 Answer answer) {
+                                                 Answer answer,
+                                                 std::shared_ptr<const JobToken> token) {
   auto gate = std::shared_ptr<PeerListener>(new PeerListener(io, std::move(answer)));
-  gate->acceptor_ = Acceptor::create(io, std::move(listener), *gate);
+  gate->acceptor_ = Acceptor::create(io, std::move(listener), *gate, std::move(token));
   gate->acceptor_->start();
   return gate;
 }
@@ -67,6 +69,19 @@ void PeerListener::on_message(std::uint64_t id, message::Message question) {
   }
   asker.connection->send(preamble() + encode(*answer));
   asker.connection->close_after_flush();
+}
+
+/// Who has a token, where this job has none, would try for as long as it may: a closed connection
+/// says nothing about the reason.
+void PeerListener::on_no_preamble(std::uint64_t id, PreambleCheck check, std::string /*bytes*/) {
+  const auto found = guests_.find(id);
+  if (check.version != kTokenVersion || found == guests_.end()) {
+    drop(id);
+    return;
+  }
+  const TokenRefusal refusal = refusal_of(check.version, false);
+  found->second.connection->send(preamble() + encode(message::Rejected{refusal.why, refusal.todo}));
+  found->second.connection->close_after_flush();
 }
 
 void PeerListener::drop(std::uint64_t id) {

@@ -9,6 +9,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/control/connection.h"
+#include "rendezvous/control/token_exchange.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -21,7 +22,9 @@ using boost::system::error_code;
 /// that answers does so within this time, on any network that a job can run in.
 constexpr std::chrono::milliseconds kNextAfter{50};
 
-class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private ConnectionHandler {
+class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
+                private ConnectionHandler,
+                private TokenExchangeOwner {
  public:
   PeerRpc(asio::io_context& io, PeerQuestion question, OnPeerAnswer done)
       : io_(io),
@@ -87,6 +90,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
     void close() {
       over = true;
       limit.cancel();
+      proof.reset();
       error_code ignored;
       socket.close(ignored);
       if (connection) {
@@ -96,6 +100,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
 
     asio::ip::tcp::socket socket;
     asio::steady_timer limit;
+    TokenExchange proof;  ///< of the token, while it is under way
     std::shared_ptr<Connection> connection;
     bool over = false;
   };
@@ -105,7 +110,24 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
       return;
     }
     refused_ += error == asio::error::connection_refused ? 1 : 0;
-    error ? end_try(place) : ask(place);
+    error_code failed = error;
+    Fd socket(failed ? -1 : tries_[place].socket.release(failed));
+    if (failed) {
+      end_try(place);
+    } else if (question_.token) {
+      tries_[place].proof = prove_token(io_, std::move(socket), question_.token, *this, place);
+    } else {
+      ask(place, std::move(socket));
+    }
+  }
+
+  void on_token(std::uint64_t place, TokenOutcome outcome) override {
+    const auto alive = shared_from_this();
+    if (outcome.who == TokenOutcome::Who::member) {
+      ask(place, std::move(outcome.socket));
+    } else {
+      end_try(place);
+    }
   }
 
   /// It failed, or its answer does not count. The next address is tried at once and not after the
@@ -120,14 +142,9 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>, private Connection
   }
 
   /// Without a heartbeat: the limit of the try bounds how long an answer may take.
-  void ask(std::size_t place) {
-    error_code failed;
-    const int fd = tries_[place].socket.release(failed);
-    if (failed) {
-      end_try(place);
-      return;
-    }
-    const auto connection = Connection::create(io_, Fd(fd), ConnectionOptions{}, *this, place);
+  void ask(std::size_t place, Fd socket) {
+    const auto connection =
+        Connection::create(io_, std::move(socket), ConnectionOptions{}, *this, place);
     tries_[place].connection = connection;
     connection->start();
     connection->send(bytes_);

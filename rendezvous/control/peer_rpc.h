@@ -19,6 +19,8 @@ class io_context;
 
 namespace ddprun {
 
+class JobToken;
+
 struct PeerAnswer {
   std::optional<message::Message> said;
   /// Nothing listens at any of its addresses, and the machines there say so, or another process
@@ -35,6 +37,8 @@ struct PeerQuestion {
   /// Whether an answer is from who is asked: another agent may have one of the addresses. Null:
   /// each is.
   std::function<From(const message::Message&)> from = {};
+  /// Proved first, and asked for; null: none.
+  std::shared_ptr<const JobToken> token = {};
 };
 
 using OnPeerAnswer = std::function<void(const PeerAnswer&)>;

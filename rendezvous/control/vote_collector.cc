@@ -8,14 +8,20 @@ namespace ddprun {
 
 std::shared_ptr<VoteCollector> VoteCollector::open(boost::asio::io_context& io, std::string job_id,
                                                    std::chrono::milliseconds patience,
+                                                   std::shared_ptr<const JobToken> token,
                                                    Hooks hooks) {
   return std::shared_ptr<VoteCollector>(
-      new VoteCollector(io, std::move(job_id), patience, std::move(hooks)));
+      new VoteCollector(io, std::move(job_id), patience, std::move(token), std::move(hooks)));
 }
 
 VoteCollector::VoteCollector(boost::asio::io_context& io, std::string job_id,
-                             std::chrono::milliseconds patience, Hooks hooks)
-    : io_(io), job_id_(std::move(job_id)), patience_(patience), hooks_(std::move(hooks)) {}
+                             std::chrono::milliseconds patience,
+                             std::shared_ptr<const JobToken> token, Hooks hooks)
+    : io_(io),
+      job_id_(std::move(job_id)),
+      patience_(patience),
+      token_(std::move(token)),
+      hooks_(std::move(hooks)) {}
 
 /// One call per voter at a time. An election asks again at each of its steps, and a voter that does
 /// not answer must not collect connections.
@@ -36,13 +42,14 @@ void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& r
            : moved->from == id ? PeerQuestion::From::asked
                                : PeerQuestion::From::another;
   };
-  calls_[id] = rpc_to_peer(
-      io_, {voter.addresses, voter.port, message::AskVote{job_id_, id, request}, patience_, from},
-      [weak = weak_from_this(), id](const PeerAnswer& answer) {
-        if (const auto self = weak.lock()) {
-          self->on_answer(id, answer);
-        }
-      });
+  calls_[id] = rpc_to_peer(io_,
+                           {voter.addresses, voter.port, message::AskVote{job_id_, id, request},
+                            patience_, from, token_},
+                           [weak = weak_from_this(), id](const PeerAnswer& answer) {
+                             if (const auto self = weak.lock()) {
+                               self->on_answer(id, answer);
+                             }
+                           });
 }
 
 void VoteCollector::on_answer(VoterId from, const PeerAnswer& answer) {

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "rendezvous/base/socket.h"
 #include "rendezvous/store/store_session.h"
 
 namespace ddprun {
@@ -74,6 +75,10 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void serve(Fd socket, std::string_view first_bytes) {
+    // Without a word: a client of another job would take any answer for its own store's.
+    if (admits && !admits(net::far_end(socket.get()).host())) {
+      return;
+    }
     // Asio accepts without it. No worker is started between the two: both happen on this thread.
     ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
     const int on = 1;
@@ -253,6 +258,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   asio::io_context& io;
+  std::function<bool(const std::string&)> admits;  ///< null: all are
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   asio::posix::stream_descriptor ready;  // the epoll set; open from the first connection on
@@ -319,6 +325,10 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, s
 
 std::unique_ptr<StoreServer> StoreServer::without_port(asio::io_context& io) {
   return std::unique_ptr<StoreServer>(new StoreServer(std::make_shared<Impl>(io)));
+}
+
+void StoreServer::admit_only(std::function<bool(const std::string& address)> admits) {
+  impl_->admits = std::move(admits);
 }
 
 std::uint16_t StoreServer::port() const {

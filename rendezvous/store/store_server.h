@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,8 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
+  /// From now on a connection from an address for which this says no is closed; see net::Address.
+  void admit_only(std::function<bool(const std::string& address)> admits);
   [[nodiscard]] std::uint16_t port() const;
   /// Serves a connected socket from which `first_bytes` have been read already.
   void adopt(Fd connection, std::string_view first_bytes);

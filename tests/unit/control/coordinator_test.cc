@@ -342,7 +342,7 @@ TEST_CASE("A store client at the endpoint is handed over with the bytes it sent"
 
 TEST_CASE("A store that cannot be opened ends the job with its reason") {
   Job job(1, 1);
-  job.hooks.open_store = [](AttemptNumber) {
+  job.hooks.open_store = [](AttemptNumber, const std::vector<std::string>&) {
     return Result<std::uint16_t>(Error{"no port is free", "store", {}});
   };
   job.open();

@@ -45,7 +45,9 @@ class Node : public FollowerHandler {
     options.coordinator.last_call_timeout = last_call;
     options.coordinator.heartbeat_timeout = heartbeat;
     CoordinatorHooks led;
-    led.open_store = [](AttemptNumber) { return Result<std::uint16_t>(std::uint16_t{1000}); };
+    led.open_store = [](AttemptNumber, const std::vector<std::string>&) {
+      return Result<std::uint16_t>(std::uint16_t{1000});
+    };
     follower =
         std::make_unique<Follower>(loop.io, std::move(options), *this, std::move(led), loop.log);
     follower->start();

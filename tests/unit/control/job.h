@@ -99,7 +99,7 @@ class Job {
   void serve(Fd listener) {
     port = port_of(listener);
     if (!hooks.open_store) {
-      hooks.open_store = [this](AttemptNumber attempt) {
+      hooks.open_store = [this](AttemptNumber attempt, const std::vector<std::string>&) {
         stores.push_back(attempt);
         return Result<std::uint16_t>(static_cast<std::uint16_t>(1000 + number(attempt)));
       };

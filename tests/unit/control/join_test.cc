@@ -42,7 +42,7 @@ std::unique_ptr<Outcome> join(Loop& loop, Endpoint endpoint, std::optional<bool>
                               NodeDescription node = describe("n1")) {
   auto outcome = std::make_unique<Outcome>();
   outcome->handle = join_endpoint(
-      loop.io, SearchRequest{{std::move(endpoint)}, std::move(node), is_host, timeout},
+      loop.io, SearchRequest{{std::move(endpoint)}, std::move(node), is_host, timeout}, nullptr,
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
 }
@@ -52,7 +52,7 @@ std::unique_ptr<Outcome> join_any(Loop& loop, std::vector<Endpoint> endpoints,
                                   NodeDescription node = describe("n1")) {
   auto outcome = std::make_unique<Outcome>();
   outcome->handle = join_endpoint(
-      loop.io, SearchRequest{std::move(endpoints), std::move(node), {}, 60s},
+      loop.io, SearchRequest{std::move(endpoints), std::move(node), {}, 60s}, nullptr,
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
 }
@@ -62,7 +62,9 @@ std::unique_ptr<Coordinator> serve(Loop& loop, Fd listener) {
   options.job_id = "job";
   options.min_nodes = options.max_nodes = 2;
   CoordinatorHooks hooks;
-  hooks.open_store = [](AttemptNumber) { return Result<std::uint16_t>(std::uint16_t{1}); };
+  hooks.open_store = [](AttemptNumber, const std::vector<std::string>&) {
+    return Result<std::uint16_t>(std::uint16_t{1});
+  };
   auto made = Coordinator::create(loop.io, std::move(listener), options, hooks, loop.log);
   REQUIRE(made.has_value());
   return std::move(*made);
@@ -191,17 +193,21 @@ TEST_CASE("An agent at the first endpoint hosts it when no other one knows of a 
   }
   SECTION("an agent that is seeking, too") {
     endpoints.push_back(other);
-    gate = PeerListener::open(loop.io, std::move(listening.socket),
-                              [](const message::Message&, const std::string&) {
-                                return message::Moved{Term{3}, {}, 0};
-                              });
+    gate = PeerListener::open(
+        loop.io, std::move(listening.socket),
+        [](const message::Message&, const std::string&) {
+          return message::Moved{Term{3}, {}, 0};
+        },
+        nullptr);
   }
   SECTION("an agent that does not know yet that the coordinator that was here is gone") {
     endpoints.push_back(other);
-    gate = PeerListener::open(loop.io, std::move(listening.socket),
-                              [&first](const message::Message&, const std::string&) {
-                                return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
-                              });
+    gate = PeerListener::open(
+        loop.io, std::move(listening.socket),
+        [&first](const message::Message&, const std::string&) {
+          return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
+        },
+        nullptr);
   }
   SECTION("another job is there") {
     endpoints.push_back(other);
@@ -340,7 +346,7 @@ TEST_CASE("A join that is dropped never calls back") {
   Loop loop;
   bool called = false;
   auto handle = join_endpoint(
-      loop.io, SearchRequest{{{"127.0.0.1", free_port()}}, describe("n1"), false, 60s},
+      loop.io, SearchRequest{{{"127.0.0.1", free_port()}}, describe("n1"), false, 60s}, nullptr,
       [&](Result<Joined>) { called = true; }, loop.log);
   loop.run_for(100ms);
   handle.reset();
