@@ -1,0 +1,138 @@
+"""Hosts that are reached by ssh: network namespaces (namespaces.Nodes) with a real sshd in each, keys of the
+test's own, and one file system. Only inside of namespaces (namespaces.inside()): names, ports and processes
+are nobody else's, and end with this process, however it does."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import namespaces
+import skip
+from program import Program, wait_until
+
+PATH = os.environ.get("PATH", os.defpath) + ":/usr/sbin"  # where sshd is, if not on PATH already
+SERVER = """
+Port 22
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/user_key.pub
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UseDNS no
+PidFile none
+PrintMotd no
+LogLevel ERROR
+"""
+CLIENT = """
+Host *
+  User root
+  IdentityFile {folder}/user_key
+  IdentitiesOnly yes
+  UserKnownHostsFile {folder}/known_hosts
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking yes
+  LogLevel ERROR
+"""
+
+
+def missing():
+    """What such hosts need and do not have here, as namespaces.missing()."""
+    absent = [name for name in ("sshd", "ssh", "ssh-keygen") if not shutil.which(name, path=PATH)]
+    if absent:
+        return skip.SSH, f"no program {absent[0]}; scripts/setup --with-ssh installs OpenSSH's server"
+    return namespaces.missing()
+
+
+class SshHosts:
+    """`count` hosts node0, node1, ... An ssh without a server is `down`: its port is closed."""
+
+    def __init__(self, folder, count, down=()):
+        self.folder = pathlib.Path(folder)
+        self.nodes = namespaces.Nodes(count, self.folder)
+        self.names = [f"node{n}" for n in range(count)]
+        self.sshd = shutil.which("sshd", path=PATH)
+        self._servers = {}
+        self._runs = 0
+        hosts = self.folder / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n" + "".join(
+            f"{self.nodes.address(n)} {name}\n" for n, name in enumerate(self.names)))
+        subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
+        os.makedirs("/run/sshd", exist_ok=True)
+        for key in ("host_key", "user_key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / key], check=True)
+        words = (self.folder / "host_key.pub").read_text().split()[:2]
+        (self.folder / "known_hosts").write_text("".join(
+            f"{name},{self.nodes.address(n)} {' '.join(words)}\n" for n, name in enumerate(self.names)))
+        (self.folder / "sshd_config").write_text(SERVER.format(folder=self.folder))
+        (self.folder / "ssh_config").write_text(CLIENT.format(folder=self.folder))
+        self.ssh = f"ssh -F {self.folder}/ssh_config"
+        for node in range(count):
+            if node not in down:
+                self.start_server(node)
+        wait_until(lambda: all(self._listens(server.pid) for server in self._servers.values()),
+                   "every sshd listens", 60)
+
+    def start_server(self, node):
+        with open(self.folder / "sshd.err", "ab") as err:
+            self._servers[node] = self.nodes.start(
+                node, [self.sshd, "-D", "-e", "-f", str(self.folder / "sshd_config")], {}, err, err)
+
+    @staticmethod
+    def _listens(pid):
+        """At port 22 of its own network."""
+        table = pathlib.Path(f"/proc/{pid}/net/tcp").read_text()
+        return any(line.split()[1].endswith(":0016") and line.split()[3] == "0A"
+                   for line in table.splitlines()[1:])
+
+    def start(self, *command, node=0, env=None):
+        """A command of a user on that host, in `folder`; returns its Program."""
+        self._runs += 1
+        return OnNode(self, node, f"run{self._runs}", command, env or {})
+
+    def left(self, *besides):
+        """{pid: command line} of all that runs on any host, but for the servers and what `besides` names."""
+        found = {}
+        servers = {server.pid for server in self._servers.values()}
+        for pid in self.nodes.processes():
+            line = command_line(pid)
+            if pid not in servers and line and not any(name in line for name in besides):
+                found[pid] = line
+        return found
+
+    def close(self):
+        for server in self._servers.values():
+            server.kill()
+            server.wait()
+        subprocess.run(["umount", "/etc/hosts"], check=False)
+        self.nodes.close()
+
+
+class OnNode(Program):
+    def __init__(self, hosts, node, name, command, env):  # pylint: disable=super-init-not-called
+        self.command = [str(word) for word in command]
+        self._out, self._err = hosts.folder / f"{name}.out", hosts.folder / f"{name}.err"
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = hosts.nodes.start(
+                node, ["env", "-C", str(hosts.folder), *self.command], env, out, err)
+        self.pid = self.process.pid
+
+    @property
+    def out_bytes(self):
+        return self._out.read_bytes()
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def command_line(pid):
+    try:
+        line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    return line.replace(b"\0", b" ").decode(errors="replace").strip()
