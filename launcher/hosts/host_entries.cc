@@ -42,7 +42,8 @@ bool is_ipv6(std::string_view text) {
   const std::string address(text.substr(0, percent));
   in6_addr ignored{};
   return ::inet_pton(AF_INET6, address.c_str(), &ignored) == 1 &&
-         (percent == std::string_view::npos || is_host_name(text.substr(percent + 1)));
+         (percent == std::string_view::npos ||
+          (percent + 1 < text.size() && is_host_name(text.substr(percent + 1))));
 }
 
 std::optional<int> worker_count(std::string_view text) {

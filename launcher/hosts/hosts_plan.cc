@@ -144,6 +144,8 @@ class Planner {
 
   Result<void> fill() {
     RelayStart& start = plan_.start;
+    start.executable = shell_.executable;
+    start.directory = host_.current_dir;
     auto ssh = split_shell_words(options_.ssh_command, at("ssh-command"));
     if (!ssh) {
       return ssh.error();
@@ -153,8 +155,6 @@ class Planner {
     if (!passed) {
       return passed.error();
     }
-    start.executable = shell_.executable;
-    start.directory = host_.current_dir;
     start.ssh = *std::move(ssh);
     start.environment = *std::move(passed);
     plan_.environment = merged_environment(shell_.environment, {});
@@ -191,6 +191,15 @@ class Planner {
     return {};
   }
 
+  [[nodiscard]] ProgramRequest ssh_request() const {
+    const char* const path = environment_("PATH");
+    ProgramRequest request;
+    request.name = plan_.start.ssh.front();
+    request.search_path = path == nullptr ? "/bin:/usr/bin" : path;
+    request.current_dir = plan_.start.directory;
+    return request;
+  }
+
   /// As an agent checks them: one sentence here, and not one from each host.
   Result<void> check() {
     Options options = options_;
@@ -209,6 +218,12 @@ class Planner {
     anywhere.find_program = [](const ProgramRequest& request) -> Result<Program> {
       return Program{.path = "/" + request.name, .display_name = request.name};
     };
+    const bool all_here = std::all_of(plan_.start.hosts.begin(), plan_.start.hosts.end(),
+                                      [](const RelayHost& one) { return one.here; });
+    if (const auto found = host_.find_program(ssh_request()); !found && !all_here) {
+      return Error{"it is not there: " + found.error().sentence(), at("ssh-command"),
+                   "install OpenSSH's client, or name what reaches the hosts"};
+    }
     const auto launch = resolve(options, environment_, anywhere);
     return launch ? Result<void>() : Result<void>(launch.error());
   }

@@ -9,12 +9,14 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,7 @@
 #include "launcher/hosts/pipe_reader.h"
 #include "launcher/hosts/relay_message.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/file_text.h"
 
 namespace ddprun {
 
@@ -51,6 +54,25 @@ std::span<const char* const> own_environment() {
   return {::environ, size};
 }
 
+/// The loader of a new process takes a moment, in which a signal would end it by its default.
+constexpr std::chrono::milliseconds kLoaderLook{2};
+constexpr int kLoaderLooksMax = 500;
+
+/// Whether ddprun's own instructions run there, which hold signals (agent/process/signals.h); also
+/// when the process is gone.
+bool holds_signals(pid_t pid) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status").value_or("");
+  constexpr std::string_view kField = "SigBlk:\t";
+  const auto at = status.find(kField);
+  if (at == std::string::npos) {
+    return true;
+  }
+  std::uint64_t blocked = 0;
+  const char* const digits = status.data() + at + kField.size();
+  std::from_chars(digits, status.data() + status.size(), blocked, 16);
+  return (blocked >> (SIGTERM - 1) & 1) != 0;
+}
+
 /// One of the agent's two streams on its way up.
 struct AgentStream {
   std::string path;  ///< for the child
@@ -66,7 +88,8 @@ class Relay {
         signals_(io_, {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2},
                  [this](int number) { signal(number); }),
         guardian_(io_),
-        timer_(io_) {
+        timer_(io_),
+        loader_timer_(io_) {
     accept_early_signals();
     if (guardian_fd() >= 0) {
       guardian_.assign(guardian_fd());
@@ -133,11 +156,12 @@ class Relay {
       return errno_error(errno, "its agent cannot work in " + start_->directory, "",
                          "the job works in the same folder on every host");
     }
-    SpawnRequest request{.path = start_->executable,
-                         .argv = {start_->executable},
-                         .environment = environment_,
-                         .descriptor_limit = descriptor_limit_,
-                         .stdin_path = "/dev/null"};
+    SpawnRequest request;
+    request.path = start_->executable;
+    request.argv = {start_->executable};
+    request.environment = environment_;
+    request.descriptor_limit = descriptor_limit_;
+    request.stdin_path = "/dev/null";
     for (const std::vector<std::string>* words : {&std::as_const(start_->options), &own.words}) {
       request.argv.insert(request.argv.end(), words->begin(), words->end());
     }
@@ -185,10 +209,26 @@ class Relay {
   /// has nobody to go to.
   void signal(int number) {
     if (agent_) {
-      agent_->signal(number);
+      for_agent_.push_back(number);
+      signal_agent(kLoaderLooksMax);
     }
     if (branches_) {
       branches_->signal(number);
+    }
+  }
+
+  void signal_agent(int looks) {
+    if (looks > 0 && !holds_signals(agent_->pid())) {
+      loader_timer_.expires_after(kLoaderLook);
+      loader_timer_.async_wait([this, looks](boost::system::error_code error) {
+        if (!error) {
+          signal_agent(looks - 1);
+        }
+      });
+      return;
+    }
+    for (const int number : std::exchange(for_agent_, {})) {
+      agent_->signal(number);
     }
   }
 
@@ -249,12 +289,14 @@ class Relay {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer timer_;
+  asio::steady_timer loader_timer_;
   std::unique_ptr<PipeReader> down_;
   RelayReader reader_{kToRelayFrameBytesMax, false};
   std::optional<RelayStart> start_;
   std::vector<std::string> environment_;
   std::array<AgentStream, 2> streams_;  // stdout, stderr
   std::unique_ptr<WorkerProcess> agent_;
+  std::vector<int> for_agent_;  // signals that it is to get
   std::optional<ExitStatus> status_;
   std::optional<Branches> branches_;
   bool agent_told_ = false;

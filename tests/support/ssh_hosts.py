@@ -3,8 +3,8 @@ test's own, and one file system. Only inside of namespaces (namespaces.inside())
 are nobody else's, and end with this process, however it does."""
 import os
 import pathlib
+import re
 import shutil
-import signal
 import subprocess
 
 import namespaces
@@ -47,9 +47,10 @@ def missing():
 
 
 class SshHosts:
-    """`count` hosts node0, node1, ... An ssh without a server is `down`: its port is closed."""
+    """`count` hosts node0, node1, ... Those of `down` have no server: their port is closed. `hidden` has
+    for a host the folder that is not there on it, while all others share it; nor is its parent's content."""
 
-    def __init__(self, folder, count, down=()):
+    def __init__(self, folder, count, down=(), hidden=None):
         self.folder = pathlib.Path(folder)
         self.nodes = namespaces.Nodes(count, self.folder)
         self.names = [f"node{n}" for n in range(count)]
@@ -59,7 +60,13 @@ class SshHosts:
         hosts = self.folder / "hosts"
         hosts.write_text("127.0.0.1 localhost\n" + "".join(
             f"{self.nodes.address(n)} {name}\n" for n, name in enumerate(self.names)))
-        subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
+        # A login whose home and shell have no settings: those of this machine's root may take a second.
+        passwd = self.folder / "passwd"
+        passwd.write_text(re.sub(r"(?m)^root:.*$", f"root:x:0:0:root:{self.folder}/home:/bin/sh",
+                                 pathlib.Path("/etc/passwd").read_text()))
+        (self.folder / "home").mkdir()
+        for file in (hosts, passwd):
+            subprocess.run(["mount", "--bind", file, f"/etc/{file.name}"], check=True)
         os.makedirs("/run/sshd", exist_ok=True)
         for key in ("host_key", "user_key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / key], check=True)
@@ -71,14 +78,18 @@ class SshHosts:
         self.ssh = f"ssh -F {self.folder}/ssh_config"
         for node in range(count):
             if node not in down:
-                self.start_server(node)
+                self._start_server(node, (hidden or {}).get(node))
         wait_until(lambda: all(self._listens(server.pid) for server in self._servers.values()),
                    "every sshd listens", 60)
 
-    def start_server(self, node):
+    def _start_server(self, node, hidden):
+        server = [self.sshd, "-D", "-e", "-f", str(self.folder / "sshd_config")]
+        if hidden:
+            hidden.mkdir(parents=True)
+            server = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(hidden.parent),
+                      *server]
         with open(self.folder / "sshd.err", "ab") as err:
-            self._servers[node] = self.nodes.start(
-                node, [self.sshd, "-D", "-e", "-f", str(self.folder / "sshd_config")], {}, err, err)
+            self._servers[node] = self.nodes.start(node, server, {}, err, err)
 
     @staticmethod
     def _listens(pid):
@@ -87,10 +98,11 @@ class SshHosts:
         return any(line.split()[1].endswith(":0016") and line.split()[3] == "0A"
                    for line in table.splitlines()[1:])
 
-    def start(self, *command, node=0, env=None):
-        """A command of a user on that host, in `folder`; returns its Program."""
+    def start(self, *command, node=0, env=None, folder=None, out=None):
+        """A command of a user on that host, in `folder`, with `out` (a descriptor) as its stdout; returns
+        its Program."""
         self._runs += 1
-        return OnNode(self, node, f"run{self._runs}", command, env or {})
+        return OnNode(self, node, f"run{self._runs}", ["env", "-C", folder or self.folder, *command], env or {}, out)
 
     def left(self, *besides):
         """{pid: command line} of all that runs on any host, but for the servers and what `besides` names."""
@@ -106,28 +118,21 @@ class SshHosts:
         for server in self._servers.values():
             server.kill()
             server.wait()
-        subprocess.run(["umount", "/etc/hosts"], check=False)
+        subprocess.run(["umount", "/etc/hosts", "/etc/passwd"], check=False)
         self.nodes.close()
 
 
 class OnNode(Program):
-    def __init__(self, hosts, node, name, command, env):  # pylint: disable=super-init-not-called
+    def __init__(self, hosts, node, name, command, env, out):  # pylint: disable=super-init-not-called
         self.command = [str(word) for word in command]
         self._out, self._err = hosts.folder / f"{name}.out", hosts.folder / f"{name}.err"
-        with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = hosts.nodes.start(
-                node, ["env", "-C", str(hosts.folder), *self.command], env, out, err)
+        with open(self._out, "wb") as to_file, open(self._err, "wb") as err:
+            self.process = hosts.nodes.start(node, self.command, env, out or to_file, err)
         self.pid = self.process.pid
 
     @property
     def out_bytes(self):
         return self._out.read_bytes()
-
-    def signal(self, number):
-        os.kill(self.pid, number)
-
-    def kill(self):
-        os.kill(self.pid, signal.SIGKILL)
 
 
 def command_line(pid):
