@@ -11,10 +11,10 @@
 namespace ddprun {
 
 struct HostEntry {
-  std::string host;   ///< a name or an address, without brackets
-  std::string user;   ///< of user@host; empty: ssh decides
-  int workers = 0;    ///< of :N or slots=N; 0: --nproc-per-node decides
-  std::string place;  ///< for messages: "--hosts, entry 2" or "hosts.txt, line 7"
+  std::string host{};   ///< a name or an address, without brackets
+  std::string user{};   ///< of user@host; empty: ssh decides
+  int workers = 0;      ///< of :N or slots=N; 0: --nproc-per-node decides
+  std::string place{};  ///< for messages: "--hosts, entry 2" or "hosts.txt, line 7"
 
   /// As ssh takes it.
   [[nodiscard]] std::string target() const { return user.empty() ? host : user + "@" + host; }

@@ -214,9 +214,9 @@ class Planner {
     }
     Host anywhere = host_;
     anywhere.usable_cpus = [] { return 1; };
-    anywhere.count_gpus = [] { return GpuCount{.count = 1}; };
+    anywhere.count_gpus = [] { return GpuCount{1, ""}; };
     anywhere.find_program = [](const ProgramRequest& request) -> Result<Program> {
-      return Program{.path = "/" + request.name, .display_name = request.name};
+      return Program{"/" + request.name, request.arguments, request.name};
     };
     const bool all_here = std::all_of(plan_.start.hosts.begin(), plan_.start.hosts.end(),
                                       [](const RelayHost& one) { return one.here; });

@@ -19,10 +19,10 @@ namespace ddprun {
 
 /// One host of the job, for the process that starts it.
 struct RelayHost {
-  std::uint32_t number = 0;        ///< from 0, in the order of the job
-  std::string target;              ///< as ssh takes it
-  std::vector<std::string> words;  ///< options of its agent alone
-  bool here = false;               ///< the host of the shell: no ssh is needed. Not in the message
+  std::uint32_t number = 0;          ///< from 0, in the order of the job
+  std::string target{};              ///< as ssh takes it
+  std::vector<std::string> words{};  ///< options of its agent alone
+  bool here = false;  ///< the host of the shell: no ssh is needed. Not in the message
 };
 
 /// To a relay, once and first: what it starts. Arguments and environment travel here, since
