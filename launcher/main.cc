@@ -237,6 +237,7 @@ int run_or_complain(const std::function<int()>& run) {
 
 /// --hosts or --hostfile: one agent on each host, and none in this process.
 int start_hosts(const Options& options, const Environment& environment) {
+  // Each host gets some of the variables: by name, so all of them are looked at.
   std::size_t variables = 0;
   while (::environ[variables] != nullptr) {
     ++variables;
@@ -258,6 +259,7 @@ int start_hosts(const Options& options, const Environment& environment) {
 int run(int argc, char** argv) {
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  // On a host of --hosts. No option: nobody writes it, and what it takes comes from its stdin.
   if (words.size() == 1 && words.front() == kRelayWord) {
     return run_relay();
   }

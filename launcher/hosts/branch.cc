@@ -74,8 +74,11 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  /// The host that the process here leads to; the others are below it.
   [[nodiscard]] const RelayHost& head() const { return start.hosts.front(); }
 
+  /// Asks nobody and waits for nothing: whether a host can be reached is found out by ssh, and
+  /// comes back as its end. An Error is one of this machine.
   Result<void> begin() {
     SpawnRequest request;
     request.environment = environment;
@@ -100,6 +103,8 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
     if (!to || !from || !words) {
       return !to ? to.error() : !from ? from.error() : words.error();
     }
+    // The child opens them by name and gets descriptions of its own: what is set on ours (it does
+    // not block) is no matter of ssh's.
     request.stdin_path = name_of(to->read);
     request.stdout_path = name_of(from->write);
     request.stderr_path = (*words)->path();
@@ -107,6 +112,8 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
     if (!spawned) {
       return spawned.error();
     }
+    // Our copies of the child's ends close when this function returns. Its stdin ends with our end
+    // alone then, and with this process, however that dies.
     process = *std::move(spawned);
     said = *std::move(words);
     said->close_write_end();
@@ -116,6 +123,8 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
         io, std::move(from->read),
         PipeReader::Events{[this](std::string_view bytes) { take(bytes); },
                            [this] { maybe_finish(); }, events.full});
+    // Before ssh has connected: so no round trip is spent on it. The pipe takes a part of it, and
+    // the console keeps the rest.
     input->write(preamble() + frame_of(start));
     return {};
   }
@@ -123,6 +132,7 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
   void take(std::string_view bytes) {
     const auto state = reader.feed(bytes, [this](std::uint8_t type, std::string_view payload) {
       const auto message = read_from_host(type, payload);
+      // A message about a host that is settled, or is none of this branch, is no message of ours.
       if (!message || !unsettled.contains(host_of(*message))) {
         unreadable = true;
         return false;
@@ -130,6 +140,7 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
       tell(*message);
       return true;
     });
+    // What comes after it cannot be understood. Its end is the end of the branch, and says why.
     if (unreadable || state == RelayReader::State::broken ||
         state == RelayReader::State::other_version) {
       process->signal(SIGKILL);
@@ -143,6 +154,7 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
     events.on_message(message);
   }
 
+  /// Its output may still lie in the pipe, or wait for a console that takes no more.
   void ended(ExitStatus how) {
     status = how;
     wait_for_last_words();
@@ -175,6 +187,8 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
       return;
     }
     timer.cancel();
+    // A relay that has told of all its hosts ends, too, and then ssh: nothing is to be said of
+    // that.
     const RemoteEnd end{.target = head().here ? "" : head().target,
                         .executable = start.executable,
                         .status = *status,
@@ -195,6 +209,7 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
                     : Error{"it was to be reached through " + head().target + ", which failed", "",
                             "name a host that works first, or raise --fan-out"}});
     }
+    // Posted, since the owner may destroy the branch in it, which calls from inside of its parts.
     asio::post(io, [self = shared_from_this()] {
       if (const auto tell_end = std::exchange(self->events.on_end, nullptr)) {
         tell_end();
@@ -234,6 +249,7 @@ Branch::Branch(asio::io_context& io, RelayStart start, std::vector<std::string> 
 }
 
 Branch::~Branch() {
+  // What is posted, or waits for a timer, keeps the Impl and finds it finished.
   impl_->finished = true;
   impl_->events.on_end = nullptr;
   impl_->timer.cancel();
@@ -242,12 +258,14 @@ Branch::~Branch() {
 }
 
 void Branch::signal(int number) {
+  // Behind the start in the same pipe: a relay reads them in this order, also when it begins later.
   if (impl_->input) {
     impl_->input->write(frame_of(RelaySignal{number}));
   }
 }
 
 void Branch::hang_up() {
+  // The console has a descriptor of its own for the same pipe: its reader sees an end without both.
   impl_->input.reset();
   impl_->stdin_end.reset();
 }

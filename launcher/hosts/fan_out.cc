@@ -12,6 +12,9 @@ std::vector<std::vector<RelayHost>> split_hosts(std::span<const RelayHost> hosts
   const std::size_t count = std::min<std::size_t>(fan_out, hosts.size());
   std::vector<std::vector<RelayHost>> groups;
   for (std::size_t i = 0; i < count; ++i) {
+    // Contiguous, so that hosts which stand side by side in the list, and in the rack as a rule,
+    // are below one process. No group is more than one larger than another: the slowest decides
+    // when the job begins.
     const std::size_t begin = hosts.size() * i / count;
     const std::size_t end = hosts.size() * (i + 1) / count;
     DDP_CHECK(begin < end, "no group is empty");

@@ -64,6 +64,7 @@ class Entries {
   /// `text` is all of the entry, for messages; `word` its [user@]host[:N].
   Result<void> add(std::string_view word, std::string_view text, const std::string& place) {
     DDP_CHECK(!place.empty(), "an entry has a place");
+    // From the end: a user may be name@realm.
     HostEntry entry{.place = place};
     const auto at = word.rfind('@');
     if (at != std::string_view::npos) {
@@ -84,6 +85,8 @@ class Entries {
       }
     }
     DDP_CHECK(!entry.host.empty(), "an entry that was read names a host");
+    // By the name alone: two users on one host would still share its GPUs. Whether two names mean
+    // one host is the resolver's business, and it is asked on the hosts.
     const auto [before, is_new] = places_.emplace(lower(entry.host), place);
     if (!is_new) {
       return Error{entry.host + " is named twice, here and at " + before->second, place,
@@ -144,6 +147,7 @@ class Entries {
       }
       return {};
     }
+    // fe80::1:4 could be a host with a number, or an address.
     const auto colon = word.find(':');
     if (colon != std::string_view::npos && word.find(':', colon + 1) != std::string_view::npos) {
       return Error{shown(word) + " has several colons", "",
@@ -194,6 +198,8 @@ Result<void> read_settings(std::string_view line, Entries& entries) {
     entries.pass_over(entry.place + ": " + std::string(name) +
                       " has no effect: a host has as many workers as its slots");
   }
+  // Open MPI would start as many as that on request. ddprun starts the slots, so a bound below them
+  // contradicts itself.
   const HostEntry& entry = entries.last();
   if (most && *most < entry.workers) {
     return Error{"the most slots are fewer than the slots in " + shown(line), entry.place,
@@ -207,6 +213,7 @@ Result<void> read_settings(std::string_view line, Entries& entries) {
 Result<HostEntries> parse_hosts(std::string_view text, const std::string& where) {
   Entries entries;
   int number = 0;
+  // Entries are counted from 1, as a person counts them.
   for (const std::string_view word : parts_of(text, ',')) {
     const std::string place = where + ", entry " + std::to_string(++number);
     // Most often a variable that is not set: a host that it stands for is missing.
@@ -228,6 +235,8 @@ Result<HostEntries> parse_hostfile(std::string_view text, const std::string& pat
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
+    // No host, number or setting has a # in it, so no quote can hide one. Files that were written
+    // on Windows have \r at their ends, which is white space.
     const std::string_view said = trimmed(line.substr(0, line.find('#')));
     const auto words = words_of(said, " \t");
     if (words.empty()) {

@@ -26,6 +26,7 @@ HostStates::HostStates(int hosts, int least)
 
 void HostStates::ended(std::uint32_t host, int code) {
   DDP_CHECK(host < hosts_.size(), "the host is one of the job's");
+  // The first word counts: an agent that has ended cannot be lost by what becomes of its relay.
   if (!is_settled(host)) {
     hosts_[host].code = code;
     --running_;
@@ -47,6 +48,7 @@ bool HostStates::is_settled(std::uint32_t host) const {
 }
 
 bool HostStates::is_hopeless() const {
+  // One that runs may end well. So may a job from which a node has left in order (code 0) before.
   const auto left = std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) {
     return !host.lost && is_good(host.code.value_or(kExitSuccess));
   });
@@ -60,6 +62,8 @@ bool HostStates::has_failed() const {
 }
 
 int HostStates::exit_code() const {
+  // In the order of the job: of several failures the first is as good as any, and the same in each
+  // run.
   int well = 0;
   int code = kExitSuccess;
   int killed = kExitFailure;
@@ -76,6 +80,7 @@ int HostStates::exit_code() const {
       killed = *host.code;
     }
   }
+  // Too few have ended well: the others are lost, or were killed, and one that was has its code.
   return well >= least_ ? code : killed;
 }
 

@@ -24,6 +24,7 @@ bool is_loopback_text(std::string_view host) {
 }
 
 /// One theme after the other; the first mistake ends it.
+/// Texts are read by those who read them for an agent, too: so both refuse the same.
 class Planner {
  public:
   Planner(const Options& options, const Environment& environment, const Host& host,
@@ -59,6 +60,7 @@ class Planner {
       return Error{"a process cannot start " + std::to_string(options_.fan_out) + " hosts",
                    at("fan-out"), "give 1 or more"};
     }
+    // Each has a meaning for one agent, and would mean the same on every host.
     const std::pair<const char*, bool> kRefused[] = {{"standalone", options_.standalone},
                                                      {"witness", options_.witness},
                                                      {"node-rank", options_.node_rank.has_value()}};
@@ -103,6 +105,7 @@ class Planner {
       return {};
     }
     const std::string_view text = options_.nnodes;
+    // "3" is 3:3. A larger MAX would wait for hosts that nobody starts.
     const auto most = read_int(text.substr(text.find(':') + 1));
     if (most && *most != count()) {
       return Error{
@@ -124,6 +127,8 @@ class Planner {
     if (has_place || count() == 1) {
       return {};
     }
+    // The hosts of a Slurm job meet at the first one, too (scheduler_defaults.h), at a port that
+    // follows from the job. Here the id is random, and so is the port.
     const HostEntry& first = entries_.front();
     if (is_loopback_text(first.host)) {
       return Error{in_quotes(first.host) +
@@ -178,6 +183,7 @@ class Planner {
       if (count() > 1) {
         host.words.push_back("--node-rank=" + std::to_string(host.number));
       }
+      // Behind the words of all: of an option that is given twice the last one counts.
       if (entry.workers > 0) {
         host.words.push_back("--nproc-per-node=" + std::to_string(entry.workers));
       }
@@ -212,12 +218,14 @@ class Planner {
     if (count() > 1) {
       options.node_rank = 0;
     }
+    // This machine may have no GPU and no copy of the program, and the hosts have.
     Host anywhere = host_;
     anywhere.usable_cpus = [] { return 1; };
     anywhere.count_gpus = [] { return GpuCount{1, ""}; };
     anywhere.find_program = [](const ProgramRequest& request) -> Result<Program> {
       return Program{"/" + request.name, request.arguments, request.name};
     };
+    // Each host would say so otherwise.
     const bool all_here = std::all_of(plan_.start.hosts.begin(), plan_.start.hosts.end(),
                                       [](const RelayHost& one) { return one.here; });
     if (const auto found = host_.find_program(ssh_request()); !found && !all_here) {

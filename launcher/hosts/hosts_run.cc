@@ -54,6 +54,7 @@ class HostsRun {
                  [this](int number) { user_signal(number); }),
         guardian_(io_),
         timer_(io_) {
+    // Each ssh has three pipes here.
     (void)raise_descriptor_limit();
     accept_early_signals();
     if (guardian_fd() >= 0) {
@@ -80,6 +81,8 @@ class HostsRun {
                                      [this] { finish(); }, [this] { return full(); }});
   }
 
+  /// Ends when all is told and shown, or by stop(): by a guardian that was killed, or by a user who
+  /// does not wait.
   int run() {
     io_.run();
     for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
@@ -91,6 +94,7 @@ class HostsRun {
  private:
   void say(const std::string& sentence) { err_.write("ddprun: " + sentence + "\n"); }
 
+  /// Whichever is full holds up both streams of all hosts: they come through one pipe for each.
   [[nodiscard]] Console* full() { return out_.full() ? &out_ : err_.full() ? &err_ : nullptr; }
 
   [[nodiscard]] Console& console(bool is_stderr) { return is_stderr ? err_ : out_; }
@@ -103,6 +107,7 @@ class HostsRun {
       show(*output);
       return;
     }
+    // Its last line first: nothing more comes of it.
     const std::uint32_t host = host_of(message);
     show_unfinished(host);
     if (const auto* ended = std::get_if<HostEnded>(&message)) {
@@ -118,6 +123,7 @@ class HostsRun {
   }
 
   void show(const HostOutput& output) {
+    // A single host: its bytes as they come, a progress bar too.
     if (lines_.empty()) {
       console(output.is_stderr).write(output.bytes);
       return;
@@ -128,6 +134,7 @@ class HostsRun {
     console(output.is_stderr).write(shown);
   }
 
+  /// Its newline is not ours to add: the next line goes on behind it, as with any program.
   void show_unfinished(std::uint32_t host) {
     for (const bool is_stderr : {false, true}) {
       if (!lines_.empty()) {
@@ -144,6 +151,7 @@ class HostsRun {
     if (states_.all_settled() || !states_.is_hopeless() || std::exchange(others_end_, true)) {
       return;
     }
+    // A lost host tells the others nothing, and a fixed job would wait for another in its place.
     if (!states_.has_failed()) {
       branches_->signal(SIGINT);
       return;
@@ -151,8 +159,11 @@ class HostsRun {
     after(kEndByThemselvesMax, [this] { branches_->signal(SIGINT); });
   }
 
+  /// What it means is the agents' decision, and the same as if each had got it by itself. A third
+  /// one adds nothing: the end is bounded by then.
   void user_signal(int number) {
     const auto now = Clock::now();
+    // Nobody is left to send it to. What waits is a console that nobody reads.
     if (!branches_ || finishing_) {
       stop();
       return;
@@ -161,6 +172,7 @@ class HostsRun {
     if (!first_signal_) {
       first_signal_ = now;
     } else if (now - *first_signal_ >= kSameWish && !std::exchange(asked_twice_, true)) {
+      // The agents end by their own second signal, and say how. What does not is cut off.
       after(kEndNowMax, [this] {
         branches_->hang_up();
         after(kHangUpMax, [this] { stop(); });
@@ -168,6 +180,7 @@ class HostsRun {
     }
   }
 
+  /// In the place of what was to come before: each use is a step nearer to the end.
   void after(std::chrono::milliseconds time, std::function<void()> act) {
     timer_.expires_after(time);
     timer_.async_wait([act = std::move(act)](boost::system::error_code error) {
@@ -184,6 +197,7 @@ class HostsRun {
     out_.on_flushed([this] { err_.on_flushed([this] { io_.stop(); }); });
   }
 
+  /// The ssh processes die, and with them what they lead to.
   void stop() {
     (void)kill_descendants({}, kKillMax);
     io_.stop();

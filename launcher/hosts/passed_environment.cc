@@ -29,6 +29,7 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
+/// A star stands at the end alone (is_pattern).
 bool matches(std::string_view pattern, std::string_view name) {
   DDP_CHECK(!pattern.empty(), "a pattern names something");
   return pattern.ends_with('*') ? name.starts_with(pattern.substr(0, pattern.size() - 1))
@@ -41,6 +42,8 @@ bool matches_any(const Patterns& patterns, std::string_view name) {
                      [name](const auto& pattern) { return matches(pattern, name); });
 }
 
+/// POSIX, 8.1: letters, digits and underscores. A star by itself would pass everything on, with
+/// what a session has about its own host and terminal.
 bool is_pattern(std::string_view text) {
   const std::string_view name = text.ends_with('*') ? text.substr(0, text.size() - 1) : text;
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
@@ -64,6 +67,7 @@ std::span<const std::string_view> passed_names() {
 Result<std::vector<std::string>> passed_environment(std::span<const char* const> environment,
                                                     const std::vector<std::string>& more,
                                                     const std::string& where) {
+  // A misspelt name is found here, and not by a job that runs without the variable.
   for (const std::string& pattern : more) {
     if (!is_pattern(pattern)) {
       return Error{in_quotes(pattern) + " is no name of a variable", where,
@@ -90,6 +94,7 @@ Result<std::vector<std::string>> passed_environment(std::span<const char* const>
 
 std::vector<std::string> merged_environment(std::span<const char* const> own,
                                             std::span<const std::string> passed) {
+  // Of two variables with one name getenv(3) finds the first, and a shell may find the other.
   std::vector<std::string> merged(passed.begin(), passed.end());
   std::map<std::string_view, bool> is_passed;
   for (const std::string& variable : passed) {

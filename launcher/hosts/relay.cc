@@ -126,12 +126,14 @@ class Relay {
       }
       return true;
     });
-    // Whoever is there sees our version, too, and says so.
+    // A stream that cannot be read is as good as none: nothing could be told to this relay any
+    // more. Whoever is there sees our version, too, and says so.
     if (state == RelayReader::State::broken || state == RelayReader::State::other_version) {
       lost();
     }
   }
 
+  /// Never waits: readers look at full() before they read what is to be sent.
   void send(const FromHost& message) { up_.write(frame_of(message)); }
   [[nodiscard]] Console* full() { return up_.full() ? &up_ : nullptr; }
 
@@ -151,6 +153,7 @@ class Relay {
     maybe_end();
   }
 
+  /// With the command line that a user would have written on this host.
   Result<void> begin_agent(const RelayHost& own) {
     if (::chdir(start_->directory.c_str()) != 0) {
       return errno_error(errno, "its agent cannot work in " + start_->directory, "",
@@ -167,6 +170,8 @@ class Relay {
     }
     request.argv.emplace_back("--");
     request.argv.insert(request.argv.end(), start_->program.begin(), start_->program.end());
+    // Two pipes, so that both streams come out apart. Their order to each other is lost, as it is
+    // with any two pipes.
     for (const bool is_stderr : {false, true}) {
       if (const auto opened = open_stream(own.number, is_stderr); !opened) {
         return opened.error();
@@ -217,6 +222,7 @@ class Relay {
     }
   }
 
+  /// A signal may come in the same moment as the start: when it was waiting while ssh connected.
   void signal_agent(int looks) {
     if (looks > 0 && !holds_signals(agent_->pid())) {
       loader_timer_.expires_after(kLoaderLook);
@@ -234,6 +240,7 @@ class Relay {
 
   /// The agent's last bytes go before its end.
   void maybe_end() {
+    // Its guardian has ended all that the agent had started, so nobody else holds the pipes open.
     const bool agent_ended =
         status_ && streams_[0].reader->is_at_end() && streams_[1].reader->is_at_end();
     if (agent_ended && !std::exchange(agent_told_, true)) {
@@ -255,6 +262,7 @@ class Relay {
     if (std::exchange(hung_up_, true)) {
       return;
     }
+    // The hosts below first: their relays do the same at the same time.
     if (branches_) {
       branches_->hang_up();
     }
@@ -263,6 +271,7 @@ class Relay {
       for (const pid_t agent : agents) {
         ::kill(agent, SIGKILL);
       }
+      // The guardian has not forked yet.
       if (agents.empty()) {
         agent_->signal(SIGKILL);
       }
@@ -278,6 +287,7 @@ class Relay {
     });
   }
 
+  /// The other nodes see broken connections then, and not an order of the end.
   void end_now() {
     (void)kill_descendants({}, kRelayKillMax);
     io_.stop();

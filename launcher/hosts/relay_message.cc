@@ -12,7 +12,9 @@ namespace {
 enum class Down : std::uint8_t { start = 1, signal };
 enum class Up : std::uint8_t { output = 1, ended, lost };
 
+/// Beyond what execve(2) takes in words of two bytes.
 constexpr std::size_t kListMax = 1 << 20;
+/// A sentence that is longer is cut: paths in it may have 4,095 bytes.
 constexpr std::size_t kErrorBytesMax = 4096;
 constexpr int kSignalMax = 64;
 constexpr int kCodeMax = 255;
@@ -62,6 +64,7 @@ void lost_fields(Archive& archive, Lost& lost) {
   archive.text(lost.why.todo, kErrorBytesMax);
 }
 
+/// Any byte too few or too many makes it no message.
 template <class Variant, class Message, class Fields>
 std::optional<Variant> read(std::string_view payload, Message message, Fields fields) {
   Reader reader(payload);
@@ -106,6 +109,7 @@ std::optional<ToRelay> read_to_relay(std::uint8_t type, std::string_view payload
     case Down::start: {
       auto start = read<ToRelay>(payload, RelayStart{},
                                  [](auto& reader, auto& fields) { start_fields(reader, fields); });
+      // The relay's own host is the first of them.
       return start && !std::get<RelayStart>(*start).hosts.empty() ? start : std::nullopt;
     }
     case Down::signal:
@@ -133,6 +137,7 @@ std::optional<FromHost> read_from_host(std::uint8_t type, std::string_view paylo
 
 RelayReader::State RelayReader::feed(std::string_view bytes, const FrameReader::OnFrame& on_frame) {
   if (state_ == State::waiting) {
+    // The preamble may come in pieces, and behind anything that a login's scripts print.
     begin_ += bytes;
     const auto magic = begin_.find(kPreambleMagic);
     if (magic == std::string::npos || begin_.size() - magic < kPreambleBytes) {
@@ -147,6 +152,7 @@ RelayReader::State RelayReader::feed(std::string_view bytes, const FrameReader::
       return state_ = check.verdict == PreambleVerdict::other_version ? State::other_version
                                                                       : State::broken;
     }
+    // What stands behind it is frames already.
     state_ = State::good;
     const std::string rest = begin_.substr(magic + kPreambleBytes);
     begin_.resize(magic);

@@ -42,6 +42,7 @@ Error remote_failure(const RemoteEnd& end) {
   DDP_CHECK(!end.executable.empty(), "ddprun has a path");
   const bool by_ssh = !end.target.empty();
   const std::string command = by_ssh ? "ssh" : "the relay";
+  // A shell that refuses the login may say so on stdout, where the relay's words were to come.
   std::string words = last_line(end.said);
   if (words.empty() && end.state != RelayReader::State::good) {
     words = last_line(end.noise);
@@ -52,11 +53,13 @@ Error remote_failure(const RemoteEnd& end) {
                 std::to_string(kProtocolVersion),
             "", "install the same ddprun on every host"};
   }
+  // It had begun: whatever ended it since, ssh's own words or its end say it best.
   if (end.state == RelayReader::State::good) {
     return {"the connection to its ddprun is lost: " +
                 (words.empty() ? command + " " + how_it_ended(end.status) : words),
             "", ""};
   }
+  // The far shell's codes, which ssh passes on. Its words differ from shell to shell.
   if (exited_with(end.status, kNotFound) || exited_with(end.status, kNotExecutable)) {
     const bool missing = exited_with(end.status, kNotFound);
     return {(missing ? "there is no program " : "permission to execute is denied there for ") +
@@ -65,6 +68,7 @@ Error remote_failure(const RemoteEnd& end) {
             "", "install ddprun at the same path on every host"};
   }
   const std::string said = words.empty() ? how_it_ended(end.status) + " and said nothing" : words;
+  // ssh puts its name before some of its sentences.
   const std::string what =
       words.starts_with("ssh: ") ? words : command + (words.empty() ? " " : ": ") + said;
   if (by_ssh && exited_with(end.status, kSshFailed)) {

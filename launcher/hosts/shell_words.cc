@@ -25,6 +25,7 @@ Result<std::vector<std::string>> split_shell_words(std::string_view text,
   char quote = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
+    // A backslash at the very end quotes nothing, and stays.
     const bool has_next = at + 1 < text.size();
     if (quote == 0 && kBlanks.find(c) != std::string_view::npos) {
       if (auto ended = std::exchange(word, std::nullopt)) {
@@ -32,6 +33,7 @@ Result<std::vector<std::string>> split_shell_words(std::string_view text,
       }
       continue;
     }
+    // Any other character begins a word or goes on with one, a quote too: it may quote nothing.
     if (!word) {
       word.emplace();
     }
@@ -61,6 +63,8 @@ Result<std::vector<std::string>> split_shell_words(std::string_view text,
 }
 
 std::string shell_quoted(std::string_view word) {
+  // Within single quotes a shell changes nothing, and a single quote cannot stand there: the quotes
+  // end, one that is quoted by a backslash follows, and they begin again.
   std::string text = "'";
   for (const char c : word) {
     text += c == '\'' ? std::string("'\\''") : std::string(1, c);

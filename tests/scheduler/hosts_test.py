@@ -133,6 +133,22 @@ class Hosts(unittest.TestCase):
         self.assertEqual(job.wait(20), 1, job)
         self.assertNothingIsLeft()
 
+    def test_a_signal_that_comes_while_hosts_connect_waits_for_their_agents(self):
+        gate = os.open(self.gate(), os.O_RDWR)
+        self.addCleanup(os.close, gate)
+        slow = self.folder / "slow-login"
+        slow.write_text(f'#!/bin/sh\nread line <gate\nexec {HOSTS.ssh} "$@"\n')
+        slow.chmod(0o755)
+        job = self.start("bash", "-c", "exec sleep 100", hosts="node1,node2", ssh=slow)
+        wait_until(lambda: len([pid for pid in family_of(job.pid)
+                                if "slow-login" in ssh_hosts.command_line(pid) and pid not in
+                                (job.pid, *children_of(job.pid))]) == 2, "both connect", 30)
+        job.process.send_signal(signal.SIGINT)
+        os.write(gate, b"\n\n")
+        self.assertEqual(job.wait(60), 1, job)
+        self.assertEqual(len(re.findall(r"^\[node\d\] ddprun: job stopped by SIGINT", job.err, re.M)), 2, job)
+        self.assertNothingIsLeft()
+
     def test_sigterm_saves_and_the_same_command_resumes(self):
         job = self.start("train", "linear", "1000000000", "1000000000")
         self.wait_for_lines(job, 3, r"\[CPU\d\] Epoch 3 ")

@@ -59,7 +59,7 @@ TEST_CASE("A connection that is lost later says how", "[launcher][hosts]") {
         "the connection to its ddprun is lost: the relay was killed by SIGKILL");
 }
 
-TEST_CASE("ssh gets options that a user's own win over; another program gets none",
+TEST_CASE("ssh gets options that a user's own win over, and another program gets none",
           "[launcher][hosts]") {
   RelayStart start;
   start.executable = "/it's/ddprun";
