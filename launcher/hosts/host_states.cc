@@ -55,6 +55,14 @@ bool HostStates::is_hopeless() const {
   return left < least_;
 }
 
+bool HostStates::is_over() const {
+  const auto well = std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) {
+    return host.code && is_good(*host.code);
+  });
+  // With a MIN of 1 a host that runs may be all of the job, which the others have left in order.
+  return well >= least_ && running_ < least_;
+}
+
 bool HostStates::has_failed() const {
   return std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) {
     return host.code && !is_good(*host.code) && !was_killed(*host.code);

@@ -148,7 +148,12 @@ class HostsRun {
 
   /// SIGINT ends a job without saving: too few hosts are left to take a step together.
   void end_the_others_if_needed() {
-    if (states_.all_settled() || !states_.is_hopeless() || std::exchange(others_end_, true)) {
+    const bool is_needed = states_.is_hopeless() || states_.is_over();
+    if (states_.all_settled() || !is_needed || std::exchange(others_end_, true)) {
+      return;
+    }
+    if (states_.is_over()) {
+      after(kEndByThemselvesMax, [this] { end_late_ones(); });
       return;
     }
     // A lost host tells the others nothing, and a fixed job would wait for another in its place.
@@ -157,6 +162,17 @@ class HostsRun {
       return;
     }
     after(kEndByThemselvesMax, [this] { branches_->signal(SIGINT); });
+  }
+
+  /// Whatever their agents end with now says nothing of the job.
+  void end_late_ones() {
+    for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
+      if (!states_.is_settled(host)) {
+        states_.lost(host);
+        say(plan_.labels[host] + ": the job is over without it, so its agent is ended");
+      }
+    }
+    branches_->signal(SIGINT);
   }
 
   /// What it means is the agents' decision, and the same as if each had got it by itself. A third

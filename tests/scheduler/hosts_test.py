@@ -16,7 +16,7 @@ sys.path.append(str(ROOT / "tests" / "support"))
 import namespaces  # noqa: E402
 import skip  # noqa: E402
 import ssh_hosts  # noqa: E402
-from program import children_of, family_of, wait_until  # noqa: E402
+from program import children_of, family_of, parent_of, wait_until  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("DDPRUN_BIN_DIR", ROOT / "build" / "bin"))
 MISSING = ssh_hosts.missing()
@@ -130,12 +130,29 @@ class Hosts(unittest.TestCase):
         self.assertEqual(job.wait(20), 1, job)  # --shutdown-timeout is 30 s
         self.assertNothingIsLeft()
 
-    def test_a_signal_that_comes_while_hosts_connect_waits_for_their_agents(self):
+    def slow_login(self, hosts):
+        """An ssh that waits, for these hosts, until a line comes into what is returned with it."""
         gate = os.open(self.gate(), os.O_RDWR)
         self.addCleanup(os.close, gate)
         slow = self.folder / "slow-login"
-        slow.write_text(f'#!/bin/sh\nread line <gate\nexec {HOSTS.ssh} "$@"\n')
+        slow.write_text(f'#!/bin/sh\ncase $1 in {hosts}) read line <gate ;; esac\nexec {HOSTS.ssh} "$@"\n')
         slow.chmod(0o755)
+        return slow, gate
+
+    def test_a_host_that_is_too_late_for_the_job_is_ended_and_decides_nothing(self):
+        slow, gate = self.slow_login("node2")
+        job = self.start("--nnodes", "2:3", "--rdzv-conf", "last_call_timeout=1", "echo", "done",
+                         ssh=slow)
+        self.wait_for_lines(job, 2, "done$")
+        wait_until(lambda: not any(re.match(r"\S*ddprun --relay", line) for line in HOSTS.left().values()),
+                   lambda: f"the others have ended: {HOSTS.left()}", 60)
+        os.write(gate, b"\n")
+        self.assertEqual(job.wait(60), 0, job)
+        self.assertIn("ddprun: node2: the job is over without it, so its agent is ended\n", job.err)
+        self.assertNothingIsLeft()
+
+    def test_a_signal_that_comes_while_hosts_connect_waits_for_their_agents(self):
+        slow, gate = self.slow_login("node[12]")
         job = self.start("bash", "-c", "exec sleep 100", hosts="node1,node2", ssh=slow)
         wait_until(lambda: len([pid for pid in family_of(job.pid)
                                 if "slow-login" in ssh_hosts.command_line(pid) and pid not in
@@ -183,6 +200,20 @@ class Hosts(unittest.TestCase):
         self.assertEqual(job.wait(60), 1, job)
         self.assertRegex(job.err, r"(?m)^ddprun: node2: the connection to its ddprun is lost: ssh was killed by SIGKILL")
         self.assertNothingIsLeft()
+
+    def test_a_killed_relay_ends_what_it_has_started(self):
+        for which in ("guardian", "its child"):
+            with self.subTest(which=which):
+                job = self.start("bash", "-c", "trap '' INT TERM HUP; echo up; while :; do sleep 100; done",
+                                 hosts="node1,node2", env={"PET_SHUTDOWN_TIMEOUT": "1"})
+                self.wait_for_lines(job, 2, "up$")
+                [relay] = [pid for pid, node in HOSTS.nodes.processes(2).items()
+                           if re.match(r"\S*ddprun --relay-of-hosts", ssh_hosts.command_line(pid))
+                           and not re.match(r"\S*ddprun --relay-of-hosts", ssh_hosts.command_line(parent_of(pid)))]
+                os.kill(relay if which == "guardian" else children_of(relay)[0], signal.SIGKILL)
+                self.assertEqual(job.wait(60), 1, job)
+                self.assertRegex(job.err, r"(?m)^ddprun: node2: the connection to its ddprun is lost: ")
+                self.assertNothingIsLeft()
 
     def test_an_elastic_job_goes_on_without_a_host_that_is_lost(self):
         job = self.start("--nnodes", "2:3", "bash", "-c",

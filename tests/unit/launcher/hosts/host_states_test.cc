@@ -64,6 +64,23 @@ TEST_CASE("A job is hopeless once fewer hosts are left than it needs", "[launche
   CHECK(!fixed.has_failed());  // the others do not end by that
 }
 
+TEST_CASE("A job is over once enough have ended well and too few are left", "[launcher][hosts]") {
+  HostStates elastic(3, 2);
+  elastic.ended(0, 0);
+  CHECK(!elastic.is_over());  // two may go on without the one that left
+  elastic.ended(2, 0);
+  CHECK(elastic.is_over());
+  CHECK(!elastic.is_hopeless());
+  elastic.lost(1);
+  CHECK(elastic.exit_code() == 0);
+  HostStates fixed(3, 3);
+  fixed.ended(0, 0);
+  CHECK(!fixed.is_over());
+  HostStates of_one(2, 1);
+  of_one.ended(0, 0);
+  CHECK(!of_one.is_over());  // the other may be all of the job
+}
+
 TEST_CASE("Hosts are split evenly, in their order, and none is left out", "[launcher][hosts]") {
   for (const std::size_t count : {0, 1, 31, 32, 33, 64, 1024, 1025}) {
     std::vector<RelayHost> hosts(count);
