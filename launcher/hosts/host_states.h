@@ -21,8 +21,8 @@ class HostStates {
   [[nodiscard]] bool all_settled() const { return running_ == 0; }
   /// So few hosts are left, running or at a good end, that the job cannot reach one.
   [[nodiscard]] bool is_hopeless() const;
-  /// Enough hosts for the job have ended well, and too few run to be a job: those began too late to be
-  /// part of it, or are about to end.
+  /// Enough hosts for the job have ended well, and too few run to be a job: those began too late to
+  /// be part of it, or are about to end.
   [[nodiscard]] bool is_over() const;
   /// Some agent has ended in failure by itself: those of the others end now, too.
   [[nodiscard]] bool has_failed() const;
