@@ -71,6 +71,8 @@ const char* group_title(OptionGroup group) {
       return "The job";
     case OptionGroup::rendezvous:
       return "Where the nodes meet";
+    case OptionGroup::hosts:
+      return "Hosts by ssh";
     case OptionGroup::program:
       return "What to run";
     case OptionGroup::output:

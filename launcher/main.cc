@@ -35,6 +35,10 @@
 #include "launcher/completion.h"
 #include "launcher/exit_status.h"
 #include "launcher/help.h"
+#include "launcher/hosts/hosts_plan.h"
+#include "launcher/hosts/hosts_run.h"
+#include "launcher/hosts/relay.h"
+#include "launcher/hosts/remote_command.h"
 #include "launcher/job_token_file.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
@@ -106,13 +110,17 @@ std::string random_job_id() {
   return boost::uuids::to_string(boost::uuids::random_generator()());
 }
 
-/// The directory of this very binary, whatever argv[0] says: a shell that found ddprun on PATH puts
-/// the bare name there. Empty where /proc is not mounted.
-std::string executable_dir() {
+/// This very binary, whatever argv[0] says: a shell that found ddprun on PATH puts the bare name
+/// there. Empty where /proc is not mounted.
+std::string executable() {
   std::array<char, PATH_MAX> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  const std::string text(path.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  return text.substr(0, text.rfind('/'));
+  return {path.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+std::string executable_dir() {
+  const std::string path = executable();
+  return path.substr(0, path.rfind('/'));
 }
 
 /// "." where the directory has been removed: then only absolute paths can still be found.
@@ -228,12 +236,34 @@ int run_or_complain(const std::function<int()>& run) {
   }
 }
 
+/// --hosts or --hostfile: one agent on each host, and none in this process.
+int start_hosts(const Options& options, const Environment& environment) {
+  // Each host gets some of the variables: by name, so all of them are looked at.
+  std::size_t variables = 0;
+  while (::environ[variables] != nullptr) {
+    ++variables;
+  }
+  const std::string path = executable();
+  const auto plan = path.empty() ? Error{"it does not tell where ddprun lies", "/proc", "mount it"}
+                                 : plan_hosts(options, environment, this_host(environment),
+                                              Shell{path, {::environ, variables}});
+  if (!plan) {
+    accept_early_signals();
+    return complain(plan.error().sentence(), kExitFailure);
+  }
+  return run_hosts(*plan);
+}
+
 /// Signals are held until the agent can take them. What ends before an agent starts accepts them as
 /// it begins to write, so that a stream that nobody reads holds up no Ctrl-C.
 /// torchrun's exit codes: 2 for words that argparse refuses, 1 for all that is wrong after that.
 int run(int argc, char** argv) {
   const Environment environment = [](const char* name) -> const char* { return std::getenv(name); };
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  // On a host of --hosts. No option: nobody writes it, and what it takes comes from its stdin.
+  if (words.size() == 1 && words.front() == kRelayWord) {
+    return run_relay();
+  }
   auto parsed = parse_command_line(words, environment);
   if (const auto* usage = std::get_if<UsageError>(&parsed)) {
     accept_early_signals();
@@ -243,6 +273,9 @@ int run(int argc, char** argv) {
   if (only_shows_text(options)) {
     accept_early_signals();
     return print(text_asked_for(options));
+  }
+  if (asks_for_hosts(options)) {
+    return start_hosts(options, environment);
   }
   Result<Launch> launch = resolve(options, environment, this_host(environment));
   if (!launch) {

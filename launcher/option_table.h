@@ -15,6 +15,7 @@ namespace ddprun {
 enum class OptionGroup : unsigned char {
   job,
   rendezvous,
+  hosts,
   program,
   output,
   ending,

@@ -52,6 +52,13 @@ struct Options {
   std::string same_env_ignore;
   bool no_scheduler = false;
 
+  // Hosts by ssh.
+  std::string hosts;
+  std::string hostfile;
+  std::string ssh_command = "ssh";
+  std::string pass_env;
+  int fan_out = 32;
+
   // What to run.
   bool module = false;
   bool no_python = false;

@@ -25,7 +25,7 @@
 namespace ddprun {
 namespace {
 
-enum class Step : std::uint8_t { none, session, signals, out, err, descriptors, execute };
+enum class Step : std::uint8_t { none, session, signals, in, out, err, descriptors, execute };
 
 /// What parent and child share: all prepared before the child exists, since the child may not
 /// allocate. `failed` and `error` are the child's answer.
@@ -85,10 +85,13 @@ DDPRUN_CHILD_SIDE bool fill_standard_streams() {
   return true;
 }
 
+constexpr int kToRead = O_RDONLY;
+constexpr int kToWrite = O_WRONLY | O_CREAT | O_APPEND;
+
 /// O_NOCTTY: the child leads a new session, so a terminal that it opens would become its
 /// controlling one.
-DDPRUN_CHILD_SIDE bool open_onto(const char* path, int target) {
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+DDPRUN_CHILD_SIDE bool open_onto(const char* path, int flags, int target) {
+  const int fd = ::open(path, flags | O_CLOEXEC | O_NOCTTY, 0644);
   return fd >= 0 && ::dup2(fd, target) == target;
 }
 
@@ -133,13 +136,18 @@ DDPRUN_CHILD_SIDE int child_main(void* argument) {
   if (!fill_standard_streams()) {
     return give_up(child, Step::descriptors);
   }
-  if (!request.stdout_path.empty() && !open_onto(request.stdout_path.c_str(), STDOUT_FILENO)) {
+  if (!request.stdin_path.empty() &&
+      !open_onto(request.stdin_path.c_str(), kToRead, STDIN_FILENO)) {
+    return give_up(child, Step::in);
+  }
+  if (!request.stdout_path.empty() &&
+      !open_onto(request.stdout_path.c_str(), kToWrite, STDOUT_FILENO)) {
     return give_up(child, Step::out);
   }
   if (!request.stderr_path.empty()) {
     const bool shared = request.stderr_path == request.stdout_path;
     const bool opened = shared ? ::dup2(STDOUT_FILENO, STDERR_FILENO) == STDERR_FILENO
-                               : open_onto(request.stderr_path.c_str(), STDERR_FILENO);
+                               : open_onto(request.stderr_path.c_str(), kToWrite, STDERR_FILENO);
     if (!opened) {
       return give_up(child, Step::err);
     }
@@ -193,6 +201,8 @@ Error execute_error(const std::string& path, int error) {
 
 Error child_error(const SpawnRequest& request, const Child& child) {
   switch (child.failed) {
+    case Step::in:
+      return errno_error(child.error, "cannot read what is to be the stdin", request.stdin_path);
     case Step::out:
       return errno_error(child.error, "cannot write the worker's stdout", request.stdout_path,
                          "check the log directory");

@@ -29,6 +29,7 @@ struct SpawnRequest {
   std::vector<int> descriptors{};        ///< of ours, 3, 4, ... there; at most kDescriptorsMax
   static constexpr std::size_t kDescriptorsMax = 4;
   std::uint64_t descriptor_limit = 0;  ///< soft, at most the hard one; 0: as ours
+  std::string stdin_path{};            ///< opened by the child; empty: inherited
 };
 
 class WorkerProcess {

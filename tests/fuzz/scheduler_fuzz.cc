@@ -1,16 +1,54 @@
 // Any texts in the variables of a scheduler: a list of hosts whose hosts can be asked for, and an
-// allocation that makes sense, or a sentence.
+// allocation that makes sense, or a sentence. The same texts as what a user names hosts by, and as
+// what a relay sends.
 #include <array>
 #include <map>
 #include <string>
 
+#include "launcher/hosts/host_entries.h"
+#include "launcher/hosts/relay_message.h"
+#include "launcher/hosts/shell_words.h"
 #include "launcher/scheduler/host_list.h"
 #include "launcher/scheduler/scheduler.h"
 #include "tests/fuzz/input.h"
 
+namespace {
+
+using ddprun::fuzz::require;
+
+void try_hosts(const ddprun::Result<ddprun::HostEntries>& entries) {
+  if (!entries) {
+    require(!entries.error().where.empty(), "a refusal names the place");
+    return;
+  }
+  require(!entries->hosts.empty(), "a list names a host");
+  for (const ddprun::HostEntry& entry : entries->hosts) {
+    require(!entry.host.empty() && entry.workers >= 0, "a host has a name");
+    require(!entry.target().starts_with('-'), "a host is no option of ssh");
+    require(entry.target().find_first_of(" \t\n'\"`$;&|") == std::string::npos,
+            "no shell could read more than a name");
+  }
+}
+
+void try_relay(std::string_view bytes) {
+  for (const bool from_host : {false, true}) {
+    ddprun::RelayReader reader(ddprun::kFromHostFrameBytesMax, from_host);
+    reader.feed(bytes, [&](std::uint8_t type, std::string_view payload) {
+      if (const auto message = ddprun::read_from_host(type, payload); message && from_host) {
+        require(!ddprun::frame_of(*message).empty(), "what was read can be sent");
+      }
+      if (const auto message = ddprun::read_to_relay(type, payload); message && !from_host) {
+        require(!ddprun::frame_of(*message).empty(), "what was read can be sent");
+      }
+      return true;
+    });
+  }
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ddprun;
-  using ddprun::fuzz::require;
   fuzz::Input input(data, size);
   // Lines: a list of hosts, then the values of these variables in their order.
   constexpr std::array kNames = {
@@ -21,6 +59,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       "LSB_MCPU_HOSTS",       "LSF_PM_TASKID",        "OMPI_COMM_WORLD_RANK",
       "OMPI_COMM_WORLD_SIZE", "JOB_COMPLETION_INDEX", "JOBSET_NAME"};
   std::string rest(input.rest());
+  try_hosts(parse_hosts(rest.substr(0, rest.find('\n')), "X"));
+  try_hosts(parse_hostfile(rest, "X"));
+  try_relay(rest);
+  try_relay(preamble() + rest);
+  if (const auto words = split_shell_words(rest, "X")) {
+    require(!words->front().empty(), "a command has a program");
+  }
   const auto next = [&rest] {
     const std::size_t end = rest.find('\n');
     std::string line = rest.substr(0, end);

@@ -21,8 +21,6 @@ STAND_INS = {
     "srun": 'while case $1 in -*) true ;; *) false ;; esac; do shift; done; "$@" && "$@"',
     # PBS: pbsdsh -n INDEX -- PROGRAM ARGUMENT...
     "pbsdsh": '[ "$1" = -n ] && [ "$3" = -- ] && shift 3 && exec "$@"',
-    # ssh -tt -o OPTION HOST COMMAND...
-    "ssh": 'shift 4; sh -c "$*"; exit "${SSH_EXIT-0}"',
 }
 
 
@@ -56,7 +54,7 @@ def replay(ddprun, name, line):
     words = re.sub(r"\btrain linear .*", "true", line)
     for option, value in alone.items():
         words, count = re.subn(rf"(?<!\S){option}([= ])\S+", rf"{option}\g<1>{value}", words)
-        if count > 1 or (count == 0 and name in ("ssh", "kubernetes")):
+        if count > 1 or (count == 0 and name == "kubernetes"):
             print(f"{name}: {count} times {option} in `{line}`")
             return 1
     done = subprocess.run([ddprun, *words.split()], capture_output=True, text=True, timeout=60,
@@ -112,11 +110,6 @@ def main():
                       PBS_O_WORKDIR=name)
             bad += expect("pbs", pbs, 0, 2, f"{train} --snapshot-path {re.escape(name)}/snapshot-"
                           f"{re.escape(job)} of n1.site,n2.site")
-        ssh = run(TEMPLATES / "ssh.sh", folder, ("n1", "n2"))
-        bad += expect("ssh", ssh, 0, 2, r"--nnodes 2 --nproc-per-node gpu --rdzv-id \S+-\d+ "
-                      f"--rdzv-endpoint n1:29400 {train}")
-        bad += expect("ssh, failed", run(TEMPLATES / "ssh.sh", folder, ("n1",), SSH_EXIT="1"), 1, 1, ".*")
-        bad += expect("ssh, no host", run(TEMPLATES / "ssh.sh", folder), 2, 0, "")
     bad += expect_kubernetes((TEMPLATES / "kubernetes.yaml").read_text())
     for line, name in NOTED if len(sys.argv) > 1 else ():
         bad += replay(sys.argv[1], name, line)

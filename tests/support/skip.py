@@ -6,9 +6,9 @@ import unittest
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 (ROOT, NAMESPACES, PYTORCH, MPIRUN, CGROUP, GPU, DATA, MOUNT, DEBIAN, NETWORK, DESCRIPTORS,
- CUDA, HEADERS, SLURM, PROGRAM) = NEEDS = (
+ CUDA, HEADERS, SLURM, SSH, PROGRAM) = NEEDS = (
     "root", "namespaces", "pytorch", "mpirun", "cgroup", "gpu", "data", "mount", "debian", "network",
-    "descriptors", "cuda", "headers", "slurm", "program")
+    "descriptors", "cuda", "headers", "slurm", "ssh", "program")
 
 
 def need(name, present, reason):

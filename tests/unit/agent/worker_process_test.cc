@@ -134,6 +134,16 @@ TEST_CASE("a worker writes its own files, after what they hold already", "[agent
   CHECK(read_file(dir.file("both")) == "to-out\nto-err\n");
 }
 
+TEST_CASE("a process reads the stdin that it is given", "[agent]") {
+  const TempDir dir;
+  write_file(dir.file("in"), "a line\n", 0644);
+  SpawnRequest request = shell("read line && [ \"$line\" = 'a line' ]");
+  request.stdin_path = dir.file("in");
+  CHECK(run(request) == ExitStatus{Kind::exited, 0});
+  request.stdin_path = dir.file("none");
+  CHECK_THAT(spawn_error(request), Catch::Contains(dir.file("none")));
+}
+
 TEST_CASE("nothing but the three standard streams reaches a worker", "[agent]") {
   const TempDir dir;
   // Without O_CLOEXEC, as a careless library opens them; one of them far up.
