@@ -73,6 +73,11 @@ class Membership {
   [[nodiscard]] const JobHistory& record() const { return accounts_.history(); }
   /// All workers of the attempt have been spawned.
   [[nodiscard]] bool all_started() const { return attempt_.all_started(); }
+  // For people who ask how the job is:
+  [[nodiscard]] const JobNodes& job_nodes() const { return nodes_; }
+  [[nodiscard]] const AbsentNodes& absent() const { return absent_; }
+  /// Without evidence of failures; the verdict of a job that goes on says nothing.
+  [[nodiscard]] JobSummary so_far(Instant now) const { return accounts_.so_far(nullptr, now); }
 
  private:
   // Nodes that come and go.
