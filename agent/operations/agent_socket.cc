@@ -39,10 +39,12 @@ std::optional<sockaddr_un> address_in(const Fd& directory, const std::string& na
   return address;
 }
 
+/// Non-blocking: nobody waits for an agent that stands still, and an agent waits for nobody.
 Fd unix_socket() {
   return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
+/// The pid comes last: a job id may have dashes of its own.
 std::string file_of(const AgentSocketName& name) {
   return name.job + "-" + std::to_string(name.pid) + std::string(kSuffix);
 }
@@ -68,12 +70,15 @@ bool is_stale(const Fd& directory, const std::string& file, pid_t pid) {
          connect_to(directory, file, connection) == ECONNREFUSED;
 }
 
+/// A file in its place is no directory of the user's, either.
 bool belongs_to(const struct stat& status, uid_t user) {
   return S_ISDIR(status.st_mode) && status.st_uid == user;
 }
 
 }  // namespace
 
+/// A dot in front would hide the file, and %XX keeps a slash from naming another directory. Two
+/// long ids may share a name; the pids tell their agents apart.
 std::string job_in_socket_name(std::string_view job_id) {
   std::string text;
   for (const char c : job_id) {
@@ -145,6 +150,7 @@ Result<Fd> open_socket_dir(const std::string& path, uid_t user, bool make) {
   return directory;
 }
 
+/// A new descriptor for the directory: readdir(3) moves the place that descriptors share.
 std::vector<AgentSocketName> agents_in(const Fd& directory) {
   std::vector<AgentSocketName> found;
   const int copy = ::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -176,6 +182,7 @@ int connect_to_agent(const Fd& directory, const AgentSocketName& name, Fd& conne
   return connect_to(directory, file_of(name), connection);
 }
 
+/// By the kernel's word, taken when the other end connected: it cannot be made up.
 bool peer_is_own_user(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -183,6 +190,8 @@ bool peer_is_own_user(int connection) {
          (peer.uid == ::geteuid() || peer.uid == 0);
 }
 
+/// The directory may be on a file system that is full or has no sockets; then there is no ddpctl
+/// for this agent, and its job runs all the same.
 Result<AgentSocket> AgentSocket::open(const std::vector<std::string>& directories,
                                       std::string_view job_id) {
   Error why{"there is no place for it", "", ""};

@@ -41,6 +41,8 @@ std::optional<HttpAnswer> answer_to(const Failure& failure) {
   return std::nullopt;
 }
 
+/// One request and its answer. Whatever comes, close() is called once: at the end, at an error, or
+/// at the deadline, which is set anew for each of the three parts: request, answer, and the rest.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   using Gone = std::function<void(HttpConnection*)>;
@@ -71,6 +73,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                      });
   }
 
+  /// Once; the handler may call it late, when the connection has been closed already.
   void answer(HttpAnswer told) {
     if (over_ || answered_) {
       return;
@@ -103,6 +106,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
  private:
+  /// The handler gets a weak pointer: an answer that takes long keeps no connection alive.
   void hand_over(const HttpServer::Handler& handler) {
     const auto& read = parser_.get();
     const std::string target(read.target());
@@ -123,6 +127,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     discard();
   }
 
+  /// Up to the deadline, for who goes on sending.
   void discard() {
     socket_.async_read_some(asio::buffer(rest_),
                             [self = shared_from_this()](Failure failure, std::size_t) {
@@ -132,6 +137,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                             });
   }
 
+  /// Replaces the deadline before. A timer is there only as long as a connection is.
   void limit() {
     deadline_.expires_after(kHttpPatience);
     deadline_.async_wait([weak = weak_from_this()](Failure failure) {
@@ -202,6 +208,7 @@ HttpServer::~HttpServer() {
   }
 }
 
+/// For people who read it by curl as for ddpctl, which shows the sentence.
 HttpAnswer http_error(int status, const std::string& sentence) {
   const nlohmann::json body = {{"error", sentence}};
   return {status, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};

@@ -1,11 +1,15 @@
 #include "agent/operations/job_snapshot.h"
 
+#include <utility>
+
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/membership.h"
 #include "rendezvous/node/follower_state.h"
 
 namespace ddprun {
 namespace {
+
+// Both are words of docs/operations.md, so they are not those of a log.
 
 const char* name_of(JobState state) {
   switch (state) {
@@ -58,15 +62,16 @@ NodeSnapshot snapshot_of(const JobNode& node, Instant now) {
 }  // namespace
 
 JobView view_of(const Membership& membership, Instant now) {
+  MembershipView known = membership.view(now);
   JobView view;
   view.source = JobView::Source::coordinator;
   view.state = name_of(membership.state());
-  view.told = membership.so_far(now);
+  view.told = std::move(known.so_far);
   view.knows_nodes = true;
-  for (const auto& [id, node] : membership.job_nodes().all()) {
+  for (const auto& [id, node] : known.nodes.all()) {
     view.nodes.push_back(snapshot_of(node, now));
   }
-  membership.absent().fill(view.absent, now);
+  known.absent.fill(view.absent, now);
   DDP_CHECK(view.nodes.size() == membership.nodes(), "every node of the job is shown");
   return view;
 }

@@ -31,11 +31,13 @@ using Answer = std::function<void(HttpAnswer)>;
 constexpr int kBacklog = 16;
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
+/// Plain text: Kubernetes shows the beginning of a body beside the probe that failed.
 HttpAnswer health_answer(const JobSnapshot& snapshot) {
   const bool healthy = snapshot.unhealthy.empty();
   return {healthy ? 200 : 503, (healthy ? "ok" : snapshot.unhealthy) + "\n", kPlainText};
 }
 
+/// 409: the request is right, but the workers are not in a state for it.
 HttpAnswer stacks_answer(const Result<std::vector<WorkerStack>>& taken) {
   if (!taken) {
     return http_error(409, taken.error().sentence());
@@ -90,12 +92,14 @@ struct Operations::Impl {
     return true;
   }
 
+  /// Whoever reaches the port may look. That is why nothing here changes or delays a worker.
   void on_tcp(const HttpRequest& request, const Answer& answer) {
     if (!look(request, answer)) {
       answer(http_error(404, "there are /metrics, /healthz and /status.json"));
     }
   }
 
+  /// The agent's own user, or root: who could as well send the signals.
   void on_local(const HttpRequest& request, const Answer& answer) {
     if (look(request, answer)) {
       return;
@@ -122,6 +126,7 @@ struct Operations::Impl {
     hooks.ask(signal);
   }
 
+  /// A look that takes a moment of each worker's time.
   void take_stacks(const HttpRequest& request, const Answer& answer) {
     std::optional<int> rank;
     if (const auto text = query_value(request.query, "rank")) {
@@ -138,6 +143,7 @@ struct Operations::Impl {
 
   // ---- where it is asked --------------------------------------------------------------------
 
+  /// A job must not end because a directory is full or belongs to somebody else.
   void open_local(const std::string& job_id) {
     auto opened =
         AgentSocket::open(agent_socket_dirs(::geteuid(), std::getenv("XDG_RUNTIME_DIR")), job_id);
@@ -151,6 +157,7 @@ struct Operations::Impl {
         [this](const HttpRequest& request, const Answer& answer) { on_local(request, answer); });
   }
 
+  /// The user has asked for it: a job whose probe would fail from the beginning does not start.
   Result<void> open_tcp(const MetricsPlace& place) {
     Fd listener;
     int failed = net::bind_at(place.address, place.port, listener);

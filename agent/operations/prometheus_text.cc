@@ -32,6 +32,8 @@ std::string number_text(double value) {
   return fmt::format("{}", value);
 }
 
+/// The lines of the answer. It holds the rules of the format that a list of samples could break:
+/// each family is told once, before its samples, and a total is a counter.
 class Text {
  public:
   /// Begins a family; its samples follow. One without samples is left out again.
@@ -68,6 +70,7 @@ class Text {
   std::string head_;  ///< of the family, until its first sample
 };
 
+/// Of this agent and its node; always there.
 void add_agent(Text& text, const JobSnapshot& snapshot) {
   text.family("info", "gauge", "The job and this agent, by their names; always 1.");
   text.sample(1, {{"job_id", snapshot.job_id},
@@ -86,6 +89,7 @@ void add_agent(Text& text, const JobSnapshot& snapshot) {
   }
 }
 
+/// The coordinator's alone. A follower that told of nodes would tell of nodes that were.
 void add_nodes(Text& text, const JobSnapshot& snapshot) {
   if (!snapshot.job.knows_nodes) {
     return;
@@ -108,6 +112,7 @@ void add_nodes(Text& text, const JobSnapshot& snapshot) {
   text.gauge("nodes_max", "Nodes that the job can have.", snapshot.max_nodes);
 }
 
+/// The accounts of docs/ledger.md, in seconds: Prometheus' guide asks for base units.
 void add_accounts(Text& text, const Accounts& accounts) {
   const TimeTrack& track = accounts.track();
   text.counter("job_seconds_total", "Time since the job began to gather nodes.",
@@ -143,6 +148,8 @@ void add_accounts(Text& text, const Accounts& accounts) {
   }
 }
 
+/// What the whole job has been through, also from a follower's copy: then with its age, so that an
+/// alert can leave old ones out.
 void add_story(Text& text, const JobSnapshot& snapshot) {
   if (!snapshot.job.told) {
     return;
@@ -172,11 +179,14 @@ struct WorkerFamily {
   std::optional<double> (*value)(const WorkerSnapshot& worker);
 };
 
+/// Every sample is a double, as in the format.
 template <class Value>
 std::optional<double> as_double(const std::optional<Value>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
+/// A table, since samples of one family must stand together, and each family has all workers. What
+/// the kernel counts ends with the process: a last value that stays would look like a running one.
 constexpr std::array<WorkerFamily, 7> kWorkerFamilies{{
     {"worker_up", "gauge", "1 while the worker runs.",
      [](const WorkerSnapshot& one) { return std::optional(one.exit ? 0.0 : 1.0); }},

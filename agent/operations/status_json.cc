@@ -13,11 +13,16 @@ using event_values::ms;
 using event_values::or_null;
 using nlohmann::ordered_json;
 
+// The names of fields are the schema (docs/operations.md). What the event log has, too, is written
+// by event_values, so that one name means one thing in both.
+
+/// For what has no unit; event_values::or_null knows times and whole numbers.
 template <class Value>
 ordered_json value_or_null(const std::optional<Value>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
+/// A code and a signal are never mixed up: each has a field, and the other one is null.
 void add_exit(ordered_json& fields, const std::optional<ExitStatus>& exit) {
   const bool exited = exit && exit->kind == ExitStatus::Kind::exited;
   fields["exit_code"] = exited ? ordered_json(exit->value) : ordered_json(nullptr);
@@ -58,6 +63,7 @@ ordered_json incident_of(const Incident& incident, int which) {
   return fields;
 }
 
+/// The newest that are kept, in order; the count of all is a field of its own.
 ordered_json incidents_of(const JobSummary& told) {
   ordered_json rows = ordered_json::array();
   int which = told.incidents_dropped;
@@ -67,6 +73,7 @@ ordered_json incidents_of(const JobSummary& told) {
   return rows;
 }
 
+/// Null before the first snapshot: a number would claim that there is something to resume from.
 ordered_json snapshot_of(const TrainingPoint& saved) {
   if (!saved.snapshot) {
     return nullptr;
@@ -77,6 +84,7 @@ ordered_json snapshot_of(const TrainingPoint& saved) {
           {"training_ms", ms(saved.time)}};
 }
 
+/// Ranks are told as the first and the last one, as in the event log.
 ordered_json node_of(const NodeSnapshot& node) {
   ordered_json fields = {{"node", node.host},       {"address", or_null(node.address)},
                          {"state", node.state},     {"since_ms", ms(node.here_for)},
@@ -89,6 +97,7 @@ ordered_json node_of(const NodeSnapshot& node) {
   return fields;
 }
 
+/// Bounded by the table that people are shown (kWaitingRowsMax).
 ordered_json gone_of(const std::vector<NodeGone>& gone) {
   ordered_json rows = ordered_json::array();
   for (const NodeGone& node : gone) {
@@ -101,6 +110,7 @@ ordered_json gone_of(const std::vector<NodeGone>& gone) {
   return rows;
 }
 
+/// A worker without the runtime tells nothing of its training, and those fields are null then.
 ordered_json worker_of(const WorkerSnapshot& worker) {
   ordered_json fields = {{"rank", worker.rank},
                          {"local_rank", worker.local_rank},
@@ -120,6 +130,7 @@ ordered_json worker_of(const WorkerSnapshot& worker) {
   return fields;
 }
 
+/// Of this node: what an agent knows whatever its coordinator has told.
 ordered_json agent_of(const JobSnapshot& snapshot) {
   return {{"node", snapshot.host},
           {"pid", snapshot.agent_pid},

@@ -39,6 +39,7 @@ std::string why_unhealthy(agent::State state, const agent::Asked& asked,
   return job_state == "ending" || job_state == "over" ? "the job ends" : "";
 }
 
+/// All of it at one moment, between two events of the loop. So its parts belong together.
 JobSnapshot take_snapshot(const AgentParts& agent) {
   const Instant now = std::chrono::steady_clock::now().time_since_epoch();
   JobSnapshot shown;

@@ -6,6 +6,8 @@
 
 namespace ddprun {
 
+/// Fields of the page are whole each, but not together: a step may come between two of them, which
+/// makes no difference to who looks each second.
 void add_told(WorkerSnapshot& worker, const ProgressPage& page) {
   if (page.magic.load() != ProgressPage::kMagic) {
     return;
@@ -32,6 +34,7 @@ void add_told(WorkerSnapshot& worker, const ProgressPage& page) {
   }
 }
 
+/// One read for each worker: with its threads and children it would take milliseconds.
 void add_usage(WorkerSnapshot& worker) {
   if (const auto stat = read_proc_stat(worker.pid)) {
     // proc(5): times are in units of sysconf(_SC_CLK_TCK), memory is in pages.

@@ -23,10 +23,13 @@ using Deadline = net::Deadline;
 /// Between two tries where an agent has not taken its earlier connections yet.
 constexpr int kRetryPauseMs = 50;
 
+/// For sentences: several agents may run here.
 std::string name_of(const FoundAgent& agent) {
   return "agent " + agent.name.job + " (pid " + std::to_string(agent.name.pid) + ")";
 }
 
+/// An agent's loop answers within milliseconds, whatever the job does. So who does not answer is
+/// stopped, or its machine is in trouble.
 CtlFailure no_answer(const FoundAgent& agent, const std::string& what) {
   return {Error{what, name_of(agent),
                 "see whether it is stopped or its host is out of memory, and ask again"},
@@ -96,6 +99,7 @@ int receive(int fd, Deadline deadline, http::response_parser<http::string_body>&
 
 }  // namespace
 
+/// The deadline is one for all: connecting, asking, and reading the answer.
 std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const std::string& method,
                                                 const std::string& target) {
   const Deadline deadline = std::chrono::steady_clock::now() + kCtlPatience;
@@ -124,6 +128,7 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const s
   return AgentAnswer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
 }
 
+/// The agent's own sentence counts: it knows why it refuses.
 std::variant<std::string, CtlFailure> body_from(const FoundAgent& agent, const std::string& method,
                                                 const std::string& target) {
   auto answered = ask_agent(agent, method, target);

@@ -17,6 +17,7 @@ namespace {
 /// Agents that are named where there are several.
 constexpr std::size_t kNamedMax = 8;
 
+/// None for a process that is gone, or another container's.
 std::optional<pid_t> parent_of(pid_t pid) {
   const auto status = read_file("/proc/" + std::to_string(pid) + "/status");
   constexpr std::string_view kField = "PPid:\t";
@@ -28,6 +29,7 @@ std::optional<pid_t> parent_of(pid_t pid) {
   return parse_number<pid_t>(rest.substr(0, rest.find('\n')));
 }
 
+/// Whose agents are looked for. Only root may look after another user's.
 uid_t user_of(const std::optional<pid_t>& pid) {
   struct stat status {};
   const bool other =
@@ -35,6 +37,7 @@ uid_t user_of(const std::optional<pid_t>& pid) {
   return other ? status.st_uid : ::geteuid();
 }
 
+/// Says what was looked for: a job id with a typo is the likeliest mistake.
 Error none_found(const std::optional<std::string>& job, const std::optional<pid_t>& pid,
                  const std::string& refused) {
   std::string what = "no agent of this user runs on this host";
@@ -44,6 +47,7 @@ Error none_found(const std::optional<std::string>& job, const std::optional<pid_
   return {what, "", "run ddpctl on a node of the job, as the user who started ddprun there"};
 }
 
+/// Names them, so that the next try can choose.
 Error several_found(const std::vector<FoundAgent>& found) {
   std::string list;
   for (std::size_t i = 0; i < found.size() && i < kNamedMax; ++i) {
@@ -57,6 +61,8 @@ Error several_found(const std::vector<FoundAgent>& found) {
 
 }  // namespace
 
+/// In all of the user's directories: an agent under a scheduler has another XDG_RUNTIME_DIR than
+/// the shell from which it is looked after.
 std::variant<FoundAgent, CtlFailure> find_agent(const std::optional<std::string>& job,
                                                 const std::optional<pid_t>& pid) {
   const uid_t user = user_of(pid);

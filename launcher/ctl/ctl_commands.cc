@@ -39,6 +39,7 @@ Failed write_out(const std::string& text) {
   return CtlFailure{errno_error(errno, "cannot write", "stdout"), kCtlFailed};
 }
 
+/// An answer that is no JSON object comes from something else than an agent of ours.
 std::variant<json, CtlFailure> json_from(const FoundAgent& agent, const std::string& target) {
   auto body = body_from(agent, "GET", target);
   if (auto* failure = std::get_if<CtlFailure>(&body)) {
@@ -52,6 +53,7 @@ std::variant<json, CtlFailure> json_from(const FoundAgent& agent, const std::str
   return told;
 }
 
+/// --json is the agent's own text, byte by byte: whoever reads it depends on no version of ddpctl.
 Failed show_status(const CtlOptions& options, const FoundAgent& agent) {
   if (options.json) {
     auto body = body_from(agent, "GET", "/status.json");
@@ -81,6 +83,8 @@ Failed check_node(const CtlOptions& options, const FoundAgent& agent) {
                     kCtlFailed};
 }
 
+/// What comes of it is told by the job itself: its agents log it, and their exit codes say how it
+/// ended.
 Failed ask(const CtlOptions& options, const FoundAgent& agent) {
   if (auto failure = check_node(options, agent)) {
     return failure;
@@ -109,6 +113,8 @@ std::string appended(const std::string& path, std::int64_t from) {
   return text;
 }
 
+/// The file has the stacks of all threads, the answer those of the main one: it is all that there
+/// is where workers have no files.
 Failed show_stacks(const CtlOptions& options, const FoundAgent& agent) {
   auto told =
       json_from(agent, options.rank ? "/stacks?rank=" + std::to_string(*options.rank) : "/stacks");
@@ -127,6 +133,7 @@ Failed show_stacks(const CtlOptions& options, const FoundAgent& agent) {
   return write_out(text);
 }
 
+/// Without these options workers write to the agent's own stdout and stderr.
 CtlFailure no_files(const CtlOptions& options) {
   return {Error{options.rank ? "no worker of this rank writes to files here"
                              : "no worker of this node writes to files",
@@ -135,6 +142,7 @@ CtlFailure no_files(const CtlOptions& options) {
           kCtlFailed};
 }
 
+/// Ends with the agent, or when stdout takes no more.
 Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
   Failed failed;
   LogReader reader([&failed](const std::string& line) {
@@ -167,6 +175,7 @@ Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
   return failed;
 }
 
+/// Ends after --count looks, with the agent, or by a signal.
 Failed show_top(const CtlOptions& options, const FoundAgent& agent) {
   const GpuUsageReader gpus;
   // On a terminal each look takes the place of the one before.

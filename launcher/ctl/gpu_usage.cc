@@ -4,6 +4,8 @@
 
 namespace ddprun {
 
+/// Opened at run time: ddpctl also runs where no driver is. Functions that are missing mean a
+/// driver from before 2013.
 struct GpuUsageReader::Library {
   // As nvml.h has them (nvmlUtilization_t, nvmlMemory_t); it is not part of the CUDA toolkit's run
   // time.

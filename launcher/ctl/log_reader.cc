@@ -18,6 +18,7 @@ constexpr std::size_t kLineBytesMax = 64UL * 1024;
 
 }  // namespace
 
+/// By path: an attempt has files of its own, and one that is read already goes on where it is.
 std::size_t LogReader::take(const nlohmann::json& status, const std::optional<int>& rank) {
   std::map<std::string, File> now;
   const auto workers = status.find("workers");
@@ -43,6 +44,8 @@ std::size_t LogReader::take(const nlohmann::json& status, const std::optional<in
   return files_.size();
 }
 
+/// Opened each time: a follower holds no descriptor for each of a hundred files, and one that is
+/// removed frees its disk. Lines of several workers are never mixed within a line.
 void LogReader::show(bool rest) {
   std::array<char, 64UL * 1024> bytes{};
   for (auto& [path, file] : files_) {

@@ -18,6 +18,9 @@ using nlohmann::json;
 /// Incidents that are shown, the newest; --json has them all.
 constexpr std::size_t kIncidentsShownMax = 10;
 
+// An agent of another version may answer, so nothing is taken for granted: every field is looked up
+// by its name and its type.
+
 const json& field(const json& object, const char* name) {
   static const json kNone;
   if (!object.is_object()) {
@@ -32,12 +35,14 @@ bool is_set(const json& object, const char* name) {
   return value.is_boolean() && value.get<bool>();
 }
 
+/// Empty for a node that is no member of the attempt.
 std::string ranks_of(const json& node) {
   const std::string first = text_in(node, "first_rank");
   const std::string last = text_in(node, "last_rank");
   return first == "-" ? "" : first == last ? "  rank " + first : "  ranks " + first + "-" + last;
 }
 
+/// What the job does, and which agent says so.
 std::string head_of(const json& status) {
   std::string text = "job " + text_in(status, "job_id") + " (" + text_in(status, "program") + "): ";
   text += field(status, "state").is_string() ? text_in(status, "state")
@@ -66,6 +71,7 @@ std::string head_of(const json& status) {
   return text + "\n";
 }
 
+/// Nothing where the agent does not know it; the head says that.
 std::string story_of(const json& status) {
   if (field(status, "attempts").is_null()) {
     return "";
@@ -92,6 +98,7 @@ std::string story_of(const json& status) {
   return text;
 }
 
+/// Those that are here in the order of their arrival, then the refused and the lost.
 std::string nodes_of(const json& status) {
   std::string text;
   if (!field(status, "nodes").is_array()) {
@@ -114,6 +121,7 @@ std::string nodes_of(const json& status) {
   return text;
 }
 
+/// One line each, as in the summary at the end of the job.
 std::string incidents_of(const json& status) {
   const json& all = field(status, "incidents");
   if (!all.is_array() || all.empty()) {
@@ -130,6 +138,7 @@ std::string incidents_of(const json& status) {
   return text;
 }
 
+/// Of this node alone: other nodes' workers are their agents' to show.
 std::string workers_of(const json& status) {
   std::string text;
   for (const json& worker : field(status, "workers")) {
@@ -147,7 +156,7 @@ std::string workers_of(const json& status) {
       if (field(worker, "loss").is_number()) {
         text += fmt::format(", loss {:.4g}", number_in(worker, "loss"));
       }
-      text += fmt::format("  {} of processors, {}", time_in(worker, "cpu_ms"),
+      text += fmt::format("  {} of processor time, {}", time_in(worker, "cpu_ms"),
                           bytes_text(number_in(worker, "resident_bytes")));
     }
     text += "\n";

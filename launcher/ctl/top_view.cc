@@ -19,6 +19,7 @@ const json& workers_in(const json& status) {
   return status.is_object() && found != status.end() && found->is_array() ? *found : kNone;
 }
 
+/// It uses the worker runtime, and runs.
 bool tells(const json& worker) {
   const auto steps = worker.find("steps");
   return worker.value("running", false) && steps != worker.end() && steps->is_number();
@@ -34,6 +35,8 @@ const json* same_in(const json& before, const json& worker) {
   return nullptr;
 }
 
+/// Rates are of the time between two looks; at the first one there is only the mean since the first
+/// step, which the agent tells.
 std::string line_of(const json* before, const json& worker, double seconds, bool slowest) {
   std::string cpu = "-";
   std::string rate = "-";

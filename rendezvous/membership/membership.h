@@ -44,6 +44,13 @@
 
 namespace ddprun {
 
+/// What is known at one moment. The two references are to Membership's own.
+struct MembershipView {
+  const JobNodes& nodes;
+  const AbsentNodes& absent;
+  JobSummary so_far;  ///< without evidence of failures; its verdict says nothing
+};
+
 class Membership {
  public:
   /// Gathering begins at `now`.
@@ -73,11 +80,10 @@ class Membership {
   [[nodiscard]] const JobHistory& record() const { return accounts_.history(); }
   /// All workers of the attempt have been spawned.
   [[nodiscard]] bool all_started() const { return attempt_.all_started(); }
-  // For people who ask how the job is:
-  [[nodiscard]] const JobNodes& job_nodes() const { return nodes_; }
-  [[nodiscard]] const AbsentNodes& absent() const { return absent_; }
-  /// Without evidence of failures; the verdict of a job that goes on says nothing.
-  [[nodiscard]] JobSummary so_far(Instant now) const { return accounts_.so_far(nullptr, now); }
+  /// For people who ask how the job is.
+  [[nodiscard]] MembershipView view(Instant now) const {
+    return {nodes_, absent_, accounts_.so_far(nullptr, now)};
+  }
 
  private:
   // Nodes that come and go.
