@@ -234,6 +234,8 @@ std::vector<StackTarget> Attempt::stack_targets() {
   return targets;
 }
 
+/// What the workers have told stays in their pages when they have ended; the kernel's counts do
+/// not.
 std::vector<WorkerSnapshot> Attempt::snapshots() const {
   std::vector<WorkerSnapshot> all;
   for (const auto& worker : workers_) {

@@ -303,6 +303,7 @@ struct LocalWorkers::Impl {
 
   // ---- stacks for who asks ------------------------------------------------------------------
 
+  /// One collection at a time: the workers write into one room each.
   void take_stacks(std::optional<int> rank, StacksTaken done) {
     std::vector<StackTarget> targets = attempt ? attempt->running() : std::vector<StackTarget>();
     std::erase_if(targets, [&](const StackTarget& one) { return rank && one.rank != *rank; });

@@ -20,6 +20,7 @@ bool is_numeric(const std::string& address) {
 
 }  // namespace
 
+/// An address alone is a mistake: its user believes that something is served.
 Result<void> resolve_metrics(const Options& options, JobSpec& job) {
   const bool has_address = std::find(options.given.begin(), options.given.end(),
                                      "metrics-address") != options.given.end();

@@ -275,8 +275,9 @@ constexpr OptionRow kRows[] = {
      .value_name = "PORT",
      .group = G::output,
      .ours = true,
-     .help = "Serve /metrics for Prometheus, /healthz for probes and /status.json at this TCP port "
-             "of this node (docs/operations.md); 0: any free port, which is told."},
+     .help = "Serve /metrics for Prometheus, /healthz for probes, /status.json and a page that "
+             "shows it at this TCP port of this node (docs/operations.md); 0: any free port, which "
+             "is told."},
     {.name = "metrics-address",
      .field = &O::metrics_address,
      .value_name = "ADDRESS",

@@ -97,6 +97,7 @@ std::string agent_socket_name(std::string_view job_id, pid_t pid) {
   return file_of({job_in_socket_name(job_id), pid});
 }
 
+/// Total: anybody of this user may put any file there.
 std::optional<AgentSocketName> parse_socket_name(std::string_view name) {
   if (!name.ends_with(kSuffix)) {
     return std::nullopt;
@@ -111,6 +112,8 @@ std::optional<AgentSocketName> parse_socket_name(std::string_view name) {
                          : std::nullopt;
 }
 
+/// The same places for agents and for who looks for them, so the order needs no agreement: ddpctl
+/// looks in all.
 std::vector<std::string> agent_socket_dirs(uid_t user, const char* runtime_dir) {
   std::vector<std::string> directories;
   const std::string of_user = fmt::format("/run/user/{}/ddprun", user);
@@ -133,6 +136,7 @@ Result<Fd> open_socket_dir(const std::string& path, uid_t user, bool make) {
   if (parent != "/tmp" && (::stat(parent.c_str(), &status) != 0 || !belongs_to(status, user))) {
     return Error{"there is no such directory of this user", parent, ""};
   }
+  // mkdir(2) follows no link in the last part, and open() below none either.
   if (make && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
     return errno_error(errno, "cannot make the directory", path);
   }
@@ -194,6 +198,7 @@ bool peer_is_own_user(int connection) {
 /// for this agent, and its job runs all the same.
 Result<AgentSocket> AgentSocket::open(const std::vector<std::string>& directories,
                                       std::string_view job_id) {
+  // The first that can be had; the last one is there on every host.
   Error why{"there is no place for it", "", ""};
   Fd directory;
   for (const std::string& path : directories) {
@@ -207,6 +212,7 @@ Result<AgentSocket> AgentSocket::open(const std::vector<std::string>& directorie
   if (!directory) {
     return why;
   }
+  // Whoever starts cleans up after those that were killed: nobody else may ever look.
   (void)agents_in(directory);
   std::string name = agent_socket_name(job_id, ::getpid());
   const std::string new_name = name + std::string(kNewSuffix);
@@ -224,6 +230,7 @@ Result<AgentSocket> AgentSocket::open(const std::vector<std::string>& directorie
   return AgentSocket(std::move(directory), std::move(name), std::move(listener));
 }
 
+/// By the directory's descriptor: the path may lead elsewhere by now.
 AgentSocket::~AgentSocket() {
   if (directory_) {
     ::unlinkat(directory_.get(), name_.c_str(), 0);

@@ -51,6 +51,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       : socket_(io, asio::generic::stream_protocol(AF_UNIX, 0), socket.release()),
         deadline_(io),
         gone_(std::move(gone)) {
+    // A fixed room: whatever a client sends, the agent's memory does not grow with it.
     parser_.header_limit(kHttpHeaderBytesMax);
     parser_.body_limit(kHttpBodyBytesMax);
   }
@@ -86,6 +87,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     response_.set(http::field::content_type, told.type);
     response_.set(http::field::cache_control, "no-store");
     response_.set("X-Content-Type-Options", "nosniff");
+    // For the page: it runs its own script, and asks nobody but this server. No other page may show
+    // it within itself.
+    response_.set("Content-Security-Policy",
+                  "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                  "connect-src 'self'; frame-ancestors 'none'");
     response_.body() = std::move(told.body);
     response_.prepare_payload();
     http::async_write(socket_, response_,
@@ -169,6 +175,7 @@ struct HttpServer::Impl : private AcceptorHandler {
     acceptor->start();
   }
 
+  /// Who is not admitted gets a sentence, so that a person sees why nothing comes.
   void on_accepted(Fd socket) override {
     const bool admitted = !admits || admits(socket.get());
     // Not the newest: who holds many connections open would keep all others out.
@@ -214,6 +221,7 @@ HttpAnswer http_error(int status, const std::string& sentence) {
   return {status, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
 }
 
+/// Nothing is unescaped: all values that are asked for are numbers.
 std::optional<std::string_view> query_value(std::string_view query, std::string_view name) {
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));

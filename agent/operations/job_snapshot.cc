@@ -71,6 +71,7 @@ JobView view_of(const Membership& membership, Instant now) {
   for (const auto& [id, node] : known.nodes.all()) {
     view.nodes.push_back(snapshot_of(node, now));
   }
+  // The rows that people are shown while the job waits, and as many.
   known.absent.fill(view.absent, now);
   DDP_CHECK(view.nodes.size() == membership.nodes(), "every node of the job is shown");
   return view;

@@ -16,6 +16,7 @@
 #include "agent/operations/http_server.h"
 #include "agent/operations/prometheus_text.h"
 #include "agent/operations/status_json.h"
+#include "agent/operations/status_page.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/base/socket.h"
@@ -73,29 +74,34 @@ struct Operations::Impl {
 
   // ---- what can be asked --------------------------------------------------------------------
 
-  /// Over both. True: it was one of these.
-  bool look(const HttpRequest& request, const Answer& answer) {
-    const bool known =
-        request.path == "/metrics" || request.path == "/healthz" || request.path == "/status.json";
-    if (!known) {
-      return false;
+  /// What may be looked at over both; none: it is nothing of that.
+  [[nodiscard]] std::optional<HttpAnswer> page(const std::string& path) const {
+    if (path == "/") {
+      return HttpAnswer{200, std::string(status_page()), "text/html; charset=utf-8"};
     }
-    if (request.method != "GET") {
-      answer(http_error(405, request.path + " is read by GET"));
-    } else if (request.path == "/metrics") {
-      answer({200, prometheus_text(hooks.snapshot()), kPrometheusType});
-    } else if (request.path == "/healthz") {
-      answer(health_answer(hooks.snapshot()));
-    } else {
-      answer({200, status_json(hooks.snapshot())});
+    if (path == "/status.json") {
+      return HttpAnswer{200, status_json(hooks.snapshot())};
     }
-    return true;
+    if (path == "/metrics") {
+      return HttpAnswer{200, prometheus_text(hooks.snapshot()), kPrometheusType};
+    }
+    return path == "/healthz" ? std::optional(health_answer(hooks.snapshot())) : std::nullopt;
+  }
+
+  /// True: it was one of these.
+  bool look(const HttpRequest& request, const Answer& answer) const {
+    auto found = page(request.path);
+    if (found) {
+      answer(request.method == "GET" ? std::move(*found)
+                                     : http_error(405, request.path + " is read by GET"));
+    }
+    return found.has_value();
   }
 
   /// Whoever reaches the port may look. That is why nothing here changes or delays a worker.
   void on_tcp(const HttpRequest& request, const Answer& answer) {
     if (!look(request, answer)) {
-      answer(http_error(404, "there are /metrics, /healthz and /status.json"));
+      answer(http_error(404, "there are /, /metrics, /healthz and /status.json"));
     }
   }
 
@@ -169,6 +175,7 @@ struct Operations::Impl {
                          "--metrics-port " + to_text(Endpoint{place.address, place.port}),
                          "give a free port (0: any) and a numeric address of this host");
     }
+    // Before the server takes the descriptor: which port the system has chosen.
     const auto own = net::local_end(listener.get());
     tcp = std::make_unique<HttpServer>(
         io, std::move(listener), nullptr,

@@ -130,6 +130,7 @@ void add_accounts(Text& text, const Accounts& accounts) {
     text.gauge("goodput_ratio", "Effective training time: productive time by time of the job.",
                *ratio);
   }
+  // Without steps nothing is known of repeated work, and 0 would claim that there was none.
   if (accounts.steps_told) {
     text.gauge("replayed_seconds", "Training time that was, or will be, done again.",
                seconds(track.replayed));
@@ -245,6 +246,7 @@ std::string label_text(std::string_view value) {
   return text;
 }
 
+/// Families in an order that people can read, too: the agent, the job, its workers.
 std::string prometheus_text(const JobSnapshot& snapshot) {
   Text text;
   add_agent(text, snapshot);

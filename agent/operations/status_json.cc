@@ -66,6 +66,7 @@ ordered_json incident_of(const Incident& incident, int which) {
 /// The newest that are kept, in order; the count of all is a field of its own.
 ordered_json incidents_of(const JobSummary& told) {
   ordered_json rows = ordered_json::array();
+  // Old ones are dropped, and keep their numbers: an incident has one number for good.
   int which = told.incidents_dropped;
   for (const Incident& incident : told.incidents) {
     rows.push_back(incident_of(incident, ++which));
@@ -190,6 +191,7 @@ void add_job(ordered_json& fields, const JobSnapshot& snapshot) {
 
 }  // namespace
 
+/// In one line, as a line of the event log is: it can be appended to a file as it is.
 std::string status_json(const JobSnapshot& snapshot) {
   ordered_json fields = {{"schema", kStatusSchema},
                          {"time", event_values::iso_time(snapshot.time)},

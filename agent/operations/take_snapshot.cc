@@ -51,6 +51,7 @@ JobSnapshot take_snapshot(const AgentParts& agent) {
   shown.log_dir = agent.run_dir;
   shown.time =
       std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  // An agent's own memory is counted as a worker's is.
   WorkerSnapshot self;
   self.pid = shown.agent_pid;
   add_usage(self);

@@ -29,6 +29,7 @@ void add_told(WorkerSnapshot& worker, const ProgressPage& page) {
   if (page.has_loss.load() != 0) {
     worker.loss = page.loss.load();
   }
+  // Their sum tells ranks apart within a step; which group it was is the hang handler's question.
   for (const CollectiveCounters& group : page.collectives) {
     worker.collectives += group.entered.load();
   }

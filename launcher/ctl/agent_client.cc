@@ -55,6 +55,7 @@ int connect_until(const FoundAgent& agent, Deadline deadline, Fd& connection) {
   }
 }
 
+/// The request is short, but the agent may not take it: then its buffer is full at some point.
 /// 0, or errno.
 int send_all(int fd, std::string_view text, Deadline deadline) {
   while (!text.empty()) {
@@ -83,6 +84,7 @@ int receive(int fd, Deadline deadline, http::response_parser<http::string_body>&
       return errno;
     }
     boost::system::error_code failed;
+    // The agent closes after its answer. An end before that is one in the middle.
     if (got == 0) {
       parser.put_eof(failed);
       return failed ? ECONNRESET : 0;
@@ -109,6 +111,8 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const s
     return CtlFailure{Error{"it has ended", name_of(agent), ""}, kCtlNoAgent};
   }
   http::response_parser<http::string_body> parser;
+  // It takes all that is there at once, and the body up to a limit of ours: what answers could be
+  // something else than an agent.
   parser.eager(true);
   parser.body_limit(kCtlAnswerBytesMax);
   if (failed == 0) {

@@ -79,6 +79,7 @@ std::variant<FoundAgent, CtlFailure> find_agent(const std::optional<std::string>
       continue;
     }
     for (AgentSocketName& name : agents_in(*directory)) {
+      // A user knows the process that the shell has started: the guardian, the agent's parent.
       const bool has_pid = !pid || name.pid == *pid || parent_of(name.pid) == pid;
       const bool has_job = !job || name.job == job_in_socket_name(*job);
       if (has_pid && has_job) {

@@ -93,6 +93,7 @@ Failed ask(const CtlOptions& options, const FoundAgent& agent) {
   if (auto* failure = std::get_if<CtlFailure>(&body)) {
     return std::move(*failure);
   }
+  // It is asked, and not done: to save and to stop takes as long as the workers take.
   const char* const what = options.verb == "drain" ? "asked to let this node leave the job"
                            : options.verb == "save"
                                ? "asked to have all workers save and the job end"
@@ -124,6 +125,7 @@ Failed show_stacks(const CtlOptions& options, const FoundAgent& agent) {
   std::string text;
   for (const json& stack : std::get<json>(told).value("stacks", json::array())) {
     const std::string file = stack.value("file", json()).is_string() ? stack["file"] : "";
+    // A file of another host's view (a container's) cannot be read here: then the frames remain.
     const std::string all =
         file.empty() ? "" : appended(file, stack.value("file_from", std::int64_t{0}));
     text += all.empty() ? "rank " + text_in(stack, "rank") + ", pid " + text_in(stack, "pid") +
@@ -152,6 +154,7 @@ Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
     if (look % kLooksPerQuestion == 0) {
       auto status = json_from(agent, "/status.json");
       auto* failure = std::get_if<CtlFailure>(&status);
+      // The first question must be answered: a wrong --job is no log that has ended.
       if (failure != nullptr && look == 0) {
         return std::move(*failure);
       }
@@ -202,6 +205,7 @@ Failed show_top(const CtlOptions& options, const FoundAgent& agent) {
 
 }  // namespace
 
+/// Verbs that only look have functions of their own; the others are one question.
 std::optional<CtlFailure> carry_out(const CtlOptions& options, const FoundAgent& agent) {
   if (options.verb == "status") {
     return show_status(options, agent);

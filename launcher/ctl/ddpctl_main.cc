@@ -16,11 +16,13 @@ namespace {
 
 using namespace ddprun;
 
+/// Names of other hosts and jobs may be in it: shown() takes what would move a terminal's cursor.
 int complain(const Error& error, int exit_code) {
   std::fprintf(stderr, "ddpctl: %s\n", shown(error.sentence()).c_str());
   return exit_code;
 }
 
+/// Three steps, each of which may end it: read the words, find the agent, speak with it.
 int run(std::span<const char* const> words) {
   const auto parsed = parse_ctl(words);
   if (const auto* wrong = std::get_if<Error>(&parsed)) {
@@ -43,6 +45,7 @@ int run(std::span<const char* const> words) {
 
 }  // namespace
 
+/// Libraries throw where the machine has no memory left; that ends here, as one sentence.
 int main(int argc, char** argv) {
   try {
     return run({argv + (argc > 0 ? 1 : 0), argv + argc});

@@ -45,6 +45,7 @@ struct GpuUsageReader::Library {
     return function != nullptr;
   }
 
+  // NULL until they are loaded; none is called unless all are there and NVML has started.
   void* handle;
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;

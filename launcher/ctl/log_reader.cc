@@ -14,6 +14,7 @@ namespace ddprun {
 namespace {
 
 /// A line that is longer comes in pieces.
+/// Progress bars may write megabytes without a line's end.
 constexpr std::size_t kLineBytesMax = 64UL * 1024;
 
 }  // namespace
@@ -61,6 +62,7 @@ void LogReader::show(bool rest) {
         }
       }
     }
+    // Only at the end: a line that is still being written would come in two.
     if (rest && !file.line.empty()) {
       write_(file.name + std::exchange(file.line, {}) + "\n");
     }

@@ -127,6 +127,7 @@ std::string incidents_of(const json& status) {
   if (!all.is_array() || all.empty()) {
     return "";
   }
+  // The newest are what people ask about; a job of weeks may have a hundred.
   const std::size_t first = all.size() - std::min(all.size(), kIncidentsShownMax);
   std::string text = first == 0 ? "incidents:\n" : "newest incidents:\n";
   for (std::size_t i = first; i < all.size(); ++i) {
@@ -185,12 +186,18 @@ double number_in(const json& object, const char* name) {
   return value.is_number() ? value.get<double>() : 0;
 }
 
+/// Many downtimes are below a second: they keep their digits.
 std::string time_in(const json& object, const char* name) {
   const json& value = field(object, name);
+  if (!value.is_number()) {
+    return "-";
+  }
+  constexpr double kMsPerSecond = 1e3;
   constexpr double kNsPerMs = 1e6;
-  return value.is_number() ? seconds_text(std::chrono::nanoseconds(
-                                 static_cast<std::int64_t>(value.get<double>() * kNsPerMs)))
-                           : "-";
+  const auto ms = value.get<double>();
+  return ms < kMsPerSecond
+             ? fmt::format("{:.0f} ms", ms)
+             : seconds_text(std::chrono::nanoseconds(static_cast<std::int64_t>(ms * kNsPerMs)));
 }
 
 std::string bytes_text(double bytes) {

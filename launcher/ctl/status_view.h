@@ -15,7 +15,7 @@ std::string shown(std::string text);
 
 // A field of a status as text; "-" where it is null or missing.
 std::string text_in(const nlohmann::json& object, const char* name);
-/// In seconds, of a field in milliseconds.
+/// "85 ms", "1.2 s", of a field in milliseconds.
 std::string time_in(const nlohmann::json& object, const char* name);
 /// 0 where it is null or missing.
 double number_in(const nlohmann::json& object, const char* name);

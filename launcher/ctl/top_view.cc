@@ -26,6 +26,7 @@ bool tells(const json& worker) {
 }
 
 /// The same process in the look before; null: it is new.
+/// By the pid: in another attempt a rank is another process, whose counts begin anew.
 const json* same_in(const json& before, const json& worker) {
   for (const json& one : workers_in(before)) {
     if (number_in(one, "pid") == number_in(worker, "pid")) {
@@ -63,6 +64,8 @@ std::string line_of(const json* before, const json& worker, double seconds, bool
 std::optional<int> slowest_rank(const json& status) {
   const json* slowest = nullptr;
   bool differ = false;
+  // Within a step, ranks differ by the collectives that they have entered; who waits in one has
+  // entered it, and who is waited for has not.
   const auto place = [](const json& worker) {
     return std::pair(number_in(worker, "steps"), number_in(worker, "collectives"));
   };

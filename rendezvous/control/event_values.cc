@@ -41,6 +41,8 @@ ordered_json or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);
 }
 
+/// The parts follow each other without a gap, so a reader can add them up: their sum is the first
+/// field.
 ordered_json downtime_of(const Incident& incident) {
   const BreakDown& parts = incident.parts;
   return {{"downtime_ms", ms(parts.sum())},
@@ -56,6 +58,7 @@ ordered_json downtime_of(const Incident& incident) {
           {"replayed_ms", or_null(incident.lost.time)}};
 }
 
+/// A copy of these travels with each failover. So they mean the same whoever tells them.
 ordered_json accounts_of(const Accounts& accounts) {
   const TimeTrack& track = accounts.track();
   ordered_json downtime;

@@ -408,10 +408,28 @@ class Metrics(Jobs):
                     self.assertEqual(len(agent.err.splitlines()), 1, agent)
                     self.assertIn(what, agent.err)
 
+    def test_the_page_needs_nothing_but_the_status(self):
+        agent = self.start_alone("--metrics-port", "0", *WAITS)
+        address = self.metrics_address(agent)
+        with urllib.request.urlopen(f"http://{address}/", timeout=10) as answer:
+            page = answer.read().decode()
+            self.assertIn("default-src 'none'", answer.headers["Content-Security-Policy"])
+            self.assertEqual(answer.headers["Content-Type"], "text/html; charset=utf-8")
+        self.assertTrue(page.startswith("<!DOCTYPE html>"))
+        self.assertTrue(page.endswith("</script>\n"))
+        self.assertNotIn("://", page)
+        self.assertNotIn("innerHTML", page)
+        # What it shows are fields of the status.
+        status = json.loads(get(address, "/status.json")[1])
+        fields = set(re.findall(r"\bstatus\.(\w+)", page)) - {"json"}  # the name of the file
+        self.assertLessEqual(fields, set(status), fields - set(status))
+        self.assertLessEqual(set(re.findall(r"\bworker\.(\w+)", page)), set(status["workers"][0]))
+        self.assertLessEqual(set(re.findall(r"\baccounts\.(\w+_ms)", page)), set(status["accounts"]))
+
     def test_over_tcp_nothing_can_be_ordered(self):
         agent = self.start_alone("--metrics-port", "0", *WAITS)
         address = self.metrics_address(agent)
-        for path in ("/stop", "/save", "/drain", "/stacks", "/", "/metrics/.."):
+        for path in ("/stop", "/save", "/drain", "/stacks", "/x", "/metrics/.."):
             request = urllib.request.Request(f"http://{address}{path}", method="POST", data=b"")
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(request, timeout=10)

@@ -140,7 +140,7 @@ class Script(unittest.TestCase):
 
 class Version(Folder):
     def test_one_version_is_in_all_that_is_built(self):
-        for name in ("ddprun", "train"):
+        for name in ("ddprun", "ddpctl", "train"):
             self.assertEqual(run(BUILD / "bin" / name, "--version"), f"{name} {VERSION}\n")
             self.assertIn(f'"{name} {VERSION}"', (BUILD / f"packaging/{name}.1").read_text())
         config = (BUILD / "worker_runtime/ddprunConfigVersion.cmake").read_text()
