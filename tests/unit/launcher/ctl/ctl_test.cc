@@ -1,6 +1,7 @@
 // The parts of ddpctl that need no agent. With agents: tests/e2e/operations_test.py.
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -120,7 +121,17 @@ TEST_CASE("logs are read on from where they are, in whole lines", "[launcher]") 
   CHECK(reader.take(json::object(), std::nullopt) == 0);
 }
 
-TEST_CASE("without NVML there is no GPU to show", "[launcher]") {
+TEST_CASE("GPUs are what NVML tells, and without it there is none", "[launcher]") {
   const GpuUsageReader none("no-such-library.so");
   CHECK(none.read().empty());
+  ::setenv("FAKE_NVML", "no driver", 1);
+  CHECK(GpuUsageReader(FAKE_NVML).read().empty());
+  ::setenv("FAKE_NVML", "GPU-a,forbidden,GPU-bcd", 1);
+  const GpuUsageReader reader(FAKE_NVML);
+  ::unsetenv("FAKE_NVML");
+  const auto gpus = reader.read();
+  REQUIRE(gpus.size() == 2);
+  CHECK((gpus[0].index == 0 && gpus[0].busy_percent == 5));
+  CHECK((gpus[1].index == 2 && gpus[1].busy_percent == 7));
+  CHECK((gpus[1].used_bytes == 10 && gpus[1].total_bytes == 1'000));
 }
