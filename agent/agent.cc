@@ -19,6 +19,8 @@
 #include "agent/follower_options.h"
 #include "agent/host/host.h"
 #include "agent/local_workers.h"
+#include "agent/operations/operations.h"
+#include "agent/operations/take_snapshot.h"
 #include "agent/output/console.h"
 #include "agent/output/log_layout.h"
 #include "agent/output/status_display.h"
@@ -72,13 +74,17 @@ class Agent : private FollowerHandler {
         search_over_(io_),
         notifier_(io_, spec.service_manager, log_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, host_name(), workers_hooks(), log_),
-        follower_(io_, follower_options(spec, event_log_), *this, coordinator_hooks(), log_) {}
+        follower_(io_, follower_options(spec, event_log_), *this, coordinator_hooks(), log_),
+        operations_(io_, operations_hooks(), log_) {}
 
   Result<JobSummary> run() {
     accept_early_signals();
     watch_guardian();
     watch_deadline();
     if (const auto opened = workers_.open_timers(); !opened) {
+      return opened.error();
+    }
+    if (const auto opened = operations_.open(spec_.job_id, spec_.metrics); !opened) {
       return opened.error();
     }
     follower_.start();
@@ -172,31 +178,39 @@ class Agent : private FollowerHandler {
     }
   }
 
-  void watch_deadline() {
-    if (!spec_.deadline) {
-      return;
-    }
-    time_up_.expires_after(*spec_.deadline);
-    time_up_.async_wait([this](boost::system::error_code error) {
+  OperationsHooks operations_hooks() {
+    return {[this] {
+              return take_snapshot({spec_, layout_.run_dir(), state_, asked_, workers_, follower_});
+            },
+            [this](int signal) { on_signal(signal); },
+            [this](std::optional<int> rank, StacksTaken done) {
+              workers_.take_stacks(rank, std::move(done));
+            }};
+  }
+
+  /// A handler that brings this event.
+  auto taking(Event event) {
+    return [this, event](boost::system::error_code error) {
       if (!error) {
-        take(Event::deadline_came);
+        take(event);
       }
-    });
+    };
+  }
+
+  void watch_deadline() {
+    if (spec_.deadline) {
+      time_up_.expires_after(*spec_.deadline);
+      time_up_.async_wait(taking(Event::deadline_came));
+    }
   }
 
   void watch_guardian() {
     // A test may run an agent without one.
-    if (guardian_fd() < 0) {
-      return;
+    if (guardian_fd() >= 0) {
+      // pidfd_open(2): a pidfd becomes readable when its process has ended.
+      guardian_.assign(guardian_fd());
+      guardian_.async_wait(asio::posix::stream_descriptor::wait_read, taking(Event::guardian_died));
     }
-    // pidfd_open(2): a pidfd becomes readable when its process has ended.
-    guardian_.assign(guardian_fd());
-    guardian_.async_wait(asio::posix::stream_descriptor::wait_read,
-                         [this](boost::system::error_code error) {
-                           if (!error) {
-                             take(Event::guardian_died);
-                           }
-                         });
   }
 
   void conclude(Result<JobSummary> outcome) { take(Event::concluded, {.outcome = &outcome}); }
@@ -248,9 +262,9 @@ class Agent : private FollowerHandler {
       case Action::conclude:
         return end(std::move(*cause.outcome));
       case Action::conclude_as_asked:
-        return end(summary_of_wish(asked_.wish().verdict));
+        return end(asked_.summary(asked_.wish().verdict));
       case Action::conclude_at_once:
-        return end(summary_of_wish(asked_.verdict_at_once()));
+        return end(asked_.summary(asked_.verdict_at_once()));
       case Action::conclude_unguarded:
         return end(Error{"the process that watches the agent was killed", {}, {}});
       case Action::stop_workers:
@@ -279,14 +293,8 @@ class Agent : private FollowerHandler {
                number(world.attempt), world.group_rank, world.group_world_size, world.base_rank,
                world.base_rank + spec_.local_world_size - 1, world.world_size, world.master_addr,
                world.master_port);
-    std::string own_address;
-    if (world.group_world_size > 1) {
-      // The address by which other nodes reach this one. The coordinator's node has no connection
-      // that shows it.
-      const Coordinator* own = follower_.coordinator();
-      own_address = own != nullptr ? own->common_address() : coordinator->local_address();
-    }
-    const auto begun = workers_.begin(world, own_address);
+    const auto begun =
+        workers_.begin(world, world.group_world_size > 1 ? follower_.own_address() : "");
     if (begun) {
       notifier_.attempt_began(world);
       return;
@@ -358,14 +366,6 @@ class Agent : private FollowerHandler {
     take(Event::nobody_to_ask);
   }
 
-  [[nodiscard]] JobSummary summary_of_wish(Verdict verdict) const {
-    JobSummary summary;
-    summary.verdict = verdict;
-    summary.stop_signal = asked_.reason_signal();
-    summary.reason = asked_.reason();
-    return summary;
-  }
-
   /// The job is over for this node.
   void end(Result<JobSummary> outcome) {
     DDP_CHECK(!outcome_.has_value(), "the first outcome stands");
@@ -409,6 +409,7 @@ class Agent : private FollowerHandler {
   AttemptStore store_{io_, spec_, log_};
   LocalWorkers workers_;
   Follower follower_;
+  Operations operations_;
 };
 
 /// The agent, once its node has a place for logs.

@@ -109,6 +109,16 @@ int Asked::reason_signal() const {
   return is_by_order() ? order_->signal : stop_by_;
 }
 
+JobSummary Asked::summary(Verdict verdict) const {
+  DDP_CHECK(verdict == Verdict::stopped || verdict == Verdict::preempted,
+            "what was asked for is an end");
+  JobSummary summary;
+  summary.verdict = verdict;
+  summary.stop_signal = reason_signal();
+  summary.reason = reason();
+  return summary;
+}
+
 std::string Asked::reason() const {
   return is_by_order()   ? order_->reason
          : stop_by_ == 0 ? "its deadline has come"

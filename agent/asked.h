@@ -56,6 +56,8 @@ class Asked {
   [[nodiscard]] std::string reason() const;
   /// The signal that it names; 0: a deadline.
   [[nodiscard]] int reason_signal() const;
+  /// Of a job that this agent ends by itself.
+  [[nodiscard]] JobSummary summary(Verdict verdict) const;
 
  private:
   [[nodiscard]] bool is_by_order() const;

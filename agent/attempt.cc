@@ -214,17 +214,44 @@ std::vector<WorkerPosition> Attempt::positions(std::chrono::nanoseconds now) con
   return all;
 }
 
-std::vector<StackTarget> Attempt::stack_targets() {
+std::vector<StackTarget> Attempt::running() const {
   std::vector<StackTarget> targets;
-  stacks_of_.clear();
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->running()) {
-      stacks_of_.push_back(worker->local_rank);
       targets.push_back({world_.base_rank + worker->local_rank, worker->process->pid(),
                          &*worker->progress, worker->logs.stacks_file});
     }
   }
   return targets;
+}
+
+std::vector<StackTarget> Attempt::stack_targets() {
+  std::vector<StackTarget> targets = running();
+  stacks_of_.clear();
+  for (const StackTarget& target : targets) {
+    stacks_of_.push_back(target.rank - world_.base_rank);
+  }
+  return targets;
+}
+
+/// What the workers have told stays in their pages when they have ended; the kernel's counts do
+/// not.
+std::vector<WorkerSnapshot> Attempt::snapshots() const {
+  std::vector<WorkerSnapshot> all;
+  for (const auto& worker : workers_) {
+    WorkerSnapshot& shown = all.emplace_back();
+    shown.rank = world_.base_rank + worker->local_rank;
+    shown.local_rank = worker->local_rank;
+    shown.pid = worker->process ? worker->process->pid() : 0;
+    shown.exit = worker->exit;
+    shown.stdout_path = worker->logs.stdout_path;
+    shown.stderr_path = worker->logs.stderr_path;
+    add_told(shown, worker->progress->page());
+    if (!worker->exit) {
+      add_usage(shown);
+    }
+  }
+  return all;
 }
 
 void Attempt::keep_stacks(std::vector<NewestFrames> newest) {

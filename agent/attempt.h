@@ -13,6 +13,7 @@
 #include "agent/hang/hang_detector.h"
 #include "agent/hang/stack_collector.h"
 #include "agent/job_spec.h"
+#include "agent/operations/worker_snapshot.h"
 #include "agent/output/attempt_output.h"
 #include "agent/output/log_layout.h"
 #include "agent/process/worker_process.h"
@@ -45,9 +46,13 @@ class Attempt {
   [[nodiscard]] std::vector<WorkerSigns> signs() const;
   /// Where those that run stand; `now` is CLOCK_MONOTONIC's.
   [[nodiscard]] std::vector<WorkerPosition> positions(std::chrono::nanoseconds now) const;
-  /// Those that run. keep_stacks() takes what came of them, in the same order, for their records.
+  /// Those that run, for who only wants to look.
+  [[nodiscard]] std::vector<StackTarget> running() const;
+  /// The same. keep_stacks() takes what came of them, in the same order, for their records.
   [[nodiscard]] std::vector<StackTarget> stack_targets();
   void keep_stacks(std::vector<NewestFrames> newest);
+  /// How each is, also those that have ended.
+  [[nodiscard]] std::vector<WorkerSnapshot> snapshots() const;
   /// "process 12 (rank 3), which is in an uninterruptible wait (state D in nfs_wait)", of each that
   /// runs.
   [[nodiscard]] std::string survivors() const;

@@ -70,6 +70,12 @@ struct Program {
   std::string argv0 = {};    ///< the program's own name for itself; empty: its path
 };
 
+/// --metrics-address and --metrics-port.
+struct MetricsPlace {
+  std::string address = "127.0.0.1";  ///< numeric
+  std::uint16_t port = 0;             ///< 0: any free one
+};
+
 struct JobSpec {
   // The job: equal on every node.
   std::string job_id;
@@ -127,6 +133,9 @@ struct JobSpec {
 
   /// --event-log: where the coordinator on this node writes what happens; empty: nowhere.
   std::string event_log;
+
+  /// Where this agent serves metrics; none: nowhere.
+  std::optional<MetricsPlace> metrics;
 
   LogSpec logs;
   /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "agent/hang/hang_handler.h"
+#include "agent/hang/process_usage.h"
 #include "agent/hang/progress_poller.h"
+#include "agent/hang/stack_collector.h"
 #include "agent/host/host.h"
 #include "agent/host/oom_detector.h"
 #include "agent/process/file_timer.h"
@@ -152,6 +154,7 @@ struct LocalWorkers::Impl {
       coordinator->workers_stopped(order.attempt, {}, {});
       return;
     }
+    forget_asked();  // what comes may take the stacks itself, and they have one room
     if (order.how == StopHow::hang) {
       // The stacks are taken from workers that still hang: they are ended after that.
       auto positions =
@@ -298,6 +301,45 @@ struct LocalWorkers::Impl {
     return record;
   }
 
+  // ---- stacks for who asks ------------------------------------------------------------------
+
+  /// One collection at a time: the workers write into one room each.
+  void take_stacks(std::optional<int> rank, StacksTaken done) {
+    std::vector<StackTarget> targets = attempt ? attempt->running() : std::vector<StackTarget>();
+    std::erase_if(targets, [&](const StackTarget& one) { return rank && one.rank != *rank; });
+    if (targets.empty()) {
+      done(Error{rank ? "no worker of this rank runs here" : "no worker runs here",
+                 rank ? "rank " + std::to_string(*rank) : "", ""});
+      return;
+    }
+    if (asked || hang.looks()) {
+      done(Error{"the stacks are being taken already", "", "ask again in some seconds"});
+      return;
+    }
+    std::vector<WorkerStack> stacks;
+    for (StackTarget& one : targets) {
+      one.why = "stacks taken on request; it runs on";
+      stacks.push_back({one.rank, one.pid, {}, one.path, growth_of(one.path)});
+    }
+    asked_done = std::move(done);
+    asked = std::make_unique<StackCollector>(
+        io, std::move(targets),
+        [this, stacks = std::move(stacks)](std::vector<NewestFrames> newest) mutable {
+          for (std::size_t i = 0; i < stacks.size() && i < newest.size(); ++i) {
+            stacks[i].frames = std::move(newest[i]);
+          }
+          asked.reset();
+          std::exchange(asked_done, nullptr)(std::move(stacks));
+        });
+  }
+
+  void forget_asked() {
+    if (std::exchange(asked, nullptr)) {
+      std::exchange(asked_done,
+                    nullptr)(Error{"the attempt ends", "", "ask again in the next one"});
+    }
+  }
+
   // ---- the end of an attempt ----------------------------------------------------------------
 
   /// The old attempt shows the rest of its logs while the new one runs.
@@ -307,6 +349,7 @@ struct LocalWorkers::Impl {
       return;
     }
     hang.forget();
+    forget_asked();
     retired.push_back(std::move(attempt));
     Attempt* const old = retired.back().get();
     old->finish_logs([this, old] {
@@ -331,6 +374,8 @@ struct LocalWorkers::Impl {
   std::unique_ptr<Attempt> attempt;               ///< the newest, until it is retired
   std::vector<std::unique_ptr<Attempt>> retired;  ///< those whose logs are still shown
   ProgressReport progress{io};
+  std::unique_ptr<StackCollector> asked;  ///< by take_stacks()
+  StacksTaken asked_done;
 };
 
 LocalWorkers::LocalWorkers(asio::io_context& io, const JobSpec& spec, const LogLayout& layout,
@@ -376,6 +421,18 @@ void LocalWorkers::forget_warm() {
 void LocalWorkers::retire() {
   DDP_CHECK(!any_running(), "only an attempt whose workers are gone is let go");
   impl_->retire();
+}
+
+std::vector<WorkerSnapshot> LocalWorkers::snapshots() const {
+  return impl_->attempt ? impl_->attempt->snapshots() : std::vector<WorkerSnapshot>();
+}
+
+const World* LocalWorkers::world() const {
+  return impl_->attempt ? &impl_->attempt->world() : nullptr;
+}
+
+void LocalWorkers::take_stacks(std::optional<int> rank, StacksTaken done) {
+  impl_->take_stacks(rank, std::move(done));
 }
 
 bool LocalWorkers::any_running() const {

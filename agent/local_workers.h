@@ -3,9 +3,12 @@
 // Whether the job goes on is not its business (agent_state.h). Lives on the agent's loop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/attempt.h"
 #include "agent/job_spec.h"
@@ -36,6 +39,16 @@ struct LocalWorkersHooks {
   std::function<void(const TrainingProgress&)> told;
 };
 
+/// What one worker was about when somebody asked.
+struct WorkerStack {
+  int rank = 0;
+  pid_t pid = 0;
+  std::string frames;      ///< the newest, of its main thread
+  std::string file;        ///< where all threads are; empty: there are no files
+  std::uint64_t from = 0;  ///< these begin there in the file
+};
+using StacksTaken = std::function<void(Result<std::vector<WorkerStack>>)>;
+
 class LocalWorkers {
  public:
   /// `spec`, `layout` and the consoles outlive it. `node`: the host's name, for prefixes of lines.
@@ -64,6 +77,15 @@ class LocalWorkers {
   void forget_warm();
   /// Lets go of the attempt, none of whose workers runs; the rest of its logs is shown meanwhile.
   void retire();
+
+  /// How those of the newest attempt are; empty before the first, and after retire().
+  [[nodiscard]] std::vector<WorkerSnapshot> snapshots() const;
+  /// Its world; none then.
+  [[nodiscard]] const World* world() const;
+  /// Takes the stacks of those that run (`rank`: of that one), which go on. `done` is called on the
+  /// loop, within kStackPatience; with an Error where there is nothing to take, or the attempt ends
+  /// meanwhile.
+  void take_stacks(std::optional<int> rank, StacksTaken done);
 
   [[nodiscard]] bool any_running() const;
   /// Output of workers that have ended waits to be shown; false before retire().

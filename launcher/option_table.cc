@@ -316,6 +316,22 @@ constexpr OptionRow kRows[] = {
      .must_name = true,
      .help = "Append the events of the job to this file, as JSON lines (docs/events.md). The node "
              "of the coordinator writes it."},
+    // Not open unless asked for: whoever reaches the port can read what the job is.
+    {.name = "metrics-port",
+     .field = &O::metrics_port,
+     .value_name = "PORT",
+     .group = G::output,
+     .ours = true,
+     .help = "Serve /metrics for Prometheus, /healthz for probes, /status.json and a page that "
+             "shows it at this TCP port of this node (docs/operations.md); 0: any free port, which "
+             "is told."},
+    {.name = "metrics-address",
+     .field = &O::metrics_address,
+     .value_name = "ADDRESS",
+     .group = G::output,
+     .ours = true,
+     .must_name = true,
+     .help = "The numeric address of that port, which decides who reaches it; 0.0.0.0: everybody."},
 
     {.name = "signals-to-handle",
      .field = &O::signals_to_handle,

@@ -79,6 +79,8 @@ struct Options {
   bool no_fold = false;
   bool fold = false;
   std::string event_log;
+  std::optional<int> metrics_port;
+  std::string metrics_address = "127.0.0.1";
 
   // Ending.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";

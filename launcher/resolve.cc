@@ -14,6 +14,7 @@
 #include "agent/host/compared_variables.h"
 #include "launcher/ending_config.h"
 #include "launcher/list_options.h"
+#include "launcher/metrics_config.h"
 #include "launcher/python_numbers.h"
 #include "launcher/rendezvous_config.h"
 #include "launcher/restart_rules.h"
@@ -335,16 +336,15 @@ class Resolver {
     if (variable(env::kEnableFileTimer) == "1") {
       job_.timer_file = variable(env::kTimerFile);
     }
-    // PyTorch's HealthCheckServer is a stub that only warns. A user who sets the port has a probe
-    // that would end the process for its silence, so the line below is a warning here, too.
+    // PyTorch's own only warns, too: who sets the port has a probe, which silence would alarm.
     if (const char* port = environment_(env::kHealthCheckPort)) {
-      launch_.notices.push_back({LogLevel::warning, std::string(env::kHealthCheckPort) + " '" +
-                                                        port +
-                                                        "': no health check server is started, "
-                                                        "here as under torchrun; probe the "
-                                                        "process itself"});
+      launch_.notices.push_back(
+          {LogLevel::warning,
+           fmt::format("{} '{}': no health check server is started, here as under torchrun; "
+                       "--metrics-port {} has /healthz",
+                       env::kHealthCheckPort, port, port)});
     }
-    return {};
+    return resolve_metrics(options_, job_);
   }
 
   Result<void> ending() {

@@ -77,6 +77,10 @@ void HangResponse::forget() {
   impl_->taker.reset();
 }
 
+bool HangResponse::looks() const {
+  return impl_->taker != nullptr;
+}
+
 std::vector<WorkerPosition> HangResponse::look_closely(Attempt& attempt,
                                                        std::function<void()> end) {
   impl_->attempt = nullptr;

@@ -37,6 +37,8 @@ class HangResponse {
   /// Returns where the workers stand, takes their stacks, and then calls `end` on the loop; not
   /// when forget() comes before. Also without a watch. Once in an attempt.
   std::vector<WorkerPosition> look_closely(Attempt& attempt, std::function<void()> end);
+  /// It takes their stacks, or has taken them.
+  [[nodiscard]] bool looks() const;
 
  private:
   struct Impl;

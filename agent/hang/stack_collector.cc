@@ -117,9 +117,8 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
       Asked one;
       const std::string threads = describe_threads(target.pid);
       one.main_thread = threads.substr(0, threads.find('\n'));
-      append(target.path,
-             fmt::format("rank {}, pid {}: the job hung; stacks taken before it was ended\n\n{}",
-                         target.rank, target.pid, threads));
+      append(target.path, fmt::format("rank {}, pid {}: {}\n\n{}", target.rank, target.pid,
+                                      target.why, threads));
       const auto stat = read_proc_stat(target.pid);
       // A process that is stopped or inside the kernel answers no signal: it would use up the time
       // of the others.

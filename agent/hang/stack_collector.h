@@ -32,6 +32,7 @@ struct StackTarget {
   pid_t pid = 0;                     ///< not reaped while the stacks are taken, or another's
   const ProgressChannel* channel{};  ///< outlives the taker
   std::string path;                  ///< file to write; empty: none
+  const char* why = "the job hung; stacks taken before it was ended";  ///< for that file
 };
 
 /// The newest frames of one worker, to be shown: of its main thread.

@@ -78,6 +78,11 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   for (int i = 0; i < kTimes; ++i) {
     stat.cpu_ticks += parse_number<std::uint64_t>(next_word(rest)).value_or(0);
   }
+  constexpr int kUpToSize = 6;  // priority, nice, num_threads, itrealvalue, starttime, vsize
+  for (int i = 0; i < kUpToSize; ++i) {
+    next_word(rest);
+  }
+  stat.resident_pages = parse_number<std::uint64_t>(next_word(rest)).value_or(0);
   return stat;
 }
 

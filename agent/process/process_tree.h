@@ -21,6 +21,7 @@ struct ProcStat {
   pid_t group = 0;
   pid_t session = 0;
   std::uint64_t cpu_ticks = 0;  ///< its own time and that of its reaped children
+  std::uint64_t resident_pages = 0;
   bool exiting = false;  ///< its main thread has begun to exit (PF_EXITING): no signal changes that
 };
 

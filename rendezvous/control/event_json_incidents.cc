@@ -76,58 +76,27 @@ void EventJson::close_incident(Lines& lines, int which) {
   if (!incident.next_attempt) {
     return;  // the job ended with it
   }
-  const BreakDown& parts = incident.parts;
-  lines.add("incident_closed", incident.next_attempt,
-            {{"incident", which},
-             {"kind", name_of(incident.kind)},
-             {"reason", incident.reason},
-             {"downtime_ms", ms(parts.sum())},
-             {"detect_ms", ms(parts.detect)},
-             {"stop_ms", ms(parts.stop)},
-             {"rendezvous_ms", or_null(parts.rendezvous)},
-             {"spawn_ms", or_null(parts.spawn)},
-             {"first_step_ms", or_null(parts.first_step)},
-             {"in_vain", parts.in_vain},
-             {"resumed_epoch", or_null(number_in(SnapshotUnit::epoch, incident.resumed_from))},
-             {"resumed_step", or_null(number_in(SnapshotUnit::step, incident.resumed_from))},
-             {"replayed_steps", or_null(incident.lost.steps)},
-             {"replayed_ms", or_null(incident.lost.time)}});
+  ordered_json fields = {
+      {"incident", which}, {"kind", name_of(incident.kind)}, {"reason", incident.reason}};
+  fields.update(event_values::downtime_of(incident));
+  lines.add("incident_closed", incident.next_attempt, fields);
   add_ledger(lines);
   const std::string lost = lost_work_text(incident.lost);
   for_people_ =
-      fmt::format("incident {}: {}; down {}{}; {}", which, incident.reason, break_down_text(parts),
-                  lost.empty() ? "" : ", " + lost,
+      fmt::format("incident {}: {}; down {}{}; {}", which, incident.reason,
+                  break_down_text(incident.parts), lost.empty() ? "" : ", " + lost,
                   accounts_text(record.ledger().accounts(lines.now), record.incidents_count()));
 }
 
 // --- Accounts -------------------------------------------------------------------------------
 
-/// Times and steps from what workers report are null where no worker reports: 0 would mean that
-/// nothing was repeated.
 void EventJson::add_ledger(Lines& lines) const {
   const JobHistory& record = lines.membership.record();
-  const Accounts accounts = record.ledger().accounts(lines.now);
-  const TimeTrack& track = accounts.track();
-  ordered_json downtime;
-  for (std::size_t kind = 0; kind < kIncidentKinds; ++kind) {
-    downtime[name_of(static_cast<IncidentKind>(kind))] = ms(track.downtime[kind]);
-  }
-  const auto if_told = [&](ordered_json value) {
-    return accounts.steps_told ? std::move(value) : ordered_json(nullptr);
-  };
-  lines.add("ledger", {{"wall_ms", ms(accounts.wall)},
-                       {"startup_ms", ms(track.startup)},
-                       {"productive_ms", ms(track.productive)},
-                       {"replayed_ms", if_told(ms(track.replayed))},
-                       {"downtime_ms", ms(track.down())},
-                       {"downtime_by_kind", downtime},
-                       {"ratio", or_null(accounts.ratio())},
-                       {"steps_told", accounts.steps_told},
-                       {"steps", if_told(accounts.steps)},
-                       {"replayed_steps", if_told(accounts.replayed_steps)},
-                       {"attempts", record.attempts()},
-                       {"incidents", record.incidents_count()},
-                       {"restarts_used", lines.membership.restarts_used()}});
+  ordered_json fields = event_values::accounts_of(record.ledger().accounts(lines.now));
+  fields["attempts"] = record.attempts();
+  fields["incidents"] = record.incidents_count();
+  fields["restarts_used"] = lines.membership.restarts_used();
+  lines.add("ledger", fields);
 }
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace ddprun::event_values {
 
@@ -38,6 +39,45 @@ ordered_json or_null(const std::optional<double>& value) {
 
 ordered_json or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+}
+
+/// The parts follow each other without a gap, so a reader can add them up: their sum is the first
+/// field.
+ordered_json downtime_of(const Incident& incident) {
+  const BreakDown& parts = incident.parts;
+  return {{"downtime_ms", ms(parts.sum())},
+          {"detect_ms", ms(parts.detect)},
+          {"stop_ms", ms(parts.stop)},
+          {"rendezvous_ms", or_null(parts.rendezvous)},
+          {"spawn_ms", or_null(parts.spawn)},
+          {"first_step_ms", or_null(parts.first_step)},
+          {"in_vain", parts.in_vain},
+          {"resumed_epoch", or_null(number_in(SnapshotUnit::epoch, incident.resumed_from))},
+          {"resumed_step", or_null(number_in(SnapshotUnit::step, incident.resumed_from))},
+          {"replayed_steps", or_null(incident.lost.steps)},
+          {"replayed_ms", or_null(incident.lost.time)}};
+}
+
+/// A copy of these travels with each failover. So they mean the same whoever tells them.
+ordered_json accounts_of(const Accounts& accounts) {
+  const TimeTrack& track = accounts.track();
+  ordered_json downtime;
+  for (std::size_t kind = 0; kind < kIncidentKinds; ++kind) {
+    downtime[name_of(static_cast<IncidentKind>(kind))] = ms(track.downtime[kind]);
+  }
+  const auto if_told = [&](ordered_json value) {
+    return accounts.steps_told ? std::move(value) : ordered_json(nullptr);
+  };
+  return {{"wall_ms", ms(accounts.wall)},
+          {"startup_ms", ms(track.startup)},
+          {"productive_ms", ms(track.productive)},
+          {"replayed_ms", if_told(ms(track.replayed))},
+          {"downtime_ms", ms(track.down())},
+          {"downtime_by_kind", downtime},
+          {"ratio", or_null(accounts.ratio())},
+          {"steps_told", accounts.steps_told},
+          {"steps", if_told(accounts.steps)},
+          {"replayed_steps", if_told(accounts.replayed_steps)}};
 }
 
 const char* name_of(IncidentKind kind) {

@@ -1,4 +1,4 @@
-// Values as the event log writes them (docs/events.md). Pure; internal to control.
+// Values as the event log (docs/events.md) and the status (docs/operations.md) write them. Pure.
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,12 @@ nlohmann::ordered_json or_null(const std::optional<std::chrono::nanoseconds>& va
 nlohmann::ordered_json or_null(const std::optional<std::int64_t>& value);
 nlohmann::ordered_json or_null(const std::optional<double>& value);
 nlohmann::ordered_json or_null(const std::string& text);
+
+/// Downtime and its parts, where the next attempt went on, and what was done again.
+nlohmann::ordered_json downtime_of(const Incident& incident);
+/// Times and steps from what workers report are null where no worker reports: 0 would mean that
+/// nothing was repeated.
+nlohmann::ordered_json accounts_of(const Accounts& accounts);
 
 const char* name_of(IncidentKind kind);
 const char* name_of(StopWish wish);

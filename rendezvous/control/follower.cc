@@ -404,4 +404,13 @@ Coordinator* Follower::coordinator() const {
   return impl_->coordinator.get();
 }
 
+/// The coordinator's node has no connection that shows it.
+std::string Follower::own_address() const {
+  return impl_->coordinator ? impl_->coordinator->common_address() : impl_->client->local_address();
+}
+
+const Node& Follower::node() const {
+  return impl_->node;
+}
+
 }  // namespace ddprun

@@ -22,6 +22,8 @@
 
 namespace ddprun {
 
+class Node;
+
 struct FollowerOptions {
   /// The first is the one that a new job begins at; at the others, agents know where it is.
   std::vector<Endpoint> endpoints;
@@ -81,6 +83,10 @@ class Follower {
   [[nodiscard]] CoordinatorClient* client() const;
   /// Null unless it runs in this agent.
   [[nodiscard]] Coordinator* coordinator() const;
+  /// The address by which other nodes reach this one; there is a coordinator.
+  [[nodiscard]] std::string own_address() const;
+  /// What this agent knows of the job, for people.
+  [[nodiscard]] const Node& node() const;
 
  private:
   struct Impl;

@@ -44,6 +44,13 @@
 
 namespace ddprun {
 
+/// What is known at one moment. The two references are to Membership's own.
+struct MembershipView {
+  const JobNodes& nodes;
+  const AbsentNodes& absent;
+  JobSummary so_far;  ///< without evidence of failures; its verdict says nothing
+};
+
 class Membership {
  public:
   /// Gathering begins at `now`.
@@ -73,6 +80,10 @@ class Membership {
   [[nodiscard]] const JobHistory& record() const { return accounts_.history(); }
   /// All workers of the attempt have been spawned.
   [[nodiscard]] bool all_started() const { return attempt_.all_started(); }
+  /// For people who ask how the job is.
+  [[nodiscard]] MembershipView view(Instant now) const {
+    return {nodes_, absent_, accounts_.so_far(nullptr, now)};
+  }
 
  private:
   // Nodes that come and go.

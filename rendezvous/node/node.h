@@ -203,11 +203,12 @@ class Node {
   [[nodiscard]] State state() const { return state_; }
   /// What it says of itself now.
   [[nodiscard]] const NodeDescription& description() const { return node_; }
-  [[nodiscard]] const Voter& voter() const { return known_.voter(); }
+  /// What its coordinators have told it.
+  [[nodiscard]] const FollowerState& known() const { return known_; }
+  /// Where the newest that it followed is, numeric; empty: in this agent, or none yet.
+  [[nodiscard]] const std::string& leader_address() const { return leader_; }
   /// The answer to the call of a leader, whatever comes of it.
   [[nodiscard]] message::Moved answer_to_call() const;
-  /// The newest term that this node really followed or led.
-  [[nodiscard]] Term followed_term() const { return known_.term(); }
   [[nodiscard]] const std::optional<Election>& election() const { return election_; }
 
  private:

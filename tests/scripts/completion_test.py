@@ -3,6 +3,7 @@ usage: completion_test.py DDPRUN [TEST...]"""
 import os
 import pathlib
 import pty
+import re
 import select
 import shlex
 import shutil
@@ -146,6 +147,45 @@ class Fish(InFolder):
         self.assertIn("true", self.offered("ddprun --nnodes 2 --standalone tru"))
         self.assertIn("events.jsonl", self.offered("ddprun --nnodes 2 cat ev"))
         self.assertEqual(self.offered("ddprun cat --standalo"), [])
+
+
+class Ddpctl(unittest.TestCase):
+    """Its scripts are written by hand, so they are held against its help."""
+    PACKAGING = ROOT / "packaging"
+    BASH = """
+source "$0"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_ddpctl
+((${#COMPREPLY[@]})) && printf '%s\\n' "${COMPREPLY[@]}"
+exit 0
+"""
+
+    def verbs(self):
+        ddpctl = pathlib.Path(DDPRUN).parent / "ddpctl"
+        done = subprocess.run([ddpctl, "--help"], capture_output=True, text=True, timeout=SECONDS)
+        return re.findall(r"^  ([a-z]+) ", done.stdout.partition("Subcommands:")[2], re.M)
+
+    def test_all_scripts_and_the_man_page_know_all_its_commands(self):
+        verbs = self.verbs()
+        self.assertIn("status", verbs)
+        for name in ("ddpctl.bash", "ddpctl.zsh", "ddpctl.fish", "ddpctl.1.in"):
+            text = (self.PACKAGING / name).read_text()
+            for verb in verbs:
+                with self.subTest(f"{name}: {verb}"):
+                    self.assertRegex(text, rf"(\b|B){verb}\b")  # \fBtop\fR
+
+    def offered(self, *words):
+        done = subprocess.run(["bash", "--norc", "-c", self.BASH, self.PACKAGING / "ddpctl.bash", "ddpctl",
+                               *words], capture_output=True, text=True, timeout=SECONDS)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_bash_completes_commands_and_their_options(self):
+        self.assertEqual(sorted(self.offered("s")), ["save", "stacks", "status", "stop"])
+        self.assertEqual(self.offered("status", "--js"), ["--json"])
+        self.assertEqual(self.offered("--job", "x", "logs", "--f"), ["--follow"])
+        self.assertEqual(self.offered("--job", ""), [])
+        self.assertEqual(self.offered("stop", "--json"), [])
 
 
 class Refused(unittest.TestCase):

@@ -1,6 +1,6 @@
 """The man pages that the build makes: the tools that show them have nothing against them, and what
 they show names what it is about.
-usage: man_page_test.py FOLDER [TEST...]   (where the build has put ddprun.1 and train.1)"""
+usage: man_page_test.py FOLDER [TEST...]   (where the build has put ddprun.1, ddpctl.1 and train.1)"""
 import os
 import pathlib
 import shutil
@@ -14,6 +14,7 @@ import skip  # noqa: E402
 
 FOLDER = pathlib.Path(sys.argv.pop(1))
 SHOWN = {"ddprun.1": ("--nproc-per-node", "PET_*", "EXIT STATUS", "75 ", "ddprun@night"),
+         "ddpctl.1": ("drain", "EXIT STATUS", "--json", "XDG_RUNTIME_DIR"),
          "train.1": ("message-passing", "EXIT STATUS", "75 ", "ddprun --standalone")}
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100", "MAN_KEEP_FORMATTING": ""}
 

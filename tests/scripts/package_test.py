@@ -94,7 +94,10 @@ class Deb(Folder):
         for library in ("libc6 (>= ", "libgloo", "libdnnl"):
             self.assertIn(library, self.field(programs, "Depends"))
         usr = self.root / "usr"
-        for name in ("bin/ddprun", "bin/train", "share/man/man1/ddprun.1.gz",
+        for name in ("bin/ddprun", "bin/ddpctl", "bin/train", "share/man/man1/ddprun.1.gz",
+                     "share/man/man1/ddpctl.1.gz", "share/bash-completion/completions/ddpctl",
+                     "share/zsh/vendor-completions/_ddpctl",
+                     "share/fish/vendor_completions.d/ddpctl.fish",
                      "lib/systemd/system/ddprun@.service", "share/doc/ddprun/copyright",
                      "share/doc/ddprun/examples/slurm.sbatch", "share/doc/ddprun/docs/preemption.md",
                      "share/bash-completion/completions/ddprun", "share/zsh/vendor-completions/_ddprun",
@@ -137,7 +140,7 @@ class Script(unittest.TestCase):
 
 class Version(Folder):
     def test_one_version_is_in_all_that_is_built(self):
-        for name in ("ddprun", "train"):
+        for name in ("ddprun", "ddpctl", "train"):
             self.assertEqual(run(BUILD / "bin" / name, "--version"), f"{name} {VERSION}\n")
             self.assertIn(f'"{name} {VERSION}"', (BUILD / f"packaging/{name}.1").read_text())
         config = (BUILD / "worker_runtime/ddprunConfigVersion.cmake").read_text()

@@ -47,8 +47,8 @@ void add(Digest& digest, const Leader& leader) {
 }
 
 void add(Digest& digest, const Node& node) {
-  digest.add(static_cast<int>(node.state())).add(number(node.followed_term()));
-  const Promise& promise = node.voter().promise();
+  digest.add(static_cast<int>(node.state())).add(number(node.known().term()));
+  const Promise& promise = node.known().voter().promise();
   digest.add(number(promise.term)).add(number(promise.to)).add(number(promise.configuration));
   for (const VoterId granted : promise.granted) {
     digest.add(number(granted));

@@ -1,4 +1,4 @@
-// The five functions of libnvidia-ml.so.1 that we call. FAKE_NVML lists its GPUs: "GPU-a,GPU-b";
+// The functions of libnvidia-ml.so.1 that we call. FAKE_NVML lists its GPUs: "GPU-a,GPU-b";
 // an entry "forbidden" is a GPU that the cgroup hides; "no driver" makes the start fail.
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +49,20 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 
 int nvmlDeviceGetUUID(void* device, char* text, unsigned bytes) {
   std::strncpy(text, static_cast<std::string*>(device)->c_str(), bytes);
+  return 0;
+}
+
+// As nvmlUtilization_t and nvmlMemory_t are laid out: a GPU's number of letters is how busy it is.
+int nvmlDeviceGetUtilizationRates(void* device, unsigned* gpu_and_memory) {
+  gpu_and_memory[0] = static_cast<unsigned>(static_cast<std::string*>(device)->size());
+  gpu_and_memory[1] = 99;
+  return 0;
+}
+
+int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
+  total_free_used[0] = 1'000;
+  total_free_used[1] = 990;
+  total_free_used[2] = 10;
   return 0;
 }
 

@@ -67,6 +67,10 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"--logs-specs mine p", "--logs-specs", "'mine'"},
       {"--numa-binding node p", "--numa-binding", "NUMA"},
       {"--redirects 4 p", "--redirects", "'4'"},
+      {"--metrics-port 65536 p", "--metrics-port", "65536 is not a port"},
+      {"--metrics-port -1 p", "--metrics-port", "-1 is not a port"},
+      {"--metrics-port 0 --metrics-address h p", "--metrics-address", "'h' is not a numeric"},
+      {"--metrics-address ::1 p", "--metrics-address", "without --metrics-port"},
       {"-r 0:1, p", "--redirects", "'0:1,'"},
       {"-t both p", "--tee", "'both'"},
       {"--local-ranks-filter a p", "--local-ranks-filter", "'a'"},
@@ -181,6 +185,10 @@ TEST_CASE("output options and variables reach the log spec", "[launcher]") {
   CHECK(good("p").job.event_log.empty());
   CHECK(good("--event-log /a/b.jsonl p").job.event_log == "/a/b.jsonl");
   CHECK(good("p", {{"PET_NO_FOLD", "1"}}).job.logs.fold == Folding::never);
+  CHECK_FALSE(good("p").job.metrics);
+  CHECK(good("--metrics-port 0 p").job.metrics->address == "127.0.0.1");
+  const JobSpec open = good("--metrics-address :: p", {{"PET_METRICS_PORT", "65535"}}).job;
+  CHECK((open.metrics->address == "::" && open.metrics->port == 65'535));
 }
 
 TEST_CASE("signals are taken by name, once each, and unknown names are only warned about",

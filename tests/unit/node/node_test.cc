@@ -411,7 +411,7 @@ TEST_CASE("A node that leads grants no vote, not even before its own coordinator
   REQUIRE(begins.find<BeginLeading>() != nullptr);
   CHECK(asked(begins, 9) == VoteVerdict::follows);
   // What its own hello says is what binds it.
-  CHECK(begins.node().voter().promise() == begins.node().description().promise);
+  CHECK(begins.node().known().voter().promise() == begins.node().description().promise);
 
   Story elected;
   elected.follow(Term{1});
@@ -424,7 +424,7 @@ TEST_CASE("A node that leads grants no vote, not even before its own coordinator
   elected.step(VoteReceived{VoterId{9}, vote});
   REQUIRE(elected.find<BeginLeading>() != nullptr);
   CHECK(asked(elected, 9) == VoteVerdict::follows);
-  CHECK(elected.node().voter().promise().term == Term{2});
+  CHECK(elected.node().known().voter().promise().term == Term{2});
   // One that leads no more is free to vote, as any that lost its coordinator.
   elected.step(LeaderDeposed{"it lost its quorum", std::nullopt});
   CHECK(asked(elected, 9) == VoteVerdict::follows);

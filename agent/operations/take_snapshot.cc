@@ -1,0 +1,77 @@
+#include "agent/operations/take_snapshot.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "agent/host/host.h"
+#include "agent/local_workers.h"
+#include "rendezvous/control/coordinator.h"
+#include "rendezvous/control/follower.h"
+#include "rendezvous/node/node.h"
+
+namespace ddprun {
+
+std::string why_unhealthy(agent::State state, const agent::Asked& asked,
+                          const std::string& job_state) {
+  switch (state) {
+    case agent::State::asked:
+    case agent::State::asked_now:
+    case agent::State::fencing_asked:
+      return "the job ends: " + asked.reason();
+    case agent::State::ending:
+    case agent::State::ending_asked:
+    case agent::State::ending_now:
+    case agent::State::flushing:
+    case agent::State::flushing_asked:
+    case agent::State::over:
+      return "the job is over for this node";
+    case agent::State::dying:
+    case agent::State::dying_now:
+      return "the process that watches the agent was killed";
+    case agent::State::serving:
+    case agent::State::fencing:
+      break;
+  }
+  if (state == agent::State::fencing || asked.has_lost()) {
+    return "the coordinator is lost, and another one is looked for";
+  }
+  return job_state == "ending" || job_state == "over" ? "the job ends" : "";
+}
+
+/// All of it at one moment, between two events of the loop. So its parts belong together.
+JobSnapshot take_snapshot(const AgentParts& agent) {
+  const Instant now = std::chrono::steady_clock::now().time_since_epoch();
+  JobSnapshot shown;
+  shown.job_id = agent.spec.job_id;
+  shown.program = agent.spec.program.display_name;
+  shown.host = host_name();
+  shown.agent_pid = ::getpid();
+  shown.agent_state = to_text(agent.state);
+  shown.log_dir = agent.run_dir;
+  shown.time =
+      std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  // An agent's own memory is counted as a worker's is.
+  WorkerSnapshot self;
+  self.pid = shown.agent_pid;
+  add_usage(self);
+  shown.agent_resident_bytes = self.resident_bytes;
+  if (const World* const world = agent.workers.world()) {
+    shown.attempt = world->attempt;
+    shown.world_size = world->world_size;
+  }
+  shown.workers = agent.workers.snapshots();
+  shown.min_nodes = agent.spec.min_nodes;
+  shown.max_nodes = agent.spec.max_nodes;
+  shown.max_restarts = agent.spec.max_restarts;
+  if (const Coordinator* const own = agent.follower.coordinator()) {
+    shown.job = view_of(own->membership(), now);
+  } else {
+    shown.job = view_of(agent.follower.node().known(), now);
+    shown.coordinator_at = agent.follower.node().leader_address();
+  }
+  shown.unhealthy = why_unhealthy(agent.state, agent.asked, shown.job.state);
+  return shown;
+}
+
+}  // namespace ddprun

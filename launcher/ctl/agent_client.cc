@@ -1,0 +1,156 @@
+#include "launcher/ctl/agent_client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "launcher/ctl/ctl_exit.h"
+#include "rendezvous/base/socket.h"
+
+namespace ddprun {
+namespace {
+
+namespace http = boost::beast::http;
+using Deadline = net::Deadline;
+
+/// Between two tries where an agent has not taken its earlier connections yet.
+constexpr int kRetryPauseMs = 50;
+
+/// For sentences: several agents may run here.
+std::string name_of(const FoundAgent& agent) {
+  return "agent " + agent.name.job + " (pid " + std::to_string(agent.name.pid) + ")";
+}
+
+/// An agent's loop answers within milliseconds, whatever the job does. So who does not answer is
+/// stopped, or its machine is in trouble.
+CtlFailure no_answer(const FoundAgent& agent, const std::string& what) {
+  return {Error{what, name_of(agent),
+                "see whether it is stopped or its host is out of memory, and ask again"},
+          kCtlNoAnswer};
+}
+
+CtlFailure timed_out(const FoundAgent& agent) {
+  return no_answer(
+      agent, "it does not answer within " + std::to_string(kCtlPatience.count() / 1'000) + " s");
+}
+
+/// 0, or errno; ETIMEDOUT at the deadline.
+int connect_until(const FoundAgent& agent, Deadline deadline, Fd& connection) {
+  for (;;) {
+    const int failed = connect_to_agent(agent.directory, agent.name, connection);
+    if (failed != EAGAIN) {
+      return failed;
+    }
+    if (net::milliseconds_left(deadline) == 0) {
+      return ETIMEDOUT;
+    }
+    ::poll(nullptr, 0, kRetryPauseMs);
+  }
+}
+
+/// The request is short, but the agent may not take it: then its buffer is full at some point.
+/// 0, or errno.
+int send_all(int fd, std::string_view text, Deadline deadline) {
+  while (!text.empty()) {
+    const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return errno;
+    } else if (!net::wait_ready(fd, POLLOUT, deadline)) {
+      return ETIMEDOUT;
+    }
+  }
+  return 0;
+}
+
+/// 0, or errno; ECONNRESET for an end in the middle, EPROTO for what is no answer.
+int receive(int fd, Deadline deadline, http::response_parser<http::string_body>& parser) {
+  std::array<char, 16 * 1024> bytes{};
+  std::string waiting;
+  while (!parser.is_done()) {
+    if (!net::wait_ready(fd, POLLIN, deadline)) {
+      return ETIMEDOUT;
+    }
+    const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), 0);
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+      return errno;
+    }
+    boost::system::error_code failed;
+    // The agent closes after its answer. An end before that is one in the middle.
+    if (got == 0) {
+      parser.put_eof(failed);
+      return failed ? ECONNRESET : 0;
+    }
+    waiting.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const std::size_t used = parser.put(boost::asio::buffer(waiting), failed);
+    waiting.erase(0, used);
+    if (failed && failed != http::error::need_more) {
+      return EPROTO;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+/// The deadline is one for all: connecting, asking, and reading the answer.
+std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const std::string& method,
+                                                const std::string& target) {
+  const Deadline deadline = std::chrono::steady_clock::now() + kCtlPatience;
+  Fd connection;
+  int failed = connect_until(agent, deadline, connection);
+  if (failed == ECONNREFUSED || failed == ENOENT) {
+    return CtlFailure{Error{"it has ended", name_of(agent), ""}, kCtlNoAgent};
+  }
+  http::response_parser<http::string_body> parser;
+  // It takes all that is there at once, and the body up to a limit of ours: what answers could be
+  // something else than an agent.
+  parser.eager(true);
+  parser.body_limit(kCtlAnswerBytesMax);
+  if (failed == 0) {
+    failed = send_all(
+        connection.get(),
+        method + " " + target + " HTTP/1.1\r\nHost: agent\r\nContent-Length: 0\r\n\r\n", deadline);
+  }
+  if (failed == 0) {
+    failed = receive(connection.get(), deadline, parser);
+  }
+  if (failed == ETIMEDOUT) {
+    return timed_out(agent);
+  }
+  if (failed != 0) {
+    return no_answer(agent, "its answer did not come whole: " + std::string(std::strerror(failed)));
+  }
+  return AgentAnswer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
+}
+
+/// The agent's own sentence counts: it knows why it refuses.
+std::variant<std::string, CtlFailure> body_from(const FoundAgent& agent, const std::string& method,
+                                                const std::string& target) {
+  auto answered = ask_agent(agent, method, target);
+  if (auto* failure = std::get_if<CtlFailure>(&answered)) {
+    return std::move(*failure);
+  }
+  AgentAnswer& answer = std::get<AgentAnswer>(answered);
+  constexpr int kSuccess = 2;
+  constexpr int kHundred = 100;
+  if (answer.status / kHundred == kSuccess) {
+    return std::move(answer.body);
+  }
+  const auto told = nlohmann::json::parse(answer.body, nullptr, false);
+  const bool says_why = told.is_object() && told.contains("error") && told["error"].is_string();
+  return CtlFailure{Error{says_why ? told["error"].get<std::string>()
+                                   : "it answers with status " + std::to_string(answer.status),
+                          name_of(agent), ""},
+                    kCtlFailed};
+}
+
+}  // namespace ddprun

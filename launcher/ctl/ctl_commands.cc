@@ -1,0 +1,227 @@
+#include "launcher/ctl/ctl_commands.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "launcher/ctl/agent_client.h"
+#include "launcher/ctl/ctl_exit.h"
+#include "launcher/ctl/gpu_usage.h"
+#include "launcher/ctl/log_reader.h"
+#include "launcher/ctl/status_view.h"
+#include "launcher/ctl/top_view.h"
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using Failed = std::optional<CtlFailure>;
+
+/// A file that grows wakes nobody who only reads it; a person sees no difference.
+constexpr int kLogPauseMs = 250;
+/// The agent is asked at every so many looks whether there is another attempt.
+constexpr int kLooksPerQuestion = 4;
+
+/// Nothing, or why stdout takes no more: a reader that has left is no mistake (`ddpctl logs |
+/// head`).
+Failed write_out(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return std::nullopt;
+  }
+  return CtlFailure{errno_error(errno, "cannot write", "stdout"), kCtlFailed};
+}
+
+/// An answer that is no JSON object comes from something else than an agent of ours.
+std::variant<json, CtlFailure> json_from(const FoundAgent& agent, const std::string& target) {
+  auto body = body_from(agent, "GET", target);
+  if (auto* failure = std::get_if<CtlFailure>(&body)) {
+    return std::move(*failure);
+  }
+  json told = json::parse(std::get<std::string>(body), nullptr, false);
+  if (!told.is_object()) {
+    return CtlFailure{Error{"the agent's answer is no JSON", "", "use the ddpctl of its version"},
+                      kCtlFailed};
+  }
+  return told;
+}
+
+/// --json is the agent's own text, byte by byte: whoever reads it depends on no version of ddpctl.
+Failed show_status(const CtlOptions& options, const FoundAgent& agent) {
+  if (options.json) {
+    auto body = body_from(agent, "GET", "/status.json");
+    auto* failure = std::get_if<CtlFailure>(&body);
+    return failure != nullptr ? std::move(*failure) : write_out(std::get<std::string>(body));
+  }
+  auto status = json_from(agent, "/status.json");
+  auto* failure = std::get_if<CtlFailure>(&status);
+  return failure != nullptr ? std::move(*failure) : write_out(status_text(std::get<json>(status)));
+}
+
+/// The agent speaks for its own node alone, so a name can only confirm which one is meant.
+Failed check_node(const CtlOptions& options, const FoundAgent& agent) {
+  if (!options.node) {
+    return std::nullopt;
+  }
+  auto status = json_from(agent, "/status.json");
+  if (auto* failure = std::get_if<CtlFailure>(&status)) {
+    return std::move(*failure);
+  }
+  const std::string own = text_in(std::get<json>(status).value("agent", json::object()), "node");
+  if (own == *options.node) {
+    return std::nullopt;
+  }
+  return CtlFailure{Error{"the agent here is of the node " + own, "drain " + shown(*options.node),
+                          "run ddpctl drain on that node"},
+                    kCtlFailed};
+}
+
+/// What comes of it is told by the job itself: its agents log it, and their exit codes say how it
+/// ended.
+Failed ask(const CtlOptions& options, const FoundAgent& agent) {
+  if (auto failure = check_node(options, agent)) {
+    return failure;
+  }
+  auto body = body_from(agent, "POST", "/" + options.verb);
+  if (auto* failure = std::get_if<CtlFailure>(&body)) {
+    return std::move(*failure);
+  }
+  // It is asked, and not done: to save and to stop takes as long as the workers take.
+  const char* const what = options.verb == "drain" ? "asked to let this node leave the job"
+                           : options.verb == "save"
+                               ? "asked to have all workers save and the job end"
+                               : "asked to end the job";
+  return write_out("agent " + std::to_string(agent.name.pid) + " is " + what + "\n");
+}
+
+/// What the collector has appended; empty where it cannot be read.
+std::string appended(const std::string& path, std::int64_t from) {
+  std::string text;
+  char bytes[16 * 1024];
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  ssize_t got = 0;
+  while (fd && (got = ::pread(fd.get(), bytes, sizeof bytes, from)) > 0) {
+    text.append(bytes, static_cast<std::size_t>(got));
+    from += got;
+  }
+  return text;
+}
+
+/// The file has the stacks of all threads, the answer those of the main one: it is all that there
+/// is where workers have no files.
+Failed show_stacks(const CtlOptions& options, const FoundAgent& agent) {
+  auto told =
+      json_from(agent, options.rank ? "/stacks?rank=" + std::to_string(*options.rank) : "/stacks");
+  if (auto* failure = std::get_if<CtlFailure>(&told)) {
+    return std::move(*failure);
+  }
+  std::string text;
+  for (const json& stack : std::get<json>(told).value("stacks", json::array())) {
+    const std::string file = stack.value("file", json()).is_string() ? stack["file"] : "";
+    // A file of another host's view (a container's) cannot be read here: then the frames remain.
+    const std::string all =
+        file.empty() ? "" : appended(file, stack.value("file_from", std::int64_t{0}));
+    text += all.empty() ? "rank " + text_in(stack, "rank") + ", pid " + text_in(stack, "pid") +
+                              ":\n" + stack.value("frames", "") + "\n"
+                        : all + "(in " + file + ")\n\n";
+  }
+  return write_out(text);
+}
+
+/// Without these options workers write to the agent's own stdout and stderr.
+CtlFailure no_files(const CtlOptions& options) {
+  return {Error{options.rank ? "no worker of this rank writes to files here"
+                             : "no worker of this node writes to files",
+                options.rank ? "rank " + std::to_string(*options.rank) : "",
+                "start ddprun with --redirects 3 or --tee 3, and --log-dir DIR"},
+          kCtlFailed};
+}
+
+/// Ends with the agent, or when stdout takes no more.
+Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
+  Failed failed;
+  LogReader reader([&failed](const std::string& line) {
+    failed = failed ? std::move(failed) : write_out(line);
+  });
+  for (int look = 0; !failed; ++look) {
+    if (look % kLooksPerQuestion == 0) {
+      auto status = json_from(agent, "/status.json");
+      auto* failure = std::get_if<CtlFailure>(&status);
+      // The first question must be answered: a wrong --job is no log that has ended.
+      if (failure != nullptr && look == 0) {
+        return std::move(*failure);
+      }
+      if (failure != nullptr) {
+        reader.show(true);
+        return failed;  // the agent has ended, and so have its workers
+      }
+      // Between two attempts there is none for a moment, whose files are still to be shown.
+      const bool any = !std::get<json>(status).value("workers", json::array()).empty();
+      if ((any || look == 0) && reader.take(std::get<json>(status), options.rank) == 0 &&
+          !options.follow) {
+        return no_files(options);
+      }
+    }
+    reader.show(!options.follow);
+    if (!options.follow) {
+      return failed;
+    }
+    ::poll(nullptr, 0, kLogPauseMs);
+  }
+  return failed;
+}
+
+/// Ends after --count looks, with the agent, or by a signal.
+Failed show_top(const CtlOptions& options, const FoundAgent& agent) {
+  const GpuUsageReader gpus;
+  // On a terminal each look takes the place of the one before.
+  const std::string clear = ::isatty(STDOUT_FILENO) != 0 ? "\x1b[H\x1b[2J" : "";
+  json before;
+  Clock::time_point looked;
+  for (int look = 1;; ++look) {
+    auto status = json_from(agent, "/status.json");
+    if (auto* failure = std::get_if<CtlFailure>(&status)) {
+      return failure->exit_code == kCtlNoAgent && look > 1 ? Failed() : std::move(*failure);
+    }
+    const auto now = Clock::now();
+    auto failed =
+        write_out(clear + top_text(before, std::get<json>(status), now - looked, gpus.read()));
+    if (failed || look == options.count) {
+      return failed;
+    }
+    before = std::move(std::get<json>(status));
+    looked = now;
+    constexpr double kMsPerSecond = 1'000;
+    ::poll(nullptr, 0, static_cast<int>(options.interval_seconds * kMsPerSecond));
+  }
+}
+
+}  // namespace
+
+/// Verbs that only look have functions of their own; the others are one question.
+std::optional<CtlFailure> carry_out(const CtlOptions& options, const FoundAgent& agent) {
+  if (options.verb == "status") {
+    return show_status(options, agent);
+  }
+  if (options.verb == "logs") {
+    return show_logs(options, agent);
+  }
+  if (options.verb == "stacks") {
+    return show_stacks(options, agent);
+  }
+  if (options.verb == "top") {
+    return show_top(options, agent);
+  }
+  DDP_CHECK(options.verb == "drain" || options.verb == "save" || options.verb == "stop",
+            "the parser lets no other verb through");
+  return ask(options, agent);
+}
+
+}  // namespace ddprun

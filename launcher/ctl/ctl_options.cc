@@ -1,0 +1,80 @@
+#include "launcher/ctl/ctl_options.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr double kIntervalMin = 0.1;
+constexpr double kIntervalMax = 3600;
+
+/// In the order of the help: looks, then orders, then looks that are rarer.
+void add_verbs(CLI::App& app, CtlOptions& options) {
+  auto* const status = app.add_subcommand("status", "How the job is: nodes, incidents, workers.");
+  status->add_flag("--json", options.json, "As the JSON object of docs/operations.md.");
+  auto* const drain = app.add_subcommand(
+      "drain", "Let this node leave the job in order: all workers save, and the others go on.");
+  drain->add_option("NODE", options.node, "The name of this node, to be sure that it is this one.")
+      ->option_text("[NODE]");
+  app.add_subcommand("save", "Preempt the job: all workers save, and every agent exits with 75.");
+  app.add_subcommand("stop",
+                     "End the job in order, as SIGTERM does; a second stop ends it at once.");
+  auto* const logs =
+      app.add_subcommand("logs", "The output of this node's workers, from its files.");
+  logs->add_flag("-f,--follow", options.follow, "Go on as it grows, until the agent ends.");
+  logs->add_option("--rank", options.rank, "Of this rank alone.")->option_text("N");
+  auto* const stacks =
+      app.add_subcommand("stacks", "What this node's workers are about; they run on.");
+  stacks->add_option("--rank", options.rank, "Of this rank alone.")->option_text("N");
+  auto* const top = app.add_subcommand(
+      "top", "Processors, memory, steps and GPUs of this node, again and again.");
+  top->add_option("-d,--interval", options.interval_seconds, "Seconds between two looks.")
+      ->check(CLI::Range(kIntervalMin, kIntervalMax))
+      ->option_text("SECONDS");
+  top->add_option("-n,--count", options.count, "End after so many looks.")
+      ->check(CLI::PositiveNumber)
+      ->option_text("COUNT");
+}
+
+}  // namespace
+
+/// CLI11 parses here, and not ddprun's own reader: no torchrun has this command line, so argparse's
+/// rules do not matter.
+std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> words) {
+  CtlOptions options;
+  CLI::App app{"Looks after the ddprun agent that runs on this host.", "ddpctl"};
+  app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
+  app.add_option("--job", options.job, "The agent of this job (--rdzv-id).")->option_text("ID");
+  app.add_option("--pid", options.pid, "The agent with this process id, or its parent's.")
+      ->option_text("PID");
+  app.require_subcommand(1);
+  app.fallthrough();  // --job and --pid may stand behind the verb, too
+  app.footer(
+      "Exit code: 0 done, 1 refused or failed, 2 a command line that cannot be read, 3 no agent\n"
+      "found, 4 several found, 5 the agent does not answer. Only its own user, and root, reach an\n"
+      "agent. For one in a container, run ddpctl in it.");
+  add_verbs(app, options);
+  // CLI11 takes the words from the end.
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& asked) {
+    // --help of the verb that was named, else of all.
+    const auto named = app.get_subcommands();
+    return CtlText{dynamic_cast<const CLI::CallForVersion*>(&asked) != nullptr
+                       ? std::string("ddpctl " DDPRUN_VERSION "\n")
+                       : (named.empty() ? &app : named.front())->help()};
+  } catch (const CLI::ParseError& wrong) {
+    std::string what = wrong.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    return Error{what, "command line", "ddpctl --help lists the commands"};
+  }
+  options.verb = app.get_subcommands().front()->get_name();
+  return options;
+}
+
+}  // namespace ddprun

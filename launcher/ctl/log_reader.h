@@ -1,0 +1,35 @@
+// LogReader: the files to which the workers of a node write (--redirects, --tee), shown and
+// followed. The agent is only asked where they are.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+class LogReader {
+ public:
+  /// `write` takes whole lines with their ends, but for the last one of a file that ends without.
+  explicit LogReader(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
+
+  /// Takes over the files of a status; those of an attempt before are no more read. How many there
+  /// are; `rank`: of that one alone.
+  std::size_t take(const nlohmann::json& status, const std::optional<int>& rank);
+  /// Writes what has come since, in whole lines; `rest`: also a line that has no end yet.
+  void show(bool rest);
+
+ private:
+  struct File {
+    std::string name;  ///< "[rank 3 stderr] "
+    std::int64_t at = 0;
+    std::string line;  ///< begun, and not ended yet
+  };
+  std::function<void(const std::string&)> write_;
+  std::map<std::string, File> files_;  ///< by path
+};
+
+}  // namespace ddprun

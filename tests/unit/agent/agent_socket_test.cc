@@ -1,0 +1,121 @@
+#include "agent/operations/agent_socket.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/support/skip.h"
+#include "tests/support/temp_dir.h"
+
+using namespace ddprun;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> files_in(const std::string& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    names.push_back(entry.path().filename());
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a socket's name has the job and the pid, whatever the job is called", "[agent]") {
+  CHECK(agent_socket_name("nightly", 4711) == "nightly-4711.sock");
+  CHECK(agent_socket_name("a/b c", 1) == "a%2Fb%20c-1.sock");
+  CHECK(agent_socket_name("..", 1) == "%2E.-1.sock");
+  CHECK(agent_socket_name("", 1) == "-1.sock");
+  const std::string longest = agent_socket_name(std::string(500, 'x'), 4'194'304);
+  CHECK(longest.size() < 80);
+  CHECK(parse_socket_name(longest)->pid == 4'194'304);
+  CHECK((parse_socket_name("a-b-12.sock") == AgentSocketName{"a-b", 12}));
+  for (const char* const other : {"", ".sock", "a.sock", "a-.sock", "a-0.sock", "a--1x.sock",
+                                  "a-12.sock.new", "a-99999999999999999999.sock"}) {
+    INFO(other);
+    CHECK_FALSE(parse_socket_name(other).has_value());
+  }
+}
+
+TEST_CASE("sockets are below the runtime directory, else in one of the user's in /tmp", "[agent]") {
+  using Dirs = std::vector<std::string>;
+  CHECK(agent_socket_dirs(7, "/x") == Dirs{"/x/ddprun", "/run/user/7/ddprun", "/tmp/ddprun-7"});
+  CHECK(agent_socket_dirs(7, "/run/user/7") == Dirs{"/run/user/7/ddprun", "/tmp/ddprun-7"});
+  CHECK(agent_socket_dirs(7, nullptr) == Dirs{"/run/user/7/ddprun", "/tmp/ddprun-7"});
+  CHECK(agent_socket_dirs(7, "relative").size() == 2);
+}
+
+TEST_CASE("an agent's socket takes connections, and goes with it", "[agent]") {
+  const test::TempDir dir;
+  const std::string path = dir.file("ddprun");
+  {
+    auto socket = AgentSocket::open({dir.file("none/ddprun"), path}, "j");
+    REQUIRE(socket.has_value());
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0700);
+    auto directory = open_socket_dir(path, ::geteuid(), false);
+    REQUIRE(directory.has_value());
+    const auto agents = agents_in(*directory);
+    CHECK((agents == std::vector<AgentSocketName>{{"j", ::getpid()}}));
+    Fd connection;
+    REQUIRE(connect_to_agent(*directory, agents.front(), connection) == 0);
+    CHECK(peer_is_own_user(connection.get()));
+    CHECK(connect_to_agent(*directory, {"j", 1}, connection) == ENOENT);
+    // Moved, it still has one owner.
+    const AgentSocket moved = std::move(*socket);
+    CHECK(files_in(path).size() == 1);
+  }
+  CHECK(files_in(path).empty());
+}
+
+TEST_CASE("sockets of agents that are gone are removed, and those of others are not", "[agent]") {
+  const test::TempDir dir;
+  const std::string path = dir.file("ddprun");
+  auto own = AgentSocket::open({path}, "own");
+  REQUIRE(own.has_value());
+  // No process has a number this large; a file that is no socket refuses connections, too.
+  const std::string gone = path + "/old-4194305.sock";
+  const std::string half_made = path + "/old-4194306.sock.new";
+  const std::string alive = path + "/other-" + std::to_string(::getppid()) + ".sock";
+  for (const std::string& file : {gone, half_made, alive, path + "/note.txt"}) {
+    std::ofstream(file) << "";
+  }
+  auto directory = open_socket_dir(path, ::geteuid(), false);
+  REQUIRE(directory.has_value());
+  const auto agents = agents_in(*directory);
+  CHECK(agents.size() == 2);
+  CHECK_FALSE(fs::exists(gone));
+  CHECK_FALSE(fs::exists(half_made));
+  CHECK(fs::exists(alive));
+  CHECK(fs::exists(path + "/note.txt"));
+}
+
+TEST_CASE("a directory of another user is not used, and others are shut out of one's own",
+          "[agent]") {
+  const test::TempDir dir;
+  const std::string path = dir.file("ddprun");
+  REQUIRE(::mkdir(path.c_str(), 0777) == 0);
+  REQUIRE(::chmod(path.c_str(), 0777) == 0);
+  CHECK_FALSE(open_socket_dir(path, ::geteuid() + 1, true).has_value());
+  REQUIRE(open_socket_dir(path, ::geteuid(), true).has_value());
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0700);
+  REQUIRE(::symlink(path.c_str(), dir.file("link").c_str()) == 0);
+  CHECK_FALSE(open_socket_dir(dir.file("link"), ::geteuid(), true).has_value());
+  if (::geteuid() != 0) {
+    SKIP_TEST("root", "a directory is given to another user");
+  }
+  REQUIRE(::chown(path.c_str(), 65'534, 65'534) == 0);
+  const auto refused = open_socket_dir(path, 0, true);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().what == "another user owns this directory");
+  CHECK_FALSE(AgentSocket::open({path}, "j").has_value());
+}

@@ -1,0 +1,137 @@
+// The parts of ddpctl that need no agent. With agents: tests/e2e/operations_test.py.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/ctl/ctl_options.h"
+#include "launcher/ctl/log_reader.h"
+#include "launcher/ctl/status_view.h"
+#include "launcher/ctl/top_view.h"
+#include "tests/support/temp_dir.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;  // allowed: literals alone, within tests
+using nlohmann::json;
+
+namespace {
+
+std::variant<CtlOptions, CtlText, Error> parse(std::vector<const char*> words) {
+  return parse_ctl(words);
+}
+
+json worker(int rank, int steps, int collectives) {
+  return {{"rank", rank},           {"pid", 100 + rank},
+          {"running", true},        {"phase", "training"},
+          {"steps", steps},         {"collectives", collectives},
+          {"cpu_ms", 10 * steps},   {"resident_bytes", 1 << 20},
+          {"steps_per_second", 4.0}};
+}
+
+bool contains(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("ddpctl's words are read, the choice of an agent before or behind the verb",
+          "[launcher]") {
+  const auto before = std::get<CtlOptions>(parse({"--job", "a", "logs", "-f", "--rank", "3"}));
+  CHECK((before.job == "a" && before.verb == "logs" && before.follow && before.rank == 3));
+  const auto behind = std::get<CtlOptions>(parse({"drain", "n1", "--pid", "12"}));
+  CHECK((behind.pid == 12 && behind.verb == "drain" && behind.node == "n1"));
+  CHECK(std::get<CtlOptions>(parse({"top", "-n", "2", "-d", "0.5"})).interval_seconds == 0.5);
+  CHECK(contains(std::get<CtlText>(parse({"--version"})).text, "ddpctl "));
+  CHECK(contains(std::get<CtlText>(parse({"stacks", "--help"})).text, "--rank"));
+  CHECK(std::holds_alternative<Error>(parse({"save", "now"})));
+  CHECK(std::holds_alternative<Error>(parse({"status", "stop"})));
+}
+
+TEST_CASE("a status of another version is shown as far as it goes", "[launcher]") {
+  for (const json& odd : {json(), json::object(), json::array(), json{{"workers", 3}},
+                          json{{"agent", 7},
+                               {"nodes", {1, "x"}},
+                               {"incidents", {nullptr}},
+                               {"workers", {{{"rank", "x"}, {"steps_per_second", "fast"}}}}}}) {
+    INFO(odd.dump());
+    const std::string text = status_text(odd);
+    CHECK(contains(text, "job -"));
+    CHECK(contains(top_text(odd, odd, 1s, {}), "job -"));
+    CHECK_FALSE(slowest_rank(odd));
+  }
+}
+
+TEST_CASE("control characters of other hosts do not reach the terminal", "[launcher]") {
+  const json status = {{"job_id", "a\x1b[2Jb\n"}, {"workers", json::array()}};
+  CHECK(contains(status_text(status), "job a?[2Jb? "));
+  CHECK(shown("a\tb\x7f") == "a?b?");
+}
+
+TEST_CASE("sizes are shown with three digits at most", "[launcher]") {
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(1'023) == "1023 B");
+  CHECK(bytes_text(1'024) == "1.0 KiB");
+  CHECK(bytes_text(12.0 * 1024 * 1024) == "12 MiB");
+}
+
+TEST_CASE("the slowest rank has the fewest steps, then the fewest collectives", "[launcher]") {
+  CHECK_FALSE(slowest_rank({{"workers", {worker(0, 5, 9), worker(1, 5, 9)}}}));
+  CHECK(slowest_rank({{"workers", {worker(0, 5, 9), worker(1, 5, 8)}}}) == 1);
+  CHECK(slowest_rank({{"workers", {worker(0, 4, 9), worker(1, 5, 8)}}}) == 0);
+  json ended = worker(0, 1, 1);
+  ended["running"] = false;
+  CHECK_FALSE(slowest_rank({{"workers", {ended, worker(1, 5, 8)}}}));
+}
+
+TEST_CASE("shares and rates are those of the time between two looks", "[launcher]") {
+  const json before = {{"workers", {worker(0, 10, 1), worker(1, 10, 1)}}};
+  const json now = {{"workers", {worker(0, 30, 9), worker(1, 20, 9), worker(2, 5, 1)}}};
+  const std::string text = top_text(before, now, 2s, {{0, 55, 1ULL << 30, 80ULL << 30}});
+  CHECK(contains(text, "     0      100     10    1.0 MiB         30        10  training\n"));
+  CHECK(contains(text, "     1      101      5    1.0 MiB         20         5  training\n"));
+  CHECK(contains(text,
+                 "     2      102      -    1.0 MiB          5         4  training, the others"));
+  CHECK(contains(text, "GPU 0: 55 % busy, 1.0 GiB of 80 GiB\n"));
+}
+
+TEST_CASE("logs are read on from where they are, in whole lines", "[launcher]") {
+  const test::TempDir dir;
+  const std::string path = dir.file("out.log");
+  std::string got;
+  LogReader reader([&](const std::string& line) { got += line; });
+  const json status = {{"workers",
+                        {{{"rank", 0}, {"stdout", path}, {"stderr", "/dev/null"}},
+                         {{"rank", 1}, {"stdout", nullptr}, {"stderr", dir.file("none")}}}}};
+  CHECK(reader.take(status, std::nullopt) == 2);
+  CHECK(reader.take(status, 0) == 1);
+  std::ofstream file(path);
+  file << "one\ntw" << std::flush;
+  reader.show(false);
+  CHECK(got == "[rank 0 stdout] one\n");
+  file << "o\nend" << std::flush;
+  CHECK(reader.take(status, 0) == 1);  // the same files: nothing comes twice
+  reader.show(false);
+  CHECK(got == "[rank 0 stdout] one\n[rank 0 stdout] two\n");
+  reader.show(true);
+  CHECK(got == "[rank 0 stdout] one\n[rank 0 stdout] two\n[rank 0 stdout] end\n");
+  CHECK(reader.take({{"workers", json::array()}}, std::nullopt) == 0);
+  CHECK(reader.take(json::object(), std::nullopt) == 0);
+}
+
+TEST_CASE("GPUs are what NVML tells, and without it there is none", "[launcher]") {
+  const GpuUsageReader none("no-such-library.so");
+  CHECK(none.read().empty());
+  ::setenv("FAKE_NVML", "no driver", 1);
+  CHECK(GpuUsageReader(FAKE_NVML).read().empty());
+  ::setenv("FAKE_NVML", "GPU-a,forbidden,GPU-bcd", 1);
+  const GpuUsageReader reader(FAKE_NVML);
+  ::unsetenv("FAKE_NVML");
+  const auto gpus = reader.read();
+  REQUIRE(gpus.size() == 2);
+  CHECK((gpus[0].index == 0 && gpus[0].busy_percent == 5));
+  CHECK((gpus[1].index == 2 && gpus[1].busy_percent == 7));
+  CHECK((gpus[1].used_bytes == 10 && gpus[1].total_bytes == 1'000));
+}
