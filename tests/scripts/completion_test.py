@@ -51,6 +51,8 @@ class InFolder(unittest.TestCase):
         (self.folder / "events.jsonl").touch()
         (self.folder / "train.py").touch()
         (self.folder / "logs").mkdir()
+        (self.folder / "package").mkdir()
+        (self.folder / "package" / "__init__.py").touch()
 
 
 class Bash(InFolder):
@@ -74,8 +76,8 @@ class Bash(InFolder):
         self.assertEqual(self.offered("--print-completion", "="), ["bash", "zsh", "fish"])
         self.assertEqual(self.offered("--nproc-per-node", ""), ["cpu", "gpu", "auto"])
         self.assertEqual(self.offered("--nnodes", ""), [])
-        self.assertEqual(self.offered("--log-dir", ""), ["logs"])
-        self.assertEqual(sorted(self.offered("--event-log", "")), ["events.jsonl", "logs", "train.py"])
+        self.assertEqual(sorted(self.offered("--log-dir", "")), ["logs", "package"])
+        self.assertEqual(sorted(self.offered("--event-log", "")), ["events.jsonl", "logs", "package", "train.py"])
         self.assertEqual(self.offered("--event-log", "=", "ev"), ["events.jsonl"])
 
     def test_bash_knows_where_the_program_is(self):
@@ -85,6 +87,10 @@ class Bash(InFolder):
         self.assertIn("true", self.offered("--nnodes", "=", "2", ":", "4", "--", "tr"))
         self.assertEqual(self.offered("train.py", "--stand"), [])
         self.assertEqual(self.offered("-m", "train.py", "ev"), ["events.jsonl"])
+        for flag in ("-m", "--module", "--mod"):
+            self.assertEqual(self.offered("--nnodes", "2", flag, ""), ["train", "package"])
+        self.assertEqual(self.offered("-m", "tr"), ["train"])
+        self.assertEqual(self.offered("-m", "--stand"), ["--standalone"])
         self.assertEqual(self.offered("--rdzv-endpoint", "h", ":", "29"), [])
 
 
@@ -106,7 +112,9 @@ class Zsh(InFolder):
                  "ddprun --rdzv-backend=st": "ddprun --rdzv-backend=static ",
                  "ddprun --event-log ev": "ddprun --event-log events.jsonl ",
                  "ddprun --log-dir l": "ddprun --log-dir logs/",
-                 "ddprun --nnodes 2 -m trai": "ddprun --nnodes 2 -m train.py ",
+                 "ddprun --nnodes 2 trai": "ddprun --nnodes 2 train.py ",
+                 "ddprun --nnodes 2 -m tr": "ddprun --nnodes 2 -m train ",
+                 "ddprun --nnodes 2 --module pack": "ddprun --nnodes 2 --module package ",
                  "ddprun train.py --standal": "ddprun train.py --standal"}
         for at, line in enumerate(asked):
             os.write(terminal, f"\x15{line}\t\x18".encode())  # an empty line, and what is typed
@@ -142,7 +150,10 @@ class Fish(InFolder):
         self.assertEqual(sorted(self.offered("ddprun --start-method ")), ["fork", "forkserver", "spawn"])
         self.assertEqual(self.offered("ddprun --rdzv-backend=st"), ["--rdzv-backend=static"])
         self.assertIn("events.jsonl", self.offered("ddprun --event-log ev"))
-        self.assertEqual(self.offered("ddprun --log-dir "), ["logs/"])
+        self.assertEqual(self.offered("ddprun --log-dir "), ["logs/", "package/"])
+        for flag in ("-m", "--module"):
+            self.assertEqual(self.offered(f"ddprun --nnodes 2 {flag} "), ["package", "train"])
+        self.assertEqual(self.offered("ddprun -m --stand"), ["--standalone"])
         self.assertIn("true", self.offered("ddprun --nnodes 2 --standalone tru"))
         self.assertIn("events.jsonl", self.offered("ddprun --nnodes 2 cat ev"))
         self.assertEqual(self.offered("ddprun cat --standalo"), [])
