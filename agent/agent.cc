@@ -83,8 +83,7 @@ class Agent : private FollowerHandler {
       return opened.error();
     }
     follower_.start();
-    // One thread for all: PR_SET_PDEATHSIG ties each worker to the thread that has forked it
-    // (docs/processes.md).
+    // One thread for all: PR_SET_PDEATHSIG ties a worker to the one that forks (docs/processes.md).
     io_.run();
     // From here on a signal would only end this process before its outcome is written.
     hold_back(signals_for(spec_));
@@ -172,13 +171,15 @@ class Agent : private FollowerHandler {
     }
   }
 
-  /// Comes only while the agent serves. Empty: --deadline, which is for the whole job.
+  /// Empty: --deadline, which is for the whole job. Two may come in one turn of the loop.
   void on_notice(const std::string& notice) {
-    if (!notice.empty() && spec_.on_notice == NoticeResponse::leave) {
-      return asked_.leave_by() ? void() : take(Event::leave_asked, {.signal = SIGUSR2});
+    const bool leaves = !notice.empty() && spec_.on_notice == NoticeResponse::leave;
+    if (leaves && agent::serves(state_) && !asked_.leave_by()) {
+      take(Event::leave_asked, {.signal = SIGUSR2});
+    } else if (!leaves && agent::serves(state_)) {
+      asked_.noticed(notice);
+      take(Event::deadline_came);
     }
-    asked_.noticed(notice);
-    take(Event::deadline_came);
   }
 
   void watch_guardian() {

@@ -67,7 +67,9 @@ std::string line_of(const OptionRow& row) {
     line += " -x";
     std::string offered;
     for (const std::string_view word : completed_words(row)) {
-      offered += (offered.empty() ? "" : " ") + std::string(word);
+      // A tab ends the word. Without it fish shows the option's description beside each value, and
+      // `static` would be "c10d: nodes come and go".
+      offered += (offered.empty() ? "" : " ") + std::string(word) + "\\t";
     }
     DDP_CHECK(offered.find('\'') == std::string::npos, "a word of the table needs no escapes");
     line += offered.empty() ? "" : " -a '" + offered + "'";

@@ -314,7 +314,7 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .choices = "save|leave",
      .help = "What an announcement leads to: the whole job saves and exits with 75, or this node "
-             "alone leaves in order, as by SIGUSR2."},
+             "leaves in order, as by SIGUSR2, and the others go on."},
     // Off unless asked for: a job may evaluate or compile for hours, and only its user knows.
     {.name = "hang-timeout",
      .field = &O::hang_timeout,

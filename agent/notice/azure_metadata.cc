@@ -69,6 +69,7 @@ Heard meaning_of(const json& events, const std::string& vm) {
 
 }  // namespace
 
+/// Two services of one host, each with versions of its own.
 MetadataRequest AzureMetadata::next() const {
   if (name_.empty()) {
     return {false,

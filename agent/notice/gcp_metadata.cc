@@ -27,6 +27,7 @@ bool is_plain_etag(std::string_view text) {
 
 }  // namespace
 
+/// What changed between two questions is answered at once, since the ETag is an old one by then.
 MetadataRequest GcpMetadata::next() const {
   std::string target = "/computeMetadata/v1/instance/";
   target += key_ == Key::preempted ? "preempted" : "maintenance-event";
@@ -51,6 +52,7 @@ Heard GcpMetadata::hear(const MetadataAnswer& answer) {
   if (answer.status != 200 || !is_known) {
     return {.complaint = unexpected(next(), answer), .pause = kPauseAfterNonsense};
   }
+  // It never turns FALSE again: the VM is stopped next.
   if (value == "TRUE") {
     return {.notice = "gcp: the VM is preempted within 30 seconds", .pause = kPauseMin};
   }

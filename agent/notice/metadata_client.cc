@@ -32,10 +32,17 @@ constexpr std::uint32_t kHeaderBytesMax = 8 * 1'024;
 /// The service is on this very machine, or its host.
 constexpr std::chrono::seconds kConnectPatience{2};
 
+/// As other programs name a server: without the port that HTTP means anyway (RFC 9110, 7.2).
+std::string host_header(const Endpoint& server) {
+  std::string text = to_text(server);
+  return server.port == 80 ? text.substr(0, text.rfind(':')) : text;
+}
+
+/// No body: the only PUT asks for a token, by headers alone.
 http::request<http::empty_body> to_http(const MetadataRequest& question, const Endpoint& server) {
   http::request<http::empty_body> request(question.is_put ? http::verb::put : http::verb::get,
                                           question.target, 11);
-  request.set(http::field::host, to_text(server));
+  request.set(http::field::host, host_header(server));
   request.set(http::field::user_agent, "ddprun");
   for (const auto& [name, value] : question.headers) {
     request.set(name, value);
@@ -78,6 +85,7 @@ struct MetadataClient::Impl {
                            });
   }
 
+  /// A host of several addresses is tried at each of them, within one patience.
   void resolved(error_code failed, const tcp::resolver::results_type& all) {
     if (failed) {
       return fail(failed);
@@ -136,7 +144,7 @@ struct MetadataClient::Impl {
                {}});
   }
 
-  /// The next question may come from within.
+  /// The next question may come from within: so nothing of this one is touched after it.
   void tell(const Result<MetadataAnswer>& answer) { std::exchange(answered, nullptr)(answer); }
 
   asio::io_context& io;

@@ -49,6 +49,7 @@ std::string quoted_from(std::string_view said) {
 
 std::string unexpected(const MetadataRequest& request, const MetadataAnswer& answer) {
   DDP_CHECK(request.target.starts_with('/'), "a target is a path");
+  // Without the query, which is long and says nothing to a person.
   const std::string begin = request.target.substr(0, request.target.find('?'));
   return "it answers " + std::to_string(answer.status) + " '" + quoted_from(answer.body) + "' to " +
          (request.is_put ? "PUT " : "GET ") + begin;

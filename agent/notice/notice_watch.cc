@@ -107,6 +107,7 @@ struct NoticeWatch::Impl {
     });
   }
 
+  /// One at a time: the next is asked when the answer to the one before has been heard.
   void ask_later(Conversation& with, std::chrono::milliseconds pause) {
     after(with.timer, pause, [this, &with] {
       with.client.ask(with.service->next(),
@@ -137,6 +138,7 @@ struct NoticeWatch::Impl {
     heard.notice.empty() ? ask_later(with, heard.pause) : announce(heard.notice);
   }
 
+  /// Not at the first: a network that just comes up, or a service that restarts, is no news.
   void failed(Conversation& with, const Error& why) {
     ++with.failures;
     DDP_CHECK(with.failures > 0, "failures in a row are few: they are asked for rarely");
@@ -146,6 +148,7 @@ struct NoticeWatch::Impl {
           "on, and the service is asked again once a minute",
           to_text(with.source.kind), why.sentence());
     }
+    // Past sixty seconds the pause stays, so that more doublings say nothing.
     const int doublings = std::min(with.failures - 1, 6);
     ask_later(with, std::min(kRetryFirst * (1 << doublings), kRetryMax));
   }
@@ -155,6 +158,9 @@ struct NoticeWatch::Impl {
   }
 
   void look(WatchedFile& file) {
+    if (over) {
+      return;
+    }
     struct stat status {};
     // Of whatever kind: `mkdir` and a link to a file announce as well as `touch` does.
     if (::stat(file.path.c_str(), &status) == 0) {
@@ -169,6 +175,7 @@ struct NoticeWatch::Impl {
     look_later(file, kFilePause);
   }
 
+  /// The first notice decides. What others would add changes nothing any more.
   void announce(const std::string& notice) {
     log->warn("{}: {}", notice,
               response == NoticeResponse::save ? "the job saves, and every agent ends with 75"

@@ -41,6 +41,7 @@ class Service:
     def __init__(self, answer):
         self.gone = threading.Event()  # the machine is to go
         self.ended = threading.Event()
+        self.busy_s = 0  # how late it says that there is no notice
         self.asked = []  # (method, path), in their order
         self.connections = 0
         service = self
@@ -101,7 +102,7 @@ def aws(service, method, path, headers, tokens=("token-1",)):
         return 200, tokens[0]
     if headers["X-aws-ec2-metadata-token"] != tokens[0]:
         return 401, ""
-    if path == "/latest/meta-data/spot/instance-action" and service.gone.is_set():
+    if path == "/latest/meta-data/spot/instance-action" and service.gone.wait(service.busy_s):
         return 200, '{"action": "terminate", "time": "2017-09-18T08:22:00Z"}'
     return 404, "<html>404 - Not Found</html>"
 
@@ -165,31 +166,33 @@ class Notice(unittest.TestCase):
         self.addCleanup(job.end)
         return job
 
-    def start_watched(self, cloud, answer, *options, program=("sleep", "600")):
+    def start_watched(self, cloud, answer, name="job"):
         """One node with this cloud's service; and that service."""
         _, variable, scheme, _ = CLOUDS[cloud]
         service = self.serve(answer)
-        job = self.start(["--standalone", "--preempt-notice", cloud, *options], program,
+        job = self.start(["--standalone", "--preempt-notice", cloud], ["sleep", "600"], name,
                          **{variable: scheme + service.host})
         return job, service
 
     def two_nodes(self, notice, *options, program, **variables):
-        """The second has a machine that may go."""
+        """The first hosts the job, and the second has a machine that may go."""
         port = free_port()
         common = ["--nproc-per-node", "1", "--rdzv-endpoint", f"127.0.0.1:{port}", *options]
-        first = self.start(common, program, "first")
-        second = self.start([*common, "--preempt-notice", notice], program, "second", **variables)
+        first = self.start([*common, "--rdzv-conf", "is_host=1"], program, "first")
+        second = self.start([*common, "--rdzv-conf", "is_host=0", "--preempt-notice", notice], program,
+                            "second", **variables)
         return first, second
 
     def check_resumes_at_the_very_step(self, cloud):
         answer, variable, scheme, clause = CLOUDS[cloud]
         service = self.serve(answer)
+        service.busy_s = 3
         program = [TRAIN, "linear", "1000000", "1000000", "--batch-size", "1",
                    "--snapshot-path", str(self.folder / "snapshot")]
         first, second = self.two_nodes(cloud, "--nnodes", "2", program=program,
                                        **{variable: scheme + service.host})
         wait_until(lambda: "Epoch 1 |" in first.out + second.out, lambda: f"{first}\n{second}")
-        service.wait_for(2)
+        service.wait_for(2)  # the token, or the name; then what is answered slowly
         service.gone.set()
         for node in (first, second):
             self.assertEqual(node.wait(), 75, f"{first}\n{second}")
@@ -233,6 +236,13 @@ class Notice(unittest.TestCase):
             job = self.start(["--standalone", "--preempt-notice", f"file:{name}"], ["sleep", "600"])
             self.assertEqual(job.wait(), 75, job)
             self.assertIn(f"file {name}: {SAVES}", job.err)
+
+    def test_notices_that_come_together_are_one(self):
+        (self.folder / "notice").touch()
+        (self.folder / "other").touch()
+        job = self.start(["--standalone", "--preempt-notice", "file:notice,file:other"], ["sleep", "600"])
+        self.assertEqual(job.wait(), 75, job)
+        self.assertEqual(job.err.count(SAVES), 1, job)
 
     def test_only_the_node_that_goes_leaves_an_elastic_job(self):
         path = self.folder / "notice"
@@ -292,43 +302,38 @@ class Notice(unittest.TestCase):
         self.assertEqual(job.wait(), 75, job)
         self.assertEqual(job.err.count("--preempt-notice"), 0, job)
 
+    def check_told_once(self, jobs):
+        """They wait beside each other, and all have their notice in the end."""
+        for job, service, reason in jobs:
+            service.gone.set()
+        for job, service, reason in jobs:
+            with self.subTest(reason):
+                self.assertEqual(job.wait(), 75, job)
+                told = [line for line in job.err.splitlines() if "--preempt-notice" in line]
+                self.assertEqual(len(told), 1, job)
+                self.assertIn(f": http://{service.host}: {reason}", told[0])
+
     def test_nonsense_is_told_once_and_the_job_goes_on(self):
+        jobs = []
         for cloud, nonsense, reason in (
                 ("azure", (200, "<html>\x1b[2J"), "it answers 200 '<html>?[2J' to GET /metadata/sched"),
                 ("azure", (500, "sorry"), "it answers 500 'sorry' to GET /metadata/scheduledevents"),
-                ("gcp", (200, "TRUE"), "no header 'Metadata-Flavor: Google'")):
-            with self.subTest(cloud=cloud, answer=nonsense):
-                good = CLOUDS[cloud][0]
+                ("gcp", (200, "TRUE"), "its answer has no header 'Metadata-Flavor: Google'")):
+            def answer(service, method, path, headers, wrong=nonsense, right=CLOUDS[cloud][0]):
+                is_name = path.startswith("/metadata/instance")
+                wrongs = sum("instance/compute" not in asked for _, asked in service.asked)
+                return wrong if not is_name and wrongs <= 2 else right(service, method, path, headers)
+            jobs.append((*self.start_watched(cloud, answer, name=f"job{len(jobs)}"), reason))
+        self.check_told_once(jobs)
 
-                def answer(service, method, path, headers, wrong=nonsense, right=good):
-                    is_name = path.startswith("/metadata/instance")
-                    wrongs = sum("instance/compute" not in asked for _, asked in service.asked)
-                    return wrong if not is_name and wrongs <= 2 else right(service, method, path, headers)
-                job, service = self.start_watched(cloud, answer)
-                service.gone.set()
-                self.assertEqual(job.wait(), 75, job)
-                told = [line for line in job.err.splitlines() if "--preempt-notice" in line]
-                self.assertEqual(len(told), 1, job)
-                self.assertIn(reason, told[0])
-
-    def test_a_service_that_is_silent_closes_or_floods_is_told_once_and_asked_again(self):
-        def floods(service):
-            return 200, "x" * 100_000
-
-        def closes(service):
-            return None
-        for broken, reason in ((floods, "body limit exceeded"), (closes, "end of stream")):
-            with self.subTest(reason):
-                def answer(service, method, path, headers, wrong=broken):
-                    return wrong(service) if len(service.asked) <= 4 else azure(
-                        service, method, path, headers)
-                job, service = self.start_watched("azure", answer)
-                service.gone.set()
-                self.assertEqual(job.wait(), 75, job)
-                told = [line for line in job.err.splitlines() if "--preempt-notice" in line]
-                self.assertEqual(len(told), 1, job)
-                self.assertIn(f"--preempt-notice azure: http://{service.host}: {reason}", told[0])
-                self.assertIn("seems to be no machine of that cloud", told[0])
+    def test_a_service_that_closes_or_floods_is_told_once_and_asked_again(self):
+        jobs = []
+        for given, reason in (((200, "x" * 100_000), "body limit exceeded; this seems to be no machine"),
+                              (None, "end of stream; this seems to be no machine of that cloud")):
+            def answer(service, method, path, headers, broken=given):
+                return broken if len(service.asked) <= 3 else azure(service, method, path, headers)
+            jobs.append((*self.start_watched("azure", answer, name=f"job{len(jobs)}"), reason))
+        self.check_told_once(jobs)
 
     def test_where_there_is_no_cloud_one_line_says_so_and_the_job_succeeds(self):
         port = free_port()

@@ -136,14 +136,24 @@ class Zsh(InFolder):
 
 
 class Fish(InFolder):
-    def offered(self, line):
+    def shown(self, line):
+        """Each word that is offered, with its description."""
         skip.need("program", shutil.which("fish"), "fish is not installed")
         (self.folder / "ddprun.fish").write_text(script("fish"))
         done = subprocess.run(["fish", "--no-config", "-c", "source ddprun.fish; complete -C $argv", line],
                               capture_output=True, text=True, cwd=self.folder, timeout=SECONDS,
                               env={**os.environ, "HOME": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return [one.split("\t")[0] for one in done.stdout.splitlines()]
+        return dict((one + "\t").split("\t")[:2] for one in done.stdout.splitlines())
+
+    def offered(self, line):
+        return list(self.shown(line))
+
+    def test_fish_describes_options_and_leaves_values_as_they_are(self):
+        self.assertRegex(self.shown("ddprun --standalo")["--standalone"], "^A job of this node only")
+        self.assertRegex(self.shown("ddprun --preempt-n")["--preempt-notice"], "^Watch for the announce")
+        self.assertEqual(self.shown("ddprun --rdzv-backend "), {"c10d": "", "static": ""})
+        self.assertEqual([name for name, told in self.shown("ddprun --").items() if not told], [])
 
     def test_fish_completes_names_values_and_the_program(self):
         self.assertEqual(self.offered("ddprun --stand"), ["--standalone"])
