@@ -123,6 +123,10 @@ TEST_CASE("aws: what no documentation describes is a complaint, and never a noti
     CHECK(aws->hear({200, kAction}).notice.starts_with("aws: terminate"));
   }
   CHECK_FALSE(aws_with_token()->hear({500, kAction}).complaint.empty());
+  // As large as the client lets an answer be, and as deep.
+  const std::string deep = std::string(32'768, '[') + std::string(32'768, ']');
+  CHECK_FALSE(aws_with_token()->hear({200, deep}).complaint.empty());
+  CHECK_FALSE(azure_with_name()->hear({200, deep}).complaint.empty());
 }
 
 TEST_CASE("what a service says stays on its line, and is cut") {
