@@ -19,6 +19,7 @@
 #include "agent/follower_options.h"
 #include "agent/host/host.h"
 #include "agent/local_workers.h"
+#include "agent/notice/notice_watch.h"
 #include "agent/operations/operations.h"
 #include "agent/operations/take_snapshot.h"
 #include "agent/output/console.h"
@@ -70,8 +71,9 @@ class Agent : private FollowerHandler {
         board_(io_, err_, STDERR_FILENO, log_),
         signals_(io_, signals_for(spec), [this](int number) { on_signal(number); }),
         guardian_(io_),
-        time_up_(io_),
         search_over_(io_),
+        notices_(
+            io_, spec, [this](const std::string& notice) { on_notice(notice); }, log_),
         notifier_(io_, spec.service_manager, log_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, host_name(), workers_hooks(), log_),
         follower_(io_, follower_options(spec, event_log_), *this, coordinator_hooks(), log_),
@@ -80,7 +82,6 @@ class Agent : private FollowerHandler {
   Result<JobSummary> run() {
     accept_early_signals();
     watch_guardian();
-    watch_deadline();
     if (const auto opened = workers_.open_timers(); !opened) {
       return opened.error();
     }
@@ -88,8 +89,7 @@ class Agent : private FollowerHandler {
       return opened.error();
     }
     follower_.start();
-    // One thread for all: PR_SET_PDEATHSIG ties each worker to the thread that has forked it
-    // (docs/processes.md).
+    // One thread for all: PR_SET_PDEATHSIG ties a worker to the one that forks (docs/processes.md).
     io_.run();
     // From here on a signal would only end this process before its outcome is written.
     hold_back(signals_for(spec_));
@@ -197,10 +197,14 @@ class Agent : private FollowerHandler {
     };
   }
 
-  void watch_deadline() {
-    if (spec_.deadline) {
-      time_up_.expires_after(*spec_.deadline);
-      time_up_.async_wait(taking(Event::deadline_came));
+  /// Empty: --deadline, which is for the whole job. Two may come in one turn of the loop.
+  void on_notice(const std::string& notice) {
+    const bool leaves = !notice.empty() && spec_.on_notice == NoticeResponse::leave;
+    if (leaves && agent::serves(state_) && !asked_.leave_by()) {
+      take(Event::leave_asked, {.signal = SIGUSR2});
+    } else if (!leaves && agent::serves(state_)) {
+      asked_.noticed(notice);
+      take(Event::deadline_came);
     }
   }
 
@@ -223,6 +227,7 @@ class Agent : private FollowerHandler {
     state_ = transition.next();
     if (!agent::serves(state_)) {
       notifier_.ends();
+      notices_.end();
     }
     for (const Action action : transition.actions()) {
       carry_out(action, cause);
@@ -317,7 +322,7 @@ class Agent : private FollowerHandler {
       is_final || asked_.ends_at_once() ? take(Event::nobody_to_ask) : limit_search();
       return;
     }
-    coordinator->request_stop(asked_.stop_by(), wish.wish);
+    coordinator->request_stop(asked_.stop_by(), wish.wish, asked_.notice());
     // At once, without waiting for the coordinator's order: a person has asked.
     if (wish.stops_workers) {
       workers_.stop(asked_.stop_by());
@@ -333,7 +338,8 @@ class Agent : private FollowerHandler {
         asked_.interrupts();
       }
       const bool ends = asked_.verdict_at_once() == Verdict::stopped;
-      follower_.client()->request_stop(asked_.stop_by(), ends ? StopWish::end : StopWish::preempt);
+      follower_.client()->request_stop(asked_.stop_by(), ends ? StopWish::end : StopWish::preempt,
+                                       asked_.notice());
     }
     search_over_.expires_after(asks ? kAnswerBound : std::chrono::milliseconds(0));
     search_over_.async_wait([this](boost::system::error_code error) {
@@ -400,8 +406,8 @@ class Agent : private FollowerHandler {
   StatusDisplay board_;
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
-  asio::steady_timer time_up_;      ///< --deadline
   asio::steady_timer search_over_;  ///< Action::limit_search, request_now
+  NoticeWatch notices_;
   ServiceNotifier notifier_;
   State state_ = State::serving;
   agent::Asked asked_;

@@ -47,7 +47,7 @@ enum class Event : std::uint8_t {
   lost,           ///< there is no coordinator any more
   concluded,      ///< the job is over, or this node takes no part in it any more
   asked,          ///< a signal asks this agent to stop
-  deadline_came,  ///< --deadline
+  deadline_came,  ///< --deadline, or a notice that this machine goes
   nobody_to_ask,  ///< there is no coordinator to be asked for the end, and none is waited for
   followed,       ///< there is a coordinator: the first one, or the next
   leave_asked,    ///< SIGUSR2

@@ -57,6 +57,14 @@ void Asked::stop(int signal) {
   ends_ = ends_ || wish.stops_workers;
 }
 
+/// A machine that goes is shut down in the end, and its service manager or scheduler sends a first
+/// signal then: that is no second wish, which would mean now.
+void Asked::noticed(std::string notice) {
+  DDP_CHECK(notice_.empty(), "the first notice is the wish");
+  took_over_ = !notice.empty();
+  notice_ = std::move(notice);
+}
+
 Wish Asked::wish() const {
   return ends() ? Wish{} : wish_of(stop_by_);
 }
@@ -81,9 +89,10 @@ void Asked::ordered(StopHow how, int signal, const std::string& reason) {
 
 bool Asked::lost(Instant now, bool serves) {
   lost_at_ = now;
-  took_over_ = serves && order_;
+  const bool takes_over = serves && order_;
+  took_over_ = took_over_ || takes_over;
   ends_ = ends();
-  return took_over_;
+  return takes_over;
 }
 
 bool Asked::ends_at_once() const {
@@ -120,9 +129,10 @@ JobSummary Asked::summary(Verdict verdict) const {
 }
 
 std::string Asked::reason() const {
-  return is_by_order()   ? order_->reason
-         : stop_by_ == 0 ? "its deadline has come"
-                         : signal_name(stop_by_) + " was sent to this agent";
+  return is_by_order()     ? order_->reason
+         : stop_by_ != 0   ? signal_name(stop_by_) + " was sent to this agent"
+         : notice_.empty() ? "its deadline has come"
+                           : "this node has a preemption notice (" + notice_ + ")";
 }
 
 }  // namespace ddprun::agent

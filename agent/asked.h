@@ -23,6 +23,9 @@ class Asked {
   /// The wish that counts, the newest but that no warning takes back an order to end now: to end
   /// the job, or this agent, by this signal, or by --deadline (0).
   void stop(int signal);
+  /// So too, by a notice that this machine goes (a clause), or by --deadline (empty).
+  void noticed(std::string notice);
+  [[nodiscard]] const std::string& notice() const { return notice_; }
   [[nodiscard]] int stop_by() const { return stop_by_; }
   /// The second signal ends workers that run, and a coordinator can be told so.
   void interrupts() { interrupts_ = true; }
@@ -76,7 +79,8 @@ class Asked {
   bool interrupts_ = false;
   std::optional<int> leave_by_;
   std::optional<Order> order_;
-  bool took_over_ = false;  ///< the wish is that of order_
+  bool took_over_ = false;  ///< the wish is that of order_, or notice_
+  std::string notice_;      ///< what announced that this machine goes; empty: nothing has
   /// Since when there is no coordinator any more; none while there is one, or was none yet.
   std::optional<Instant> lost_at_;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/hang/hang_detector.h"
+#include "agent/notice/notice_source.h"
 #include "agent/process/service_status.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/membership/restart_policy.h"
@@ -120,6 +121,10 @@ struct JobSpec {
   std::chrono::milliseconds preempt_grace{600'000};
   /// From the start of this agent; then it has the job preempted.
   std::optional<std::chrono::milliseconds> deadline;
+  /// Who may announce that this machine goes.
+  std::vector<NoticeSource> notice_sources = {};
+  /// What an announcement leads to.
+  NoticeResponse on_notice = NoticeResponse::save;
   /// --hang-timeout
   HangTimeouts hang_timeouts = {};
   /// Signals that end the job in order; numbers.

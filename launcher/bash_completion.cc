@@ -19,11 +19,19 @@ _ddprun_value() {
   esac
 }
 
+# What Python finds in this folder for -m.
+_ddprun_modules() {
+  local file
+  for file in *.py */__init__.py; do
+    [[ -e $file ]] && printf '%s\n' "${file%%[./]*}"
+  done
+}
+
 _ddprun() {
   local flags=' @FLAGS@ '
   local valued=' @VALUED@ '
   local letter_with_value='^-[@FLAG_LETTERS@]*[@VALUE_LETTERS@]$'
-  local current=${COMP_WORDS[COMP_CWORD]} option= i=1 word name
+  local current=${COMP_WORDS[COMP_CWORD]} option= module= i=1 word name
   COMPREPLY=()
   while ((i < COMP_CWORD)); do
     word=${COMP_WORDS[i]}
@@ -43,8 +51,10 @@ _ddprun() {
       if [[ $valued == *" $name "* || $flags != *" $name"* ]]; then
         option=$word
       fi
+      [[ --module == "$name"* && $name == --mo* ]] && module=yes
     elif [[ $word == -?* ]]; then
       [[ $word =~ $letter_with_value ]] && option=-${word: -1}
+      [[ $word =~ ^-[@FLAG_LETTERS@]*m ]] && module=yes
     else
       break
     fi
@@ -71,6 +81,9 @@ _ddprun() {
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
   elif [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$flags $valued @LETTERS@" -- "$current")
+  elif [[ $module ]]; then
+    word=$(_ddprun_modules)
+    mapfile -t COMPREPLY < <(compgen -W "$word" -- "$current")
   else
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -c -- "$current"; compgen -f -- "$current")

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "launcher/list_options.h"
+#include "launcher/notice_sources.h"
 #include "launcher/python_numbers.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/signal_name.h"
@@ -30,8 +31,8 @@ class EndingResolver {
 
   /// The order decides which of several mistakes is reported.
   Result<std::vector<Notice>> run() {
-    for (const auto step :
-         {&EndingResolver::signals, &EndingResolver::shutdown, &EndingResolver::preemption}) {
+    for (const auto step : {&EndingResolver::signals, &EndingResolver::shutdown,
+                            &EndingResolver::preemption, &EndingResolver::notices}) {
       if (const auto done = (this->*step)(); !done) {
         return done.error();
       }
@@ -111,6 +112,17 @@ class EndingResolver {
     }
     const std::string_view text = *options_.deadline;
     return text.starts_with('@') ? deadline_at(text) : deadline_after(text);
+  }
+
+  Result<void> notices() {
+    auto sources =
+        parse_notice_sources(options_.preempt_notice, at("preempt-notice"), environment_);
+    if (!sources) {
+      return sources.error();
+    }
+    job_.notice_sources = std::move(*sources);
+    job_.on_notice = options_.on_notice == "leave" ? NoticeResponse::leave : NoticeResponse::save;
+    return {};
   }
 
   Result<void> deadline_after(std::string_view text) {

@@ -32,7 +32,19 @@ function __ddprun_before_program
     return 0
 end
 
-complete -c ddprun -x -a '(__fish_complete_subcommand $__ddprun_valued)'
+# Whether Python is to find the program by its module's name.
+function __ddprun_before_module
+    set -l words (commandline -opc)
+    begin; contains -- -m $words; or contains -- --module $words; end; and __ddprun_before_program
+end
+
+function __ddprun_modules
+    string replace -r '(/__init__)?\.py$' '' -- *.py */__init__.py
+end
+
+complete -c ddprun -n __ddprun_before_module -x -a '(__ddprun_modules)'
+complete -c ddprun -n 'not __ddprun_before_module' -x \
+    -a '(__fish_complete_subcommand $__ddprun_valued)'
 )";
 
 /// Within single quotes fish reads these two marks only.
@@ -55,7 +67,9 @@ std::string line_of(const OptionRow& row) {
     line += " -x";
     std::string offered;
     for (const std::string_view word : completed_words(row)) {
-      offered += (offered.empty() ? "" : " ") + std::string(word);
+      // A tab ends the word. Without it fish shows the option's description beside each value, and
+      // `static` would be "c10d: nodes come and go".
+      offered += (offered.empty() ? "" : " ") + std::string(word) + "\\t";
     }
     DDP_CHECK(offered.find('\'') == std::string::npos, "a word of the table needs no escapes");
     line += offered.empty() ? "" : " -a '" + offered + "'";

@@ -43,7 +43,9 @@
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/resolve.h"
+#include "launcher/scheduler_defaults.h"
 #include "rendezvous/base/file_text.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/base/usable_cpus.h"
 #include "rendezvous/contract/environment.h"
 
@@ -81,10 +83,7 @@ std::string readable(const std::string& sentence) {
 
 /// One line, also when the sentence quotes words with line breaks or terminal escapes in them.
 int complain(const std::string& reason, int exit_code) {
-  std::string sentence = readable(reason);
-  std::replace_if(
-      sentence.begin(), sentence.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  std::fprintf(stderr, "ddprun: %s\n", sentence.c_str());
+  std::fprintf(stderr, "ddprun: %s\n", printable(readable(reason)).c_str());
   return exit_code;
 }
 
@@ -184,7 +183,7 @@ int agent_main(const Launch& launch) {
   log->set_pattern("[ddprun] %v");
   log->set_level(spdlog_level(launch.log_level));
   for (const Notice& notice : launch.notices) {
-    log->log(spdlog_level(notice.level), "{}", notice.text);
+    log->log(spdlog_level(notice.level), "{}", printable(notice.text));
   }
   JobSpec job = launch.job;
   // Workers get the limit as it was before (descriptor_limit.h).
@@ -276,6 +275,10 @@ int run(int argc, char** argv) {
   }
   if (asks_for_hosts(options)) {
     return start_hosts(options, environment);
+  }
+  if (const auto odd = odd_scheduler_number(options, environment)) {
+    accept_early_signals();
+    return complain(odd->sentence(), kExitUsage);
   }
   Result<Launch> launch = resolve(options, environment, this_host(environment));
   if (!launch) {

@@ -87,6 +87,10 @@ std::string environment_section() {
        {env::kShutdownTimeout, "As --shutdown-timeout, in seconds."},
        {env::kEnableFileTimer, "1: workers may set timers, and one that expires ends its worker."},
        {env::kCudaVisibleDevices, "The GPUs that --nproc-per-node gpu counts."},
+       {std::string(env::kAwsMetadataEndpoint) + ", " + env::kGceMetadataHost + ", " +
+            env::kAzureMetadataHost,
+        "Where --preempt-notice finds a cloud's metadata service, if not at 169.254.169.254: for "
+        "AWS a URL that begins with http://, else HOST or HOST:PORT."},
        {std::string(env::kNotifySocket) + ", " + env::kWatchdogUsec + ", " + env::kWatchdogPid,
         "Set by a service manager (sd_notify(3)): ddprun tells it when the node has joined, how "
         "far the job is, and that it is alive. Workers do not get them."}});
@@ -102,7 +106,7 @@ std::string exit_status_section() {
        {code(kExitFailure),
         "The job failed, was stopped by a signal, or could not be "
         "started; a sentence on stderr says which."},
-       {code(kExitUsage), "The command line cannot be read."},
+       {code(kExitUsage), "The command line, or a scheduler's variable, cannot be read."},
        {code(kExitResume), "The job was preempted: the same command goes on from where it is."},
        {code(kExitDisagreed),
         "With --require-same-env: the nodes differ, and no worker was started."},

@@ -360,6 +360,24 @@ constexpr OptionRow kRows[] = {
      .ours = true,
      .help = "Preempt the job this long after this start, as in 230m, or at this Unix time: all "
              "workers save, and ddprun exits with 75."},
+    {.name = "preempt-notice",
+     .field = &O::preempt_notice,
+     .value_name = "SOURCE,...",
+     .group = G::ending,
+     .ours = true,
+     .adds_up = true,
+     .must_name = true,
+     .help = "Watch for the announcement that this machine goes, and preempt the job then. SOURCE: "
+             "aws, gcp or azure (the cloud's metadata service), or file:PATH (a file that somebody "
+             "makes)."},
+    {.name = "on-notice",
+     .field = &O::on_notice,
+     .value_name = "WHAT",
+     .group = G::ending,
+     .ours = true,
+     .choices = "save|leave",
+     .help = "What an announcement leads to: the whole job saves and exits with 75, or this node "
+             "leaves in order, as by SIGUSR2, and the others go on."},
     // Off unless asked for: a job may evaluate or compile for hours, and only its user knows.
     {.name = "hang-timeout",
      .field = &O::hang_timeout,

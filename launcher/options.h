@@ -87,6 +87,8 @@ struct Options {
   std::optional<int> shutdown_timeout_seconds;
   std::string preempt_grace = "10m";
   std::optional<std::string> deadline;
+  std::string preempt_notice;
+  std::string on_notice = "save";
   std::optional<std::string> hang_timeout;
 
   // Accepted for compatibility with torchrun.

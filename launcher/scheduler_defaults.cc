@@ -16,6 +16,7 @@
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/text.h"
+#include "rendezvous/contract/environment.h"
 
 namespace ddprun {
 namespace {
@@ -30,6 +31,10 @@ bool is_loopback_text(std::string_view host) {
 /// "n1" of "n1.site": what a node calls itself may have a domain or not.
 std::string_view short_name(std::string_view host) {
   return host.substr(0, host.find('.'));
+}
+
+bool takes_nothing(const Options& given) {
+  return given.no_scheduler || given.standalone || given.witness;
 }
 
 /// One option after the other; each step looks at what those before it have set.
@@ -203,9 +208,15 @@ class Defaults {
 
 }  // namespace
 
+std::optional<Error> odd_scheduler_number(const Options& given, const Environment& environment) {
+  // Of a worker that runs ddprun nothing is taken either.
+  return takes_nothing(given) || told_text(environment, env::kRunId) ? std::nullopt
+                                                                     : odd_number(environment);
+}
+
 Result<ScheduledOptions> with_scheduler_defaults(const Options& given,
                                                  const Environment& environment, const Host& host) {
-  if (given.no_scheduler || given.standalone || given.witness) {
+  if (takes_nothing(given)) {
     return ScheduledOptions{given, {}};
   }
   const auto found = find_allocation(environment, host.read_file, host.full_host_name);

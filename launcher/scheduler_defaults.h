@@ -3,6 +3,7 @@
 // PET_ variable, stays, each value for itself. docs/schedulers.md
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "launcher/notice.h"
@@ -16,6 +17,10 @@ struct ScheduledOptions {
   Options options;
   std::vector<Notice> notices;
 };
+
+/// Why this environment cannot be a scheduler's, whatever is taken from it (told.h); main exits
+/// with kExitUsage for it. None where nothing would be taken at all.
+std::optional<Error> odd_scheduler_number(const Options& given, const Environment& environment);
 
 /// Unchanged outside of every scheduler, with --no-scheduler, with --standalone and for a witness.
 /// The notice of what was taken is a warning on the first node of the job, so that it is seen (the

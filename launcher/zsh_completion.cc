@@ -12,6 +12,11 @@ constexpr std::string_view kBegin = R"(#compdef ddprun
 # of $fpath.
 
 _ddprun_program() {
+  if ((${words[1,CURRENT-1][(I)-[^-]#m|--mod*]})); then
+    # What Python finds in this folder.
+    compadd -- *.py(N:r) */__init__.py(N:h)
+    return
+  fi
   _alternative 'commands:command:_command_names -e' 'files:file:_files'
 }
 

@@ -4,18 +4,12 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/text.h"
+
 namespace ddprun {
 namespace {
 
 using std::chrono::nanoseconds;
-
-/// Host names and reasons come from other nodes: none of their control characters reaches this
-/// terminal.
-std::string clean(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text;
-}
 
 std::string counted(int count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
@@ -97,7 +91,7 @@ std::vector<std::string> aligned(const std::vector<Row>& rows) {
         line.append(widths[i] - row[i].size() + 2, ' ');
       }
     }
-    lines.push_back(clean(std::move(line)));
+    lines.push_back(printable(std::move(line)));
   }
   return lines;
 }
@@ -139,7 +133,7 @@ std::vector<std::string> waiting_lines(const RendezvousStatus& table, nanosecond
     rows.push_back({"note", table.note});
   }
   std::vector<std::string> lines = aligned(rows);
-  lines.insert(lines.begin(), clean(head(table, since)));
+  lines.insert(lines.begin(), printable(head(table, since)));
   return lines;
 }
 

@@ -19,6 +19,7 @@
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/signal_name.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/contract/error_file.h"
 #include "rendezvous/membership/hang_diagnosis.h"
 #include "rendezvous/membership/ledger_text.h"
@@ -60,11 +61,9 @@ std::string readable(std::string_view text) {
       if (!last && text[i + 1] != '\n') {
         out.resize(line_begin);
       }
-    } else if (c == '\n' || c == '\t' || static_cast<unsigned char>(c) >= 0x20) {
-      out.push_back(c == '\x7f' ? '?' : c);
-      line_begin = c == '\n' ? out.size() : line_begin;
     } else {
-      out.push_back('?');
+      out.push_back(is_control(c) && c != '\n' && c != '\t' ? '?' : c);
+      line_begin = c == '\n' ? out.size() : line_begin;
     }
   }
   DDP_CHECK(line_begin <= out.size(), "a line begins inside the text");

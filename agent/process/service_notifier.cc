@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/contract/environment.h"
 
 namespace ddprun {
@@ -140,7 +141,8 @@ ServiceNotifier::ServiceNotifier(boost::asio::io_context& io, const ServiceManag
     }
   }
   impl_ = std::make_unique<Impl>(io, std::move(*address), pause,
-                                 "NOTIFY_SOCKET='" + manager.notify_socket + "'", std::move(log));
+                                 "NOTIFY_SOCKET='" + printable(manager.notify_socket) + "'",
+                                 std::move(log));
   if (pause.count() > 0) {
     impl_->tell(true);
     impl_->beat_later();

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
@@ -45,6 +46,8 @@ std::string notification(const ServiceStatus& told, const ServiceStatus& now, bo
   DDP_CHECK(!told.ready || now.ready, "what has joined stays so");
   DDP_CHECK(!told.stopping || now.stopping, "what ends goes on ending");
   std::string text;
+  // Once: systemd keeps its socket, what waits there and what it has read over daemon-reload and
+  // daemon-reexec, and what could not be sent does not count as told.
   if (now.ready && !told.ready) {
     text += "READY=1\n";
   }
@@ -62,7 +65,7 @@ std::string notification(const ServiceStatus& told, const ServiceStatus& now, bo
 }
 
 Result<std::string> notify_address(std::string_view notify_socket) {
-  const std::string where = "NOTIFY_SOCKET='" + std::string(notify_socket) + "'";
+  const std::string where = "NOTIFY_SOCKET='" + printable(std::string(notify_socket)) + "'";
   const bool is_abstract = notify_socket.starts_with('@');
   if (!is_abstract && !notify_socket.starts_with('/')) {
     return Error{"it is neither a path from / nor an abstract name (@...)", where,
@@ -88,7 +91,7 @@ Result<std::chrono::microseconds> watchdog_pause(std::string_view watchdog_usec)
   const bool is_huge = error == std::errc::result_out_of_range && stopped == end;
   if ((error != std::errc() && !is_huge) || stopped != end || (number <= 0 && !is_huge)) {
     return Error{"it is no number of microseconds",
-                 "WATCHDOG_USEC='" + std::string(watchdog_usec) + "'",
+                 "WATCHDOG_USEC='" + printable(std::string(watchdog_usec)) + "'",
                  "unset it, or let the service manager set it"};
   }
   const std::chrono::microseconds half(number / 2);

@@ -102,6 +102,11 @@ std::optional<Allocation> pbs_allocation(const Environment& environment,
                      " nodes, but pbsdsh did not start ddprun, so the program runs on this node "
                      "alone; start ddprun by pbsdsh, or give --nnodes 1";
     }
+  } else if (hosts && node >= hosts->count) {
+    found.agents = Error{"this is node " + std::to_string(node) + " (counted from 0), but " +
+                             kNodeFile + " names " + std::to_string(hosts->count) +
+                             (hosts->count == 1 ? " host" : " hosts"),
+                         "PBS_NODENUM", kNodeFileTodo};
   } else if (hosts) {
     found.agents = Told<int>{hosts->count, kNodeFile};
     found.hosts = hosts->count;

@@ -71,6 +71,13 @@ std::optional<Step> step_of(const Environment& environment, const ReadFile& read
   return is_below_script(read_file) ? std::nullopt : std::optional(Step{*id, *tasks});
 }
 
+/// `srun --pty bash` in an allocation: a person works in the shell, and this step of one task says
+/// nothing about what is typed there. What srun --pty runs by itself looks the same, and is one
+/// process as well.
+bool is_terminal_step(const Environment& environment, const Step& step) {
+  return step.tasks == 1 && told_text(environment, "SLURM_PTY_PORT");
+}
+
 /// SLURM_STEP_TASKS_PER_NODE: "2,1(x3)" are 2 tasks on the first node and 1 on three others.
 int tasks_on(const std::string& text, int node) {
   for (const std::string_view item : parts_of(text, ',')) {
@@ -99,7 +106,7 @@ Result<Told<std::string>> first_of(const Environment& environment, const char* n
   return Told<std::string>{hosts->at(0), name};
 }
 
-/// A script of sbatch, or a shell of salloc: one process, whatever the job has.
+/// A script of sbatch, a shell of salloc or of srun --pty: one process, whatever the job has.
 Allocation outside_of_steps(const Environment& environment, const BatchJob& job) {
   Allocation found{.launcher = job.system, .agents = Told<int>{1, "SLURM_JOB_ID"}};
   found.computes_here = told_text(environment, "SLURMD_NODENAME").has_value();
@@ -134,7 +141,7 @@ std::optional<Allocation> slurm_allocation(const Environment& environment,
   }
   const auto step = step_of(environment, read_file);
   Allocation found = outside_of_steps(environment, *job);
-  if (step) {
+  if (step && !is_terminal_step(environment, *step)) {
     DDP_CHECK(step->tasks > 0, "a step that has this task has one");
     found = {.launcher = job->system, .agents = Told<int>{step->tasks, "SLURM_STEP_NUM_TASKS"}};
     found.meeting_host = first_of(environment, kStepHosts);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "launcher/list_options.h"
 #include "launcher/python_numbers.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
@@ -16,7 +17,38 @@ constexpr int kPorts = 10'000;
 /// A prime: step 1 of a job should not have the port of the next job, which may share the node.
 constexpr std::uint64_t kPartStride = 101;
 
+/// Each is a number from 0, of 32 bits at most, by its system's documentation.
+constexpr const char* kNumbers[] = {"SLURM_JOB_ID",
+                                    "SLURM_STEP_ID",
+                                    "SLURM_STEP_NUM_TASKS",
+                                    "SLURM_STEP_NUM_NODES",
+                                    "SLURM_JOB_NUM_NODES",
+                                    "SLURM_PROCID",
+                                    "SLURM_NODEID",
+                                    "SLURM_GPUS_ON_NODE",
+                                    "OMPI_COMM_WORLD_RANK",
+                                    "OMPI_COMM_WORLD_SIZE",
+                                    "PMI_RANK",
+                                    "PMI_SIZE",
+                                    "PBS_NODENUM",
+                                    "PBS_TASKNUM",
+                                    "LSB_JOBID",
+                                    "LSB_JOBINDEX",
+                                    "LSF_PM_TASKID",
+                                    "JOB_COMPLETION_INDEX"};
+
 }  // namespace
+
+std::optional<Error> odd_number(const Environment& environment) {
+  for (const char* const name : kNumbers) {
+    const auto text = told_text(environment, name);
+    if (text && !parse_number<std::uint32_t>(*text)) {
+      return Error{in_quotes(*text) + " is no number from 0 to 4294967295", name,
+                   "unset it, or give --no-scheduler, which takes nothing from a scheduler"};
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> told_text(const Environment& environment, const char* name) {
   const char* const value = environment(name);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "launcher/options.h"
+#include "rendezvous/base/result.h"
 
 namespace ddprun {
 
@@ -22,6 +23,11 @@ struct Told {
 std::optional<std::string> told_text(const Environment& environment, const char* name);
 /// A whole number from 0; none for all else.
 std::optional<int> told_number(const Environment& environment, const char* name);
+
+/// Why the environment of a scheduler or an MPI launcher cannot be that of a job: a variable that
+/// holds a number where they document one holds none. None where all do, or are not set: what a
+/// broken wrapper left would otherwise be passed over, and each node would be a job of its own.
+std::optional<Error> odd_number(const Environment& environment);
 
 /// A port from 20000 to 29999, below those that the kernel gives out, for the job of this number.
 /// Jobs that follow each other have different ones, and so have the first steps of one job. Others

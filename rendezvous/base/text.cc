@@ -39,6 +39,11 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
 }
 
+std::string printable(std::string text) {
+  std::replace_if(text.begin(), text.end(), is_control, '?');
+  return text;
+}
+
 /// Separators in a row are one: lists are written by hand.
 std::vector<std::string_view> words_of(std::string_view text, std::string_view separators) {
   DDP_CHECK(!separators.empty(), "words end somewhere");

@@ -21,6 +21,13 @@ std::string exact_seconds_text(std::chrono::nanoseconds chosen);
 
 /// Without the white space around it.
 std::string_view trimmed(std::string_view text);
+/// Of ASCII: what moves a cursor or begins a line, and DEL.
+constexpr bool is_control(char c) {
+  return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+}
+/// With '?' for each control character, so that what an environment, a file or another machine says
+/// stays on its line, and sends a terminal nothing that it would obey.
+std::string printable(std::string text);
 /// What is between any of `separators`; nothing is empty. The views are into `text`.
 std::vector<std::string_view> words_of(std::string_view text, std::string_view separators);
 /// What is between the separators, trimmed; "" has one part, and "a,,b" three.

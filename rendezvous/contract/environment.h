@@ -49,6 +49,12 @@ inline constexpr char kHealthCheckPort[] = "TORCHELASTIC_HEALTH_CHECK_PORT";
 inline constexpr char kShutdownTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 inline constexpr char kDisableSharedStore[] = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE";
 
+// Where the clouds' metadata services are, if not at their usual addresses (--preempt-notice). The
+// first two are read by the clouds' own programs, too.
+inline constexpr char kAwsMetadataEndpoint[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
+inline constexpr char kGceMetadataHost[] = "GCE_METADATA_HOST";
+inline constexpr char kAzureMetadataHost[] = "DDPRUN_AZURE_METADATA_HOST";
+
 // systemd's (sd_notify(3), sd_watchdog_enabled(3)): for the agent, and not for its children.
 inline constexpr char kNotifySocket[] = "NOTIFY_SOCKET";
 inline constexpr char kWatchdogUsec[] = "WATCHDOG_USEC";

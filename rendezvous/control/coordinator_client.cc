@@ -243,8 +243,8 @@ void CoordinatorClient::workers_hung(AttemptNumber attempt, std::vector<WorkerPo
   impl_->say(message::Hung{attempt, std::move(positions), std::move(why)});
 }
 
-void CoordinatorClient::request_stop(int signal, StopWish wish) {
-  impl_->say(message::StopRequest{signal, wish});
+void CoordinatorClient::request_stop(int signal, StopWish wish, const std::string& notice) {
+  impl_->say(message::StopRequest{signal, wish, notice});
 }
 
 void CoordinatorClient::give_up(const Error& why) {

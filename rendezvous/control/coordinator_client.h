@@ -111,8 +111,8 @@ class CoordinatorClient {
   /// yet. `why` is a clause.
   void workers_hung(AttemptNumber attempt, std::vector<WorkerPosition> positions, std::string why);
   /// This agent was asked to have the job end in order, everywhere, or to leave it. `signal` 0: its
-  /// deadline has come.
-  void request_stop(int signal, StopWish wish);
+  /// deadline has come, or a `notice` that its machine goes.
+  void request_stop(int signal, StopWish wish, const std::string& notice = {});
   /// Something keeps this node from running any attempt (program gone, log directory not
   /// writable): ends the job with this sentence as its reason.
   void give_up(const Error& why);

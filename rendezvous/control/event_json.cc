@@ -169,7 +169,8 @@ void EventJson::on(Lines& lines, const StopRequested& event, const std::vector<C
     lines.add("stop_requested", attempt_,
               {{"node", node->second.host},
                {"signal", or_null(event.signal == 0 ? "" : signal_name(event.signal))},
-               {"wish", name_of(event.wish)}});
+               {"wish", name_of(event.wish)},
+               {"notice", or_null(event.notice)}});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/membership/rendezvous_status.h"
 
 namespace ddprun {
@@ -29,13 +30,6 @@ const std::string* value_of(const NodeEnvironment& environment, const std::strin
   const auto found = std::find_if(environment.begin(), environment.end(),
                                   [&](const EnvironmentFact& fact) { return fact.name == name; });
   return found == environment.end() ? nullptr : &found->value;
-}
-
-/// Values come from other machines: nothing in them may move a terminal's cursor.
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text;
 }
 
 std::string shown(const std::string& name, const std::string* value) {

@@ -95,11 +95,12 @@ struct WorkersProgress {
   TrainingProgress progress;
 };
 
-/// An agent was asked by a signal, or by its deadline.
+/// An agent was asked by a signal, by its deadline, or by a notice that its machine goes.
 struct StopRequested {
   NodeId node{};
-  int signal = 0;  ///< 0: its deadline has come
+  int signal = 0;  ///< 0: its deadline, or a notice, has come
   StopWish wish = StopWish::end;
+  std::string notice = {};  ///< what announced that the machine goes; empty: nothing has
 };
 
 /// A node cannot run any attempt.

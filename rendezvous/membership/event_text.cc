@@ -208,6 +208,9 @@ std::string text_of(const StopRequested& e) {
   if (e.wish != StopWish::end) {
     line.add("wish", kWishes[static_cast<std::size_t>(e.wish)]);
   }
+  if (!e.notice.empty()) {
+    line.add("notice", e.notice);
+  }
   return std::move(line).text();
 }
 

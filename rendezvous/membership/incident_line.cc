@@ -6,9 +6,11 @@
 #include <csignal>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/error_line.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
@@ -93,9 +95,7 @@ std::string incident_line(const Incident& incident, const Aftermath& after) {
   text = cut(std::move(text), kIncidentLineBytesMax - 2 - std::min<std::size_t>(next.size(), 500));
   text = cut(text + "; " + next, kIncidentLineBytesMax);
   DDP_CHECK(text.size() <= kIncidentLineBytesMax, "a line is bounded");
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text;
+  return printable(std::move(text));
 }
 
 }  // namespace ddprun

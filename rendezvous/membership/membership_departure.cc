@@ -10,6 +10,9 @@ namespace ddprun {
 namespace {
 
 std::string clause_of(const StopRequested& event, const std::string& host_name) {
+  if (!event.notice.empty()) {
+    return "node " + host_name + " has a preemption notice (" + event.notice + ")";
+  }
   return event.signal == 0
              ? "the deadline of node " + host_name + " has come"
              : signal_name(event.signal) + " was sent to the agent of node " + host_name;
@@ -22,8 +25,9 @@ void Membership::on(const StopRequested& event) {
     // It is no node of the job: only its own wait ends.
     commands_.push_back(
         Reject{event.node,
-               (event.signal == 0 ? "its deadline came"
-                                  : signal_name(event.signal) + " was sent to its agent") +
+               (!event.notice.empty() ? "its machine goes (" + event.notice + ")"
+                : event.signal == 0   ? "its deadline came"
+                                      : signal_name(event.signal) + " was sent to its agent") +
                    " while it waited for its rank",
                {}});
     return;

@@ -28,7 +28,7 @@ struct EventOf {
     return WorkersHung{id, m.attempt, std::move(m.positions), std::move(m.why)};
   }
   std::optional<Event> operator()(message::StopRequest& m) const {
-    return StopRequested{id, m.signal, m.wish};
+    return StopRequested{id, m.signal, m.wish, std::move(m.notice)};
   }
   std::optional<Event> operator()(message::GiveUp& m) const {
     return NodeGaveUp{id, std::move(m.why)};

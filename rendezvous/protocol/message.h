@@ -44,8 +44,9 @@ struct Stopped {
   TrainingProgress progress;
 };
 struct StopRequest {
-  int signal = 0;  ///< 0: its deadline has come
+  int signal = 0;  ///< 0: its deadline, or a notice, has come
   StopWish wish = StopWish::end;
+  std::string notice;  ///< what announced that the machine goes; empty: nothing has
 };
 struct GiveUp {
   std::string why;

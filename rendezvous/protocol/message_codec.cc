@@ -71,6 +71,7 @@ template <class A, class V>
 void fields(Tag<StopRequest>, A& a, V& v) {
   a.integer(v.signal, 0, 255);
   enumeration(a, v.wish, 2);
+  a.text(v.notice, kSentenceBytesMax);
 }
 
 template <class A, class V>

@@ -286,6 +286,26 @@ TEST_CASE("a bad variable is told by its name", "[e2e][launcher]") {
   check_refused(run_ddprun({"true"}, {{"PET_STANDALONE", "yes"}}), 1, "PET_STANDALONE: 'yes'");
 }
 
+TEST_CASE("a scheduler's number that is none is a mistake, unless nothing is taken from it") {
+  const auto run_with = [](const std::string& name, const std::string& value,
+                           const std::vector<std::string>& options) {
+    std::vector<std::string> words{"ddprun"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("true");
+    return run({.argv = words, .environment = {{name, value}}});
+  };
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_NUM_TASKS", "PMI_RANK"}) {
+    const Finished refused = run_with(name, "1\x1b[2J\n2", {});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err == "ddprun: " + std::string(name) +
+                             ": '1?[2J?2' is no number from 0 to 4294967295; unset it, or give "
+                             "--no-scheduler, which takes nothing from a scheduler\n");
+    for (const char* option : {"--no-scheduler", "--standalone"}) {
+      CHECK(run_with(name, "x", {option}).exit_code == 0);
+    }
+  }
+}
+
 TEST_CASE("help and version go to stdout and end well", "[e2e][launcher]") {
   for (const char* word : {"--help", "-h", "--h"}) {
     const Finished help = run_ddprun({word});

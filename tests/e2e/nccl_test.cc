@@ -188,16 +188,18 @@ TEST_CASE("the linear model learns on GPUs what it learns on CPUs") {
         cpu);
 }
 
-TEST_CASE("a GPU without a cuBLASLt that can be used is told of in a sentence") {
+TEST_CASE("a GPU without a cuBLASLt that can be used ends the job at once, with a sentence") {
   const TempDir folder;
   folder.write("text.txt", std::string(2000, 'x'));
   const auto said_with = [&](const std::string& library) {
-    const Finished finished = run({.argv = {"train", "gpt2", "--data", folder.file("text.txt"),
-                                            "--save-dir", folder.file("out"), "--seq-length", "8"},
-                                   .environment = {{"DDPRUN_GPU_LIBRARY", STANDIN_GPU},
-                                                   {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
-                                                   {"DDPRUN_CUBLASLT_LIBRARY", library}}});
+    const Finished finished = run(
+        {.argv = {"ddprun", "--standalone", "--max-restarts", "3", "train", "gpt2", "--data",
+                  folder.file("text.txt"), "--save-dir", folder.file("out"), "--seq-length", "8"},
+         .environment = {{"DDPRUN_GPU_LIBRARY", STANDIN_GPU},
+                         {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
+                         {"DDPRUN_CUBLASLT_LIBRARY", library}}});
     CHECK(finished.exit_code == 1);
+    CHECK(contains(finished.err, "job failed after 1 attempt"));
     return finished.err;
   };
   CHECK(

@@ -139,6 +139,17 @@ class Service(unittest.TestCase):
                 self.assertIn(f"NOTIFY_SOCKET='{address}'", service.err)
                 self.assertIn(reason, service.err)
 
+    def test_what_the_variables_hold_stays_on_its_line(self):
+        for name, value in (("NOTIFY_SOCKET", "x\n\x1b[2Jy"), ("WATCHDOG_USEC", "1\n\x1b[2J2")):
+            with self.subTest(name):
+                socket_path = self.listen(f"@ddprun-test-{name}-{os.getpid()}")
+                service = self.start(["true"], value if name == "NOTIFY_SOCKET" else socket_path,
+                                     usec=value if name == "WATCHDOG_USEC" else 1000000)
+                self.assertEqual(service.wait(), 0, service)
+                self.assertEqual(len(service.err.splitlines()), 1, service)
+                told = value.replace("\n", "?").replace("\x1b", "?")
+                self.assertIn(f"{name}='{told}'", service.err)
+
     def test_a_bad_watchdog_is_a_warning_and_no_more(self):
         service = self.start(["true"], self.listen(str(self.folder / "notify")), usec="soon")
         self.assertEqual(service.wait(), 0, service)

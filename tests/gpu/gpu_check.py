@@ -333,6 +333,15 @@ class Check:
         return 1 if count["FAILED"] else SKIPPED if count["skipped"] else 0
 
 
+def has_programs(built):
+    for program in ("bin/ddprun", "bin/train", "tests/nccl_worker"):
+        if not shutil.which(built / program):
+            print(f"gpu-check: {built / program} is missing; build the release preset, or name by "
+                  "--built where it is", file=sys.stderr)
+            return False
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=pathlib.Path, required=True)
@@ -340,6 +349,9 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--standin", action="store_true")
     options = parser.parse_args()
+    # Before the GPU is looked for: a name that is wrong is no reason to skip.
+    if options.built is not None and not has_programs(options.built.resolve()):
+        return 1
     try:
         gpu = StandinNvml() if options.standin else nvml.Nvml()
     except nvml.Missing as missing:
@@ -349,12 +361,9 @@ def main():
         subprocess.run([options.root / "scripts" / "build", "release", "ddprun", "ddprun_cuda",
                         "nccl_worker", "unit_gpu", "unit_gpu_layers", "train"], check=True)
         options.built = options.root / "build"
-    options.built = options.built.resolve()
-    for program in ("bin/ddprun", "bin/train", "tests/nccl_worker"):
-        if not shutil.which(options.built / program):
-            print(f"gpu-check: {options.built / program} is missing; build the release preset, or "
-                  "name by --built where it is", file=sys.stderr)
+        if not has_programs(options.built):
             return 1
+    options.built = options.built.resolve()
     check = Check(options, gpu)
     units = [] if options.quick or options.standin else [check.unit_tests]
     speed = [] if options.quick else [check.gpt2_speed]

@@ -33,11 +33,19 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("5 of 5 checks passed, 0 were skipped, on a stand-in", done.stdout)
 
-    def test_a_folder_without_programs_is_named(self):
-        done = subprocess.run([ROOT / "scripts" / "gpu-check", "--standin", "--built", "/dev"],
-                              text=True, capture_output=True, timeout=60)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("/dev/bin/ddprun is missing", done.stderr)
+    def test_a_folder_without_programs_is_named_with_or_without_a_gpu(self):
+        for words in (["--standin"], []):
+            done = subprocess.run([ROOT / "scripts" / "gpu-check", *words, "--built", "/dev"],
+                                  text=True, capture_output=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), words)
+            self.assertIn("/dev/bin/ddprun is missing", done.stderr)
+
+    def test_help_is_the_same_wherever_it_is_asked_for(self):
+        shown = {subprocess.run([ROOT / "scripts" / "gpu-check", *words, "--help"], text=True, check=True,
+                                capture_output=True, timeout=60).stdout
+                 for words in ([], ["--built", "build"], ["--quick"])}
+        self.assertEqual(len(shown), 1)
+        self.assertTrue(shown.pop().startswith("gpu-check [--built DIR] [--quick]: "))
 
 
 if __name__ == "__main__":

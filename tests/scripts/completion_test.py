@@ -52,6 +52,8 @@ class InFolder(unittest.TestCase):
         (self.folder / "events.jsonl").touch()
         (self.folder / "train.py").touch()
         (self.folder / "logs").mkdir()
+        (self.folder / "package").mkdir()
+        (self.folder / "package" / "__init__.py").touch()
 
 
 class Bash(InFolder):
@@ -75,8 +77,8 @@ class Bash(InFolder):
         self.assertEqual(self.offered("--print-completion", "="), ["bash", "zsh", "fish"])
         self.assertEqual(self.offered("--nproc-per-node", ""), ["cpu", "gpu", "auto"])
         self.assertEqual(self.offered("--nnodes", ""), [])
-        self.assertEqual(self.offered("--log-dir", ""), ["logs"])
-        self.assertEqual(sorted(self.offered("--event-log", "")), ["events.jsonl", "logs", "train.py"])
+        self.assertEqual(sorted(self.offered("--log-dir", "")), ["logs", "package"])
+        self.assertEqual(sorted(self.offered("--event-log", "")), ["events.jsonl", "logs", "package", "train.py"])
         self.assertEqual(self.offered("--event-log", "=", "ev"), ["events.jsonl"])
 
     def test_bash_knows_where_the_program_is(self):
@@ -86,6 +88,10 @@ class Bash(InFolder):
         self.assertIn("true", self.offered("--nnodes", "=", "2", ":", "4", "--", "tr"))
         self.assertEqual(self.offered("train.py", "--stand"), [])
         self.assertEqual(self.offered("-m", "train.py", "ev"), ["events.jsonl"])
+        for flag in ("-m", "--module", "--mod"):
+            self.assertEqual(self.offered("--nnodes", "2", flag, ""), ["train", "package"])
+        self.assertEqual(self.offered("-m", "tr"), ["train"])
+        self.assertEqual(self.offered("-m", "--stand"), ["--standalone"])
         self.assertEqual(self.offered("--rdzv-endpoint", "h", ":", "29"), [])
 
 
@@ -107,7 +113,9 @@ class Zsh(InFolder):
                  "ddprun --rdzv-backend=st": "ddprun --rdzv-backend=static ",
                  "ddprun --event-log ev": "ddprun --event-log events.jsonl ",
                  "ddprun --log-dir l": "ddprun --log-dir logs/",
-                 "ddprun --nnodes 2 -m trai": "ddprun --nnodes 2 -m train.py ",
+                 "ddprun --nnodes 2 trai": "ddprun --nnodes 2 train.py ",
+                 "ddprun --nnodes 2 -m tr": "ddprun --nnodes 2 -m train ",
+                 "ddprun --nnodes 2 --module pack": "ddprun --nnodes 2 --module package ",
                  "ddprun train.py --standal": "ddprun train.py --standal"}
         for at, line in enumerate(asked):
             os.write(terminal, f"\x15{line}\t\x18".encode())  # an empty line, and what is typed
@@ -129,21 +137,34 @@ class Zsh(InFolder):
 
 
 class Fish(InFolder):
-    def offered(self, line):
+    def shown(self, line):
+        """Each word that is offered, with its description."""
         skip.need("program", shutil.which("fish"), "fish is not installed")
         (self.folder / "ddprun.fish").write_text(script("fish"))
         done = subprocess.run(["fish", "--no-config", "-c", "source ddprun.fish; complete -C $argv", line],
                               capture_output=True, text=True, cwd=self.folder, timeout=SECONDS,
                               env={**os.environ, "HOME": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return [one.split("\t")[0] for one in done.stdout.splitlines()]
+        return dict((one + "\t").split("\t")[:2] for one in done.stdout.splitlines())
+
+    def offered(self, line):
+        return list(self.shown(line))
+
+    def test_fish_describes_options_and_leaves_values_as_they_are(self):
+        self.assertRegex(self.shown("ddprun --standalo")["--standalone"], "^A job of this node only")
+        self.assertRegex(self.shown("ddprun --preempt-n")["--preempt-notice"], "^Watch for the announce")
+        self.assertEqual(self.shown("ddprun --rdzv-backend "), {"c10d": "", "static": ""})
+        self.assertEqual([name for name, told in self.shown("ddprun --").items() if not told], [])
 
     def test_fish_completes_names_values_and_the_program(self):
         self.assertEqual(self.offered("ddprun --stand"), ["--standalone"])
         self.assertEqual(sorted(self.offered("ddprun --start-method ")), ["fork", "forkserver", "spawn"])
         self.assertEqual(self.offered("ddprun --rdzv-backend=st"), ["--rdzv-backend=static"])
         self.assertIn("events.jsonl", self.offered("ddprun --event-log ev"))
-        self.assertEqual(self.offered("ddprun --log-dir "), ["logs/"])
+        self.assertEqual(self.offered("ddprun --log-dir "), ["logs/", "package/"])
+        for flag in ("-m", "--module"):
+            self.assertEqual(self.offered(f"ddprun --nnodes 2 {flag} "), ["package", "train"])
+        self.assertEqual(self.offered("ddprun -m --stand"), ["--standalone"])
         self.assertIn("true", self.offered("ddprun --nnodes 2 --standalone tru"))
         self.assertIn("events.jsonl", self.offered("ddprun --nnodes 2 cat ev"))
         self.assertEqual(self.offered("ddprun cat --standalo"), [])

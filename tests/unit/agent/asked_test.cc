@@ -96,6 +96,34 @@ TEST_CASE("A scheduler's own warning, after the order to save, is no second one"
   }
 }
 
+TEST_CASE("A notice that the machine goes is a wish, and the first warning after it is the same") {
+  Asked asked;
+  asked.noticed("aws: terminate of the spot instance");
+  asked.stop(0);
+  CHECK(asked.wish().verdict == Verdict::preempted);
+  CHECK(asked.reason() ==
+        "this node has a preemption notice (aws: terminate of the spot instance)");
+  CHECK(asked.notice() == "aws: terminate of the spot instance");
+  if (GENERATE(false, true)) {
+    CHECK_FALSE(asked.lost(kNow, false));
+  }
+  SECTION("a warning") {
+    CHECK_FALSE(asked.hear(SIGTERM, kNow + 1s));
+    CHECK(asked.hear(SIGTERM, kNow + 2s) == Event::asked);
+  }
+  SECTION("a person") {
+    CHECK(asked.hear(SIGINT, kNow + 1s) == Event::asked);
+  }
+}
+
+TEST_CASE("A deadline is no notice: a warning after it is a second one") {
+  Asked asked;
+  asked.noticed({});
+  asked.stop(0);
+  CHECK(asked.reason() == "its deadline has come");
+  CHECK(asked.hear(SIGTERM, kNow) == Event::asked);
+}
+
 TEST_CASE("An agent that had the wish itself takes a second signal as one") {
   Asked asked;
   CHECK(asked.hear(SIGTERM, kNow));

@@ -60,3 +60,9 @@ TEST_CASE("a number is all of its text, and within its type") {
   CHECK_FALSE(parse_number<int>(""));
   CHECK_FALSE(parse_number<int>("99999999999999999999"));
 }
+
+TEST_CASE("what is printable stays, and each control character is a question mark") {
+  CHECK(printable("node1: \xc3\xa9 ~") == "node1: \xc3\xa9 ~");
+  CHECK(printable("a\nb\tc\x1b[31m\x7f" + std::string(1, '\0')) == "a?b?c?[31m??");
+  CHECK(printable("").empty());
+}

@@ -292,6 +292,7 @@ TEST_CASE("Who comes, waits, is turned away or lost is told") {
   CHECK(told.count("node_lost") == 1);
   told.apply(StopRequested{a, 15});
   CHECK(told.only("stop_requested")["signal"] == "SIGTERM");
+  CHECK(told.only("stop_requested")["notice"].is_null());
 }
 
 TEST_CASE("A node that waits for a taken rank is no spare before it has that rank") {

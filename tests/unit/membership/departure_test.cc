@@ -59,6 +59,20 @@ TEST_CASE("a preemption asks every member to save, and ends the job when all hav
   CHECK(summary.incidents.empty());
 }
 
+TEST_CASE("a notice that a node's machine goes is told to all, and saves as a deadline does") {
+  Three t;
+  t.s.apply(StopRequested{t.b, 0, StopWish::preempt, "gcp: the VM is preempted"});
+  REQUIRE(t.s.all<StopWorkers>().size() == 3);
+  CHECK(t.s.all<StopWorkers>()[0].how == StopHow::preempt);
+  CHECK(t.s.all<StopWorkers>()[0].reason ==
+        "node n2 has a preemption notice (gcp: the VM is preempted)");
+  for (const NodeId id : {t.a, t.b, t.c}) {
+    t.s.stopped(id);
+  }
+  // Scripts that just ended may not have saved, but what is announced is sent to be started again.
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::preempted);
+}
+
 TEST_CASE("a preemption of workers that were just done is their success") {
   Three t;
   t.s.finished(t.a);

@@ -36,6 +36,8 @@ TEST_CASE("Every event has a line") {
   CHECK(to_text(Event(WorkersStopped{n, a, {after_stop(exited(5, 1))}, 2, {}})) ==
         "stopped node=3 attempt=7 failed-rank=5 exit=1 age=0.000000 after-stop dropped=2");
   CHECK(to_text(Event(StopRequested{n, 15})) == "stop-requested node=3 signal=SIGTERM");
+  CHECK(to_text(Event(StopRequested{n, 0, StopWish::preempt, "gcp: TRUE"})) ==
+        "stop-requested node=3 signal=none wish=preempt notice=\"gcp: TRUE\"");
   CHECK(to_text(Event(NodeGaveUp{n, "no \"x\"\n"})) == "gave-up node=3 why=\"no \\\"x\\\"\\x0a\"");
   CHECK(to_text(Event(StoreFailed{a, "full"})) == "store-failed attempt=7 why=full");
   CHECK(to_text(Event(TimePassed{})) == "time-passed");

@@ -160,7 +160,7 @@ std::vector<Message> one_of_each() {
           Failed{AttemptNumber{1}, full_record()},
           Finished{AttemptNumber{1}, full_progress()},
           Stopped{AttemptNumber{1}, {full_record(), FailureRecord{}}, 3, {}},
-          StopRequest{15, StopWish::preempt},
+          StopRequest{15, StopWish::preempt, "aws: terminate of the spot instance"},
           GiveUp{"no program"},
           Accepted{Term{3}, VoterId{5}, 12345, JobInstance{99}, {7, 8, 9}, true},
           Rejected{"why", "todo"},

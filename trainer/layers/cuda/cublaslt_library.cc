@@ -21,7 +21,7 @@ template <class F>
 void find(const Opened& library, const char* name, F& function) {
   function = reinterpret_cast<F>(::dlsym(library.handle, name));
   if (function == nullptr) {
-    throw DeviceError(library.file + " has no " + name + ": it is no cuBLASLt of CUDA 12 or 13");
+    throw DoNotRetry(library.file + " has no " + name + ": it is no cuBLASLt of CUDA 12 or 13");
   }
 }
 
@@ -42,8 +42,9 @@ Opened open_file() {
     const char* reason = ::dlerror();
     reasons += (reasons.empty() ? "" : "; ") + std::string(reason != nullptr ? reason : file);
   }
-  throw DeviceError("cuBLASLt cannot be opened (" + reasons +
-                    "); install it, or name its file by DDPRUN_CUBLASLT_LIBRARY");
+  // The next attempt would find the same files.
+  throw DoNotRetry("cuBLASLt cannot be opened (" + reasons +
+                   "); install it, or name its file by DDPRUN_CUBLASLT_LIBRARY");
 }
 
 /// All or nothing: a name that is missing shows here, and not as a crash in training.

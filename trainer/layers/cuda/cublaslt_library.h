@@ -25,7 +25,7 @@ struct CublasLtLibrary {
                    CUstream_st*);
 };
 
-/// Opened once per process. Throws DeviceError: which file was looked for, what is missing.
+/// Opened once per process. Throws DoNotRetry: which file was looked for, what is missing.
 const CublasLtLibrary& cublaslt_library();
 
 }  // namespace ddp::cublaslt

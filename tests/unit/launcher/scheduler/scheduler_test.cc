@@ -110,6 +110,31 @@ TEST_CASE("pbsdsh starts one agent for each host of the node file", "[launcher]"
   CHECK(text_of(found(array)) == "3 at n1.site:26129 for 15422[7].login2");
 }
 
+TEST_CASE("A PBS node beyond the node file is told with both numbers", "[launcher]") {
+  CHECK(found(pbs(2, 4)).agents->value == 3);
+  CHECK(found(pbs(3, 5)).agents.error().sentence() ==
+        "PBS_NODENUM: this is node 3 (counted from 0), but PBS_NODEFILE names 3 hosts; give "
+        "--nnodes and --rdzv-endpoint HOST:PORT; or copy the file to a folder that all nodes see, "
+        "and set PBS_NODEFILE to it");
+}
+
+TEST_CASE("A number of a scheduler that is none is told by its name and its value", "[launcher]") {
+  CHECK_FALSE(odd_number(environment_of({})));
+  for (const Variables& good : {slurm_task(1), kBatch, open_mpi(1, 4, 4), hydra(1, 2, 1), pbs(1, 2),
+                                kLsf, Variables{{"SLURM_STEP_ID", "4294967290"}},
+                                Variables{{"PMI_RANK", ""}, {"SLURM_PROCID", " 3 "}}}) {
+    CHECK_FALSE(odd_number(environment_of(good)));
+  }
+  for (const char* bad : {"x", "-1", "1.5", "4294967296", "0x1", "1 2", "\x1b[1m"}) {
+    const auto odd = odd_number(environment_of(joined(slurm_task(1), {{"SLURM_PROCID", bad}})));
+    REQUIRE(odd);
+    CHECK(odd->sentence() == "SLURM_PROCID: '" + std::string(bad) +
+                                 "' is no number from 0 to 4294967295; unset it, or give "
+                                 "--no-scheduler, which takes nothing from a scheduler");
+  }
+  CHECK(odd_number(environment_of({{"PMI_SIZE", "two"}}))->where == "PMI_SIZE");
+}
+
 TEST_CASE("The script of a PBS job is alone, and is told of pbsdsh", "[launcher]") {
   CHECK(found(pbs(0, 1)).agents->value == 1);
   CHECK(found(pbs(0, 1)).advice ==

@@ -97,6 +97,20 @@ TEST_CASE("An interactive shell's step is no step of srun", "[launcher]") {
       joined(slurm_task(0), {{"SLURM_STEP_ID", "4294967290"}, {"SLURM_STEP_NUM_TASKS", "1"}})));
 }
 
+TEST_CASE("The shell of srun --pty is alone, and is told of srun where the job has more nodes",
+          "[launcher]") {
+  const Variables shell =
+      joined(slurm_task(0), {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PTY_PORT", "40123"}});
+  CHECK(is_alone(shell));
+  CHECK(found(shell).computes_here);
+  CHECK(found(shell).advice.starts_with("SLURM_JOB_NUM_NODES: the job has 4 nodes, but srun did"));
+  CHECK(found(joined(shell, {{"SLURM_JOB_NUM_NODES", "1"}})).advice.empty());
+  // srun --pty with several tasks runs ddprun itself; a step of one task without a terminal is a
+  // job of one node that somebody means.
+  CHECK(found(joined(slurm_task(0), {{"SLURM_PTY_PORT", "40123"}})).agents->value == 4);
+  CHECK(found(joined(slurm_task(0), {{"SLURM_STEP_NUM_TASKS", "1"}})).advice.empty());
+}
+
 TEST_CASE("The script of a job that a task of another job submitted does not take over its step",
           "[launcher]") {
   // As captured: sbatch keeps the step's variables of its caller.

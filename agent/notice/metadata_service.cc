@@ -1,0 +1,58 @@
+#include "agent/notice/metadata_service.h"
+
+#include "agent/notice/aws_metadata.h"
+#include "agent/notice/azure_metadata.h"
+#include "agent/notice/gcp_metadata.h"
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
+
+namespace ddprun {
+namespace {
+
+/// Longer than all that the services document; a sentence stays one that a person reads.
+constexpr std::size_t kSaidBytesMax = 100;
+
+}  // namespace
+
+std::vector<std::unique_ptr<MetadataService>> metadata_services(NoticeKind kind) {
+  std::vector<std::unique_ptr<MetadataService>> services;
+  switch (kind) {
+    case NoticeKind::aws:
+      services.push_back(std::make_unique<AwsMetadata>());
+      break;
+    case NoticeKind::gcp:
+      services.push_back(std::make_unique<GcpMetadata>(GcpMetadata::Key::preempted));
+      services.push_back(std::make_unique<GcpMetadata>(GcpMetadata::Key::maintenance_event));
+      break;
+    case NoticeKind::azure:
+      services.push_back(std::make_unique<AzureMetadata>());
+      break;
+    case NoticeKind::file:
+      break;
+  }
+  return services;
+}
+
+std::string_view to_text(NoticeKind kind) {
+  constexpr std::string_view kNames[] = {"aws", "gcp", "azure", "file"};
+  const auto at = static_cast<std::size_t>(kind);
+  DDP_CHECK(at < std::size(kNames), "each kind has a name");
+  return kNames[at];
+}
+
+std::string quoted_from(std::string_view said) {
+  const bool cut = said.size() > kSaidBytesMax;
+  std::string text = printable(std::string(said.substr(0, kSaidBytesMax))) + (cut ? "..." : "");
+  DDP_CHECK(text.size() <= kSaidBytesMax + 3, "it fits into a sentence");
+  return text;
+}
+
+std::string unexpected(const MetadataRequest& request, const MetadataAnswer& answer) {
+  DDP_CHECK(request.target.starts_with('/'), "a target is a path");
+  // Without the query, which is long and says nothing to a person.
+  const std::string begin = request.target.substr(0, request.target.find('?'));
+  return "it answers " + std::to_string(answer.status) + " '" + quoted_from(answer.body) + "' to " +
+         (request.is_put ? "PUT " : "GET ") + begin;
+}
+
+}  // namespace ddprun
