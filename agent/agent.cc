@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,8 +73,7 @@ class Agent : private FollowerHandler {
         signals_(io_, signals_for(spec), [this](int number) { on_signal(number); }),
         guardian_(io_),
         search_over_(io_),
-        notices_(
-            io_, spec, [this](const std::string& notice) { on_notice(notice); }, log_),
+        notices_(io_, spec, std::bind_front(&Agent::on_notice, this), log_),
         notifier_(io_, spec.service_manager, log_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, host_name(), workers_hooks(), log_),
         follower_(io_, follower_options(spec, event_log_), *this, coordinator_hooks(), log_),
@@ -141,14 +141,10 @@ class Agent : private FollowerHandler {
 
   CoordinatorHooks coordinator_hooks() {
     CoordinatorHooks hooks;
-    hooks.open_store = [this](AttemptNumber, std::vector<std::string> addresses) {
-      return store_.open(std::move(addresses));
-    };
+    hooks.open_store = [this](auto, auto addresses) { return store_.open(std::move(addresses)); };
     // MASTER_PORT is the endpoint's own port then, so clients of the store come to the coordinator.
     if (spec_.backend == RendezvousBackend::static_ranks) {
-      hooks.foreign_connection = [this](Fd connection, const std::string& first_bytes) {
-        store_.adopt(std::move(connection), first_bytes);
-      };
+      hooks.foreign_connection = [this](auto fd, auto said) { store_.adopt(std::move(fd), said); };
     }
     return hooks;
   }
@@ -183,9 +179,7 @@ class Agent : private FollowerHandler {
               return take_snapshot({spec_, layout_.run_dir(), state_, asked_, workers_, follower_});
             },
             [this](int signal) { on_signal(signal); },
-            [this](std::optional<int> rank, StacksTaken done) {
-              workers_.take_stacks(rank, std::move(done));
-            }};
+            [this](auto rank, auto done) { workers_.take_stacks(rank, std::move(done)); }};
   }
 
   /// A handler that brings this event.
@@ -208,10 +202,10 @@ class Agent : private FollowerHandler {
     }
   }
 
+  /// A test may run an agent without one.
   void watch_guardian() {
-    // A test may run an agent without one.
     if (guardian_fd() >= 0) {
-      // pidfd_open(2): a pidfd becomes readable when its process has ended.
+      // A pidfd becomes readable when its process has ended (pidfd_open(2)).
       guardian_.assign(guardian_fd());
       guardian_.async_wait(asio::posix::stream_descriptor::wait_read, taking(Event::guardian_died));
     }
@@ -356,8 +350,8 @@ class Agent : private FollowerHandler {
   }
 
   void limit_search() {
-    search_over_.expires_at(
-        asked_.search_until(std::chrono::steady_clock::now(), spec_.heartbeat_timeout));
+    const auto now = std::chrono::steady_clock::now();
+    search_over_.expires_at(asked_.search_until(now, spec_.heartbeat_timeout));
     search_over_.async_wait([this](boost::system::error_code error) {
       if (!error && seeks_to_ask()) {
         give_up_asking();
