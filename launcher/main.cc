@@ -235,6 +235,13 @@ int run_or_complain(const std::function<int()>& run) {
   }
 }
 
+/// What lives until the end of a job: with a guardian. A library's failure ends in that process,
+/// too.
+int run_guarded(const std::function<int()>& life) {
+  hold_without_limit();
+  return run_under_guardian([&] { return run_or_complain(life); });
+}
+
 /// --hosts or --hostfile: one agent on each host, and none in this process.
 int start_hosts(const Options& options, const Environment& environment) {
   // Each host gets some of the variables: by name, so all of them are looked at.
@@ -250,7 +257,7 @@ int start_hosts(const Options& options, const Environment& environment) {
     accept_early_signals();
     return complain(plan.error().sentence(), kExitFailure);
   }
-  return run_hosts(*plan);
+  return run_guarded([&] { return run_hosts(*plan); });
 }
 
 /// Signals are held until the agent can take them. What ends before an agent starts accepts them as
@@ -261,7 +268,7 @@ int run(int argc, char** argv) {
   const std::span<const char* const> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   // On a host of --hosts. No option: nobody writes it, and what it takes comes from its stdin.
   if (words.size() == 1 && words.front() == kRelayWord) {
-    return run_relay();
+    return run_guarded(run_relay);
   }
   auto parsed = parse_command_line(words, environment);
   if (const auto* usage = std::get_if<UsageError>(&parsed)) {
@@ -298,8 +305,7 @@ int run(int argc, char** argv) {
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.
   reserve_descriptors(kDescriptorsOfAgent +
                       kDescriptorsOfNode * static_cast<std::uint64_t>(launch->job.max_nodes));
-  hold_without_limit();
-  return run_under_guardian([&] { return run_or_complain([&] { return agent_main(*launch); }); });
+  return run_guarded([&] { return agent_main(*launch); });
 }
 
 }  // namespace

@@ -238,8 +238,7 @@ class HostsRun {
 }  // namespace
 
 int run_hosts(const HostsPlan& plan) {
-  hold_without_limit();
-  return run_under_guardian([&] { return HostsRun(plan).run(); });
+  return HostsRun(plan).run();
 }
 
 }  // namespace ddprun

@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// With a guardian; returns the exit code of the job (host_states.h). What was not started, or was
-/// lost, is a sentence on stderr for each host.
+/// Runs in the process that the guardian made. Returns the exit code of the job (host_states.h).
+/// What was not started, or was lost, is a sentence on stderr for each host.
 int run_hosts(const HostsPlan& plan);
 
 }  // namespace ddprun

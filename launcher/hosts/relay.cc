@@ -318,8 +318,7 @@ class Relay {
 }  // namespace
 
 int run_relay() {
-  hold_without_limit();
-  return run_under_guardian([] { return Relay().run(); });
+  return Relay().run();
 }
 
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-/// A relay's whole life, with a guardian, on this process's standard streams. Returns the exit
+/// A relay's life, on the standard streams, in the process that the guardian made. Returns the exit
 /// code: 0 once all was told.
 int run_relay();
 
