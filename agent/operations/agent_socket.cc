@@ -62,12 +62,13 @@ int connect_to(const Fd& directory, const std::string& file, Fd& connection) {
              : errno;
 }
 
-/// Its process is gone and nobody listens there. A process of that number alone proves nothing, for
-/// numbers are used again; nor does its absence, for it may be another container's.
-bool is_stale(const Fd& directory, const std::string& file, pid_t pid) {
+/// Nobody listens there. The process of that number proves nothing: numbers are used again, at once
+/// where a container starts anew. But one that has just been made may listen in a moment, as long
+/// as its process lives.
+bool is_stale(const Fd& directory, const std::string& file, const std::optional<pid_t>& makes_it) {
   Fd connection;
-  return (::kill(pid, 0) != 0 && errno == ESRCH) &&
-         connect_to(directory, file, connection) == ECONNREFUSED;
+  const bool may_listen_soon = makes_it && (::kill(*makes_it, 0) == 0 || errno != ESRCH);
+  return !may_listen_soon && connect_to(directory, file, connection) == ECONNREFUSED;
 }
 
 /// A file in its place is no directory of the user's, either.
@@ -171,7 +172,7 @@ std::vector<AgentSocketName> agents_in(const Fd& directory) {
     if (!name) {
       continue;
     }
-    if (is_stale(directory, file, name->pid)) {
+    if (is_stale(directory, file, is_new ? std::optional(name->pid) : std::nullopt)) {
       ::unlinkat(directory.get(), file.c_str(), 0);
     } else if (!is_new) {
       found.push_back(*name);

@@ -3,7 +3,8 @@
 // said over one is HTTP (http_server.h).
 //
 // The kernel removes no such file with its process, so those of agents that were killed stay until
-// the next agent, or ddpctl, finds that nobody listens there.
+// the next agent, or ddpctl, finds that nobody listens there. (A look is a connection that is
+// closed at once.)
 #pragma once
 
 #include <sys/types.h>

@@ -206,6 +206,7 @@ HttpServer::HttpServer(asio::io_context& io, Fd listener, Admits admits, Handler
     : impl_(
           std::make_shared<Impl>(io, std::move(listener), std::move(admits), std::move(handler))) {}
 
+/// Answers that are still to come find no connection, and are dropped.
 HttpServer::~HttpServer() {
   impl_->acceptor->close();
   // Each takes itself out of the list.

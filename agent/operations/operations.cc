@@ -28,6 +28,7 @@ namespace {
 namespace asio = boost::asio;
 using Answer = std::function<void(HttpAnswer)>;
 
+/// A loop that is busy for a moment turns nobody away.
 /// Connections that wait to be taken.
 constexpr int kBacklog = 16;
 constexpr const char* kPlainText = "text/plain; charset=utf-8";

@@ -225,6 +225,7 @@ void add_workers(Text& text, const JobSnapshot& snapshot) {
 
 }  // namespace
 
+/// Job ids and names of programs come from command lines, with any byte in them.
 std::string label_text(std::string_view value) {
   // As a JSON string: it mends UTF-8, and escapes what the format escapes in the same way.
   const std::string quoted =

@@ -200,6 +200,7 @@ std::string time_in(const json& object, const char* name) {
              : seconds_text(std::chrono::nanoseconds(static_cast<std::int64_t>(ms * kNsPerMs)));
 }
 
+/// Powers of 1024, as the kernel counts memory.
 std::string bytes_text(double bytes) {
   constexpr double kStep = 1024;
   constexpr std::array<const char*, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};

@@ -82,6 +82,7 @@ std::optional<int> slowest_rank(const json& status) {
   return differ ? std::optional(static_cast<int>(number_in(*slowest, "rank"))) : std::nullopt;
 }
 
+/// Workers in the order of their ranks, and not by what they use: a line that moves cannot be read.
 std::string top_text(const json& before, const json& now, std::chrono::nanoseconds between,
                      const std::vector<GpuUsage>& gpus) {
   const auto slowest = slowest_rank(now);

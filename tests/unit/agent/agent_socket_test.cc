@@ -83,17 +83,19 @@ TEST_CASE("sockets of agents that are gone are removed, and those of others are 
   // No process has a number this large; a file that is no socket refuses connections, too.
   const std::string gone = path + "/old-4194305.sock";
   const std::string half_made = path + "/old-4194306.sock.new";
-  const std::string alive = path + "/other-" + std::to_string(::getppid()) + ".sock";
-  for (const std::string& file : {gone, half_made, alive, path + "/note.txt"}) {
+  const std::string used_again = path + "/other-" + std::to_string(::getppid()) + ".sock";
+  const std::string just_made = used_again + ".new";
+  for (const std::string& file : {gone, half_made, used_again, just_made, path + "/note.txt"}) {
     std::ofstream(file) << "";
   }
   auto directory = open_socket_dir(path, ::geteuid(), false);
   REQUIRE(directory.has_value());
   const auto agents = agents_in(*directory);
-  CHECK(agents.size() == 2);
+  CHECK((agents == std::vector<AgentSocketName>{{"own", ::getpid()}}));
   CHECK_FALSE(fs::exists(gone));
   CHECK_FALSE(fs::exists(half_made));
-  CHECK(fs::exists(alive));
+  CHECK_FALSE(fs::exists(used_again));
+  CHECK(fs::exists(just_made));
   CHECK(fs::exists(path + "/note.txt"));
 }
 
