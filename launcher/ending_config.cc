@@ -114,6 +114,8 @@ class EndingResolver {
     return text.starts_with('@') ? deadline_at(text) : deadline_after(text);
   }
 
+  /// --on-notice without a source says nothing, and is no mistake: a site may set PET_ON_NOTICE for
+  /// all jobs.
   Result<void> notices() {
     auto sources =
         parse_notice_sources(options_.preempt_notice, at("preempt-notice"), environment_);

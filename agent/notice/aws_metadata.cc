@@ -65,6 +65,7 @@ Heard AwsMetadata::hear(const MetadataAnswer& answer) {
   return step_ == Step::action ? hear_action(answer) : hear_rebalance(answer);
 }
 
+/// 403 means that the service is switched off for this instance, and 404 that it is no instance.
 Heard AwsMetadata::hear_token(const MetadataAnswer& answer) {
   DDP_CHECK(token_.empty(), "a token that is good is not asked for");
   if (answer.status != 200 || !is_token(answer.body)) {
@@ -97,6 +98,7 @@ Heard AwsMetadata::hear_action(const MetadataAnswer& answer) {
           .pause = kPause};
 }
 
+/// Whatever the answer is, the interruption notice is what is asked for next.
 Heard AwsMetadata::hear_rebalance(const MetadataAnswer& answer) {
   const MetadataRequest asked = next();
   polls_ = 0;

@@ -38,7 +38,7 @@ bool concerns(const json& event, const std::string& vm) {
          });
 }
 
-/// NotBefore is empty for an event that has begun.
+/// NotBefore is empty for an event that has begun: this agent may have started after its notice.
 std::string clause_of(const json& event, const std::string& type) {
   const std::string when = text_of(event, "NotBefore");
   return "azure: " + quoted_from(type) + " of the VM " +

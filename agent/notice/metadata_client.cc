@@ -54,6 +54,8 @@ http::request<http::empty_body> to_http(const MetadataRequest& question, const E
 
 }  // namespace
 
+/// Callbacks, not a coroutine: each step has one successor, and the agent's other connections are
+/// written in the same way.
 struct MetadataClient::Impl {
   Impl(asio::io_context& the_io, Endpoint endpoint)
       : io(the_io), server(std::move(endpoint)), resolver(the_io) {}

@@ -56,6 +56,8 @@ std::string first_line_of(const std::string& path) {
 
 }  // namespace
 
+/// Handlers hold plain pointers to it: it is destroyed after its loop has stopped, as the agent's
+/// other parts are, and a handler that never ran is destroyed with the loop.
 struct NoticeWatch::Impl {
   /// With one metadata service, or about one of its values.
   struct Conversation {
@@ -116,7 +118,7 @@ struct NoticeWatch::Impl {
   }
 
   void hear(Conversation& with, const Result<MetadataAnswer>& answer) {
-    // It was under way when another source told of the end.
+    // It was under way, a long poll maybe, when another source told of the end.
     if (over) {
       return;
     }

@@ -103,6 +103,7 @@ std::optional<Allocation> pbs_allocation(const Environment& environment,
                      "alone; start ddprun by pbsdsh, or give --nnodes 1";
     }
   } else if (hosts && node >= hosts->count) {
+    // A file of another job, or a copy that was cut: the nodes would count differently.
     found.agents = Error{"this is node " + std::to_string(node) + " (counted from 0), but " +
                              kNodeFile + " names " + std::to_string(hosts->count) +
                              (hosts->count == 1 ? " host" : " hosts"),

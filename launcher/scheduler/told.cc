@@ -39,6 +39,8 @@ constexpr const char* kNumbers[] = {"SLURM_JOB_ID",
 
 }  // namespace
 
+/// The first of the list, not all: a wrapper that breaks one breaks its siblings as well, and one
+/// sentence is read.
 std::optional<Error> odd_number(const Environment& environment) {
   for (const char* const name : kNumbers) {
     const auto text = told_text(environment, name);
