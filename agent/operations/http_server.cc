@@ -171,7 +171,7 @@ struct HttpServer::Impl : private AcceptorHandler {
       : io(the_io),
         admits(std::move(the_admits)),
         handler(std::move(the_handler)),
-        acceptor(Acceptor::create(io, std::move(listener), *this)) {
+        acceptor(Acceptor::create(io, std::move(listener), *this, nullptr)) {
     acceptor->start();
   }
 
