@@ -246,8 +246,8 @@ class Agent : private FollowerHandler {
         asked_.leave(cause.signal);
         return follower_.leaves();
       case Action::request_leave:
-        if (asked_.leave_by() && follower_.client() != nullptr) {
-          follower_.client()->request_stop(*asked_.leave_by(), StopWish::leave);
+        if (CoordinatorClient* client = follower_.client(); client && asked_.leave_by()) {
+          client->request_stop(*asked_.leave_by(), StopWish::leave);
         }
         return;
       case Action::limit_search:
@@ -295,8 +295,7 @@ class Agent : private FollowerHandler {
     const auto begun =
         workers_.begin(world, world.group_world_size > 1 ? follower_.own_address() : "");
     if (begun) {
-      notifier_.attempt_began(world);
-      return;
+      return notifier_.attempt_began(world);
     }
     coordinator->give_up(begun.error());
     if (follower_.coordinator() == nullptr) {

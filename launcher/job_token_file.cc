@@ -7,6 +7,7 @@
 namespace ddprun {
 namespace {
 
+/// Shared: every connection's exchange holds it, and none of them changes it.
 Result<std::shared_ptr<const JobToken>> shared(Result<JobToken> token) {
   if (!token) {
     return token.error();

@@ -10,6 +10,8 @@
 namespace ddprun {
 namespace {
 
+// The names are those of the clouds' own tools, as people know them.
+
 constexpr int kHttpPort = 80;
 constexpr std::string_view kScheme = "http://";
 constexpr std::string_view kFile = "file:";

@@ -14,6 +14,7 @@ constexpr std::size_t kSaidBytesMax = 100;
 
 }  // namespace
 
+// Google has two keys, and waits for a change of one at a time: so they are asked side by side.
 std::vector<std::unique_ptr<MetadataService>> metadata_services(NoticeKind kind) {
   std::vector<std::unique_ptr<MetadataService>> services;
   switch (kind) {
@@ -40,6 +41,7 @@ std::string_view to_text(NoticeKind kind) {
   return kNames[at];
 }
 
+// It is somebody else's text, maybe a whole web page of a proxy, and goes to terminals.
 std::string quoted_from(std::string_view said) {
   const bool cut = said.size() > kSaidBytesMax;
   std::string text = printable(std::string(said.substr(0, kSaidBytesMax))) + (cut ? "..." : "");
@@ -47,6 +49,7 @@ std::string quoted_from(std::string_view said) {
   return text;
 }
 
+// Whoever listens at that address on a machine that is not in this cloud is named by its answer.
 std::string unexpected(const MetadataRequest& request, const MetadataAnswer& answer) {
   DDP_CHECK(request.target.starts_with('/'), "a target is a path");
   // Without the query, which is long and says nothing to a person.

@@ -61,6 +61,7 @@ NodeSnapshot snapshot_of(const JobNode& node, Instant now) {
 
 }  // namespace
 
+/// By value, and at once: what is shown is written while the job goes on.
 JobView view_of(const Membership& membership, Instant now) {
   MembershipView known = membership.view(now);
   JobView view;

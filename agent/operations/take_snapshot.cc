@@ -12,6 +12,8 @@
 
 namespace ddprun {
 
+// Each state is named, so that a new one does not count as healthy by an oversight: a probe that
+// stays green keeps a dead job on its machines.
 std::string why_unhealthy(agent::State state, const agent::Asked& asked,
                           const std::string& job_state) {
   switch (state) {
@@ -33,6 +35,7 @@ std::string why_unhealthy(agent::State state, const agent::Asked& asked,
     case agent::State::fencing:
       break;
   }
+  // It may take seconds, and end well; but nobody trains meanwhile, and it may be the last state.
   if (state == agent::State::fencing || asked.has_lost()) {
     return "the coordinator is lost, and another one is looked for";
   }
@@ -64,6 +67,7 @@ JobSnapshot take_snapshot(const AgentParts& agent) {
   shown.min_nodes = agent.spec.min_nodes;
   shown.max_nodes = agent.spec.max_nodes;
   shown.max_restarts = agent.spec.max_restarts;
+  // A coordinator's own agent follows it as well, and would show the copy that it was told.
   if (const Coordinator* const own = agent.follower.coordinator()) {
     shown.job = view_of(own->membership(), now);
   } else {

@@ -17,6 +17,7 @@
 #include "launcher/ctl/status_view.h"
 #include "launcher/ctl/top_view.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
@@ -78,8 +79,8 @@ Failed check_node(const CtlOptions& options, const FoundAgent& agent) {
   if (own == *options.node) {
     return std::nullopt;
   }
-  return CtlFailure{Error{"the agent here is of the node " + own, "drain " + shown(*options.node),
-                          "run ddpctl drain on that node"},
+  return CtlFailure{Error{"the agent here is of the node " + own,
+                          "drain " + printable(*options.node), "run ddpctl drain on that node"},
                     kCtlFailed};
 }
 

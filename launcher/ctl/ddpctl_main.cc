@@ -11,14 +11,16 @@
 #include "launcher/ctl/ctl_exit.h"
 #include "launcher/ctl/ctl_options.h"
 #include "launcher/ctl/status_view.h"
+#include "rendezvous/base/text.h"
 
 namespace {
 
 using namespace ddprun;
 
-/// Names of other hosts and jobs may be in it: shown() takes what would move a terminal's cursor.
+/// Names of other hosts and jobs may be in it: printable() takes what would move a terminal's
+/// cursor.
 int complain(const Error& error, int exit_code) {
-  std::fprintf(stderr, "ddpctl: %s\n", shown(error.sentence()).c_str());
+  std::fprintf(stderr, "ddpctl: %s\n", printable(error.sentence()).c_str());
   return exit_code;
 }
 

@@ -167,16 +167,10 @@ std::string workers_of(const json& status) {
 
 }  // namespace
 
-std::string shown(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text;
-}
-
 std::string text_in(const json& object, const char* name) {
   const json& value = field(object, name);
   if (value.is_string()) {
-    return shown(value.get<std::string>());
+    return printable(value.get<std::string>());
   }
   return value.is_number() ? value.dump() : "-";
 }
@@ -213,6 +207,7 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, bytes < 10 && unit > 0 ? 1 : 0, kUnits[unit]);
 }
 
+/// What concerns all comes first, as the top of a terminal is read first.
 std::string status_text(const json& status) {
   return head_of(status) + story_of(status) + nodes_of(status) + incidents_of(status) +
          workers_of(status);

@@ -10,10 +10,8 @@ namespace ddprun {
 /// type are shown as not known.
 std::string status_text(const nlohmann::json& status);
 
-/// Control characters, which may come from other hosts and from workers, are shown as '?'.
-std::string shown(std::string text);
-
-// A field of a status as text; "-" where it is null or missing.
+// A field of a status as text; "-" where it is null or missing. Control characters, which may come
+// from other hosts and from workers, are shown as '?'.
 std::string text_in(const nlohmann::json& object, const char* name);
 /// "85 ms", "1.2 s", of a field in milliseconds.
 std::string time_in(const nlohmann::json& object, const char* name);

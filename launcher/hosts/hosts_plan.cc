@@ -51,6 +51,7 @@ class Planner {
     return at(options_.hosts.empty() ? "hostfile" : "hosts");
   }
 
+  /// Of two answers to one question neither is silently the better one.
   Result<void> conflicts() {
     if (!options_.hosts.empty() && !options_.hostfile.empty()) {
       return Error{"the hosts are given twice", at("hosts") + " and " + at("hostfile"),
@@ -73,6 +74,7 @@ class Planner {
     return {};
   }
 
+  /// A file is read here and not on the hosts, which have no part in it.
   Result<void> hosts() {
     std::optional<std::string> text;
     if (options_.hosts.empty()) {
@@ -147,6 +149,8 @@ class Planner {
            (is_loopback_text(entry.host) || entry.host == own || entry.host == short_name(own));
   }
 
+  /// All hosts get the same words but for their rank and number of workers, so that whatever
+  /// differs between them is theirs.
   Result<void> fill() {
     RelayStart& start = plan_.start;
     start.executable = shell_.executable;

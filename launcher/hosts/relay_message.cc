@@ -78,6 +78,7 @@ std::uint32_t host_of(const FromHost& message) {
   return std::visit([](const auto& any) { return any.host; }, message);
 }
 
+// Types count for each direction by itself: no side reads what it has sent.
 std::string frame_of(const ToRelay& message) {
   Writer writer;
   if (const auto* start = std::get_if<RelayStart>(&message)) {
@@ -104,6 +105,8 @@ std::string frame_of(const FromHost& message) {
   return frame(static_cast<std::uint8_t>(Up::lost), writer.bytes());
 }
 
+// A relay executes what it reads, as the user that has logged in: who can write to its stdin is
+// that user. So the bounds here are against mistakes, as of a shell that prints into the stream.
 std::optional<ToRelay> read_to_relay(std::uint8_t type, std::string_view payload) {
   switch (static_cast<Down>(type)) {
     case Down::start: {

@@ -134,6 +134,7 @@ class ListeningSocket final : public Acceptor,
                              ddprun::ask_for_token(io_, std::move(connection), token_, *this, id)});
   }
 
+  /// From here on a connection is as any other: the limits of who has not said hello hold anew.
   void on_token(std::uint64_t id, TokenOutcome outcome) override {
     Guest guest = std::move(exchanges_.extract(id).mapped());
     switch (outcome.who) {

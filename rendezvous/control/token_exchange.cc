@@ -99,7 +99,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     }
   }
 
-  /// What cannot be written shows where the answer is read.
+  /// What cannot be written shows where the answer is read. A part is smaller than any socket's
+  /// buffer, so it is gone before the next one is said.
   void say(std::string bytes) {
     said_ = std::move(bytes);
     asio::async_write(socket_, asio::buffer(said_),
@@ -228,7 +229,7 @@ class Asking final : public Exchange, private ConnectionHandler {
   std::shared_ptr<Connection> refusal_;  ///< while the other side may read it
 };
 
-/// Of who connects.
+/// Of who connects. It has no timer: its owner closes a connection on which nothing comes.
 class Proving final : public Exchange {
  public:
   using Exchange::Exchange;
@@ -240,7 +241,8 @@ class Proving final : public Exchange {
     read(kPreambleBytes, &Proving::on_nonce_begins);
   }
 
-  /// Where the agent does not go on with the proof, it says why after a plain preamble.
+  /// Where the agent does not go on with the proof, it says why after a plain preamble: its owner
+  /// reads on there, as if no token had been given.
   bool is_of_proof() {
     if (check_preamble(part_).version == kTokenVersion) {
       return true;

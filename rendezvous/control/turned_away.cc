@@ -8,6 +8,7 @@
 
 namespace ddprun {
 
+// By the whole line: an address that makes two mistakes is told about both.
 bool TurnedAway::is_new(const std::string& line) {
   return told_.size() < kRememberedMax && told_.insert(line).second;
 }

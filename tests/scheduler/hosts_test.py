@@ -70,6 +70,24 @@ class Hosts(unittest.TestCase):
         self.assertEqual(found, {("0", "0"), ("1", "1"), ("2", "2")}, str(done))
         self.assertIn("Training finished: 2 epochs", done.out)
 
+    def test_nobody_else_joins_a_job_that_was_started_as_one(self):
+        job = self.start("bash", "-c", "echo $TORCHELASTIC_RUN_ID at ${DDPRUN_JOB_TOKEN-none}; read < $0",
+                         self.gate())
+        self.wait_for_lines(job, 3, r"at none$")
+        agent = next(pid for pid in family_of(job.pid) if "--node-rank=0" in ssh_hosts.command_line(pid))
+        words = ssh_hosts.command_line(agent).split()
+        self.assertNotIn("TOKEN", " ".join(words).upper())
+        endpoint, name = (next(word for word in words if word.startswith(f"--rdzv-{option}="))
+                          for option in ("endpoint", "id"))
+        stranger = HOSTS.start("ddprun", "--nnodes", "3", endpoint, name, "--join-timeout", "20", "true",
+                               folder=self.folder)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.wait(60), 1, stranger)
+        self.assertIn("the job has a token, and this agent was started without one", stranger.err)
+        job.process.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(60), 1, job)
+        self.assertNothingIsLeft()
+
     def test_a_hostfile_gives_unequal_slots_and_the_order_of_ranks(self):
         file = self.folder / "hosts"
         file.write_text("# our hosts\nnode2 slots=2\n\nroot@node0  # the rest: --nproc-per-node\nnode1:1\n")

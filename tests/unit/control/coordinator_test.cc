@@ -244,7 +244,7 @@ TEST_CASE("Strangers do not disturb the job") {
   const Fd flood = connect_to("127.0.0.1", job.port);
   write_all(flood, preamble() + std::string(5000, '\xee'));
   const Fd no_hello = connect_to("127.0.0.1", job.port);
-  write_all(no_hello, preamble() + encode(message::StopRequest{15}));
+  write_all(no_hello, preamble() + encode(message::StopRequest{15, {}, {}}));
   job.loop.until([&] {
     return closed_by_peer(http) && closed_by_peer(garbage) && closed_by_peer(flood) &&
            closed_by_peer(no_hello);

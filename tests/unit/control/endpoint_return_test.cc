@@ -22,10 +22,11 @@ namespace {
 constexpr auto kLimit = 30s;
 
 /// One agent; what it would do to workers it only writes down.
-class Node : public FollowerHandler {
+class OneNode : public FollowerHandler {
  public:
-  Node(Loop& loop, std::vector<Endpoint> endpoints, int rank, std::chrono::milliseconds last_call,
-       std::chrono::milliseconds heartbeat, bool may_host = true)
+  OneNode(Loop& loop, std::vector<Endpoint> endpoints, int rank,
+          std::chrono::milliseconds last_call, std::chrono::milliseconds heartbeat,
+          bool may_host = true)
       : loop_(loop) {
     FollowerOptions options;
     options.endpoints = std::move(endpoints);
@@ -124,15 +125,15 @@ class Nodes {
     }
   }
   void start(int rank, std::chrono::milliseconds last_call = 500ms) {
-    nodes_[rank] = std::make_unique<Node>(loop, rank == 0 ? of_first_ : of_others_, rank, last_call,
-                                          1s, rank == 0);
+    nodes_[rank] = std::make_unique<OneNode>(loop, rank == 0 ? of_first_ : of_others_, rank,
+                                             last_call, 1s, rank == 0);
   }
   /// Knows of the first endpoint alone.
   void start_newcomer(int rank) {
     nodes_[rank] =
-        std::make_unique<Node>(loop, std::vector<Endpoint>{first_}, rank, 120s, 1s, false);
+        std::make_unique<OneNode>(loop, std::vector<Endpoint>{first_}, rank, 120s, 1s, false);
   }
-  Node& operator[](int rank) { return *nodes_.at(rank); }
+  OneNode& operator[](int rank) { return *nodes_.at(rank); }
   void kill(int rank) { nodes_.erase(rank); }
   /// These two keep their workers until the test calls quiet().
   void kill_and_hold(int rank, int one, int other) {
@@ -177,7 +178,7 @@ class Nodes {
   std::vector<Endpoint> of_first_{first_, second_};
   /// As if the first endpoint were another machine: they listen nowhere but at the second.
   std::vector<Endpoint> of_others_{{"127.0.0.1", test::free_port()}, second_, first_};
-  std::map<int, std::unique_ptr<Node>> nodes_;
+  std::map<int, std::unique_ptr<OneNode>> nodes_;
 };
 
 }  // namespace
@@ -298,13 +299,13 @@ TEST_CASE("A coordinator that began yields to the leader of a term that it only 
 TEST_CASE("Who yields to a leader that is gone gathers again") {
   Loop loop;
   const Endpoint a{"127.0.0.1", test::free_port()};
-  Node node(loop, {a}, 0, 500ms, 500ms);
+  OneNode node(loop, {a}, 0, 500ms, 500ms);
   loop.until([&] { return node.leads(); });
   (void)call(loop, a.port, call_of(Term{5}, test::free_port()));
   loop.until([&] { return node.lost; });
   loop.until([&] { return node.leads(); });
   CHECK(loop.logged("this node is no coordinator any more"));
-  Node second(loop, {a}, 1, 500ms, 500ms);
+  OneNode second(loop, {a}, 1, 500ms, 500ms);
   loop.until([&] { return node.is_in_world_of(2) && second.is_in_world_of(2); });
   CHECK_FALSE(node.failure);
 }
