@@ -17,11 +17,13 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
+import namespaces  # noqa: E402
 import skip  # noqa: E402
 from free_port import free_port  # noqa: E402
 from program import Program, children_of, is_alive, wait_until  # noqa: E402
 
-DDPRUN, DDPCTL, TRAIN = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
+DDPRUN, DDPCTL, TRAIN = (os.path.abspath(path) for path in sys.argv[1:4])
+MISSING = namespaces.missing()
 NOBODY = 65534
 # A worker that says its rank and runs until it is ended.
 WAITS = ["sh", "-c", 'echo "here $RANK"; exec sleep 1000']
@@ -58,11 +60,16 @@ class Jobs(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-operations-"))
         # An agent that is still ending removes files, too.
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        # Agents of other tests, and of the user, are in other directories.
+        # Agents of other tests, and of the user, are in other directories; ddpctl looks there, too.
         self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder),
                             "TMPDIR": str(self.folder)}
         self.endpoint = f"127.0.0.1:{free_port()}"
         self.started = 0
+
+    def need_to_be_alone(self):
+        """For who counts the agents of this user: see hide_other_agents()."""
+        if MISSING:
+            skip.need(MISSING[0], False, MISSING[1])
 
     def start(self, *words):
         self.started += 1
@@ -224,6 +231,7 @@ class Orders(Jobs):
 
 class Finding(Jobs):
     def test_no_agent_and_several_are_one_sentence_each(self):
+        self.need_to_be_alone()
         self.assertIn("no agent of this user", self.refused(3, None, "status"))
         first = self.start_alone("--rdzv-id", "ignored", *WAITS)
         self.assertEqual(json.loads(self.told(None, "status", "--json"))["agent"]["pid"],
@@ -257,6 +265,7 @@ class Finding(Jobs):
         self.assertTrue(self.status(agent)["healthy"])
 
     def test_the_socket_of_a_killed_agent_is_removed_by_who_looks_and_who_starts(self):
+        self.need_to_be_alone()
         for finds in (lambda: self.refused(3, None, "status"), lambda: self.start_alone(*WAITS)):
             agent = self.start_alone(*WAITS)
             [stale] = self.sockets()
@@ -512,5 +521,17 @@ class Attacks(Jobs):
         self.check_it_serves()
 
 
+def hide_other_agents():
+    """In the mounts of this process alone, the directories of sockets that others use are empty."""
+    others = [f"/tmp/ddprun-{os.getuid()}", "/run/user"]
+    os.makedirs(others[0], mode=0o700, exist_ok=True)
+    for directory in filter(os.path.isdir, others):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "none", directory], check=True)
+
+
 if __name__ == "__main__":
+    if not MISSING:
+        namespaces.inside()
+        hide_other_agents()
+    del sys.argv[1:4]
     skip.main()
