@@ -244,12 +244,17 @@ int run_guarded(const std::function<int()>& life) {
 
 /// --hosts or --hostfile: one agent on each host, and none in this process.
 int start_hosts(const Options& options, const Environment& environment) {
+  auto token = job_token(options, environment, read_named_file);
+  if (!token) {
+    accept_early_signals();
+    return complain(token.error().sentence(), kExitFailure);
+  }
   // Who starts all agents and names the job at random knows that nobody else is to join, so its
   // agents get a secret. It goes with the other variables, on no command line.
   const bool is_named =
       std::find(options.given.begin(), options.given.end(), "rdzv-id") != options.given.end();
-  if (!is_named && !options.job_token_file && environment(kJobTokenVariable) == nullptr) {
-    ::setenv(kJobTokenVariable, random_job_id().c_str(), 1);
+  if (*token || !is_named) {
+    ::setenv(kJobTokenVariable, *token ? (*token)->secret().c_str() : random_job_id().c_str(), 1);
   }
   // Each host gets some of the variables: by name, so all of them are looked at.
   std::size_t variables = 0;

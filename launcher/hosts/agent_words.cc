@@ -16,8 +16,9 @@ namespace ddprun {
 namespace {
 
 /// Each agent gets them by hosts_plan.cc: what the shell was given is checked there, and may be a
-/// range, or less than the hosts.
-constexpr std::array<std::string_view, 3> kOwn = {"nnodes", "node-rank", "no-scheduler"};
+/// range, or less than the hosts. The token travels as a variable: its file is the shell's.
+constexpr std::array<std::string_view, 4> kOwn = {"nnodes", "node-rank", "no-scheduler",
+                                                  "job-token-file"};
 
 /// Lists of a few dozen names, read once.
 template <class Range>

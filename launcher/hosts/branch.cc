@@ -31,6 +31,9 @@ namespace {
 
 /// From the end of the process to the end of its stdout, which another process may hold open.
 constexpr std::chrono::seconds kLastWordsMax{2};
+/// From the start of ssh to the relay's first byte. ssh's own limits end with the login, and what a
+/// login runs may hang, as on a file system that does not answer.
+constexpr std::chrono::seconds kBeginMax{60};
 
 struct Pipe {
   Fd read;
@@ -123,6 +126,13 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
         io, std::move(from->read),
         PipeReader::Events{[this](std::string_view bytes) { take(bytes); },
                            [this] { maybe_finish(); }, events.full});
+    timer.expires_after(kBeginMax);
+    timer.async_wait([self = shared_from_this()](boost::system::error_code error) {
+      if (!error && !self->finished && self->reader.state() == RelayReader::State::waiting) {
+        self->is_late = true;
+        self->process->signal(SIGKILL);
+      }
+    });
     // Before ssh has connected: so no round trip is spent on it. The pipe takes a part of it, and
     // the console keeps the rest.
     input->write(preamble() + frame_of(start));
@@ -195,7 +205,8 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
                         .said = said->tail(),
                         .state = unreadable ? RelayReader::State::broken : reader.state(),
                         .version = reader.version(),
-                        .noise = reader.noise()};
+                        .noise = reader.noise(),
+                        .is_late = is_late};
     lose_all(remote_failure(end));
   }
 
@@ -231,6 +242,7 @@ struct Branch::Impl : std::enable_shared_from_this<Impl> {
   std::unique_ptr<PipeReader> output;
   std::optional<ExitStatus> status;
   bool unreadable = false;
+  bool is_late = false;  ///< nothing came of it in kBeginMax
   bool finished = false;
 };
 

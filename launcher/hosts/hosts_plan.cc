@@ -123,8 +123,9 @@ class Planner {
   /// Where they meet, and under which name; what is given stays, as inside of an allocation
   /// (scheduler_defaults.h). A host alone needs neither.
   Result<void> meeting() {
+    // An empty endpoint is a shell's variable that is not set.
     const bool has_place =
-        is_given("rdzv-endpoint") || is_given("master-addr") || is_given("master-port");
+        !options_.rdzv_endpoint.empty() || is_given("master-addr") || is_given("master-port");
     id_ = is_given("rdzv-id") ? options_.rdzv_id : host_.new_job_id();
     if (has_place || count() == 1) {
       return {};
@@ -181,9 +182,11 @@ class Planner {
     const std::string own = host_.full_host_name();
     for (const HostEntry& entry : entries_) {
       plan_.labels.push_back(entry.host);
-      RelayHost host{.number = static_cast<std::uint32_t>(start.hosts.size()),
-                     .target = entry.target(),
-                     .here = is_here(entry, own)};
+      RelayHost host{
+          .number = static_cast<std::uint32_t>(start.hosts.size()),
+          // By its name, where another host is to start it.
+          .target = is_loopback_text(entry.host) && entry.user.empty() ? own : entry.target(),
+          .here = is_here(entry, own)};
       if (count() > 1) {
         host.words.push_back("--node-rank=" + std::to_string(host.number));
       }

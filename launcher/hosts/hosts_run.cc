@@ -149,7 +149,8 @@ class HostsRun {
   /// SIGINT ends a job without saving: too few hosts are left to take a step together.
   void end_the_others_if_needed() {
     const bool is_needed = states_.is_hopeless() || states_.is_over();
-    if (states_.all_settled() || !is_needed || std::exchange(others_end_, true)) {
+    // Nor where a user wants the end now: the timer is for that.
+    if (states_.all_settled() || !is_needed || asked_twice_ || std::exchange(others_end_, true)) {
       return;
     }
     if (states_.is_over()) {
@@ -185,6 +186,10 @@ class HostsRun {
       return;
     }
     branches_->signal(number);
+    // A node that leaves is no end of the job, and what its agent does at a second one is its own.
+    if (number == SIGUSR2) {
+      return;
+    }
     if (!first_signal_) {
       first_signal_ = now;
     } else if (now - *first_signal_ >= kSameWish && !std::exchange(asked_twice_, true)) {

@@ -100,7 +100,7 @@ class Relay {
                              }
                            });
     }
-    up_.write(preamble());
+    up_.write(relay_opening());
     down_ = std::make_unique<PipeReader>(
         io_, Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)),
         PipeReader::Events{[this](std::string_view bytes) { take(bytes); }, [this] { lost(); }});

@@ -138,11 +138,16 @@ std::optional<FromHost> read_from_host(std::uint8_t type, std::string_view paylo
   return std::nullopt;
 }
 
+std::string relay_opening() {
+  return '\0' + preamble();
+}
+
 RelayReader::State RelayReader::feed(std::string_view bytes, const FrameReader::OnFrame& on_frame) {
   if (state_ == State::waiting) {
     // The preamble may come in pieces, and behind anything that a login's scripts print.
     begin_ += bytes;
-    const auto magic = begin_.find(kPreambleMagic);
+    auto magic = begin_.find(noise_ ? '\0' + std::string(kPreambleMagic) : kPreambleMagic);
+    magic += noise_ && magic != std::string::npos ? 1 : 0;
     if (magic == std::string::npos || begin_.size() - magic < kPreambleBytes) {
       const bool too_much =
           noise_ ? begin_.size() > kNoiseBytesMax : begin_.size() >= kPreambleBytes;
@@ -158,7 +163,7 @@ RelayReader::State RelayReader::feed(std::string_view bytes, const FrameReader::
     // What stands behind it is frames already.
     state_ = State::good;
     const std::string rest = begin_.substr(magic + kPreambleBytes);
-    begin_.resize(magic);
+    begin_.resize(magic - (noise_ ? 1 : 0));
     return feed(rest, on_frame);
   }
   if (state_ == State::good && !frames_.feed(bytes, on_frame)) {

@@ -78,13 +78,17 @@ std::string frame_of(const FromHost& message);
 std::optional<ToRelay> read_to_relay(std::uint8_t type, std::string_view payload);
 std::optional<FromHost> read_from_host(std::uint8_t type, std::string_view payload);
 
+/// The first bytes of a relay: a NUL before the preamble, since a login's text has none, but may
+/// well have a word such as DDPRUN in it.
+std::string relay_opening();
+
 /// Cuts the bytes of a relay's stream into frames, after the preamble.
 class RelayReader {
  public:
   enum class State : std::uint8_t { waiting, good, other_version, broken };
 
-  /// `noise`: bytes before the preamble are kept aside, as what a login's scripts print on stdout;
-  /// else they break the stream.
+  /// `noise`: bytes before relay_opening() are kept aside, as what a login's scripts print on
+  /// stdout; else they break the stream.
   RelayReader(std::size_t frame_bytes_max, bool noise) : frames_(frame_bytes_max), noise_(noise) {}
 
   /// Longest noise; what follows would be a program that talks on.

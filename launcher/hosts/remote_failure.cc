@@ -24,7 +24,7 @@ std::string last_line(std::string_view text) {
   while (line.ends_with('.')) {
     line.remove_suffix(1);
   }
-  return std::string(line.substr(0, kWordsBytesMax));
+  return printable(std::string(line.substr(0, kWordsBytesMax)));
 }
 
 bool exited_with(const ExitStatus& status, int code) {
@@ -42,6 +42,10 @@ Error remote_failure(const RemoteEnd& end) {
   DDP_CHECK(!end.executable.empty(), "ddprun has a path");
   const bool by_ssh = !end.target.empty();
   const std::string command = by_ssh ? "ssh" : "the relay";
+  if (end.is_late) {
+    return {"its ddprun did not begin within a minute", "",
+            by_ssh ? "try `ssh " + end.target + " true`" : ""};
+  }
   // A shell that refuses the login may say so on stdout, where the relay's words were to come.
   std::string words = last_line(end.said);
   if (words.empty() && end.state != RelayReader::State::good) {

@@ -20,6 +20,7 @@ struct RemoteEnd {
   RelayReader::State state = RelayReader::State::waiting;
   std::uint16_t version = 0;  ///< of the other side's protocol
   std::string noise;          ///< what came in place of the relay's words
+  bool is_late = false;       ///< it was killed since it had not begun in time
 };
 
 /// `where` is empty: the caller names the host.

@@ -110,7 +110,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Calls on_heard() once, the next time that the peer says anything; bytes that came before and
   /// were not read yet do not count.
   void watch();
-  /// Hands the socket over, in non-blocking mode. The handler is not called any more.
+  /// Hands the socket over, in non-blocking mode; nothing where the connection is over. The handler
+  /// is not called any more.
   Fd release();
   [[nodiscard]] int native_handle();
 

@@ -19,6 +19,7 @@
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
+#include "rendezvous/control/coordinator_peer.h"
 #include "rendezvous/control/drain.h"
 #include "rendezvous/control/event_log.h"
 #include "rendezvous/control/first_words.h"
@@ -86,12 +87,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   }
 
   /// NodeIds are given to connections, so that each is used once; a stranger uses one up too.
-  struct Peer {
-    std::shared_ptr<Connection> connection;
-    bool local = false;           ///< the socket pair of the hosting agent
-    std::string address;          ///< of the peer, numeric
-    std::string reached_address;  ///< the local address by which it came
-  };
+  using Peer = CoordinatorPeer;
 
   // --- Connections --------------------------------------------------------------------------
 
@@ -106,12 +102,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void add_peer(Fd socket, bool local) {
     const NodeId id{++last_id};
-    Peer& peer = peers[id];
-    peer.local = local;
-    if (!local) {
-      peer.address = net::far_end(socket.get()).host();
-      peer.reached_address = net::local_end(socket.get()).host();
-    }
+    Peer& peer = peers[id] = Peer::of(socket.get(), local);
     ConnectionOptions how;
     how.heartbeat_timeout = local ? milliseconds(0) : options.heartbeat_timeout;
     how.preamble_timeout = local ? milliseconds(0) : kHelloTimeout;
@@ -134,13 +125,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     const Peer peer = std::move(peers.at(id));
     erase(id);
     step(SessionClosed{id, "it is no agent's", {}, false});
-    on_stranger(peer.connection->release(), std::move(bytes));
+    turn_away(peer.connection->release(), peer.address, std::move(bytes));
+  }
+
+  void on_stranger(Fd connection, std::string bytes) override {
+    const std::string address = net::far_end(connection.get()).host();
+    turn_away(std::move(connection), address, std::move(bytes));
   }
 
   /// A connection that is no agent's: to the store where there is one at this port, else closed.
-  void on_stranger(Fd connection, std::string bytes) override {
-    const std::string address = net::far_end(connection.get()).host();
-    if (hooks.foreign_connection && may_be_store_client(bytes) && !drain.begun()) {
+  void turn_away(Fd connection, const std::string& address, std::string bytes) {
+    if (connection && hooks.foreign_connection && may_be_store_client(bytes) && !drain.begun()) {
       hooks.foreign_connection(std::move(connection), std::move(bytes));
       return;
     }
@@ -195,6 +190,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     if (is_greeting(said)) {
       ungreeted.erase(id);
       send(id, preamble());
+    }
+    if (const auto* hello = std::get_if<message::Hello>(&said); hello && options.token) {
+      peers.at(id).own_addresses = hello->node.addresses;
     }
     step(SessionTold{id, std::move(said)});
   }
@@ -298,7 +296,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     for (const NodeId id : leader.members()) {
       if (const Peer& peer = peers.at(id); !peer.local) {
         reached.push_back(peer.reached_address);
-        addresses.push_back(peer.address);
+        peer.add_addresses_to(addresses);
       }
     }
     if (auto port = hooks.open_store(order.attempt, std::move(addresses))) {

@@ -43,13 +43,14 @@ Result<JobToken> JobToken::from(std::string_view text, const std::string& where)
 
 // Which side proves is a part of what is signed: otherwise an agent could be made to sign, as an
 // answer, what it would accept as a proof.
-std::string JobToken::proof(Side of, std::string_view nonce_a, std::string_view nonce_b) const {
-  DDP_CHECK(nonce_a.size() == kTokenNonceBytes && nonce_b.size() == kTokenNonceBytes,
+std::string JobToken::proof(Side of, const Facts& facts) const {
+  DDP_CHECK(facts.nonce_a.size() == kTokenNonceBytes && facts.nonce_b.size() == kTokenNonceBytes,
             "both sides have said their random bytes");
+  DDP_CHECK(!facts.place.empty(), "a connection has an end at the agent");
   const std::string_view role = of == Side::connects ? "ddprun connects" : "ddprun accepts";
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, bytes_of(secret_), secret_.size());
-  for (const std::string_view part : {role, nonce_a, nonce_b}) {
+  for (const std::string_view part : {role, facts.nonce_a, facts.nonce_b, facts.place}) {
     crypto_auth_hmacsha256_update(&state, bytes_of(part), part.size());
   }
   std::array<unsigned char, kTokenProofBytes> sum;
@@ -57,9 +58,8 @@ std::string JobToken::proof(Side of, std::string_view nonce_a, std::string_view 
   return {sum.begin(), sum.end()};
 }
 
-bool JobToken::is_proof(std::string_view said, Side of, std::string_view nonce_a,
-                        std::string_view nonce_b) const {
-  const std::string right = proof(of, nonce_a, nonce_b);
+bool JobToken::is_proof(std::string_view said, Side of, const Facts& facts) const {
+  const std::string right = proof(of, facts);
   return said.size() == right.size() && sodium_memcmp(said.data(), right.data(), right.size()) == 0;
 }
 
@@ -87,7 +87,9 @@ TokenRefusal refusal_of(std::uint16_t version, bool token_is_asked_for) {
 }
 
 TokenRefusal wrong_token_given() {
-  return {"its token is not the job's", "give every agent the same --job-token-file"};
+  return {"its token is not the job's, or its connection was passed on on the way",
+          "give every agent the same --job-token-file, and name addresses without a translation "
+          "or proxy in between"};
 }
 
 }  // namespace ddprun

@@ -3,10 +3,12 @@
 //
 //   who connects   preamble with kTokenVersion, 32 random bytes A
 //   the agent      the same preamble, 32 random bytes B
-//   who connects   HMAC(token, "ddprun connects", A, B)
-//   the agent      the same preamble, HMAC(token, "ddprun accepts", A, B)
+//   who connects   HMAC(token, "ddprun connects", A, B, place)
+//   the agent      the same preamble, HMAC(token, "ddprun accepts", A, B, place)
 //
-// Then all goes on as without a token. HMAC is HMAC-SHA-256 (RFC 2104, RFC 6234), by libsodium. Who
+// The place is the agent's address and port as each side sees its end of the connection: so who
+// passes a proof on between two others, at an address of its own, has none. Then all goes on as
+// without a token. HMAC is HMAC-SHA-256 (RFC 2104, RFC 6234), by libsodium. Who
 // connects proves it first: an agent signs nothing for a stranger, who could try out tokens with it
 // at leisure. Nothing is encrypted (docs/job-token.md).
 #pragma once
@@ -40,12 +42,19 @@ class JobToken {
   static Result<JobToken> from(std::string_view text, const std::string& where);
 
   enum class Side : std::uint8_t { connects, accepts };
-  /// kTokenProofBytes; the nonces are of who connects, and of the agent.
-  [[nodiscard]] std::string proof(Side of, std::string_view nonce_a,
-                                  std::string_view nonce_b) const;
+  /// What is signed beside the side.
+  struct Facts {
+    std::string_view nonce_a;  ///< of who connects
+    std::string_view nonce_b;  ///< of the agent
+    std::string_view place;    ///< "10.0.0.1 29400"
+  };
+  /// kTokenProofBytes
+  [[nodiscard]] std::string proof(Side of, const Facts& facts) const;
   /// In a time that does not depend on how much of it is right.
-  [[nodiscard]] bool is_proof(std::string_view said, Side of, std::string_view nonce_a,
-                              std::string_view nonce_b) const;
+  [[nodiscard]] bool is_proof(std::string_view said, Side of, const Facts& facts) const;
+
+  /// For an agent that this process starts.
+  [[nodiscard]] const std::string& secret() const { return secret_; }
 
  private:
   explicit JobToken(std::string secret) : secret_(std::move(secret)) {}

@@ -163,6 +163,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   void carry_out(const search::Disconnect&) {
     ++round;
     proof.reset();
+    is_proved = false;
     error_code ignored;
     socket.close(ignored);
     write_failed = false;
@@ -243,8 +244,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   void on_token(std::uint64_t /*round*/, TokenOutcome outcome) override {
     const auto alive = shared_from_this();
     proof.reset();
+    is_proved = outcome.who == TokenOutcome::Who::member;
     if (outcome.who == TokenOutcome::Who::impostor) {
-      step(search::Rejected{{"who listens there does not have the job's token", {}}});
+      step(impostor());
       return;
     }
     write_failed = outcome.by_reset;
@@ -295,8 +297,24 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
     if (length == 0 || length > kAnswerBytesMax) {
       step(stranger(answer));
     } else {
-      read(length - 1, [](State& self) { self.step(answer_of(self.answer_type, self.answer)); });
+      read(length - 1, [](State& self) { self.take_answer(); });
     }
+  }
+
+  /// Without the proof only a refusal counts. Whoever listens there could else lead this agent, or
+  /// send it to one that does.
+  void take_answer() {
+    search::Input heard = answer_of(answer_type, answer);
+    if (token && !is_proved && !std::holds_alternative<search::Rejected>(heard)) {
+      heard = impostor();
+    }
+    step(std::move(heard));
+  }
+
+  static search::Input impostor() {
+    return search::Rejected{{"who listens there does not have the job's token",
+                             "give every agent the same --job-token-file, or name another "
+                             "endpoint"}};
   }
 
   void carry_out(const search::SayProbe& order) {
@@ -366,6 +384,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   std::uint8_t answer_type = 0;
   TokenExchange proof;          ///< while it is under way
   message::Hello proved_hello;  ///< said after it
+  bool is_proved = false;       ///< of the connection at hand
   bool write_failed = false;
   bool was_rejected = false;
 };

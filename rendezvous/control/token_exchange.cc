@@ -40,7 +40,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual ~Exchange() = default;
 
   /// An outcome comes later, never from inside of this.
-  void begin(Fd socket) {
+  void begin(Fd socket, const net::Address& agents_end) {
+    const std::string host = agents_end.host();
+    // Each host numbers its interfaces for itself: fe80::1%eth0.
+    place_ = host.substr(0, host.find('%')) + " " + std::to_string(agents_end.port());
     const int family = net::far_end(socket.get()).storage.ss_family;
     error_code failed;
     socket_.assign(asio::generic::stream_protocol(family, 0), socket.get(), failed);
@@ -125,6 +128,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     return Fd(socket_.release(failed));
   }
 
+  [[nodiscard]] JobToken::Facts facts(std::string_view a, std::string_view b) const {
+    return {a, b, place_};
+  }
+
   std::shared_ptr<const JobToken> token_;
   asio::generic::stream_protocol::socket socket_;
   std::string part_;  ///< that was read last
@@ -133,6 +140,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   TokenExchangeOwner& owner_;
   std::uint64_t id_;
+  std::string place_;
   std::string said_;  ///< the newest part; the one before has been answered
   bool by_reset_ = false;
 };
@@ -187,13 +195,14 @@ class Asking final : public Exchange, private ConnectionHandler {
   }
 
   void on_proof() {
-    if (!token_->is_proof(part_, JobToken::Side::connects, theirs_, nonce_)) {
+    if (!token_->is_proof(part_, JobToken::Side::connects, facts(theirs_, nonce_))) {
       refuse(wrong_token_given());
       return;
     }
     // From here on the listener's own limits hold, as for who needs no token.
     limit_.cancel();
-    answer_ = preamble(kTokenVersion) + token_->proof(JobToken::Side::accepts, theirs_, nonce_);
+    answer_ =
+        preamble(kTokenVersion) + token_->proof(JobToken::Side::accepts, facts(theirs_, nonce_));
     asio::async_write(socket_, asio::buffer(answer_),
                       [self = shared_from_this(), this](error_code failed, std::size_t) {
                         if (!over_) {
@@ -259,7 +268,7 @@ class Proving final : public Exchange {
 
   void on_nonce() {
     theirs_ = std::exchange(part_, {});
-    say(token_->proof(JobToken::Side::connects, nonce_, theirs_));
+    say(token_->proof(JobToken::Side::connects, facts(nonce_, theirs_)));
     read(kPreambleBytes, &Proving::on_proof_begins);
   }
 
@@ -272,7 +281,7 @@ class Proving final : public Exchange {
   /// Only now does this agent say who it is: a program that took the endpoint's port would
   /// otherwise be told the whole description of the node.
   void on_proof() {
-    const bool right = token_->is_proof(part_, JobToken::Side::accepts, nonce_, theirs_);
+    const bool right = token_->is_proof(part_, JobToken::Side::accepts, facts(nonce_, theirs_));
     part_.clear();
     finish(right ? Who::member : Who::impostor);
   }
@@ -282,10 +291,11 @@ class Proving final : public Exchange {
 };
 
 template <class Side>
-TokenExchange begin(asio::io_context& io, Fd socket, std::shared_ptr<const JobToken> token,
-                    TokenExchangeOwner& owner, std::uint64_t id) {
+TokenExchange begin(asio::io_context& io, Fd socket, const net::Address& agents_end,
+                    std::shared_ptr<const JobToken> token, TokenExchangeOwner& owner,
+                    std::uint64_t id) {
   auto exchange = std::make_shared<Side>(io, std::move(token), owner, id);
-  exchange->begin(std::move(socket));
+  exchange->begin(std::move(socket), agents_end);
   return {exchange.get(), [exchange](void*) { exchange->cancel(); }};
 }
 
@@ -293,12 +303,14 @@ TokenExchange begin(asio::io_context& io, Fd socket, std::shared_ptr<const JobTo
 
 TokenExchange ask_for_token(asio::io_context& io, Fd socket, std::shared_ptr<const JobToken> token,
                             TokenExchangeOwner& owner, std::uint64_t id) {
-  return begin<Asking>(io, std::move(socket), std::move(token), owner, id);
+  const net::Address end = net::local_end(socket.get());
+  return begin<Asking>(io, std::move(socket), end, std::move(token), owner, id);
 }
 
 TokenExchange prove_token(asio::io_context& io, Fd socket, std::shared_ptr<const JobToken> token,
                           TokenExchangeOwner& owner, std::uint64_t id) {
-  return begin<Proving>(io, std::move(socket), std::move(token), owner, id);
+  const net::Address end = net::far_end(socket.get());
+  return begin<Proving>(io, std::move(socket), end, std::move(token), owner, id);
 }
 
 }  // namespace ddprun

@@ -34,8 +34,9 @@ def preamble(of_proof=True):
     return b"DDPRUN" + struct.pack("<H", Job.version | (0x8000 if of_proof else 0))
 
 
-def proof(token, side, a, b):
-    return hmac.new(token.encode(), f"ddprun {side}".encode() + a + b, hashlib.sha256).digest()
+def proof(token, side, a, b, port, host="127.0.0.1"):
+    return hmac.new(token.encode(), f"ddprun {side}".encode() + a + b + f"{host} {port}".encode(),
+                    hashlib.sha256).digest()
 
 
 def read(connection, size):
@@ -103,7 +104,7 @@ class Job(unittest.TestCase):
         connection.sendall(preamble() + a)
         self.assertEqual(read(connection, 8), preamble())
         b = read(connection, 32)
-        connection.sendall(proof(token, "connects", a, b))
+        connection.sendall(proof(token, "connects", a, b, self.port))
         return connection, a, b
 
     def test_only_agents_with_the_token_join(self):
@@ -137,12 +138,12 @@ class Job(unittest.TestCase):
         agents = [self.start(), self.start()]
         self.wait_for_workers(agents)
         connection, a, b = self.prove(TOKEN)
-        self.assertEqual(read(connection, 40), preamble() + proof(TOKEN, "accepts", a, b))
+        self.assertEqual(read(connection, 40), preamble() + proof(TOKEN, "accepts", a, b, self.port))
         # What was proved once proves nothing on another connection.
         again = self.connect()
         again.sendall(preamble() + a)
         self.assertNotEqual(read(again, 40)[8:], b)
-        again.sendall(proof(TOKEN, "connects", a, b))
+        again.sendall(proof(TOKEN, "connects", a, b, self.port))
         refusal = read(again, 4096)
         self.assertTrue(refusal.startswith(preamble(of_proof=False)), refusal)
         self.assertIn(b"its token is not the job's", refusal)
@@ -150,8 +151,14 @@ class Job(unittest.TestCase):
         mirrored, a, b = self.connect(), os.urandom(32), None
         mirrored.sendall(preamble() + a)
         b = read(mirrored, 40)[8:]
-        mirrored.sendall(proof(TOKEN, "accepts", a, b))
+        mirrored.sendall(proof(TOKEN, "accepts", a, b, self.port))
         self.assertIn(b"its token is not the job's", read(mirrored, 4096))
+        # Nor one for another place: as of an agent that came to a relay there.
+        relayed, a = self.connect(), os.urandom(32)
+        relayed.sendall(preamble() + a)
+        b = read(relayed, 40)[8:]
+        relayed.sendall(proof(TOKEN, "connects", a, b, self.port + 1))
+        self.assertIn(b"its token is not the job's", read(relayed, 4096))
         self.end_well(agents)
 
     def test_who_listens_without_the_token_gets_no_hello(self):
@@ -165,10 +172,35 @@ class Job(unittest.TestCase):
             self.assertEqual(opening[:8], preamble())
             b = os.urandom(32)
             connection.sendall(preamble() + b)
-            self.assertEqual(read(connection, 32), proof(TOKEN, "connects", opening[8:], b))
-            connection.sendall(preamble() + proof(OTHER, "accepts", opening[8:], b))
+            self.assertEqual(read(connection, 32), proof(TOKEN, "connects", opening[8:], b, self.port))
+            connection.sendall(preamble() + proof(OTHER, "accepts", opening[8:], b, self.port))
             self.assertEqual(read(connection, 1), b"")  # it closed, and said no word more
         self.assertEqual(agent.wait(), 1)
+        self.assertIn("who listens there does not have the job's token", agent.err)
+
+    def test_who_answers_without_a_proof_leads_nobody(self):
+        """It passes on what a coordinator without a token has said to an agent without one."""
+        self.start(token=None)
+        wait_until(lambda: is_listening(self.port), "the coordinator without a token")
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        listener.settimeout(60)
+        words = ["--rdzv-conf", "is_host=0", "--rdzv-endpoint", f"127.0.0.1:{listener.getsockname()[1]}"]
+        self.start(*words, token=None)
+        with listener.accept()[0] as connection:
+            hello = connection.recv(65536)
+            self.assertEqual(hello[:8], preamble(of_proof=False))
+            coordinator = self.connect()
+            coordinator.sendall(hello)
+            accepted = coordinator.recv(65536)
+            self.assertEqual((accepted[:8], accepted[12]), (preamble(of_proof=False), 8))
+        agent = self.start(*words)
+        with listener.accept()[0] as connection:
+            connection.settimeout(60)
+            self.assertEqual(read(connection, 40)[:8], preamble())
+            connection.sendall(accepted)
+            self.assertEqual(read(connection, 1), b"")
+        self.assertEqual(agent.wait(), 1, agent)
         self.assertIn("who listens there does not have the job's token", agent.err)
 
     def test_the_coordinators_agent_dies_and_the_others_elect_by_proof(self):

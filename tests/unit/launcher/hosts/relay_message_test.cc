@@ -92,7 +92,8 @@ TEST_CASE("A frame that is cut, too long or unknown is no message", "[launcher][
 }
 
 TEST_CASE("What a login prints before the relay begins is kept aside", "[launcher][hosts]") {
-  const std::string bytes = "Welcome\nto a host\n" + preamble() + frame_of(HostEnded{1, 0});
+  const std::string noise = "Welcome to the DDPRUN cluster\n";
+  const std::string bytes = noise + relay_opening() + frame_of(HostEnded{1, 0});
   RelayReader reader(kFromHostFrameBytesMax, true);
   std::size_t frames = 0;
   for (const char byte : bytes) {
@@ -100,7 +101,7 @@ TEST_CASE("What a login prints before the relay begins is kept aside", "[launche
   }
   CHECK(frames == 1);
   CHECK(reader.state() == RelayReader::State::good);
-  CHECK(reader.noise() == "Welcome\nto a host\n");
+  CHECK(reader.noise() == noise);
   // A relay itself is spoken to by ddprun alone.
   RelayReader strict(kToRelayFrameBytesMax, false);
   CHECK(frames_in(strict, bytes).empty());
@@ -109,7 +110,7 @@ TEST_CASE("What a login prints before the relay begins is kept aside", "[launche
 
 TEST_CASE("Another version and an endless talker are told apart", "[launcher][hosts]") {
   RelayReader other(kFromHostFrameBytesMax, true);
-  frames_in(other, preamble(kProtocolVersion + 1));
+  frames_in(other, '\0' + preamble(kProtocolVersion + 1));
   CHECK(other.state() == RelayReader::State::other_version);
   CHECK(other.version() == kProtocolVersion + 1);
   RelayReader talker(kFromHostFrameBytesMax, true);
