@@ -38,6 +38,8 @@ class Asked {
   [[nodiscard]] const std::optional<int>& leave_by() const { return leave_by_; }
   /// The coordinator ordered the workers to stop.
   void ordered(StopHow how, int signal, const std::string& reason);
+  /// An order to stop was for the end of the job.
+  [[nodiscard]] bool is_ordered_to_end() const { return order_.has_value(); }
   /// It ordered a new attempt: an end that it ordered before came to nothing.
   void assigned() { order_.reset(); }
 

@@ -8,11 +8,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL  // no library is linked for one hash
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
 
 namespace ddprun {
@@ -23,6 +27,11 @@ constexpr std::string_view kSuffix = ".sock";
 constexpr std::string_view kNewSuffix = ".new";
 /// A socket's address has 108 bytes (unix(7)); about 30 go to the directory's descriptor and a pid.
 constexpr std::size_t kJobBytesMax = 60;
+/// Before a hash, and before a number. An escaped id has neither.
+constexpr char kHashMark = '+';
+constexpr char kNumberMark = '~';
+/// Agents with the same job and pid, each in a container of its own, in one directory.
+constexpr int kNumberMax = 16;
 /// Connections that wait to be taken.
 constexpr int kBacklog = 16;
 
@@ -42,11 +51,6 @@ std::optional<sockaddr_un> address_in(const Fd& directory, const std::string& na
 /// Non-blocking: nobody waits for an agent that stands still, and an agent waits for nobody.
 Fd unix_socket() {
   return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-/// The pid comes last: a job id may have dashes of its own.
-std::string file_of(const AgentSocketName& name) {
-  return name.job + "-" + std::to_string(name.pid) + std::string(kSuffix);
 }
 
 /// 0, or errno.
@@ -71,6 +75,15 @@ bool is_stale(const Fd& directory, const std::string& file, const std::optional<
   return !may_listen_soon && connect_to(directory, file, connection) == ECONNREFUSED;
 }
 
+/// No link, which could lead root to a socket of another service.
+bool belongs_to_owner(const Fd& directory, const std::string& file) {
+  struct stat own {};
+  struct stat status {};
+  return ::fstat(directory.get(), &own) == 0 &&
+         ::fstatat(directory.get(), file.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         !S_ISLNK(status.st_mode) && status.st_uid == own.st_uid;
+}
+
 /// A file in its place is no directory of the user's, either.
 bool belongs_to(const struct stat& status, uid_t user) {
   return S_ISDIR(status.st_mode) && status.st_uid == user;
@@ -78,24 +91,28 @@ bool belongs_to(const struct stat& status, uid_t user) {
 
 }  // namespace
 
-/// A dot in front would hide the file, and %XX keeps a slash from naming another directory. Two
-/// long ids may share a name; the pids tell their agents apart.
+/// A dot in front would hide the file, and %XX keeps a slash from naming another directory.
 std::string job_in_socket_name(std::string_view job_id) {
   std::string text;
   for (const char c : job_id) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        c == '_' || c == '-' || (c == '.' && !text.empty());
     text += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    if (text.size() > kJobBytesMax) {
-      text.resize(kJobBytesMax);
-      break;
-    }
   }
+  if (text.size() > kJobBytesMax) {
+    const XXH64_hash_t hash = XXH3_64bits(job_id.data(), job_id.size());
+    const std::string mark = fmt::format("{}{:016x}", kHashMark, hash);
+    text.resize(kJobBytesMax - mark.size());
+    text += mark;
+  }
+  DDP_CHECK(text.size() <= kJobBytesMax, "a socket's address has room for it");
   return text;
 }
 
-std::string agent_socket_name(std::string_view job_id, pid_t pid) {
-  return file_of({job_in_socket_name(job_id), pid});
+/// The pid comes last: a job id may have dashes of its own.
+std::string agent_socket_name(const AgentSocketName& name) {
+  return fmt::format("{}-{}{}{}", name.job, name.pid,
+                     name.number > 1 ? kNumberMark + std::to_string(name.number) : "", kSuffix);
 }
 
 /// Total: anybody of this user may put any file there.
@@ -108,9 +125,13 @@ std::optional<AgentSocketName> parse_socket_name(std::string_view name) {
   if (dash == std::string_view::npos) {
     return std::nullopt;
   }
-  const auto pid = parse_number<pid_t>(name.substr(dash + 1));
-  return pid && *pid > 0 ? std::optional(AgentSocketName{std::string(name.substr(0, dash)), *pid})
-                         : std::nullopt;
+  const std::string_view rest = name.substr(dash + 1);
+  const auto mark = std::min(rest.find(kNumberMark), rest.size());
+  const auto pid = parse_number<pid_t>(rest.substr(0, mark));
+  const auto number = mark == rest.size() ? 1 : parse_number<int>(rest.substr(mark + 1));
+  return pid && *pid > 0 && number && *number > 0
+             ? std::optional(AgentSocketName{std::string(name.substr(0, dash)), *pid, *number})
+             : std::nullopt;
 }
 
 /// The same places for agents and for who looks for them, so the order needs no agreement: ddpctl
@@ -149,6 +170,10 @@ Result<Fd> open_socket_dir(const std::string& path, uid_t user, bool make) {
     return Error{"another user owns this directory", path, "remove it, or set XDG_RUNTIME_DIR"};
   }
   constexpr mode_t kOthers = S_IRWXG | S_IRWXO;
+  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+  if (!make && (status.st_mode & kOthersWrite) != 0) {
+    return Error{"other users may write in this directory", path, "chmod 700 it"};
+  }
   if (make && (status.st_mode & kOthers) != 0) {
     ::fchmod(directory.get(), S_IRWXU);
   }
@@ -169,7 +194,7 @@ std::vector<AgentSocketName> agents_in(const Fd& directory) {
     const bool is_new = file.ends_with(kNewSuffix);
     const auto name = parse_socket_name(
         std::string_view(file).substr(0, file.size() - (is_new ? kNewSuffix.size() : 0)));
-    if (!name) {
+    if (!name || !belongs_to_owner(directory, file)) {
       continue;
     }
     if (is_stale(directory, file, is_new ? std::optional(name->pid) : std::nullopt)) {
@@ -183,8 +208,20 @@ std::vector<AgentSocketName> agents_in(const Fd& directory) {
   return found;
 }
 
+/// The kernel tells each end who the other is: here, who began to listen (unix(7), SO_PEERCRED). So
+/// root, which may connect anywhere, does not ask a service behind a link for an agent's user.
 int connect_to_agent(const Fd& directory, const AgentSocketName& name, Fd& connection) {
-  return connect_to(directory, file_of(name), connection);
+  if (const int failed = connect_to(directory, agent_socket_name(name), connection); failed != 0) {
+    return failed;
+  }
+  struct stat owner {};
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool is_owners =
+      ::fstat(directory.get(), &owner) == 0 &&
+      ::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+      peer.uid == owner.st_uid;
+  return is_owners ? 0 : EACCES;
 }
 
 /// By the kernel's word, taken when the other end connected: it cannot be made up.
@@ -215,25 +252,55 @@ Result<AgentSocket> AgentSocket::open(const std::vector<std::string>& directorie
   }
   // Whoever starts cleans up after those that were killed: nobody else may ever look.
   (void)agents_in(directory);
-  std::string name = agent_socket_name(job_id, ::getpid());
-  const std::string new_name = name + std::string(kNewSuffix);
-  const auto address = address_in(directory, new_name);
-  Fd listener = unix_socket();
-  ::unlinkat(directory.get(), new_name.c_str(), 0);
-  // Renamed once it listens: before, it would look like one of an agent that is no more.
-  if (!address || !listener ||
-      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-      ::fchmodat(directory.get(), new_name.c_str(), S_IRUSR | S_IWUSR, 0) != 0 ||
-      ::listen(listener.get(), kBacklog) != 0 ||
-      ::renameat(directory.get(), new_name.c_str(), directory.get(), name.c_str()) != 0) {
-    return errno_error(errno, "cannot make the socket", name);
+  AgentSocket own(std::move(directory), unix_socket());
+  // Another agent may be of the same job and pid, in a container of its own; or, of another pid,
+  // see no process of this number, and take the new file for that of one that is no more.
+  AgentSocketName name{job_in_socket_name(job_id), ::getpid()};
+  while (!own.make(name)) {
+    if ((errno != EADDRINUSE && errno != ENOENT) || name.number == kNumberMax) {
+      return errno_error(errno, "cannot make the socket", agent_socket_name(name));
+    }
+    ++name.number;
   }
-  return AgentSocket(std::move(directory), std::move(name), std::move(listener));
+  return own;
+}
+
+/// Renamed once it listens: before, it would look like one of an agent that is no more. Who has the
+/// name before that has the name behind it, too, so no live socket is replaced.
+bool AgentSocket::make(const AgentSocketName& wanted) {
+  const std::string name = agent_socket_name(wanted);
+  const std::string new_name = name + std::string(kNewSuffix);
+  const auto address = address_in(directory_, new_name);
+  DDP_CHECK(address.has_value(), "kJobBytesMax leaves room for all else");
+  struct stat status {};
+  if (!listener_ ||
+      ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
+    return false;
+  }
+  const bool is_taken =
+      ::fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  if (is_taken || ::fchmodat(directory_.get(), new_name.c_str(), S_IRUSR | S_IWUSR, 0) != 0 ||
+      ::fstatat(directory_.get(), new_name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      ::listen(listener_.get(), kBacklog) != 0 ||
+      ::renameat(directory_.get(), new_name.c_str(), directory_.get(), name.c_str()) != 0) {
+    const int failed = is_taken ? EADDRINUSE : errno;
+    ::unlinkat(directory_.get(), new_name.c_str(), 0);
+    listener_ = unix_socket();  // a socket is bound once
+    errno = failed;
+    return false;
+  }
+  name_ = name;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  return true;
 }
 
 /// By the directory's descriptor: the path may lead elsewhere by now.
 AgentSocket::~AgentSocket() {
-  if (directory_) {
+  struct stat status {};
+  if (directory_ && !name_.empty() &&
+      ::fstatat(directory_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+      status.st_dev == device_ && status.st_ino == inode_) {
     ::unlinkat(directory_.get(), name_.c_str(), 0);
   }
 }

@@ -67,6 +67,7 @@ JobView view_of(const Membership& membership, Instant now) {
   JobView view;
   view.source = JobView::Source::coordinator;
   view.state = name_of(membership.state());
+  view.ends = known.ends;
   view.told = std::move(known.so_far);
   view.knows_nodes = true;
   for (const auto& [id, node] : known.nodes.all()) {

@@ -45,6 +45,7 @@ struct JobView {
   Source source = Source::none;
   std::chrono::nanoseconds age{};
   std::string state;               ///< "gathering", "running", ...; empty: not known
+  bool ends = false;               ///< the coordinator has decided its end
   std::optional<JobSummary> told;  ///< with no meaning of its verdict; none: not known
   bool knows_nodes = false;        ///< else the three below mean nothing
   std::vector<NodeSnapshot> nodes;

@@ -182,7 +182,8 @@ struct Operations::Impl {
         io, std::move(listener), nullptr,
         [this](const HttpRequest& request, const Answer& answer) { on_tcp(request, answer); });
     if (place.port == 0) {
-      log->warn("metrics are at http://{}/metrics", own.text());
+      // At any LOGLEVEL: nobody can find out the port otherwise.
+      log->critical("metrics are at http://{}/metrics", own.text());
     }
     return {};
   }

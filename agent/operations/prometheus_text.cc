@@ -121,7 +121,7 @@ void add_accounts(Text& text, const Accounts& accounts) {
   // Gauges: what an incident undoes is taken from the one and added to the other.
   text.gauge("productive_seconds", "Training time that was not done again.",
              seconds(track.productive));
-  text.family("downtime_seconds_total", "counter", "Downtime, by what the incidents began with.");
+  text.family("downtime_seconds", "gauge", "Downtime, by what the incidents began with.");
   for (std::size_t kind = 0; kind < kIncidentKinds; ++kind) {
     text.sample(seconds(track.downtime[kind]),
                 {{"kind", event_values::name_of(static_cast<IncidentKind>(kind))}});
@@ -201,7 +201,8 @@ constexpr std::array<WorkerFamily, 7> kWorkerFamilies{{
      [](const WorkerSnapshot& one) {
        return one.steps ? std::optional(static_cast<double>(one.collectives)) : std::nullopt;
      }},
-    {"worker_cpu_seconds_total", "counter", "Processor time of the worker, without its children.",
+    {"worker_cpu_seconds_total", "counter",
+     "Processor time of the worker and of its children that have ended.",
      [](const WorkerSnapshot& one) {
        return one.exit ? std::nullopt : std::optional(seconds(one.cpu));
      }},

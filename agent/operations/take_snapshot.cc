@@ -14,8 +14,7 @@ namespace ddprun {
 
 // Each state is named, so that a new one does not count as healthy by an oversight: a probe that
 // stays green keeps a dead job on its machines.
-std::string why_unhealthy(agent::State state, const agent::Asked& asked,
-                          const std::string& job_state) {
+std::string why_unhealthy(agent::State state, const agent::Asked& asked, bool job_ends) {
   switch (state) {
     case agent::State::asked:
     case agent::State::asked_now:
@@ -39,7 +38,11 @@ std::string why_unhealthy(agent::State state, const agent::Asked& asked,
   if (state == agent::State::fencing || asked.has_lost()) {
     return "the coordinator is lost, and another one is looked for";
   }
-  return job_state == "ending" || job_state == "over" ? "the job ends" : "";
+  // Also where another node was asked: all of them save or stop for it, which may take minutes.
+  if (asked.is_ordered_to_end()) {
+    return "the job ends: " + asked.reason();
+  }
+  return job_ends ? "the job ends" : "";
 }
 
 /// All of it at one moment, between two events of the loop. So its parts belong together.
@@ -74,7 +77,7 @@ JobSnapshot take_snapshot(const AgentParts& agent) {
     shown.job = view_of(agent.follower.node().known(), now);
     shown.coordinator_at = agent.follower.node().leader_address();
   }
-  shown.unhealthy = why_unhealthy(agent.state, agent.asked, shown.job.state);
+  shown.unhealthy = why_unhealthy(agent.state, agent.asked, shown.job.ends);
   return shown;
 }
 

@@ -28,7 +28,7 @@ JobSnapshot take_snapshot(const AgentParts& agent);
 /// Pure. Why the job neither runs nor gathers, as far as this agent is concerned, as a clause;
 /// empty: it does. The pause between two attempts is part of a job that runs: a probe that failed
 /// there would end a job that is about to go on.
-std::string why_unhealthy(agent::State state, const agent::Asked& asked,
-                          const std::string& job_state);
+/// `job_ends`: this agent's own coordinator has decided the end.
+std::string why_unhealthy(agent::State state, const agent::Asked& asked, bool job_ends);
 
 }  // namespace ddprun

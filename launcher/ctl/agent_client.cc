@@ -110,6 +110,9 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const s
   if (failed == ECONNREFUSED || failed == ENOENT) {
     return CtlFailure{Error{"it has ended", name_of(agent), ""}, kCtlNoAgent};
   }
+  if (failed == EACCES) {
+    return CtlFailure{Error{"another user listens at its socket", name_of(agent), ""}, kCtlNoAgent};
+  }
   http::response_parser<http::string_body> parser;
   // It takes all that is there at once, and the body up to a limit of ours: what answers could be
   // something else than an agent.

@@ -73,7 +73,7 @@ std::variant<FoundAgent, CtlFailure> find_agent(const std::optional<std::string>
     if (!directory) {
       // One that is not there is no news: agents have made another, or none.
       struct stat status {};
-      if (::stat(path.c_str(), &status) == 0 && status.st_uid != user) {
+      if (::lstat(path.c_str(), &status) == 0) {
         refused = directory.error().where + ": " + directory.error().what;
       }
       continue;

@@ -145,12 +145,25 @@ CtlFailure no_files(const CtlOptions& options) {
           kCtlFailed};
 }
 
-/// Ends with the agent, or when stdout takes no more.
+/// Takes over the files of the attempt that runs now; `begins`: of the first one. The agent may
+/// have none yet: while nodes gather, and for a moment between two attempts.
+Failed take_logs(const json& status, const CtlOptions& options, bool begins, LogReader& reader) {
+  const bool any = !status.value("workers", json::array()).empty();
+  if (!any && options.follow) {
+    return std::nullopt;
+  }
+  const bool none = reader.take(status, options.rank) == 0;
+  return none && begins ? Failed(no_files(options)) : std::nullopt;
+}
+
+/// Ends with the agent, or when stdout takes no more. An agent that stands still may go on, and its
+/// workers write without it.
 Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
   Failed failed;
   LogReader reader([&failed](const std::string& line) {
     failed = failed ? std::move(failed) : write_out(line);
   });
+  bool has_files = false;
   for (int look = 0; !failed; ++look) {
     if (look % kLooksPerQuestion == 0) {
       auto status = json_from(agent, "/status.json");
@@ -159,15 +172,15 @@ Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
       if (failure != nullptr && look == 0) {
         return std::move(*failure);
       }
-      if (failure != nullptr) {
+      if (failure != nullptr && failure->exit_code != kCtlNoAnswer) {
         reader.show(true);
-        return failed;  // the agent has ended, and so have its workers
+        const bool ended = failure->exit_code == kCtlNoAgent;  // and so have its workers
+        return failed || ended ? std::move(failed) : std::move(*failure);
       }
-      // Between two attempts there is none for a moment, whose files are still to be shown.
-      const bool any = !std::get<json>(status).value("workers", json::array()).empty();
-      if ((any || look == 0) && reader.take(std::get<json>(status), options.rank) == 0 &&
-          !options.follow) {
-        return no_files(options);
+      if (failure == nullptr) {
+        auto none = take_logs(std::get<json>(status), options, !has_files, reader);
+        failed = failed ? std::move(failed) : std::move(none);
+        has_files = has_files || reader.has_files();
       }
     }
     reader.show(!options.follow);

@@ -6,11 +6,25 @@
 #include <algorithm>
 #include <vector>
 
+#include "rendezvous/base/text.h"
+
 namespace ddprun {
 namespace {
 
 constexpr double kIntervalMin = 0.1;
 constexpr double kIntervalMax = 3600;
+
+// CLI11's own validators let NaN pass, and print both ends of the range in full digits.
+
+std::string is_interval(const std::string& text) {
+  const double seconds = parse_number<double>(text).value_or(0);
+  const bool fits = seconds >= kIntervalMin && seconds <= kIntervalMax;  // NaN does not
+  return fits ? "" : "'" + text + "' is no number of seconds from 0.1 to 3600";
+}
+
+std::string is_count(const std::string& text) {
+  return parse_number<int>(text).value_or(0) > 0 ? "" : "'" + text + "' is no number above 0";
+}
 
 /// In the order of the help: looks, then orders, then looks that are rarer.
 void add_verbs(CLI::App& app, CtlOptions& options) {
@@ -33,10 +47,10 @@ void add_verbs(CLI::App& app, CtlOptions& options) {
   auto* const top = app.add_subcommand(
       "top", "Processors, memory, steps and GPUs of this node, again and again.");
   top->add_option("-d,--interval", options.interval_seconds, "Seconds between two looks.")
-      ->check(CLI::Range(kIntervalMin, kIntervalMax))
+      ->check(is_interval)
       ->option_text("SECONDS");
   top->add_option("-n,--count", options.count, "End after so many looks.")
-      ->check(CLI::PositiveNumber)
+      ->check(is_count)
       ->option_text("COUNT");
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/ctl/log_reader.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,6 +42,12 @@ std::size_t LogReader::take(const nlohmann::json& status, const std::optional<in
       now.try_emplace(path->get<std::string>(), std::move(file));
     }
   }
+  // The workers of an attempt before have ended: their last words have no more to come.
+  for (auto& [path, file] : files_) {
+    if (!now.contains(path)) {
+      show(path, file, true);
+    }
+  }
   files_ = std::move(now);
   return files_.size();
 }
@@ -48,24 +55,33 @@ std::size_t LogReader::take(const nlohmann::json& status, const std::optional<in
 /// Opened each time: a follower holds no descriptor for each of a hundred files, and one that is
 /// removed frees its disk. Lines of several workers are never mixed within a line.
 void LogReader::show(bool rest) {
-  std::array<char, 64UL * 1024> bytes{};
   for (auto& [path, file] : files_) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    ssize_t got = 0;
-    // Each file to its end: what is written meanwhile comes in this round or in the next.
-    while (fd && (got = ::pread(fd.get(), bytes.data(), bytes.size(), file.at)) > 0) {
-      file.at += got;
-      for (const char c : std::string_view(bytes.data(), static_cast<std::size_t>(got))) {
-        file.line += c;
-        if (c == '\n' || file.line.size() >= kLineBytesMax) {
-          write_(file.name + std::exchange(file.line, {}) + (c == '\n' ? "" : "\n"));
-        }
+    show(path, file, rest);
+  }
+}
+
+/// To its end: what is written meanwhile comes in this round or in the next.
+void LogReader::show(const std::string& path, File& file, bool rest) const {
+  std::array<char, 64UL * 1024> bytes{};
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  // Somebody made room on a full disk (`: > stdout.log`); what follows is new.
+  struct stat status {};
+  if (fd && ::fstat(fd.get(), &status) == 0 && status.st_size < file.at) {
+    file.at = 0;
+  }
+  ssize_t got = 0;
+  while (fd && (got = ::pread(fd.get(), bytes.data(), bytes.size(), file.at)) > 0) {
+    file.at += got;
+    for (const char c : std::string_view(bytes.data(), static_cast<std::size_t>(got))) {
+      file.line += c;
+      if (c == '\n' || file.line.size() >= kLineBytesMax) {
+        write_(file.name + std::exchange(file.line, {}) + (c == '\n' ? "" : "\n"));
       }
     }
-    // Only at the end: a line that is still being written would come in two.
-    if (rest && !file.line.empty()) {
-      write_(file.name + std::exchange(file.line, {}) + "\n");
-    }
+  }
+  // Only at the end: a line that is still being written would come in two.
+  if (rest && !file.line.empty()) {
+    write_(file.name + std::exchange(file.line, {}) + "\n");
   }
 }
 

@@ -16,10 +16,12 @@ class LogReader {
   /// `write` takes whole lines with their ends, but for the last one of a file that ends without.
   explicit LogReader(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
 
-  /// Takes over the files of a status; those of an attempt before are no more read. How many there
-  /// are; `rank`: of that one alone.
+  /// Takes over the files of a status. Those of an attempt before are shown to their end, and then
+  /// no more. How many there are; `rank`: of that one alone.
   std::size_t take(const nlohmann::json& status, const std::optional<int>& rank);
-  /// Writes what has come since, in whole lines; `rest`: also a line that has no end yet.
+  [[nodiscard]] bool has_files() const { return !files_.empty(); }
+  /// Writes what has come since, in whole lines; `rest`: also a line that has no end yet. A file
+  /// that has become shorter is read from its begin.
   void show(bool rest);
 
  private:
@@ -28,6 +30,7 @@ class LogReader {
     std::int64_t at = 0;
     std::string line;  ///< begun, and not ended yet
   };
+  void show(const std::string& path, File& file, bool rest) const;
   std::function<void(const std::string&)> write_;
   std::map<std::string, File> files_;  ///< by path
 };

@@ -40,7 +40,19 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::string printable(std::string text) {
-  std::replace_if(text.begin(), text.end(), is_control, '?');
+  // The C1 set: some terminals take U+009B for ESC [.
+  constexpr char kC1Lead = '\xc2';
+  constexpr auto is_c1_rest = [](char c) {
+    return (static_cast<unsigned char>(c) & 0xe0U) == 0x80U;
+  };
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_c1 = text[i] == kC1Lead && i + 1 < text.size() && is_c1_rest(text[i + 1]);
+    i += is_c1 ? 1 : 0;
+    text[end++] = is_c1 || is_control(text[i]) ? '?' : text[i];
+  }
+  DDP_CHECK(end <= text.size(), "nothing becomes longer");
+  text.resize(end);
   return text;
 }
 

@@ -25,7 +25,8 @@ std::string_view trimmed(std::string_view text);
 constexpr bool is_control(char c) {
   return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
 }
-/// With '?' for each control character, so that what an environment, a file or another machine says
+/// With '?' for each control character, also for those of Unicode's C1 set (U+0080 to U+009F, in
+/// UTF-8), so that what an environment, a file or another machine says
 /// stays on its line, and sends a terminal nothing that it would obey.
 std::string printable(std::string text);
 /// What is between any of `separators`; nothing is empty. The views are into `text`.

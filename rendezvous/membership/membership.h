@@ -49,6 +49,7 @@ struct MembershipView {
   const JobNodes& nodes;
   const AbsentNodes& absent;
   JobSummary so_far;  ///< without evidence of failures; its verdict says nothing
+  bool ends = false;  ///< its end is decided, also where workers still save or stop for it
 };
 
 class Membership {
@@ -82,7 +83,7 @@ class Membership {
   [[nodiscard]] bool all_started() const { return attempt_.all_started(); }
   /// For people who ask how the job is.
   [[nodiscard]] MembershipView view(Instant now) const {
-    return {nodes_, absent_, accounts_.so_far(nullptr, now)};
+    return {nodes_, absent_, accounts_.so_far(nullptr, now), course_.ending().has_value()};
   }
 
  private:

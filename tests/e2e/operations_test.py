@@ -243,6 +243,15 @@ class Finding(Jobs):
         named = self.ctl(None, "status", "--json", "--job", "b c")
         self.assertEqual(json.loads(named.stdout)["job_id"], "b c")
         self.assertIn("for the job 'none'", self.refused(3, None, "status", "--job", "none"))
+        # Ids that differ behind what a socket's name has room for.
+        night = "a-long-id-" * 7
+        third = self.start("--nnodes", "1", "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id",
+                           night + "1", *WAITS)
+        self.wait_for_workers(third)
+        for verb in ("status", "stop"):
+            self.assertIn("no agent of this user", self.refused(3, None, verb, "--job", night + "2"))
+        named = self.ctl(None, "status", "--json", "--job", night + "1")
+        self.assertEqual(json.loads(named.stdout)["job_id"], night + "1")
         own = children_of(second.pid)[0]
         self.assertEqual(json.loads(self.ctl(None, "status", "--json", "--pid", str(own)).stdout)
                          ["agent"]["pid"], own)
@@ -309,7 +318,9 @@ class Output(Jobs):
                                  str(self.folder / "logs"), *WAITS)
         wait_until(lambda: "here 1" in self.told(agent, "logs"), lambda: agent)
         self.assertEqual(self.told(agent, "logs", "--rank", "1"), "[rank 1 stdout] here 1\n")
-        self.assertIn("no worker of this rank", self.refused(1, agent, "logs", "--rank", "7"))
+        for words in ((), ("-f",)):
+            self.assertIn("no worker of this rank",
+                          self.refused(1, agent, "logs", "--rank", "7", *words))
         follower = Program(self.folder, "follower", [DDPCTL, "logs", "-f", "--pid", str(agent.pid)],
                            env=self.environment)
         self.addCleanup(follower.end)
@@ -322,9 +333,30 @@ class Output(Jobs):
         agent.end()
         self.assertEqual(follower.wait(), 0, follower)
 
+    def test_logs_go_on_behind_an_agent_that_stands_still(self):
+        agent = self.start_alone("--redirects", "3", "--log-dir", str(self.folder / "logs"), *WAITS)
+        [own] = children_of(agent.pid)
+        [log] = wait_until(lambda: list(self.folder.glob("logs/*/attempt_0/0/stdout.log")), lambda: agent)
+        follower = Program(self.folder, "follower", [DDPCTL, "logs", "-f", "--pid", str(agent.pid)],
+                           env=self.environment)
+        self.addCleanup(follower.end)
+        wait_until(lambda: "here 0" in follower.out, lambda: follower)
+        os.kill(own, signal.SIGSTOP)
+        self.addCleanup(lambda: is_alive(own) and os.kill(own, signal.SIGCONT))
+        # It asks every second, and gives a question up after five; that passes while others do so.
+        for _ in range(2):
+            self.refused(5, agent, "status")
+        with open(log, "a", encoding="utf-8") as file:
+            file.write("still here\n")
+        wait_until(lambda: "still here" in follower.out, lambda: follower)
+        os.kill(own, signal.SIGCONT)
+        agent.end()
+        self.assertEqual(follower.wait(), 0, follower)
+
     def test_without_files_it_says_so(self):
         agent = self.start_alone(*WAITS)
-        self.assertIn("--redirects 3", self.refused(1, agent, "logs"))
+        for words in ((), ("-f",), ("-f", "--rank", "7")):
+            self.assertIn("--redirects 3", self.refused(1, agent, "logs", *words))
 
     def test_stacks_are_taken_and_the_workers_run_on(self):
         agent = self.start_alone("--nproc-per-node", "2", TRAIN, "linear", "1000000", "1000000")
@@ -352,7 +384,7 @@ class Metrics(Jobs):
                      'ddprun_nodes{state="working"} 2', "ddprun_restarts_left 2",
                      "# TYPE ddprun_incidents_total counter"):
             self.assertIn(line + "\n", text)
-        self.assertRegex(text, r'ddprun_downtime_seconds_total\{kind="worker_failed"\} [0-9.e-]+\n')
+        self.assertRegex(text, r'ddprun_downtime_seconds\{kind="worker_failed"\} [0-9.e-]+\n')
         # Each sample belongs to a family that was told before it, and is there once.
         seen, kinds = set(), {}
         for line in text.splitlines():
@@ -399,6 +431,32 @@ class Metrics(Jobs):
         self.assertTrue(why.startswith("the job ends: SIGTERM was sent to "), why)
         self.told(agent, "stop")
         agent.wait()
+
+    def test_every_node_is_unhealthy_while_the_job_saves_for_its_end(self):
+        waits = "trap '' TERM USR1; echo here; while :; do sleep 1000 & wait; done"
+        first, second = self.start_nodes("2", ["sh", "-c", waits], "--metrics-port", "0",
+                                         "--preempt-grace", "60s")
+        at = {agent: self.metrics_address(agent) for agent in (first, second)}
+        for agent in at:
+            wait_until(lambda: "here" in agent.out, lambda: agent)
+            self.assertEqual(get(at[agent], "/healthz"), (200, "ok\n"))
+        self.told(second, "save")
+        for agent in at:
+            status, why = wait_until(
+                lambda: (lambda told: told[0] != 200 and told)(get(at[agent], "/healthz")), lambda: agent)
+            self.assertEqual(status, 503)
+            self.assertTrue(why.startswith("the job ends: SIGUSR1 was sent to "), why)
+            self.assertIn("ddprun_healthy 0\n", get(at[agent], "/metrics")[1])
+        for worker in [self.status(agent)["workers"][0] for agent in at]:
+            self.assertTrue(worker["running"])
+            os.kill(worker["pid"], signal.SIGKILL)
+        for agent in at:
+            agent.wait()
+
+    def test_the_port_that_was_chosen_is_told_at_any_log_level(self):
+        self.environment["LOGLEVEL"] = "CRITICAL"
+        agent = self.start_alone("--metrics-port", "0", *WAITS)
+        self.assertEqual(get(self.metrics_address(agent), "/healthz"), (200, "ok\n"))
 
     def test_a_port_that_cannot_be_had_is_one_sentence(self):
         with socket.socket() as taken:

@@ -104,7 +104,7 @@ TEST_CASE("a story is in the status and in the metrics, with its age", "[agent]"
        {"ddprun_incidents_total 8", "ddprun_restarts_left 3", "ddprun_goodput_ratio 0.8",
         "ddprun_knowledge_age_seconds 2.5", "ddprun_last_incident_downtime_seconds 0.0015",
         "ddprun_checkpoint_number{unit=\"step\"} 120",
-        "ddprun_downtime_seconds_total{kind=\"node_lost\"} 0"}) {
+        "ddprun_downtime_seconds{kind=\"node_lost\"} 0"}) {
     INFO(line);
     CHECK(contains(metrics, std::string(line) + "\n"));
   }
@@ -122,16 +122,27 @@ TEST_CASE("a label's value is escaped as the text format asks", "[agent]") {
 TEST_CASE("a job is healthy while its agent serves and has a coordinator", "[agent]") {
   using agent::State;
   agent::Asked asked;
-  CHECK(why_unhealthy(State::serving, asked, "running").empty());
-  CHECK(why_unhealthy(State::serving, asked, "").empty());
-  CHECK(why_unhealthy(State::serving, asked, "stopping").empty());
-  CHECK(why_unhealthy(State::serving, asked, "ending") == "the job ends");
-  CHECK_FALSE(why_unhealthy(State::fencing, asked, "").empty());
-  CHECK_FALSE(why_unhealthy(State::flushing, asked, "running").empty());
-  CHECK_FALSE(why_unhealthy(State::dying, asked, "running").empty());
+  CHECK(why_unhealthy(State::serving, asked, false).empty());
+  CHECK(why_unhealthy(State::serving, asked, true) == "the job ends");
+  CHECK_FALSE(why_unhealthy(State::fencing, asked, false).empty());
+  CHECK_FALSE(why_unhealthy(State::flushing, asked, false).empty());
+  CHECK_FALSE(why_unhealthy(State::dying, asked, false).empty());
   asked.stop(10);
-  CHECK(why_unhealthy(State::asked, asked, "running") ==
+  CHECK(why_unhealthy(State::asked, asked, false) ==
         "the job ends: SIGUSR1 was sent to this agent");
+}
+
+TEST_CASE("a node that saves for the end of the job is not healthy, whoever was asked", "[agent]") {
+  using agent::State;
+  agent::Asked asked;
+  // A new attempt follows: a node joins, or a worker has failed.
+  asked.ordered(StopHow::save, 0, "a node joined");
+  asked.ordered(StopHow::now, 0, "rank 1 failed");
+  CHECK(why_unhealthy(State::serving, asked, false).empty());
+  asked.ordered(StopHow::preempt, 10, "SIGUSR1 was sent to n2");
+  CHECK(why_unhealthy(State::serving, asked, false) == "the job ends: SIGUSR1 was sent to n2");
+  asked.assigned();
+  CHECK(why_unhealthy(State::serving, asked, false).empty());
 }
 
 TEST_CASE("a value of a query is found by its whole name", "[agent]") {

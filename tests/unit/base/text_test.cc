@@ -34,6 +34,16 @@ TEST_CASE("text is trimmed of every kind of white space, and of nothing in betwe
   CHECK(trimmed(" \n ").empty());
 }
 
+TEST_CASE("no control character stays in printable text, and other letters do") {
+  CHECK(printable("a\tb\x1b[2J\x7f") == "a?b?[2J?");
+  CHECK(printable("a\xc2\x80"
+                  "b\xc2\x9b"
+                  "2J") == "a?b?2J");
+  // U+00A0, U+00E4 and U+2014 have bytes of the same range, and so has a text that is cut.
+  CHECK(printable("\xc2\xa0\xc3\xa4\xe2\x80\x94\xc2") == "\xc2\xa0\xc3\xa4\xe2\x80\x94\xc2");
+  CHECK(printable("").empty());
+}
+
 TEST_CASE("words are what stands between any separators, however many they are") {
   using Words = std::vector<std::string_view>;
   CHECK(words_of("max 100000\n", " \n") == Words{"max", "100000"});

@@ -46,6 +46,15 @@ TEST_CASE("ddpctl's words are read, the choice of an agent before or behind the 
   CHECK(std::get<CtlOptions>(parse({"top", "-n", "2", "-d", "0.5"})).interval_seconds == 0.5);
   CHECK(contains(std::get<CtlText>(parse({"--version"})).text, "ddpctl "));
   CHECK(contains(std::get<CtlText>(parse({"stacks", "--help"})).text, "--rank"));
+  for (const char* const interval : {"nan", "inf", "0", "0.09", "3601", "-1", "x"}) {
+    INFO(interval);
+    CHECK(std::holds_alternative<Error>(parse({"top", "-d", interval})));
+  }
+  for (const char* const count : {"0", "-1", "1.5", "99999999999"}) {
+    const auto parsed = parse({"top", "-n", count});
+    REQUIRE(std::holds_alternative<Error>(parsed));
+    CHECK(std::get<Error>(parsed).sentence().size() < 120);
+  }
   CHECK(std::holds_alternative<Error>(parse({"save", "now"})));
   CHECK(std::holds_alternative<Error>(parse({"status", "stop"})));
 }
@@ -119,6 +128,29 @@ TEST_CASE("logs are read on from where they are, in whole lines", "[launcher]") 
   CHECK(got == "[rank 0 stdout] one\n[rank 0 stdout] two\n[rank 0 stdout] end\n");
   CHECK(reader.take({{"workers", json::array()}}, std::nullopt) == 0);
   CHECK(reader.take(json::object(), std::nullopt) == 0);
+}
+
+TEST_CASE("logs have the last words of an attempt, and what follows a cut", "[launcher]") {
+  const test::TempDir dir;
+  std::string got;
+  LogReader reader([&](const std::string& line) { got += line; });
+  const auto attempt = [&](const char* name) -> json {
+    return {{"workers", {{{"rank", 0}, {"stdout", dir.file(name)}}}}};
+  };
+  reader.take(attempt("0.log"), std::nullopt);
+  std::ofstream(dir.file("0.log")) << "one\n";
+  reader.show(false);
+  std::ofstream(dir.file("0.log"), std::ios::app) << "the end\nof it";
+  std::ofstream(dir.file("1.log")) << "anew\n";
+  reader.take(attempt("1.log"), std::nullopt);
+  reader.show(false);
+  CHECK(got ==
+        "[rank 0 stdout] one\n[rank 0 stdout] the end\n[rank 0 stdout] of it\n"
+        "[rank 0 stdout] anew\n");
+  got.clear();
+  std::ofstream(dir.file("1.log")) << "cut\n";  // shorter than before
+  reader.show(false);
+  CHECK(got == "[rank 0 stdout] cut\n");
 }
 
 TEST_CASE("GPUs are what NVML tells, and without it there is none", "[launcher]") {
