@@ -168,7 +168,8 @@ class Agent : private FollowerHandler {
   }
 
   void on_signal(int number) {
-    if (const auto event = asked_.hear(number, std::chrono::steady_clock::now())) {
+    const bool hosts = follower_.coordinator() != nullptr;
+    if (const auto event = asked_.hear(number, std::chrono::steady_clock::now(), hosts)) {
       log_->info("got {}", signal_name(number));
       take(*event, {.signal = number});
     }
@@ -193,12 +194,11 @@ class Agent : private FollowerHandler {
 
   /// Empty: --deadline, which is for the whole job. Two may come in one turn of the loop.
   void on_notice(const std::string& notice) {
-    const bool leaves = !notice.empty() && spec_.on_notice == NoticeResponse::leave;
-    if (leaves && agent::serves(state_) && !asked_.leave_by()) {
-      take(Event::leave_asked, {.signal = SIGUSR2});
-    } else if (!leaves && agent::serves(state_)) {
-      asked_.noticed(notice);
-      take(Event::deadline_came);
+    if (!agent::serves(state_)) {
+      return;
+    }
+    if (const auto event = asked_.noticed(notice, spec_.on_notice)) {
+      take(*event, {.signal = *event == Event::leave_asked ? SIGUSR2 : 0});
     }
   }
 

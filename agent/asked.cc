@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kJoinToStop{1'000};
 
 /// A scheduler warns all agents, and one of them may have the wish by an order before its own
 /// signal comes. That one is not a second signal, which would mean now.
-std::optional<Event> Asked::hear(int signal, Instant now) {
+std::optional<Event> Asked::hear(int signal, Instant now, bool hosts) {
   DDP_CHECK(signal > 0, "a signal has a number");
   const auto before = heard_.find(signal);
   if (before != heard_.end() && now - before->second < kOneWish) {
@@ -35,6 +35,11 @@ std::optional<Event> Asked::hear(int signal, Instant now) {
   const bool leaves = signal == SIGUSR2;
   const bool warns = (leaves || !wish_of(signal).stops_workers) && !ends();
   if (warns && std::exchange(took_over_, false)) {
+    return {};
+  }
+  // Where this agent leads the job, and its machine is shut down, the whole job saves: it might end
+  // without its coordinator, and nothing would be saved then.
+  if (warns && std::exchange(goes_alone_, false) && (leaves || !hosts)) {
     return {};
   }
   if (!leaves) {
@@ -59,10 +64,15 @@ void Asked::stop(int signal) {
 
 /// A machine that goes is shut down in the end, and its service manager or scheduler sends a first
 /// signal then: that is no second wish, which would mean now.
-void Asked::noticed(std::string notice) {
+std::optional<Event> Asked::noticed(const std::string& notice, NoticeResponse response) {
   DDP_CHECK(notice_.empty(), "the first notice is the wish");
+  if (!notice.empty() && response == NoticeResponse::leave) {
+    goes_alone_ = true;
+    return leave_by_ ? std::nullopt : std::optional(Event::leave_asked);
+  }
   took_over_ = !notice.empty();
-  notice_ = std::move(notice);
+  notice_ = notice;
+  return Event::deadline_came;
 }
 
 Wish Asked::wish() const {

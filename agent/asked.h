@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agent/agent_state.h"
+#include "agent/notice/notice_source.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/stop_order.h"
 
@@ -18,14 +19,17 @@ class Asked {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
-  /// A signal came. None: it is a wish that this agent has already.
-  [[nodiscard]] std::optional<Event> hear(int signal, Instant now);
+  /// A signal came. None: it is a wish that this agent has already. `hosts`: the coordinator is
+  /// this agent's.
+  [[nodiscard]] std::optional<Event> hear(int signal, Instant now, bool hosts = false);
   /// The wish that counts, the newest but that no warning takes back an order to end now: to end
   /// the job, or this agent, by this signal, or by --deadline (0).
   void stop(int signal);
-  /// So too, by a notice that this machine goes (a clause), or by --deadline (empty).
-  void noticed(std::string notice);
-  [[nodiscard]] const std::string& notice() const { return notice_; }
+  /// A notice came that this machine goes (a clause), or --deadline has come (empty). None: it asks
+  /// for nothing that this agent was not asked for before.
+  [[nodiscard]] std::optional<Event> noticed(const std::string& notice, NoticeResponse response);
+  /// The notice that the job is to end for; empty: it is another wish that counts.
+  [[nodiscard]] std::string notice() const { return stop_by_ == 0 ? notice_ : ""; }
   [[nodiscard]] int stop_by() const { return stop_by_; }
   /// The second signal ends workers that run, and a coordinator can be told so.
   void interrupts() { interrupts_ = true; }
@@ -81,8 +85,9 @@ class Asked {
   bool interrupts_ = false;
   std::optional<int> leave_by_;
   std::optional<Order> order_;
-  bool took_over_ = false;  ///< the wish is that of order_, or notice_
-  std::string notice_;      ///< what announced that this machine goes; empty: nothing has
+  bool took_over_ = false;   ///< the wish is that of order_, or notice_
+  bool goes_alone_ = false;  ///< a notice asked this node to leave, and no warning came since
+  std::string notice_;       ///< what the job is to end for; empty: it is no notice
   /// Since when there is no coordinator any more; none while there is one, or was none yet.
   std::optional<Instant> lost_at_;
 };

@@ -77,6 +77,12 @@ Result<std::vector<NoticeSource>> parse_notice_sources(std::string_view text,
       source.server = std::move(*server);
     } else if (word.starts_with(kFile) && word.size() > kFile.size()) {
       source.path = word.substr(kFile.size());
+      // No shell has seen it: nobody would ever make a file of that name.
+      if (source.path.starts_with(' ') || source.path.starts_with('~')) {
+        return Error{
+            in_quotes(word) + " begins its path with a blank or ~, which no shell resolves", where,
+            "write for example file:/run/notice"};
+      }
     } else {
       return Error{in_quotes(word) + " announces nothing", where,
                    "name aws, gcp, azure, or file: and a path"};

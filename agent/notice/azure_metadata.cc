@@ -45,8 +45,9 @@ std::string clause_of(const json& event, const std::string& type) {
          (when.empty() ? "now" : "not before " + quoted_from(when));
 }
 
-/// The first notice, or the first remark; of one VM there is hardly more than one event.
-Heard meaning_of(const json& events, const std::string& vm) {
+/// The first notice, or the first remark; of one VM there is hardly more than one event. What event
+/// it is, each says (`has_no_type`: not all do).
+Heard meaning_of(const json& events, const std::string& vm, bool& has_no_type) {
   constexpr std::string_view kEndsProcesses[] = {"Preempt", "Terminate", "Reboot", "Redeploy"};
   Heard heard{.pause = kPause};
   for (const json& event : events) {
@@ -55,6 +56,10 @@ Heard meaning_of(const json& events, const std::string& vm) {
       continue;
     }
     const std::string type = text_of(event, "EventType");
+    if (type.empty()) {
+      has_no_type = true;
+      continue;
+    }
     if (std::find(std::begin(kEndsProcesses), std::end(kEndsProcesses), type) !=
         std::end(kEndsProcesses)) {
       heard.notice = clause_of(event, type);
@@ -87,7 +92,9 @@ MetadataRequest AzureMetadata::next() const {
 Heard AzureMetadata::hear(const MetadataAnswer& answer) {
   if (name_.empty()) {
     const std::string name(trimmed(answer.body));
-    if (answer.status != 200 || name.empty() || name.size() > kNameBytesMax) {
+    const bool is_name = !name.empty() && name.size() <= kNameBytesMax &&
+                         std::none_of(name.begin(), name.end(), is_control);
+    if (answer.status != 200 || !is_name) {
       return {.complaint = unexpected(next(), answer), .pause = kPauseAfterNonsense};
     }
     name_ = name;
@@ -100,8 +107,12 @@ Heard AzureMetadata::hear(const MetadataAnswer& answer) {
     return {.complaint = unexpected(next(), answer), .pause = kPauseAfterNonsense};
   }
   is_enabled_ = true;
-  Heard heard = meaning_of(*events, name_);
+  bool has_no_type = false;
+  Heard heard = meaning_of(*events, name_, has_no_type);
   DDP_CHECK(heard.complaint.empty(), "what could be read is no complaint");
+  if (has_no_type) {
+    heard.complaint = unexpected(next(), answer);
+  }
   return heard;
 }
 

@@ -38,6 +38,11 @@ std::string host_header(const Endpoint& server) {
   return server.port == 80 ? text.substr(0, text.rfind(':')) : text;
 }
 
+/// 101 would end HTTP on this connection; nobody has asked for that.
+bool is_interim(unsigned status) {
+  return status >= 100 && status < 200 && status != 101;
+}
+
 /// No body: the only PUT asks for a token, by headers alone.
 http::request<http::empty_body> to_http(const MetadataRequest& question, const Endpoint& server) {
   http::request<http::empty_body> request(question.is_put ? http::verb::put : http::verb::get,
@@ -65,7 +70,14 @@ struct MetadataClient::Impl {
     answered = std::move(on_answer);
     request = to_http(question, server);
     patience = question.patience;
-    stream && stream->socket().is_open() ? send(true) : connect();
+    is_ready() ? send(true) : connect();
+  }
+
+  /// What came behind the answer before is none to the next question.
+  [[nodiscard]] bool is_ready() {
+    error_code failed;
+    return stream && stream->socket().is_open() && buffer.size() == 0 &&
+           stream->socket().available(failed) == 0 && !failed;
   }
 
   void connect() {
@@ -112,7 +124,12 @@ struct MetadataClient::Impl {
     parser->body_limit(kBodyBytesMax);
     parser->header_limit(kHeaderBytesMax);
     http::async_read(*stream, buffer, *parser, [this, was_open](error_code failed, std::size_t) {
-      failed ? broken(failed, was_open) : finish();
+      if (failed) {
+        return broken(failed, was_open);
+      }
+      // 100 Continue and its like come before the answer (RFC 9110, 15.2). How many may come, the
+      // patience for the whole answer bounds.
+      is_interim(parser->get().result_int()) ? receive(was_open) : finish();
     });
   }
 

@@ -1,5 +1,7 @@
 #include "agent/notice/metadata_service.h"
 
+#include <algorithm>
+
 #include "agent/notice/aws_metadata.h"
 #include "agent/notice/azure_metadata.h"
 #include "agent/notice/gcp_metadata.h"
@@ -43,8 +45,13 @@ std::string_view to_text(NoticeKind kind) {
 
 // It is somebody else's text, maybe a whole web page of a proxy, and goes to terminals.
 std::string quoted_from(std::string_view said) {
-  const bool cut = said.size() > kSaidBytesMax;
-  std::string text = printable(std::string(said.substr(0, kSaidBytesMax))) + (cut ? "..." : "");
+  std::size_t size = std::min(said.size(), kSaidBytesMax);
+  const bool cut = size < said.size();
+  // Not within a letter of UTF-8: all its bytes but the first, three at most, are 10xxxxxx.
+  for (int i = 0; cut && i < 3 && (static_cast<unsigned char>(said[size]) & 0xc0) == 0x80; ++i) {
+    --size;
+  }
+  std::string text = printable(std::string(said.substr(0, size))) + (cut ? "..." : "");
   DDP_CHECK(text.size() <= kSaidBytesMax + 3, "it fits into a sentence");
   return text;
 }

@@ -8,6 +8,7 @@
 #include "launcher/list_options.h"
 #include "launcher/option_table.h"
 #include "rendezvous/base/check.h"
+#include "rendezvous/contract/environment.h"
 
 namespace ddprun {
 namespace {
@@ -22,8 +23,9 @@ constexpr std::array<std::string_view, 29> kPassed = {
     "HF_*", "TRANSFORMERS_*", "TOKENIZERS_*", "WANDB_*",
     // ddprun's own; the PET_ variables travel as options.
     "LOGLEVEL", "DDPRUN_*"};
-/// GPUs of this host say nothing of another's.
-constexpr std::string_view kNotUnasked = "CUDA_VISIBLE_DEVICES";
+/// GPUs of this host say nothing of another's, nor does the place of its cloud's metadata service.
+constexpr std::array<std::string_view, 2> kNotUnasked = {"CUDA_VISIBLE_DEVICES",
+                                                         env::kAzureMetadataHost};
 
 std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
@@ -83,7 +85,7 @@ Result<std::vector<std::string>> passed_environment(std::span<const char* const>
   std::vector<std::string> passed;
   for (const std::string_view variable : environment) {
     const std::string_view name = name_of(variable);
-    const bool unasked = name != kNotUnasked && matches_any(kPassed, name);
+    const bool unasked = !matches_any(kNotUnasked, name) && matches_any(kPassed, name);
     if (!name.empty() && (unasked || matches_any(more, name)) && !starts_hosts(name)) {
       passed.emplace_back(variable);
     }

@@ -276,6 +276,41 @@ class Notice(unittest.TestCase):
         (self.folder / "done").touch()
         self.assertEqual(job.wait(), 75, job)
 
+    def check_leaves_though(self, number):
+        """The machine's shutdown signals the agent while its worker still stops."""
+        slow = ["sh", "-c", "trap 'until [ -e done ]; do sleep 0.05; done; exit 0' TERM; "
+                "touch ready-$PPID; until [ -e over ]; do sleep 0.05; done"]
+        first, second = self.two_nodes("file:notice", "--nnodes", "1:2", "--on-notice", "leave",
+                                       program=slow)
+        wait_until(lambda: len(list(self.folder.glob("ready-*"))) == 2, lambda: f"{first}\n{second}")
+        (self.folder / "notice").touch()
+        wait_until(lambda: "this node leaves the job in order" in second.err, lambda: second)
+        second.process.send_signal(number)
+        [agent] = children_of(second.pid)
+        wait_until(lambda: not pending(agent) and not pending(second.pid), lambda: second)
+        (self.folder / "done").touch()
+        self.assertEqual(second.wait(), 0, f"{first}\n{second}")
+        (self.folder / "over").touch()
+        self.assertEqual(first.wait(), 0, f"{first}\n{second}")
+
+    def test_a_node_that_leaves_and_gets_sigterm_leaves_the_others_running(self):
+        self.check_leaves_though(signal.SIGTERM)
+
+    def test_a_node_that_leaves_and_gets_sigusr2_still_stops_in_order(self):
+        self.check_leaves_though(signal.SIGUSR2)
+
+    def test_a_person_who_stops_the_job_after_a_notice_is_the_reason(self):
+        saver = ["sh", "-c", "trap '' TERM; touch ready; while :; do sleep 0.05; done"]
+        job = self.start(["--standalone", "--preempt-notice", "file:notice"], saver)
+        wait_until((self.folder / "ready").exists, lambda: job)
+        (self.folder / "notice").touch()
+        wait_until(lambda: SAVES in job.err, lambda: job)
+        job.process.send_signal(signal.SIGINT)
+        self.assertEqual(job.wait(), 1, job)
+        [told] = [line for line in job.err.splitlines() if "job stopped by SIGINT" in line]
+        self.assertIn("SIGINT was sent to the agent of node", told)
+        self.assertNotIn("notice", told)
+
     def test_a_token_that_expires_is_renewed(self):
         tokens = ["token-1"]
 
@@ -301,6 +336,27 @@ class Notice(unittest.TestCase):
         service.gone.set()
         self.assertEqual(job.wait(), 75, job)
         self.assertEqual(job.err.count("--preempt-notice"), 0, job)
+
+    def test_what_comes_before_an_answer_or_behind_it_is_none(self):
+        def framed(body):
+            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        events = json.dumps({"DocumentIncarnation": 1, "Events": [AZURE_EVENT]}).encode()
+        interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(30)
+            job = self.start(["--standalone", "--preempt-notice", "azure"], ["sleep", "600"],
+                             DDPRUN_AZURE_METADATA_HOST=f"127.0.0.1:{server.getsockname()[1]}")
+            for answer in (interim + framed(b"vm_1") + framed(b"<html>"), framed(events)):
+                connection, _ = server.accept()
+                with connection:
+                    self.assertIn(b"\r\n\r\n", connection.recv(4096))
+                    connection.sendall(answer)
+                    # Until the other side has closed it: after what came behind, or at its end.
+                    connection.settimeout(30)
+                    self.assertEqual(connection.recv(4096), b"")
+            self.assertEqual(job.wait(), 75, job)
+            self.assertIn(f"{CLOUDS['azure'][3]}: {SAVES}", job.err)
+            self.assertEqual(job.err.count("--preempt-notice"), 0, job)
 
     def check_told_once(self, jobs):
         """They wait beside each other, and all have their notice in the end."""

@@ -227,6 +227,12 @@ class Containerfile(unittest.TestCase):
             for script in re.findall(r"scripts/\w+", rest):
                 self.assertTrue(os.access(ROOT / script, os.X_OK), script)
 
+    def test_neither_history_nor_what_was_built_here_is_copied(self):
+        ignored = (ROOT / ".dockerignore").read_text().splitlines()
+        made = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()
+                if line.endswith(("/", "*")) or line.startswith("/")]
+        self.assertLessEqual({".git", "build*", *made}, set(ignored))
+
     def test_the_package_comes_from_where_scripts_package_puts_it(self):
         [copied] = [rest for step, rest in self.steps if rest.startswith("--from=build")]
         self.assertIn("/src/build/packages/ddprun_*.deb", copied)

@@ -5,6 +5,7 @@ Usage: templates_test.py [DDPRUN]; without it, what was noted is not run."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ STAND_INS = {
     # With what it would read of PBS.
     "ddprun": 'echo "$@" ${PBS_NODEFILE:+of $(paste -sd, "$PBS_NODEFILE")} >>"$NOTES"',
     # Slurm
-    "srun": 'while case $1 in -*) true ;; *) false ;; esac; do shift; done; "$@" && "$@"',
+    "srun": 'echo "$@" >"$NOTES.srun"; while case $1 in -*) true ;; *) false ;; esac; do shift; done; "$@" && "$@"',
     # PBS: pbsdsh -n INDEX -- PROGRAM ARGUMENT...
     "pbsdsh": '[ "$1" = -n ] && [ "$3" = -- ] && shift 3 && exec "$@"',
 }
@@ -32,7 +33,7 @@ def run(script, folder, arguments=(), **variables):
     notes = folder / "notes"
     notes.write_text("")
     environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "NOTES": str(notes), **variables}
-    done = subprocess.run(["bash", script, *arguments], env=environment, cwd=folder,
+    done = subprocess.run([shutil.which("bash"), script, *arguments], env=environment, cwd=folder,
                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
     return done.returncode, notes.read_text().splitlines(), done.stderr
 
@@ -87,12 +88,32 @@ def main():
 
         slurm = run(TEMPLATES / "slurm.sbatch", folder, SLURM_JOB_ID="123456", SLURM_SUBMIT_DIR=name)
         bad += expect("slurm", slurm, 0, 2, f"{train} --snapshot-path {name}/snapshot-123456")
+        given = run(TEMPLATES / "slurm.sbatch", folder, SLURM_JOB_ID="1", SLURM_SUBMIT_DIR=name,
+                    SLURM_CPUS_PER_TASK="16")
+        asked = (folder / "notes.srun").read_text()
+        bad += expect("slurm", given, 0, 2, f"{train} --snapshot-path {name}/snapshot-1")
+        if " --cpus-per-task=16 ddprun " not in asked:
+            print(f"slurm: the agents do not get their 16 processors: srun {asked}")
+            bad += 1
         bad += expect("README.md", run(readme_line(folder), folder), 0, 2, "train linear 50 10")
         for job in ("15422", "15422[7]"):
             pbs = run(TEMPLATES / "pbs.pbs", folder, PBS_JOBID=f"{job}.login2", PBS_NODEFILE=f"{name}/nodes",
                       PBS_O_WORKDIR=name)
             bad += expect("pbs", pbs, 0, 2, f"{train} --snapshot-path {re.escape(name)}/snapshot-"
                           f"{re.escape(job)} of n1.site,n2.site")
+        quoted = folder / "it's \"here\" $HOME"
+        quoted.mkdir()
+        pbs = run(TEMPLATES / "pbs.pbs", folder, PBS_JOBID="7.login2", PBS_NODEFILE=f"{name}/nodes",
+                  PBS_O_WORKDIR=str(quoted))
+        bad += expect("pbs", pbs, 0, 2, f"{train} --snapshot-path {re.escape(str(quoted))}/snapshot-7 "
+                      "of n1.site,n2.site")
+        (folder / "bin" / "ddprun").unlink()
+        pbs = run(TEMPLATES / "pbs.pbs", folder, PBS_JOBID="8.login2", PBS_NODEFILE=f"{name}/nodes",
+                  PBS_O_WORKDIR=name, PATH=f"{folder}/bin")
+        bad += expect("pbs", pbs, 127, 0, "")
+        if "ddprun is not on PATH" not in pbs[2]:
+            print(f"pbs: it does not say that ddprun is missing: {pbs[2]}")
+            bad += 1
     for line, name in NOTED if len(sys.argv) > 1 else ():
         bad += replay(sys.argv[1], name, line)
     return 1 if bad else 0

@@ -98,7 +98,8 @@ TEST_CASE("A scheduler's own warning, after the order to save, is no second one"
 
 TEST_CASE("A notice that the machine goes is a wish, and the first warning after it is the same") {
   Asked asked;
-  asked.noticed("aws: terminate of the spot instance");
+  CHECK(asked.noticed("aws: terminate of the spot instance", NoticeResponse::save) ==
+        Event::deadline_came);
   asked.stop(0);
   CHECK(asked.wish().verdict == Verdict::preempted);
   CHECK(asked.reason() ==
@@ -116,9 +117,43 @@ TEST_CASE("A notice that the machine goes is a wish, and the first warning after
   }
 }
 
+TEST_CASE("What a person wants after a notice is the reason, and the notice none any more") {
+  Asked asked;
+  CHECK(asked.noticed("aws: terminate of the spot instance", NoticeResponse::save));
+  asked.stop(0);
+  asked.stop(SIGINT);
+  CHECK(asked.reason() == "SIGINT was sent to this agent");
+  CHECK(asked.notice().empty());
+}
+
+TEST_CASE("A node that leaves by a notice hears the first warning after it as the same wish") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1, SIGUSR2);
+  const bool was_leaving = GENERATE(false, true);
+  Asked asked;
+  if (was_leaving) {
+    asked.leave(SIGUSR2);
+  }
+  const auto event = asked.noticed("file n", NoticeResponse::leave);
+  CHECK(event == (was_leaving ? std::nullopt : std::optional(Event::leave_asked)));
+  asked.leave(SIGUSR2);
+  CHECK(asked.notice().empty());  // the job goes on: it has no notice
+  SECTION("and the second one as ever") {
+    CHECK_FALSE(asked.hear(signal, kNow));
+    CHECK(asked.hear(signal, kNow + 1s) == (signal == SIGUSR2 ? Event::leave_again : Event::asked));
+  }
+  SECTION("but as one for the whole job where it leads the job") {
+    const auto heard = asked.hear(signal, kNow, true);
+    CHECK(heard == (signal == SIGUSR2 ? std::nullopt : std::optional(Event::asked)));
+  }
+  SECTION("but a person's as ever") {
+    CHECK(asked.hear(SIGINT, kNow) == Event::asked);
+  }
+}
+
 TEST_CASE("A deadline is no notice: a warning after it is a second one") {
   Asked asked;
-  asked.noticed({});
+  CHECK(asked.noticed({}, GENERATE(NoticeResponse::save, NoticeResponse::leave)) ==
+        Event::deadline_came);
   asked.stop(0);
   CHECK(asked.reason() == "its deadline has come");
   CHECK(asked.hear(SIGTERM, kNow) == Event::asked);

@@ -134,6 +134,13 @@ TEST_CASE("what a service says stays on its line, and is cut") {
   CHECK(heard.notice == "aws: stop??[31m of the spot instance");
   CHECK(quoted_from(std::string(100, 'x')).size() == 100);
   CHECK(quoted_from(std::string(101, 'x')) == std::string(100, 'x') + "...");
+  // Not within a letter of UTF-8: one of two bytes, of three, of four.
+  const std::string begin(99, 'x');
+  for (const char* letter : {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"}) {
+    CHECK(quoted_from(begin + letter) == begin + "...");
+  }
+  CHECK(quoted_from(std::string(98, 'x') + "\xc3\xa4y") == std::string(98, 'x') + "\xc3\xa4...");
+  CHECK(quoted_from(std::string(200, '\x80')) == std::string(97, '\x80') + "...");  // no UTF-8
 }
 
 TEST_CASE("gcp: the server is asked for the value, then told to answer when it changes") {
@@ -212,6 +219,7 @@ TEST_CASE("azure: the name of the VM comes first, and the first question has tim
   CHECK_FALSE(azure->hear({200, ""}).complaint.empty());
   CHECK_FALSE(azure->hear({200, std::string(129, 'n')}).complaint.empty());
   CHECK_FALSE(azure->hear({400, "vm_1"}).complaint.empty());
+  CHECK_FALSE(azure->hear({200, "vm\x1b[2J"}).complaint.empty());
   CHECK(azure->hear({200, "vm_1\n"}).complaint.empty());
   CHECK(azure->next().target == "/metadata/scheduledevents?api-version=2020-07-01");
   CHECK(header(azure->next(), "Metadata") == "true");
@@ -227,9 +235,16 @@ TEST_CASE("azure: what no documentation describes is a complaint, and never a no
     CHECK((heard.notice.empty() && !heard.complaint.empty()));
     CHECK(heard.pause == milliseconds(5'000));
   }
-  const Heard odd = azure_with_name()->hear(
-      {200, azure_events(R"({"EventType": 7, "Resources": ["vm_1"]}, {"Resources": "vm_1"})")});
+  const Heard odd = azure_with_name()->hear({200, azure_events(R"({"Resources": "vm_1"}, 7)")});
   CHECK((odd.notice.empty() && odd.complaint.empty()));
+  const std::string untyped = R"({"EventType": 7, "Resources": ["vm_1"]})";
+  for (const std::string& event : {untyped, std::string(R"({"Resources": ["vm_1"]})")}) {
+    const Heard heard = azure_with_name()->hear({200, azure_events(event)});
+    CHECK((heard.notice.empty() && heard.remark.empty() && !heard.complaint.empty()));
+  }
+  // It hides none of the events that can be read.
+  const std::string both = untyped + ", " + azure_event("Preempt", "vm_1");
+  CHECK(azure_with_name()->hear({200, azure_events(both)}).notice.starts_with("azure: Preempt"));
 }
 
 }  // namespace

@@ -48,6 +48,15 @@ TEST_CASE("a word that announces nothing, or a variable without a host, is refus
                                             "' announces nothing; name aws, gcp, azure, or file: "
                                             "and a path");
   }
+  for (const char* word : {"file: x", "file:~/x", "file:~"}) {
+    const auto refused = parse(word);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().sentence() ==
+          "--preempt-notice: '" + std::string(word) +
+              "' begins its path with a blank or ~, which no shell resolves; write for example "
+              "file:/run/notice");
+  }
+  CHECK(parse("file:a ~")->front().path == "a ~");
   const std::string aws = "AWS_EC2_METADATA_SERVICE_ENDPOINT";
   for (const char* value : {"https://169.254.169.254", "169.254.169.254", "http://", "http://a:b",
                             "http://a/b", "http://a:0", "ftp://a"}) {

@@ -42,6 +42,14 @@ TEST_CASE("The GPUs of this host are named to others only where that is asked fo
         Variables{"CUDA_VISIBLE_DEVICES=1"});
 }
 
+TEST_CASE("Where this host finds its cloud's metadata service says nothing of another's",
+          "[launcher][hosts]") {
+  const std::vector<const char*> own = {"DDPRUN_AZURE_METADATA_HOST=a", "GCE_METADATA_HOST=b",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://c"};
+  CHECK(passed(own).empty());
+  CHECK(passed(own, {"DDPRUN_AZURE_*"}) == Variables{"DDPRUN_AZURE_METADATA_HOST=a"});
+}
+
 TEST_CASE("A name that is none, or is not set, is an error", "[launcher][hosts]") {
   CHECK(passed({"A=1"}, {"B"}) ==
         Variables{"--pass-env: 'B' is not set here; set it, or leave it out"});
