@@ -87,9 +87,9 @@ TokenRefusal refusal_of(std::uint16_t version, bool token_is_asked_for) {
 }
 
 TokenRefusal wrong_token_given() {
-  return {"its token is not the job's, or its connection was passed on on the way",
-          "give every agent the same --job-token-file, and name addresses without a translation "
-          "or proxy in between"};
+  return {
+      "its token is not the job's, or a proxy or address translation stands in between",
+      "give every agent the same --job-token-file, and endpoints that are agents' own addresses"};
 }
 
 }  // namespace ddprun
