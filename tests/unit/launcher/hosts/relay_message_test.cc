@@ -104,7 +104,7 @@ TEST_CASE("What a login prints before the relay begins is kept aside", "[launche
   CHECK(reader.noise() == noise);
   // A relay itself is spoken to by ddprun alone.
   RelayReader strict(kToRelayFrameBytesMax, false);
-  CHECK(frames_in(strict, bytes).empty());
+  CHECK(frames_in(strict, "Welcome\n" + preamble() + frame_of(HostEnded{1, 0})).empty());
   CHECK(strict.state() == RelayReader::State::broken);
 }
 
