@@ -56,5 +56,5 @@ TEST_CASE("Each option comes back from its word as it was", "[launcher][hosts]")
   CHECK(second.on == first.on);
   CHECK(second.log_dir == "-x=y,z");
   CHECK(second.join_timeout_seconds == 17);
-  CHECK(second.given.size() == first.given.size() - 4);  // --nnodes, --node-rank, --no-scheduler
+  CHECK(second.given.size() == first.given.size() - 4);  // those of kOwn
 }
