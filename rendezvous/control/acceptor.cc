@@ -142,7 +142,7 @@ class ListeningSocket final : public Acceptor,
         handler_.on_accepted(std::move(outcome.socket));
         break;
       case TokenOutcome::Who::other:
-        handler_.on_stranger(std::move(outcome.socket), std::move(outcome.said));
+        handler_.on_stranger(std::move(outcome.socket), outcome.said);
         break;
       case TokenOutcome::Who::refused:
         keep_refusal(std::move(guest.exchange));

@@ -29,7 +29,7 @@ class AcceptorHandler {
   virtual void on_exhausted(int /*errno_value*/, bool /*first*/) {}
   /// Where a token is asked for: of who does not speak our protocol, and what has been read from
   /// it.
-  virtual void on_stranger(Fd /*connection*/, std::string /*bytes*/) {}
+  virtual void on_stranger(Fd /*connection*/, const std::string& /*bytes*/) {}
   /// The same of an agent without the token, which has been told.
   virtual void on_refused(const std::string& /*address*/, const std::string& /*why*/) {}
 };

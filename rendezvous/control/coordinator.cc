@@ -128,9 +128,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     turn_away(peer.connection->release(), peer.address, std::move(bytes));
   }
 
-  void on_stranger(Fd connection, std::string bytes) override {
+  void on_stranger(Fd connection, const std::string& bytes) override {
     const std::string address = net::far_end(connection.get()).host();
-    turn_away(std::move(connection), address, std::move(bytes));
+    turn_away(std::move(connection), address, bytes);
   }
 
   /// A connection that is no agent's: to the store where there is one at this port, else closed.
