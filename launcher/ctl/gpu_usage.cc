@@ -51,8 +51,9 @@ struct GpuUsageReader::Library {
   int (*shutdown)() = nullptr;
   int (*count_of)(unsigned*) = nullptr;
   int (*handle_of)(unsigned, Device*) = nullptr;
-  int (*utilization_of)(Device, Utilization*) = nullptr;
-  int (*memory_of)(Device, Memory*) = nullptr;
+  // The last arguments are an Utilization* and a Memory*.
+  int (*utilization_of)(Device, void*) = nullptr;
+  int (*memory_of)(Device, void*) = nullptr;
   bool works = false;
 };
 

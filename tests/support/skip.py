@@ -31,7 +31,8 @@ class _Result(unittest.TextTestResult):
         if not reason.startswith("needs "):  # by unittest's own means: its cause is not counted
             raise ValueError(f"{test.id()} is skipped without skip.need(): {reason}")
         one_line = " ".join(reason.split())
-        print(f"skipped: {one_line} ({test.id().replace('__main__.', '')})", flush=True)
+        # On a line of its own: unittest has written an "s", or the test's name, to stderr.
+        print(f"\nskipped: {one_line} ({test.id().replace('__main__.', '')})", flush=True)
 
 
 class _Runner(unittest.TextTestRunner):

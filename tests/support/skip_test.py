@@ -41,7 +41,14 @@ class Skip(unittest.TestCase):
     def assertEnds(self, code, lines, *selected):
         done = subprocess.run([sys.executable, "-c", SAMPLE, *selected], capture_output=True,
                               text=True, timeout=60)
-        self.assertEqual((done.returncode, done.stdout.splitlines()), (code, lines), done.stderr)
+        said = [line for line in done.stdout.splitlines() if line]
+        self.assertEqual((done.returncode, said), (code, lines), done.stderr)
+
+    def test_its_line_is_its_own_beside_what_unittest_writes(self):
+        done = subprocess.run([sys.executable, "-c", SAMPLE, "Sample.test_needs"], timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertIn("skipped: needs gpu: no device here (Sample.test_needs)",
+                      done.stdout.splitlines())
 
     def test_a_run_of_which_every_test_was_skipped_is_skipped(self):
         gpu = "skipped: needs gpu: no device here (Sample.test_needs)"

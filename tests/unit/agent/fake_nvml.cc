@@ -53,13 +53,15 @@ int nvmlDeviceGetUUID(void* device, char* text, unsigned bytes) {
 }
 
 // As nvmlUtilization_t and nvmlMemory_t are laid out: a GPU's number of letters is how busy it is.
-int nvmlDeviceGetUtilizationRates(void* device, unsigned* gpu_and_memory) {
+int nvmlDeviceGetUtilizationRates(void* device, void* utilization) {
+  auto* const gpu_and_memory = static_cast<unsigned*>(utilization);
   gpu_and_memory[0] = static_cast<unsigned>(static_cast<std::string*>(device)->size());
   gpu_and_memory[1] = 99;
   return 0;
 }
 
-int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
+int nvmlDeviceGetMemoryInfo(void*, void* memory) {
+  auto* const total_free_used = static_cast<unsigned long long*>(memory);
   total_free_used[0] = 1'000;
   total_free_used[1] = 990;
   total_free_used[2] = 10;
