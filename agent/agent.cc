@@ -76,7 +76,7 @@ class Agent : private FollowerHandler {
         notices_(io_, spec, std::bind_front(&Agent::on_notice, this), log_),
         notifier_(io_, spec.service_manager, log_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, host_name(), workers_hooks(), log_),
-        follower_(io_, follower_options(spec, event_log_), *this, coordinator_hooks(), log_),
+        follower_(io_, follower_options(io_, spec, event_log_), *this, coordinator_hooks(), log_),
         operations_(io_, operations_hooks(), log_) {}
 
   Result<JobSummary> run() {

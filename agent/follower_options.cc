@@ -13,6 +13,7 @@
 #include "agent/host/environment_facts.h"
 #include "agent/host/host.h"
 #include "agent/process/worker_environment.h"
+#include "rendezvous/consensus/etcd_service.h"
 
 namespace ddprun {
 
@@ -50,10 +51,12 @@ NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment
 
 /// Static ranks name their coordinator for good, and a single node has no other to follow.
 bool outlives_its_coordinator(const JobSpec& spec) {
-  return spec.backend != RendezvousBackend::static_ranks && (spec.max_nodes > 1 || spec.witness);
+  return spec.backend == RendezvousBackend::etcd ||
+         (spec.backend == RendezvousBackend::c10d && (spec.max_nodes > 1 || spec.witness));
 }
 
-FollowerOptions follower_options(const JobSpec& spec, std::shared_ptr<EventLogFile> event_log) {
+FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spec,
+                                 std::shared_ptr<EventLogFile> event_log) {
   FollowerOptions options;
   options.environment = compared_facts(spec);
   options.node = describe(spec, options.environment);
@@ -65,6 +68,13 @@ FollowerOptions follower_options(const JobSpec& spec, std::shared_ptr<EventLogFi
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
   options.failover = outlives_its_coordinator(spec);
+  if (spec.backend == RendezvousBackend::etcd) {
+    options.service =
+        make_etcd_service(io, {{options.endpoints, spec.etcd_user, spec.etcd_password},
+                               spec.job_id,
+                               spec.heartbeat_timeout,
+                               spec.join_timeout});
+  }
   // On every node, since each may come to lead.
   CoordinatorOptions& led = options.coordinator;
   led.job_id = spec.job_id;

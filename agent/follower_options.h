@@ -19,7 +19,8 @@ bool outlives_its_coordinator(const JobSpec& spec);
 NodeEnvironment compared_facts(const JobSpec& spec);
 NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment);
 /// `event_log` may be null.
-FollowerOptions follower_options(const JobSpec& spec, std::shared_ptr<EventLogFile> event_log);
+FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spec,
+                                 std::shared_ptr<EventLogFile> event_log);
 
 /// Signals to handle: those of the options, and those that have a meaning of their own: SIGUSR1, a
 /// warning (Slurm's --signal), and SIGUSR2, to leave.

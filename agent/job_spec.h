@@ -22,7 +22,11 @@ namespace ddprun {
 
 class JobToken;
 
-enum class RendezvousBackend : std::uint8_t { c10d, static_ranks };
+enum class RendezvousBackend : std::uint8_t {
+  c10d,
+  static_ranks,
+  etcd,  ///< the endpoints are members of an etcd cluster, which decides who coordinates
+};
 
 /// Which standard streams of a worker an option speaks of; torchrun's Std values 0..3.
 enum class Streams : std::uint8_t { none = 0, out = 1, err = 2, all = 3 };
@@ -94,6 +98,8 @@ struct JobSpec {
   Endpoint endpoint;
   /// Others where agents of the job listen, so that a new one finds the coordinator.
   std::vector<Endpoint> more_endpoints;
+  std::string etcd_user;  ///< empty: etcd asks for none
+  std::string etcd_password;
   bool witness = false;          ///< no workers: a vote, and a coordinator where one is needed
   std::optional<bool> is_host;   ///< rdzv-conf is_host
   std::optional<int> node_rank;  ///< --node-rank where given

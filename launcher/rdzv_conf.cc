@@ -128,6 +128,8 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
     return is_host.error();
   }
   conf.is_host = *is_host;
+  const auto protocol = entries->find("protocol");
+  conf.https = protocol != entries->end() && protocol->second == "https";
   const auto store = entries->find("store_type");
   if (store != entries->end() && store->second != "tcp") {
     // With `file` torchrun's nodes meet through a file, and the endpoint is its path.

@@ -20,6 +20,7 @@ struct RdzvConf {
   std::optional<std::chrono::seconds> keep_alive_interval;
   std::optional<int> keep_alive_max_attempt;  ///< intervals without a sign of life; then lost
   std::optional<bool> is_host;
+  bool https = false;  ///< etcd: protocol=https
 };
 
 /// `where` names the option or the variable in messages. Each time is at most kTimeMax.

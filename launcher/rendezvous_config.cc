@@ -35,6 +35,7 @@ using std::chrono::seconds;
 
 constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
+constexpr int kDefaultEtcdPort = 2379;     // etcd's, for its clients
 
 /// Several heartbeats have to come within it. At 5 ms two agents of one idle machine lose each
 /// other all the time, and attempts that end so cost no restart: the job would begin for ever.
@@ -146,19 +147,16 @@ class RendezvousResolver {
     if (const auto checked = check_job_id(); !checked) {
       return checked.error();
     }
-    return dynamic ? meet_c10d() : meet_static();
+    return backend.starts_with("etcd") ? meet_etcd() : dynamic ? meet_c10d() : meet_static();
   }
 
   Result<void> check_backend(const std::string& backend) const {
-    // torchrun has etcd and etcd-v2. Both need a server that ddprun does without.
-    if (backend.starts_with("etcd")) {
-      return Error{"ddprun has no etcd backend", at("rdzv-backend"),
-                   "use c10d with --rdzv-endpoint HOST:PORT, which needs no other server"};
-    }
-    // Given and empty is a mistake in torchrun, too.
-    if (options_.rdzv_backend && backend != "c10d" && backend != "static") {
+    // Given and empty is a mistake in torchrun, too. It calls etcd by two names, for two of its
+    // own modules.
+    if (options_.rdzv_backend && backend != "c10d" && backend != "static" && backend != "etcd" &&
+        backend != "etcd-v2") {
       return Error{in_quotes(backend) + " is not a rendezvous backend", at("rdzv-backend"),
-                   "give c10d or static"};
+                   "give c10d, static or etcd"};
     }
     return {};
   }
@@ -204,6 +202,47 @@ class RendezvousResolver {
   Result<void> meet_c10d() {
     // A wish for the order of the nodes, not a claim: a launcher may give every agent rank 0.
     job_.backend = RendezvousBackend::c10d;
+    if (const auto read = read_endpoints(kDefaultPort); !read) {
+      return read.error();
+    }
+    return check_port_0(at("rdzv-endpoint"));
+  }
+
+  /// The endpoints are members of etcd, and every node joins by itself.
+  Result<void> meet_etcd() {
+    job_.backend = RendezvousBackend::etcd;
+    if (options_.rdzv_endpoint.empty()) {
+      return Error{"the etcd backend needs to know where etcd is", at("rdzv-backend"),
+                   "give its members as --rdzv-endpoint HOST:2379,..."};
+    }
+    if (conf_.https) {
+      return Error{"ddprun speaks HTTP to etcd, and no TLS", at("rdzv-conf"),
+                   "leave protocol=https out, and give a port of etcd that serves HTTP"};
+    }
+    // For the node that hosts an endpoint; here etcd does.
+    job_.is_host.reset();
+    if (const char* const user = environment_("DDPRUN_ETCD_USER"); user != nullptr) {
+      const std::string_view text = user;
+      const std::size_t colon = text.find(':');
+      if (colon == std::string_view::npos || colon == 0) {
+        return Error{"DDPRUN_ETCD_USER is no name with a password", "the environment",
+                     "write it as NAME:PASSWORD"};
+      }
+      job_.etcd_user = text.substr(0, colon);
+      job_.etcd_password = text.substr(colon + 1);
+    }
+    if (const auto read = read_endpoints(kDefaultEtcdPort); !read) {
+      return read.error();
+    }
+    if (job_.endpoint.port == 0) {
+      return Error{"port 0 is no port of etcd", at("rdzv-endpoint"),
+                   "give its client port, 2379 by default"};
+    }
+    return {};
+  }
+
+  /// At least one, into the job.
+  Result<void> read_endpoints(int default_port) {
     if (const auto scheduled = scheduled_rank()) {
       job_.order_hint = scheduled->rank;
     }
@@ -215,7 +254,7 @@ class RendezvousResolver {
                    at("rdzv-endpoint"), "write HOST:PORT between the commas"};
     }
     for (const std::string& text : texts) {
-      const auto endpoint = read_endpoint(text, kDefaultPort);
+      const auto endpoint = read_endpoint(text, default_port);
       if (!endpoint) {
         return endpoint.error();
       }
@@ -231,7 +270,7 @@ class RendezvousResolver {
                    "write HOST:PORT, or leave it out"};
     }
     if (endpoints.empty()) {
-      endpoints.push_back(*parse_endpoint("", kDefaultPort));
+      endpoints.push_back(*parse_endpoint("", default_port));
     }
     job_.endpoint = endpoints.front();
     job_.more_endpoints.assign(endpoints.begin() + 1, endpoints.end());
@@ -241,7 +280,7 @@ class RendezvousResolver {
                      at("rdzv-endpoint"), "give a port from 1 to 65535"};
       }
     }
-    return check_port_0(at("rdzv-endpoint"));
+    return {};
   }
 
   /// 0 as in torchrun, unless a scheduler has started one agent for each node of the job: with rank

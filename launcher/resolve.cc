@@ -73,9 +73,9 @@ class Resolver {
     DDP_CHECK(job_.heartbeat_timeout.count() > 0, "a silent node is lost after some time");
     DDP_CHECK(job_.join_timeout.count() > 0, "nodes have some time to join");
     DDP_CHECK(job_.endpoint.port != 0 || job_.max_nodes == 1, "other nodes need a known port");
-    DDP_CHECK(job_.backend == RendezvousBackend::c10d || job_.more_endpoints.empty(),
+    DDP_CHECK(job_.backend != RendezvousBackend::static_ranks || job_.more_endpoints.empty(),
               "only c10d meets at several endpoints");
-    DDP_CHECK(job_.backend == RendezvousBackend::c10d ||
+    DDP_CHECK(job_.backend != RendezvousBackend::static_ranks ||
                   (job_.node_rank && *job_.node_rank < job_.max_nodes),
               "a node of the static backend has a rank");
     DDP_CHECK(job_.witness == job_.program.path.empty(), "all nodes but witnesses run a program");

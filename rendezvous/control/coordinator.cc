@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/socket.h"
+#include "rendezvous/consensus/consensus_service.h"
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
@@ -28,6 +29,7 @@
 #include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
+#include "rendezvous/control/service_voter.h"
 #include "rendezvous/control/turned_away.h"
 #include "rendezvous/membership/event_text.h"
 #include "rendezvous/node/leader.h"
@@ -51,7 +53,8 @@ Instant now() {
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
                            private LeaderObserver,
                            private AcceptorHandler,
-                           private ConnectionHandler {
+                           private ConnectionHandler,
+                           private ServiceVoter::Handler {
   Impl(asio::io_context& the_io, CoordinatorOptions the_options, CoordinatorHooks the_hooks,
        std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
@@ -72,6 +75,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
                                 [this](CallAnswered answered) { step(std::move(answered)); });
     acceptor = Acceptor::create(io, std::move(listener), *this, options.token);
     acceptor->start();
+    if (options.service) {
+      service = ServiceVoter::create(io, options.service, options.heartbeat_timeout, *this);
+      service->join(NodeId{++last_id}, service_witness(options));
+    }
     arm_timer();
   }
 
@@ -251,11 +258,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   void carry_out(const SendMessage& order) {
     const std::string bytes = encode_bounded(*order.message, order.nodes.size());
     for (const NodeId node : order.nodes) {
-      send(node, bytes);
+      service && service->is(node) ? service->take(*order.message) : send(node, bytes);
     }
   }
 
+  void on_service(LeaderInput input) override { step(std::move(input)); }
+  void on_service_left() override { check_drained(); }
+
   void carry_out(const SendAndClose& order) {
+    if (service && service->is(order.node)) {
+      return;
+    }
     if (const auto* rejected = std::get_if<message::Rejected>(order.message.get())) {
       turned_away.rejected(peers.at(order.node).address, rejected->why);
     }
@@ -294,9 +307,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     std::vector<std::string> reached;  // this host as the agents name it
     std::vector<std::string> addresses = own_addresses({});
     for (const NodeId id : leader.members()) {
-      if (const Peer& peer = peers.at(id); !peer.local) {
-        reached.push_back(peer.reached_address);
-        peer.add_addresses_to(addresses);
+      const auto found = peers.find(id);  // not the consensus service
+      if (found != peers.end() && !found->second.local) {
+        reached.push_back(found->second.reached_address);
+        found->second.add_addresses_to(addresses);
       }
     }
     if (auto port = hooks.open_store(order.attempt, std::move(addresses))) {
@@ -339,7 +353,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     while (!ungreeted.empty()) {
       drop_oldest_ungreeted();
     }
+    if (service) {
+      service->end_job();
+    }
     check_drained();
+  }
+
+  void leave_service() {
+    if (service && !service->has_left()) {
+      service->stop();
+      options.service->resign(false, [](const Result<bool>&) {});
+    }
   }
 
   void send(NodeId id, std::string_view bytes) {
@@ -354,8 +378,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     peers.at(id).connection->close_after_flush();
   }
 
+  [[nodiscard]] bool all_left() const { return peers.empty() && (!service || service->has_left()); }
+
   void check_drained() {
-    if (auto callback = drain.take(peers.empty())) {
+    if (auto callback = drain.take(all_left())) {
       drain_timer.cancel();
       asio::post(io, std::move(callback));
     }
@@ -375,7 +401,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   std::map<NodeId, Peer> peers;
   std::set<NodeId> ungreeted;  ///< by age: ids rise
   TurnedAway turned_away;
-  bool gone = false;  ///< its owner let go of it
+  std::shared_ptr<ServiceVoter> service;  ///< null: nodes vote
+  bool gone = false;                      ///< its owner let go of it
   std::uint64_t last_id = 0;
   std::optional<std::uint16_t> store_port;  ///< none: it could not be opened
   std::string common_master_address;
@@ -400,6 +427,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, F
 Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Coordinator::~Coordinator() {
   impl_->gone = true;
+  impl_->leave_service();
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->close();
   }
@@ -410,6 +438,7 @@ Fd Coordinator::resign(const std::string& why) {
   impl_->event_log.resign(why);
   impl_->timer.cancel();
   impl_->calls.reset();
+  impl_->leave_service();
   const std::string farewell = encode(message::Farewell{why});
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->send(farewell);
@@ -437,7 +466,7 @@ std::string Coordinator::common_address() const {
 }
 
 bool Coordinator::drained() const {
-  return impl_->drain.is_over(impl_->peers.empty());
+  return impl_->drain.is_over(impl_->all_left());
 }
 
 void Coordinator::on_drained(std::function<void()> callback) {

@@ -42,6 +42,19 @@ LeaderOptions leader_options(const CoordinatorOptions& options, bool failover) {
           options.nodes};
 }
 
+NodeDescription service_witness(const CoordinatorOptions& options) {
+  NodeDescription service;
+  service.host_name = "etcd";
+  service.job_id = options.job_id;
+  service.min_nodes = options.min_nodes;
+  service.max_nodes = options.max_nodes;
+  service.max_restarts = options.max_restarts;
+  service.require_same_env = options.require_same_env;
+  service.witness = true;
+  service.voter = kServiceVoter;
+  return service;
+}
+
 EventJson::Job event_job(const CoordinatorOptions& options) {
   EventJson::Job job{
       options.job_id, {}, options.min_nodes, options.max_nodes, options.max_restarts};

@@ -14,6 +14,9 @@ LeaderOptions leader_options(const CoordinatorOptions& options, bool failover);
 /// Those of a successor: `own`, with the job's terms as the coordinator before told them.
 CoordinatorOptions successor_options(const CoordinatorOptions& own,
                                      const message::VoterState& known, Term term);
+/// What the consensus service joins as: it promises nothing, for it lets one process lead at a
+/// time.
+NodeDescription service_witness(const CoordinatorOptions& options);
 EventJson::Job event_job(const CoordinatorOptions& options);
 
 }  // namespace ddprun

@@ -15,6 +15,7 @@
 
 namespace ddprun {
 
+class ConsensusService;
 class EventLogFile;
 class JobToken;
 
@@ -51,6 +52,8 @@ struct CoordinatorOptions {
   bool at_endpoint = true;        ///< see JobTerms
   /// Who connects must prove that it has it, and whom this one calls; null: none is asked for.
   std::shared_ptr<const JobToken> token = {};
+  /// The one voter of this job; null: nodes vote.
+  std::shared_ptr<ConsensusService> service = {};
   /// Where to write what happens (event_log.h); null: nowhere.
   std::shared_ptr<EventLogFile> event_log = {};
 };

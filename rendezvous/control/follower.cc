@@ -14,6 +14,7 @@
 #include "rendezvous/control/own_host.h"
 #include "rendezvous/control/peer_server.h"
 #include "rendezvous/control/random_voter_id.h"
+#include "rendezvous/control/service_search.h"
 #include "rendezvous/control/vote_collector.h"
 #include "rendezvous/node/node.h"
 
@@ -28,13 +29,16 @@ Instant now() {
 }
 
 NodeOptions node_options(const FollowerOptions& options) {
-  return {options.endpoints,         options.node,    options.is_host, options.join_timeout,
-          options.heartbeat_timeout, options.failover};
+  return {
+      options.endpoints,         options.node,     options.is_host,           options.join_timeout,
+      options.heartbeat_timeout, options.failover, options.service != nullptr};
 }
 
 }  // namespace
 
-struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private CoordinatorOrders {
+struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
+                        private CoordinatorOrders,
+                        private ServiceSearch::Handler {
   Impl(asio::io_context& the_io, FollowerOptions the_options, FollowerHandler& the_handler,
        CoordinatorHooks the_led_hooks, std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
@@ -107,8 +111,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
       return;
     }
     const std::weak_ptr<Impl> weak = weak_from_this();
+    if (options.service) {
+      service_search = ServiceSearch::create(io, options.service, *this, log);
+    }
     peer_server = PeerServer::create(
-        io, options.endpoints,
+        io, meeting_places(),
         [weak](const message::Message& question, bool from_here) {
           const auto self = weak.lock();
           return self ? self->answer(question, from_here) : std::nullopt;
@@ -120,9 +127,14 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         return;
       }
       // The hello names this port and these addresses: others call this agent there after a loss.
-      self.step(NodeStarted{random_voter_id(), own_addresses(self.options.endpoints.front().host),
+      self.step(NodeStarted{random_voter_id(), own_addresses(self.meeting_places().front().host),
                             self.peer_server->port()});
     }));
+  }
+
+  /// Agents of a job that a service decides for are found by its word alone, at any address.
+  [[nodiscard]] std::vector<Endpoint> meeting_places() const {
+    return options.service ? std::vector<Endpoint>{{"0.0.0.0", 0}} : options.endpoints;
   }
 
   /// Assigning the new search destroys the one before, and its callback is not called any more.
@@ -136,7 +148,25 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         log);
   }
 
-  void carry_out(const StopSearch&) { search.reset(); }
+  void carry_out(const StopSearch&) {
+    search.reset();
+    if (service_search) {
+      service_search->stop();
+    }
+  }
+
+  void carry_out(const AskService& order) {
+    search.reset();
+    service_search->start(order.dead, node.description());
+  }
+  void on_leader_named(const message::Follow& call) override { step(CalledByLeader{call}); }
+  /// Where this node follows another by now, nobody would lead.
+  void on_appointed(Appointed input) override {
+    step(std::move(input));
+    if (node.state() != Node::State::leading) {
+      options.service->resign(false, [](const Result<bool>&) {});
+    }
+  }
 
   void on_joined(Result<Joined> joined) {
     if (!joined) {
@@ -173,7 +203,11 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
 
   // --- Following ----------------------------------------------------------------------------
 
-  void carry_out(const ListenAtFirstEndpoint&) { peer_server->listen_at_first_endpoint(); }
+  void carry_out(const ListenAtFirstEndpoint&) {
+    if (!options.service) {
+      peer_server->listen_at_first_endpoint();
+    }
+  }
 
   void carry_out(const LeaveFirstEndpoint&) {
     if (peer_server) {
@@ -263,9 +297,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     if (order.takeover) {
       led = successor_options(led, order.takeover->known, order.takeover->term);
       led.inheritance = std::move(order.takeover->state);
+    } else {
+      led.term = order.term;
     }
     led.self = node.description().voter;
     led.instance = order.instance;
+    led.service = options.service;
     Fd listener;
     if (order.at_bound_endpoint) {
       listener = std::move(bound);
@@ -281,7 +318,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     led.host = own_host();
     led.addresses = node.description().addresses;
     led.port = node.description().port;
-    if (order.takeover) {
+    if (order.takeover && !options.service) {
       led.other_endpoints = peer_server->other_endpoints();
     }
     lead(std::move(listener), std::move(led));
@@ -330,6 +367,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   void give_up() {
     node.stop_searching();
     search.reset();
+    if (service_search) {
+      service_search->stop();
+    }
     ballot.reset();
     if (peer_server) {
       peer_server->leave_first_endpoint();  // the next job finds it free
@@ -359,7 +399,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   asio::steady_timer timer;
   std::optional<Instant> armed_for;
   JoinHandle search;
-  std::shared_ptr<PeerServer> peer_server;  ///< null in a job without failover
+  std::shared_ptr<ServiceSearch> service_search;  ///< null: nodes vote
+  std::shared_ptr<PeerServer> peer_server;        ///< null in a job without failover
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
   std::shared_ptr<VoteCollector> ballot;  ///< of the election

@@ -22,6 +22,7 @@
 
 namespace ddprun {
 
+class ConsensusService;
 class Node;
 
 struct FollowerOptions {
@@ -37,6 +38,9 @@ struct FollowerOptions {
   NodeEnvironment environment = {};
   /// Whether the job outlives its coordinator. Otherwise its loss is the end for this node.
   bool failover = false;
+  /// Decides who leads, in place of the nodes' votes; null: they vote. `endpoints` are its own
+  /// then.
+  std::shared_ptr<ConsensusService> service = {};
 };
 
 /// What an agent has to do by the word of its coordinator. Called on the loop.

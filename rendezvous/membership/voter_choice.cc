@@ -34,6 +34,9 @@ std::vector<NodeId> choose_voters(const VotersHere& here, VoterId self, std::siz
   }
   for (const NodeId node : witnesses) {
     const VoterHere& one = here.at(node);
+    if (one.voter() == kServiceVoter) {
+      return {node};  // it decides alone, so no majority of the nodes is needed
+    }
     (one.voter() == self ? own : one.beyond ? beyond : watching).push_back(node);
   }
   const std::size_t others = voters_max - std::min<std::size_t>(voters_max, own.size());

@@ -149,7 +149,7 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   session.voter = node.voter;
   // Only the socket pair comes from the agent that hosts this coordinator.
   node.hosts_coordinator = session.local;
-  if (number(node.voter) != 0) {
+  if (number(node.voter) != 0 && node.voter != kServiceVoter) {
     addresses_.add(
         {node.voter, node.host_name, seen_first(node.addresses, session.address), node.port});
   }

@@ -78,7 +78,14 @@ std::optional<Instant> Node::next_deadline() const {
 
 void Node::on(const NodeTimePassed&) {
   run_election();
-  if (state_ == State::searching && search_again_at_ && now_ >= *search_again_at_) {
+  if (state_ != State::searching || !search_again_at_ || now_ < *search_again_at_) {
+    return;
+  }
+  if (options_.by_service && !called_ && now_ - search_since_ >= options_.join_timeout) {
+    on(SearchFailed{{"no node leads the job, and the service lets this one not lead",
+                     {},
+                     "look at the servers that --rdzv-endpoint names, and at their logs"}});
+  } else {
     search();
   }
 }
@@ -104,7 +111,11 @@ void Node::on(NodeStarted input) {
   node_.addresses = std::move(input.addresses);
   node_.port = input.port;
   search_since_ = now_;
-  search_at(options_.endpoints, options_.is_host, options_.join_timeout, true);
+  if (options_.by_service) {
+    search();
+  } else {
+    search_at(options_.endpoints, options_.is_host, options_.join_timeout, true);
+  }
 }
 
 /// The hello carries the promise and the past as they are now. A coordinator that accepts this node
@@ -134,7 +145,11 @@ void Node::search() {
     }
     called_.reset();
   }
-  search_at(options_.endpoints, false, time_left(), true);
+  if (options_.by_service) {
+    ask_service();
+  } else {
+    search_at(options_.endpoints, false, time_left(), true);
+  }
 }
 
 /// The join timeout counts from the loss, however many searches it takes.
@@ -151,7 +166,7 @@ void Node::begin_again() {
   if (!known_.past() && began_here_) {
     settle();
     lead({std::nullopt, false, begun_});
-  } else if (number(known_.term()) == 0) {
+  } else if (number(known_.term()) == 0 && !options_.by_service) {
     state_ = State::joining;
     search_at(options_.endpoints, options_.is_host, time_left(), true);
   } else {
@@ -379,7 +394,8 @@ void Node::on(const CalledByLeader& input) {
     contact_ = now_;
     saw_close_ = false;
     fence(Error{"a coordinator of a later term took over", {}, {}});
-  } else if ((state_ == State::searching || state_ == State::joining) && !called_) {
+  } else if ((state_ == State::searching || state_ == State::joining) &&
+             (!called_ || (options_.by_service && call.term > called_->term))) {
     actions_.emplace_back(LogLine{
         false, fmt::format("the coordinator of term {} calls this node", number(call.term))});
     called_ = call;
@@ -421,7 +437,7 @@ void Node::lead(BeginLeading how) {
   DDP_CHECK(state_ == State::joining || state_ == State::searching,
             "a node that begins to lead follows nobody");
   state_ = State::leading;
-  known_.leads(how.takeover ? how.takeover->term : Term{1}, node_.voter);
+  known_.leads(how.takeover ? how.takeover->term : how.term, node_.voter);
   known_.fill(node_);
   node_.hosts_coordinator = true;
   actions_.emplace_back(std::move(how));

@@ -37,6 +37,8 @@ struct NodeOptions {
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};
   bool failover = false;
+  /// Who leads is decided by a consensus service: no node votes, and none is sought at endpoints.
+  bool by_service = false;
 };
 
 // --- What happened --------------------------------------------------------------------------
@@ -106,13 +108,22 @@ struct LeaderNamed {
 struct VoterGone {
   VoterId voter{};
 };
+/// The consensus service lets this node lead, after AskService. AskService says nothing more.
+struct Appointed {
+  Term term{};
+  JobInstance instance{};  ///< of a new job
+  /// As the leader before committed it, with what it committed since; none: a new job.
+  std::optional<message::VoterState> state;
+  /// The leader before is known to be dead, but its lease is not over: workers may live still.
+  bool before_its_lease_ended = false;
+};
 /// Node::next_deadline() has come.
 struct NodeTimePassed {};
 
 using NodeInput =
     std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed, ToldByLeader, LeaderLost,
                  WorkersGone, LeaveWished, LeaderDeposed, AskedByPeer, CalledByLeader, VoteReceived,
-                 LeaderNamed, VoterGone, NodeTimePassed>;
+                 LeaderNamed, VoterGone, Appointed, NodeTimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -125,6 +136,11 @@ struct SearchLeader {
   bool by_endpoint = true;  ///< these are the user's words, not another agent's
 };
 struct StopSearch {};
+/// Ask the consensus service again and again who leads, until CalledByLeader, or try to lead:
+/// Appointed. Ends with StopSearch.
+struct AskService {
+  std::optional<Term> dead{};  ///< the leader of this term is dead: its process' kernel said so
+};
 /// The connection of HelloAccepted is the one to the coordinator.
 struct FollowLeader {};
 /// Tell the coordinator that this node keeps the state that it sent: it will need the node often.
@@ -160,6 +176,7 @@ struct BeginLeading {
   std::optional<Takeover> takeover;
   bool at_bound_endpoint = false;  ///< it was just bound; else this agent listens already
   JobInstance instance = {};       ///< without a takeover
+  Term term{1};                    ///< without a takeover
 };
 struct StopLeading {
   std::string why;
@@ -179,7 +196,7 @@ struct LogLine {
 };
 
 using NodeAction =
-    std::variant<SearchLeader, StopSearch, FollowLeader, AcknowledgeState, LeaveLeader,
+    std::variant<SearchLeader, StopSearch, AskService, FollowLeader, AcknowledgeState, LeaveLeader,
                  CloseConnection, FenceWorkers, AnswerPeer, AskVotes, StopAsking, BeginLeading,
                  StopLeading, ListenAtFirstEndpoint, LeaveFirstEndpoint, GiveUp, LogLine>;
 
@@ -226,6 +243,7 @@ class Node {
   void on(const VoteReceived& input);
   void on(const LeaderNamed& input);
   void on(const VoterGone& input);
+  void on(Appointed input);
   void on(const NodeTimePassed& input);
 
   void told(const message::VoterState& order);
@@ -238,6 +256,7 @@ class Node {
   }
 
   void search();
+  void ask_service();
   void search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                  std::chrono::milliseconds timeout, bool by_endpoint);
   void begin_again();

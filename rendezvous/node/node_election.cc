@@ -1,4 +1,6 @@
 // The part of Node that stands for election: it carries votes between Election and the network.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,6 +16,9 @@ namespace ddprun {
 /// A node that is to leave stands after all others: as the coordinator it could not go.
 void Node::begin_election() {
   DDP_CHECK(!election_, "a loss begins one election");
+  if (options_.by_service) {
+    return;  // who leads is not the nodes' to decide
+  }
   if (const auto& stored = known_.stored()) {
     const std::size_t place = static_cast<std::size_t>(stored->place) + (leaves_ ? kVotersMax : 0);
     election_.emplace(node_.voter, stored->replicated, place,
@@ -107,6 +112,53 @@ void Node::ask_all() {
     }
   }
   actions_.emplace_back(std::move(asked));
+}
+
+// --- By a consensus service -----------------------------------------------------------------
+
+/// Up to the join timeout, however many leaders come and go.
+void Node::ask_service() {
+  DDP_CHECK(state_ == State::searching, "a node that has a leader asks for none");
+  known_.fill(node_);
+  search_again_at_ = search_since_ + options_.join_timeout;
+  actions_.emplace_back(AskService{saw_close_ ? std::optional(known_.term()) : std::nullopt});
+}
+
+/// The service let no other lead before, and what the leader before committed is here. It may have
+/// begun one attempt that it had not committed yet, and so may each leader in between.
+void Node::on(Appointed input) {
+  if (state_ != State::searching || input.term <= known_.term()) {
+    return;  // the shell resigns: this node follows another by now
+  }
+  actions_.emplace_back(LogLine{
+      input.state.has_value(),
+      fmt::format("this node is the coordinator from here on: term {}", number(input.term))});
+  settle();
+  // The verdict of a job is for its own nodes; who never was in it begins another.
+  const bool is_other = input.state && input.state->replicated.ends &&
+                        !known_.follows_instance(input.state->replicated.instance);
+  if (!input.state || is_other) {
+    begun_ = input.instance;
+    lead({std::nullopt, false, begun_, input.term});
+    return;
+  }
+  const message::VoterState& state = *input.state;
+  const std::uint32_t terms = number(input.term) - number(state.replicated.term);
+  const bool was_lost = contact_ != Instant{};
+  const Instant leases_end = contact_ + state.heartbeat_timeout;
+  TakeoverState takeover{state.replicated,
+                         AttemptNumber{number(state.replicated.attempt) + 2 * terms},
+                         state.so_far,
+                         std::max<int>(static_cast<int>(state.nodes.size()) - 1, 1),
+                         state.heartbeat_timeout,
+                         {},
+                         was_lost ? now_ - contact_ : Instant{},
+                         lost_clause_,
+                         {}};
+  if (input.before_its_lease_ended) {
+    takeover.leases_end_in = std::max(leases_end, now_) - now_;
+  }
+  lead({BeginLeading::Takeover{state, input.term, std::move(takeover), {}}, false, {}, {}});
 }
 
 }  // namespace ddprun

@@ -1,0 +1,281 @@
+#include "rendezvous/consensus/etcd_client.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/held_signals.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using nlohmann::json;
+using tcp = asio::ip::tcp;
+
+/// etcd takes requests of 1.5 MiB by default, which JSON makes a third larger.
+constexpr std::uint64_t kBodyBytesMax = 4 * 1'024 * 1'024;
+/// Of one member. One that is there and does not answer has lost its majority, or hangs.
+constexpr std::chrono::milliseconds kMemberPatience{1'500};
+/// Codes of gRPC (grpc/status.h): the token that authenticate() gave is no longer known.
+constexpr int kUnauthenticated = 16;
+constexpr int kUnavailable = 14;
+constexpr int kDeadlineExceeded = 4;
+
+std::string sentence(const Endpoint& member, const std::string& why) {
+  return "etcd at " + to_text(member) + " " + why;
+}
+
+}  // namespace
+
+struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
+  struct Question {
+    std::string path;
+    std::string body;
+    OnAnswer on_answer;
+    std::size_t members_tried = 0;
+    bool again = false;  ///< over a new connection: the old one had been closed
+    bool signed_in = false;
+  };
+
+  Impl(asio::io_context& the_io, EtcdAccess the_access)
+      : io(the_io), access(std::move(the_access)), resolver(the_io) {
+    DDP_CHECK(!access.members.empty(), "a cluster has a member");
+  }
+
+  /// For callbacks of operations: they do nothing once the client is gone.
+  template <class Action>
+  auto while_alive(Action action) {
+    return [weak = weak_from_this(), action](error_code failed, const auto&... more) {
+      const auto self = weak.lock();
+      if (!self || self->gone) {
+        return;
+      }
+      if constexpr (requires { action(*self, failed, more...); }) {
+        action(*self, failed, more...);
+      } else {
+        action(*self, failed);  // how many bytes they were does not matter
+      }
+    };
+  }
+
+  void begin() {
+    if (!busy && !questions.empty()) {
+      busy = true;
+      !access.user.empty() && token.empty() ? sign_in() : send();
+    }
+  }
+
+  Question& question() { return questions.front(); }
+  [[nodiscard]] const Endpoint& member() const { return access.members[at]; }
+
+  // --- One question to one member -----------------------------------------------------------
+
+  /// The token is for this connection's questions; etcd forgets it after five idle minutes.
+  void sign_in() {
+    Question in{"/v3/auth/authenticate",
+                json{{"name", access.user}, {"password", access.password}}.dump(),
+                [this](const Result<json>& answer) {
+                  if (answer && answer->contains("token")) {
+                    token = answer->at("token").get<std::string>();
+                  } else if (!questions.empty()) {
+                    questions.front().members_tried = access.members.size();
+                    sign_in_failed = answer ? Error{sentence(member(), "gave no token"), {}, {}}
+                                            : answer.error();
+                  }
+                }};
+    in.signed_in = true;
+    questions.push_front(std::move(in));
+    send();
+  }
+
+  void send() {
+    request = http::request<http::string_body>(http::verb::post, question().path, 11);
+    request.set(http::field::host, to_text(member()));
+    request.set(http::field::user_agent, "ddprun");
+    request.set(http::field::content_type, "application/json");
+    if (!token.empty() && question().path != "/v3/auth/authenticate") {
+      request.set(http::field::authorization, token);
+    }
+    request.body() = question().body;
+    request.keep_alive(true);
+    request.prepare_payload();
+    if (stream && stream->socket().is_open()) {
+      write();
+    } else {
+      connect();
+    }
+  }
+
+  void connect() {
+    question().again = true;  // over a new connection: what fails now is the member's
+    stream.emplace(io);
+    buffer.clear();
+    stream->expires_after(kMemberPatience);
+    error_code not_numeric;
+    const auto address = asio::ip::make_address(member().host, not_numeric);
+    if (!not_numeric) {
+      stream->async_connect(tcp::endpoint(address, member().port),
+                            while_alive([](Impl& self, error_code failed) {
+                              failed ? self.failed_by(failed) : self.write();
+                            }));
+      return;
+    }
+    const HeldSignals held;  // the resolver has a thread of its own
+    resolver.async_resolve(
+        member().host, std::to_string(member().port),
+        while_alive([](Impl& self, error_code failed, const tcp::resolver::results_type& all) {
+          if (failed) {
+            return self.failed_by(failed);
+          }
+          self.stream->expires_after(kMemberPatience);
+          self.stream->async_connect(all, self.while_alive([](Impl& me, error_code error) {
+            error ? me.failed_by(error) : me.write();
+          }));
+        }));
+  }
+
+  void write() {
+    stream->expires_after(kMemberPatience);
+    http::async_write(*stream, request, while_alive([](Impl& self, error_code failed) {
+      failed ? self.failed_by(failed) : self.read();
+    }));
+  }
+
+  void read() {
+    parser.emplace();
+    parser->body_limit(kBodyBytesMax);
+    stream->expires_after(kMemberPatience);
+    http::async_read(*stream, buffer, *parser, while_alive([](Impl& self, error_code failed) {
+      failed ? self.failed_by(failed) : self.answered();
+    }));
+  }
+
+  // --- What it says -------------------------------------------------------------------------
+
+  void answered() {
+    stream->expires_never();
+    if (!parser->keep_alive()) {
+      stream.reset();
+    }
+    const auto status = parser->get().result_int();
+    json answer = json::parse(parser->get().body(), nullptr, false);
+    if (!answer.is_object()) {
+      return next_member(sentence(
+          member(), "does not speak etcd's protocol (HTTP status " + std::to_string(status) + ")"));
+    }
+    if (answer.contains("error")) {
+      return refused(answer);
+    }
+    // A stream of one answer: its gateway wraps it (lease/keepalive).
+    end(answer.contains("result") ? answer["result"] : std::move(answer));
+  }
+
+  void refused(const json& answer) {
+    // Of a stream, an object; else the text, with its code beside it.
+    const json& error = answer["error"].is_object() ? answer["error"] : answer;
+    const int code = error.value("code", error.value("grpc_code", 0));
+    const std::string why =
+        error.contains("message") ? error.value("message", "") : answer.value("error", "");
+    if (code == kUnauthenticated && !access.user.empty() && !question().signed_in) {
+      question().signed_in = true;
+      token.clear();
+      return sign_in();
+    }
+    if (code == kUnavailable || code == kDeadlineExceeded) {
+      return next_member(sentence(member(), "says: " + why));
+    }
+    end(Error{sentence(member(), "says: " + why), {}, {}});
+  }
+
+  void failed_by(error_code failed) {
+    stream.reset();
+    if (!question().again) {
+      connect();  // it had closed a connection that was idle
+      return;
+    }
+    next_member(sentence(member(), failed == beast::error::timeout
+                                       ? std::string("does not answer")
+                                       : "cannot be asked: " + failed.message()));
+  }
+
+  void next_member(const std::string& why) {
+    stream.reset();
+    token.clear();  // it may be known to that member alone
+    at = (at + 1) % access.members.size();
+    question().again = false;
+    if (++question().members_tried < access.members.size()) {
+      send_anew();
+    } else {
+      end(Error{why, {}, {}});
+    }
+  }
+
+  /// To another member, which wants to know who asks.
+  void send_anew() {
+    const bool signs_in = question().path == "/v3/auth/authenticate";
+    !access.user.empty() && !signs_in ? sign_in() : send();
+  }
+
+  void end(Result<json> answer) {
+    Question done = std::move(question());
+    questions.pop_front();
+    done.on_answer(answer);
+    if (gone) {
+      return;
+    }
+    if (done.path == "/v3/auth/authenticate") {
+      if (sign_in_failed) {
+        end(*std::exchange(sign_in_failed, std::nullopt));
+      } else {
+        send();  // what waited for the token
+      }
+      return;
+    }
+    busy = false;
+    begin();
+  }
+
+  asio::io_context& io;
+  EtcdAccess access;
+  tcp::resolver resolver;
+  std::size_t at = 0;  ///< the member that is asked
+  std::optional<beast::tcp_stream> stream;
+  beast::flat_buffer buffer;
+  http::request<http::string_body> request;
+  std::optional<http::response_parser<http::string_body>> parser;
+  std::deque<Question> questions;  ///< the first is under way where busy
+  std::string token;
+  std::optional<Error> sign_in_failed;
+  bool busy = false;
+  bool gone = false;
+};
+
+EtcdClient::EtcdClient(asio::io_context& io, EtcdAccess access)
+    : impl_(std::make_shared<Impl>(io, std::move(access))) {}
+
+EtcdClient::~EtcdClient() {
+  impl_->gone = true;
+  impl_->stream.reset();
+}
+
+void EtcdClient::ask(std::string path, const json& question, OnAnswer on_answer) {
+  impl_->questions.push_back({std::move(path), question.dump(), std::move(on_answer)});
+  impl_->begin();
+}
+
+}  // namespace ddprun

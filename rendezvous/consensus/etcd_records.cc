@@ -1,0 +1,227 @@
+#include "rendezvous/consensus/etcd_records.h"
+
+#include <sodium.h>
+
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;
+
+std::string base64(const std::string& bytes) {
+  std::string text(sodium_base64_encoded_len(bytes.size(), kVariant), '\0');
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                    bytes.size(), kVariant);
+  text.pop_back();  // the NUL that it writes
+  return text;
+}
+
+std::optional<std::string> from_base64(const std::string& text) {
+  std::string bytes(text.size(), '\0');
+  std::size_t size = 0;
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
+                        text.size(), nullptr, &size, nullptr, kVariant) != 0) {
+    return std::nullopt;
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+/// Protocol buffers in JSON write 64 bits as a text, and leave out a 0.
+std::int64_t number_at(const json& object, const char* name) {
+  const auto found = object.find(name);
+  std::int64_t number = 0;
+  if (found != object.end() && found->is_string()) {
+    const auto& text = found->get_ref<const std::string&>();
+    std::from_chars(text.data(), text.data() + text.size(), number);
+  }
+  return number;
+}
+
+json range(const std::string& key) {
+  return {{"requestRange", {{"key", base64(key)}}}};
+}
+
+json put(const std::string& key, const std::string& value, const EtcdLease& lease = {}) {
+  json request{{"key", base64(key)}, {"value", base64(value)}};
+  if (!lease.empty()) {
+    request["lease"] = lease;
+  }
+  return {{"requestPut", std::move(request)}};
+}
+
+json erase(const std::string& key) {
+  return {{"requestDeleteRange", {{"key", base64(key)}}}};
+}
+
+/// The key was last written in that revision; 0: there is none.
+json unchanged(const std::string& key, std::int64_t revision) {
+  return {{"key", base64(key)},
+          {"target", "MOD"},
+          {"result", "EQUAL"},
+          {"mod_revision", std::to_string(revision)}};
+}
+
+/// Readable by people who look into their etcd.
+std::string text_of(const LeaderRecord& record) {
+  return json{{"term", number(record.term)},
+              {"voter", std::to_string(number(record.voter))},
+              {"instance", std::to_string(number(record.instance))},
+              {"addresses", record.addresses},
+              {"port", record.port}}
+      .dump();
+}
+
+std::optional<std::uint64_t> unsigned_of(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return failed == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                   : std::nullopt;
+}
+
+std::optional<Term> term_of(const std::string& text) {
+  const auto number = unsigned_of(text);
+  return number && *number <= std::numeric_limits<std::uint32_t>::max()
+             ? std::optional(Term{static_cast<std::uint32_t>(*number)})
+             : std::nullopt;
+}
+
+std::optional<LeaderRecord> record_of(const std::string& text) {
+  const json read = json::parse(text, nullptr, false);
+  LeaderRecord record;
+  try {
+    record.term = Term{read.at("term").get<std::uint32_t>()};
+    const auto voter = unsigned_of(read.at("voter").get<std::string>());
+    const auto instance = unsigned_of(read.at("instance").get<std::string>());
+    record.addresses = read.at("addresses").get<std::vector<std::string>>();
+    record.port = read.at("port").get<std::uint16_t>();
+    if (!voter || !instance || record.addresses.empty()) {
+      return std::nullopt;
+    }
+    record.voter = VoterId{*voter};
+    record.instance = JobInstance{*instance};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return record;
+}
+
+/// Of one range of a transaction's answer.
+struct Entry {
+  std::string value;
+  std::int64_t revision = 0;
+};
+
+Result<std::optional<Entry>> entry_of(const json& answer, std::size_t place) {
+  const Error bad{"etcd answers in an unknown form", {}, {}};
+  const auto responses = answer.find("responses");
+  if (responses == answer.end() || !responses->is_array() || responses->size() <= place) {
+    return bad;
+  }
+  const json& one = (*responses)[place];
+  if (!one.is_object() || !one.contains("response_range")) {
+    return bad;
+  }
+  const json& found = one["response_range"];
+  if (!found.is_object() || !found.contains("kvs") || found["kvs"].empty()) {
+    return std::optional<Entry>();
+  }
+  const json& entry = found["kvs"][0];
+  const auto value = from_base64(entry.value("value", ""));
+  if (!value) {
+    return bad;
+  }
+  return std::optional(Entry{*value, number_at(entry, "mod_revision")});
+}
+
+}  // namespace
+
+EtcdKeys::EtcdKeys(const std::string& job_id) {
+  DDP_CHECK(!job_id.empty(), "a job has a name");
+  const std::string prefix = "ddprun/" + job_id + "/";
+  leader = prefix + "leader";
+  term = prefix + "term";
+  state = prefix + "state";
+}
+
+json read_question(const EtcdKeys& keys) {
+  return {{"success", {range(keys.leader), range(keys.term), range(keys.state)}}};
+}
+
+Result<ServiceView> view_of(const json& answer) {
+  ServiceView view;
+  const auto leader = entry_of(answer, 0);
+  const auto term = entry_of(answer, 1);
+  const auto state = entry_of(answer, 2);
+  for (const auto* one : {&leader, &term, &state}) {
+    if (!*one) {
+      return one->error();
+    }
+  }
+  if (*leader) {
+    view.leader = record_of((*leader)->value);
+    view.leader_revision = (*leader)->revision;
+    if (!view.leader) {
+      return Error{"etcd has no coordinator of this job under its key, but something else", {}, {}};
+    }
+  }
+  if (*term) {
+    const auto newest = term_of((*term)->value);
+    if (!newest) {
+      return Error{"etcd has no term of this job under its key, but something else", {}, {}};
+    }
+    view.newest_term = *newest;
+    view.term_revision = (*term)->revision;
+  }
+  if (*state) {
+    view.state = (*state)->value;
+  }
+  return view;
+}
+
+json lead_question(const EtcdKeys& keys, const ServiceView& seen, const LeaderRecord& self,
+                   const EtcdLease& lease) {
+  DDP_CHECK(self.term > seen.newest_term, "each leader has a term of its own");
+  return {
+      {"compare",
+       {unchanged(keys.leader, seen.leader_revision), unchanged(keys.term, seen.term_revision)}},
+      {"success",
+       {put(keys.leader, text_of(self), lease),
+        put(keys.term, std::to_string(number(self.term)))}}};
+}
+
+json commit_question(const EtcdKeys& keys, std::int64_t leader_revision, const std::string& state,
+                     const EtcdLease& lease) {
+  DDP_CHECK(leader_revision > 0, "who commits leads");
+  return {{"compare", {unchanged(keys.leader, leader_revision)}},
+          {"success", {put(keys.state, state, lease)}}};
+}
+
+json resign_question(const EtcdKeys& keys, std::int64_t leader_revision, bool job_is_over) {
+  json done = json::array({erase(keys.leader)});
+  if (job_is_over) {
+    done.push_back(erase(keys.state));
+    done.push_back(erase(keys.term));
+  }
+  return {{"compare", {unchanged(keys.leader, leader_revision)}}, {"success", std::move(done)}};
+}
+
+bool has_succeeded(const json& answer) {
+  return answer.value("succeeded", false);
+}
+
+std::int64_t revision_of(const json& answer) {
+  const auto header = answer.find("header");
+  return header != answer.end() && header->is_object() ? number_at(*header, "revision") : 0;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,168 @@
+#include "rendezvous/control/service_voter.h"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
+#include <variant>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/consensus/consensus_service.h"
+#include "rendezvous/protocol/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+/// After a service that did not answer.
+constexpr std::chrono::milliseconds kWriteAgain{500};
+/// For the word that the job is over. Without it the state goes by its lease.
+constexpr std::chrono::milliseconds kLeaveMax{2'000};
+/// In a heartbeat timeout; as often as an agent's beats.
+constexpr int kContacts = 4;
+
+Instant now() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+}  // namespace
+
+struct ServiceVoter::Timers {
+  explicit Timers(boost::asio::io_context& io) : contact(io), write(io) {}
+  boost::asio::steady_timer contact;
+  boost::asio::steady_timer write;
+};
+
+std::shared_ptr<ServiceVoter> ServiceVoter::create(boost::asio::io_context& io,
+                                                   std::shared_ptr<ConsensusService> service,
+                                                   std::chrono::milliseconds heartbeat_timeout,
+                                                   Handler& handler) {
+  return std::shared_ptr<ServiceVoter>(
+      new ServiceVoter(io, std::move(service), heartbeat_timeout, handler));
+}
+
+ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
+                           std::chrono::milliseconds heartbeat_timeout, Handler& handler)
+    : service_(std::move(service)),
+      heartbeat_timeout_(heartbeat_timeout),
+      handler_(&handler),
+      timers_(std::make_unique<Timers>(io)) {
+  DDP_CHECK(service_ != nullptr, "there is a service to stand for");
+}
+
+ServiceVoter::~ServiceVoter() = default;
+
+void ServiceVoter::join(NodeId session, NodeDescription witness) {
+  DDP_CHECK(witness.voter == kServiceVoter, "the service joins as itself");
+  session_ = session;
+  handler_->on_service(SessionOpened{session_, false, {}});
+  handler_->on_service(SessionTold{session_, message::Hello{std::move(witness)}});
+  tell_contact();
+}
+
+/// Nobody else leads before leads_until(). A contact that is a heartbeat timeout older than that
+/// makes the coordinator and its agents stop by then.
+void ServiceVoter::tell_contact() {
+  if (handler_ == nullptr) {
+    return;
+  }
+  handler_->on_service(
+      SessionEchoed{session_, std::min(now(), service_->leads_until() - heartbeat_timeout_)});
+  timers_->contact.expires_after(heartbeat_timeout_ / kContacts);
+  timers_->contact.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+    if (const auto self = weak.lock(); self && !failed) {
+      self->tell_contact();
+    }
+  });
+}
+
+void ServiceVoter::take(const message::Message& told) {
+  if (const auto* state = std::get_if<message::VoterState>(&told)) {
+    voter_state_ = encode(told);
+    story_.clear();
+    nodes_.clear();
+    to_acknowledge_ = message::StateKept{state->replicated.configuration.number, state->stamp};
+  } else if (voter_state_.empty()) {
+    return;  // there is nothing yet that this would add to
+  } else if (std::holds_alternative<message::Story>(told)) {
+    story_ = encode(told);
+  } else if (std::holds_alternative<message::MoreNodes>(told)) {
+    nodes_ += encode(told);
+  } else {
+    return;
+  }
+  changed_ = true;
+  write();
+}
+
+void ServiceVoter::write() {
+  if (writing_ || !changed_ || handler_ == nullptr) {
+    return;
+  }
+  writing_ = true;
+  changed_ = false;
+  service_->commit(
+      voter_state_ + nodes_ + story_,
+      [weak = weak_from_this(), acknowledged = to_acknowledge_](const Result<bool>& done) {
+        const auto self = weak.lock();
+        if (!self || self->handler_ == nullptr) {
+          return;
+        }
+        if (done && *done && acknowledged) {
+          if (self->to_acknowledge_ &&
+              self->to_acknowledge_->configuration == acknowledged->configuration) {
+            self->to_acknowledge_.reset();
+          }
+          self->handler_->on_service(SessionTold{self->session_, *acknowledged});
+        }
+        self->written(done);
+      });
+}
+
+/// A service that lets another process lead takes nothing more: the contact tells that.
+void ServiceVoter::written(const Result<bool>& done) {
+  writing_ = false;
+  if (!done) {
+    changed_ = true;
+    timers_->write.expires_after(kWriteAgain);
+    timers_->write.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+      if (const auto self = weak.lock(); self && !failed) {
+        self->write();
+      }
+    });
+  } else if (*done) {
+    write();
+  } else {
+    tell_contact();
+  }
+}
+
+void ServiceVoter::end_job() {
+  DDP_CHECK(!left_, "a job ends once");
+  timers_->contact.cancel();
+  timers_->write.expires_after(kLeaveMax);
+  timers_->write.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+    if (const auto self = weak.lock(); self && !failed) {
+      self->left();
+    }
+  });
+  service_->resign(true, [weak = weak_from_this()](const Result<bool>&) {
+    if (const auto self = weak.lock()) {
+      self->timers_->write.cancel();
+      self->left();
+    }
+  });
+}
+
+void ServiceVoter::left() {
+  if (!std::exchange(left_, true) && handler_ != nullptr) {
+    handler_->on_service_left();
+  }
+}
+
+void ServiceVoter::stop() {
+  handler_ = nullptr;
+  timers_->contact.cancel();
+  timers_->write.cancel();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,227 @@
+"""Jobs whose coordinator is decided by etcd (docs/etcd.md), through the built ddprun and Debian's etcd.
+usage: etcd_test.py DDPRUN [TEST...]"""
+import http.server
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+import skip  # noqa: E402
+from etcd_cluster import MISSING, EtcdCluster  # noqa: E402
+from free_port import free_port  # noqa: E402
+from program import Program, children_of, is_alive, wait_until  # noqa: E402
+
+DDPRUN = os.path.abspath(sys.argv[1])
+WAITS = ["sh", "-c", 'echo "rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT pid $$$$"; '
+         'until [ -e end ]; do sleep 0.02; done']
+COORDINATES = "this node is the coordinator from here on"
+
+
+class Etcd(unittest.TestCase):
+    members = 1
+
+    def setUp(self):
+        if MISSING:
+            skip.need(MISSING[0], False, MISSING[1])
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-etcd-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.etcd = EtcdCluster(self.folder, self.members)
+        self.addCleanup(self.etcd.end)
+        self.agents = []
+
+    def start(self, nnodes, *words, program=WAITS, endpoints=None, env=None):
+        agent = Program(self.folder, f"agent{len(self.agents)}", [
+            DDPRUN, "--nnodes", nnodes, "--rdzv-backend", "etcd", "--rdzv-endpoint",
+            endpoints or ",".join(self.etcd.endpoints), "--rdzv-id", "job", "--join-timeout", "60",
+            "--rdzv-conf", "last_call_timeout=1", *words, *program], cwd=self.folder,
+            env={**os.environ, "LOGLEVEL": "INFO", "TMPDIR": str(self.folder), **(env or {})})
+        self.agents.append(agent)
+        self.addCleanup(agent.end)
+        return agent
+
+    def start_job(self, nodes, nnodes, *words):
+        agents = [self.start(nnodes, *words) for _ in range(nodes)]
+        self.wait_for_world(agents, nodes)
+        return agents
+
+    def wait_for_world(self, agents, size, since=None):
+        """Each has a worker in a world of that size, begun after `since` (lines that each had said)."""
+        for agent in agents:
+            at = since[agent] if since else 0
+            wait_until(lambda: f" of {size} attempt" in agent.out[at:], lambda: agent)
+
+    def said(self, agents):
+        return {agent: len(agent.out) for agent in agents}
+
+    def coordinator_of(self, agents):
+        """The agent that came to lead last, and the others."""
+        leading = [agent for agent in agents if COORDINATES in agent.err]
+        self.assertEqual(len(leading), 1, leading)
+        return leading[0], [agent for agent in agents if agent is not leading[0]]
+
+    def kill_agent(self, agent):
+        """The agent itself: its guardian ends what it leaves behind."""
+        os.kill(children_of(agent.pid)[0], signal.SIGKILL)
+        self.assertEqual(agent.wait(), 128 + signal.SIGKILL)
+
+    def end_well(self, agents):
+        (self.folder / "end").touch()
+        for agent in agents:
+            self.assertEqual(agent.wait(), 0, agent)
+        self.assertEqual(self.etcd.keys(), 0)
+
+
+class OneMember(Etcd):
+    def test_nodes_meet_and_leave_nothing_in_etcd(self):
+        agents = self.start_job(3, "3")
+        ranks = {re.search(r"rank (\d) of 3 attempt 0", agent.out)[1] for agent in agents}
+        self.assertEqual(ranks, {"0", "1", "2"})
+        self.assertGreater(self.etcd.keys(), 0)
+        self.end_well(agents)
+        # A job of the same id is another job.
+        self.end_well(self.start_job(2, "2"))
+
+    def test_another_node_coordinates_once_that_agent_is_killed(self):
+        agents = self.start_job(3, "2:3")
+        first, others = self.coordinator_of(agents)
+        before = self.said(others)
+        killed_at = time.monotonic()
+        self.kill_agent(first)
+        self.wait_for_world(others, 2, before)
+        self.assertLess(time.monotonic() - killed_at, 12, others)  # no lease of etcd was waited for
+        second, _ = self.coordinator_of(others)
+        self.assertIn("term 2", second.err)
+        self.assertNotIn(" attempt 0 ", "".join(agent.out[before[agent]:] for agent in others))
+        newcomer = self.start("2:3")
+        self.wait_for_world([*others, newcomer], 3)
+        self.end_well([*others, newcomer])
+
+    def test_the_last_node_of_three_goes_on_alone(self):
+        agents = self.start_job(3, "1:3")
+        first, others = self.coordinator_of(agents)
+        before = self.said(others)
+        for agent in (first, others[0]):
+            os.kill(children_of(agent.pid)[0], signal.SIGKILL)
+        self.wait_for_world([others[1]], 1, before)
+        self.end_well([others[1]])
+
+    def test_ten_seconds_without_etcd_stop_nothing(self):
+        agents = self.start_job(2, "2", "--max-restarts", "2")
+        self.etcd.kill(0)
+        gone_until = time.monotonic() + 10
+        wait_until(lambda: time.monotonic() > gone_until, "the clock", seconds=60)
+        self.etcd.start(0)
+        wait_until(lambda: self.etcd.is_healthy(0), "etcd")
+        # And a failure afterwards is a restart as any other.
+        worker = int(re.search(r"rank 1 .* pid (\d+)", "".join(agent.out for agent in agents))[1])
+        for agent in agents:
+            self.assertEqual(agent.out.count(" attempt "), 1, agent)
+        os.kill(worker, signal.SIGKILL)
+        for agent in agents:
+            wait_until(lambda: " attempt 1 " in agent.out, lambda: agent)
+        self.end_well(agents)
+
+    def test_a_stopped_coordinator_leads_no_more_when_it_goes_on(self):
+        agents = self.start_job(3, "2:3", "--heartbeat-timeout", "1")
+        first, others = self.coordinator_of(agents)
+        stopped = children_of(first.pid)[0]
+        before = self.said(agents)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            # By etcd's lease alone: no kernel has said that this process is dead.
+            self.wait_for_world(others, 2, before)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        # It ends its workers, and joins the others.
+        self.wait_for_world(agents, 3, before)
+        self.assertIn("this node is no coordinator any more", first.err)
+        self.end_well(agents)
+
+    def test_who_leads_at_first_may_be_anybody(self):
+        for turn in range(3):
+            with self.subTest(turn=turn):
+                agents = self.start_job(2, "2")
+                self.coordinator_of(agents)
+                self.end_well(agents)
+                (self.folder / "end").unlink()
+                self.agents.clear()
+
+    def test_a_user_and_a_password(self):
+        for path, question in (("user/add", {"name": "root", "password": "secret"}),
+                               ("user/grant", {"user": "root", "role": "root"}), ("enable", {})):
+            self.etcd.ask(f"/v3/auth/{path}", question)
+        refused = self.start("1", "--join-timeout", "3")
+        self.assertEqual(refused.wait(), 1)
+        self.assertIn("user name is empty", refused.err)
+        wrong = self.start("1", "--join-timeout", "3", env={"DDPRUN_ETCD_USER": "root:other"})
+        self.assertEqual(wrong.wait(), 1)
+        self.assertIn("authentication failed, invalid user ID or password", wrong.err)
+        agents = [self.start("2", env={"DDPRUN_ETCD_USER": "root:secret"}) for _ in range(2)]
+        self.wait_for_world(agents, 2)
+        for agent in (wrong, *agents):
+            self.assertNotIn("secret", agent.out + agent.err)
+        (self.folder / "end").touch()
+        for agent in agents:
+            self.assertEqual(agent.wait(), 0, agent)
+
+    def test_what_is_no_etcd_is_told(self):
+        class Page(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.send_error(404)
+
+            def log_message(self, *_):
+                pass
+
+        page = http.server.HTTPServer(("127.0.0.1", 0), Page)
+        threading.Thread(target=page.serve_forever, daemon=True).start()
+        self.addCleanup(page.server_close)
+        self.addCleanup(page.shutdown)
+        nobody = free_port()
+        for port, why in ((nobody, "cannot be asked: Connection refused"),
+                          (page.server_port, "does not speak etcd's protocol (HTTP status 404)")):
+            agent = self.start("1", "--join-timeout", "1", endpoints=f"127.0.0.1:{port}")
+            self.assertEqual(agent.wait(), 1)
+            self.assertIn(f"etcd at 127.0.0.1:{port} {why}", agent.err)
+
+    def test_bad_words_are_refused(self):
+        def refused(*words, env=None):
+            done = Program(self.folder, "refused", [DDPRUN, "--nnodes", "2", "--rdzv-backend", *words, "true"],
+                           env={**os.environ, **(env or {})})
+            self.assertEqual(done.wait(), 1, done)
+            return done.err
+
+        self.assertIn("give its members as --rdzv-endpoint", refused("etcd"))
+        self.assertIn("no TLS", refused("etcd-v2", "--rdzv-endpoint", "a", "--rdzv-conf", "protocol=https"))
+        self.assertIn("NAME:PASSWORD", refused("etcd", "--rdzv-endpoint", "a", env={"DDPRUN_ETCD_USER": "root"}))
+        self.assertIn("give c10d, static or etcd", refused("etcd3", "--rdzv-endpoint", "a"))
+
+
+class ThreeMembers(Etcd):
+    members = 3
+
+    def test_a_member_that_is_killed_costs_nothing(self):
+        agents = self.start_job(2, "2:3")
+        self.etcd.kill(0)
+        # Each asks the next member, a newcomer too.
+        newcomer = self.start("2:3", "--scale-up", "now")
+        self.wait_for_world([newcomer], 3)
+        first, others = self.coordinator_of([*agents, newcomer])
+        before = self.said(others)
+        self.kill_agent(first)
+        self.wait_for_world(others, 2, before)
+        (self.folder / "end").touch()
+        for agent in others:
+            self.assertEqual(agent.wait(), 0, agent)
+
+
+if __name__ == "__main__":
+    del sys.argv[1]
+    skip.main()
