@@ -42,6 +42,7 @@
 #include "launcher/job_token_file.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
+#include "launcher/rendezvous_config.h"
 #include "launcher/resolve.h"
 #include "launcher/scheduler_defaults.h"
 #include "rendezvous/base/file_text.h"
@@ -312,6 +313,7 @@ int run(int argc, char** argv) {
   launch->job.token = std::move(*token);
   // Workers need no secret of the agents, and many write their whole environment into logs.
   ::unsetenv(kJobTokenVariable);
+  ::unsetenv(kEtcdUserVariable);
   // Here, since this process is the one that a service manager has started.
   launch->job.service_manager = take_service_manager();
   // Before the fork: agent and guardian share one table of descriptors, which grows slowly then.

@@ -84,9 +84,8 @@ constexpr OptionRow kRows[] = {
      .field = &O::rdzv_backend,
      .value_name = "c10d|static|etcd",
      .group = G::rendezvous,
-     .help = "c10d: nodes come and go. static: fixed ranks from --node-rank. etcd: as c10d, with "
-             "the members of an etcd cluster as endpoints. Default: c10d with an endpoint or a "
-             "single node, else static."},
+     .help = "c10d: nodes come and go. static: fixed ranks from --node-rank. etcd: c10d, by etcd's "
+             "members. Default: c10d with an endpoint or a single node, else static."},
     {.name = "rdzv-id",
      .field = &O::rdzv_id,
      .value_name = "ID",

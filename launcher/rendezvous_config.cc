@@ -131,8 +131,8 @@ class RendezvousResolver {
     const bool endpoint = !options_.rdzv_endpoint.empty();
     // As in the newest torchrun, one node without an endpoint needs no place to meet. So it is
     // under c10d, too: at its default port two jobs of one machine would meet (complaint I-5).
-    const bool alone = !endpoint && job_.max_nodes == 1 && conf_.is_host.value_or(true) &&
-                       (backend == "c10d" || !options_.master_port);
+    const bool alone = !endpoint && !backend.starts_with("etcd") && job_.max_nodes == 1 &&
+                       conf_.is_host.value_or(true) && (backend == "c10d" || !options_.master_port);
     if (options_.witness && (!endpoint || options_.standalone || backend == "static")) {
       return Error{"a witness has no use without other nodes", at("witness"),
                    "give it the --rdzv-endpoint of the job, and not the static backend"};
@@ -219,14 +219,18 @@ class RendezvousResolver {
       return Error{"ddprun speaks HTTP to etcd, and no TLS", at("rdzv-conf"),
                    "leave protocol=https out, and give a port of etcd that serves HTTP"};
     }
+    if (job_.job_id == Options{}.rdzv_id) {
+      return Error{"many jobs may use one etcd, and this one has no name", at("rdzv-backend"),
+                   "give each job an --rdzv-id of its own, the same on all of its nodes"};
+    }
     // For the node that hosts an endpoint; here etcd does.
     job_.is_host.reset();
-    if (const char* const user = environment_("DDPRUN_ETCD_USER"); user != nullptr) {
+    if (const char* const user = environment_(kEtcdUserVariable); user != nullptr) {
       const std::string_view text = user;
       const std::size_t colon = text.find(':');
       if (colon == std::string_view::npos || colon == 0) {
-        return Error{"DDPRUN_ETCD_USER is no name with a password", "the environment",
-                     "write it as NAME:PASSWORD"};
+        return Error{std::string(kEtcdUserVariable) + " is no name with a password",
+                     "the environment", "write it as NAME:PASSWORD"};
       }
       job_.etcd_user = text.substr(0, colon);
       job_.etcd_password = text.substr(colon + 1);

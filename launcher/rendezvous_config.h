@@ -13,6 +13,9 @@
 
 namespace ddprun {
 
+/// NAME:PASSWORD for etcd. Workers do not get it.
+inline constexpr const char* kEtcdUserVariable = "DDPRUN_ETCD_USER";
+
 /// The job's name becomes part of a directory's name (NAME_MAX is 255) with eight characters more.
 inline constexpr std::size_t kJobIdBytesMax = 200;
 

@@ -16,6 +16,8 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/held_signals.h"
+#include "rendezvous/base/text.h"
+#include "rendezvous/consensus/etcd_records.h"
 
 namespace ddprun {
 namespace {
@@ -31,6 +33,7 @@ using tcp = asio::ip::tcp;
 constexpr std::uint64_t kBodyBytesMax = 4 * 1'024 * 1'024;
 /// Of one member. One that is there and does not answer has lost its majority, or hangs.
 constexpr std::chrono::milliseconds kMemberPatience{1'500};
+constexpr char kSignIn[] = "/v3/auth/authenticate";
 /// Codes of gRPC (grpc/status.h): the token that authenticate() gave is no longer known.
 constexpr int kUnauthenticated = 16;
 constexpr int kUnavailable = 14;
@@ -38,6 +41,17 @@ constexpr int kDeadlineExceeded = 4;
 
 std::string sentence(const Endpoint& member, const std::string& why) {
   return "etcd at " + to_text(member) + " " + why;
+}
+
+/// Of a stream's error, or of another's (status.proto, and the gateway's own form).
+int code_of(const json& error) {
+  for (const char* const name : {"code", "grpc_code"}) {
+    const auto found = error.find(name);
+    if (found != error.end() && found->is_number_integer()) {
+      return found->get<int>();
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -85,15 +99,12 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
 
   // --- One question to one member -----------------------------------------------------------
 
-  /// The token is for this connection's questions; etcd forgets it after five idle minutes.
+  /// Before the question that waits: etcd forgets a token after five idle minutes.
   void sign_in() {
-    Question in{"/v3/auth/authenticate",
-                json{{"name", access.user}, {"password", access.password}}.dump(),
+    Question in{kSignIn, json{{"name", access.user}, {"password", access.password}}.dump(),
                 [this](const Result<json>& answer) {
-                  if (answer && answer->contains("token")) {
-                    token = answer->at("token").get<std::string>();
-                  } else if (!questions.empty()) {
-                    questions.front().members_tried = access.members.size();
+                  token = answer ? text_at(*answer, "token") : std::string();
+                  if (token.empty()) {
                     sign_in_failed = answer ? Error{sentence(member(), "gave no token"), {}, {}}
                                             : answer.error();
                   }
@@ -108,7 +119,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     request.set(http::field::host, to_text(member()));
     request.set(http::field::user_agent, "ddprun");
     request.set(http::field::content_type, "application/json");
-    if (!token.empty() && question().path != "/v3/auth/authenticate") {
+    if (!token.empty() && question().path != kSignIn) {
       request.set(http::field::authorization, token);
     }
     request.body() = question().body;
@@ -182,15 +193,15 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
       return refused(answer);
     }
     // A stream of one answer: its gateway wraps it (lease/keepalive).
-    end(answer.contains("result") ? answer["result"] : std::move(answer));
+    end(answer.contains("result") && answer["result"].is_object() ? json(answer["result"])
+                                                                  : std::move(answer));
   }
 
   void refused(const json& answer) {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
-    const int code = error.value("code", error.value("grpc_code", 0));
-    const std::string why =
-        error.contains("message") ? error.value("message", "") : answer.value("error", "");
+    const int code = code_of(error);
+    const std::string why = printable(text_at(error, "message"));
     if (code == kUnauthenticated && !access.user.empty() && !question().signed_in) {
       question().signed_in = true;
       token.clear();
@@ -227,7 +238,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
 
   /// To another member, which wants to know who asks.
   void send_anew() {
-    const bool signs_in = question().path == "/v3/auth/authenticate";
+    const bool signs_in = question().path == kSignIn;
     !access.user.empty() && !signs_in ? sign_in() : send();
   }
 
@@ -238,7 +249,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     if (gone) {
       return;
     }
-    if (done.path == "/v3/auth/authenticate") {
+    if (done.path == kSignIn) {
       if (sign_in_failed) {
         end(*std::exchange(sign_in_failed, std::nullopt));
       } else {

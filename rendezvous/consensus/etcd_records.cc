@@ -38,12 +38,9 @@ std::optional<std::string> from_base64(const std::string& text) {
 
 /// Protocol buffers in JSON write 64 bits as a text, and leave out a 0.
 std::int64_t number_at(const json& object, const char* name) {
-  const auto found = object.find(name);
+  const std::string text = text_at(object, name);
   std::int64_t number = 0;
-  if (found != object.end() && found->is_string()) {
-    const auto& text = found->get_ref<const std::string&>();
-    std::from_chars(text.data(), text.data() + text.size(), number);
-  }
+  std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
@@ -128,15 +125,19 @@ Result<std::optional<Entry>> entry_of(const json& answer, std::size_t place) {
     return bad;
   }
   const json& one = (*responses)[place];
-  if (!one.is_object() || !one.contains("response_range")) {
+  if (!one.is_object() || !one.contains("response_range") || !one["response_range"].is_object()) {
     return bad;
   }
   const json& found = one["response_range"];
-  if (!found.is_object() || !found.contains("kvs") || found["kvs"].empty()) {
+  const auto all = found.find("kvs");
+  if (all == found.end() || (all->is_array() && all->empty())) {
     return std::optional<Entry>();
   }
-  const json& entry = found["kvs"][0];
-  const auto value = from_base64(entry.value("value", ""));
+  if (!all->is_array() || !all->front().is_object()) {
+    return bad;
+  }
+  const json& entry = all->front();
+  const auto value = from_base64(text_at(entry, "value"));
   if (!value) {
     return bad;
   }
@@ -215,8 +216,14 @@ json resign_question(const EtcdKeys& keys, std::int64_t leader_revision, bool jo
   return {{"compare", {unchanged(keys.leader, leader_revision)}}, {"success", std::move(done)}};
 }
 
+std::string text_at(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 bool has_succeeded(const json& answer) {
-  return answer.value("succeeded", false);
+  const auto found = answer.find("succeeded");
+  return found != answer.end() && found->is_boolean() && found->get<bool>();
 }
 
 std::int64_t revision_of(const json& answer) {

@@ -34,6 +34,8 @@ nlohmann::json commit_question(const EtcdKeys& keys, std::int64_t leader_revisio
 nlohmann::json resign_question(const EtcdKeys& keys, std::int64_t leader_revision,
                                bool job_is_over);
 
+/// A text of an answer, whatever is there; empty: none.
+std::string text_at(const nlohmann::json& object, const char* name);
 /// Of a transaction: whether its conditions held.
 bool has_succeeded(const nlohmann::json& answer);
 /// Of the whole store when it answered; 0: it does not say.

@@ -122,7 +122,7 @@ class EtcdService : public ConsensusService {
                   if (!answer) {
                     return on_lease(answer.error());
                   }
-                  const EtcdLease lease = answer->value("ID", "");
+                  const EtcdLease lease = text_at(*answer, "ID");
                   lease.empty() ? on_lease(Error{"etcd gave no lease", {}, {}}) : on_lease(lease);
                 });
   }

@@ -16,7 +16,6 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/socket.h"
-#include "rendezvous/consensus/consensus_service.h"
 #include "rendezvous/control/acceptor.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/control/coordinator_config.h"
@@ -27,11 +26,10 @@
 #include "rendezvous/control/handshake_limits.h"
 #include "rendezvous/control/job_token.h"
 #include "rendezvous/control/leader_calls.h"
-#include "rendezvous/control/listener.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/service_voter.h"
+#include "rendezvous/control/store_place.h"
 #include "rendezvous/control/turned_away.h"
-#include "rendezvous/membership/event_text.h"
 #include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -242,12 +240,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void applied(Instant at, const Event& event, const std::vector<Command>& commands,
                const Membership& /*membership*/) override {
-    if (log->should_log(spdlog::level::debug)) {
-      log->debug("{} {}", to_text(at), to_text(event));
-      for (const Command& command : commands) {
-        log->debug("{}   {}", to_text(at), to_text(command));
-      }
-    }
+    log_applied(*log, at, event, commands);
     if (event_log.active()) {
       event_log.observe(at, event, commands);
     }
@@ -303,39 +296,22 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   void carry_out(const CallEndpoints& order) { calls->carry_out(order); }
 
   void carry_out(OpenStore order) {
-    store_port.reset();
-    std::vector<std::string> reached;  // this host as the agents name it
-    std::vector<std::string> addresses = own_addresses({});
-    for (const NodeId id : leader.members()) {
-      const auto found = peers.find(id);  // not the consensus service
-      if (found != peers.end() && !found->second.local) {
-        reached.push_back(found->second.reached_address);
-        found->second.add_addresses_to(addresses);
-      }
-    }
-    if (auto port = hooks.open_store(order.attempt, std::move(addresses))) {
-      store_port = *port;
-      common_master_address = ddprun::common_address(reached);
+    store.reset();
+    MembersReach members = reach_of(peers, leader.members());
+    if (auto port = hooks.open_store(order.attempt, std::move(members.addresses))) {
+      store = StorePlace{*port, ddprun::common_address(members.reached)};
+      common_master_address = store->common_address;
     } else {
       step(StoreFailed{order.attempt, port.error().sentence()});
     }
   }
 
   void carry_out(AssignWorld order) {
-    if (!store_port) {
-      return;  // StoreFailed is the next input
-    }
     const auto found = peers.find(order.node);
-    if (found == peers.end()) {
-      return;
+    if (!store || found == peers.end()) {
+      return;  // without a store, StoreFailed is the next input
     }
-    const Peer& peer = found->second;
-    order.world.master_port = *store_port;
-    // An agent that came by loopback is on this machine, and reaches any of its addresses.
-    order.world.master_addr = !options.master_addr.empty() ? options.master_addr
-                              : peer.local || net::is_loopback(peer.reached_address)
-                                  ? common_master_address
-                                  : peer.reached_address;
+    store->tell(order.world, found->second, options.master_addr);
     send(order.node, encode(message::Assigned{std::move(order.world), order.configuration,
                                               order.term, order.others, order.instance}));
   }
@@ -357,13 +333,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
       service->end_job();
     }
     check_drained();
-  }
-
-  void leave_service() {
-    if (service && !service->has_left()) {
-      service->stop();
-      options.service->resign(false, [](const Result<bool>&) {});
-    }
   }
 
   void send(NodeId id, std::string_view bytes) {
@@ -404,7 +373,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   std::shared_ptr<ServiceVoter> service;  ///< null: nodes vote
   bool gone = false;                      ///< its owner let go of it
   std::uint64_t last_id = 0;
-  std::optional<std::uint16_t> store_port;  ///< none: it could not be opened
+  std::optional<StorePlace> store;  ///< none: it could not be opened
   std::string common_master_address;
   asio::steady_timer drain_timer;
   Drain drain;
@@ -427,7 +396,9 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, F
 Coordinator::Coordinator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Coordinator::~Coordinator() {
   impl_->gone = true;
-  impl_->leave_service();
+  if (impl_->service) {
+    impl_->service->leave();
+  }
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->close();
   }
@@ -438,7 +409,9 @@ Fd Coordinator::resign(const std::string& why) {
   impl_->event_log.resign(why);
   impl_->timer.cancel();
   impl_->calls.reset();
-  impl_->leave_service();
+  if (impl_->service) {
+    impl_->service->leave();
+  }
   const std::string farewell = encode(message::Farewell{why});
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->send(farewell);

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "rendezvous/membership/event_text.h"
+
 namespace ddprun {
 namespace {
 
@@ -89,6 +91,16 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
   std::string for_people;
   bool complained = false;
 };
+
+void log_applied(spdlog::logger& log, Instant at, const Event& event,
+                 const std::vector<Command>& commands) {
+  if (log.should_log(spdlog::level::debug)) {
+    log.debug("{} {}", to_text(at), to_text(event));
+    for (const Command& command : commands) {
+      log.debug("{}   {}", to_text(at), to_text(command));
+    }
+  }
+}
 
 EventLog::EventLog(boost::asio::io_context& io, std::shared_ptr<EventLogFile> file,
                    EventJson::Job job, const Membership& membership,

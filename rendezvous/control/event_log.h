@@ -19,6 +19,10 @@ class logger;
 
 namespace ddprun {
 
+/// At level debug: an event and the commands that it led to.
+void log_applied(spdlog::logger& log, Instant at, const Event& event,
+                 const std::vector<Command>& commands);
+
 /// Of one coordinator. Never ends a job: what cannot be written is told once and left out.
 class EventLog {
  public:

@@ -47,7 +47,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
         led_hooks(std::move(the_led_hooks)),
         log(std::move(the_log)),
         node(node_options(options)),
-        timer(the_io) {}
+        timer(the_io),
+        service_search(options.service ? ServiceSearch::create(io, options.service, *this, log)
+                                       : nullptr) {}
 
   /// For callbacks from the loop: they do nothing once this object is gone, or has failed.
   template <class Action>
@@ -111,9 +113,6 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
       return;
     }
     const std::weak_ptr<Impl> weak = weak_from_this();
-    if (options.service) {
-      service_search = ServiceSearch::create(io, options.service, *this, log);
-    }
     peer_server = PeerServer::create(
         io, meeting_places(),
         [weak](const message::Message& question, bool from_here) {
@@ -132,7 +131,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     }));
   }
 
-  /// Agents of a job that a service decides for are found by its word alone, at any address.
+  /// By the word of a service agents are found at any address.
   [[nodiscard]] std::vector<Endpoint> meeting_places() const {
     return options.service ? std::vector<Endpoint>{{"0.0.0.0", 0}} : options.endpoints;
   }
@@ -204,9 +203,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   // --- Following ----------------------------------------------------------------------------
 
   void carry_out(const ListenAtFirstEndpoint&) {
-    if (!options.service) {
-      peer_server->listen_at_first_endpoint();
-    }
+    options.service ? void() : peer_server->listen_at_first_endpoint();
   }
 
   void carry_out(const LeaveFirstEndpoint&) {
@@ -294,11 +291,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   /// was elected, and leads at the port where it listened before, which the other agents know.
   void carry_out(BeginLeading order) {
     CoordinatorOptions led = options.coordinator;
+    led.term = order.term;
     if (order.takeover) {
       led = successor_options(led, order.takeover->known, order.takeover->term);
       led.inheritance = std::move(order.takeover->state);
-    } else {
-      led.term = order.term;
     }
     led.self = node.description().voter;
     led.instance = order.instance;
@@ -366,10 +362,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
 
   void give_up() {
     node.stop_searching();
-    search.reset();
-    if (service_search) {
-      service_search->stop();
-    }
+    carry_out(StopSearch{});
     ballot.reset();
     if (peer_server) {
       peer_server->leave_first_endpoint();  // the next job finds it free

@@ -17,6 +17,8 @@ namespace {
 
 /// A leader that was elected meanwhile also calls the nodes that it knows.
 constexpr std::chrono::milliseconds kAskEach{200};
+/// A service that cannot be asked, or refuses, is not pressed.
+constexpr std::chrono::milliseconds kAfterError{1'000};
 
 }  // namespace
 
@@ -66,8 +68,8 @@ void ServiceSearch::ask() {
   });
 }
 
-void ServiceSearch::ask_later() {
-  pause_->timer.expires_after(kAskEach);
+void ServiceSearch::ask_later(std::chrono::milliseconds pause) {
+  pause_->timer.expires_after(pause);
   pause_->timer.async_wait(
       [weak = weak_from_this(), search = search_](boost::system::error_code failed) {
         if (const auto self = weak.lock(); self && !failed && self->search_ == search) {
@@ -80,14 +82,14 @@ void ServiceSearch::ask_later() {
 void ServiceSearch::answered(const Result<ServiceView>& view) {
   if (!view) {
     warn_once(view.error().sentence());
-    return ask_later();
+    return ask_later(kAfterError);
   }
   warned_of_.clear();
   if (!view->leader || (dead_ && view->leader->term <= *dead_)) {
     return try_to_lead(*view);
   }
   const LeaderRecord& leader = *view->leader;
-  ask_later();
+  ask_later(kAskEach);
   if (leader.voter != self_.voter) {
     handler_.on_leader_named({self_.job_id, leader.term, leader.addresses, leader.port,
                               std::nullopt, leader.instance, self_.voter});
@@ -98,7 +100,7 @@ void ServiceSearch::try_to_lead(const ServiceView& view) {
   const auto state = committed_state(view.state);
   if (!state) {
     warn_once(state.error().sentence());
-    return ask_later();
+    return ask_later(kAfterError);
   }
   LeaderRecord own;
   own.term = view.newest_term;
@@ -123,7 +125,7 @@ void ServiceSearch::try_to_lead(const ServiceView& view) {
       if (!done) {
         self->warn_once(done.error().sentence());
       }
-      self->ask_later();
+      self->ask_later(done ? kAskEach : kAfterError);
     }
   });
 }

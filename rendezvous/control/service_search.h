@@ -4,6 +4,7 @@
 
 #include <spdlog/logger.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -50,7 +51,7 @@ class ServiceSearch : public std::enable_shared_from_this<ServiceSearch> {
   void answered(const Result<ServiceView>& view);
   void try_to_lead(const ServiceView& view);
   void appointed(const ServiceView& view, const LeaderRecord& own);
-  void ask_later();
+  void ask_later(std::chrono::milliseconds pause);
   void warn_once(const std::string& why);
 
   std::shared_ptr<ConsensusService> service_;

@@ -159,10 +159,13 @@ void ServiceVoter::left() {
   }
 }
 
-void ServiceVoter::stop() {
+void ServiceVoter::leave() {
   handler_ = nullptr;
   timers_->contact.cancel();
   timers_->write.cancel();
+  if (!left_) {
+    service_->resign(false, [](const Result<bool>&) {});
+  }
 }
 
 }  // namespace ddprun

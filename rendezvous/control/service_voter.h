@@ -47,8 +47,8 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   void take(const message::Message& told);
   /// The job is over: nobody is to go on with its state. on_service_left() follows.
   void end_job();
-  /// Calls its handler no more.
-  void stop();
+  /// The coordinator leads no more, or is gone: calls its handler no more.
+  void leave();
   [[nodiscard]] bool has_left() const { return left_; }
   ~ServiceVoter();
 

@@ -351,7 +351,12 @@ void Leader::give(const FinishJob& order) {
 /// False: `lost` is the reason for which this leader leads no more.
 bool Leader::keeps_lease(const std::optional<std::string>& lost) {
   if (lost) {
-    step_down(*lost, std::nullopt);
+    step_down(
+        ddprun::holds(membership_.leadership().in_use().configuration, kServiceVoter)
+            ? "the consensus service (etcd) does not let it lead any more, or was gone for too "
+              "long"
+            : *lost,
+        std::nullopt);
   }
   return !lost;
 }

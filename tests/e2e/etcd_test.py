@@ -199,8 +199,10 @@ class OneMember(Etcd):
             return done.err
 
         self.assertIn("give its members as --rdzv-endpoint", refused("etcd"))
-        self.assertIn("no TLS", refused("etcd-v2", "--rdzv-endpoint", "a", "--rdzv-conf", "protocol=https"))
-        self.assertIn("NAME:PASSWORD", refused("etcd", "--rdzv-endpoint", "a", env={"DDPRUN_ETCD_USER": "root"}))
+        self.assertIn("give each job an --rdzv-id", refused("etcd", "--rdzv-endpoint", "a"))
+        named = ["--rdzv-endpoint", "a", "--rdzv-id", "job"]
+        self.assertIn("no TLS", refused("etcd-v2", *named, "--rdzv-conf", "protocol=https"))
+        self.assertIn("NAME:PASSWORD", refused("etcd", *named, env={"DDPRUN_ETCD_USER": "root"}))
         self.assertIn("give c10d, static or etcd", refused("etcd3", "--rdzv-endpoint", "a"))
 
 

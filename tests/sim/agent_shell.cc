@@ -200,6 +200,10 @@ void AgentShell::carry_out(SearchLeader order) {
                                     *this);
 }
 
+void AgentShell::carry_out(const AskService& /*order*/) {
+  DDP_CHECK(false, "nodes vote in every schedule");
+}
+
 void AgentShell::carry_out(const StopSearch& /*order*/) {
   search_.reset();
 }

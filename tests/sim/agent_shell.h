@@ -86,6 +86,7 @@ class AgentShell {
   void arm();
   void carry_out(SearchLeader order);
   void carry_out(const StopSearch& order);
+  void carry_out(const AskService& order);
   void carry_out(const FollowLeader& order);
   void carry_out(const AcknowledgeState& order);
   void carry_out(const LeaveLeader& order);

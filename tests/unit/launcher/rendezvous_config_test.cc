@@ -102,6 +102,21 @@ TEST_CASE("port 0 is for a node alone, which then hosts", "[launcher]") {
   CHECK(refused("--nnodes 2 --master-port 0").where == "--master-port");
 }
 
+TEST_CASE("with etcd the endpoints are its members", "[launcher]") {
+  for (const char* line :
+       {"--rdzv-backend etcd --rdzv-id run --rdzv-endpoint e1,e2:9 --nnodes 1:2 --node-rank 1",
+        "--rdzv-backend etcd-v2 --rdzv-id run --rdzv-endpoint e1,e2:9 --rdzv-conf is_host=1"}) {
+    INFO(line);
+    const JobSpec job = met(line, {{"DDPRUN_ETCD_USER", "me:a:b"}});
+    CHECK(job.backend == RendezvousBackend::etcd);
+    CHECK(job.endpoint == Endpoint{"e1", 2379});
+    CHECK(job.more_endpoints == std::vector<Endpoint>{{"e2", 9}});
+    CHECK_FALSE(job.is_host);
+    CHECK(job.etcd_user == "me");
+    CHECK(job.etcd_password == "a:b");
+  }
+}
+
 TEST_CASE("several nodes without an endpoint are static, at torchrun's default", "[launcher]") {
   const JobSpec first = met("--nnodes 2");
   CHECK(first.backend == RendezvousBackend::static_ranks);
@@ -149,8 +164,11 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
       {"--local-addr 300.1.1.1", "--local-addr", "'300.1.1.1' is not an IPv4 address"},
       {"--rdzv-backend static --rdzv-endpoint n1", "--rdzv-endpoint, endpoint 'n1'",
        "port is missing"},
-      {"--rdzv-backend etcd --rdzv-endpoint n1", "--rdzv-backend", "etcd"},
-      {"--rdzv-backend etcd-v2", "--rdzv-backend", "etcd"},
+      {"--rdzv-backend etcd --rdzv-endpoint n1", "--rdzv-backend", "has no name"},
+      {"--rdzv-backend etcd-v2", "--rdzv-backend", "where etcd is"},
+      {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint n1:0", "--rdzv-endpoint", "port 0"},
+      {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint n1 --rdzv-conf protocol=https",
+       "--rdzv-conf", "no TLS"},
       {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},
       {"--rdzv-endpoint n1 --rdzv-backend=", "--rdzv-backend", "''"},
       {"--nnodes 2 --node-rank 2", "--node-rank", "rank 2"},

@@ -16,7 +16,8 @@ constexpr HostIdentity kHost{3, 4, 5};
 /// One Node, and what it wants done.
 class Story {
  public:
-  explicit Story(bool failover = true) : node_(options(failover)) {
+  explicit Story(bool failover = true, bool by_service = false)
+      : node_(options(failover, by_service)) {
     step(NodeStarted{kSelf, {"10.0.0.7"}, 30'000});
   }
 
@@ -60,12 +61,13 @@ class Story {
   std::vector<NodeAction> actions;
 
  private:
-  static NodeOptions options(bool failover) {
+  static NodeOptions options(bool failover, bool by_service) {
     NodeOptions options;
     options.endpoints = {{"10.0.0.1", 29400}};
     options.node.job_id = "job";
     options.node.max_nodes = 3;
     options.failover = failover;
+    options.by_service = by_service;
     return options;
   }
 
@@ -89,6 +91,93 @@ TEST_CASE("A node searches at the endpoints of its job, and follows who accepts 
   story.follow(Term{1});
   CHECK(story.find<FollowLeader>() != nullptr);
   CHECK(story.node().state() == Node::State::following);
+}
+
+TEST_CASE("Where a service decides, a node asks it, and leads once it is let") {
+  Story story(true, true);
+  REQUIRE(story.find<AskService>() != nullptr);
+  CHECK_FALSE(story.find<AskService>()->dead);
+  CHECK(story.find<SearchLeader>() == nullptr);
+  story.step(Appointed{Term{5}, kJob, std::nullopt, false});
+  const auto* leads = story.find<BeginLeading>();
+  REQUIRE(leads != nullptr);
+  CHECK_FALSE(leads->takeover);
+  CHECK(leads->term == Term{5});
+  CHECK(leads->instance == kJob);
+  CHECK(story.find<StopSearch>() != nullptr);
+}
+
+TEST_CASE("Where a service names a leader, a node goes there, and to a later one at once") {
+  Story story(true, true);
+  story.step(CalledByLeader{call_of(Term{2})});
+  REQUIRE(story.find<SearchLeader>() != nullptr);
+  CHECK(story.find<SearchLeader>()->places.front().port == 4711);
+  story.step(CalledByLeader{call_of(Term{2})});
+  CHECK(story.actions.empty());
+  story.step(CalledByLeader{call_of(Term{3})});
+  CHECK(story.find<SearchLeader>() != nullptr);
+  story.step(SearchFailed{Error{"nobody answers", {}, {}}});
+  CHECK(story.find<AskService>() != nullptr);
+}
+
+TEST_CASE("A node that the service lets lead goes on with the committed state") {
+  Story story(true, true);
+  story.follow(Term{1});
+  story.lose(true);
+  CHECK(story.find<FenceWorkers>() != nullptr);
+  story.wait(100ms);
+  story.step(WorkersGone{});
+  // The kernel of its host has told that the leader of term 1 is dead. Nobody is asked for a vote.
+  REQUIRE(story.find<AskService>() != nullptr);
+  CHECK(story.find<AskService>()->dead == Term{1});
+  CHECK(story.find<AskVotes>() == nullptr);
+  message::VoterState state;
+  state.replicated.term = Term{1};
+  state.replicated.attempt = AttemptNumber{3};
+  state.replicated.configuration = {make_configuration(Term{1}, kLeader, 1), {kServiceVoter}};
+  state.heartbeat_timeout = 3s;
+  SECTION("before the lease of the lost one has ended: its workers are waited for") {
+    story.step(Appointed{Term{3}, kJob, state, true});
+    const auto* leads = story.find<BeginLeading>();
+    REQUIRE(leads != nullptr);
+    REQUIRE(leads->takeover);
+    CHECK(leads->takeover->state.leases_end_in == 2900ms);
+    CHECK(leads->takeover->state.lost_for == 100ms);
+  }
+  SECTION("after it") {
+    story.step(Appointed{Term{3}, kJob, state, false});
+    const auto* leads = story.find<BeginLeading>();
+    REQUIRE(leads != nullptr);
+    REQUIRE(leads->takeover);
+    CHECK(leads->takeover->term == Term{3});
+    // Two terms may have handed out one attempt each that nobody here knows of, and one more.
+    CHECK(leads->takeover->state.first_attempt == AttemptNumber{7});
+    CHECK(leads->takeover->state.leases_end_in == 0ms);
+  }
+  SECTION("but not where it follows another by then") {
+    story.step(CalledByLeader{call_of(Term{4})});
+    story.follow(Term{4});
+    story.step(Appointed{Term{3}, kJob, state, false});
+    CHECK(story.find<BeginLeading>() == nullptr);
+    CHECK(story.node().state() == Node::State::following);
+  }
+  SECTION("and the verdict of a job that it was no part of is not its own") {
+    state.replicated.ends = true;
+    state.replicated.instance = JobInstance{43};
+    story.step(Appointed{Term{3}, kJob, state, false});
+    REQUIRE(story.find<BeginLeading>() != nullptr);
+    CHECK_FALSE(story.find<BeginLeading>()->takeover);
+  }
+}
+
+TEST_CASE("A service that lets nobody lead ends the search with the join timeout") {
+  Story story(true, true);
+  const auto due = story.node().next_deadline();
+  REQUIRE(due.has_value());
+  CHECK(*due == story.now + 600s);
+  story.now = *due;
+  story.step(NodeTimePassed{});
+  CHECK(story.find<GiveUp>() != nullptr);
 }
 
 TEST_CASE("An answer that is half a lease old is not followed: the node comes again") {

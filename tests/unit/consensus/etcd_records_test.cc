@@ -1,0 +1,102 @@
+#include "rendezvous/consensus/etcd_records.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+
+LeaderRecord some_leader() {
+  return {Term{3}, VoterId{(1ULL << 62) + 1}, JobInstance{77}, {"10.0.0.1", "fd00::1"}, 4'000};
+}
+
+/// etcd's answer to read_question(), where the keys have what `put` wrote there.
+json answer_with(const json& written) {
+  json responses = json::array();
+  for (const json& one : written) {
+    json range = json::object();
+    if (!one.is_null()) {
+      json entry = one;
+      entry["mod_revision"] = "12";
+      range["kvs"] = json::array({entry});
+      range["count"] = "1";
+    }
+    responses.push_back({{"response_range", range}});
+  }
+  return {{"header", {{"revision", "12"}}}, {"succeeded", true}, {"responses", responses}};
+}
+
+const EtcdKeys kKeys("job");
+
+}  // namespace
+
+TEST_CASE("What a leader writes into etcd is read again") {
+  const json lead = lead_question(kKeys, {}, some_leader(), "5");
+  const json commit = commit_question(kKeys, 12, std::string("\0\xff state", 8), "6");
+  const json& puts = lead["success"];
+  CHECK(puts[0]["requestPut"]["lease"] == "5");
+  CHECK_FALSE(puts[1]["requestPut"].contains("lease"));  // terms only rise
+  const json& state = commit["success"][0]["requestPut"];
+  CHECK(state["lease"] == "6");
+  const auto view = view_of(answer_with({{{"value", puts[0]["requestPut"]["value"]}},
+                                         {{"value", puts[1]["requestPut"]["value"]}},
+                                         {{"value", state["value"]}}}));
+  REQUIRE(view.has_value());
+  CHECK(view->leader == some_leader());
+  CHECK(view->leader_revision == 12);
+  CHECK(view->newest_term == Term{3});
+  CHECK(view->term_revision == 12);
+  CHECK(view->state == std::string("\0\xff state", 8));
+}
+
+TEST_CASE("A leader is entered where nothing has changed since it looked") {
+  ServiceView seen;
+  seen.leader_revision = 40;
+  seen.term_revision = 30;
+  const json compare = lead_question(kKeys, seen, some_leader(), "5")["compare"];
+  REQUIRE(compare.size() == 2);
+  CHECK(compare[0]["mod_revision"] == "40");
+  CHECK(compare[1]["mod_revision"] == "30");
+  CHECK(compare[0]["key"] != compare[1]["key"]);
+  CHECK(commit_question(kKeys, 40, "s", "6")["compare"][0] == compare[0]);
+  // The end of a job leaves nothing.
+  CHECK(resign_question(kKeys, 40, false)["success"].size() == 1);
+  CHECK(resign_question(kKeys, 40, true)["success"].size() == 3);
+}
+
+TEST_CASE("An etcd without the job has no leader and no state") {
+  const auto view = view_of(answer_with({nullptr, nullptr, nullptr}));
+  REQUIRE(view.has_value());
+  CHECK_FALSE(view->leader);
+  CHECK(view->leader_revision == 0);
+  CHECK(view->state.empty());
+}
+
+TEST_CASE("Whatever etcd answers is read or refused") {
+  const char* const answers[] = {
+      "{}",
+      R"({"responses":5})",
+      R"({"responses":[]})",
+      R"({"responses":[1,2,3]})",
+      R"({"responses":[{},{},{}]})",
+      R"({"responses":[{"response_range":[]},{"response_range":{}},{"response_range":{}}]})",
+      R"({"responses":[{"response_range":{"kvs":{}}},{"response_range":{}},{"response_range":{}}]})",
+      R"({"responses":[{"response_range":{"kvs":[7]}},{"response_range":{}},{"response_range":{}}]})",
+      R"({"responses":[{"response_range":{"kvs":[{"value":"?"}]}},{"response_range":{}},{"response_range":{}}]})",
+      R"({"responses":[{"response_range":{"kvs":[{"value":"e30="}]}},{"response_range":{}},{"response_range":{}}]})",
+      R"({"responses":[{"response_range":{}},{"response_range":{"kvs":[{"value":"eA=="}]}},{"response_range":{}}]})",
+  };
+  for (const char* const answer : answers) {
+    CAPTURE(answer);
+    CHECK_FALSE(view_of(json::parse(answer)).has_value());
+  }
+  CHECK_FALSE(has_succeeded(json::parse(R"({"succeeded":"yes"})")));
+  CHECK(revision_of(json::parse(R"({"header":[]})")) == 0);
+  CHECK(text_at(json::parse(R"({"ID":5})"), "ID").empty());
+}
+
+}  // namespace ddprun
