@@ -23,8 +23,8 @@ enum class Term : std::uint32_t {};
 /// its former life are not its own.
 enum class VoterId : std::uint64_t {};
 /// A consensus service (consensus/consensus_service.h), which is the one voter of its job. Agents
-/// draw 63 bits.
-inline constexpr VoterId kServiceVoter{1ULL << 63U};
+/// draw odd numbers of 63 bits.
+inline constexpr VoterId kServiceVoter{1ULL << 62U};
 /// One job, from its first coordinator to its end, drawn at random by that coordinator: two jobs
 /// may have one id, and meet at one endpoint. 0: of a job without failover, or not known.
 enum class JobInstance : std::uint64_t {};
