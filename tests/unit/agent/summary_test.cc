@@ -256,8 +256,8 @@ TEST_CASE("a worker's text cannot disturb the terminal or the report", "[agent]"
       "\x1b]0;title\x07 \xc2\x9b\nunfinished \x1b[3";
   const std::string text = summary_text(summary, "t");
   INFO(text);
-  CHECK(text.find("    red\n     99%\n    windows\n    bell? null?\?]0;title? ?\n    unfinished\n") !=
-        std::string::npos);
+  CHECK(text.find("    red\n     99%\n    windows\n    bell? null?\?]0;title? ?\n"
+                  "    unfinished\n") != std::string::npos);
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find('\r') == std::string::npos);
 }
