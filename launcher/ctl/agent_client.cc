@@ -101,10 +101,12 @@ int receive(int fd, Deadline deadline, http::response_parser<http::string_body>&
       return errno;
     }
     boost::system::error_code failed;
-    // The agent closes after its answer. An end before that is one in the middle.
+    // The agent closes after its answer. An end before that is one in the middle; before the first
+    // byte, Beast takes it for the end of a connection on which nothing was asked.
     if (got == 0) {
+      const bool any = parser.got_some();
       parser.put_eof(failed);
-      return failed ? ECONNRESET : 0;
+      return failed || !any ? ECONNRESET : 0;
     }
     waiting.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     const std::size_t used = parser.put(boost::asio::buffer(waiting), failed);
@@ -156,7 +158,7 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
   if (failed != 0 && is_remote(agent)) {
     return CtlFailure{Error{"it ended the connection without an answer", name_of(agent),
                             "ddpctl status on a node of the job names the coordinator; ask that"},
-                      kCtlNoAnswer};
+                      kCtlFailed};
   }
   if (failed != 0) {
     return no_answer(agent, "its answer did not come whole: " + std::string(std::strerror(failed)));

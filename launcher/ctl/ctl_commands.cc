@@ -80,7 +80,10 @@ Failed ask(const CtlOptions& options, const ChosenAgent& agent) {
                            : options.verb == "stop" ? "end the job"
                            : node.empty()           ? "let this node leave the job"
                                           : "let the node " + printable(node) + " leave the job";
-  return write_out(name_of(agent) + " is asked to " + what + "\n");
+  const auto* const here = std::get_if<FoundAgent>(&agent);
+  const std::string asked =
+      here != nullptr ? "agent " + std::to_string(here->name.pid) : name_of(agent);
+  return write_out(asked + " is asked to " + what + "\n");
 }
 
 /// What the collector has appended; empty where it cannot be read.

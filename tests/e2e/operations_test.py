@@ -255,10 +255,20 @@ class FromAnotherMachine(Jobs):
     """ddpctl --at: the job's token is what lets it in."""
     TOKEN, WRONG = "0123456789abcdef-the-right-one", "0123456789abcdef-another-one"
 
-    def at(self, *words, token=TOKEN):
+    def at(self, *words, token=TOKEN, at=None):
         environment = {**self.environment, "DDPRUN_JOB_TOKEN": token} if token else self.environment
-        return subprocess.run([DDPCTL, "--at", self.endpoint, *words], capture_output=True, text=True,
+        return subprocess.run([DDPCTL, "--at", at or self.endpoint, *words], capture_output=True, text=True,
                               timeout=60, env=environment)
+
+    def ports_of(self, agent):
+        """At which it listens: of the listening sockets of this machine, those that it has open."""
+        fds = pathlib.Path(f"/proc/{children_of(agent.pid)[0]}/fd")
+        own = {os.readlink(fd) for fd in fds.iterdir() if fd.is_symlink()}
+        rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        ports = [int(row[1].split(":")[1], 16) for row in rows
+                 if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+        self.assertTrue(ports)
+        return ports
 
     def refused_at(self, code, *words, **more):
         done = self.at(*words, **more)
@@ -287,6 +297,10 @@ class FromAnotherMachine(Jobs):
         self.assertEqual(self.told_at("logs", "--rank", "1"), "")
         self.assertIn("cannot be followed", self.refused_at(1, "logs", "-f"))
         self.assertIn("say which node", self.refused_at(1, "drain"))
+        # The other agent listens, too: for agents, and not for orders.
+        for port in self.ports_of(second):
+            self.assertIn("ddpctl status on a node of the job names the coordinator",
+                          self.refused_at(1, "status", at=f"127.0.0.1:{port}"))
         # The name is that of both nodes here, and no order is guessed.
         self.assertIn("2 nodes are called", self.refused_at(1, "drain", socket.gethostname()))
         other = status["nodes"][1]["number"]
