@@ -115,6 +115,8 @@ class Agent : private FollowerHandler {
     take(Event::stop_ordered, {.order = &order});
   }
   void on_finished(const JobSummary& summary) override { conclude(summary); }
+  void on_leave_asked() override { on_signal(SIGUSR2); }
+  void on_drain_answered(const std::string& why) override { operations_.drain_answered(why); }
   void on_waiting(const RendezvousStatus& table) override { board_.show(table); }
   void on_lost(const Error& why) override {
     log_->info("{}", why.sentence());
@@ -142,6 +144,7 @@ class Agent : private FollowerHandler {
   CoordinatorHooks coordinator_hooks() {
     CoordinatorHooks hooks;
     hooks.open_store = [this](auto, auto addresses) { return store_.open(std::move(addresses)); };
+    hooks.operator_connection = std::bind_front(&Operations::adopt, &operations_);
     // MASTER_PORT is the endpoint's own port then, so clients of the store come to the coordinator.
     if (spec_.backend == RendezvousBackend::static_ranks) {
       hooks.foreign_connection = [this](auto fd, auto said) { store_.adopt(std::move(fd), said); };
@@ -179,7 +182,8 @@ class Agent : private FollowerHandler {
     return {[this] {
               return take_snapshot({spec_, layout_.run_dir(), state_, asked_, workers_, follower_});
             },
-            [this](int signal) { on_signal(signal); },
+            [this] { return workers_.output_tails(); }, [this](int signal) { on_signal(signal); },
+            [this](auto& node) { follower_.drain(node); },
             [this](auto rank, auto done) { workers_.take_stacks(rank, std::move(done)); }};
   }
 
@@ -414,15 +418,11 @@ class Agent : private FollowerHandler {
 /// The agent, once its node has a place for logs.
 Result<JobSummary> run_with(const LogLayout& layout, const JobSpec& spec,
                             std::shared_ptr<spdlog::logger> log) {
-  std::shared_ptr<EventLogFile> event_log;
-  if (!spec.event_log.empty()) {
-    auto opened = EventLogFile::open(spec.event_log, host_name());
-    if (!opened) {
-      return opened.error();
-    }
-    event_log = std::move(*opened);
+  auto event_log = EventLogFile::open(spec.event_log, host_name());
+  if (!event_log) {
+    return event_log.error();
   }
-  Agent agent(spec, layout, std::move(event_log), std::move(log));
+  Agent agent(spec, layout, std::move(*event_log), std::move(log));
   return agent.run();
 }
 

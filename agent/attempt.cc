@@ -254,6 +254,16 @@ std::vector<WorkerSnapshot> Attempt::snapshots() const {
   return all;
 }
 
+std::vector<StreamTail> Attempt::output_tails() const {
+  std::vector<StreamTail> all;
+  for (const auto& worker : workers_) {
+    for (StreamTail& tail : output_.tails(worker->local_rank)) {
+      all.push_back(std::move(tail));
+    }
+  }
+  return all;
+}
+
 void Attempt::keep_stacks(std::vector<NewestFrames> newest) {
   // By the list of stack_targets(): a worker may have ended since.
   for (std::size_t i = 0; i < stacks_of_.size(); ++i) {

@@ -53,6 +53,8 @@ class Attempt {
   void keep_stacks(std::vector<NewestFrames> newest);
   /// How each is, also those that have ended.
   [[nodiscard]] std::vector<WorkerSnapshot> snapshots() const;
+  /// What the workers wrote last, in the order of their ranks.
+  [[nodiscard]] std::vector<StreamTail> output_tails() const;
   /// "process 12 (rank 3), which is in an uninterruptible wait (state D in nfs_wait)", of each that
   /// runs.
   [[nodiscard]] std::string survivors() const;

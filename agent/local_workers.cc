@@ -427,6 +427,10 @@ std::vector<WorkerSnapshot> LocalWorkers::snapshots() const {
   return impl_->attempt ? impl_->attempt->snapshots() : std::vector<WorkerSnapshot>();
 }
 
+std::vector<StreamTail> LocalWorkers::output_tails() const {
+  return impl_->attempt ? impl_->attempt->output_tails() : std::vector<StreamTail>();
+}
+
 const World* LocalWorkers::world() const {
   return impl_->attempt ? &impl_->attempt->world() : nullptr;
 }

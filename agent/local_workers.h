@@ -80,6 +80,8 @@ class LocalWorkers {
 
   /// How those of the newest attempt are; empty before the first, and after retire().
   [[nodiscard]] std::vector<WorkerSnapshot> snapshots() const;
+  /// What they wrote last.
+  [[nodiscard]] std::vector<StreamTail> output_tails() const;
   /// Its world; none then.
   [[nodiscard]] const World* world() const;
   /// Takes the stacks of those that run (`rank`: of that one), which go on. `done` is called on the

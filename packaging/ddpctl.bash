@@ -3,14 +3,15 @@ _ddpctl() {
   local current=${COMP_WORDS[COMP_CWORD]} verb= word
   COMPREPLY=()
   case ${COMP_WORDS[COMP_CWORD - 1]} in
-    --job | --pid | --rank | -d | --interval | -n | --count) return ;;
+    --job-token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
+    --job | --pid | --at | --rank | -d | --interval | -n | --count) return ;;
   esac
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case $word in
       status | top | logs | stacks | save | drain | stop) verb=$word ;;
     esac
   done
-  local words='--job --pid --help'
+  local words='--job --pid --at --job-token-file --help'
   case $verb in
     '') words+=' --version status top logs stacks save drain stop' ;;
     status) words+=' --json' ;;

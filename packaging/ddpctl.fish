@@ -3,6 +3,8 @@ set -l verbs status top logs stacks save drain stop
 complete -c ddpctl -f
 complete -c ddpctl -l job -x -d 'The agent of this job'
 complete -c ddpctl -l pid -x -d 'The agent with this process id'
+complete -c ddpctl -l at -x -d 'The coordinator on another machine'
+complete -c ddpctl -l job-token-file -rF -d 'The token of its job'
 complete -c ddpctl -l help -d 'Show help'
 complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -l version -d 'Show the version'
 complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a status -d 'How the job is'
@@ -10,7 +12,7 @@ complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a top -d 'Proces
 complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a logs -d 'Output of the workers'
 complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a stacks -d 'What the workers are about'
 complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a save -d 'Preempt the job'
-complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a drain -d 'Let this node leave'
+complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a drain -d 'Let a node leave'
 complete -c ddpctl -n "not __fish_seen_subcommand_from $verbs" -a stop -d 'End the job'
 complete -c ddpctl -n '__fish_seen_subcommand_from status' -l json -d 'As JSON'
 complete -c ddpctl -n '__fish_seen_subcommand_from top' -s d -l interval -x -d 'Seconds between looks'

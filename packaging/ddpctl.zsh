@@ -5,9 +5,10 @@ _ddpctl() {
   local -a verbs options
   verbs=('status:how the job is' 'top:processors, memory, steps and GPUs of this node'
     'logs:the output of the workers of this node' 'stacks:what the workers of this node are about'
-    'save:preempt the job' 'drain:let this node leave in order' 'stop:end the job on every node')
+    'save:preempt the job' 'drain:let a node leave in order' 'stop:end the job on every node')
   options=('--job[the agent of this job]:job id: ' '--pid[the agent with this process id]:pid: '
-    '--help[show help]')
+    '--at[the coordinator on another machine]:host and port: '
+    '--job-token-file[the token of its job]:file:_files' '--help[show help]')
   _arguments -C $options '--version[show the version]' '1: :->verb' '*:: :->rest' && return
   case $state in
     verb) _describe command verbs ;;

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
@@ -16,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "rendezvous/base/socket.h"
 #include "rendezvous/control/acceptor.h"
 
 namespace ddprun {
@@ -50,7 +52,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(asio::io_context& io, Fd socket, Gone gone)
       : socket_(io, asio::generic::stream_protocol(AF_UNIX, 0), socket.release()),
         deadline_(io),
-        gone_(std::move(gone)) {
+        gone_(std::move(gone)),
+        from_(net::far_end(socket_.native_handle()).host()) {
     // A fixed room: whatever a client sends, the agent's memory does not grow with it.
     parser_.header_limit(kHttpHeaderBytesMax);
     parser_.body_limit(kHttpBodyBytesMax);
@@ -74,6 +77,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                      });
   }
 
+  /// What somebody else has read from it: it comes first. More than a request may have ends it.
+  void put_back(const std::string& said) {
+    const std::size_t kept = std::min(said.size(), buffer_.max_size());
+    boost::asio::buffer_copy(buffer_.prepare(kept), boost::asio::buffer(said));
+    buffer_.commit(kept);
+  }
+
   /// Once; the handler may call it late, when the connection has been closed already.
   void answer(HttpAnswer told) {
     if (over_ || answered_) {
@@ -94,6 +104,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                   "connect-src 'self'; frame-ancestors 'none'");
     response_.body() = std::move(told.body);
     response_.prepare_payload();
+    // To HEAD all is said of the body but the body itself (RFC 9110, section 9.3.2).
+    if (is_head_) {
+      response_.body().clear();
+    }
     http::async_write(socket_, response_,
                       [self = shared_from_this()](Failure failure, std::size_t) {
                         if (!self->over_) {
@@ -118,7 +132,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const std::string target(read.target());
     const auto mark = target.find('?');
     HttpRequest request{std::string(read.method_string()), target.substr(0, mark),
-                        mark == std::string::npos ? "" : target.substr(mark + 1)};
+                        mark == std::string::npos ? "" : target.substr(mark + 1), read.body(),
+                        from_};
+    is_head_ = read.method() == http::verb::head;
     handler(request, [weak = weak_from_this()](HttpAnswer told) {
       if (const auto self = weak.lock()) {
         self->answer(std::move(told));
@@ -156,10 +172,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   asio::generic::stream_protocol::socket socket_;
   asio::steady_timer deadline_;
   Gone gone_;
+  std::string from_;
   boost::beast::flat_buffer buffer_{kHttpHeaderBytesMax + kHttpBodyBytesMax};
   http::request_parser<http::string_body> parser_;
   http::response<http::string_body> response_;
   std::array<char, 512> rest_{};
+  bool is_head_ = false;
   bool answered_ = false;
   bool over_ = false;
 };
@@ -168,16 +186,26 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
 struct HttpServer::Impl : private AcceptorHandler {
   Impl(asio::io_context& the_io, Fd listener, Admits the_admits, Handler the_handler)
-      : io(the_io),
-        admits(std::move(the_admits)),
-        handler(std::move(the_handler)),
-        acceptor(Acceptor::create(io, std::move(listener), *this, nullptr)) {
-    acceptor->start();
+      : io(the_io), admits(std::move(the_admits)), handler(std::move(the_handler)) {
+    if (listener) {
+      acceptor = Acceptor::create(io, std::move(listener), *this, nullptr);
+      acceptor->start();
+    }
   }
 
   /// Who is not admitted gets a sentence, so that a person sees why nothing comes.
   void on_accepted(Fd socket) override {
     const bool admitted = !admits || admits(socket.get());
+    const auto newest = keep(std::move(socket));
+    if (admitted) {
+      newest->read(handler);
+    } else {
+      newest->answer(http_error(403, "this agent belongs to another user"));
+    }
+  }
+
+  /// Counted with the others, whoever has accepted it.
+  std::shared_ptr<HttpConnection> keep(Fd socket) {
     // Not the newest: who holds many connections open would keep all others out.
     if (connections.size() >= kHttpConnectionsMax) {
       const auto oldest = connections.front();
@@ -187,19 +215,14 @@ struct HttpServer::Impl : private AcceptorHandler {
         std::make_shared<HttpConnection>(io, std::move(socket), [this](HttpConnection* one) {
           connections.remove_if([one](const auto& kept) { return kept.get() == one; });
         }));
-    const auto newest = connections.back();
-    if (admitted) {
-      newest->read(handler);
-    } else {
-      newest->answer(http_error(403, "this agent belongs to another user"));
-    }
+    return connections.back();
   }
 
   asio::io_context& io;
   Admits admits;
   Handler handler;
   std::list<std::shared_ptr<HttpConnection>> connections;  ///< the oldest first
-  std::shared_ptr<Acceptor> acceptor;
+  std::shared_ptr<Acceptor> acceptor;                      ///< null: nobody listens
 };
 
 HttpServer::HttpServer(asio::io_context& io, Fd listener, Admits admits, Handler handler)
@@ -208,12 +231,20 @@ HttpServer::HttpServer(asio::io_context& io, Fd listener, Admits admits, Handler
 
 /// Answers that are still to come find no connection, and are dropped.
 HttpServer::~HttpServer() {
-  impl_->acceptor->close();
+  if (impl_->acceptor) {
+    impl_->acceptor->close();
+  }
   // Each takes itself out of the list.
   const auto open = impl_->connections;
   for (const auto& one : open) {
     one->close();
   }
+}
+
+void HttpServer::adopt(Fd connection, const std::string& said) {
+  const auto newest = impl_->keep(std::move(connection));
+  newest->put_back(said);
+  newest->read(impl_->handler);
 }
 
 /// For people who read it by curl as for ddpctl, which shows the sentence.

@@ -24,7 +24,7 @@ namespace ddprun {
 
 /// Names and header lines of a request, in bytes. Prometheus sends some 400.
 inline constexpr std::size_t kHttpHeaderBytesMax = 8UL * 1024;
-/// No request here needs a body.
+/// A name is the most that a request has to say beside its first line.
 inline constexpr std::size_t kHttpBodyBytesMax = 1024;
 /// Of one server at a time; each has a buffer of about the size of a header, and its answer.
 inline constexpr std::size_t kHttpConnectionsMax = 16;
@@ -35,6 +35,8 @@ struct HttpRequest {
   std::string method;  ///< "GET"
   std::string path;    ///< "/stacks"
   std::string query;   ///< behind the ?; may be empty
+  std::string body;    ///< at most kHttpBodyBytesMax
+  std::string from;    ///< address of who asks, numeric; empty: over a Unix socket
 };
 /// The value of "name=value" in a query of such pairs with & between them. Pure.
 std::optional<std::string_view> query_value(std::string_view query, std::string_view name);
@@ -56,11 +58,16 @@ class HttpServer {
   /// Which connections are taken; the others get 403.
   using Admits = std::function<bool(int connection)>;
 
-  /// `listener` is a stream socket that listens and does not block.
+  /// `listener` is a stream socket that listens and does not block; empty: connections come by
+  /// adopt() alone.
   HttpServer(boost::asio::io_context& io, Fd listener, Admits admits, Handler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  /// Serves a connection that somebody else has accepted, and admitted. `said` has been read from
+  /// it already.
+  void adopt(Fd connection, const std::string& said);
 
  private:
   struct Impl;

@@ -43,8 +43,9 @@ const char* name_of(const JobNode& node) {
   return "";
 }
 
-NodeSnapshot snapshot_of(const JobNode& node, Instant now) {
+NodeSnapshot snapshot_of(NodeId id, const JobNode& node, Instant now) {
   NodeSnapshot shown;
+  shown.id = id;
   shown.host = node.host_name;
   shown.address = node.address;
   shown.state = name_of(node);
@@ -71,7 +72,7 @@ JobView view_of(const Membership& membership, Instant now) {
   view.told = std::move(known.so_far);
   view.knows_nodes = true;
   for (const auto& [id, node] : known.nodes.all()) {
-    view.nodes.push_back(snapshot_of(node, now));
+    view.nodes.push_back(snapshot_of(id, node, now));
   }
   // The rows that people are shown while the job waits, and as many.
   known.absent.fill(view.absent, now);

@@ -24,6 +24,7 @@ class Membership;
 
 /// A node that is part of the job and connected.
 struct NodeSnapshot {
+  NodeId id{};  ///< people name it by that where several hosts have one name
   std::string host;
   std::string address;  ///< numeric; empty: the coordinator's own
   /// "working", "finished", "stopping", "stopped"; of the others "waiting", or "witness".

@@ -9,11 +9,14 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "agent/host/host.h"
 #include "agent/operations/agent_socket.h"
 #include "agent/operations/http_server.h"
+#include "agent/operations/log_tail_text.h"
 #include "agent/operations/prometheus_text.h"
 #include "agent/operations/status_json.h"
 #include "agent/operations/status_page.h"
@@ -28,7 +31,6 @@ namespace {
 namespace asio = boost::asio;
 using Answer = std::function<void(HttpAnswer)>;
 
-/// A loop that is busy for a moment turns nobody away.
 /// Connections that wait to be taken.
 constexpr int kBacklog = 16;
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
@@ -67,11 +69,21 @@ std::optional<int> signal_for(std::string_view path) {
                            : std::nullopt;
 }
 
+/// For the log: a person of this host, or of which other.
+std::string whence(const HttpRequest& request) {
+  return request.from.empty() ? "" : " at " + request.from;
+}
+
 }  // namespace
 
 struct Operations::Impl {
   Impl(asio::io_context& the_io, OperationsHooks the_hooks, std::shared_ptr<spdlog::logger> the_log)
-      : io(the_io), hooks(std::move(the_hooks)), log(std::move(the_log)) {}
+      : io(the_io),
+        hooks(std::move(the_hooks)),
+        log(std::move(the_log)),
+        remote(io, Fd(), nullptr, [this](const HttpRequest& request, const Answer& answer) {
+          on_trusted(request, answer);
+        }) {}
 
   // ---- what can be asked --------------------------------------------------------------------
 
@@ -83,6 +95,9 @@ struct Operations::Impl {
     if (path == "/status.json") {
       return HttpAnswer{200, status_json(hooks.snapshot())};
     }
+    if (path == "/log.txt") {
+      return HttpAnswer{200, log_tail_text(hooks.output(), kLogTailLinesMax), kPlainText};
+    }
     if (path == "/metrics") {
       return HttpAnswer{200, prometheus_text(hooks.snapshot()), kPrometheusType};
     }
@@ -93,8 +108,8 @@ struct Operations::Impl {
   bool look(const HttpRequest& request, const Answer& answer) const {
     auto found = page(request.path);
     if (found) {
-      answer(request.method == "GET" ? std::move(*found)
-                                     : http_error(405, request.path + " is read by GET"));
+      const bool reads = request.method == "GET" || request.method == "HEAD";
+      answer(reads ? std::move(*found) : http_error(405, request.path + " is read by GET"));
     }
     return found.has_value();
   }
@@ -102,17 +117,20 @@ struct Operations::Impl {
   /// Whoever reaches the port may look. That is why nothing here changes or delays a worker.
   void on_tcp(const HttpRequest& request, const Answer& answer) {
     if (!look(request, answer)) {
-      answer(http_error(404, "there are /, /metrics, /healthz and /status.json"));
+      answer(http_error(404, "there are /, /log.txt, /metrics, /healthz and /status.json"));
     }
   }
 
-  /// The agent's own user, or root: who could as well send the signals.
-  void on_local(const HttpRequest& request, const Answer& answer) {
+  /// Neither gets more power by it: the agent's own user and root may send the signals, and a
+  /// holder of the job's token may join the job and end it.
+  void on_trusted(const HttpRequest& request, const Answer& answer) {
     if (look(request, answer)) {
       return;
     }
     if (request.path == "/stacks") {
       take_stacks(request, answer);
+    } else if (request.path == "/drain" && names_other_node(request)) {
+      drain(request, answer);
     } else if (const auto signal = signal_for(request.path)) {
       ask(*signal, request, answer);
     } else {
@@ -127,10 +145,29 @@ struct Operations::Impl {
       answer(http_error(405, request.path + " is asked for by POST"));
       return;
     }
-    log->info("ddpctl asks for what {} asks for", signal_name(signal));
+    log->info("ddpctl{} asks for what {} asks for", whence(request), signal_name(signal));
     // First: the agent may end by it, and at once.
     answer({202, R"({"asked":")" + request.path.substr(1) + "\"}\n"});
     hooks.ask(signal);
+  }
+
+  /// The name of this node is there to confirm which one is meant. From another machine nothing is
+  /// meant by itself, and the coordinator may know several nodes of this name.
+  [[nodiscard]] static bool names_other_node(const HttpRequest& request) {
+    return !request.from.empty() || (!request.body.empty() && request.body != host_name());
+  }
+
+  /// The coordinator knows the nodes, and passes it on to the one that is meant.
+  void drain(const HttpRequest& request, const Answer& answer) {
+    if (request.method != "POST") {
+      answer(http_error(405, request.path + " is asked for by POST"));
+    } else if (request.body.empty()) {
+      answer(http_error(400, "say which node is to leave: ddpctl drain NODE"));
+    } else {
+      log->info("ddpctl{} asks that node {} leaves", whence(request), printable(request.body));
+      drains.push_back(answer);
+      hooks.drain(request.body);
+    }
   }
 
   /// A look that takes a moment of each worker's time.
@@ -161,7 +198,7 @@ struct Operations::Impl {
     socket.emplace(std::move(*opened));
     local = std::make_unique<HttpServer>(
         io, socket->take_listener(), peer_is_own_user,
-        [this](const HttpRequest& request, const Answer& answer) { on_local(request, answer); });
+        [this](const HttpRequest& request, const Answer& answer) { on_trusted(request, answer); });
   }
 
   /// The user has asked for it: a job whose probe would fail from the beginning does not start.
@@ -194,6 +231,8 @@ struct Operations::Impl {
   std::optional<AgentSocket> socket;
   std::unique_ptr<HttpServer> local;
   std::unique_ptr<HttpServer> tcp;
+  std::deque<Answer> drains;  ///< those that wait for the coordinator's answer, the oldest first
+  HttpServer remote;          ///< of connections that the control port hands over
 };
 
 Operations::Operations(asio::io_context& io, OperationsHooks hooks,
@@ -201,6 +240,20 @@ Operations::Operations(asio::io_context& io, OperationsHooks hooks,
     : impl_(std::make_unique<Impl>(io, std::move(hooks), std::move(log))) {}
 
 Operations::~Operations() = default;
+
+/// The coordinator answers in the order of the questions, so no answer needs a number. A person who
+/// has gone meanwhile leaves an Answer that does nothing, and keeps its place.
+void Operations::drain_answered(const std::string& why_not) {
+  if (!impl_->drains.empty()) {
+    const Answer answer = std::move(impl_->drains.front());
+    impl_->drains.pop_front();
+    answer(why_not.empty() ? HttpAnswer{202, "{\"asked\":\"drain\"}\n"} : http_error(409, why_not));
+  }
+}
+
+void Operations::adopt(Fd connection, const std::string& said) {
+  impl_->remote.adopt(std::move(connection), said);
+}
 
 Result<void> Operations::open(const std::string& job_id,
                               const std::optional<MetricsPlace>& metrics) {

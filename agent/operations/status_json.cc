@@ -36,10 +36,12 @@ ordered_json cause_of(const Incident& incident) {
     return nullptr;
   }
   const FailureRecord& record = incident.records.front();
-  ordered_json fields = {{"node", record.node},
-                         {"rank", record.rank},
-                         {"local_rank", record.local_rank},
-                         {"pid", record.pid}};
+  ordered_json fields = {
+      {"node", record.node},
+      {"rank", record.rank},
+      {"local_rank", record.local_rank},
+      {"pid", record.pid},
+      {"time", event_values::iso_time(std::chrono::floor<std::chrono::milliseconds>(record.time))}};
   add_exit(fields, record.exit);
   fields["message"] = record.message;
   fields["out_of_memory"] = record.out_of_memory;
@@ -87,10 +89,15 @@ ordered_json snapshot_of(const TrainingPoint& saved) {
 
 /// Ranks are told as the first and the last one, as in the event log.
 ordered_json node_of(const NodeSnapshot& node) {
-  ordered_json fields = {{"node", node.host},       {"address", or_null(node.address)},
-                         {"state", node.state},     {"since_ms", ms(node.here_for)},
-                         {"workers", node.workers}, {"first_rank", value_or_null(node.first_rank)},
-                         {"last_rank", nullptr},    {"coordinator", node.hosts_coordinator},
+  ordered_json fields = {{"node", node.host},
+                         {"number", number(node.id)},
+                         {"address", or_null(node.address)},
+                         {"state", node.state},
+                         {"since_ms", ms(node.here_for)},
+                         {"workers", node.workers},
+                         {"first_rank", value_or_null(node.first_rank)},
+                         {"last_rank", nullptr},
+                         {"coordinator", node.hosts_coordinator},
                          {"leaving", node.leaving}};
   if (node.first_rank) {
     fields["last_rank"] = *node.first_rank + node.workers - 1;

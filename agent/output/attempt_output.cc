@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "agent/failure_evidence.h"
-#include "agent/output/output_tail.h"
 #include "agent/output/stream_routing.h"
 #include "agent/process/signals.h"
 #include "rendezvous/base/fd.h"
@@ -32,6 +31,11 @@ struct FilteredFile {
 /// What is read of a file for its tail: progress bars and escape sequences take more than they
 /// show.
 constexpr std::size_t kTailFileBytesMax = 16 * kStderrTailBytesMax;
+
+/// Empty for a stream that goes to no file.
+std::string tail_of_file(const std::string& path) {
+  return path.empty() ? "" : shown_tail(read_tail(path, kTailFileBytesMax), kStderrTailBytesMax);
+}
 
 /// stdout and stderr may be one terminal by two opens: the device number shows it. Their order is
 /// kept only where both go through one relay.
@@ -121,6 +125,9 @@ Result<void> AttemptOutput::relay(int local_rank, const WorkerLogs& logs, SpawnR
   Stream& stream = streams_[static_cast<std::size_t>(local_rank)];
   const Terminals terminals = own_terminals();
   const StreamPlan plan = plan_streams(logs, terminals);
+  if (plan.out == StreamWay::path) {
+    stream.stdout_path = logs.stdout_path;
+  }
   if (plan.out == StreamWay::terminal) {
     stream.out =
         relay_terminal(local_rank, terminals.same ? relayed_err : relayed_out, STDOUT_FILENO);
@@ -311,9 +318,17 @@ std::string AttemptOutput::stderr_tail(int local_rank) const {
     return relay->tail();
   }
   // A stream that goes to a file has no relay; the end of the file is read when it is asked for.
-  return stream.stderr_path.empty()
-             ? ""
-             : shown_tail(read_tail(stream.stderr_path, kTailFileBytesMax), kStderrTailBytesMax);
+  return tail_of_file(stream.stderr_path);
+}
+
+std::vector<StreamTail> AttemptOutput::tails(int local_rank) const {
+  const Stream& stream = streams_[static_cast<std::size_t>(local_rank)];
+  const int rank = world_.base_rank + local_rank;
+  if (stream.err_is_out) {
+    return {{rank, "terminal", stderr_tail(local_rank)}};
+  }
+  return {{rank, "stdout", stream.out ? stream.out->tail() : tail_of_file(stream.stdout_path)},
+          {rank, "stderr", stderr_tail(local_rank)}};
 }
 
 void AttemptOutput::finish(std::function<void()> done) {

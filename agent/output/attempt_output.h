@@ -16,6 +16,7 @@
 #include "agent/output/log_layout.h"
 #include "agent/output/log_tailer.h"
 #include "agent/output/output_pump.h"
+#include "agent/output/output_tail.h"
 #include "agent/process/worker_process.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/world.h"
@@ -48,6 +49,9 @@ class AttemptOutput {
   /// The last lines of a worker's stderr, as a terminal would show them; on a terminal those of its
   /// stdout with them. At most kStderrTailBytesMax.
   [[nodiscard]] std::string stderr_tail(int local_rank) const;
+  /// The last lines of each of its streams that the agent can read: not of a stdout that it has
+  /// inherited.
+  [[nodiscard]] std::vector<StreamTail> tails(int local_rank) const;
 
   /// Nobody writes any more: shows what is left of the teed files, then calls `done`.
   void finish(std::function<void()> done);
@@ -56,7 +60,8 @@ class AttemptOutput {
   /// Kinds of folding: a text can be equal only where its form on the console is.
   enum Form : std::uint8_t { teed_out, teed_err, relayed_out, relayed_err, kForms };
   struct Stream {
-    std::string stderr_path;          // a file to read the tail from
+    std::string stdout_path;  // files to read the tails from
+    std::string stderr_path;
     std::unique_ptr<OutputPump> out;  // a terminal
     std::unique_ptr<OutputPump> err;
     bool err_is_out = false;  // one terminal for both, in `out`

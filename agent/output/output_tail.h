@@ -13,6 +13,13 @@ namespace ddprun {
 /// progress bar) the last state alone. Whole lines, unless one line fills it all.
 std::string shown_tail(std::string_view text, std::size_t bytes_max);
 
+/// The end of one stream of a worker, for people who ask what it wrote last.
+struct StreamTail {
+  int rank = 0;
+  std::string stream;  ///< "stdout", "stderr", or "terminal" for both in one
+  std::string text;    ///< as shown_tail() gives it; empty: nothing was written, or none is kept
+};
+
 class OutputTail {
  public:
   /// `bytes_max`: of what text() returns. A few times as much is kept.

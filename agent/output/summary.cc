@@ -43,6 +43,18 @@ std::string local_time(WallTime time) {
   return text;
 }
 
+/// Newlines and tabs stay.
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    out += printable(std::string(text.substr(0, end)));
+    out += text.substr(end, 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 /// What a terminal may be shown of a worker's text: progress bars as they last looked, no escape
 /// sequences, nothing that moves the cursor out of its line.
 std::string readable(std::string_view text) {
@@ -62,7 +74,7 @@ std::string readable(std::string_view text) {
         out.resize(line_begin);
       }
     } else {
-      out.push_back(is_control(c) && c != '\n' && c != '\t' ? '?' : c);
+      out.push_back(c);
       line_begin = c == '\n' ? out.size() : line_begin;
     }
   }
@@ -70,7 +82,7 @@ std::string readable(std::string_view text) {
   while (!out.empty() && (out.back() == '\n' || out.back() == ' ')) {
     out.pop_back();
   }
-  return out;
+  return printable_lines(out);
 }
 
 std::string indented(const std::string& text, const std::string& indent) {

@@ -23,20 +23,15 @@ using Deadline = net::Deadline;
 /// Between two tries where an agent has not taken its earlier connections yet.
 constexpr int kRetryPauseMs = 50;
 
-/// For sentences: several agents may run here.
-std::string name_of(const FoundAgent& agent) {
-  return "agent " + agent.name.job + " (pid " + std::to_string(agent.name.pid) + ")";
-}
-
 /// An agent's loop answers within milliseconds, whatever the job does. So who does not answer is
 /// stopped, or its machine is in trouble.
-CtlFailure no_answer(const FoundAgent& agent, const std::string& what) {
+CtlFailure no_answer(const ChosenAgent& agent, const std::string& what) {
   return {Error{what, name_of(agent),
                 "see whether it is stopped or its host is out of memory, and ask again"},
           kCtlNoAnswer};
 }
 
-CtlFailure timed_out(const FoundAgent& agent) {
+CtlFailure timed_out(const ChosenAgent& agent) {
   return no_answer(
       agent, "it does not answer within " + std::to_string(kCtlPatience.count() / 1'000) + " s");
 }
@@ -52,6 +47,28 @@ int connect_until(const FoundAgent& agent, Deadline deadline, Fd& connection) {
       return ETIMEDOUT;
     }
     ::poll(nullptr, 0, kRetryPauseMs);
+  }
+}
+
+/// A connection on which a question can be asked. `failed`: errno of a local agent's socket.
+std::variant<Fd, CtlFailure> connect(const ChosenAgent& agent, Deadline deadline) {
+  if (const auto* remote = std::get_if<RemoteAgent>(&agent)) {
+    return connect_to_remote(*remote, deadline);
+  }
+  Fd connection;
+  switch (connect_until(std::get<FoundAgent>(agent), deadline, connection)) {
+    case 0:
+      return connection;
+    case ECONNREFUSED:
+    case ENOENT:
+      return CtlFailure{Error{"it has ended", name_of(agent), ""}, kCtlNoAgent};
+    case EACCES:
+      return CtlFailure{Error{"another user listens at its socket", name_of(agent), ""},
+                        kCtlNoAgent};
+    case ETIMEDOUT:
+      return timed_out(agent);
+    default:
+      return no_answer(agent, "it cannot be reached: " + std::string(std::strerror(errno)));
   }
 }
 
@@ -84,10 +101,12 @@ int receive(int fd, Deadline deadline, http::response_parser<http::string_body>&
       return errno;
     }
     boost::system::error_code failed;
-    // The agent closes after its answer. An end before that is one in the middle.
+    // The agent closes after its answer. An end before that is one in the middle; before the first
+    // byte, Beast takes it for the end of a connection on which nothing was asked.
     if (got == 0) {
+      const bool any = parser.got_some();
       parser.put_eof(failed);
-      return failed ? ECONNRESET : 0;
+      return failed || !any ? ECONNRESET : 0;
     }
     waiting.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     const std::size_t used = parser.put(boost::asio::buffer(waiting), failed);
@@ -101,33 +120,45 @@ int receive(int fd, Deadline deadline, http::response_parser<http::string_body>&
 
 }  // namespace
 
+/// Several agents may run here.
+std::string name_of(const ChosenAgent& agent) {
+  if (const auto* remote = std::get_if<RemoteAgent>(&agent)) {
+    return "agent at " + to_text(remote->at);
+  }
+  const AgentSocketName& name = std::get<FoundAgent>(agent).name;
+  return "agent " + name.job + " (pid " + std::to_string(name.pid) + ")";
+}
+
 /// The deadline is one for all: connecting, asking, and reading the answer.
-std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const std::string& method,
-                                                const std::string& target) {
+std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
+                                                const AgentRequest& request) {
   const Deadline deadline = std::chrono::steady_clock::now() + kCtlPatience;
-  Fd connection;
-  int failed = connect_until(agent, deadline, connection);
-  if (failed == ECONNREFUSED || failed == ENOENT) {
-    return CtlFailure{Error{"it has ended", name_of(agent), ""}, kCtlNoAgent};
+  auto connected = connect(agent, deadline);
+  if (auto* failure = std::get_if<CtlFailure>(&connected)) {
+    return std::move(*failure);
   }
-  if (failed == EACCES) {
-    return CtlFailure{Error{"another user listens at its socket", name_of(agent), ""}, kCtlNoAgent};
-  }
+  const Fd& connection = std::get<Fd>(connected);
   http::response_parser<http::string_body> parser;
   // It takes all that is there at once, and the body up to a limit of ours: what answers could be
   // something else than an agent.
   parser.eager(true);
   parser.body_limit(kCtlAnswerBytesMax);
-  if (failed == 0) {
-    failed = send_all(
-        connection.get(),
-        method + " " + target + " HTTP/1.1\r\nHost: agent\r\nContent-Length: 0\r\n\r\n", deadline);
-  }
+  int failed = send_all(connection.get(),
+                        request.method + " " + request.target +
+                            " HTTP/1.1\r\nHost: agent\r\nContent-Length: " +
+                            std::to_string(request.body.size()) + "\r\n\r\n" + request.body,
+                        deadline);
   if (failed == 0) {
     failed = receive(connection.get(), deadline, parser);
   }
   if (failed == ETIMEDOUT) {
     return timed_out(agent);
+  }
+  // An agent that is no coordinator takes the proof, and expects another agent's question.
+  if (failed != 0 && is_remote(agent)) {
+    return CtlFailure{Error{"it ended the connection without an answer", name_of(agent),
+                            "ddpctl status on a node of the job names the coordinator; ask that"},
+                      kCtlFailed};
   }
   if (failed != 0) {
     return no_answer(agent, "its answer did not come whole: " + std::string(std::strerror(failed)));
@@ -136,9 +167,9 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const FoundAgent& agent, const s
 }
 
 /// The agent's own sentence counts: it knows why it refuses.
-std::variant<std::string, CtlFailure> body_from(const FoundAgent& agent, const std::string& method,
-                                                const std::string& target) {
-  auto answered = ask_agent(agent, method, target);
+std::variant<std::string, CtlFailure> body_from(const ChosenAgent& agent,
+                                                const AgentRequest& request) {
+  auto answered = ask_agent(agent, request);
   if (auto* failure = std::get_if<CtlFailure>(&answered)) {
     return std::move(*failure);
   }

@@ -41,8 +41,8 @@ Failed write_out(const std::string& text) {
 }
 
 /// An answer that is no JSON object comes from something else than an agent of ours.
-std::variant<json, CtlFailure> json_from(const FoundAgent& agent, const std::string& target) {
-  auto body = body_from(agent, "GET", target);
+std::variant<json, CtlFailure> json_from(const ChosenAgent& agent, const std::string& target) {
+  auto body = body_from(agent, {"GET", target});
   if (auto* failure = std::get_if<CtlFailure>(&body)) {
     return std::move(*failure);
   }
@@ -55,9 +55,9 @@ std::variant<json, CtlFailure> json_from(const FoundAgent& agent, const std::str
 }
 
 /// --json is the agent's own text, byte by byte: whoever reads it depends on no version of ddpctl.
-Failed show_status(const CtlOptions& options, const FoundAgent& agent) {
+Failed show_status(const CtlOptions& options, const ChosenAgent& agent) {
   if (options.json) {
-    auto body = body_from(agent, "GET", "/status.json");
+    auto body = body_from(agent, {"GET", "/status.json"});
     auto* failure = std::get_if<CtlFailure>(&body);
     return failure != nullptr ? std::move(*failure) : write_out(std::get<std::string>(body));
   }
@@ -66,40 +66,24 @@ Failed show_status(const CtlOptions& options, const FoundAgent& agent) {
   return failure != nullptr ? std::move(*failure) : write_out(status_text(std::get<json>(status)));
 }
 
-/// The agent speaks for its own node alone, so a name can only confirm which one is meant.
-Failed check_node(const CtlOptions& options, const FoundAgent& agent) {
-  if (!options.node) {
-    return std::nullopt;
-  }
-  auto status = json_from(agent, "/status.json");
-  if (auto* failure = std::get_if<CtlFailure>(&status)) {
-    return std::move(*failure);
-  }
-  const std::string own = text_in(std::get<json>(status).value("agent", json::object()), "node");
-  if (own == *options.node) {
-    return std::nullopt;
-  }
-  return CtlFailure{Error{"the agent here is of the node " + own,
-                          "drain " + printable(*options.node), "run ddpctl drain on that node"},
-                    kCtlFailed};
-}
-
 /// What comes of it is told by the job itself: its agents log it, and their exit codes say how it
 /// ended.
-Failed ask(const CtlOptions& options, const FoundAgent& agent) {
-  if (auto failure = check_node(options, agent)) {
-    return failure;
-  }
-  auto body = body_from(agent, "POST", "/" + options.verb);
+Failed ask(const CtlOptions& options, const ChosenAgent& agent) {
+  // The agent knows which node it is of, and its coordinator knows the others.
+  const std::string node = options.node.value_or("");
+  auto body = body_from(agent, {"POST", "/" + options.verb, node});
   if (auto* failure = std::get_if<CtlFailure>(&body)) {
     return std::move(*failure);
   }
   // It is asked, and not done: to save and to stop takes as long as the workers take.
-  const char* const what = options.verb == "drain" ? "asked to let this node leave the job"
-                           : options.verb == "save"
-                               ? "asked to have all workers save and the job end"
-                               : "asked to end the job";
-  return write_out("agent " + std::to_string(agent.name.pid) + " is " + what + "\n");
+  const std::string what = options.verb == "save"   ? "have all workers save and the job end"
+                           : options.verb == "stop" ? "end the job"
+                           : node.empty()           ? "let this node leave the job"
+                                          : "let the node " + printable(node) + " leave the job";
+  const auto* const here = std::get_if<FoundAgent>(&agent);
+  const std::string asked =
+      here != nullptr ? "agent " + std::to_string(here->name.pid) : name_of(agent);
+  return write_out(asked + " is asked to " + what + "\n");
 }
 
 /// What the collector has appended; empty where it cannot be read.
@@ -117,7 +101,7 @@ std::string appended(const std::string& path, std::int64_t from) {
 
 /// The file has the stacks of all threads, the answer those of the main one: it is all that there
 /// is where workers have no files.
-Failed show_stacks(const CtlOptions& options, const FoundAgent& agent) {
+Failed show_stacks(const CtlOptions& options, const ChosenAgent& agent) {
   auto told =
       json_from(agent, options.rank ? "/stacks?rank=" + std::to_string(*options.rank) : "/stacks");
   if (auto* failure = std::get_if<CtlFailure>(&told)) {
@@ -125,8 +109,9 @@ Failed show_stacks(const CtlOptions& options, const FoundAgent& agent) {
   }
   std::string text;
   for (const json& stack : std::get<json>(told).value("stacks", json::array())) {
-    const std::string file = stack.value("file", json()).is_string() ? stack["file"] : "";
     // A file of another host's view (a container's) cannot be read here: then the frames remain.
+    const bool has_file = !is_remote(agent) && stack.value("file", json()).is_string();
+    const std::string file = has_file ? stack["file"] : "";
     const std::string all =
         file.empty() ? "" : appended(file, stack.value("file_from", std::int64_t{0}));
     text += all.empty() ? "rank " + text_in(stack, "rank") + ", pid " + text_in(stack, "pid") +
@@ -156,9 +141,28 @@ Failed take_logs(const json& status, const CtlOptions& options, bool begins, Log
   return none && begins ? Failed(no_files(options)) : std::nullopt;
 }
 
+/// Files of another machine cannot be followed here; its agent reads their ends.
+Failed show_last_lines(const CtlOptions& options, const ChosenAgent& agent) {
+  if (options.follow) {
+    return CtlFailure{Error{"the files of another machine cannot be followed", name_of(agent),
+                            "leave out -f, or run ddpctl logs -f on that node"},
+                      kCtlFailed};
+  }
+  auto body = body_from(agent, {"GET", "/log.txt"});
+  if (auto* failure = std::get_if<CtlFailure>(&body)) {
+    return std::move(*failure);
+  }
+  const std::string prefix = options.rank ? "[rank " + std::to_string(*options.rank) + " " : "";
+  std::string text;
+  for (const std::string_view line : words_of(std::get<std::string>(body), "\n")) {
+    text += line.starts_with(prefix) ? printable(std::string(line)) + "\n" : "";
+  }
+  return write_out(text);
+}
+
 /// Ends with the agent, or when stdout takes no more. An agent that stands still may go on, and its
 /// workers write without it.
-Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
+Failed show_logs(const CtlOptions& options, const ChosenAgent& agent) {
   Failed failed;
   LogReader reader([&failed](const std::string& line) {
     failed = failed ? std::move(failed) : write_out(line);
@@ -174,6 +178,7 @@ Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
       }
       if (failure != nullptr && failure->exit_code != kCtlNoAnswer) {
         reader.show(true);
+        reader.show_later();
         const bool ended = failure->exit_code == kCtlNoAgent;  // and so have its workers
         return failed || ended ? std::move(failed) : std::move(*failure);
       }
@@ -193,8 +198,10 @@ Failed show_logs(const CtlOptions& options, const FoundAgent& agent) {
 }
 
 /// Ends after --count looks, with the agent, or by a signal.
-Failed show_top(const CtlOptions& options, const FoundAgent& agent) {
-  const GpuUsageReader gpus;
+Failed show_top(const CtlOptions& options, const ChosenAgent& agent) {
+  // Those of this machine say nothing about another's.
+  const std::optional<GpuUsageReader> gpus =
+      is_remote(agent) ? std::nullopt : std::optional<GpuUsageReader>(std::in_place);
   // On a terminal each look takes the place of the one before.
   const std::string clear = ::isatty(STDOUT_FILENO) != 0 ? "\x1b[H\x1b[2J" : "";
   json before;
@@ -205,8 +212,8 @@ Failed show_top(const CtlOptions& options, const FoundAgent& agent) {
       return failure->exit_code == kCtlNoAgent && look > 1 ? Failed() : std::move(*failure);
     }
     const auto now = Clock::now();
-    auto failed =
-        write_out(clear + top_text(before, std::get<json>(status), now - looked, gpus.read()));
+    auto failed = write_out(clear + top_text(before, std::get<json>(status), now - looked,
+                                             gpus ? gpus->read() : std::vector<GpuUsage>()));
     if (failed || look == options.count) {
       return failed;
     }
@@ -220,12 +227,12 @@ Failed show_top(const CtlOptions& options, const FoundAgent& agent) {
 }  // namespace
 
 /// Verbs that only look have functions of their own; the others are one question.
-std::optional<CtlFailure> carry_out(const CtlOptions& options, const FoundAgent& agent) {
+std::optional<CtlFailure> carry_out(const CtlOptions& options, const ChosenAgent& agent) {
   if (options.verb == "status") {
     return show_status(options, agent);
   }
   if (options.verb == "logs") {
-    return show_logs(options, agent);
+    return is_remote(agent) ? show_last_lines(options, agent) : show_logs(options, agent);
   }
   if (options.verb == "stacks") {
     return show_stacks(options, agent);

@@ -31,8 +31,10 @@ void add_verbs(CLI::App& app, CtlOptions& options) {
   auto* const status = app.add_subcommand("status", "How the job is: nodes, incidents, workers.");
   status->add_flag("--json", options.json, "As the JSON object of docs/operations.md.");
   auto* const drain = app.add_subcommand(
-      "drain", "Let this node leave the job in order: all workers save, and the others go on.");
-  drain->add_option("NODE", options.node, "The name of this node, to be sure that it is this one.")
+      "drain", "Let a node leave the job in order: all workers save, and the others go on.");
+  drain
+      ->add_option("NODE", options.node,
+                   "Its name, or its number as status of the coordinator shows it; else this node.")
       ->option_text("[NODE]");
   app.add_subcommand("save", "Preempt the job: all workers save, and every agent exits with 75.");
   app.add_subcommand("stop",
@@ -60,17 +62,29 @@ void add_verbs(CLI::App& app, CtlOptions& options) {
 /// rules do not matter.
 std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> words) {
   CtlOptions options;
-  CLI::App app{"Looks after the ddprun agent that runs on this host.", "ddpctl"};
+  CLI::App app{"Looks after a ddprun agent: one on this host, or with --at a job's coordinator.",
+               "ddpctl"};
   app.set_version_flag("--version", "ddpctl " DDPRUN_VERSION);
   app.add_option("--job", options.job, "The agent of this job (--rdzv-id).")->option_text("ID");
   app.add_option("--pid", options.pid, "The agent with this process id, or its parent's.")
       ->option_text("PID");
+  std::string at;
+  auto* const at_option =
+      app.add_option("--at", at, "The coordinator of a job with a token, on any machine.")
+          ->option_text("HOST:PORT")
+          ->excludes("--job")
+          ->excludes("--pid");
+  app.add_option("--job-token-file", options.token_file,
+                 "With --at: the job's token; else that of DDPRUN_JOB_TOKEN.")
+      ->option_text("FILE")
+      ->needs(at_option);
   app.require_subcommand(1);
   app.fallthrough();  // --job and --pid may stand behind the verb, too
   app.footer(
       "Exit code: 0 done, 1 refused or failed, 2 a command line that cannot be read, 3 no agent\n"
       "found, 4 several found, 5 the agent does not answer. Only its own user, and root, reach an\n"
-      "agent. For one in a container, run ddpctl in it.");
+      "agent, and with --at whoever has the job's token. For one in a container, run ddpctl in "
+      "it.");
   add_verbs(app, options);
   // CLI11 takes the words from the end.
   std::vector<std::string> reversed(words.rbegin(), words.rend());
@@ -86,6 +100,13 @@ std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> 
     std::string what = wrong.what();
     std::replace(what.begin(), what.end(), '\n', ' ');
     return Error{what, "command line", "ddpctl --help lists the commands"};
+  }
+  if (at_option->count() > 0) {
+    auto endpoint = parse_endpoint(at, -1);
+    if (!endpoint || endpoint->port == 0) {
+      return Error{"'" + at + "' is no HOST:PORT", "--at", "name the job's rendezvous endpoint"};
+    }
+    options.at = std::move(*endpoint);
   }
   options.verb = app.get_subcommands().front()->get_name();
   return options;

@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/result.h"
 
 namespace ddprun {
@@ -16,6 +17,8 @@ struct CtlOptions {
   // Which agent.
   std::optional<std::string> job;
   std::optional<pid_t> pid;
+  std::optional<Endpoint> at;  ///< another machine's, in place of the two
+  std::optional<std::string> token_file;
   // What to do.
   std::string verb;
   bool json = false;                ///< status

@@ -1,5 +1,5 @@
-// ddpctl: looks after the ddprun agent that runs on this host. A failure is one sentence on stderr
-// and one of the codes of ctl_exit.h.
+// ddpctl: looks after a ddprun agent, of this host or with --at of another. A failure is one
+// sentence on stderr and one of the codes of ctl_exit.h.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -24,6 +24,21 @@ int complain(const Error& error, int exit_code) {
   return exit_code;
 }
 
+std::variant<ChosenAgent, CtlFailure> choose(const CtlOptions& options) {
+  if (options.at) {
+    auto remote = remote_agent(*options.at, options.token_file);
+    if (!remote) {
+      return CtlFailure{remote.error(), kCtlFailed};
+    }
+    return ChosenAgent(std::move(*remote));
+  }
+  auto found = find_agent(options.job, options.pid);
+  if (auto* none = std::get_if<CtlFailure>(&found)) {
+    return std::move(*none);
+  }
+  return ChosenAgent(std::move(std::get<FoundAgent>(found)));
+}
+
 /// Three steps, each of which may end it: read the words, find the agent, speak with it.
 int run(std::span<const char* const> words) {
   const auto parsed = parse_ctl(words);
@@ -37,11 +52,11 @@ int run(std::span<const char* const> words) {
     return kCtlDone;
   }
   const CtlOptions& options = std::get<CtlOptions>(parsed);
-  const auto found = find_agent(options.job, options.pid);
-  if (const auto* none = std::get_if<CtlFailure>(&found)) {
+  auto chosen = choose(options);
+  if (const auto* none = std::get_if<CtlFailure>(&chosen)) {
     return complain(none->error, none->exit_code);
   }
-  const auto failed = carry_out(options, std::get<FoundAgent>(found));
+  const auto failed = carry_out(options, std::get<ChosenAgent>(chosen));
   return failed ? complain(failed->error, failed->exit_code) : kCtlDone;
 }
 

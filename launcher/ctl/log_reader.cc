@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,9 +15,11 @@
 namespace ddprun {
 namespace {
 
-/// A line that is longer comes in pieces.
-/// Progress bars may write megabytes without a line's end.
+/// A line that is longer comes in pieces: progress bars may write megabytes without a line's end.
 constexpr std::size_t kLineBytesMax = 64UL * 1024;
+
+/// Attempts that may come and go between two statuses, and are shown all the same.
+constexpr int kMissedMax = 100;
 
 }  // namespace
 
@@ -48,8 +51,42 @@ std::size_t LogReader::take(const nlohmann::json& status, const std::optional<in
       show(path, file, true);
     }
   }
+  // An attempt that was shorter than the time between two statuses has left its files.
+  const auto attempt = status.find("attempt");
+  const bool numbered = attempt != status.end() && attempt->is_number_integer();
+  const int newest = numbered ? attempt->get<int>() : attempt_.value_or(0);
+  for (int missed = std::max(attempt_.value_or(newest) + 1, newest - kMissedMax); missed < newest;
+       ++missed) {
+    show_attempt(missed);
+  }
   files_ = std::move(now);
+  attempt_ = newest;
   return files_.size();
+}
+
+void LogReader::show_later() {
+  for (int later = 1; later <= kMissedMax && show_attempt(attempt_.value_or(0) + later); ++later) {
+  }
+}
+
+/// False: it has no files. LogLayout gives each attempt a directory of its own, and the agent's
+/// status names only those of the newest; the others differ by the number in that name.
+bool LogReader::show_attempt(int attempt) const {
+  const std::string own = "/attempt_" + std::to_string(attempt_.value_or(0)) + "/";
+  bool found = false;
+  for (const auto& [path, file] : files_) {
+    const auto at = path.rfind(own);
+    if (at == std::string::npos) {
+      continue;
+    }
+    std::string other = path;
+    other.replace(at, own.size(), "/attempt_" + std::to_string(attempt) + "/");
+    found = ::access(other.c_str(), R_OK) == 0 || found;
+    File whole;
+    whole.name = file.name;
+    show(other, whole, true);
+  }
+  return found;
 }
 
 /// Opened each time: a follower holds no descriptor for each of a hundred files, and one that is

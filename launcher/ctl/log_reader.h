@@ -17,9 +17,12 @@ class LogReader {
   explicit LogReader(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
 
   /// Takes over the files of a status. Those of an attempt before are shown to their end, and then
-  /// no more. How many there are; `rank`: of that one alone.
+  /// no more; those of attempts that came and went since the status before, whole, by the ranks
+  /// that these workers had before. How many there are now; `rank`: of that one alone.
   std::size_t take(const nlohmann::json& status, const std::optional<int>& rank);
   [[nodiscard]] bool has_files() const { return !files_.empty(); }
+  /// The agent has ended: shows the files of attempts that began after the newest status, whole.
+  void show_later();
   /// Writes what has come since, in whole lines; `rest`: also a line that has no end yet. A file
   /// that has become shorter is read from its begin.
   void show(bool rest);
@@ -31,8 +34,10 @@ class LogReader {
     std::string line;  ///< begun, and not ended yet
   };
   void show(const std::string& path, File& file, bool rest) const;
+  bool show_attempt(int attempt) const;
   std::function<void(const std::string&)> write_;
   std::map<std::string, File> files_;  ///< by path
+  std::optional<int> attempt_;         ///< of these files
 };
 
 }  // namespace ddprun

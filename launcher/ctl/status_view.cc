@@ -106,11 +106,12 @@ std::string nodes_of(const json& status) {
   }
   text += "nodes:\n";
   for (const json& node : field(status, "nodes")) {
-    text += fmt::format("  {}  {}{}  here for {}{}{}{}\n", text_in(node, "node"),
-                        text_in(node, "state"), ranks_of(node), time_in(node, "since_ms"),
-                        is_set(node, "coordinator") ? ", coordinator" : "",
-                        is_set(node, "leaving") ? ", leaves" : "",
-                        field(node, "address").is_null() ? "" : ", " + text_in(node, "address"));
+    text +=
+        fmt::format("  {}  {}  {}{}  here for {}{}{}{}\n", text_in(node, "number"),
+                    text_in(node, "node"), text_in(node, "state"), ranks_of(node),
+                    time_in(node, "since_ms"), is_set(node, "coordinator") ? ", coordinator" : "",
+                    is_set(node, "leaving") ? ", leaves" : "",
+                    field(node, "address").is_null() ? "" : ", " + text_in(node, "address"));
   }
   for (const char* const kind : {"refused", "lost"}) {
     for (const json& node : field(status, kind)) {

@@ -39,9 +39,6 @@ namespace {
 namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
-/// An agent speaks first, and at once. A connection that is silent for this long is not an agent's.
-constexpr milliseconds kHelloTimeout{5'000};
-
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
@@ -130,7 +127,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     const Peer peer = std::move(peers.at(id));
     erase(id);
     step(SessionClosed{id, "it is no agent's", {}, false});
-    turn_away(peer.connection->release(), peer.address, std::move(bytes));
+    Fd socket = peer.connection->release();
+    if (options.token && socket && !bytes.empty() && hooks.operator_connection) {
+      return hooks.operator_connection(std::move(socket), std::move(bytes));
+    }
+    turn_away(std::move(socket), peer.address, std::move(bytes));
   }
 
   void on_stranger(Fd connection, const std::string& bytes) override {

@@ -130,6 +130,16 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::TellIncident& order) { log->warn("{}", order.text); }
 
+  void obey(const message::AskToLeave&) { orders.leave_asked(); }
+
+  /// An answer without a question is ignored: it may follow the loss that answered for it.
+  void obey(const message::DrainAnswer& order) {
+    if (unanswered_drains > 0) {
+      --unanswered_drains;
+      orders.drain_answered(order.why_not);
+    }
+  }
+
   template <class Other>
   void obey(const Other&) {
     lose("it broke the protocol: it sent a message that only agents send");
@@ -168,11 +178,21 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     say(message::Leaving{});
     over = true;
     connection->hold();
+    answer_drains();
   }
 
   void end() {
     over = true;
     connection->close();
+    answer_drains();
+  }
+
+  /// Nobody else will.
+  void answer_drains() {
+    for (int left = std::exchange(unanswered_drains, 0); left > 0; --left) {
+      orders.drain_answered(
+          "the coordinator was lost before it answered; see in the status whether the node leaves");
+    }
   }
 
   void say(const message::Message& said) {
@@ -188,6 +208,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   std::string local_address;
   std::shared_ptr<Connection> connection;
   std::optional<AttemptNumber> newest;  ///< the last attempt assigned
+  int unanswered_drains = 0;
   bool over = false;
 };
 
@@ -245,6 +266,11 @@ void CoordinatorClient::workers_hung(AttemptNumber attempt, std::vector<WorkerPo
 
 void CoordinatorClient::request_stop(int signal, StopWish wish, const std::string& notice) {
   impl_->say(message::StopRequest{signal, wish, notice});
+}
+
+void CoordinatorClient::drain(const std::string& node) {
+  ++impl_->unanswered_drains;
+  impl_->over ? impl_->answer_drains() : impl_->say(message::DrainNode{node});
 }
 
 void CoordinatorClient::give_up(const Error& why) {

@@ -69,6 +69,10 @@ class CoordinatorOrders {
   virtual void story(const message::Story& /*news*/) {}
   /// For a voter: where nodes are that came since.
   virtual void more_nodes(const message::MoreNodes& /*news*/) {}
+  /// ddpctl on another node asks this one to leave the job.
+  virtual void leave_asked() {}
+  /// Of CoordinatorClient::drain(): why that node cannot be asked; empty: it is.
+  virtual void drain_answered(const std::string& /*why_not*/) {}
   /// What of this node is compared with others.
   [[nodiscard]] virtual NodeEnvironment environment() const { return {}; }
 };
@@ -113,6 +117,9 @@ class CoordinatorClient {
   /// This agent was asked to have the job end in order, everywhere, or to leave it. `signal` 0: its
   /// deadline has come, or a `notice` that its machine goes.
   void request_stop(int signal, StopWish wish, const std::string& notice = {});
+  /// Another node is to leave the job: its name or number. drain_answered() comes once for each
+  /// call, in their order, also where the coordinator is lost meanwhile.
+  void drain(const std::string& node);
   /// Something keeps this node from running any attempt (program gone, log directory not
   /// writable): ends the job with this sentence as its reason.
   void give_up(const Error& why);

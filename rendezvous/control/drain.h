@@ -11,6 +11,8 @@ namespace ddprun {
 /// How long agents may take to close after they were sent the summary.
 inline constexpr std::chrono::seconds kDrainGrace{2};
 
+using OnDrained = std::function<void()>;
+
 class Drain {
  public:
   /// The job is over.
@@ -21,16 +23,16 @@ class Drain {
   /// `empty`: every agent has closed.
   [[nodiscard]] bool is_over(bool empty) const { return begun_ && (empty || grace_is_over_); }
 
-  void call_when_over(std::function<void()> callback) { callback_ = std::move(callback); }
+  void call_when_over(OnDrained callback) { callback_ = std::move(callback); }
   /// What is to be called now, once; else nothing.
-  [[nodiscard]] std::function<void()> take(bool empty) {
+  [[nodiscard]] OnDrained take(bool empty) {
     return is_over(empty) ? std::exchange(callback_, nullptr) : nullptr;
   }
 
  private:
   bool begun_ = false;
   bool grace_is_over_ = false;
-  std::function<void()> callback_;
+  OnDrained callback_;
 };
 
 }  // namespace ddprun

@@ -13,7 +13,8 @@ namespace ddprun {
 
 class EventLogFile {
  public:
-  /// Made when it is not there, else continued. `node` is the name of this machine in the lines.
+  /// Made when it is not there, else continued; null for an empty path. `node` is the name of this
+  /// machine in the lines.
   static Result<std::shared_ptr<EventLogFile>> open(const std::string& path, std::string node);
 
   /// One write for each line, so that none is mixed with another process's. 0, or errno: the line,

@@ -248,6 +248,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     handler.on_finished(summary);
   }
   void waiting(const RendezvousStatus& table) override { handler.on_waiting(table); }
+  void leave_asked() override { handler.on_leave_asked(); }
+  /// A client that ends with this object answers nobody any more.
+  void drain_answered(const std::string& why_not) override {
+    if (!gone) {
+      handler.on_drain_answered(why_not);
+    }
+  }
   NodeEnvironment environment() const override { return options.environment; }
   void rejected(const Error& why) override { fail(why); }
   void lost(const CoordinatorLost& how) override {
@@ -424,6 +431,14 @@ void Follower::quiet() {
 
 void Follower::leaves() {
   impl_->step(LeaveWished{});
+}
+
+void Follower::drain(const std::string& node) {
+  if (impl_->client) {
+    impl_->client->drain(node);
+  } else {
+    impl_->handler.on_drain_answered("there is no coordinator to ask at this moment; ask again");
+  }
 }
 
 void Follower::give_up() {

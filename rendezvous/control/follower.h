@@ -56,6 +56,10 @@ class FollowerHandler {
   virtual void on_assigned(const World& world) = 0;
   virtual void on_stop(const message::Stop& order) = 0;
   virtual void on_finished(const JobSummary& summary) = 0;
+  /// ddpctl on another node asks this one to leave the job, as SIGUSR2 does.
+  virtual void on_leave_asked() {}
+  /// Of Follower::drain(), in the order of the calls: why not; empty: that node is asked.
+  virtual void on_drain_answered(const std::string& /*why_not*/) {}
   virtual void on_waiting(const RendezvousStatus& table) = 0;
   /// There is no coordinator any more. Stop all workers within a tenth of the heartbeat timeout,
   /// then call quiet().
@@ -80,6 +84,9 @@ class Follower {
   void quiet();
   /// This node is to leave the job. Who asks its coordinator for that is the caller.
   void leaves();
+  /// Another node is to leave: see CoordinatorClient::drain. Without a coordinator the answer comes
+  /// at once.
+  void drain(const std::string& node);
   /// Joins nobody any more.
   void give_up();
 

@@ -4,9 +4,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 
 namespace ddprun {
+
+/// An agent speaks first, and at once. A connection that is silent for this long is not an agent's.
+inline constexpr std::chrono::milliseconds kHelloTimeout{5'000};
 
 /// Connections that may be open without having said hello; the oldest makes room. Bounded by a
 /// quarter of the descriptors too, so that a thousand silent strangers leave enough for agents and

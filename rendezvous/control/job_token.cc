@@ -63,6 +63,10 @@ bool JobToken::is_proof(std::string_view said, Side of, const Facts& facts) cons
   return said.size() == right.size() && sodium_memcmp(said.data(), right.data(), right.size()) == 0;
 }
 
+std::string token_place(const std::string& host, std::uint16_t port) {
+  return host.substr(0, host.find('%')) + " " + std::to_string(port);
+}
+
 std::string random_nonce() {
   std::string bytes(kTokenNonceBytes, '\0');
   // Up to 256 bytes come whole and without EINTR, once the kernel's pool is ready (getrandom(2)).

@@ -62,6 +62,9 @@ class JobToken {
   std::string secret_;
 };
 
+/// The place of an agent's end of a connection, whose address is numeric: "10.0.0.1 29400". Each
+/// host numbers its interfaces for itself, so that of fe80::1%eth0 does not count.
+std::string token_place(const std::string& host, std::uint16_t port);
 /// kTokenNonceBytes, by the kernel.
 std::string random_nonce();
 

@@ -41,9 +41,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   /// An outcome comes later, never from inside of this.
   void begin(Fd socket, const net::Address& agents_end) {
-    const std::string host = agents_end.host();
-    // Each host numbers its interfaces for itself: fe80::1%eth0.
-    place_ = host.substr(0, host.find('%')) + " " + std::to_string(agents_end.port());
+    place_ = token_place(agents_end.host(), agents_end.port());
     const int family = net::far_end(socket.get()).storage.ss_family;
     error_code failed;
     socket_.assign(asio::generic::stream_protocol(family, 0), socket.get(), failed);

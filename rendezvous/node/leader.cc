@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/membership/node_by_text.h"
 #include "rendezvous/node/leader_call.h"
 #include "rendezvous/node/peer_addresses.h"
 #include "rendezvous/protocol/agent_event.h"
@@ -121,6 +122,8 @@ void Leader::on(SessionTold input) {
     join(input.node, session, std::move(hello->node));
   } else if (std::holds_alternative<message::Leaving>(input.message)) {
     session.leaves = true;
+  } else if (const auto* wanted = std::get_if<message::DrainNode>(&input.message)) {
+    drain(input.node, *wanted);
   } else {
     if (const auto* ready = std::get_if<message::StateKept>(&input.message)) {
       on(SessionEchoed{input.node, Instant(ready->stamp)});
@@ -228,6 +231,18 @@ void Leader::on(const SessionEchoed& input) {
 
 void Leader::on(const SessionHeard& input) {
   apply(NodeHeard{input.node});
+}
+
+/// That node's agent asks for its leave by itself, as after SIGUSR2: its rules hold, and a second
+/// order is none, for a second signal would mean now.
+void Leader::drain(NodeId asker, const message::DrainNode& wanted) {
+  const JobNodes& nodes = membership_.view(now_).nodes;
+  const auto found = node_by_text(nodes, wanted.node);
+  const auto* const id = std::get_if<NodeId>(&found);
+  if (id != nullptr && !nodes.at(*id).leaving) {
+    outbox_.send({*id}, message::AskToLeave{});
+  }
+  outbox_.send({asker}, message::DrainAnswer{id != nullptr ? "" : std::get<std::string>(found)});
 }
 
 void Leader::drop(NodeId id, const std::string& why) {

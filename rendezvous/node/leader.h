@@ -85,6 +85,7 @@ class Leader : private LeaderLease::Quorum {
   void join(NodeId id, Session& session, NodeDescription node);
   void tell_old_voters(NodeId joined, VoterId voter);
   void answer_peer(NodeId id, Session& session, const message::Message& question);
+  void drain(NodeId asker, const message::DrainNode& wanted);
   void drop(NodeId id, const std::string& why);
   void apply(Event event);
   void apply_now(Event event);

@@ -202,6 +202,20 @@ struct Progress {
   TrainingProgress progress;
 };
 
+/// ddpctl at this node asks that another one leaves the job; DrainAnswer comes back.
+struct DrainNode {
+  std::string node;  ///< its name or its number, as a person wrote it
+};
+
+// From the coordinator.
+
+/// Answers come in the order of their questions.
+struct DrainAnswer {
+  std::string why_not;  ///< a sentence; empty: that node is asked
+};
+/// The same as SIGUSR2 to this agent: it asks for a node's leave by itself.
+struct AskToLeave {};
+
 // Both ways.
 
 /// The agent sends them as its lease says (node/follower_lease.h), the coordinator answers each
@@ -222,10 +236,10 @@ struct Echo {
   std::int64_t stamp = 0;
 };
 
-using Message =
-    std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp, Accepted, Rejected,
-                 Assigned, Stop, Finish, Waiting, Beat, VoterState, Story, Farewell, StateKept,
-                 AskVote, VoteAnswer, Follow, Moved, Leaving, Progress, AskEnvironment,
-                 TellEnvironment, Hung, TellIncident, Echo, MoreNodes>;
+using Message = std::variant<Hello, Started, Failed, Finished, Stopped, StopRequest, GiveUp,
+                             Accepted, Rejected, Assigned, Stop, Finish, Waiting, Beat, VoterState,
+                             Story, Farewell, StateKept, AskVote, VoteAnswer, Follow, Moved,
+                             Leaving, Progress, AskEnvironment, TellEnvironment, Hung, TellIncident,
+                             Echo, MoreNodes, DrainNode, DrainAnswer, AskToLeave>;
 
 }  // namespace ddprun::message

@@ -177,6 +177,19 @@ template <class A, class V>
 void fields(Tag<Leaving>, A&, V&) {}
 
 template <class A, class V>
+void fields(Tag<DrainNode>, A& a, V& v) {
+  a.text(v.node, kNameBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<DrainAnswer>, A& a, V& v) {
+  a.text(v.why_not, kSentenceBytesMax);
+}
+
+template <class A, class V>
+void fields(Tag<AskToLeave>, A&, V&) {}
+
+template <class A, class V>
 void fields(Tag<AskEnvironment>, A&, V&) {}
 
 template <class A, class V>

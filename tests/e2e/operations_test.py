@@ -1,6 +1,7 @@
 """What people and programs ask of running agents: the built ddpctl over the agents' Unix sockets, and
 HTTP at --metrics-port.
 usage: operations_test.py DDPRUN DDPCTL TRAIN [TEST...]"""
+import contextlib
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
+import browser  # noqa: E402
 import namespaces  # noqa: E402
 import skip  # noqa: E402
 from free_port import free_port  # noqa: E402
@@ -192,13 +194,33 @@ class Status(Jobs):
 class Orders(Jobs):
     def test_a_drained_node_leaves_and_the_job_goes_on(self):
         first, second = self.start_nodes("1:2", WAITS)
-        self.assertIn("the agent here is of the node", self.refused(1, second, "drain", "elsewhere"))
-        self.told(second, "drain", socket.gethostname())
+        self.assertIn("no node of this job is called elsewhere; there are: ",
+                      self.refused(1, second, "drain", "elsewhere"))
+        self.told(second, "drain", socket.gethostname())  # that is this node, whoever else has its name
         self.assertEqual(second.wait(), 0, second)
         wait_until(lambda: len(self.status(first)["nodes"]) == 1, lambda: first)
         self.assertEqual(self.status(first)["incidents"][-1]["kind"], "node_left")
         self.wait_for_workers(first)
         self.assertEqual(len(self.sockets()), 1)
+
+    def test_another_node_is_drained_by_its_number_from_any_node(self):
+        first, second = self.start_nodes("1:2", WAITS)
+        here, other = (node["number"] for node in self.status(first)["nodes"])
+        self.assertIn(f"\n  {other}  {socket.gethostname()}  working  rank 1", self.told(first, "status"))
+        sentence = self.refused(1, second, "drain", str(here + other))
+        self.assertIn(f"there are: {here} ({socket.gethostname()}), {other} (", sentence)
+        self.assertIn(f"let the node {other} leave", self.told(first, "drain", str(other)))
+        self.assertEqual(second.wait(), 0, second)
+        self.assertIn("this node has left the job", second.err)
+        wait_until(lambda: len(self.status(first)["nodes"]) == 1, lambda: first)
+        self.assertEqual(self.status(first)["incidents"][-1]["kind"], "node_left")
+        # The coordinator's own node goes on for the others, from wherever it is drained.
+        third = self.start("--nnodes", "1:2", "--rdzv-endpoint", self.endpoint, "--rdzv-id", "pair",
+                           "--rdzv-conf", "last_call_timeout=1", *WAITS)
+        self.wait_for_workers(third)
+        self.told(third, "drain", str(here))
+        wait_until(lambda: self.status(first)["nodes"][0]["state"] == "witness", lambda: first)
+        self.wait_for_workers(third)
 
     def test_save_preempts_the_job_on_every_node(self):
         first, second = self.start_nodes("2", [TRAIN, "linear", "1000000", "1000000"])
@@ -226,6 +248,122 @@ class Orders(Jobs):
         for verb in ("drain", "save", "stop"):
             answer = exchange(connect, f"GET /{verb} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             self.assertIn(b" 405 ", answer.split(b"\r\n")[0])
+        self.assertTrue(self.status(agent)["healthy"])
+
+
+class FromAnotherMachine(Jobs):
+    """ddpctl --at: the job's token is what lets it in."""
+    TOKEN, WRONG = "0123456789abcdef-the-right-one", "0123456789abcdef-another-one"
+
+    def at(self, *words, token=TOKEN, at=None):
+        environment = {**self.environment, "DDPRUN_JOB_TOKEN": token} if token else self.environment
+        return subprocess.run([DDPCTL, "--at", at or self.endpoint, *words], capture_output=True, text=True,
+                              timeout=60, env=environment)
+
+    def ports_of(self, agent):
+        """At which it listens: of the listening sockets of this machine, those that it has open."""
+        fds = pathlib.Path(f"/proc/{children_of(agent.pid)[0]}/fd")
+        own = {os.readlink(fd) for fd in fds.iterdir() if fd.is_symlink()}
+        rows = [row.split() for row in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        ports = [int(row[1].split(":")[1], 16) for row in rows
+                 if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+        self.assertTrue(ports)
+        return ports
+
+    def refused_at(self, code, *words, **more):
+        done = self.at(*words, **more)
+        self.assertEqual((done.returncode, done.stdout), (code, ""), done)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done)
+        return done.stderr
+
+    def told_at(self, *words):
+        done = self.at(*words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout
+
+    def token_file(self):
+        path = self.folder / "token"
+        path.write_text(self.TOKEN + "\n")
+        return str(path)
+
+    def test_who_has_the_token_looks_and_orders(self):
+        first, second = self.start_nodes("1:2", WAITS, "--job-token-file", self.token_file(),
+                                         "--redirects", "3")
+        status = json.loads(self.told_at("status", "--json", "--job-token-file", self.token_file()))
+        self.assertEqual((status["source"], len(status["nodes"])), ("coordinator", 2))
+        self.assertIn("job pair", self.told_at("status"))
+        self.assertEqual(self.told_at("top", "-n", "1").count("steps/s"), 1)
+        self.assertEqual(self.told_at("logs"), "[rank 0 stdout] here 0\n")
+        self.assertEqual(self.told_at("logs", "--rank", "1"), "")
+        self.assertIn("cannot be followed", self.refused_at(1, "logs", "-f"))
+        self.assertIn("say which node", self.refused_at(1, "drain"))
+        # The other agent listens, too: for agents, and not for orders.
+        for port in self.ports_of(second):
+            self.assertIn("ddpctl status on a node of the job names the coordinator",
+                          self.refused_at(1, "status", at=f"127.0.0.1:{port}"))
+        # The name is that of both nodes here, and no order is guessed.
+        self.assertIn("2 nodes are called", self.refused_at(1, "drain", socket.gethostname()))
+        other = status["nodes"][1]["number"]
+        self.assertIn(f"agent at {self.endpoint} is asked to let the node {other} leave",
+                      self.told_at("drain", str(other)))
+        self.assertEqual(second.wait(), 0, second)
+        self.told_at("stop")
+        self.assertIn(first.wait(), (1, 75), first)
+        self.assertIn("no agent can be reached there", self.refused_at(3, "status"))
+
+    def test_who_has_not_the_token_is_told_so_and_changes_nothing(self):
+        agent = self.start("--nnodes", "1", "--rdzv-endpoint", self.endpoint, "--job-token-file",
+                           self.token_file(), *WAITS)
+        self.wait_for_workers(agent)
+        self.assertIn("its token is not the job's", self.refused_at(1, "stop", token=self.WRONG))
+        self.assertIn("asks for the job's token", self.refused_at(1, "stop", token=None))
+        self.assertIn("16 to 4096", self.refused_at(1, "stop", token="short"))
+        host, port = self.endpoint.split(":")
+
+        def connect():
+            return socket.create_connection((host, int(port)), timeout=10)
+        stop = b"POST /stop HTTP/1.1\r\nHost: x\r\n\r\n"
+        self.assertEqual(exchange(connect, stop), b"")
+        # Who passes bytes on at an address of its own gets nobody in, and what it has read is worth
+        # nothing on another connection.
+        said = b""
+        with socket.create_server((host, 0)) as tap:
+            tap.settimeout(60)
+            asks = Program(self.folder, "asks", [DDPCTL, "--at", f"{host}:{tap.getsockname()[1]}", "stop"],
+                           env={**self.environment, "DDPRUN_JOB_TOKEN": self.TOKEN})
+            with tap.accept()[0] as client, connect() as server:
+                for ways in ((client, server, 40), (server, client, 40), (client, server, 32)):
+                    part = self.read(ways[0], ways[2])
+                    said += part if ways[0] is client else b""
+                    ways[1].sendall(part)
+                client.sendall(self.read(server, 8))
+                self.assertEqual(asks.wait(), 1, asks)
+        self.assertIn("a proxy or address translation", asks.err)
+        self.assertNotIn(b"HTTP", exchange(connect, said + stop))
+        self.assertTrue(self.status(agent)["healthy"])
+
+    def read(self, connection, size):
+        connection.settimeout(60)
+        got = b""
+        while len(got) < size:
+            part = connection.recv(size - len(got))
+            self.assertTrue(part, f"ended after {got}")
+            got += part
+        return got
+
+    def test_a_job_without_a_token_serves_no_other_machine(self):
+        agent = self.start("--nnodes", "1", "--rdzv-endpoint", self.endpoint, *WAITS)
+        self.wait_for_workers(agent)
+        self.assertIn("has no token", self.refused_at(1, "stop"))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(60)
+            at = "127.0.0.1:{}".format(listener.getsockname()[1])
+            stranger = Program(self.folder, "stranger", [DDPCTL, "--at", at, "stop"],
+                               env={**self.environment, "DDPRUN_JOB_TOKEN": self.TOKEN})
+            with listener.accept()[0] as connection:
+                connection.sendall(b"SSH-2.0-x\r\n")
+                self.assertEqual(stranger.wait(), 1, stranger)
+        self.assertIn("is no ddprun agent", stranger.err)
         self.assertTrue(self.status(agent)["healthy"])
 
 
@@ -352,6 +490,19 @@ class Output(Jobs):
         os.kill(own, signal.SIGCONT)
         agent.end()
         self.assertEqual(follower.wait(), 0, follower)
+
+    def test_logs_have_attempts_that_are_shorter_than_a_look(self):
+        fails = ["sh", "-c", 'echo "attempt $TORCHELASTIC_RESTART_COUNT"; until [ -e go ]; do sleep 0.02; done; '
+                             "exit 1"]
+        agent = self.start_alone("--redirects", "3", "--log-dir", str(self.folder / "logs"),
+                                 "--max-restarts", "3", *fails)
+        follower = Program(self.folder, "follower", [DDPCTL, "logs", "-f", "--pid", str(agent.pid)],
+                           env=self.environment)
+        self.addCleanup(follower.end)
+        wait_until(lambda: "attempt 0" in follower.out, lambda: follower)
+        (self.folder / "go").touch()
+        self.assertEqual(follower.wait(), 0, follower)
+        self.assertEqual(follower.out, "".join(f"[rank 0 stdout] attempt {i}\n" for i in range(4)))
 
     def test_without_files_it_says_so(self):
         agent = self.start_alone(*WAITS)
@@ -493,6 +644,36 @@ class Metrics(Jobs):
         self.assertLessEqual(fields, set(status), fields - set(status))
         self.assertLessEqual(set(re.findall(r"\bworker\.(\w+)", page)), set(status["workers"][0]))
         self.assertLessEqual(set(re.findall(r"\baccounts\.(\w+_ms)", page)), set(status["accounts"]))
+
+    def test_the_last_lines_of_workers_are_text(self):
+        line = "<script>document.title = 'taken'</script>"
+        says = ["sh", "-c", f"""echo "{line}" >&2; seq 60; printf 'a\\033[31mb\\n'; exec sleep 1000"""]
+        agent = self.start_alone("--metrics-port", "0", "--redirects", "1", *says)
+        address = self.metrics_address(agent)
+        text = wait_until(lambda: (lambda told: "[rank 0 stdout] ab" in told and told)(
+            get(address, "/log.txt")[1]), lambda: agent)
+        # stderr comes by a pipe here, stdout from its file; both together fill a screen.
+        self.assertEqual(text.splitlines()[-2:], ["[rank 0 stdout] ab", f"[rank 0 stderr] {line}"])
+        self.assertEqual(len(text.splitlines()), 50)
+        skip.need("program", browser.program(), "chromium, which shows the page")
+        with contextlib.closing(browser.Page(self.folder, f"http://{address}/", 390)) as page:
+            shown = wait_until(lambda: (lambda told: told and line in told and told)(
+                page.value("document.getElementById('log').textContent")), "the page shows the lines")
+            self.assertEqual(shown, text)
+            self.assertEqual(page.value("document.title"), "ddprun")
+            self.assertLessEqual(page.value("document.documentElement.scrollWidth"), 390)
+            self.assertIn("sh", page.value("document.getElementById('job').textContent"))
+
+    def test_head_tells_all_but_the_body(self):
+        agent = self.start_alone("--metrics-port", "0", *WAITS)
+        host, port = self.metrics_address(agent).split(":")
+        for path in ("/", "/log.txt", "/metrics", "/healthz", "/status.json"):
+            with self.subTest(path):
+                answer = exchange(lambda: socket.create_connection((host, int(port)), timeout=10),
+                                  f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
+                self.assertIn(b"\r\nContent-Length: ", answer)
+                self.assertTrue(answer.endswith(b"\r\n\r\n"), answer)
 
     def test_over_tcp_nothing_can_be_ordered(self):
         agent = self.start_alone("--metrics-port", "0", *WAITS)

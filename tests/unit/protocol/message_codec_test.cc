@@ -136,22 +136,25 @@ NodeDescription full_node() {
           8s};
 }
 
+RendezvousStatus full_table() {
+  return {RendezvousStatus::For::last_call,
+          2,
+          4,
+          3,
+          9,
+          5s,
+          7s,
+          {{"n1", "10.0.0.1", 8, 0, true, 4s}},
+          "n2-n9",
+          {{"n3", "10.0.0.3", "why", 2, 1s}},
+          3,
+          {{"", "", "lost", 1, 2s}},
+          4,
+          {1, 2},
+          "note"};
+}
+
 std::vector<Message> one_of_each() {
-  RendezvousStatus table{RendezvousStatus::For::last_call,
-                         2,
-                         4,
-                         3,
-                         9,
-                         5s,
-                         7s,
-                         {{"n1", "10.0.0.1", 8, 0, true, 4s}},
-                         "n2-n9",
-                         {{"n3", "10.0.0.3", "why", 2, 1s}},
-                         3,
-                         {{"", "", "lost", 1, 2s}},
-                         4,
-                         {1, 2},
-                         "note"};
   const WorkerPosition position{3,  true, "training", 16,    "all_reduce", 1,
                                 17, 4096, {16, 17},   500ms, "stopped"};
   World world{AttemptNumber{9}, 1, 2, 4, 8, 2, 4, 1, "10.0.0.1", 29'500};
@@ -167,7 +170,7 @@ std::vector<Message> one_of_each() {
           Assigned{world, ConfigurationNumber{4}, Term{3}, 1},
           Stop{AttemptNumber{2}, "reason", StopHow::preempt, 10},
           Finish{full_summary()},
-          Waiting{table},
+          Waiting{full_table()},
           Beat{3s, 99, 1500ms},
           Echo{99},
           VoterState{1,
@@ -202,7 +205,10 @@ std::vector<Message> one_of_each() {
           AskEnvironment{},
           TellEnvironment{{{"gpu", "NVIDIA H200"}, {"NCCL_DEBUG", ""}}},
           Hung{AttemptNumber{1}, {position, WorkerPosition{}}, "why"},
-          TellIncident{"rank 1 on n2 exited with code 1"}};
+          TellIncident{"rank 1 on n2 exited with code 1"},
+          DrainNode{"n2"},
+          DrainAnswer{"no node here is n2"},
+          AskToLeave{}};
 }
 
 struct Parts {

@@ -2,6 +2,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -151,6 +152,54 @@ TEST_CASE("logs have the last words of an attempt, and what follows a cut", "[la
   std::ofstream(dir.file("1.log")) << "cut\n";  // shorter than before
   reader.show(false);
   CHECK(got == "[rank 0 stdout] cut\n");
+}
+
+TEST_CASE("logs have the attempts that came and went between two looks, and the last",
+          "[launcher]") {
+  const test::TempDir dir;
+  std::string got;
+  LogReader reader([&](const std::string& line) { got += line; });
+  const auto file_of = [&](int number) {
+    const std::string folder = dir.file("attempt_" + std::to_string(number));
+    std::filesystem::create_directories(folder + "/0");
+    return folder + "/0/stdout.log";
+  };
+  const auto status = [&](int number) -> json {
+    return {{"attempt", number}, {"workers", {{{"rank", 2}, {"stdout", file_of(number)}}}}};
+  };
+  for (const int number : {0, 1, 3, 4, 5, 6}) {  // attempt 2 has left no file
+    std::ofstream(file_of(number)) << "attempt " << number << "\n";
+  }
+  reader.take(status(0), std::nullopt);
+  reader.show(false);
+  reader.take(status(4), std::nullopt);
+  reader.show(true);
+  CHECK(got ==
+        "[rank 2 stdout] attempt 0\n[rank 2 stdout] attempt 1\n[rank 2 stdout] attempt 3\n"
+        "[rank 2 stdout] attempt 4\n");
+  got.clear();
+  reader.show_later();
+  CHECK(got == "[rank 2 stdout] attempt 5\n[rank 2 stdout] attempt 6\n");
+}
+
+TEST_CASE("another machine's agent is named by host and port, and no other choice with it",
+          "[launcher]") {
+  const auto at = std::get<CtlOptions>(parse({"--at", "n1:29400", "status"}));
+  CHECK((at.at && *at.at == Endpoint{"n1", 29400} && !at.token_file));
+  const auto behind =
+      std::get<CtlOptions>(parse({"stop", "--at", "[::1]:1", "--job-token-file", "t"}));
+  CHECK((behind.at && behind.at->host == "::1" && behind.token_file == "t"));
+  for (const std::vector<const char*>& words :
+       std::vector<std::vector<const char*>>{{"--at", "n1", "status"},
+                                             {"--at", "n1:0", "status"},
+                                             {"--at", "n1:x", "status"},
+                                             {"--at", "", "status"},
+                                             {"--at", "n1:1", "--pid", "3", "status"},
+                                             {"--at", "n1:1", "--job", "j", "status"},
+                                             {"--job-token-file", "t", "status"}}) {
+    INFO(words[1]);
+    CHECK(std::holds_alternative<Error>(parse(words)));
+  }
 }
 
 TEST_CASE("GPUs are what NVML tells, and without it there is none", "[launcher]") {
