@@ -74,6 +74,7 @@ FollowerOptions follower_options(const JobSpec& spec, std::shared_ptr<EventLogFi
   led.restarts = spec.restarts;
   led.require_same_env = spec.require_same_env;
   led.token = spec.token;
+  led.expected = spec.expected;
   led.event_log = std::move(event_log);
   led.scale_up = spec.scale_up;
   led.join_timeout = spec.join_timeout;

@@ -43,7 +43,9 @@ class Resolver {
         environment_(environment),
         host_(host),
         launch_{.job = {}, .notices = scheduled.notices},
-        job_(launch_.job) {}
+        job_(launch_.job) {
+    job_.expected = scheduled.expected;
+  }
 
   Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();

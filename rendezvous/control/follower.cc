@@ -1,5 +1,6 @@
 #include "rendezvous/control/follower.h"
 
+#include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/io_context.hpp>
@@ -8,8 +9,11 @@
 #include <deque>
 #include <utility>
 
+#include "rendezvous/base/network_interfaces.h"
 #include "rendezvous/control/coordinator_config.h"
+#include "rendezvous/control/held_world.h"
 #include "rendezvous/control/join.h"
+#include "rendezvous/control/link_discovery.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/own_host.h"
 #include "rendezvous/control/peer_server.h"
@@ -43,7 +47,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         led_hooks(std::move(the_led_hooks)),
         log(std::move(the_log)),
         node(node_options(options)),
-        timer(the_io) {}
+        timer(the_io),
+        held_world(the_io, log, [this](const World& world) { handler.on_assigned(world); }) {}
 
   /// For callbacks from the loop: they do nothing once this object is gone, or has failed.
   template <class Action>
@@ -130,7 +135,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     search = join_endpoint(
         io,
         SearchRequest{std::move(order.places), node.description(), order.is_host, order.timeout,
-                      order.by_endpoint},
+                      order.by_endpoint, addresses_text(interface_addresses())},
         options.coordinator.token,
         while_alive([](Impl& self, Result<Joined> joined) { self.on_joined(std::move(joined)); }),
         log);
@@ -207,12 +212,19 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   }
   void assign(const message::Assigned& order) override {
     step(ToldByLeader{order});
-    handler.on_assigned(order.world);
+    // Static ranks meet at the endpoint itself, which this agent has reached.
+    held_world.hold(order.world, !options.failover ? std::string()
+                                 : coordinator     ? coordinator->common_address()
+                                                   : client->peer_address());
   }
-  void stop(const message::Stop& order) override { handler.on_stop(order); }
+  void stop(const message::Stop& order) override {
+    held_world.release();
+    handler.on_stop(order);
+  }
   /// The search and the first endpoint end first: the summary may take time to be written, and the
   /// next job may need the port.
   void finish(const JobSummary& summary) override {
+    held_world.release();
     give_up();
     handler.on_finished(summary);
   }
@@ -220,6 +232,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   NodeEnvironment environment() const override { return options.environment; }
   void rejected(const Error& why) override { fail(why); }
   void lost(const CoordinatorLost& how) override {
+    held_world.release();
     step(LeaderLost{how.why, how.clause, how.last_contact.time_since_epoch(), how.closed});
   }
 
@@ -269,6 +282,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     Fd listener;
     if (order.at_bound_endpoint) {
       listener = std::move(bound);
+      open_to_others();
       if (peer_server) {
         peer_server->give_way_to(node.description().port);
       }
@@ -281,20 +295,34 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     led.host = own_host();
     led.addresses = node.description().addresses;
     led.port = node.description().port;
+    const std::string& host = options.endpoints.front().host;
+    if (!is_loopback_host(host)) {
+      led.listens_at =
+          fmt::format("port {} of {}", led.port, addresses_text(interface_addresses()));
+    }
     if (order.takeover) {
       led.other_endpoints = peer_server->other_endpoints();
     }
     lead(std::move(listener), std::move(led));
   }
 
+  /// Where the job begins, and so once. On a loopback endpoint nobody from outside is meant to
+  /// come. Elsewhere a person whose network is not a private one reads here that the job is open.
+  void open_to_others() {
+    const Endpoint& first = options.endpoints.front();
+    if (options.coordinator.max_nodes <= 1 || is_loopback_host(first.host)) {
+      return;
+    }
+    links = LinkAnswerer::open(io, {options.coordinator.token, options.node.job_id, first});
+    if (!options.coordinator.token) {
+      log->warn("whoever reaches {} can join this job; --job-token-file keeps others out",
+                to_text(first));
+    }
+  }
+
   /// The coordinator's own agent is a client like all others, over a socket pair: one code path for
   /// every node, and the same messages.
   void lead(Fd listener, CoordinatorOptions led) {
-    const Endpoint& first = options.endpoints.front();
-    if (!led.token && led.max_nodes > 1 && !is_loopback_host(first.host)) {
-      log->info("whoever reaches {} can join this job; --job-token-file keeps others out",
-                to_text(first));
-    }
     CoordinatorHooks hooks = led_hooks;
     if (options.failover) {
       hooks.deposed = while_alive([](Impl& self, const std::string& why, auto by) {
@@ -322,6 +350,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     client.reset();
     Fd listener = coordinator->resign(order.why);
     coordinator.reset();
+    links.reset();
     peer_server->reopen(std::move(listener));
   }
 
@@ -330,6 +359,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   void give_up() {
     node.stop_searching();
     search.reset();
+    links.reset();
     ballot.reset();
     if (peer_server) {
       peer_server->leave_first_endpoint();  // the next job finds it free
@@ -342,6 +372,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   /// Posted, because the owner may destroy this object in answer, and a step may be under way.
   void fail(const Error& why) {
     gone = true;
+    held_world.drop();
     asio::post(io, [self = shared_from_this(), why] {
       self->give_up();
       self->handler.on_failed(why);
@@ -358,10 +389,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   bool gone = false;             ///< it failed, or its owner let go of it
   asio::steady_timer timer;
   std::optional<Instant> armed_for;
+  HeldWorld held_world;  ///< assigned, and not told to the agent yet
   JoinHandle search;
   std::shared_ptr<PeerServer> peer_server;  ///< null in a job without failover
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
+  std::shared_ptr<LinkAnswerer> links;    ///< while this node hosts the first endpoint
   std::shared_ptr<VoteCollector> ballot;  ///< of the election
   // What one step hands to another place of this shell:
   Fd bound;                                ///< the endpoint's, for BeginLeading
@@ -377,6 +410,7 @@ Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHandle
 
 Follower::~Follower() {
   impl_->gone = true;
+  impl_->held_world.drop();
   impl_->give_up();
 }
 

@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/base/held_signals.h"
 #include "rendezvous/base/socket.h"
 #include "rendezvous/control/beat_socket.h"
+#include "rendezvous/control/link_discovery.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
+#include "rendezvous/control/name_lookup.h"
 #include "rendezvous/control/search_input.h"
 #include "rendezvous/control/token_exchange.h"
 #include "rendezvous/protocol/frame.h"
@@ -59,8 +60,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
         token(std::move(the_token)),
         done(std::move(the_done)),
         log(std::move(the_log)),
+        job_id(the_request.node.job_id),
         decides(std::move(the_request), Clock::now().time_since_epoch()),
-        resolver(the_io),
+        names(std::make_shared<NameLookup>(the_io)),
         socket(the_io),
         timer(the_io) {}
 
@@ -126,21 +128,16 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
     } else if (!order.ask_names) {
       step(search::Unresolved{"it is a name"});
     } else {
-      resolver.cancel();
-      const HeldSignals held;
-      resolver.async_resolve(
-          order.host, "",
-          in_round([](State& self, error_code failed, const tcp::resolver::results_type& results) {
-            std::vector<std::string> addresses;
-            for (const auto& result : results) {
-              addresses.push_back(result.endpoint().address().to_string());
-            }
-            if (failed) {
-              self.step(search::Unresolved{failed.message()});
-            } else {
-              self.step(resolved_to(addresses, false));
-            }
-          }));
+      const auto self = shared_from_this();
+      names->ask(order.host, [self, of = round](const NameLookup::Answer& answer) {
+        const bool is_awaited = self->done && self->round == of;
+        if (is_awaited && !answer.failure.empty()) {
+          self->step(search::Unresolved{answer.failure});
+        } else if (is_awaited) {
+          self->step(resolved_to(answer.addresses, false));
+        }
+        return is_awaited;
+      });
     }
   }
 
@@ -332,6 +329,14 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
                            }));
   }
 
+  /// The callback is the asker's own, so it comes no more once this attempt lets go of it.
+  void carry_out(const search::AskLinks& order) {
+    links = LinkAsker::ask(io, {token, job_id, order.endpoint}, [this](const std::string& address) {
+      const auto alive = shared_from_this();
+      step(search::FoundOnLink{address});
+    });
+  }
+
   // --- The end ------------------------------------------------------------------------------
 
   void carry_out(search::HostEndpoint order) {
@@ -364,20 +369,23 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   void cancel() {
     done = nullptr;
     carry_out(search::Disconnect{});
-    resolver.cancel();
+    names->cancel();
     timer.cancel();
+    links.reset();
   }
 
   asio::io_context& io;
   std::shared_ptr<const JobToken> token;
   OnJoined done;  ///< null: it is over
   std::shared_ptr<spdlog::logger> log;
+  std::string job_id;
   LeaderSearch decides;
+  std::shared_ptr<LinkAsker> links;
   std::deque<search::Input> inputs;
-  tcp::resolver resolver;
+  std::shared_ptr<NameLookup> names;
   tcp::socket socket;
   asio::steady_timer timer;
-  std::uint64_t round = 0;  ///< counts what was begun on resolver and socket
+  std::uint64_t round = 0;  ///< counts what was begun on names and socket
   Fd bound;
   std::string said;
   std::string answer;

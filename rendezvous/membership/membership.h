@@ -90,6 +90,7 @@ class Membership {
   // Nodes that come and go.
   void on(NodeJoined event);
   void on(const StrangerTurnedAway& event);
+  void on(const CallerCame& event) { absent_.called(event.address, now_); }
   void on(const NodeHeard& event);
   void on(const NodeLost& event);
   void on(EnvironmentTold event);
