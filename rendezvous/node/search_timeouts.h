@@ -19,7 +19,7 @@ inline constexpr std::chrono::milliseconds kAnswerTimeout{5'000};
 inline constexpr std::chrono::milliseconds kTakenPatience{5'000};
 inline constexpr std::chrono::milliseconds kStrangerPatience{15'000};
 /// A name service that does not answer; the next question may.
-inline constexpr std::chrono::milliseconds kResolveTimeout{4'000};
+inline constexpr std::chrono::milliseconds kResolveTimeout{3'000};
 /// Between two questions on this machine's networks: thousands of agents may ask.
 inline constexpr std::chrono::milliseconds kLinksPauseFirst{4'000};
 inline constexpr std::chrono::milliseconds kLinksPauseMax{60'000};

@@ -22,6 +22,19 @@ BOUND_S = 5.0  # from the start of the first agent to the reasons on both nodes
 PORT = 25422  # of PBS job 15422, and of Slurm job 5422 in its step 0
 # Goes through the store's port, as PyTorch's workers do.
 PROGRAM = ["bash", "-c", 'exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT" && echo "rank $RANK met at $MASTER_ADDR"']
+# A name server of one name, node0.dns.
+NAME_SERVER = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("10.77.0.3", 53))
+while True:
+    query, asker = server.recvfrom(512)
+    end = query.index(b"\\0", 12) + 5
+    is_ipv4 = query[end - 4:end - 2] == b"\\0\\1"
+    answer = b"\\xc0\\x0c\\0\\1\\0\\1\\0\\0\\0\\x3c\\0\\4" + bytes([10, 77, 0, 1])
+    server.sendto(query[:2] + b"\\x81\\x80\\0\\1\\0" + bytes([is_ipv4]) + bytes(4) + query[12:end] +
+                  answer * is_ipv4, asker)
+"""
 NO_ANSWER = "no answer (the host is down, or a firewall drops packets)"
 
 
@@ -157,6 +170,24 @@ class UnreachableFirstNode(unittest.TestCase):
         script = dict(self.pbs(0), PBS_TASKNUM="1")
         self.start(lambda node: script, [["--nnodes", "2", "--rdzv-endpoint", f"10.77.0.1:{PORT}"]], nodes=[0])
         self.assertMissing()
+
+    def test_the_first_of_two_name_servers_does_not_answer(self):
+        namespaces.in_node(1, f"neigh replace 10.77.0.9 lladdr {namespaces.NOWHERE} dev eth0 nud permanent")
+        (self.folder / "resolv.conf").write_text("nameserver 10.77.0.9\nnameserver 10.77.0.3\n")
+        (self.folder / "nsswitch.conf").write_text("hosts: files dns\n")
+        for name in ("resolv.conf", "nsswitch.conf"):
+            subprocess.run(["mount", "--bind", self.folder / name, f"/etc/{name}"], check=True)
+            self.addCleanup(subprocess.run, ["umount", f"/etc/{name}"], check=True)
+        server = self.nodes.start(2, [sys.executable, "-c", NAME_SERVER], {}, subprocess.DEVNULL, None)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        job = ["--nnodes", "2", "--rdzv-id", "7", "--rdzv-endpoint"]
+        self.start(lambda node: {}, [[*job, f"10.77.0.1:{PORT}"], [*job, f"node0.dns:{PORT}"]])
+        self.assertSaid(1, f"waiting for the coordinator at node0.dns port {PORT}: the name cannot be resolved "
+                        "(the name service does not answer)")
+        # The system asks the second one after five seconds.
+        for agent in self.agents.values():
+            self.assertEqual(agent.wait(30), 0, self.text(1))
 
     # ---- a way that was not named --------------------------------------------------------------
 
