@@ -48,7 +48,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
         log(std::move(the_log)),
         node(node_options(options)),
         timer(the_io),
-        held_world(the_io, log, [this](const World& world) { handler.on_assigned(world); }) {}
+        held_world(the_io, log, handler) {}
 
   /// For callbacks from the loop: they do nothing once this object is gone, or has failed.
   template <class Action>
@@ -169,12 +169,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
       asio::post(io, while_alive([call = *call](Impl& self) { self.step(CalledByLeader{call}); }));
       return node.answer_to_call();
     }
-    said.reset();
+    heard.said.reset();
     step(AskedByPeer{question, from_here});
-    return std::exchange(said, std::nullopt);
+    return std::exchange(heard.said, std::nullopt);
   }
 
-  void carry_out(AnswerPeer order) { said = std::move(order.answer); }
+  void carry_out(AnswerPeer order) { heard.said = std::move(order.answer); }
 
   // --- Following ----------------------------------------------------------------------------
 
@@ -206,9 +206,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   void more_nodes(const message::MoreNodes& news) override { step(ToldByLeader{news}); }
   /// Node decides inside of this step whether it keeps the state; the client needs that answer now.
   bool voter_state(const message::VoterState& state) override {
-    acknowledged = false;
+    heard.acknowledged = false;
     step(ToldByLeader{state});
-    return acknowledged;
+    return heard.acknowledged;
   }
   void assign(const message::Assigned& order) override {
     step(ToldByLeader{order});
@@ -237,7 +237,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   }
 
   /// The client sends StateKept itself: it has the connection, whose beats change with it.
-  void carry_out(const AcknowledgeState&) { acknowledged = true; }
+  void carry_out(const AcknowledgeState&) { heard.acknowledged = true; }
 
   void carry_out(const LeaveLeader&) { client->leave(); }
 
@@ -295,8 +295,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     led.host = own_host();
     led.addresses = node.description().addresses;
     led.port = node.description().port;
-    const std::string& host = options.endpoints.front().host;
-    if (!is_loopback_host(host)) {
+    if (!is_loopback_host(options.endpoints.front().host)) {
       led.listens_at =
           fmt::format("port {} of {}", led.port, addresses_text(interface_addresses()));
     }
@@ -306,8 +305,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
     lead(std::move(listener), std::move(led));
   }
 
-  /// Where the job begins, and so once. On a loopback endpoint nobody from outside is meant to
-  /// come. Elsewhere a person whose network is not a private one reads here that the job is open.
+  /// Where the job begins, so once: a person whose network is no private one reads that it is open.
   void open_to_others() {
     const Endpoint& first = options.endpoints.front();
     if (options.coordinator.max_nodes <= 1 || is_loopback_host(first.host)) {
@@ -399,8 +397,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>, private Co
   // What one step hands to another place of this shell:
   Fd bound;                                ///< the endpoint's, for BeginLeading
   std::optional<JoinedAsClient> answered;  ///< for FollowLeader
-  std::optional<message::Message> said;    ///< AnswerPeer
-  bool acknowledged = false;               ///< AcknowledgeState
+  struct Heard {
+    std::optional<message::Message> said;  ///< AnswerPeer
+    bool acknowledged = false;             ///< AcknowledgeState
+  } heard;
 };
 
 Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHandler& handler,

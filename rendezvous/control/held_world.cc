@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "rendezvous/base/held_signals.h"
+#include "rendezvous/control/follower.h"
 
 namespace ddprun {
 namespace {
@@ -24,9 +25,10 @@ constexpr std::chrono::milliseconds kMasterTimeout{1'000};
 
 }  // namespace
 
-/// One attempt to connect to the world's address; `done` is null once it is over.
+/// One attempt to connect to the world's address; `owner` is null once it is over.
 struct HeldWorld::Check : std::enable_shared_from_this<HeldWorld::Check> {
-  explicit Check(asio::io_context& io) : resolver(io), socket(io), timer(io) {}
+  Check(asio::io_context& io, HeldWorld& the_owner)
+      : owner(&the_owner), resolver(io), socket(io), timer(io) {}
 
   void begin(const World& world) {
     timer.expires_after(kMasterTimeout);
@@ -40,7 +42,7 @@ struct HeldWorld::Check : std::enable_shared_from_this<HeldWorld::Check> {
                            [self = shared_from_this()](error_code failed, const auto& found) {
                              if (failed) {
                                self->finish("the name cannot be resolved: " + failed.message());
-                             } else if (self->done) {
+                             } else if (self->owner != nullptr) {
                                self->connect(found);
                              }
                            });
@@ -54,28 +56,29 @@ struct HeldWorld::Check : std::enable_shared_from_this<HeldWorld::Check> {
   }
 
   void finish(const std::string& why) {
-    if (const auto tell = std::exchange(done, nullptr)) {
+    if (HeldWorld* const told = owner) {
       cancel();
-      tell(why);
+      told->settle(why);
     }
   }
 
   void cancel() {
-    done = nullptr;
+    owner = nullptr;
     resolver.cancel();
     timer.cancel();
     error_code ignored;
     socket.close(ignored);
   }
 
-  std::function<void(const std::string& why)> done;
+  HeldWorld* owner;
   tcp::resolver resolver;
   tcp::socket socket;
   asio::steady_timer timer;
 };
 
-HeldWorld::HeldWorld(asio::io_context& io, std::shared_ptr<spdlog::logger> log, Release release)
-    : io_(io), log_(std::move(log)), release_(std::move(release)) {}
+HeldWorld::HeldWorld(asio::io_context& io, std::shared_ptr<spdlog::logger> log,
+                     FollowerHandler& handler)
+    : io_(io), log_(std::move(log)), handler_(handler) {}
 
 HeldWorld::~HeldWorld() {
   drop();
@@ -84,13 +87,12 @@ HeldWorld::~HeldWorld() {
 void HeldWorld::hold(const World& world, const std::string& reached) {
   release();
   if (reached.empty() || world.master_addr == reached) {
-    release_(world);
+    handler_.on_assigned(world);
     return;
   }
   world_ = world;
   reached_ = reached;
-  check_ = std::make_shared<Check>(io_);
-  check_->done = [this](const std::string& why) { settle(why); };
+  check_ = std::make_shared<Check>(io_, *this);
   check_->begin(world_);
 }
 
@@ -108,7 +110,7 @@ void HeldWorld::settle(const std::string& why) {
 void HeldWorld::release() {
   if (check_) {
     drop();
-    release_(world_);
+    handler_.on_assigned(world_);
   }
 }
 

@@ -3,7 +3,6 @@
 // for half an hour, and say no more than that it timed out. Internal to control.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,11 +17,13 @@ class logger;
 
 namespace ddprun {
 
+class FollowerHandler;
+
 class HeldWorld {
  public:
-  using Release = std::function<void(const World&)>;
-
-  HeldWorld(boost::asio::io_context& io, std::shared_ptr<spdlog::logger> log, Release release);
+  /// A world is released to `handler`, as on_assigned().
+  HeldWorld(boost::asio::io_context& io, std::shared_ptr<spdlog::logger> log,
+            FollowerHandler& handler);
   ~HeldWorld();
   HeldWorld(const HeldWorld&) = delete;
   HeldWorld& operator=(const HeldWorld&) = delete;
@@ -44,7 +45,7 @@ class HeldWorld {
 
   boost::asio::io_context& io_;
   std::shared_ptr<spdlog::logger> log_;
-  Release release_;
+  FollowerHandler& handler_;
   World world_;
   std::string reached_;
   std::shared_ptr<Check> check_;  ///< while a world is held

@@ -50,7 +50,9 @@ class JoinAttempt {
 /// Handlers hold a shared pointer. Once `done` is null the attempt is over: they come and do
 /// nothing.
 struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
-                            private TokenExchangeOwner {
+                            private TokenExchangeOwner,
+                            private NameLookupOwner,
+                            private LinkAskerOwner {
   using Clock = std::chrono::steady_clock;
 
   State(asio::io_context& the_io, SearchRequest the_request,
@@ -60,9 +62,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
         token(std::move(the_token)),
         done(std::move(the_done)),
         log(std::move(the_log)),
-        job_id(the_request.node.job_id),
         decides(std::move(the_request), Clock::now().time_since_epoch()),
-        names(std::make_shared<NameLookup>(the_io)),
+        names(NameLookup::create(the_io, *this)),
         socket(the_io),
         timer(the_io) {}
 
@@ -128,17 +129,21 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
     } else if (!order.ask_names) {
       step(search::Unresolved{"it is a name"});
     } else {
-      const auto self = shared_from_this();
-      names->ask(order.host, [self, of = round](const NameLookup::Answer& answer) {
-        const bool is_awaited = self->done && self->round == of;
-        if (is_awaited && !answer.failure.empty()) {
-          self->step(search::Unresolved{answer.failure});
-        } else if (is_awaited) {
-          self->step(resolved_to(answer.addresses, false));
-        }
-        return is_awaited;
-      });
+      names->ask(order.host, round);
     }
+  }
+
+  bool on_name(std::uint64_t of, const NameAnswer& answer) override {
+    if (!done || of != round) {
+      return false;
+    }
+    const auto alive = shared_from_this();
+    if (answer.failure.empty()) {
+      step(resolved_to(answer.addresses, false));
+    } else {
+      step(search::Unresolved{answer.failure});
+    }
+    return true;
   }
 
   /// Bound and listening is the claim to host. Nothing is accepted before the coordinator runs:
@@ -329,12 +334,13 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
                            }));
   }
 
-  /// The callback is the asker's own, so it comes no more once this attempt lets go of it.
   void carry_out(const search::AskLinks& order) {
-    links = LinkAsker::ask(io, {token, job_id, order.endpoint}, [this](const std::string& address) {
-      const auto alive = shared_from_this();
-      step(search::FoundOnLink{address});
-    });
+    links = LinkAsker::ask(io, {token, order.job_id, order.endpoint}, *this);
+  }
+
+  void on_link(const std::string& address) override {
+    const auto alive = shared_from_this();
+    step(search::FoundOnLink{address});
   }
 
   // --- The end ------------------------------------------------------------------------------
@@ -378,7 +384,6 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   std::shared_ptr<const JobToken> token;
   OnJoined done;  ///< null: it is over
   std::shared_ptr<spdlog::logger> log;
-  std::string job_id;
   LeaderSearch decides;
   std::shared_ptr<LinkAsker> links;
   std::deque<search::Input> inputs;

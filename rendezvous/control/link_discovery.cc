@@ -82,8 +82,8 @@ class Answerer final : public LinkSocket<LinkAnswerer> {
 
 class Asker final : public LinkSocket<LinkAsker> {
  public:
-  Asker(asio::io_context& io, LinkSecret secret, std::function<void(const std::string&)> found)
-      : LinkSocket(io, std::move(secret)), found_(std::move(found)) {}
+  Asker(asio::io_context& io, LinkSecret secret, LinkAskerOwner& owner)
+      : LinkSocket(io, std::move(secret)), owner_(owner) {}
 
   void ask() {
     const std::string question = link_question(secret_, nonce_);
@@ -100,11 +100,11 @@ class Asker final : public LinkSocket<LinkAsker> {
   void take(std::string_view said, const udp::endpoint& from) override {
     const std::string address = from.address().to_string();
     if (is_link_answer(secret_, nonce_, said) && told_.insert(address).second) {
-      found_(address);
+      owner_.on_link(address);
     }
   }
 
-  std::function<void(const std::string&)> found_;
+  LinkAskerOwner& owner_;
   const std::string nonce_ = random_nonce();
   std::set<std::string> told_;
 };
@@ -122,8 +122,8 @@ std::shared_ptr<LinkAnswerer> LinkAnswerer::open(asio::io_context& io, LinkSecre
 }
 
 std::shared_ptr<LinkAsker> LinkAsker::ask(asio::io_context& io, LinkSecret secret,
-                                          std::function<void(const std::string&)> found) {
-  auto asker = std::make_shared<Asker>(io, std::move(secret), std::move(found));
+                                          LinkAskerOwner& owner) {
+  auto asker = std::make_shared<Asker>(io, std::move(secret), owner);
   if (asker->open(0)) {
     asker->read();
     asker->ask();

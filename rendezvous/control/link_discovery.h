@@ -2,7 +2,6 @@
 // as long as it is held. Internal to control.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,12 +24,23 @@ class LinkAnswerer {
   virtual ~LinkAnswerer() = default;
 };
 
+class LinkAskerOwner {
+ public:
+  LinkAskerOwner() = default;
+  LinkAskerOwner(const LinkAskerOwner&) = delete;
+  LinkAskerOwner& operator=(const LinkAskerOwner&) = delete;
+  virtual ~LinkAskerOwner() = default;
+
+  /// A host has answered from this numeric address; told once.
+  virtual void on_link(const std::string& address) = 0;
+};
+
 /// Asks once on each IPv4 network of this machine.
 class LinkAsker {
  public:
-  /// `found` is called on the loop with the numeric address of each host that answers.
+  /// `owner` is told on the loop, and outlives what is returned.
   static std::shared_ptr<LinkAsker> ask(boost::asio::io_context& io, LinkSecret secret,
-                                        std::function<void(const std::string& address)> found);
+                                        LinkAskerOwner& owner);
   LinkAsker() = default;
   LinkAsker(const LinkAsker&) = delete;
   LinkAsker& operator=(const LinkAsker&) = delete;

@@ -4,39 +4,47 @@
 // Internal to control.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+namespace boost::asio {
+class io_context;
+}
+
 namespace ddprun {
 
-class NameLookup : public std::enable_shared_from_this<NameLookup> {
+struct NameAnswer {
+  std::vector<std::string> addresses;  ///< numeric; an address may be there twice
+  std::string failure;                 ///< the system's words; empty: there are addresses
+};
+
+class NameLookupOwner {
  public:
-  struct Answer {
-    std::vector<std::string> addresses;  ///< numeric; an address may be there twice
-    std::string failure;                 ///< the system's words; empty: there are addresses
-  };
-  /// False: nobody waits for the answer any more.
-  using Done = std::function<bool(const Answer&)>;
+  NameLookupOwner() = default;
+  NameLookupOwner(const NameLookupOwner&) = delete;
+  NameLookupOwner& operator=(const NameLookupOwner&) = delete;
+  virtual ~NameLookupOwner() = default;
 
-  /// Held by a shared pointer.
-  explicit NameLookup(boost::asio::io_context& io) : resolver_(io) {}
+  /// The answer to the newest question, which had this number. False: nobody waits for it any more,
+  /// and it is kept.
+  virtual bool on_name(std::uint64_t round, const NameAnswer& answer) = 0;
+};
 
-  /// `done` takes the place of the one before. It may be called at once.
-  void ask(const std::string& host, Done done);
-  /// Nobody asks any more.
-  void cancel();
+class NameLookup {
+ public:
+  /// `owner` outlives this, or cancels it before it dies.
+  static std::shared_ptr<NameLookup> create(boost::asio::io_context& io, NameLookupOwner& owner);
+  NameLookup() = default;
+  NameLookup(const NameLookup&) = delete;
+  NameLookup& operator=(const NameLookup&) = delete;
+  virtual ~NameLookup() = default;
 
- private:
-  void answered(Answer answer);
-
-  boost::asio::ip::tcp::resolver resolver_;
-  std::string host_;  ///< asked for last
-  Done done_;         ///< null: no question is under way
-  std::optional<Answer> kept_;
+  /// on_name() follows, maybe at once. A question before this one is not answered any more.
+  virtual void ask(const std::string& host, std::uint64_t round) = 0;
+  /// Nothing follows.
+  virtual void cancel() = 0;
 };
 
 }  // namespace ddprun

@@ -27,7 +27,7 @@ LeaderSearch::LeaderSearch(SearchRequest request, Instant now)
       report_(request_.endpoints, request_.join_timeout, now, request_.own_addresses),
       pause_(kPauseFirst),
       turn_(request_.endpoints.size() - 1),
-      links_pause_(kLinksPauseFirst) {
+      links_{{}, {}, kLinksPauseFirst} {
   DDP_CHECK(!request_.endpoints.empty(), "a job has an endpoint");
 }
 
@@ -91,7 +91,7 @@ void LeaderSearch::on(const search::TimePassed& /*input*/) {
       break;
     case State::identifying:
     case State::probing_again:
-      again(unidentified_);
+      again(strangers_.asked);
       break;
     case State::over:
       break;
@@ -121,7 +121,7 @@ void LeaderSearch::on(const search::Unresolved& input) {
   }
   if (request_.is_host == true && turn_ == 0) {
     bind();
-  } else if (turn_ == 0 && !on_links_.empty()) {
+  } else if (turn_ == 0 && !links_.addresses.empty()) {
     on(search::Resolved{});
   } else {
     unresolved(input.why);
@@ -140,9 +140,9 @@ void LeaderSearch::on(search::Resolved input) {
     return;
   }
   const bool at_first = turn_ == 0;
-  for (std::size_t i = 0; at_first && i < on_links_.size(); ++i) {
+  for (std::size_t i = 0; at_first && i < links_.addresses.size(); ++i) {
     // What has answered before is tried before what the name means.
-    input.addresses.insert(input.addresses.begin(), {on_links_[i], false});
+    input.addresses.insert(input.addresses.begin(), {links_.addresses[i], false});
   }
   if (input.addresses.empty()) {
     on(search::Unresolved{"it has no address"});
@@ -213,7 +213,7 @@ void LeaderSearch::on(const search::Disconnected& input) {
   if (state_ == State::connecting || state_ == State::greeting) {
     answers ? identify(input.how) : again(input.how);
   } else if (is_identifying()) {
-    again(unidentified_);
+    again(strangers_.asked);
   }
 }
 
@@ -293,10 +293,10 @@ void LeaderSearch::on(const search::Stranger& input) {
     again({Obstacle::stranger, input.what});
   } else if (is_identifying()) {
     if (input.recognised) {
-      identified_[place_.key()] = {Obstacle::stranger, input.what};
-      unidentified_ = identified_[place_.key()];
+      strangers_.known[place_.key()] = {Obstacle::stranger, input.what};
+      strangers_.asked = strangers_.known[place_.key()];
     }
-    again(unidentified_);
+    again(strangers_.asked);
   }
 }
 
@@ -309,9 +309,9 @@ void LeaderSearch::identify(Trouble found) {
   }
   DDP_CHECK(state_ == State::connecting || state_ == State::greeting,
             "a hello comes before a probe");
-  const auto [known, is_new] = identified_.try_emplace(place_.key());
+  const auto [known, is_new] = strangers_.known.try_emplace(place_.key());
   if (is_new) {
-    unidentified_ = std::move(found);
+    strangers_.asked = std::move(found);
     connect(State::identifying, kProbeTimeout);
   } else {
     again(known->second.obstacle == Obstacle::none ? std::move(found) : known->second);
@@ -326,24 +326,25 @@ void LeaderSearch::ask_links(const Trouble& trouble) {
   const bool leads_nowhere = trouble.obstacle == Obstacle::filtered ||
                              trouble.obstacle == Obstacle::unreachable ||
                              trouble.obstacle == Obstacle::unresolved;
-  if (!leads_nowhere || turn_ != 0 || may_host_ || !request_.by_endpoint || now_ < links_due_) {
+  if (!leads_nowhere || turn_ != 0 || may_host_ || !request_.by_endpoint || now_ < links_.due) {
     return;
   }
   DDP_CHECK(endpoint().port != 0, "agents meet at a port that all of them know");
-  actions_.emplace_back(search::AskLinks{endpoint()});
-  links_due_ = now_ + links_pause_;
-  links_pause_ = std::min(2 * links_pause_, kLinksPauseMax);
+  actions_.emplace_back(search::AskLinks{request_.node.job_id, endpoint()});
+  links_.due = now_ + links_.pause;
+  links_.pause = std::min(2 * links_.pause, kLinksPauseMax);
 }
 
 /// One more address of the first endpoint, tried at once unless something better is under way.
 void LeaderSearch::on(const search::FoundOnLink& input) {
   const auto known = [&](const search::Address& one) { return one.text == input.address; };
-  if (on_links_.size() >= SearchReport::kAddressesMax ||
+  if (links_.addresses.size() >= SearchReport::kAddressesMax ||
       std::any_of(found_.addresses.begin(), found_.addresses.end(), known) ||
-      std::find(on_links_.begin(), on_links_.end(), input.address) != on_links_.end()) {
+      std::find(links_.addresses.begin(), links_.addresses.end(), input.address) !=
+          links_.addresses.end()) {
     return;
   }
-  on_links_.push_back(input.address);
+  links_.addresses.push_back(input.address);
   const Endpoint& first = request_.endpoints.front();
   DDP_CHECK(first.port != 0, "the host was asked at its port");
   actions_.emplace_back(

@@ -153,6 +153,7 @@ struct Disconnect {};
 /// Ask for the host of this endpoint on the networks that this machine is attached to. Any number
 /// of FoundOnLink may follow. Replaces the question before.
 struct AskLinks {
+  std::string job_id;
   Endpoint endpoint;
 };
 /// The end: what was bound is the job's endpoint.
@@ -255,23 +256,28 @@ class LeaderSearch {
   SearchReport report_;
   std::chrono::milliseconds pause_;
   // Where.
-  std::size_t turn_ = 0;               ///< which of the endpoints
-  search::Resolved found_;             ///< its addresses
-  std::size_t next_ = 0;               ///< of them; 0: all were tried
-  std::vector<Place> detour_;          ///< by the word of an agent; the last is tried first
-  Place place_;                        ///< tried last
-  std::vector<std::string> on_links_;  ///< further addresses of the first endpoint
-  Instant links_due_{};                ///< not asked before
-  std::chrono::milliseconds links_pause_;
+  std::size_t turn_ = 0;       ///< which of the endpoints
+  search::Resolved found_;     ///< its addresses
+  std::size_t next_ = 0;       ///< of them; 0: all were tried
+  std::vector<Place> detour_;  ///< by the word of an agent; the last is tried first
+  Place place_;                ///< tried last
+  /// The networks of this machine.
+  struct Links {
+    std::vector<std::string> addresses;  ///< further ones of the first endpoint
+    Instant due{};                       ///< not asked before
+    std::chrono::milliseconds pause{};
+  } links_;
   // As a possible host.
   Elsewhere elsewhere_ = Elsewhere::unasked;
   Instant elsewhere_until_{};  ///< of the endpoint that is being asked
   bool may_host_ = false;      ///< it has tried to bind
   std::optional<Instant> taken_since_;
   // What others are.
-  Trouble unidentified_;  ///< of the listener that is being asked what it is
-  /// What those are that were asked; of a kind that is not known: no obstacle.
-  std::map<std::pair<std::string, std::uint16_t>, Trouble> identified_;
+  struct Strangers {
+    Trouble asked;  ///< of the listener that is being asked what it is
+    /// What those are that were asked; of a kind that is not known: no obstacle.
+    std::map<std::pair<std::string, std::uint16_t>, Trouble> known;
+  } strangers_;
 };
 
 }  // namespace ddprun

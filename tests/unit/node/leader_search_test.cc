@@ -1,81 +1,16 @@
-#include "rendezvous/node/leader_search.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
 
+#include "tests/unit/node/search_story.h"
+
 using namespace ddprun;
+using namespace ddprun::story;
 using namespace std::chrono_literals;  // allowed: literals alone, within tests
 using State = LeaderSearch::State;
 
 namespace {
-
-const Endpoint kFirst{"n1", 29400};
-const Endpoint kSecond{"n2", 29400};
-const search::Resolved kOwn{{{"10.0.0.1", true}}, false};
-const search::Resolved kOther{{{"10.0.0.2", false}}, false};
-const search::Disconnected kRefused{connect_trouble(true, {})};
-const search::Disconnected kClosed{was_closed()};
-const search::Accepted kAccepted{{Term{3}, VoterId{9}, 1}};
-const search::Rejected kRejected{{"another program", "look"}};
-const search::Stranger kSsh{"an SSH server listens there", true};
-const search::Stranger kUnknown{"something listens there", false};
-const search::Redirected kKnowsNobody{{}, {}};
-
-/// One search, and what it wants done.
-class Story {
- public:
-  explicit Story(std::vector<Endpoint> endpoints, std::optional<bool> is_host = {},
-                 std::chrono::milliseconds timeout = 60s, NodeDescription node = {})
-      : search_(SearchRequest{std::move(endpoints), std::move(node), is_host, timeout}, now) {
-    wait();
-  }
-
-  Story& step(search::Input input) {
-    actions = search_.step(now, std::move(input));
-    return *this;
-  }
-  /// Until its deadline.
-  Story& wait() {
-    now = std::max(now, search_.next_deadline().value());
-    return step(search::TimePassed{});
-  }
-  /// It is at this place.
-  Story& greet(search::Resolved where) {
-    step(std::move(where));
-    return step(search::Connected{});
-  }
-
-  template <class Kind>
-  const Kind* find() const {
-    for (const search::Action& one : actions) {
-      if (const auto* found = std::get_if<Kind>(&one)) {
-        return found;
-      }
-    }
-    return nullptr;
-  }
-  [[nodiscard]] bool resolves(const std::string& host) const {
-    return find<search::Resolve>() != nullptr && find<search::Resolve>()->host == host;
-  }
-  [[nodiscard]] bool connects(const std::string& address, std::uint16_t port = 29400) const {
-    const auto* order = find<search::Connect>();
-    return order != nullptr && order->address == address && order->port == port;
-  }
-  [[nodiscard]] std::string failure() const {
-    return find<SearchFailed>() != nullptr ? find<SearchFailed>()->why.sentence() : "";
-  }
-  [[nodiscard]] std::chrono::nanoseconds left() const { return *search_.next_deadline() - now; }
-  [[nodiscard]] State state() const { return search_.state(); }
-  [[nodiscard]] const LeaderSearch& decides() const { return search_; }
-
-  Instant now = 100s;
-  std::vector<search::Action> actions;
-
- private:
-  LeaderSearch search_;
-};
 
 /// Of an agent that follows a coordinator at these addresses.
 search::Redirected names(std::vector<std::string> addresses, std::uint16_t port = 30'000) {
@@ -243,71 +178,6 @@ TEST_CASE("All addresses of an endpoint are tried, then the next endpoint, at gr
     story.step(search::Unresolved{"not found"}).wait();
   }
   CHECK(story.step(search::Unresolved{"not found"}).left() == 1s);
-}
-
-TEST_CASE("The first tries are short: people wait for the reason, and for a name's next address") {
-  Story story({kFirst}, false);
-  const Instant begun = story.now;
-  story.step(search::Resolved{{{"10.0.0.8"}, {"10.0.0.9"}}, false});
-  story.wait();
-  CHECK(story.now == begun + 1s);
-  CHECK(story.wait().connects("10.0.0.9"));
-  story.wait();
-  CHECK(story.now < begun + 2200ms);
-  CHECK(story.find<LogLine>() != nullptr);
-  story.wait().step(search::Resolved{{{"10.0.0.8"}}, false});
-  CHECK(story.left() == 3s);
-}
-
-TEST_CASE("Where no address of the endpoint answers, its host is asked for on the networks here") {
-  Story story({kFirst}, false);
-  story.step(kOther).wait();
-  REQUIRE(story.find<search::AskLinks>() != nullptr);
-  CHECK(story.find<search::AskLinks>()->endpoint == kFirst);
-  story.step(search::FoundOnLink{"10.1.0.2"});
-  CHECK(story.connects("10.1.0.2"));
-  CHECK(story.find<LogLine>()->text.find("its host answers at 10.1.0.2") != std::string::npos);
-  story.step(search::FoundOnLink{"10.1.0.2"});  // it is told once
-  CHECK(story.actions.empty());
-  story.step(search::Connected{});
-  REQUIRE(story.find<search::SayHello>() != nullptr);
-  CHECK(story.find<search::SayHello>()->hello.node.by_endpoint);
-  story.step(kAccepted);
-  REQUIRE(story.find<HelloAccepted>() != nullptr);
-  CHECK(story.find<HelloAccepted>()->at_endpoint);
-}
-
-TEST_CASE("What was found on a network stays an address of the endpoint, whatever its name means") {
-  Story story({kFirst}, false);
-  story.step(search::Unresolved{"not found"});
-  REQUIRE(story.find<search::AskLinks>() != nullptr);
-  story.step(search::FoundOnLink{"10.1.0.2"});
-  story.step(kRefused).wait();
-  CHECK(story.resolves("n1"));
-  CHECK(story.step(search::Unresolved{"not found"}).connects("10.1.0.2"));
-  story.step(kRefused).wait();
-  CHECK(story.step(kOther).connects("10.1.0.2"));
-  story.step(kRefused);
-  CHECK(story.wait().connects("10.0.0.2"));
-}
-
-TEST_CASE("The networks are asked again at growing pauses, and not for a host that refuses") {
-  Story story({kFirst}, false, 600s);
-  int asked = 0;
-  for (int turn = 0; turn < 600; ++turn) {
-    asked += story.find<search::AskLinks>() != nullptr ? 1 : 0;
-    story.state() == State::resolving ? story.step(search::Unresolved{"not found"}) : story.wait();
-  }
-  CHECK(asked >= 5);
-  CHECK(asked <= 14);
-  Story refused({kFirst}, false);
-  refused.step(kOther).step(kRefused);
-  CHECK(refused.find<search::AskLinks>() == nullptr);
-  Story second({kFirst, kSecond}, false);
-  second.step(kOther).step(kRefused).wait();
-  REQUIRE(second.resolves("n2"));
-  second.step(search::Unresolved{"not found"});
-  CHECK(second.find<search::AskLinks>() == nullptr);
 }
 
 TEST_CASE("A place that answered nothing has been waited for: the next one is tried at once") {
