@@ -74,6 +74,7 @@ std::vector<InterfaceAddress> interface_addresses() {
       }
     }
   }
+  // An IPv4 address is what most names mean, and what people compare with.
   found.insert(found.end(), found_v6.begin(), found_v6.end());
   return found;
 }

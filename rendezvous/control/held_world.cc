@@ -48,6 +48,7 @@ struct HeldWorld::Check : std::enable_shared_from_this<HeldWorld::Check> {
                            });
   }
 
+  /// The store takes a connection that says nothing and closes for one of a worker that has died.
   void connect(const tcp::resolver::results_type& found) {
     asio::async_connect(socket, found,
                         [self = shared_from_this()](error_code failed, const tcp::endpoint&) {
@@ -84,6 +85,8 @@ HeldWorld::~HeldWorld() {
   drop();
 }
 
+/// The check costs a round trip, and only a world that names another address than this agent came
+/// by needs it: the first node was given a --local-addr.
 void HeldWorld::hold(const World& world, const std::string& reached) {
   release();
   if (reached.empty() || world.master_addr == reached) {
@@ -96,6 +99,8 @@ void HeldWorld::hold(const World& world, const std::string& reached) {
   check_->begin(world_);
 }
 
+/// The address by which the coordinator was reached is as good as its own: the store listens at all
+/// of its host's addresses.
 void HeldWorld::settle(const std::string& why) {
   if (!why.empty()) {
     log_->warn(
@@ -107,6 +112,7 @@ void HeldWorld::settle(const std::string& why) {
   release();
 }
 
+/// The world goes first: the agent learns of an order only once it has what the order is for.
 void HeldWorld::release() {
   if (check_) {
     drop();
@@ -114,6 +120,7 @@ void HeldWorld::release() {
   }
 }
 
+/// The search may be over, or the agent: what was to be started is started no more.
 void HeldWorld::drop() {
   if (const auto check = std::exchange(check_, nullptr)) {
     check->cancel();

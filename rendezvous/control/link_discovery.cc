@@ -26,7 +26,7 @@ class LinkSocket : public Base, public std::enable_shared_from_this<LinkSocket<B
   LinkSocket(asio::io_context& io, LinkSecret the_secret)
       : secret_(std::move(the_secret)), socket_(io) {}
 
-  /// `port` 0: any.
+  /// `port` 0: any. IPv4 has broadcasts, IPv6 has none.
   bool open(std::uint16_t port) {
     error_code failed;
     socket_.open(udp::v4(), failed);
@@ -54,6 +54,7 @@ class LinkSocket : public Base, public std::enable_shared_from_this<LinkSocket<B
  protected:
   virtual void take(std::string_view said, const udp::endpoint& from) = 0;
 
+  /// Without waiting: where the socket has no room the datagram is lost, and it is asked again.
   void send(const std::string& bytes, const udp::endpoint& to) {
     socket_.send_to(asio::buffer(bytes), to, 0, ignored_);
   }
@@ -85,6 +86,8 @@ class Asker final : public LinkSocket<LinkAsker> {
   Asker(asio::io_context& io, LinkSecret secret, LinkAskerOwner& owner)
       : LinkSocket(io, std::move(secret)), owner_(owner) {}
 
+  /// One socket for all networks: the kernel sends each datagram by the interface whose broadcast
+  /// address it has, from that interface's own address, to which the answer goes.
   void ask() {
     const std::string question = link_question(secret_, nonce_);
     for (const InterfaceAddress& one : interface_addresses()) {
@@ -97,6 +100,7 @@ class Asker final : public LinkSocket<LinkAsker> {
   }
 
  private:
+  /// Two networks may lead to one host, which then answers from an address on each.
   void take(std::string_view said, const udp::endpoint& from) override {
     const std::string address = from.address().to_string();
     if (is_link_answer(secret_, nonce_, said) && told_.insert(address).second) {
@@ -105,12 +109,15 @@ class Asker final : public LinkSocket<LinkAsker> {
   }
 
   LinkAskerOwner& owner_;
+  /// Of this question alone, so an old answer that somebody has kept proves nothing.
   const std::string nonce_ = random_nonce();
   std::set<std::string> told_;
 };
 
 }  // namespace
 
+// The port is the endpoint's own, as for TCP: people open one port in their firewalls. Another
+// program may have it for UDP; then this host is found by its names alone.
 std::shared_ptr<LinkAnswerer> LinkAnswerer::open(asio::io_context& io, LinkSecret secret) {
   const std::uint16_t port = secret.endpoint.port;
   auto answerer = std::make_shared<Answerer>(io, std::move(secret));

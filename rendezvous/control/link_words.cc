@@ -55,6 +55,7 @@ std::string link_question(const LinkSecret& secret, const std::string& nonce) {
   return asked(secret, nonce);
 }
 
+// The question is made anew from its random bytes, and compared as a whole.
 std::optional<std::string> link_answer(const LinkSecret& secret, std::string_view question) {
   constexpr std::size_t kBeforeNonce = kPreambleBytes + 1;
   if (question.size() != kBeforeNonce + kTokenNonceBytes + kTokenProofBytes) {

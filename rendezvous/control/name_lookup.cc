@@ -46,6 +46,7 @@ class SystemLookup final : public NameLookup, public std::enable_shared_from_thi
         });
   }
 
+  /// A question that is under way ends by itself, in Asio's thread; its answer finds no host here.
   void cancel() override {
     resolver_.cancel();
     host_.clear();

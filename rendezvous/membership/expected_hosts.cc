@@ -27,6 +27,8 @@ std::vector<std::string> missing_hosts(const ExpectedHosts& expected, const JobN
       continue;
     }
     const std::string name = short_name(node.host_name);
+    // Two agents may be on one host. A host that is on no list shows that names differ, and then
+    // each expected host would seem to be missing.
     if (absent.erase(name) == 0 && !here.contains(name)) {
       return {};
     }
