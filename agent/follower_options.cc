@@ -69,11 +69,10 @@ FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spe
   options.heartbeat_timeout = spec.heartbeat_timeout;
   options.failover = outlives_its_coordinator(spec);
   if (spec.backend == RendezvousBackend::etcd) {
-    options.service =
-        make_etcd_service(io, {{options.endpoints, spec.etcd_user, spec.etcd_password},
-                               spec.job_id,
-                               spec.heartbeat_timeout,
-                               spec.join_timeout});
+    EtcdAccess access{std::move(options.endpoints), spec.etcd_user, spec.etcd_password};
+    options.service = make_etcd_service(
+        io, {std::move(access), spec.job_id, spec.heartbeat_timeout, spec.join_timeout});
+    options.endpoints = {{"0.0.0.0", 0}};
   }
   // On every node, since each may come to lead.
   CoordinatorOptions& led = options.coordinator;
@@ -84,6 +83,7 @@ FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spe
   led.restarts = spec.restarts;
   led.require_same_env = spec.require_same_env;
   led.token = spec.token;
+  led.expected = spec.expected;
   led.event_log = std::move(event_log);
   led.scale_up = spec.scale_up;
   led.join_timeout = spec.join_timeout;

@@ -15,6 +15,7 @@
 #include "agent/notice/notice_source.h"
 #include "agent/process/service_status.h"
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/membership/expected_hosts.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
 
@@ -106,6 +107,7 @@ struct JobSpec {
   /// A scheduler's place for this node (launcher/scheduler.h): a wish, --node-rank goes before it.
   std::optional<int> order_hint;
   std::string local_addr;  ///< --local-addr, may be empty
+  ExpectedHosts expected;  ///< by a scheduler's list; may be empty
   /// --job-token-file; null: whoever reaches the endpoint may join.
   std::shared_ptr<const JobToken> token;
   std::chrono::milliseconds join_timeout{600'000};

@@ -42,7 +42,7 @@ class Resolver {
       : options_(scheduled.options),
         environment_(environment),
         host_(host),
-        launch_{.job = {}, .notices = scheduled.notices},
+        launch_{.job = {.expected = scheduled.expected}, .notices = scheduled.notices},
         job_(launch_.job) {}
 
   Result<Launch> run() {

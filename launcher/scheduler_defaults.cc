@@ -51,7 +51,10 @@ class Defaults {
         return done.error();
       }
     }
-    ScheduledOptions result{std::move(options_), std::move(notices_)};
+    ScheduledOptions result{options_, std::move(notices_)};
+    if (static_cast<int>(found_.host_names.value.size()) == nodes_max() && nodes_max() > 1) {
+      result.expected = {found_.host_names.value, found_.host_names.variable};
+    }
     if (!taken_.empty()) {
       // One node shows it at the default level. A thousand nodes would show it a thousand times.
       const bool is_first = !rank_ || rank_->rank == 0;
@@ -217,11 +220,11 @@ std::optional<Error> odd_scheduler_number(const Options& given, const Environmen
 Result<ScheduledOptions> with_scheduler_defaults(const Options& given,
                                                  const Environment& environment, const Host& host) {
   if (takes_nothing(given)) {
-    return ScheduledOptions{given, {}};
+    return ScheduledOptions{given, {}, {}};
   }
   const auto found = find_allocation(environment, host.read_file, host.full_host_name);
   return found ? Defaults(given, environment, host, *found).run()
-               : Result<ScheduledOptions>(ScheduledOptions{given, {}});
+               : Result<ScheduledOptions>(ScheduledOptions{given, {}, {}});
 }
 
 }  // namespace ddprun

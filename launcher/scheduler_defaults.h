@@ -10,12 +10,15 @@
 #include "launcher/options.h"
 #include "launcher/resolve.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/membership/expected_hosts.h"
 
 namespace ddprun {
 
 struct ScheduledOptions {
   Options options;
   std::vector<Notice> notices;
+  /// The hosts of the allocation, where the job has as many nodes; empty otherwise.
+  ExpectedHosts expected = {};
 };
 
 /// Why this environment cannot be a scheduler's, whatever is taken from it (told.h); main exits

@@ -127,6 +127,9 @@ std::vector<std::string> waiting_lines(const RendezvousStatus& table, nanosecond
     const bool several = table.missing_ranks.size() > 1;
     rows.push_back({"missing", (several ? "node ranks " : "node rank ") + ranks});
   }
+  if (!table.missing_hosts.empty()) {
+    rows.push_back({"missing", table.missing_hosts});
+  }
   add_gone(rows, "refused", table.refused, table.refused_more, since);
   add_gone(rows, "lost", table.lost, table.lost_more, since);
   if (!table.note.empty() && table.waits_for != RendezvousStatus::For::turn) {

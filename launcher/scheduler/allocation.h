@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/scheduler/told.h"
 #include "rendezvous/base/result.h"
@@ -31,6 +32,8 @@ struct Allocation {
   /// The hosts that the agents are on, as far as is known; and how many are on this one.
   int hosts = 1;
   int agents_here = 1;
+  /// Their names, where they are told; no more than kExpectedHostsMax.
+  Told<std::vector<std::string>> host_names;
   /// Under which they meet, and on which port of the host.
   Told<std::string> job_id;
   int port = 0;
@@ -42,6 +45,9 @@ struct Allocation {
   /// been started in another way than was meant. Empty: no advice.
   std::string advice;
 };
+
+/// Of more hosts no list is kept: it is for people who look for a missing one.
+inline constexpr int kExpectedHostsMax = 4096;
 
 /// A question to the machine: the content of a file, none where it cannot be read.
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;

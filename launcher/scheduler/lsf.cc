@@ -18,6 +18,7 @@ constexpr char kTask[] = "LSF_PM_TASKID";
 struct LsfHosts {
   std::string first;
   int count = 0;
+  std::vector<std::string> names;  ///< empty beyond kExpectedHostsMax
 };
 
 /// "hostA 16 hostB 8": each host once, and its slots.
@@ -32,7 +33,11 @@ Result<LsfHosts> hosts_of(const Environment& environment) {
     return Error{in_quotes(text) + " is not a list of hosts such as `a 16 b 16`", kHosts,
                  "give --nnodes and --rdzv-endpoint HOST:PORT, or --no-scheduler"};
   }
-  return LsfHosts{std::string(words.front()), static_cast<int>(words.size() / 2)};
+  LsfHosts hosts{std::string(words.front()), static_cast<int>(words.size() / 2), {}};
+  for (std::size_t i = 0; hosts.count <= kExpectedHostsMax && i < words.size(); i += 2) {
+    hosts.names.emplace_back(words[i]);
+  }
+  return hosts;
 }
 
 }  // namespace
@@ -66,6 +71,9 @@ std::optional<Allocation> lsf_allocation(const Environment& environment) {
   found.job_id = job->id;
   found.port = derived_port(job->number, job->part);
   const auto hosts = hosts_of(environment);
+  if (hosts) {
+    found.host_names = {hosts->names, kHosts};
+  }
   // What is no number counts as the script, which runs alone and is told so.
   const int task = told_number(environment, kTask).value_or(0);
   if (task == 0) {

@@ -19,11 +19,11 @@ constexpr char kNodeFileTodo[] =
     "give --nnodes and --rdzv-endpoint HOST:PORT; or copy the file to a folder that all nodes "
     "see, and set PBS_NODEFILE to it";
 
-/// What a job needs to know of the file: no list is kept, since it may have a line for each core of
-/// thousands of hosts.
+/// What a job needs to know of the file, which may have a line for each core of thousands of hosts.
 struct NodeFile {
   std::string first;
   int count = 0;
+  std::vector<std::string> names;  ///< each once; empty beyond kExpectedHostsMax
 };
 
 /// A line for each process of a host, so a host may be there many times.
@@ -47,7 +47,11 @@ Result<NodeFile> hosts_of(const Environment& environment, const ReadFile& read_f
                  kNodeFileTodo};
   }
   const std::unordered_set<std::string_view> hosts(lines.begin(), lines.end());
-  return NodeFile{std::string(lines.front()), static_cast<int>(hosts.size())};
+  NodeFile file{std::string(lines.front()), static_cast<int>(hosts.size()), {}};
+  if (file.count <= kExpectedHostsMax) {
+    file.names.assign(hosts.begin(), hosts.end());
+  }
+  return file;
 }
 
 /// "15422.login2" is job 15422; "15422[7].login2" the seventh of an array.
@@ -91,6 +95,9 @@ std::optional<Allocation> pbs_allocation(const Environment& environment,
   found.job_id = job->id;
   found.port = derived_port(job->number, job->part);
   const auto hosts = hosts_of(environment, read_file);
+  if (hosts) {
+    found.host_names = {hosts->names, kNodeFile};
+  }
   const int node = told_number(environment, "PBS_NODENUM").value_or(0);
   // pbsdsh's tasks on the first node have higher numbers than the script.
   const bool is_script = node == 0 && told_number(environment, "PBS_TASKNUM").value_or(1) <= 1;

@@ -2,6 +2,7 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "launcher/scheduler/host_list.h"
 #include "rendezvous/base/check.h"
@@ -97,6 +98,16 @@ int tasks_on(const std::string& text, int node) {
   return 1;
 }
 
+/// For people; a list that cannot be read is an error where it is needed.
+Told<std::vector<std::string>> all_of(const Environment& environment, const char* name) {
+  const auto hosts = HostList::parse(told_text(environment, name).value_or(""), name);
+  std::vector<std::string> names;
+  for (int i = 0; hosts && hosts->size() <= kExpectedHostsMax && i < hosts->size(); ++i) {
+    names.push_back(hosts->at(i));
+  }
+  return {std::move(names), name};
+}
+
 Result<Told<std::string>> first_of(const Environment& environment, const char* name) {
   const auto hosts = HostList::parse(told_text(environment, name).value_or(""), name);
   if (!hosts) {
@@ -109,6 +120,7 @@ Result<Told<std::string>> first_of(const Environment& environment, const char* n
 /// A script of sbatch, a shell of salloc or of srun --pty: one process, whatever the job has.
 Allocation outside_of_steps(const Environment& environment, const BatchJob& job) {
   Allocation found{.launcher = job.system, .agents = Told<int>{1, "SLURM_JOB_ID"}};
+  found.host_names = all_of(environment, "SLURM_JOB_NODELIST");
   found.computes_here = told_text(environment, "SLURMD_NODENAME").has_value();
   const int nodes = told_number(environment, "SLURM_JOB_NUM_NODES").value_or(1);
   if (nodes > 1 || !found.computes_here) {
@@ -146,6 +158,7 @@ std::optional<Allocation> slurm_allocation(const Environment& environment,
     found = {.launcher = job->system, .agents = Told<int>{step->tasks, "SLURM_STEP_NUM_TASKS"}};
     found.meeting_host = first_of(environment, kStepHosts);
     found.hosts = told_number(environment, "SLURM_STEP_NUM_NODES").value_or(1);
+    found.host_names = all_of(environment, kStepHosts);
     found.agents_here = tasks_on(told_text(environment, "SLURM_STEP_TASKS_PER_NODE").value_or(""),
                                  told_number(environment, "SLURM_NODEID").value_or(0));
     // Two steps of one job run beside each other: srun ... & srun ... &

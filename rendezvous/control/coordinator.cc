@@ -77,8 +77,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     arm_timer();
   }
 
-  /// A handler for a timer: not called when that was cancelled, nor when it was
-  /// queued already while this object died.
+  /// A handler for a timer: not called when that was cancelled, or this object died meanwhile.
   template <class Action>
   auto unless_gone(Action action) {
     return [weak = weak_from_this(), action](boost::system::error_code failed) {

@@ -36,6 +36,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
                std::chrono::steady_clock::time_point asked_at) {
     const bool local = is_socket_pair(socket.get());
     local_address = net::local_end(socket.get()).host();
+    peer_address = net::far_end(socket.get()).host();
     where =
         local ? "coordinator in this agent" : "coordinator at " + net::far_end(socket.get()).host();
     // join.cc has read the coordinator's preamble already, where there is an answer.
@@ -206,6 +207,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
   std::shared_ptr<spdlog::logger> log;
   std::string where;
   std::string local_address;
+  std::string peer_address;
   std::shared_ptr<Connection> connection;
   std::optional<AttemptNumber> newest;  ///< the last attempt assigned
   int unanswered_drains = 0;
@@ -230,6 +232,10 @@ CoordinatorClient::~CoordinatorClient() {
 
 std::string CoordinatorClient::local_address() const {
   return impl_->local_address;
+}
+
+std::string CoordinatorClient::peer_address() const {
+  return impl_->peer_address;
 }
 
 void CoordinatorClient::leave() {

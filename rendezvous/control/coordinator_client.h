@@ -96,6 +96,8 @@ class CoordinatorClient {
   /// This node's end of the connection, numeric: the address by which it reaches the others. Empty
   /// for the node that hosts the coordinator.
   [[nodiscard]] std::string local_address() const;
+  /// The coordinator's end of the connection, numeric; empty where it is in this process.
+  [[nodiscard]] std::string peer_address() const;
 
   /// This agent is about to follow another coordinator: no order of this one is passed on any more.
   void leave();

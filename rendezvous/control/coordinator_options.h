@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/membership/expected_hosts.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
 #include "rendezvous/membership/takeover_state.h"
@@ -33,6 +34,8 @@ struct CoordinatorOptions {
   std::string master_addr;
   /// See MembershipOptions.
   std::string endpoint_note;
+  std::string listens_at = {};
+  ExpectedHosts expected = {};
   RestartRules restarts = {};
   VoterId self{};
   Term term{1};

@@ -8,10 +8,12 @@
 #include <deque>
 #include <utility>
 
-#include "rendezvous/control/coordinator_config.h"
+#include "rendezvous/base/network_interfaces.h"
+#include "rendezvous/control/held_world.h"
 #include "rendezvous/control/join.h"
+#include "rendezvous/control/leading.h"
+#include "rendezvous/control/link_discovery.h"
 #include "rendezvous/control/listener.h"
-#include "rendezvous/control/own_host.h"
 #include "rendezvous/control/peer_server.h"
 #include "rendezvous/control/random_voter_id.h"
 #include "rendezvous/control/service_search.h"
@@ -48,8 +50,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
         log(std::move(the_log)),
         node(node_options(options)),
         timer(the_io),
-        service_search(options.service ? ServiceSearch::create(io, options.service, *this, log)
-                                       : nullptr) {}
+        held_world(the_io, log, handler),
+        service_search(ServiceSearch::create(io, options.service, *this, log)) {}
 
   /// For callbacks from the loop: they do nothing once this object is gone, or has failed.
   template <class Action>
@@ -114,7 +116,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     }
     const std::weak_ptr<Impl> weak = weak_from_this();
     peer_server = PeerServer::create(
-        io, meeting_places(),
+        io, options.endpoints,
         [weak](const message::Message& question, bool from_here) {
           const auto self = weak.lock();
           return self ? self->answer(question, from_here) : std::nullopt;
@@ -126,14 +128,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
         return;
       }
       // The hello names this port and these addresses: others call this agent there after a loss.
-      self.step(NodeStarted{random_voter_id(), own_addresses(self.meeting_places().front().host),
+      self.step(NodeStarted{random_voter_id(), own_addresses(self.options.endpoints.front().host),
                             self.peer_server->port()});
     }));
-  }
-
-  /// By the word of a service agents are found at any address.
-  [[nodiscard]] std::vector<Endpoint> meeting_places() const {
-    return options.service ? std::vector<Endpoint>{{"0.0.0.0", 0}} : options.endpoints;
   }
 
   /// Assigning the new search destroys the one before, and its callback is not called any more.
@@ -141,7 +138,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     search = join_endpoint(
         io,
         SearchRequest{std::move(order.places), node.description(), order.is_host, order.timeout,
-                      order.by_endpoint},
+                      order.by_endpoint, addresses_text(interface_addresses())},
         options.coordinator.token,
         while_alive([](Impl& self, Result<Joined> joined) { self.on_joined(std::move(joined)); }),
         log);
@@ -149,22 +146,16 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
 
   void carry_out(const StopSearch&) {
     search.reset();
-    if (service_search) {
-      service_search->stop();
-    }
+    service_search->stop();
   }
 
   void carry_out(const AskService& order) {
     search.reset();
     service_search->start(order.dead, node.description());
   }
-  void on_leader_named(const message::Follow& call) override { step(CalledByLeader{call}); }
-  /// Where this node follows another by now, nobody would lead.
-  void on_appointed(Appointed input) override {
-    step(std::move(input));
-    if (node.state() != Node::State::leading) {
-      options.service->resign(false, [](const Result<bool>&) {});
-    }
+  bool on_service(NodeInput said) override {
+    step(std::move(said));
+    return node.state() == Node::State::leading;
   }
 
   void on_joined(Result<Joined> joined) {
@@ -193,12 +184,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
       asio::post(io, while_alive([call = *call](Impl& self) { self.step(CalledByLeader{call}); }));
       return node.answer_to_call();
     }
-    said.reset();
+    heard.said.reset();
     step(AskedByPeer{question, from_here});
-    return std::exchange(said, std::nullopt);
+    return std::exchange(heard.said, std::nullopt);
   }
 
-  void carry_out(AnswerPeer order) { said = std::move(order.answer); }
+  void carry_out(AnswerPeer order) { heard.said = std::move(order.answer); }
 
   // --- Following ----------------------------------------------------------------------------
 
@@ -232,24 +223,29 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   void more_nodes(const message::MoreNodes& news) override { step(ToldByLeader{news}); }
   /// Node decides inside of this step whether it keeps the state; the client needs that answer now.
   bool voter_state(const message::VoterState& state) override {
-    acknowledged = false;
+    heard.acknowledged = false;
     step(ToldByLeader{state});
-    return acknowledged;
+    return heard.acknowledged;
   }
   void assign(const message::Assigned& order) override {
     step(ToldByLeader{order});
-    handler.on_assigned(order.world);
+    // Static ranks meet at the endpoint itself, which this agent has reached.
+    held_world.hold(order.world, !options.failover ? std::string()
+                                 : coordinator     ? coordinator->common_address()
+                                                   : client->peer_address());
   }
-  void stop(const message::Stop& order) override { handler.on_stop(order); }
-  /// The search and the first endpoint end first: the summary may take time to be written, and the
-  /// next job may need the port.
+  void stop(const message::Stop& order) override {
+    held_world.release();
+    handler.on_stop(order);
+  }
+  /// First the search and the first endpoint end: the next job may need the port.
   void finish(const JobSummary& summary) override {
+    held_world.release();
     give_up();
     handler.on_finished(summary);
   }
   void waiting(const RendezvousStatus& table) override { handler.on_waiting(table); }
   void leave_asked() override { handler.on_leave_asked(); }
-  /// A client that ends with this object answers nobody any more.
   void drain_answered(const std::string& why_not) override {
     if (!gone) {
       handler.on_drain_answered(why_not);
@@ -258,11 +254,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   NodeEnvironment environment() const override { return options.environment; }
   void rejected(const Error& why) override { fail(why); }
   void lost(const CoordinatorLost& how) override {
+    held_world.release();
     step(LeaderLost{how.why, how.clause, how.last_contact.time_since_epoch(), how.closed});
   }
 
   /// The client sends StateKept itself: it has the connection, whose beats change with it.
-  void carry_out(const AcknowledgeState&) { acknowledged = true; }
+  void carry_out(const AcknowledgeState&) { heard.acknowledged = true; }
 
   void carry_out(const LeaveLeader&) { client->leave(); }
 
@@ -297,18 +294,10 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   /// An agent comes to lead in two ways. It has bound the first endpoint, where a job begins; or it
   /// was elected, and leads at the port where it listened before, which the other agents know.
   void carry_out(BeginLeading order) {
-    CoordinatorOptions led = options.coordinator;
-    led.term = order.term;
-    if (order.takeover) {
-      led = successor_options(led, order.takeover->known, order.takeover->term);
-      led.inheritance = std::move(order.takeover->state);
-    }
-    led.self = node.description().voter;
-    led.instance = order.instance;
-    led.service = options.service;
     Fd listener;
     if (order.at_bound_endpoint) {
       listener = std::move(bound);
+      links = open_to_others(io, options, *log);
       if (peer_server) {
         peer_server->give_way_to(node.description().port);
       }
@@ -316,25 +305,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
       listener = peer_server->release_listener();
     }
     // After the listener is settled: only now it is known where this agent listens besides.
-    led.at_endpoint = !peer_server || peer_server->at_endpoint();
-    led.at_first_endpoint = peer_server && peer_server->at_first_endpoint();
-    led.host = own_host();
-    led.addresses = node.description().addresses;
-    led.port = node.description().port;
-    if (order.takeover && !options.service) {
-      led.other_endpoints = peer_server->other_endpoints();
-    }
-    lead(std::move(listener), std::move(led));
+    lead(std::move(listener),
+         leading_options(options, node.description(), std::move(order), peer_server.get()));
   }
 
   /// The coordinator's own agent is a client like all others, over a socket pair: one code path for
   /// every node, and the same messages.
   void lead(Fd listener, CoordinatorOptions led) {
-    const Endpoint& first = options.endpoints.front();
-    if (!led.token && led.max_nodes > 1 && !is_loopback_host(first.host)) {
-      log->info("whoever reaches {} can join this job; --job-token-file keeps others out",
-                to_text(first));
-    }
     CoordinatorHooks hooks = led_hooks;
     if (options.failover) {
       hooks.deposed = while_alive([](Impl& self, const std::string& why, auto by) {
@@ -362,6 +339,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     client.reset();
     Fd listener = coordinator->resign(order.why);
     coordinator.reset();
+    links.reset();
     peer_server->reopen(std::move(listener));
   }
 
@@ -370,6 +348,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   void give_up() {
     node.stop_searching();
     carry_out(StopSearch{});
+    links.reset();
     ballot.reset();
     if (peer_server) {
       peer_server->leave_first_endpoint();  // the next job finds it free
@@ -382,6 +361,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   /// Posted, because the owner may destroy this object in answer, and a step may be under way.
   void fail(const Error& why) {
     gone = true;
+    held_world.drop();
     asio::post(io, [self = shared_from_this(), why] {
       self->give_up();
       self->handler.on_failed(why);
@@ -398,17 +378,21 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   bool gone = false;             ///< it failed, or its owner let go of it
   asio::steady_timer timer;
   std::optional<Instant> armed_for;
+  HeldWorld held_world;  ///< assigned, and not told to the agent yet
   JoinHandle search;
   std::shared_ptr<ServiceSearch> service_search;  ///< null: nodes vote
   std::shared_ptr<PeerServer> peer_server;        ///< null in a job without failover
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;
+  std::shared_ptr<LinkAnswerer> links;    ///< while this node hosts the first endpoint
   std::shared_ptr<VoteCollector> ballot;  ///< of the election
   // What one step hands to another place of this shell:
   Fd bound;                                ///< the endpoint's, for BeginLeading
   std::optional<JoinedAsClient> answered;  ///< for FollowLeader
-  std::optional<message::Message> said;    ///< AnswerPeer
-  bool acknowledged = false;               ///< AcknowledgeState
+  struct Heard {
+    std::optional<message::Message> said;  ///< AnswerPeer
+    bool acknowledged = false;             ///< AcknowledgeState
+  } heard;
 };
 
 Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHandler& handler,
@@ -418,6 +402,7 @@ Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHandle
 
 Follower::~Follower() {
   impl_->gone = true;
+  impl_->held_world.drop();
   impl_->give_up();
 }
 

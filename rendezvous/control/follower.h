@@ -38,8 +38,8 @@ struct FollowerOptions {
   NodeEnvironment environment = {};
   /// Whether the job outlives its coordinator. Otherwise its loss is the end for this node.
   bool failover = false;
-  /// Decides who leads, in place of the nodes' votes; null: they vote. `endpoints` are its own
-  /// then.
+  /// Decides who leads, in place of the nodes' votes; null: they vote. With it the one endpoint is
+  /// any port of this host.
   std::shared_ptr<ConsensusService> service = {};
 };
 

@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/base/held_signals.h"
 #include "rendezvous/base/socket.h"
 #include "rendezvous/control/beat_socket.h"
+#include "rendezvous/control/link_discovery.h"
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/listener_fingerprint.h"
+#include "rendezvous/control/name_lookup.h"
 #include "rendezvous/control/search_input.h"
 #include "rendezvous/control/token_exchange.h"
 #include "rendezvous/protocol/frame.h"
@@ -49,7 +50,9 @@ class JoinAttempt {
 /// Handlers hold a shared pointer. Once `done` is null the attempt is over: they come and do
 /// nothing.
 struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
-                            private TokenExchangeOwner {
+                            private TokenExchangeOwner,
+                            private NameLookupOwner,
+                            private LinkAskerOwner {
   using Clock = std::chrono::steady_clock;
 
   State(asio::io_context& the_io, SearchRequest the_request,
@@ -60,7 +63,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
         done(std::move(the_done)),
         log(std::move(the_log)),
         decides(std::move(the_request), Clock::now().time_since_epoch()),
-        resolver(the_io),
+        names(NameLookup::create(the_io, *this)),
         socket(the_io),
         timer(the_io) {}
 
@@ -126,22 +129,21 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
     } else if (!order.ask_names) {
       step(search::Unresolved{"it is a name"});
     } else {
-      resolver.cancel();
-      const HeldSignals held;
-      resolver.async_resolve(
-          order.host, "",
-          in_round([](State& self, error_code failed, const tcp::resolver::results_type& results) {
-            std::vector<std::string> addresses;
-            for (const auto& result : results) {
-              addresses.push_back(result.endpoint().address().to_string());
-            }
-            if (failed) {
-              self.step(search::Unresolved{failed.message()});
-            } else {
-              self.step(resolved_to(addresses, false));
-            }
-          }));
+      names->ask(order.host, round);
     }
+  }
+
+  bool on_name(std::uint64_t of, const NameAnswer& answer) override {
+    if (!done || of != round) {
+      return false;
+    }
+    const auto alive = shared_from_this();
+    if (answer.failure.empty()) {
+      step(resolved_to(answer.addresses, false));
+    } else {
+      step(search::Unresolved{answer.failure});
+    }
+    return true;
   }
 
   /// Bound and listening is the claim to host. Nothing is accepted before the coordinator runs:
@@ -332,6 +334,15 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
                            }));
   }
 
+  void carry_out(const search::AskLinks& order) {
+    links = LinkAsker::ask(io, {token, order.job_id, order.endpoint}, *this);
+  }
+
+  void on_link(const std::string& address) override {
+    const auto alive = shared_from_this();
+    step(search::FoundOnLink{address});
+  }
+
   // --- The end ------------------------------------------------------------------------------
 
   void carry_out(search::HostEndpoint order) {
@@ -364,8 +375,9 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   void cancel() {
     done = nullptr;
     carry_out(search::Disconnect{});
-    resolver.cancel();
+    names->cancel();
     timer.cancel();
+    links.reset();
   }
 
   asio::io_context& io;
@@ -373,11 +385,12 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
   OnJoined done;  ///< null: it is over
   std::shared_ptr<spdlog::logger> log;
   LeaderSearch decides;
+  std::shared_ptr<LinkAsker> links;
   std::deque<search::Input> inputs;
-  tcp::resolver resolver;
+  std::shared_ptr<NameLookup> names;
   tcp::socket socket;
   asio::steady_timer timer;
-  std::uint64_t round = 0;  ///< counts what was begun on resolver and socket
+  std::uint64_t round = 0;  ///< counts what was begun on names and socket
   Fd bound;
   std::string said;
   std::string answer;

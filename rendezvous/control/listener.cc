@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -13,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "rendezvous/base/network_interfaces.h"
 #include "rendezvous/base/socket.h"
 
 namespace ddprun {
@@ -117,31 +117,9 @@ std::vector<std::string> own_addresses(const std::string& host) {
   }
   constexpr std::size_t kMax = 16;
   std::vector<std::string> found;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    return found;
-  }
-  // Link-local addresses are left out: without the scope, which differs per host, they lead
-  // nowhere.
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  for (const ifaddrs* one = list; one != nullptr && found.size() < kMax; one = one->ifa_next) {
-    if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0 ||
-        one->ifa_addr == nullptr) {
-      continue;
-    }
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (one->ifa_addr->sa_family == AF_INET) {
-      sockaddr_in v4{};
-      std::memcpy(&v4, one->ifa_addr, sizeof v4);
-      ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-      found.insert(found.begin(), text.data());  // IPv4 is tried first
-    } else if (one->ifa_addr->sa_family == AF_INET6) {
-      sockaddr_in6 v6{};
-      std::memcpy(&v6, one->ifa_addr, sizeof v6);
-      if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) == 0) {
-        ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-        found.emplace_back(text.data());
-      }
+  for (InterfaceAddress& one : interface_addresses()) {
+    if (found.size() < kMax) {
+      found.push_back(std::move(one.address));
     }
   }
   return found;

@@ -40,13 +40,12 @@ ServiceSearch::ServiceSearch(boost::asio::io_context& io, std::shared_ptr<Consen
     : service_(std::move(service)),
       handler_(handler),
       log_(std::move(log)),
-      pause_(std::make_unique<Pause>(io)) {
-  DDP_CHECK(service_ != nullptr, "there is a service to ask");
-}
+      pause_(std::make_unique<Pause>(io)) {}
 
 ServiceSearch::~ServiceSearch() = default;
 
 void ServiceSearch::start(std::optional<Term> dead, const NodeDescription& self) {
+  DDP_CHECK(service_ != nullptr, "there is a service to ask");
   dead_ = dead;
   self_ = self;
   searches_ = true;
@@ -91,8 +90,8 @@ void ServiceSearch::answered(const Result<ServiceView>& view) {
   const LeaderRecord& leader = *view->leader;
   ask_later(kAskEach);
   if (leader.voter != self_.voter) {
-    handler_.on_leader_named({self_.job_id, leader.term, leader.addresses, leader.port,
-                              std::nullopt, leader.instance, self_.voter});
+    handler_.on_service(CalledByLeader{{self_.job_id, leader.term, leader.addresses, leader.port,
+                                        std::nullopt, leader.instance, self_.voter}});
   }
 }
 
@@ -133,7 +132,11 @@ void ServiceSearch::try_to_lead(const ServiceView& view) {
 void ServiceSearch::appointed(const ServiceView& view, const LeaderRecord& own) {
   auto state = committed_state(view.state);
   DDP_CHECK(state, "it was read before");
-  handler_.on_appointed({own.term, own.instance, std::move(*state), view.leader.has_value()});
+  // Where this node follows another by now, nobody would lead.
+  if (!handler_.on_service(
+          Appointed{own.term, own.instance, std::move(*state), view.leader.has_value()})) {
+    service_->resign(false, [](const Result<bool>&) {});
+  }
 }
 
 void ServiceSearch::warn_once(const std::string& why) {

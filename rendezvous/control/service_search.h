@@ -28,10 +28,11 @@ class ServiceSearch : public std::enable_shared_from_this<ServiceSearch> {
     Handler(const Handler&) = delete;
     Handler& operator=(const Handler&) = delete;
     virtual ~Handler() = default;
-    virtual void on_leader_named(const message::Follow& call) = 0;
-    virtual void on_appointed(Appointed input) = 0;
+    /// CalledByLeader or Appointed. Whether this agent leads now.
+    virtual bool on_service(NodeInput said) = 0;
   };
 
+  /// Without a service there is nothing to start().
   static std::shared_ptr<ServiceSearch> create(boost::asio::io_context& io,
                                                std::shared_ptr<ConsensusService> service,
                                                Handler& handler,

@@ -40,6 +40,8 @@ class AbsentNodes {
   /// For people: it was turned away, or was here and is lost.
   void refused(const HostAndAddress& who, const std::string& why, Instant now);
   void lost(const HostAndAddress& who, const std::string& why, Instant at);
+  /// Somebody connected, and may become one of these or a node.
+  void called(const std::string& address, Instant now) { last_caller_ = {address, now}; }
   /// It is part of the job now: it is not absent any more.
   void came(const HostAndAddress& who);
   /// A gathering begins: who was refused while nobody was waited for does not count.
@@ -62,6 +64,12 @@ class AbsentNodes {
 
   /// Puts the rows of the refused and the lost into the table, the newest first.
   void fill(RendezvousStatus& table, Instant now) const { recent_.fill(table, now); }
+  /// Who connected last, and when; an empty address: nobody has since the job gathers.
+  struct Caller {
+    std::string address;
+    Instant at{};
+  };
+  [[nodiscard]] const Caller& last_caller() const { return last_caller_; }
   /// Host name of the newest lost node, also of an attempt before; empty: none was lost.
   [[nodiscard]] const std::string& last_lost() const { return last_lost_; }
 
@@ -71,6 +79,7 @@ class AbsentNodes {
   std::map<HostAndAddress, RefusedNode> for_good_;  ///< in this gathering
   std::map<NodeId, HostAndAddress> kept_out_;
   std::string last_lost_;
+  Caller last_caller_;
 };
 
 }  // namespace ddprun

@@ -32,6 +32,12 @@ struct StrangerTurnedAway {
   std::string why;  ///< a clause
 };
 
+/// A connection from another agent's address, which has not said anything yet. Told while the host
+/// of the endpoint is alone: people ask whether anybody reaches it.
+struct CallerCame {
+  std::string address;
+};
+
 /// The node of a WatchNode command has said something since: it is alive.
 struct NodeHeard {
   NodeId node{};
@@ -130,9 +136,9 @@ struct EnvironmentTold {
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
-using Event =
-    std::variant<NodeJoined, StrangerTurnedAway, NodeHeard, NodeLost, WorkersStarted, WorkerFailed,
-                 WorkersFinished, WorkersStopped, StopRequested, NodeGaveUp, StoreFailed,
-                 StateAcknowledged, TimePassed, WorkersProgress, EnvironmentTold, WorkersHung>;
+using Event = std::variant<NodeJoined, StrangerTurnedAway, CallerCame, NodeHeard, NodeLost,
+                           WorkersStarted, WorkerFailed, WorkersFinished, WorkersStopped,
+                           StopRequested, NodeGaveUp, StoreFailed, StateAcknowledged, TimePassed,
+                           WorkersProgress, EnvironmentTold, WorkersHung>;
 
 }  // namespace ddprun

@@ -131,6 +131,10 @@ std::string text_of(const StrangerTurnedAway& e) {
   return std::move(Line("turned-away").add("address", e.address).add("why", e.why)).text();
 }
 
+std::string text_of(const CallerCame& e) {
+  return std::move(Line("called").add("address", e.address)).text();
+}
+
 std::string text_of(const NodeHeard& e) {
   return std::move(Line("heard").node(e.node)).text();
 }

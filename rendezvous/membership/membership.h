@@ -90,6 +90,7 @@ class Membership {
   // Nodes that come and go.
   void on(NodeJoined event);
   void on(const StrangerTurnedAway& event);
+  void on(const CallerCame& event) { absent_.called(event.address, now_); }
   void on(const NodeHeard& event);
   void on(const NodeLost& event);
   void on(EnvironmentTold event);
@@ -104,9 +105,10 @@ class Membership {
   void on(const WorkersHung& event);
   void on(const WorkersProgress& event);
   // The rest concerns the course of the job.
-  void on(const StoreFailed& event) { course_.on(event); }
-  void on(const StateAcknowledged& event) { course_.on(event); }
-  void on(const TimePassed& event) { course_.on(event); }
+  template <class Other>
+  void on(const Other& event) {
+    course_.on(event);
+  }
 
   [[nodiscard]] std::optional<Refusal> refusal(const NodeDescription& node) const;
   void reject(NodeId id, const NodeDescription& node, const std::string& address, Refusal refused);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "rendezvous/membership/configuration.h"
+#include "rendezvous/membership/expected_hosts.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
 #include "rendezvous/membership/takeover_state.h"
@@ -22,6 +23,12 @@ struct MembershipOptions {
   std::chrono::nanoseconds last_call_timeout = std::chrono::seconds(30);
   /// A sentence about the endpoint, told while nobody but its host is here: why that may be.
   std::string endpoint_note = {};
+  /// Where others reach this endpoint, for people: "port 29400 of 10.0.0.1 (eth0)". Empty: only
+  /// agents of this machine do.
+  std::string listens_at = {};
+  /// The hosts that a scheduler has started the job's agents on, and where it says so; may be
+  /// empty.
+  ExpectedHosts expected = {};
   /// Of the agent that hosts this coordinator; 0: the job has no failover.
   VoterId self = {};
   Term term{1};

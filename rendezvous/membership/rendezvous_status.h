@@ -64,6 +64,8 @@ struct RendezvousStatus {
   int lost_more = 0;
   /// When every node has a --node-rank: those that nobody has.
   std::vector<int> missing_ranks;
+  /// The scheduler's hosts that are not here, folded; empty where they are not known.
+  std::string missing_hosts;
   std::string note;  ///< one sentence more, may be empty
   friend bool operator==(const RendezvousStatus&, const RendezvousStatus&) = default;
 };

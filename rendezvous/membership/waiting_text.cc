@@ -74,6 +74,30 @@ bool needs_endpoint_note(const WaitingFacts& facts) {
   return facts.nodes.host_is_alone() && !facts.options.endpoint_note.empty();
 }
 
+/// Whether anybody has reached this node, and where they would. Told while the host is alone: the
+/// nodes that are missing may say why on a console that people do not see.
+std::string calls_text(const WaitingFacts& facts) {
+  const AbsentNodes::Caller& last = facts.absent.last_caller();
+  const std::string& place = facts.options.listens_at;
+  if (place.empty()) {
+    return {};
+  }
+  return last.address.empty()
+             ? "no other node has connected to " + place + " yet"
+             : fmt::format("the last connection to {} came from {}, {} ago, and became no node",
+                           place, last.address, elapsed_text(facts.now - last.at));
+}
+
+/// What to do and why it may be so, after what is the case.
+std::string lonely_note(const WaitingFacts& facts) {
+  const std::string calls = calls_text(facts);
+  return calls.empty() ? facts.options.endpoint_note
+                       : calls +
+                             "; start ddprun on the missing nodes too, and let the network pass "
+                             "TCP to that port; " +
+                             facts.options.endpoint_note;
+}
+
 /// A job that runs elsewhere calls its endpoint only while it misses a node, and says nothing there
 /// when it ends. So nobody here knows whether there is such a job.
 bool may_run_elsewhere(const WaitingFacts& facts) {
@@ -95,7 +119,7 @@ std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_
     add(old_world_text(facts));
   }
   if (note.empty() && needs_endpoint_note(facts) && waits_for == RendezvousStatus::For::nodes) {
-    note = facts.options.endpoint_note;
+    note = lonely_note(facts);
     if (may_run_elsewhere(facts)) {
       note += "; if the job runs on other nodes, they call this one when they miss a node";
     }
@@ -119,6 +143,14 @@ void add_nodes(const WaitingFacts& facts, RendezvousStatus& table) {
   }
   DDP_CHECK(few == names.empty() || table.here.empty(), "a node has a row, or a folded name");
   table.names_here = fold_names(std::move(names));
+}
+
+/// "n2, n4-n7 (SLURM_STEP_NODELIST)", where a scheduler has named the hosts.
+std::string missing_hosts_text(const WaitingFacts& facts) {
+  const ExpectedHosts& expected = facts.options.expected;
+  std::vector<std::string> names = missing_hosts(expected, facts.nodes);
+  return names.empty() ? std::string()
+                       : fold_names(std::move(names)) + " (" + expected.variable + ")";
 }
 
 /// What every table has, also that of a node which waits for its turn. A witness is none of the
@@ -146,6 +178,7 @@ RendezvousStatus waiting_table(const WaitingFacts& facts) {
   add_nodes(facts, table);
   facts.absent.fill(table, facts.now);
   table.missing_ranks = facts.nodes.missing_ranks(facts.options.min_nodes);
+  table.missing_hosts = missing_hosts_text(facts);
   table.note = waiting_note(facts, table.waits_for);
   return table;
 }
@@ -190,12 +223,16 @@ std::string missing_text(const WaitingFacts& facts) {
   if (!ranks.empty()) {
     text += "; missing: node rank " + ranks;
   }
+  if (const std::string hosts = missing_hosts_text(facts); !hosts.empty()) {
+    text += "; missing: " + hosts;
+  }
   if (!facts.absent.last_lost().empty()) {
     text += "; the last node lost was " + facts.absent.last_lost();
   }
   text += refused_text(facts);
   if (needs_endpoint_note(facts)) {
-    text += "; " + facts.options.endpoint_note;
+    const std::string calls = calls_text(facts);
+    text += (calls.empty() ? "" : "; " + calls) + "; " + facts.options.endpoint_note;
   }
   if (may_run_elsewhere(facts)) {
     text += "; if the job ran on other nodes, they missed none, or it has ended";

@@ -94,9 +94,12 @@ void Leader::on(const LeaderTimePassed&) {
 void Leader::on(SessionOpened input) {
   Session session;
   session.local = input.local;
-  session.address = std::move(input.address);
+  session.address = input.address;
   const bool is_new = sessions_.emplace(input.node, std::move(session)).second;
   DDP_CHECK(is_new, "the number of a session is used once");
+  if (!input.local && membership_.nodes() == 1) {
+    apply(CallerCame{std::move(input.address)});
+  }
 }
 
 /// Sorts out what may come at any time on a connection: another agent's question, the hello,

@@ -24,9 +24,10 @@ LeaderSearch::LeaderSearch(SearchRequest request, Instant now)
       started_(now),
       now_(now),
       deadline_(now),
-      report_(request_.endpoints, request_.join_timeout, now),
+      report_(request_.endpoints, request_.join_timeout, now, request_.own_addresses),
       pause_(kPauseFirst),
-      turn_(request_.endpoints.size() - 1) {
+      turn_(request_.endpoints.size() - 1),
+      links_{{}, {}, kLinksPauseFirst} {
   DDP_CHECK(!request_.endpoints.empty(), "a job has an endpoint");
 }
 
@@ -90,7 +91,7 @@ void LeaderSearch::on(const search::TimePassed& /*input*/) {
       break;
     case State::identifying:
     case State::probing_again:
-      again(unidentified_);
+      again(strangers_.asked);
       break;
     case State::over:
       break;
@@ -120,6 +121,8 @@ void LeaderSearch::on(const search::Unresolved& input) {
   }
   if (request_.is_host == true && turn_ == 0) {
     bind();
+  } else if (turn_ == 0 && !links_.addresses.empty()) {
+    on(search::Resolved{});
   } else {
     unresolved(input.why);
   }
@@ -136,6 +139,11 @@ void LeaderSearch::on(search::Resolved input) {
   if (state_ != State::resolving) {
     return;
   }
+  const bool at_first = turn_ == 0;
+  for (std::size_t i = 0; at_first && i < links_.addresses.size(); ++i) {
+    // What has answered before is tried before what the name means.
+    input.addresses.insert(input.addresses.begin(), {links_.addresses[i], false});
+  }
   if (input.addresses.empty()) {
     on(search::Unresolved{"it has no address"});
     return;
@@ -148,10 +156,9 @@ void LeaderSearch::on(search::Resolved input) {
   report_.resolved(turn_, texts);
   const auto own = std::find_if(found_.addresses.begin(), found_.addresses.end(),
                                 [](const search::Address& one) { return one.own; });
-  const bool first = turn_ == 0;
-  if (first && request_.is_host == true) {
+  if (at_first && request_.is_host == true) {
     bind();
-  } else if (first && !request_.is_host && own != found_.addresses.end()) {
+  } else if (at_first && !request_.is_host && own != found_.addresses.end()) {
     std::rotate(found_.addresses.begin(), own, own + 1);
     DDP_CHECK(found_.addresses.front().own, "a host is named by an address of its own");
     elsewhere_ == Elsewhere::asked || request_.endpoints.size() == 1 ? bind() : next_elsewhere();
@@ -173,7 +180,8 @@ void LeaderSearch::knock() {
     place_ = {found_.addresses[next_].text, endpoint().port};
     next_ = (next_ + 1) % found_.addresses.size();
   }
-  connect(State::connecting, kConnectTimeout);
+  const bool begins = now_ - started_ < kReportFirst;
+  connect(State::connecting, begins ? kConnectTimeoutFirst : kConnectTimeout);
 }
 
 void LeaderSearch::connect(State state, milliseconds limit) {
@@ -205,7 +213,7 @@ void LeaderSearch::on(const search::Disconnected& input) {
   if (state_ == State::connecting || state_ == State::greeting) {
     answers ? identify(input.how) : again(input.how);
   } else if (is_identifying()) {
-    again(unidentified_);
+    again(strangers_.asked);
   }
 }
 
@@ -285,10 +293,10 @@ void LeaderSearch::on(const search::Stranger& input) {
     again({Obstacle::stranger, input.what});
   } else if (is_identifying()) {
     if (input.recognised) {
-      identified_[place_.key()] = {Obstacle::stranger, input.what};
-      unidentified_ = identified_[place_.key()];
+      strangers_.known[place_.key()] = {Obstacle::stranger, input.what};
+      strangers_.asked = strangers_.known[place_.key()];
     }
-    again(unidentified_);
+    again(strangers_.asked);
   }
 }
 
@@ -301,12 +309,54 @@ void LeaderSearch::identify(Trouble found) {
   }
   DDP_CHECK(state_ == State::connecting || state_ == State::greeting,
             "a hello comes before a probe");
-  const auto [known, is_new] = identified_.try_emplace(place_.key());
+  const auto [known, is_new] = strangers_.known.try_emplace(place_.key());
   if (is_new) {
-    unidentified_ = std::move(found);
+    strangers_.asked = std::move(found);
     connect(State::identifying, kProbeTimeout);
   } else {
     again(known->second.obstacle == Obstacle::none ? std::move(found) : known->second);
+  }
+}
+
+// --- On this machine's networks -------------------------------------------------------------
+
+/// Where nothing answers at the first endpoint, its host may still be near, by an address that the
+/// endpoint does not name. A refusal is no reason: what refuses is a host that was reached.
+void LeaderSearch::ask_links(const Trouble& trouble) {
+  const bool leads_nowhere = trouble.obstacle == Obstacle::filtered ||
+                             trouble.obstacle == Obstacle::unreachable ||
+                             trouble.obstacle == Obstacle::unresolved;
+  if (!leads_nowhere || turn_ != 0 || may_host_ || !request_.by_endpoint || now_ < links_.due) {
+    return;
+  }
+  DDP_CHECK(endpoint().port != 0, "agents meet at a port that all of them know");
+  actions_.emplace_back(search::AskLinks{request_.node.job_id, endpoint()});
+  links_.due = now_ + links_.pause;
+  links_.pause = std::min(2 * links_.pause, kLinksPauseMax);
+}
+
+/// One more address of the first endpoint, tried at once unless something better is under way.
+void LeaderSearch::on(const search::FoundOnLink& input) {
+  const auto known = [&](const search::Address& one) { return one.text == input.address; };
+  if (links_.addresses.size() >= SearchReport::kAddressesMax ||
+      std::any_of(found_.addresses.begin(), found_.addresses.end(), known) ||
+      std::find(links_.addresses.begin(), links_.addresses.end(), input.address) !=
+          links_.addresses.end()) {
+    return;
+  }
+  links_.addresses.push_back(input.address);
+  const Endpoint& first = request_.endpoints.front();
+  DDP_CHECK(first.port != 0, "the host was asked at its port");
+  actions_.emplace_back(
+      LogLine{true, fmt::format("{}: {}; its host answers at {}, on another network of this node: "
+                                "trying there",
+                                report_.where(), report_.worst_at(0).what, input.address)});
+  if (!asks_elsewhere() && (state_ == State::pausing || state_ == State::connecting)) {
+    turn_ = 0;
+    found_ = {{{input.address, false}}, false};
+    next_ = 0;
+    detour_.clear();
+    knock();
   }
 }
 
@@ -322,6 +372,7 @@ void LeaderSearch::again(const Trouble& trouble) {
   }
   actions_.emplace_back(search::Disconnect{});
   report_.tried(turn_, place_.address, trouble, now_);
+  ask_links(trouble);
   if (is_final(trouble)) {
     fail(verdict());
     return;

@@ -16,6 +16,10 @@
 // coordinator, names the place of one: a detour, which is tried first. What is named on a detour is
 // not followed, or two agents that are wrong about each other would send this one round for ever.
 //
+// Where the first endpoint's addresses lead nowhere, the host may still be on a network that this
+// machine is attached to, by another address than its name means: the shell asks there, and what
+// answers is one more address of the endpoint (control/link_words.h).
+//
 // The agent at the first endpoint hosts it. But the job may have begun long ago and go on under a
 // coordinator at another endpoint: so it asks at each of the others first, for a second at most.
 // Its port is closed meanwhile, so that others who search go on to the next place at once.
@@ -50,6 +54,8 @@ struct SearchRequest {
   std::chrono::milliseconds join_timeout{600'000};
   /// Whether the endpoints are a user's words; otherwise an agent's.
   bool by_endpoint = true;
+  /// For people: by which addresses this machine may be reached.
+  std::string own_addresses = {};
 };
 
 namespace search {
@@ -106,11 +112,16 @@ struct Stranger {
   std::string what;         ///< a clause: "a web server listens there ..."
   bool recognised = false;  ///< which kind of program it is
 };
+/// After AskLinks, at any time: the host of the first endpoint answered from this address.
+struct FoundOnLink {
+  std::string address;  ///< numeric
+};
 /// LeaderSearch::next_deadline() has come.
 struct TimePassed {};
 
-using Input = std::variant<Resolved, Unresolved, Bound, BindFailed, Connected, Disconnected,
-                           Accepted, Rejected, Redirected, OtherVersion, Stranger, TimePassed>;
+using Input =
+    std::variant<Resolved, Unresolved, Bound, BindFailed, Connected, Disconnected, Accepted,
+                 Rejected, Redirected, OtherVersion, Stranger, FoundOnLink, TimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -139,6 +150,12 @@ struct SayProbe {
   enum class Words : std::uint8_t { store, line } words = Words::store;
 };
 struct Disconnect {};
+/// Ask for the host of this endpoint on the networks that this machine is attached to. Any number
+/// of FoundOnLink may follow. Replaces the question before.
+struct AskLinks {
+  std::string job_id;
+  Endpoint endpoint;
+};
 /// The end: what was bound is the job's endpoint.
 struct HostEndpoint {
   Endpoint bound;    ///< numeric, with the real port
@@ -147,8 +164,8 @@ struct HostEndpoint {
 
 /// HelloAccepted and SearchFailed are the end, too, and Node's inputs. With HelloAccepted, the
 /// connection is the coordinator's.
-using Action = std::variant<Resolve, Bind, Connect, SayHello, SayProbe, Disconnect, LogLine,
-                            HostEndpoint, HelloAccepted, SearchFailed>;
+using Action = std::variant<Resolve, Bind, Connect, SayHello, SayProbe, Disconnect, AskLinks,
+                            LogLine, HostEndpoint, HelloAccepted, SearchFailed>;
 
 }  // namespace search
 
@@ -203,6 +220,7 @@ class LeaderSearch {
   void on(const search::Redirected& input);
   void on(const search::OtherVersion& input);
   void on(const search::Stranger& input);
+  void on(const search::FoundOnLink& input);
   void on(const search::TimePassed& input);
 
   void unresolved(const std::string& why);
@@ -212,6 +230,7 @@ class LeaderSearch {
   void knock();
   void connect(State state, std::chrono::milliseconds limit);
   void identify(Trouble found);
+  void ask_links(const Trouble& trouble);
   void again(const Trouble& trouble);
   void next_turn();
   void end(search::Action result);
@@ -242,15 +261,23 @@ class LeaderSearch {
   std::size_t next_ = 0;       ///< of them; 0: all were tried
   std::vector<Place> detour_;  ///< by the word of an agent; the last is tried first
   Place place_;                ///< tried last
+  /// The networks of this machine.
+  struct Links {
+    std::vector<std::string> addresses;  ///< further ones of the first endpoint
+    Instant due{};                       ///< not asked before
+    std::chrono::milliseconds pause{};
+  } links_;
   // As a possible host.
   Elsewhere elsewhere_ = Elsewhere::unasked;
   Instant elsewhere_until_{};  ///< of the endpoint that is being asked
   bool may_host_ = false;      ///< it has tried to bind
   std::optional<Instant> taken_since_;
   // What others are.
-  Trouble unidentified_;  ///< of the listener that is being asked what it is
-  /// What those are that were asked; of a kind that is not known: no obstacle.
-  std::map<std::pair<std::string, std::uint16_t>, Trouble> identified_;
+  struct Strangers {
+    Trouble asked;  ///< of the listener that is being asked what it is
+    /// What those are that were asked; of a kind that is not known: no obstacle.
+    std::map<std::pair<std::string, std::uint16_t>, Trouble> known;
+  } strangers_;
 };
 
 }  // namespace ddprun

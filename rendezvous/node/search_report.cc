@@ -91,8 +91,12 @@ std::string search_advice(Obstacle obstacle) {
   return {};
 }
 
-SearchReport::SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started)
-    : endpoints_(std::move(endpoints)), join_timeout_(join_timeout), started_(started) {
+SearchReport::SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started,
+                           std::string own_addresses)
+    : endpoints_(std::move(endpoints)),
+      join_timeout_(join_timeout),
+      started_(started),
+      own_addresses_(std::move(own_addresses)) {
   DDP_CHECK(!endpoints_.empty(), "there is somewhere to search");
   pace_.begin(started);
 }
@@ -117,6 +121,11 @@ void SearchReport::tried(std::size_t place, const std::string& address, Trouble 
       pace_.changed(now);
     }
     DDP_CHECK(!rows_.empty() && rows_.size() <= kAddressesMax, "as many rows as people read");
+    return;
+  }
+  // Hosts and firewalls limit how often they say that they refuse (RFC 1812, 4.3.2.8): the silence
+  // of the next try says less.
+  if (trouble.obstacle == Obstacle::filtered && row->trouble.obstacle == Obstacle::unreachable) {
     return;
   }
   if (row->trouble.obstacle != trouble.obstacle) {
@@ -179,7 +188,7 @@ std::vector<std::string> SearchReport::lines(Time now) const {
     const bool always = row.since == started_;
     return {head + row.trouble.what +
             (always ? "" : " (for " + whole_seconds(now - row.since) + ")") + ", " + times + "; " +
-            search_advice(row.trouble.obstacle)};
+            advice(row.trouble.obstacle)};
   }
   std::vector<std::string> lines{fmt::format(
       "{}{}{}{}", head, rows_.size(), rows_.size() == 1 ? " address, " : " addresses, ", times)};
@@ -192,6 +201,9 @@ std::vector<std::string> SearchReport::lines(Time now) const {
     DDP_CHECK(name.size() <= width, "a column is as wide as its longest text");
     lines.push_back("  " + name + std::string(width - name.size() + 2, ' ') + row.trouble.what +
                     ", for " + whole_seconds(now - row.since));
+  }
+  if (const std::string todo = advice(worst().obstacle); !todo.empty()) {
+    lines.push_back("  " + todo);
   }
   return lines;
 }
@@ -209,7 +221,20 @@ Error SearchReport::verdict(Time now) const {
       where(),
       obstacle == Obstacle::leaderless
           ? "start the agents on all nodes of the job: the one there lacks nodes to elect with"
-          : search_advice(obstacle)};
+          : advice(obstacle)};
+}
+
+/// Where the network may be at fault, people need to see which networks this node is on: the
+/// endpoint may name an address of another one.
+std::string SearchReport::advice(Obstacle obstacle) const {
+  const bool may_be_network = obstacle == Obstacle::filtered || obstacle == Obstacle::unreachable ||
+                              obstacle == Obstacle::refused || obstacle == Obstacle::unresolved;
+  std::string todo = search_advice(obstacle);
+  if (may_be_network && !own_addresses_.empty()) {
+    todo += "; this node is at " + own_addresses_ +
+            ": an endpoint on a network of these can be reached";
+  }
+  return todo;
 }
 
 }  // namespace ddprun

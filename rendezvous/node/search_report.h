@@ -44,7 +44,9 @@ class SearchReport {
   static constexpr std::size_t kAddressesMax = 8;
 
   /// `endpoints`: one or more, tried by turns; below each is told by its place.
-  SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started);
+  /// `own_addresses`: of this machine, for people; empty: they are not told.
+  SearchReport(std::vector<Endpoint> endpoints, Time join_timeout, Time started,
+               std::string own_addresses = {});
 
   /// The name's addresses, numeric: what was said of others of this endpoint is forgotten. Empty:
   /// it has none now.
@@ -75,10 +77,12 @@ class SearchReport {
   };
   [[nodiscard]] const Row* furthest(std::optional<std::size_t> place = {}) const;
   [[nodiscard]] std::string label(const Row& row) const;
+  [[nodiscard]] std::string advice(Obstacle obstacle) const;
 
   std::vector<Endpoint> endpoints_;
   Time join_timeout_;
   Time started_;
+  std::string own_addresses_;
   std::vector<Row> rows_;
   ReportSchedule pace_;
 };

@@ -243,6 +243,7 @@ void fields(Tag<RendezvousStatus>, A& a, V& v) {
   a.list(v.lost, kWaitingRowsMax, gone);
   a.integer(v.lost_more, 0, kIntMax);
   a.list(v.missing_ranks, kMissingRanksMax, kCount);
+  a.text(v.missing_hosts, kSentenceBytesMax);
   a.text(v.note, kSentenceBytesMax);
 }
 

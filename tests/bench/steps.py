@@ -7,6 +7,7 @@ import measure
 import measure_loss
 import measure_python
 import measure_rendezvous
+import measure_slurm
 import measure_store
 import trainer_steps
 
@@ -21,18 +22,18 @@ NAMES = {
     "python": ["first_line", "pytorch_restart"],
     "store": ["one_client", "store_load", "pytorch_store", "meeting"],
     "rendezvous": ["rendezvous"], "scale": ["scale"], "restart": ["restart"], "starts": ["starts"],
-    "kill": ["kill"], "cut": ["cut"], "host": ["host"],
+    "slurm": ["slurm"], "kill": ["kill"], "cut": ["cut"], "host": ["host"],
 }
 NEED_PYTORCH = ("first_line", "pytorch_restart", "pytorch_store", "meeting")
 # Runs of a step: of ddprun and of torchrun, or of both.
 RUNS = {
     "full": {"launch": (45, 9), "footprint": 5, "recovery": (41, 9), "first_line": (60, 10),
              "pytorch_restart": (3, 3), "one_client": 5, "store_load": 5, "pytorch_store": 5, "meeting": 7,
-             "rendezvous": 5, "scale": 3, "restart": 21, "starts": (9, 5), "kill": (21, 5), "cut": (7, 5),
+             "rendezvous": 5, "scale": 3, "restart": 21, "starts": (9, 5), "slurm": (15, 5), "kill": (21, 5), "cut": (7, 5),
              "host": (7, 5)},
     "quick": {"launch": (3, 1), "footprint": 1, "recovery": (3, 1), "first_line": (4, 1),
               "pytorch_restart": (1, 1), "one_client": 1, "store_load": 1, "pytorch_store": 1, "meeting": 1,
-              "rendezvous": 1, "scale": 1, "restart": 3, "starts": (1, 1), "kill": (2, 1), "cut": (1, 1),
+              "rendezvous": 1, "scale": 1, "restart": 3, "starts": (1, 1), "slurm": (1, 1), "kill": (2, 1), "cut": (1, 1),
               "host": (1, 1)},
     "check": {"launch": (15, 2), "footprint": 1, "recovery": (9, 2), "first_line": (9, 2),
               "pytorch_restart": (1, 2), "restart": 5, "kill": (5, 0)},
@@ -77,6 +78,8 @@ class Bench(trainer_steps.TrainerSteps):
             return measure_rendezvous.allow_descriptors(max(SCALE_AGENTS) + 1_000)
         if step == "gpt2_10m_bf16" and " avx512_bf16 " not in pathlib.Path("/proc/cpuinfo").read_text():
             return "this processor has no instructions for bf16 (avx512_bf16)"
+        if step == "slurm":
+            return ": ".join(measure_slurm.missing() or ())
         return ": ".join(measure_loss.missing() or ()) if step in measure_loss.SILENT else ""
 
     def of_each(self, step):
@@ -143,6 +146,10 @@ class Bench(trainer_steps.TrainerSteps):
         counts = (4,) if self.how == "quick" else (4, 16)
         measure_rendezvous.starts(self.launchers, self.python, self.stamp_worker, counts,
                                   self.of_each("starts"), into)
+
+    def slurm(self, into):
+        runs = self.of_each("slurm")
+        measure_slurm.starts(self.launchers, self.stamp_worker, {"srun": runs["ddprun"], **runs}, into)
 
     def kill(self, into):
         measure_loss.kill(self.launchers, self.stamp_worker, self.of_each("kill"), into)

@@ -140,6 +140,14 @@ def starts(found):
                   *pair(values, field("ready_s")), "s")
 
 
+def slurm(found):
+    alone = Series([run["total_s"] for run in found.get("srun", [])]).text("s", with_runs=False)
+    yield Row(f"`srun` of a job on four nodes to the first worker's first instruction (`srun true`: {alone})",
+              *pair(found, field("total_s")), "s")
+    yield Row("the same from the moment at which srun has begun the launcher on each node",
+              *pair(found, field("beyond_s")), "s", (times(50),))
+
+
 def _how_it_ended(runs):
     """Of torchrun's runs in which it did not go on; nothing when it always did."""
     standing = [run for run in runs if run and run["went_on_s"] is None]
@@ -182,7 +190,7 @@ ROWS = {"launch": launch, "first_line": first_line, "recovery": recovery,
         "pytorch_restart": pytorch_restart, "meeting": meeting, "footprint": footprint,
         "store_load": store_load, "pytorch_store": pytorch_store, "one_client": one_client, "rendezvous": rendezvous,
         "scale": scale,
-        "restart": restart, "starts": starts, "kill": kill, "cut": cut, "host": host, **trainer_rows.ROWS}
+        "restart": restart, "starts": starts, "slurm": slurm, "kill": kill, "cut": cut, "host": host, **trainer_rows.ROWS}
 
 
 def rows(report):

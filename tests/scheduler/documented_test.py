@@ -54,6 +54,15 @@ class Documented(unittest.TestCase):
         self.assertOneJob(agents, "[ddprun] PBS job: --nnodes 2 (PBS_NODEFILE), --rdzv-endpoint n1:25422 "
                           "(PBS_NODEFILE), --rdzv-id 15422.login (PBS_JOBID)")
 
+    def test_one_line_of_the_job_says_who_could_join_unless_it_has_a_token(self):
+        for token, lines in ({}, 1), ({"DDPRUN_JOB_TOKEN": "a secret of sixteen bytes"}, 0):
+            agents = [self.start(f"{node}-{lines}", {
+                "PBS_JOBID": f"1542{lines}.login", "PBS_NODEFILE": str(FOLDER / "nodes"), "PBS_NODENUM": str(node),
+                "PBS_TASKNUM": str(node + 2), **token}, *PROGRAM) for node in range(2)]
+            self.assertOneJob(agents)
+            told = [agent.err.count("[ddprun] whoever reaches n1:2542") for agent in agents]
+            self.assertEqual(sum(told), lines, "".join(agent.err for agent in agents))
+
     def test_a_node_file_that_is_not_there_is_an_error_with_what_to_do(self):
         agent = self.start("alone", {"PBS_JOBID": "15422.login", "PBS_NODEFILE": "/nowhere/nodes",
                                      "PBS_NODENUM": "1", "PBS_TASKNUM": "1"}, *PROGRAM)

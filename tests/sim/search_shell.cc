@@ -164,6 +164,11 @@ void SearchShell::lose_connection() {
   }
 }
 
+/// A machine has one address, so no other is found.
+SearchShell::Answer SearchShell::carry_out(const search::AskLinks& /*order*/) {
+  return {};
+}
+
 // --- The end --------------------------------------------------------------------------------
 
 SearchShell::Answer SearchShell::carry_out(const LogLine& order) {

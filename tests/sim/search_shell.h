@@ -39,6 +39,7 @@ class SearchShell {
   Answer carry_out(const search::SayHello& order);
   Answer carry_out(const search::SayProbe& order);
   Answer carry_out(const search::Disconnect& order);
+  Answer carry_out(const search::AskLinks& order);
   Answer carry_out(const LogLine& order);
   Answer carry_out(const search::HostEndpoint& order);
   Answer carry_out(const HelloAccepted& order);

@@ -24,6 +24,7 @@ TEST_CASE("The table says who is here, who is not, and how long it goes on") {
   RendezvousStatus t = table_of_two();
   t.here.push_back({"w", "10.77.0.8", 0, {}, false, 3s});
   t.missing_ranks = {0, 2};
+  t.missing_hosts = "n5-n7 (PBS_NODEFILE)";
   t.refused = {{"n3", "10.77.0.4", "--nnodes is '3'", 3, 2s}, {"", "10.77.0.9", "other", 1, 5s}};
   t.refused_more = 7;
   t.lost = {{"n2", "10.77.0.3", "its connection closed", 1, 1s}};
@@ -34,7 +35,7 @@ TEST_CASE("The table says who is here, who is not, and how long it goes on") {
             "  here     node0  -          2 workers, for 12 s, hosts the endpoint",
             "  here     n1     10.77.0.2  1 worker, for 4 s, node rank 3",
             "  here     w      10.77.0.8  no workers, only votes, for 3 s",
-            "  missing  node ranks 0, 2",
+            "  missing  node ranks 0, 2", "  missing  n5-n7 (PBS_NODEFILE)",
             "  refused  n3     10.77.0.4  3 times, last 2 s ago: --nnodes is '3'",
             "  refused  -      10.77.0.9  5 s ago: other", "  refused  7 more before",
             "  lost     n2     10.77.0.3  1 s ago: its connection closed", "  note     a note"});

@@ -1,81 +1,16 @@
-#include "rendezvous/node/leader_search.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
 
+#include "tests/unit/node/search_story.h"
+
 using namespace ddprun;
+using namespace ddprun::story;
 using namespace std::chrono_literals;  // allowed: literals alone, within tests
 using State = LeaderSearch::State;
 
 namespace {
-
-const Endpoint kFirst{"n1", 29400};
-const Endpoint kSecond{"n2", 29400};
-const search::Resolved kOwn{{{"10.0.0.1", true}}, false};
-const search::Resolved kOther{{{"10.0.0.2", false}}, false};
-const search::Disconnected kRefused{connect_trouble(true, {})};
-const search::Disconnected kClosed{was_closed()};
-const search::Accepted kAccepted{{Term{3}, VoterId{9}, 1}};
-const search::Rejected kRejected{{"another program", "look"}};
-const search::Stranger kSsh{"an SSH server listens there", true};
-const search::Stranger kUnknown{"something listens there", false};
-const search::Redirected kKnowsNobody{{}, {}};
-
-/// One search, and what it wants done.
-class Story {
- public:
-  explicit Story(std::vector<Endpoint> endpoints, std::optional<bool> is_host = {},
-                 std::chrono::milliseconds timeout = 60s, NodeDescription node = {})
-      : search_(SearchRequest{std::move(endpoints), std::move(node), is_host, timeout}, now) {
-    wait();
-  }
-
-  Story& step(search::Input input) {
-    actions = search_.step(now, std::move(input));
-    return *this;
-  }
-  /// Until its deadline.
-  Story& wait() {
-    now = std::max(now, search_.next_deadline().value());
-    return step(search::TimePassed{});
-  }
-  /// It is at this place.
-  Story& greet(search::Resolved where) {
-    step(std::move(where));
-    return step(search::Connected{});
-  }
-
-  template <class Kind>
-  const Kind* find() const {
-    for (const search::Action& one : actions) {
-      if (const auto* found = std::get_if<Kind>(&one)) {
-        return found;
-      }
-    }
-    return nullptr;
-  }
-  [[nodiscard]] bool resolves(const std::string& host) const {
-    return find<search::Resolve>() != nullptr && find<search::Resolve>()->host == host;
-  }
-  [[nodiscard]] bool connects(const std::string& address, std::uint16_t port = 29400) const {
-    const auto* order = find<search::Connect>();
-    return order != nullptr && order->address == address && order->port == port;
-  }
-  [[nodiscard]] std::string failure() const {
-    return find<SearchFailed>() != nullptr ? find<SearchFailed>()->why.sentence() : "";
-  }
-  [[nodiscard]] std::chrono::nanoseconds left() const { return *search_.next_deadline() - now; }
-  [[nodiscard]] State state() const { return search_.state(); }
-  [[nodiscard]] const LeaderSearch& decides() const { return search_; }
-
-  Instant now = 100s;
-  std::vector<search::Action> actions;
-
- private:
-  LeaderSearch search_;
-};
 
 /// Of an agent that follows a coordinator at these addresses.
 search::Redirected names(std::vector<std::string> addresses, std::uint16_t port = 30'000) {
@@ -228,7 +163,7 @@ TEST_CASE("All addresses of an endpoint are tried, then the next endpoint, at gr
   Story story({kFirst, kSecond}, false);
   story.step(search::Resolved{{{"10.0.0.8"}, {"10.0.0.9"}}, false});
   CHECK(story.connects("10.0.0.8"));
-  CHECK(story.left() == 3s);
+  CHECK(story.left() == 1s);
   story.step(kRefused);
   CHECK(story.find<search::Disconnect>() != nullptr);
   CHECK(story.left() == 50ms);

@@ -33,10 +33,11 @@ TEST_CASE("Each address has a row of its own, with what happens there and since 
   report.tried(0, "fd00::1", kRefused, 4s);
   report.tried(0, "10.0.0.1", kFiltered, 7s);
   CHECK(report.lines(8s) ==
-        std::vector<std::string>{"waiting for the coordinator at head port 29400: 2 addresses, "
-                                 "tried for 8 s, for up to 592 s more",
-                                 "  10.0.0.1  no answer, for 8 s",
-                                 "  fd00::1   connection refused, for 4 s"});
+        std::vector<std::string>{
+            "waiting for the coordinator at head port 29400: 2 addresses, "
+            "tried for 8 s, for up to 592 s more",
+            "  10.0.0.1  no answer, for 8 s", "  fd00::1   connection refused, for 4 s",
+            "  start the agent on that host, or check the endpoint's host and port"});
   CHECK(report.verdict(600s).sentence() ==
         "head port 29400: cannot reach the coordinator: 10.0.0.1: no answer, fd00::1: connection "
         "refused, tried for 600 s; start the agent on that host, or check the endpoint's host and "
@@ -93,7 +94,7 @@ TEST_CASE("No more addresses are told than people read") {
   for (int i = 0; i < 100; ++i) {
     report.tried(0, "10.0.0." + std::to_string(i), kRefused, 0s);
   }
-  CHECK(report.lines(1s).size() == 1 + SearchReport::kAddressesMax);
+  CHECK(report.lines(1s).size() == 1 + SearchReport::kAddressesMax + 1);  // and what to do
 }
 
 TEST_CASE("Of several endpoints each address is told with its own name and port") {
@@ -108,11 +109,36 @@ TEST_CASE("Of several endpoints each address is told with its own name and port"
                                  "endpoints: 3 addresses, tried for 8 s, for up to 592 s more",
                                  "  n1 (10.0.0.1) port 29400  no answer, for 8 s",
                                  "  n2 port 29401             the name cannot be resolved, for 5 s",
-                                 "  10.0.0.3 port 29400       connection refused, for 4 s"});
+                                 "  10.0.0.3 port 29400       connection refused, for 4 s",
+                                 "  start the agent on that host, or check the endpoint's host "
+                                 "and port"});
   CHECK(
       report.verdict(600s).sentence() ==
       "n1 port 29400 and 2 other endpoints: cannot reach the coordinator: n1 (10.0.0.1) port "
       "29400: no answer, n2 port 29401: the name cannot be resolved, 10.0.0.3 port 29400: "
       "connection refused, tried for 600 s; start the agent on that host, or check the endpoint's "
       "host and port");
+}
+
+TEST_CASE("Where the network may be at fault, people read which networks this node is on") {
+  SearchReport report({{"head", 29400}}, 600s, 0s, "10.0.0.2 (eth0) and 10.1.0.2 (hsn0)");
+  report.resolved(0, {"10.0.0.1"});
+  report.tried(0, "10.0.0.1", kFiltered, 0s);
+  const std::string networks =
+      "; this node is at 10.0.0.2 (eth0) and 10.1.0.2 (hsn0): an endpoint on a network of these "
+      "can "
+      "be reached";
+  CHECK(report.lines(2s).front().ends_with(search_advice(Obstacle::filtered) + networks));
+  CHECK(report.verdict(600s).sentence().ends_with(networks));
+  report.tried(0, "10.0.0.1", was_closed(), 3s);
+  CHECK(report.lines(4s).front().ends_with(search_advice(Obstacle::closed)));
+}
+
+TEST_CASE("A firewall that refuses does not say so each time") {
+  SearchReport report({{"head", 29400}}, 600s, 0s);
+  report.tried(0, "10.0.0.1", connect_trouble(false, "No route to host"), 0s);
+  report.tried(0, "10.0.0.1", kFiltered, 1s);
+  CHECK(report.worst().what == "no route to host");
+  report.tried(0, "10.0.0.1", kRefused, 2s);
+  CHECK(report.worst().obstacle == Obstacle::refused);
 }
