@@ -52,7 +52,10 @@ void check_ran(ChildProcess& agent) {
   const int code = agent.exit_code();
   INFO(agent.report());
   CHECK(code == 0);
-  CHECK(agent.err().empty());  // what gathers at once says nothing
+  // What gathers at once says nothing but, on the first node, that the job has no token.
+  const bool is_quiet = agent.err().empty() || (count_of(agent.err(), "\n") == 1 &&
+                                                contains(agent.err(), "can join this job"));
+  CHECK(is_quiet);
 }
 
 const std::vector<std::string> kTwo{"--nnodes", "2"};
