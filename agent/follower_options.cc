@@ -68,6 +68,7 @@ FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spe
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
   options.failover = outlives_its_coordinator(spec);
+  // The endpoints are etcd's then. Agents are found by what they enter there, and listen anywhere.
   if (spec.backend == RendezvousBackend::etcd) {
     EtcdAccess access{std::move(options.endpoints), spec.etcd_user, spec.etcd_password};
     options.service = make_etcd_service(

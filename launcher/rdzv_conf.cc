@@ -128,6 +128,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
     return is_host.error();
   }
   conf.is_host = *is_host;
+  // torchrun's for etcd, as are its files of certificates, which nothing reads without it.
   const auto protocol = entries->find("protocol");
   conf.https = protocol != entries->end() && protocol->second == "https";
   const auto store = entries->find("store_type");

@@ -42,6 +42,7 @@ std::vector<std::size_t> shares(const std::vector<std::vector<std::string_view>>
 
 }  // namespace
 
+/// Rank by rank: the streams have no common order, for a worker's lines have no times.
 std::string log_tail_text(const std::vector<StreamTail>& streams, std::size_t lines_max) {
   std::vector<std::vector<std::string_view>> lines;
   lines.reserve(streams.size());

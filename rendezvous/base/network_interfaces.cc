@@ -15,6 +15,7 @@
 namespace ddprun {
 namespace {
 
+/// Copied first: a sockaddr is not aligned as what it stands for.
 std::string numeric_v4(const sockaddr* address) {
   sockaddr_in v4{};
   std::memcpy(&v4, address, sizeof v4);
@@ -50,6 +51,7 @@ std::string numeric_v6(const sockaddr* address) {
 
 }  // namespace
 
+/// Those that are up. Loopback leads to this host alone, whoever asks.
 std::vector<InterfaceAddress> interface_addresses() {
   std::vector<InterfaceAddress> found;
   std::vector<InterfaceAddress> found_v6;
@@ -79,6 +81,7 @@ std::vector<InterfaceAddress> interface_addresses() {
   return found;
 }
 
+/// For a sentence: a host of a cluster may have dozens, of containers and virtual machines.
 std::string addresses_text(const std::vector<InterfaceAddress>& addresses) {
   constexpr std::size_t kMost = 8;
   const std::size_t shown = std::min(addresses.size(), kMost);

@@ -11,6 +11,7 @@
 namespace ddprun {
 namespace {
 
+/// An unchanged world starts again without a new state: the story has the attempts since.
 void add(message::VoterState& state, message::Story story) {
   state.replicated.attempt = std::max(state.replicated.attempt, story.attempt);
   state.so_far = std::move(story.so_far);
@@ -26,6 +27,7 @@ void add(message::VoterState& state, message::MoreNodes more) {
 
 }  // namespace
 
+/// All or nothing: a coordinator that went on with a part of its job could hand out a number twice.
 Result<std::optional<message::VoterState>> committed_state(std::string_view frames) {
   std::optional<message::VoterState> state;
   bool good = true;

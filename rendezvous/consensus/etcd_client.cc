@@ -39,6 +39,7 @@ constexpr int kUnauthenticated = 16;
 constexpr int kUnavailable = 14;
 constexpr int kDeadlineExceeded = 4;
 
+/// Of the member, since people have to look into its log.
 std::string sentence(const Endpoint& member, const std::string& why) {
   return "etcd at " + to_text(member) + " " + why;
 }
@@ -87,6 +88,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     };
   }
 
+  /// The next question, unless one is under way. A token is asked for before the first.
   void begin() {
     if (!busy && !questions.empty()) {
       busy = true;
@@ -114,6 +116,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     send();
   }
 
+  /// Over the connection that is there, if any: a leader asks each second.
   void send() {
     request = http::request<http::string_body>(http::verb::post, question().path, 11);
     request.set(http::field::host, to_text(member()));
@@ -160,6 +163,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
         }));
   }
 
+  /// Each step has its own patience: a member that takes the question may still hang.
   void write() {
     stream->expires_after(kMemberPatience);
     http::async_write(*stream, request, while_alive([](Impl& self, error_code failed) {
@@ -178,6 +182,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
 
   // --- What it says -------------------------------------------------------------------------
 
+  /// An answer is an object, whatever its HTTP status: etcd's errors have one too.
   void answered() {
     stream->expires_never();
     if (!parser->keep_alive()) {
@@ -197,6 +202,8 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
                                                                   : std::move(answer));
   }
 
+  /// A member without a leader may be cut off, so another is asked. What one of them refuses, all
+  /// would.
   void refused(const json& answer) {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
@@ -224,6 +231,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
                                        : "cannot be asked: " + failed.message()));
   }
 
+  /// The last error is the one that is told: of one member people look at its own.
   void next_member(const std::string& why) {
     stream.reset();
     token.clear();  // it may be known to that member alone
@@ -242,6 +250,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     !access.user.empty() && !signs_in ? sign_in() : send();
   }
 
+  /// The question goes first: its callback may ask the next one, or end this client.
   void end(Result<json> answer) {
     Question done = std::move(question());
     questions.pop_front();

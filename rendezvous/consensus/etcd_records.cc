@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;
 
+/// Keys and values are bytes, which JSON does not have (protocol buffers' mapping to JSON).
 std::string base64(const std::string& bytes) {
   std::string text(sodium_base64_encoded_len(bytes.size(), kVariant), '\0');
   sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
@@ -25,6 +26,7 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
+/// None: it is no base64, or has blanks in it.
 std::optional<std::string> from_base64(const std::string& text) {
   std::string bytes(text.size(), '\0');
   std::size_t size = 0;
@@ -78,6 +80,7 @@ std::string text_of(const LeaderRecord& record) {
       .dump();
 }
 
+/// All of the text is the number: "12 " and "" are none.
 std::optional<std::uint64_t> unsigned_of(const std::string& text) {
   std::uint64_t number = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -85,6 +88,7 @@ std::optional<std::uint64_t> unsigned_of(const std::string& text) {
                                                                    : std::nullopt;
 }
 
+/// A term that no coordinator can have is none: the next one counts on from it.
 std::optional<Term> term_of(const std::string& text) {
   const auto number = unsigned_of(text);
   return number && *number <= std::numeric_limits<std::uint32_t>::max()
@@ -92,6 +96,7 @@ std::optional<Term> term_of(const std::string& text) {
              : std::nullopt;
 }
 
+/// Whatever somebody else wrote below our key: an agent connects to the addresses in it.
 std::optional<LeaderRecord> record_of(const std::string& text) {
   const json read = json::parse(text, nullptr, false);
   LeaderRecord record;
@@ -118,6 +123,7 @@ struct Entry {
   std::int64_t revision = 0;
 };
 
+/// None: there is no such key. The error is of an answer that etcd never gives.
 Result<std::optional<Entry>> entry_of(const json& answer, std::size_t place) {
   const Error bad{"etcd answers in an unknown form", {}, {}};
   const auto responses = answer.find("responses");
@@ -146,6 +152,7 @@ Result<std::optional<Entry>> entry_of(const json& answer, std::size_t place) {
 
 }  // namespace
 
+/// A job's id has no slash, so no job's keys are below another's.
 EtcdKeys::EtcdKeys(const std::string& job_id) {
   DDP_CHECK(!job_id.empty(), "a job has a name");
   const std::string prefix = "ddprun/" + job_id + "/";
@@ -154,6 +161,7 @@ EtcdKeys::EtcdKeys(const std::string& job_id) {
   state = prefix + "state";
 }
 
+/// A transaction without conditions: what it reads is of one moment.
 json read_question(const EtcdKeys& keys) {
   return {{"success", {range(keys.leader), range(keys.term), range(keys.state)}}};
 }
@@ -189,6 +197,8 @@ Result<ServiceView> view_of(const json& answer) {
   return view;
 }
 
+/// Both keys: two agents that saw no leader can name the same term, and one of them is too late.
+/// The term has no lease, so it rises for as long as anybody remembers the job.
 json lead_question(const EtcdKeys& keys, const ServiceView& seen, const LeaderRecord& self,
                    const EtcdLease& lease) {
   DDP_CHECK(self.term > seen.newest_term, "each leader has a term of its own");
@@ -200,6 +210,8 @@ json lead_question(const EtcdKeys& keys, const ServiceView& seen, const LeaderRe
         put(keys.term, std::to_string(number(self.term)))}}};
 }
 
+/// A leader that was replaced meanwhile overwrites nothing: its key has another revision by then,
+/// or is gone.
 json commit_question(const EtcdKeys& keys, std::int64_t leader_revision, const std::string& state,
                      const EtcdLease& lease) {
   DDP_CHECK(leader_revision > 0, "who commits leads");
@@ -207,6 +219,7 @@ json commit_question(const EtcdKeys& keys, std::int64_t leader_revision, const s
           {"success", {put(keys.state, state, lease)}}};
 }
 
+/// The term stays while the job goes on, and goes with it.
 json resign_question(const EtcdKeys& keys, std::int64_t leader_revision, bool job_is_over) {
   json done = json::array({erase(keys.leader)});
   if (job_is_over) {

@@ -31,10 +31,13 @@ seconds whole(milliseconds time) {
 /// Of the state's lease: it is no vote, and may be renewed rarely.
 constexpr seconds kStateLeaseMin{60};
 
+/// etcd's own words (etcdserver/api/v3rpc/rpctypes, ErrGRPCLeaseNotFound): its gateway's codes are
+/// those of many errors.
 bool is_lost_lease(const Error& error) {
   return error.what.find("requested lease not found") != std::string::npos;
 }
 
+/// Callbacks have `this`: they are the client's, which is a member, and stop with it.
 class EtcdService : public ConsensusService {
  public:
   EtcdService(boost::asio::io_context& io, EtcdServiceOptions options)
@@ -51,6 +54,9 @@ class EtcdService : public ConsensusService {
                 });
   }
 
+  /// The lease counts from before it was asked for: etcd's clock began later. An answer that got
+  /// lost may have been a success: the question is asked again then, fails, and the lease is
+  /// revoked, with which the entry goes.
   void lead(const ServiceView& seen, const LeaderRecord& self, OnDone on_done) override {
     const Instant asked_at = now();
     grant(leader_ttl_, [this, seen, self, asked_at,
@@ -95,6 +101,8 @@ class EtcdService : public ConsensusService {
     });
   }
 
+  /// Once nothing is renewed any more. Whoever has replaced this leader is left alone: the
+  /// transaction is about its own entry.
   void resign(bool job_is_over, OnDone on_done) override {
     renewal_.cancel();
     leads_until_ = Instant{};
@@ -116,6 +124,7 @@ class EtcdService : public ConsensusService {
  private:
   using OnLease = std::function<void(const Result<EtcdLease>&)>;
 
+  /// etcd chooses the number of the lease.
   void grant(seconds ttl, OnLease on_lease) {
     client_.ask("/v3/lease/grant", json{{"TTL", std::to_string(ttl.count())}},
                 [on_lease = std::move(on_lease)](const Result<json>& answer) {
@@ -127,12 +136,14 @@ class EtcdService : public ConsensusService {
                 });
   }
 
+  /// A lease that is left ends by itself; this is for the one that waits for its end.
   void revoke(const EtcdLease& lease) {
     if (!lease.empty()) {
       client_.ask("/v3/lease/revoke", json{{"ID", lease}}, [](const Result<json>&) {});
     }
   }
 
+  /// What was to be written is kept, for a lease may end while etcd is away.
   void write(const std::string& state, const OnDone& on_done) {
     state_ = state;
     client_.ask("/v3/kv/txn", commit_question(keys_, leader_revision_, state, state_lease_),
@@ -158,6 +169,7 @@ class EtcdService : public ConsensusService {
     renewal_.cancel();
   }
 
+  /// From the answer on, so that questions do not pile up at an etcd that is slow.
   void renew_later() {
     renewal_.expires_after(kRenewEach);
     renewal_.async_wait([this](boost::system::error_code failed) {

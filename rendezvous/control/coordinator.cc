@@ -300,7 +300,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     MembersReach members = reach_of(peers, leader.members());
     if (auto port = hooks.open_store(order.attempt, std::move(members.addresses))) {
       store = StorePlace{*port, ddprun::common_address(members.reached)};
-      common_master_address = store->common_address;
     } else {
       step(StoreFailed{order.attempt, port.error().sentence()});
     }
@@ -374,7 +373,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   bool gone = false;                      ///< its owner let go of it
   std::uint64_t last_id = 0;
   std::optional<StorePlace> store;  ///< none: it could not be opened
-  std::string common_master_address;
   asio::steady_timer drain_timer;
   Drain drain;
 };
@@ -435,7 +433,7 @@ const Membership& Coordinator::membership() const {
 }
 
 std::string Coordinator::common_address() const {
-  return impl_->common_master_address;
+  return impl_->store ? impl_->store->common_address : std::string();
 }
 
 bool Coordinator::drained() const {

@@ -75,7 +75,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::Accepted& order) {
     connection->take_stamp(order.stamp);
-    orders.accepted(order);
+    orders.told(order);
   }
 
   /// StateKept is an acknowledgement in the sense of Raft: it counts for the commit of that state.
@@ -88,9 +88,9 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     }
   }
 
-  void obey(const message::Story& order) { orders.story(order); }
+  void obey(const message::Story& order) { orders.told(order); }
 
-  void obey(const message::MoreNodes& order) { orders.more_nodes(order); }
+  void obey(const message::MoreNodes& order) { orders.told(order); }
 
   void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }
 

@@ -58,17 +58,14 @@ class CoordinatorOrders {
   virtual void rejected(const Error& why) = 0;
   /// The connection closed, broke or fell silent. Final; not called after finish or rejected.
   virtual void lost(const CoordinatorLost& how) = 0;
-  /// The coordinator let this node in, in this term. Comes first, unless the client was made with
-  /// the answer.
-  virtual void accepted(const message::Accepted& /*answer*/) {}
+  /// What only the next election needs. Accepted: the coordinator let this node in, in this term;
+  /// it comes first, unless the client was made with the answer. For a voter Story, what has
+  /// happened since, and MoreNodes, where nodes are that came since.
+  virtual void told(const message::Message& /*news*/) {}
   /// This node votes: keep this, it replaces what came before, and no candidate that knows an older
   /// configuration is to be granted a vote from here on. False: this node gave its word to another
   /// coordinator.
   virtual bool voter_state(const message::VoterState& /*state*/) { return true; }
-  /// For a voter: what has happened since.
-  virtual void story(const message::Story& /*news*/) {}
-  /// For a voter: where nodes are that came since.
-  virtual void more_nodes(const message::MoreNodes& /*news*/) {}
   /// ddpctl on another node asks this one to leave the job.
   virtual void leave_asked() {}
   /// Of CoordinatorClient::drain(): why that node cannot be asked; empty: it is.

@@ -54,6 +54,7 @@ LeaderOptions leader_options(const CoordinatorOptions& options, bool failover) {
           options.nodes};
 }
 
+/// The terms of the job are its own, else it would be refused as a node of another one.
 NodeDescription service_witness(const CoordinatorOptions& options) {
   NodeDescription service;
   service.host_name = "etcd";

@@ -92,6 +92,7 @@ struct EventLog::Impl : std::enable_shared_from_this<EventLog::Impl> {
   bool complained = false;
 };
 
+/// The texts cost more than the decision, so they are made where somebody reads them.
 void log_applied(spdlog::logger& log, Instant at, const Event& event,
                  const std::vector<Command>& commands) {
   if (log.should_log(spdlog::level::debug)) {

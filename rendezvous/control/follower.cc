@@ -162,16 +162,17 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     if (!joined) {
       step(SearchFailed{joined.error(), was_rejected(search)});
     } else if (auto* host = std::get_if<JoinedAsHost>(&*joined)) {
-      bound = std::move(host->listener);
+      handed.bound = std::move(host->listener);
       options.coordinator.endpoint_note = host->note;
       step(EndpointBound{host->bound.port, random_job_instance()});
     } else {
-      answered = std::move(std::get<JoinedAsClient>(*joined));
+      handed.answered = std::move(std::get<JoinedAsClient>(*joined));
       // FollowLeader takes the socket in this step. Otherwise Node does not want this coordinator,
       // and the socket closes.
-      step(HelloAccepted{answered->accepted, answered->peer, answered->asked_at.time_since_epoch(),
-                         answered->at_endpoint});
-      answered.reset();
+      step(HelloAccepted{handed.answered->accepted, handed.answered->peer,
+                         handed.answered->asked_at.time_since_epoch(),
+                         handed.answered->at_endpoint});
+      handed.answered.reset();
     }
   }
 
@@ -184,12 +185,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
       asio::post(io, while_alive([call = *call](Impl& self) { self.step(CalledByLeader{call}); }));
       return node.answer_to_call();
     }
-    heard.said.reset();
+    handed.said.reset();
     step(AskedByPeer{question, from_here});
-    return std::exchange(heard.said, std::nullopt);
+    return std::exchange(handed.said, std::nullopt);
   }
 
-  void carry_out(AnswerPeer order) { heard.said = std::move(order.answer); }
+  void carry_out(AnswerPeer order) { handed.said = std::move(order.answer); }
 
   // --- Following ----------------------------------------------------------------------------
 
@@ -206,7 +207,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   /// The coordinator accepted the hello at `asked_at` at the earliest, so the lease counts from
   /// there.
   void carry_out(const FollowLeader&) {
-    connect(std::move(answered->connection), answered->accepted, answered->asked_at);
+    connect(std::move(handed.answered->connection), handed.answered->accepted,
+            handed.answered->asked_at);
   }
 
   void connect(Fd connection, std::optional<message::Accepted> greeted,
@@ -218,14 +220,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
 
   // Node sees each order before the agent does: it has stored the attempt, the configuration and
   // the term by the time that workers start.
-  void accepted(const message::Accepted& answer) override { step(ToldByLeader{answer}); }
-  void story(const message::Story& news) override { step(ToldByLeader{news}); }
-  void more_nodes(const message::MoreNodes& news) override { step(ToldByLeader{news}); }
+  void told(const message::Message& news) override { step(ToldByLeader{news}); }
   /// Node decides inside of this step whether it keeps the state; the client needs that answer now.
   bool voter_state(const message::VoterState& state) override {
-    heard.acknowledged = false;
+    handed.acknowledged = false;
     step(ToldByLeader{state});
-    return heard.acknowledged;
+    return handed.acknowledged;
   }
   void assign(const message::Assigned& order) override {
     step(ToldByLeader{order});
@@ -259,7 +259,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   }
 
   /// The client sends StateKept itself: it has the connection, whose beats change with it.
-  void carry_out(const AcknowledgeState&) { heard.acknowledged = true; }
+  void carry_out(const AcknowledgeState&) { handed.acknowledged = true; }
 
   void carry_out(const LeaveLeader&) { client->leave(); }
 
@@ -296,7 +296,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   void carry_out(BeginLeading order) {
     Fd listener;
     if (order.at_bound_endpoint) {
-      listener = std::move(bound);
+      listener = std::move(handed.bound);
       links = open_to_others(io, options, *log);
       if (peer_server) {
         peer_server->give_way_to(node.description().port);
@@ -386,13 +386,13 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   std::unique_ptr<Coordinator> coordinator;
   std::shared_ptr<LinkAnswerer> links;    ///< while this node hosts the first endpoint
   std::shared_ptr<VoteCollector> ballot;  ///< of the election
-  // What one step hands to another place of this shell:
-  Fd bound;                                ///< the endpoint's, for BeginLeading
-  std::optional<JoinedAsClient> answered;  ///< for FollowLeader
-  struct Heard {
-    std::optional<message::Message> said;  ///< AnswerPeer
-    bool acknowledged = false;             ///< AcknowledgeState
-  } heard;
+  /// What one step hands to another place of this shell.
+  struct Handed {
+    Fd bound;                                ///< the endpoint's, for BeginLeading
+    std::optional<JoinedAsClient> answered;  ///< for FollowLeader
+    std::optional<message::Message> said;    ///< AnswerPeer
+    bool acknowledged = false;               ///< AcknowledgeState
+  } handed;
 };
 
 Follower::Follower(asio::io_context& io, FollowerOptions options, FollowerHandler& handler,

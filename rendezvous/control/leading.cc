@@ -13,6 +13,8 @@
 
 namespace ddprun {
 
+/// A successor goes on by the terms of its job, and calls at the endpoints where it does not listen
+/// itself: a node may have been started there anew. With a service nodes are not sought there.
 CoordinatorOptions leading_options(const FollowerOptions& options, const NodeDescription& node,
                                    BeginLeading order, const PeerServer* peer_server) {
   CoordinatorOptions led = options.coordinator;
@@ -38,6 +40,7 @@ CoordinatorOptions leading_options(const FollowerOptions& options, const NodeDes
   return led;
 }
 
+/// On a loopback address only users of this machine can join, who can do more than that.
 std::shared_ptr<LinkAnswerer> open_to_others(boost::asio::io_context& io,
                                              const FollowerOptions& options, spdlog::logger& log) {
   const Endpoint& first = options.endpoints.front();

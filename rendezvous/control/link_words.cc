@@ -35,6 +35,7 @@ std::string signature(const LinkSecret& secret, std::string_view role, std::stri
   return {sum.begin(), sum.end()};
 }
 
+/// The preamble first, so that another version is told from a stranger by whoever looks at packets.
 std::string asked(const LinkSecret& secret, std::string_view nonce) {
   return preamble() + kAsks + std::string(nonce) + signature(secret, "ddprun where", nonce);
 }
@@ -66,6 +67,7 @@ std::optional<std::string> link_answer(const LinkSecret& secret, std::string_vie
                                                    : std::nullopt;
 }
 
+/// The nonce is this question's own, so an answer that was kept from another proves nothing.
 bool is_link_answer(const LinkSecret& secret, const std::string& nonce, std::string_view answer) {
   return are_equal(answer, answered(secret, nonce));
 }

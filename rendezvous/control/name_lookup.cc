@@ -17,6 +17,8 @@ class SystemLookup final : public NameLookup, public std::enable_shared_from_thi
  public:
   SystemLookup(asio::io_context& io, NameLookupOwner& owner) : owner_(owner), resolver_(io) {}
 
+  /// A name service whose first server is dead answers after glibc has turned to the second, five
+  /// seconds later. By then the search has gone on, so the answer is kept for its next round.
   void ask(const std::string& host, std::uint64_t round) override {
     const bool same = host == host_;
     round_ = round;
@@ -55,6 +57,7 @@ class SystemLookup final : public NameLookup, public std::enable_shared_from_thi
   }
 
  private:
+  /// The owner may want the answer in a later round: then it is kept.
   void take(boost::system::error_code failed, const tcp::resolver::results_type& results) {
     NameAnswer answer;
     for (const auto& result : results) {

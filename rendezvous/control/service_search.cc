@@ -59,6 +59,7 @@ void ServiceSearch::stop() {
   pause_->timer.cancel();
 }
 
+/// An answer to a search that has ended meanwhile is dropped: this node has a leader.
 void ServiceSearch::ask() {
   service_->read([weak = weak_from_this(), search = search_](const Result<ServiceView>& view) {
     if (const auto self = weak.lock(); self && self->search_ == search) {
@@ -67,6 +68,8 @@ void ServiceSearch::ask() {
   });
 }
 
+/// By polling: a watch would keep a connection for each agent, and only those without a coordinator
+/// want to know.
 void ServiceSearch::ask_later(std::chrono::milliseconds pause) {
   pause_->timer.expires_after(pause);
   pause_->timer.async_wait(
@@ -95,6 +98,8 @@ void ServiceSearch::answered(const Result<ServiceView>& view) {
   }
 }
 
+/// The term is above all that the service knows of: of the leaders, and of the state, whose
+/// coordinator may have raised its own. A state that cannot be read is nobody's to replace.
 void ServiceSearch::try_to_lead(const ServiceView& view) {
   const auto state = committed_state(view.state);
   if (!state) {
@@ -129,6 +134,8 @@ void ServiceSearch::try_to_lead(const ServiceView& view) {
   });
 }
 
+/// The view was read before this node came to lead, and nobody has led in between: what it has is
+/// the newest.
 void ServiceSearch::appointed(const ServiceView& view, const LeaderRecord& own) {
   auto state = committed_state(view.state);
   DDP_CHECK(state, "it was read before");
@@ -139,6 +146,7 @@ void ServiceSearch::appointed(const ServiceView& view, const LeaderRecord& own) 
   }
 }
 
+/// Once for each reason, for it may be the same for minutes.
 void ServiceSearch::warn_once(const std::string& why) {
   if (warned_of_ != why) {
     log_->warn("{}; asking again until the join timeout", why);

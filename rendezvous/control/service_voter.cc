@@ -51,6 +51,7 @@ ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<Consensu
 
 ServiceVoter::~ServiceVoter() = default;
 
+/// As any node does, so that the coordinator chooses it, counts it and lists it for people.
 void ServiceVoter::join(NodeId session, NodeDescription witness) {
   DDP_CHECK(witness.voter == kServiceVoter, "the service joins as itself");
   session_ = session;
@@ -75,6 +76,7 @@ void ServiceVoter::tell_contact() {
   });
 }
 
+/// A new state begins anew what follows it. Other words (tables, the end) are for agents.
 void ServiceVoter::take(const message::Message& told) {
   if (const auto* state = std::get_if<message::VoterState>(&told)) {
     voter_state_ = encode(told);
@@ -94,6 +96,8 @@ void ServiceVoter::take(const message::Message& told) {
   write();
 }
 
+/// One at a time, and always the newest: what came while one was on its way goes with the next.
+/// The acknowledgement is of what was on its way, and may be of a plan that was dropped since.
 void ServiceVoter::write() {
   if (writing_ || !changed_ || handler_ == nullptr) {
     return;
@@ -136,6 +140,8 @@ void ServiceVoter::written(const Result<bool>& done) {
   }
 }
 
+/// Everybody who is here has the verdict, so nobody is to go on. Without an answer in time the
+/// agent ends all the same.
 void ServiceVoter::end_job() {
   DDP_CHECK(!left_, "a job ends once");
   timers_->contact.cancel();
@@ -159,6 +165,7 @@ void ServiceVoter::left() {
   }
 }
 
+/// The job goes on elsewhere: the next leader need not wait for the lease to end.
 void ServiceVoter::leave() {
   handler_ = nullptr;
   timers_->contact.cancel();

@@ -6,6 +6,7 @@
 
 namespace ddprun {
 
+/// The agent that hosts the coordinator came by a socket pair, which has no address.
 MembersReach reach_of(const std::map<NodeId, CoordinatorPeer>& peers,
                       const std::vector<NodeId>& members) {
   MembersReach found{{}, own_addresses({})};

@@ -15,6 +15,8 @@ std::string short_name(const std::string& host) {
 
 }  // namespace
 
+/// By short names: a scheduler's list has "n1" where the host calls itself "n1.site", and the other
+/// way round.
 std::vector<std::string> missing_hosts(const ExpectedHosts& expected, const JobNodes& nodes) {
   std::set<std::string> absent;
   for (const std::string& name : expected.names) {

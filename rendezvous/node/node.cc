@@ -131,7 +131,7 @@ void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
   actions_.emplace_back(SearchLeader{std::move(places), is_host, timeout, by_endpoint});
 }
 
-/// At the place that a leader named, or at the endpoints.
+/// At the place that a leader named, or at the endpoints, or by a consensus service.
 void Node::search() {
   state_ = State::searching;
   if (called_) {
@@ -145,11 +145,14 @@ void Node::search() {
     }
     called_.reset();
   }
-  if (options_.by_service) {
-    ask_service();
-  } else {
+  if (!options_.by_service) {
     search_at(options_.endpoints, false, time_left(), true);
+    return;
   }
+  // Up to the join timeout, however many leaders come and go.
+  known_.fill(node_);
+  search_again_at_ = search_since_ + options_.join_timeout;
+  actions_.emplace_back(AskService{saw_close_ ? std::optional(known_.term()) : std::nullopt});
 }
 
 /// The join timeout counts from the loss, however many searches it takes.
@@ -159,10 +162,17 @@ milliseconds Node::time_left() const {
   return std::max(options_.join_timeout - sought, milliseconds(1));
 }
 
-/// The leader that called is gone. A node that has no world does what it did before it was called:
-/// the others of the job may be searching for this one.
-void Node::begin_again() {
-  DDP_CHECK(!called_, "a call that led nowhere is forgotten");
+/// A failed search at the place that a leader named is no end: that leader is gone, others may
+/// come. A node that has no world does what it did before it was called: the others of the job may
+/// be searching for this one.
+void Node::on(const SearchFailed& input) {
+  if (!called_ || input.rejected) {
+    give_up(lost_why_ ? Error{lost_why_->what + "; no other was found: " + input.why.what,
+                              input.why.where, input.why.todo}
+                      : input.why);
+    return;
+  }
+  called_.reset();
   if (!known_.past() && began_here_) {
     settle();
     lead({std::nullopt, false, begun_});
@@ -172,19 +182,6 @@ void Node::begin_again() {
   } else {
     search();
   }
-}
-
-/// A failed search at the place that a leader named is no end: that leader is gone, others may
-/// come.
-void Node::on(const SearchFailed& input) {
-  if (called_ && !input.rejected) {
-    called_.reset();
-    begin_again();
-    return;
-  }
-  give_up(lost_why_ ? Error{lost_why_->what + "; no other was found: " + input.why.what,
-                            input.why.where, input.why.todo}
-                    : input.why);
 }
 
 /// Nobody else listens at the first endpoint, and no coordinator answered elsewhere: the job begins

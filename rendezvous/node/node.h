@@ -256,10 +256,8 @@ class Node {
   }
 
   void search();
-  void ask_service();
   void search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
                  std::chrono::milliseconds timeout, bool by_endpoint);
-  void begin_again();
   void settle();
   void fence(const Error& why);
   void begin_election();

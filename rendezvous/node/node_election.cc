@@ -116,14 +116,6 @@ void Node::ask_all() {
 
 // --- By a consensus service -----------------------------------------------------------------
 
-/// Up to the join timeout, however many leaders come and go.
-void Node::ask_service() {
-  DDP_CHECK(state_ == State::searching, "a node that has a leader asks for none");
-  known_.fill(node_);
-  search_again_at_ = search_since_ + options_.join_timeout;
-  actions_.emplace_back(AskService{saw_close_ ? std::optional(known_.term()) : std::nullopt});
-}
-
 /// The service let no other lead before, and what the leader before committed is here. It may have
 /// begun one attempt that it had not committed yet, and so may each leader in between.
 void Node::on(Appointed input) {

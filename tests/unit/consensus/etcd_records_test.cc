@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -77,20 +78,22 @@ TEST_CASE("An etcd without the job has no leader and no state") {
 }
 
 TEST_CASE("Whatever etcd answers is read or refused") {
-  const char* const answers[] = {
-      "{}",
-      R"({"responses":5})",
-      R"({"responses":[]})",
-      R"({"responses":[1,2,3]})",
-      R"({"responses":[{},{},{}]})",
-      R"({"responses":[{"response_range":[]},{"response_range":{}},{"response_range":{}}]})",
-      R"({"responses":[{"response_range":{"kvs":{}}},{"response_range":{}},{"response_range":{}}]})",
-      R"({"responses":[{"response_range":{"kvs":[7]}},{"response_range":{}},{"response_range":{}}]})",
-      R"({"responses":[{"response_range":{"kvs":[{"value":"?"}]}},{"response_range":{}},{"response_range":{}}]})",
-      R"({"responses":[{"response_range":{"kvs":[{"value":"e30="}]}},{"response_range":{}},{"response_range":{}}]})",
-      R"({"responses":[{"response_range":{}},{"response_range":{"kvs":[{"value":"eA=="}]}},{"response_range":{}}]})",
+  // Of one transaction with three ranges: what stands for the first, and for the second.
+  const std::pair<const char*, const char*> ranges[] = {
+      {"[]", "{}"},
+      {R"({"kvs":{}})", "{}"},
+      {R"({"kvs":[7]})", "{}"},
+      {R"({"kvs":[{"value":"?"}]})", "{}"},
+      {R"({"kvs":[{"value":"e30="}]})", "{}"},
+      {"{}", R"({"kvs":[{"value":"eA=="}]})"},
   };
-  for (const char* const answer : answers) {
+  std::vector<std::string> answers{"{}", R"({"responses":5})", R"({"responses":[]})",
+                                   R"({"responses":[1,2,3]})", R"({"responses":[{},{},{}]})"};
+  for (const auto& [first, second] : ranges) {
+    answers.push_back(std::string(R"({"responses":[{"response_range":)") + first +
+                      R"(},{"response_range":)" + second + R"(},{"response_range":{}}]})");
+  }
+  for (const std::string& answer : answers) {
     CAPTURE(answer);
     CHECK_FALSE(view_of(json::parse(answer)).has_value());
   }
