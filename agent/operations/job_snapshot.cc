@@ -27,6 +27,7 @@ const char* name_of(JobState state) {
   return "";
 }
 
+/// A witness has no workers, so it waits for no world.
 const char* name_of(const JobNode& node) {
   switch (node.phase) {
     case NodePhase::idle:
@@ -43,6 +44,7 @@ const char* name_of(const JobNode& node) {
   return "";
 }
 
+/// A node's number is that of its connection: after a failover it has another one.
 NodeSnapshot snapshot_of(NodeId id, const JobNode& node, Instant now) {
   NodeSnapshot shown;
   shown.id = id;

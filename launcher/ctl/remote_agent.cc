@@ -119,6 +119,8 @@ bool is_of_proof(const std::string& part) {
 
 }  // namespace
 
+/// The file goes before the variable, as for an agent. A token that cannot be right is told before
+/// anything is connected to.
 Result<RemoteAgent> remote_agent(const Endpoint& at, const std::optional<std::string>& token_file) {
   const char* const variable = std::getenv(kTokenVariable);
   if (!token_file && variable == nullptr) {
@@ -147,6 +149,7 @@ std::variant<Fd, CtlFailure> connect_to_remote(const RemoteAgent& agent, net::De
     return std::move(*failure);
   }
   Fd& socket = std::get<Fd>(connected);
+  // As this side sees it: an address translation in between shows the agent another place.
   const net::Address end = net::far_end(socket.get());
   const std::string place = token_place(end.host(), end.port());
   Exchange exchange(socket, deadline);
@@ -156,6 +159,7 @@ std::variant<Fd, CtlFailure> connect_to_remote(const RemoteAgent& agent, net::De
   if (!is_of_proof(came)) {
     return broken_off(agent, exchange, came, false);
   }
+  // Their random bytes, so that this proof is worth nothing on another connection.
   const std::string theirs = exchange.read(kTokenNonceBytes);
   if (theirs.size() < kTokenNonceBytes) {
     return broken_off(agent, exchange, "", false);

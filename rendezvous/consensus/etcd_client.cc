@@ -135,6 +135,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     }
   }
 
+  /// A host of several addresses is tried at each of them, within one patience.
   void connect() {
     question().again = true;  // over a new connection: what fails now is the member's
     stream.emplace(io);
@@ -171,6 +172,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     }));
   }
 
+  /// A body over the limit is an error like any other, not a reason to take more memory.
   void read() {
     parser.emplace();
     parser->body_limit(kBodyBytesMax);

@@ -24,6 +24,7 @@ Instant now() {
 }
 
 /// etcd counts whole seconds.
+/// Upwards: a lease that is shorter than was counted on would be over before its owner stops.
 seconds whole(milliseconds time) {
   return std::chrono::ceil<seconds>(time);
 }
@@ -163,6 +164,7 @@ class EtcdService : public ConsensusService {
   }
 
   /// Somebody else leads, or etcd has forgotten this leader.
+  /// Nothing of it is renewed: the lease of a leader that was replaced would keep nothing alive.
   void lost() {
     leader_revision_ = 0;
     leads_until_ = Instant{};

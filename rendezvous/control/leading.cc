@@ -28,9 +28,11 @@ CoordinatorOptions leading_options(const FollowerOptions& options, const NodeDes
   led.service = options.service;
   led.at_endpoint = peer_server == nullptr || peer_server->at_endpoint();
   led.at_first_endpoint = peer_server != nullptr && peer_server->at_first_endpoint();
+  // Where another process of this host begins later, the kernel is its witness that this one died.
   led.host = own_host();
   led.addresses = node.addresses;
   led.port = node.port;
+  // For people who look why nobody comes.
   if (!is_loopback_host(options.endpoints.front().host)) {
     led.listens_at = fmt::format("port {} of {}", led.port, addresses_text(interface_addresses()));
   }

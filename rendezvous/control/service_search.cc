@@ -44,6 +44,7 @@ ServiceSearch::ServiceSearch(boost::asio::io_context& io, std::shared_ptr<Consen
 
 ServiceSearch::~ServiceSearch() = default;
 
+/// The description is of this moment: its promise says what this node has followed.
 void ServiceSearch::start(std::optional<Term> dead, const NodeDescription& self) {
   DDP_CHECK(service_ != nullptr, "there is a service to ask");
   dead_ = dead;
@@ -53,6 +54,7 @@ void ServiceSearch::start(std::optional<Term> dead, const NodeDescription& self)
   ask();
 }
 
+/// A question to lead that is on its way is not taken back: appointed() sees to what comes of it.
 void ServiceSearch::stop() {
   searches_ = false;
   ++search_;

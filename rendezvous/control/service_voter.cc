@@ -40,6 +40,7 @@ std::shared_ptr<ServiceVoter> ServiceVoter::create(boost::asio::io_context& io,
       new ServiceVoter(io, std::move(service), heartbeat_timeout, handler));
 }
 
+/// The heartbeat timeout is the coordinator's: by it the age of a contact is judged.
 ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
                            std::chrono::milliseconds heartbeat_timeout, Handler& handler)
     : service_(std::move(service)),
@@ -159,6 +160,7 @@ void ServiceVoter::end_job() {
   });
 }
 
+/// Once: the answer and the end of patience may both come.
 void ServiceVoter::left() {
   if (!std::exchange(left_, true) && handler_ != nullptr) {
     handler_->on_service_left();
