@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OTHERS = {"--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch",
+OTHERS = {"--at", "--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch",
           "--with-slurm", "--with-ssh", "--with-etcd", "--with-cuda-headers", "--trainers",
           "--readme", "--check", "--quick", "--all", "--full", "--seeds", "--new-seeds"}
 
