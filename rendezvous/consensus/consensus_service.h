@@ -62,6 +62,8 @@ class ConsensusService {
   /// The newest state that was given is written, if this process leads still; false: it does not.
   /// An error is no answer: the caller may try again. One at a time.
   virtual void commit(const std::string& state, OnDone on_done) = 0;
+  /// Why the newest question had no answer; empty: it had one.
+  [[nodiscard]] virtual std::string trouble() const = 0;
   /// Leads no more. `job_is_over`: nobody is to go on with its state.
   virtual void resign(bool job_is_over, OnDone on_done) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/read.hpp>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/held_signals.h"
@@ -68,7 +70,11 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   };
 
   Impl(asio::io_context& the_io, EtcdAccess the_access)
-      : io(the_io), access(std::move(the_access)), resolver(the_io) {
+      : io(the_io),
+        access(std::move(the_access)),
+        found(access.members.size()),
+        resolver(the_io),
+        resolve_timer(the_io) {
     DDP_CHECK(!access.members.empty(), "a cluster has a member");
   }
 
@@ -140,28 +146,49 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     question().again = true;  // over a new connection: what fails now is the member's
     stream.emplace(io);
     buffer.clear();
-    stream->expires_after(kMemberPatience);
     error_code not_numeric;
     const auto address = asio::ip::make_address(member().host, not_numeric);
     if (!not_numeric) {
-      stream->async_connect(tcp::endpoint(address, member().port),
-                            while_alive([](Impl& self, error_code failed) {
-                              failed ? self.failed_by(failed) : self.write();
-                            }));
-      return;
+      found[at] = {tcp::endpoint(address, member().port)};
     }
+    if (found[at].empty()) {
+      return resolve();
+    }
+    stream->expires_after(kMemberPatience);
+    stream->async_connect(found[at], while_alive([](Impl& self, error_code failed) {
+                            if (failed) {
+                              self.found[self.at].clear();  // the name may mean another host by now
+                              self.failed_by(failed);
+                            } else {
+                              self.write();
+                            }
+                          }));
+  }
+
+  /// A name service that is down must not hold up the other members: its answer, which comes after
+  /// many seconds, is for another time then.
+  void resolve() {
+    const std::size_t asked = at;
+    const std::uint64_t round = ++resolve_round;
+    resolve_timer.expires_after(kMemberPatience);
+    resolve_timer.async_wait(while_alive([round](Impl& self, error_code cancelled) {
+      if (!cancelled && self.resolve_round == round) {
+        ++self.resolve_round;
+        self.failed_by(beast::error::timeout);
+      }
+    }));
     const HeldSignals held;  // the resolver has a thread of its own
-    resolver.async_resolve(
-        member().host, std::to_string(member().port),
-        while_alive([](Impl& self, error_code failed, const tcp::resolver::results_type& all) {
-          if (failed) {
-            return self.failed_by(failed);
-          }
-          self.stream->expires_after(kMemberPatience);
-          self.stream->async_connect(all, self.while_alive([](Impl& me, error_code error) {
-            error ? me.failed_by(error) : me.write();
-          }));
-        }));
+    resolver.async_resolve(member().host, std::to_string(member().port),
+                           while_alive([asked, round](Impl& self, error_code failed,
+                                                      const tcp::resolver::results_type& results) {
+                             self.found[asked].assign(results.begin(), results.end());
+                             if (self.resolve_round != round) {
+                               return;
+                             }
+                             ++self.resolve_round;
+                             self.resolve_timer.cancel();
+                             failed ? self.failed_by(failed) : self.connect();
+                           }));
   }
 
   /// Each step has its own patience: a member that takes the question may still hang.
@@ -219,6 +246,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     if (code == kUnavailable || code == kDeadlineExceeded) {
       return next_member(sentence(member(), "says: " + why));
     }
+    is_refusal = true;
     end(Error{sentence(member(), "says: " + why), {}, {}});
   }
 
@@ -254,6 +282,8 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
 
   /// The question goes first: its callback may ask the next one, or end this client.
   void end(Result<json> answer) {
+    trouble = answer || is_refusal ? std::string() : answer.error().what;
+    is_refusal = false;
     Question done = std::move(question());
     questions.pop_front();
     done.on_answer(answer);
@@ -274,8 +304,11 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
 
   asio::io_context& io;
   EtcdAccess access;
+  std::vector<std::vector<tcp::endpoint>> found;  ///< of each member's name; empty: not known
   tcp::resolver resolver;
-  std::size_t at = 0;  ///< the member that is asked
+  asio::steady_timer resolve_timer;
+  std::uint64_t resolve_round = 0;  ///< of the answer that is waited for
+  std::size_t at = 0;               ///< the member that is asked
   std::optional<beast::tcp_stream> stream;
   beast::flat_buffer buffer;
   http::request<http::string_body> request;
@@ -283,6 +316,8 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   std::deque<Question> questions;  ///< the first is under way where busy
   std::string token;
   std::optional<Error> sign_in_failed;
+  std::string trouble;
+  bool is_refusal = false;  ///< the error that end() is given
   bool busy = false;
   bool gone = false;
 };
@@ -292,12 +327,17 @@ EtcdClient::EtcdClient(asio::io_context& io, EtcdAccess access)
 
 EtcdClient::~EtcdClient() {
   impl_->gone = true;
+  impl_->resolve_timer.cancel();
   impl_->stream.reset();
 }
 
 void EtcdClient::ask(std::string path, const json& question, OnAnswer on_answer) {
   impl_->questions.push_back({std::move(path), question.dump(), std::move(on_answer)});
   impl_->begin();
+}
+
+const std::string& EtcdClient::trouble() const {
+  return impl_->trouble;
 }
 
 }  // namespace ddprun

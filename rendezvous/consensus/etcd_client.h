@@ -37,6 +37,8 @@ class EtcdClient {
 
   /// `path`: "/v3/kv/txn". A question may arrive twice: when the answer to the first is lost.
   void ask(std::string path, const nlohmann::json& question, OnAnswer on_answer);
+  /// Why the newest question had no answer; empty: it had one, if only a refusal.
+  [[nodiscard]] const std::string& trouble() const;
 
  private:
   struct Impl;

@@ -3,12 +3,12 @@
 #include <sodium.h>
 
 #include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {
@@ -91,7 +91,7 @@ std::optional<std::uint64_t> unsigned_of(const std::string& text) {
 /// A term that no coordinator can have is none: the next one counts on from it.
 std::optional<Term> term_of(const std::string& text) {
   const auto number = unsigned_of(text);
-  return number && *number <= std::numeric_limits<std::uint32_t>::max()
+  return number && *number < ddprun::number(kTermMax)
              ? std::optional(Term{static_cast<std::uint32_t>(*number)})
              : std::nullopt;
 }
@@ -106,7 +106,8 @@ std::optional<LeaderRecord> record_of(const std::string& text) {
     const auto instance = unsigned_of(read.at("instance").get<std::string>());
     record.addresses = read.at("addresses").get<std::vector<std::string>>();
     record.port = read.at("port").get<std::uint16_t>();
-    if (!voter || !instance || record.addresses.empty()) {
+    if (!voter || !instance || record.term > kTermMax || record.addresses.empty() ||
+        record.addresses.size() > kAddressesMax + 1) {
       return std::nullopt;
     }
     record.voter = VoterId{*voter};

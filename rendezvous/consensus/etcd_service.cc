@@ -84,6 +84,7 @@ class EtcdService : public ConsensusService {
   }
 
   [[nodiscard]] Instant leads_until() const override { return leads_until_; }
+  [[nodiscard]] std::string trouble() const override { return client_.trouble(); }
 
   /// The lease of the state comes with the first of them.
   void commit(const std::string& state, OnDone on_done) override {
@@ -147,6 +148,9 @@ class EtcdService : public ConsensusService {
   /// What was to be written is kept, for a lease may end while etcd is away.
   void write(const std::string& state, const OnDone& on_done) {
     state_ = state;
+    if (leader_revision_ == 0) {
+      return on_done(false);  // it has resigned while the lease was on its way
+    }
     client_.ask("/v3/kv/txn", commit_question(keys_, leader_revision_, state, state_lease_),
                 [this, state, on_done](const Result<json>& answer) {
                   if (!answer && is_lost_lease(answer.error())) {
@@ -185,9 +189,9 @@ class EtcdService : public ConsensusService {
   void renew() {
     const Instant asked_at = now();
     client_.ask("/v3/lease/keepalive", json{{"ID", leader_lease_}},
-                [this, asked_at](const Result<json>& answer) {
-                  if (leader_revision_ == 0) {
-                    return;
+                [this, asked_at, lease = leader_lease_](const Result<json>& answer) {
+                  if (leader_revision_ == 0 || lease != leader_lease_) {
+                    return;  // of a leadership before
                   }
                   if (answer && !answer->contains("TTL")) {
                     return lost();  // it is over

@@ -71,7 +71,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     acceptor = Acceptor::create(io, std::move(listener), *this, options.token);
     acceptor->start();
     if (options.service) {
-      service = ServiceVoter::create(io, options.service, options.heartbeat_timeout, *this);
+      service = ServiceVoter::create(io, options.service, options.heartbeat_timeout, *this, log);
       service->join(NodeId{++last_id}, service_witness(options));
     }
     arm_timer();

@@ -82,22 +82,22 @@ void ServiceSearch::ask_later(std::chrono::milliseconds pause) {
       });
 }
 
-/// An entry of this very agent is of a leadership that it has given up, and goes at once.
+/// An entry of this very agent is of a leadership that it has lost: it has ended its workers, and
+/// may be let lead again. (Where etcd was away for long, its resignation did not get there.)
 void ServiceSearch::answered(const Result<ServiceView>& view) {
   if (!view) {
     warn_once(view.error().sentence());
     return ask_later(kAfterError);
   }
   warned_of_.clear();
-  if (!view->leader || (dead_ && view->leader->term <= *dead_)) {
+  if (!view->leader || view->leader->voter == self_.voter ||
+      (dead_ && view->leader->term <= *dead_)) {
     return try_to_lead(*view);
   }
   const LeaderRecord& leader = *view->leader;
   ask_later(kAskEach);
-  if (leader.voter != self_.voter) {
-    handler_.on_service(CalledByLeader{{self_.job_id, leader.term, leader.addresses, leader.port,
-                                        std::nullopt, leader.instance, self_.voter}});
-  }
+  handler_.on_service(CalledByLeader{{self_.job_id, leader.term, leader.addresses, leader.port,
+                                      std::nullopt, leader.instance, self_.voter}});
 }
 
 /// The term is above all that the service knows of: of the leaders, and of the state, whose

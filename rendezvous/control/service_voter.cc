@@ -1,5 +1,7 @@
 #include "rendezvous/control/service_voter.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -7,6 +9,7 @@
 #include <variant>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/consensus/consensus_service.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -35,17 +38,20 @@ struct ServiceVoter::Timers {
 std::shared_ptr<ServiceVoter> ServiceVoter::create(boost::asio::io_context& io,
                                                    std::shared_ptr<ConsensusService> service,
                                                    std::chrono::milliseconds heartbeat_timeout,
-                                                   Handler& handler) {
+                                                   Handler& handler,
+                                                   std::shared_ptr<spdlog::logger> log) {
   return std::shared_ptr<ServiceVoter>(
-      new ServiceVoter(io, std::move(service), heartbeat_timeout, handler));
+      new ServiceVoter(io, std::move(service), heartbeat_timeout, handler, std::move(log)));
 }
 
 /// The heartbeat timeout is the coordinator's: by it the age of a contact is judged.
 ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
-                           std::chrono::milliseconds heartbeat_timeout, Handler& handler)
+                           std::chrono::milliseconds heartbeat_timeout, Handler& handler,
+                           std::shared_ptr<spdlog::logger> log)
     : service_(std::move(service)),
       heartbeat_timeout_(heartbeat_timeout),
       handler_(&handler),
+      log_(std::move(log)),
       timers_(std::make_unique<Timers>(io)) {
   DDP_CHECK(service_ != nullptr, "there is a service to stand for");
 }
@@ -67,12 +73,47 @@ void ServiceVoter::tell_contact() {
   if (handler_ == nullptr) {
     return;
   }
+  tell_trouble();
+  if (service_->leads_until() == Instant{}) {
+    ask_who_leads();
+  }
   handler_->on_service(
       SessionEchoed{session_, std::min(now(), service_->leads_until() - heartbeat_timeout_)});
   timers_->contact.expires_after(heartbeat_timeout_ / kContacts);
   timers_->contact.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     if (const auto self = weak.lock(); self && !failed) {
       self->tell_contact();
+    }
+  });
+}
+
+/// While the lease lasts the job goes on, and people see why it may not for long.
+void ServiceVoter::tell_trouble() {
+  const std::string trouble = service_->trouble();
+  if (in_trouble_ == !trouble.empty()) {
+    return;
+  }
+  in_trouble_ = !trouble.empty();
+  if (in_trouble_) {
+    log_->warn("{}; the job goes on without it for up to {}", trouble,
+               seconds_text(std::max(service_->leads_until() - now(), Instant{})));
+  } else {
+    log_->warn("etcd answers again");
+  }
+}
+
+/// Another process leads, or somebody has removed this one's entry. A coordinator of a later term
+/// is followed at once; without one this coordinator steps down when its contact is too old.
+void ServiceVoter::ask_who_leads() {
+  if (std::exchange(was_replaced_, true)) {
+    return;
+  }
+  service_->read([weak = weak_from_this()](const Result<ServiceView>& view) {
+    const auto self = weak.lock();
+    if (self && self->handler_ != nullptr && view && view->leader) {
+      const LeaderRecord& other = *view->leader;
+      self->handler_->on_service(
+          CallAnswered{{other.voter, {}, other.addresses, other.port}, other.term, other.instance});
     }
   });
 }

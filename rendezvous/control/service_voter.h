@@ -3,6 +3,8 @@
 // for as long as nobody else can lead. So the coordinator itself knows nothing of etcd.
 #pragma once
 
+#include <spdlog/logger.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -38,7 +40,8 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   static std::shared_ptr<ServiceVoter> create(boost::asio::io_context& io,
                                               std::shared_ptr<ConsensusService> service,
                                               std::chrono::milliseconds heartbeat_timeout,
-                                              Handler& handler);
+                                              Handler& handler,
+                                              std::shared_ptr<spdlog::logger> log);
 
   /// It joins the job, by a session of that number.
   void join(NodeId session, NodeDescription witness);
@@ -56,15 +59,19 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   struct Timers;
 
   ServiceVoter(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
-               std::chrono::milliseconds heartbeat_timeout, Handler& handler);
+               std::chrono::milliseconds heartbeat_timeout, Handler& handler,
+               std::shared_ptr<spdlog::logger> log);
   void write();
   void written(const Result<bool>& done);
   void tell_contact();
+  void tell_trouble();
+  void ask_who_leads();
   void left();
 
   std::shared_ptr<ConsensusService> service_;
   std::chrono::milliseconds heartbeat_timeout_;
   Handler* handler_;  ///< null: stopped
+  std::shared_ptr<spdlog::logger> log_;
   NodeId session_{};
   std::unique_ptr<Timers> timers_;
   // The state as it is to be, in frames, and what of it the service has.
@@ -74,6 +81,8 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   std::optional<message::StateKept> to_acknowledge_;
   bool changed_ = false;
   bool writing_ = false;
+  bool in_trouble_ = false;  ///< and people have been told
+  bool was_replaced_ = false;
   bool left_ = false;
 };
 
