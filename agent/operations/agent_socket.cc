@@ -49,14 +49,15 @@ std::optional<sockaddr_un> address_in(const Fd& directory, const std::string& na
 }
 
 /// Non-blocking: nobody waits for an agent that stands still, and an agent waits for nobody.
-Fd unix_socket() {
-  return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Fd unix_socket(int type = SOCK_STREAM) {
+  return Fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /// 0, or errno.
-int connect_to(const Fd& directory, const std::string& file, Fd& connection) {
+int connect_to(const Fd& directory, const std::string& file, Fd& connection,
+               int type = SOCK_STREAM) {
   const auto address = address_in(directory, file);
-  connection = unix_socket();
+  connection = unix_socket(type);
   if (!address || !connection) {
     return address ? errno : ENAMETOOLONG;
   }
@@ -69,10 +70,13 @@ int connect_to(const Fd& directory, const std::string& file, Fd& connection) {
 /// Nobody listens there. The process of that number proves nothing: numbers are used again, at once
 /// where a container starts anew. But one that has just been made may listen in a moment, as long
 /// as its process lives.
+///
+/// Asked with a socket of the wrong type: the kernel refuses it with EPROTOTYPE where a socket is
+/// there (unix(7)), and the agent behind it sleeps on. Each agent that starts looks at all others.
 bool is_stale(const Fd& directory, const std::string& file, const std::optional<pid_t>& makes_it) {
   Fd connection;
   const bool may_listen_soon = makes_it && (::kill(*makes_it, 0) == 0 || errno != ESRCH);
-  return !may_listen_soon && connect_to(directory, file, connection) == ECONNREFUSED;
+  return !may_listen_soon && connect_to(directory, file, connection, SOCK_DGRAM) == ECONNREFUSED;
 }
 
 /// No link, which could lead root to a socket of another service.

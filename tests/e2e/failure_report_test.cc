@@ -89,6 +89,7 @@ TEST_CASE("a failure is told on its own node and on the coordinator's, and nowhe
                    .workers_per_node = 1,
                    .options = {"--max-restarts", "1"},
                    .program = {"sh", "-c", script},
+                   .environment = {{"DDPRUN_JOB_TOKEN", "no line about who may join"}},
                    .namespaces = true});
   cluster.start_all();
   const std::string said =

@@ -75,7 +75,9 @@ TEST_CASE("Variables that differ are told once, by the node that hosts, and the 
 
 TEST_CASE("Nodes that agree are told nothing") {
   NEEDS_NAMESPACES();
-  Cluster cluster(alike(2, {"true"}));
+  ClusterRequest request = alike(2, {"true"});
+  request.environment.emplace("DDPRUN_JOB_TOKEN", "no line about who may join");
+  Cluster cluster(std::move(request));
   cluster.start_all();
   CHECK(cluster.exit_codes() == std::vector{0, 0});
   CHECK(cluster.node(0).err().empty());

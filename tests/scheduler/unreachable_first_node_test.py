@@ -69,6 +69,8 @@ class UnreachableFirstNode(unittest.TestCase):
         for node in range(2):
             namespaces.ip(f"link add name second{node} type veth peer name hsn0 netns node{node}",
                           f"link set second{node} master bridge1 up")
+            # At once: what is left to the end of the node's namespace goes some time after it.
+            self.addCleanup(namespaces.ip, f"link del second{node}")
             namespaces.in_node(node, f"addr add 10.78.0.{node + 1}/24 dev hsn0", "link set hsn0 up")
 
     def filter_port(self, action):
