@@ -78,18 +78,13 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     DDP_CHECK(!access.members.empty(), "a cluster has a member");
   }
 
-  /// For callbacks of operations: they do nothing once the client is gone.
+  /// For callbacks of operations: they do nothing once the client is gone. How many bytes came, or
+  /// which address answered, does not matter.
   template <class Action>
   auto while_alive(Action action) {
-    return [weak = weak_from_this(), action](error_code failed, const auto&... more) {
-      const auto self = weak.lock();
-      if (!self || self->gone) {
-        return;
-      }
-      if constexpr (requires { action(*self, failed, more...); }) {
-        action(*self, failed, more...);
-      } else {
-        action(*self, failed);  // how many bytes they were does not matter
+    return [weak = weak_from_this(), action](error_code failed, const auto&... /*how*/) {
+      if (const auto self = weak.lock(); self && !self->gone) {
+        action(*self, failed);
       }
     };
   }
@@ -179,16 +174,22 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     }));
     const HeldSignals held;  // the resolver has a thread of its own
     resolver.async_resolve(member().host, std::to_string(member().port),
-                           while_alive([asked, round](Impl& self, error_code failed,
-                                                      const tcp::resolver::results_type& results) {
-                             self.found[asked].assign(results.begin(), results.end());
-                             if (self.resolve_round != round) {
-                               return;
+                           [weak = weak_from_this(), asked, round](
+                               error_code failed, const tcp::resolver::results_type& results) {
+                             if (const auto self = weak.lock(); self && !self->gone) {
+                               self->found[asked].assign(results.begin(), results.end());
+                               self->resolved(round, failed);
                              }
-                             ++self.resolve_round;
-                             self.resolve_timer.cancel();
-                             failed ? self.failed_by(failed) : self.connect();
-                           }));
+                           });
+  }
+
+  void resolved(std::uint64_t round, error_code failed) {
+    if (resolve_round != round) {
+      return;
+    }
+    ++resolve_round;
+    resolve_timer.cancel();
+    failed ? failed_by(failed) : connect();
   }
 
   /// Each step has its own patience: a member that takes the question may still hang.
@@ -281,7 +282,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   }
 
   /// The question goes first: its callback may ask the next one, or end this client.
-  void end(Result<json> answer) {
+  void end(const Result<json>& answer) {
     trouble = answer || is_refusal ? std::string() : answer.error().what;
     is_refusal = false;
     Question done = std::move(question());

@@ -92,7 +92,7 @@ class EtcdService : public ConsensusService {
       return on_done(false);
     }
     if (!state_lease_.empty()) {
-      return write(state, std::move(on_done));
+      return write(state, on_done);
     }
     grant(state_ttl_, [this, state, on_done = std::move(on_done)](const Result<EtcdLease>& lease) {
       if (!lease) {
