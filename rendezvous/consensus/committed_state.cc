@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/protocol/frame.h"
@@ -25,6 +26,13 @@ void add(message::VoterState& state, message::MoreNodes more) {
   }
 }
 
+/// Frames carry any number; what a coordinator goes on with has to be a job of a service.
+bool is_sound(const message::VoterState& state) {
+  return 1 <= state.min_nodes && state.min_nodes <= state.max_nodes && state.max_restarts >= 0 &&
+         state.heartbeat_timeout.count() > 0 &&
+         state.replicated.configuration.voters == std::vector{kServiceVoter};
+}
+
 }  // namespace
 
 /// All or nothing: a coordinator that went on with a part of its job could hand out a number twice.
@@ -45,7 +53,7 @@ Result<std::optional<message::VoterState>> committed_state(std::string_view fram
     }
     return good;
   });
-  if (!whole || !good || reader.pending_bytes() > 0) {
+  if (!whole || !good || reader.pending_bytes() > 0 || (state && !is_sound(*state))) {
     return Error{"the state of this job that the service keeps cannot be read",
                  {},
                  "use the same version of ddprun on all nodes, or another --rdzv-id"};

@@ -227,9 +227,10 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     if (answer.contains("error")) {
       return refused(answer);
     }
-    // A stream of one answer: its gateway wraps it (lease/keepalive).
-    end(answer.contains("result") && answer["result"].is_object() ? json(answer["result"])
-                                                                  : std::move(answer));
+    // A stream of one answer: its gateway wraps it (lease/keepalive). Moved, not copied: a copy of
+    // what is nested deeply enough would use up the stack.
+    const bool wrapped = answer.contains("result") && answer["result"].is_object();
+    end(wrapped ? json(std::move(answer["result"])) : std::move(answer));
   }
 
   /// A member without a leader may be cut off, so another is asked. What one of them refuses, all
@@ -238,7 +239,10 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
     const int code = code_of(error);
-    const std::string why = printable(text_at(error, "message"));
+    std::string why = printable(text_at(error, "message"));
+    if (why.empty()) {
+      why = "error " + std::to_string(code) + " without a word";
+    }
     if (code == kUnauthenticated && !access.user.empty() && !question().signed_in) {
       question().signed_in = true;
       token.clear();

@@ -220,6 +220,10 @@ json commit_question(const EtcdKeys& keys, std::int64_t leader_revision, const s
           {"success", {put(keys.state, state, lease)}}};
 }
 
+json still_leads_question(const EtcdKeys& keys, std::int64_t leader_revision) {
+  return {{"compare", {unchanged(keys.leader, leader_revision)}}, {"success", {range(keys.term)}}};
+}
+
 /// The term stays while the job goes on, and goes with it.
 json resign_question(const EtcdKeys& keys, std::int64_t leader_revision, bool job_is_over) {
   json done = json::array({erase(keys.leader)});

@@ -31,6 +31,8 @@ nlohmann::json lead_question(const EtcdKeys& keys, const ServiceView& seen,
 /// Succeeds where the leader's key is the one of `leader_revision`.
 nlohmann::json commit_question(const EtcdKeys& keys, std::int64_t leader_revision,
                                const std::string& state, const EtcdLease& lease);
+/// Succeeds where the leader's key is still the one of `leader_revision`; writes nothing.
+nlohmann::json still_leads_question(const EtcdKeys& keys, std::int64_t leader_revision);
 nlohmann::json resign_question(const EtcdKeys& keys, std::int64_t leader_revision,
                                bool job_is_over);
 

@@ -65,21 +65,25 @@ class EtcdService : public ConsensusService {
       if (!lease) {
         return on_done(lease.error());
       }
-      client_.ask("/v3/kv/txn", lead_question(keys_, seen, self, *lease),
-                  [this, lease = *lease, asked_at, on_done](const Result<json>& answer) {
-                    if (!answer) {
-                      return on_done(answer.error());
-                    }
-                    if (!has_succeeded(*answer)) {
-                      revoke(lease);
-                      return on_done(false);
-                    }
-                    leader_lease_ = lease;
-                    leader_revision_ = revision_of(*answer);
-                    leads_until_ = asked_at + leader_ttl_;
-                    renew_later();
-                    on_done(true);
-                  });
+      client_.ask(
+          "/v3/kv/txn", lead_question(keys_, seen, self, *lease),
+          [this, lease = *lease, asked_at, on_done](const Result<json>& answer) {
+            if (!answer) {
+              return on_done(answer.error());
+            }
+            if (!has_succeeded(*answer)) {
+              revoke(lease);
+              return on_done(false);
+            }
+            if (revision_of(*answer) <= 0) {
+              return on_done(Error{"etcd says that it has written, and no revision", {}, {}});
+            }
+            leader_lease_ = lease;
+            leader_revision_ = revision_of(*answer);
+            leads_until_ = asked_at + leader_ttl_;
+            renew_later();
+            on_done(true);
+          });
     });
   }
 
@@ -199,7 +203,7 @@ class EtcdService : public ConsensusService {
                   if (answer) {
                     leads_until_ = std::max(leads_until_, asked_at + leader_ttl_);
                   }
-                  renew_later();
+                  look_at_own_entry();
                 });
     if (!state_lease_.empty() && asked_at - state_renewed_at_ > state_ttl_ / 4) {
       state_renewed_at_ = asked_at;
@@ -211,6 +215,20 @@ class EtcdService : public ConsensusService {
                     }
                   });
     }
+  }
+
+  /// The lease may live while the entry does not: people have etcdctl.
+  void look_at_own_entry() {
+    client_.ask("/v3/kv/txn", still_leads_question(keys_, leader_revision_),
+                [this, revision = leader_revision_](const Result<json>& answer) {
+                  if (leader_revision_ != revision) {
+                    return;  // of a leadership before
+                  }
+                  if (answer && !has_succeeded(*answer)) {
+                    return lost();
+                  }
+                  renew_later();
+                });
   }
 
   EtcdKeys keys_;

@@ -100,8 +100,8 @@ void ServiceSearch::answered(const Result<ServiceView>& view) {
                                       std::nullopt, leader.instance, self_.voter}});
 }
 
-/// The term is above all that the service knows of: of the leaders, and of the state, whose
-/// coordinator may have raised its own. A state that cannot be read is nobody's to replace.
+/// The term is above all that the service and this node know of: of the leaders, and of the state,
+/// whose coordinator may have raised its own. A state that cannot be read is nobody's to replace.
 void ServiceSearch::try_to_lead(const ServiceView& view) {
   const auto state = committed_state(view.state);
   if (!state) {
@@ -109,8 +109,9 @@ void ServiceSearch::try_to_lead(const ServiceView& view) {
     return ask_later(kAfterError);
   }
   LeaderRecord own;
-  own.term = view.newest_term;
-  own.instance = random_job_instance();
+  own.term = std::max(view.newest_term, self_.promise.term);
+  // A node that remembers the job goes on with it, though the service has forgotten it.
+  own.instance = self_.past ? self_.past->instance : random_job_instance();
   if (*state) {
     own.term = std::max(own.term, (*state)->replicated.term);
     own.instance = (*state)->replicated.instance;
@@ -145,6 +146,9 @@ void ServiceSearch::appointed(const ServiceView& view, const LeaderRecord& own) 
   if (!handler_.on_service(
           Appointed{own.term, own.instance, std::move(*state), view.leader.has_value()})) {
     service_->resign(false, [](const Result<bool>&) {});
+    if (searches_) {
+      ask_later(kAskEach);
+    }
   }
 }
 

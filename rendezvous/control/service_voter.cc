@@ -59,9 +59,10 @@ ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<Consensu
 ServiceVoter::~ServiceVoter() = default;
 
 /// As any node does, so that the coordinator chooses it, counts it and lists it for people.
-void ServiceVoter::join(NodeId session, NodeDescription witness) {
+void ServiceVoter::join(NodeId session, NodeDescription witness, JobInstance instance) {
   DDP_CHECK(witness.voter == kServiceVoter, "the service joins as itself");
   session_ = session;
+  instance_ = instance;
   handler_->on_service(SessionOpened{session_, false, {}});
   handler_->on_service(SessionTold{session_, message::Hello{std::move(witness)}});
   tell_contact();
@@ -102,26 +103,37 @@ void ServiceVoter::tell_trouble() {
   }
 }
 
-/// Another process leads, or somebody has removed this one's entry. A coordinator of a later term
-/// is followed at once; without one this coordinator steps down when its contact is too old.
+/// Another process leads, or somebody has removed this one's entry.
 void ServiceVoter::ask_who_leads() {
   if (std::exchange(was_replaced_, true)) {
     return;
   }
   service_->read([weak = weak_from_this()](const Result<ServiceView>& view) {
-    const auto self = weak.lock();
-    if (self && self->handler_ != nullptr && view && view->leader) {
-      const LeaderRecord& other = *view->leader;
-      self->handler_->on_service(
-          CallAnswered{{other.voter, {}, other.addresses, other.port}, other.term, other.instance});
+    if (const auto self = weak.lock(); self && self->handler_ != nullptr) {
+      self->give_way(view);
     }
   });
+}
+
+/// This coordinator leads no more, whoever does: that one is followed at once, and where nobody is
+/// entered this node asks the service anew. An etcd that is gone again is asked with the next
+/// contact.
+void ServiceVoter::give_way(const Result<ServiceView>& view) {
+  was_replaced_ = view.has_value();
+  if (view && view->leader) {
+    const LeaderRecord& other = *view->leader;
+    handler_->on_service(
+        CallAnswered{{other.voter, {}, other.addresses, other.port}, other.term, other.instance});
+  } else if (view) {
+    handler_->on_service(CallAnswered{{}, kTermMax, instance_});
+  }
 }
 
 /// A new state begins anew what follows it. Other words (tables, the end) are for agents.
 void ServiceVoter::take(const message::Message& told) {
   if (const auto* state = std::get_if<message::VoterState>(&told)) {
     voter_state_ = encode(told);
+    ends_ = state->replicated.ends;
     story_.clear();
     nodes_.clear();
     to_acknowledge_ = message::StateKept{state->replicated.configuration.number, state->stamp};
@@ -168,6 +180,17 @@ void ServiceVoter::write() {
 void ServiceVoter::written(const Result<bool>& done) {
   writing_ = false;
   if (!done) {
+    // Whether it answered or not: a full etcd refuses each write, and answers each other question.
+    if (refused_why_ != done.error().what) {
+      refused_why_ = done.error().what;
+      log_->warn("{}; no new world begins before it has kept the state of the job", refused_why_);
+    }
+    // The verdict of a job need not wait: nobody can lead it while the service keeps nothing, and
+    // who is here is told.
+    if (ends_ && to_acknowledge_) {
+      handler_->on_service(SessionTold{session_, *std::exchange(to_acknowledge_, std::nullopt)});
+      return;
+    }
     changed_ = true;
     timers_->write.expires_after(kWriteAgain);
     timers_->write.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
@@ -176,6 +199,7 @@ void ServiceVoter::written(const Result<bool>& done) {
       }
     });
   } else if (*done) {
+    refused_why_.clear();
     write();
   } else {
     tell_contact();

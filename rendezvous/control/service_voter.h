@@ -22,6 +22,7 @@ class io_context;
 namespace ddprun {
 
 class ConsensusService;
+struct ServiceView;
 
 class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
  public:
@@ -44,7 +45,7 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
                                               std::shared_ptr<spdlog::logger> log);
 
   /// It joins the job, by a session of that number.
-  void join(NodeId session, NodeDescription witness);
+  void join(NodeId session, NodeDescription witness, JobInstance instance);
   [[nodiscard]] bool is(NodeId session) const { return session == session_; }
   /// The coordinator sends it this.
   void take(const message::Message& told);
@@ -66,6 +67,7 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   void tell_contact();
   void tell_trouble();
   void ask_who_leads();
+  void give_way(const Result<ServiceView>& view);
   void left();
 
   std::shared_ptr<ConsensusService> service_;
@@ -73,6 +75,7 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   Handler* handler_;  ///< null: stopped
   std::shared_ptr<spdlog::logger> log_;
   NodeId session_{};
+  JobInstance instance_{};
   std::unique_ptr<Timers> timers_;
   // The state as it is to be, in frames, and what of it the service has.
   std::string voter_state_;
@@ -81,6 +84,8 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   std::optional<message::StateKept> to_acknowledge_;
   bool changed_ = false;
   bool writing_ = false;
+  bool ends_ = false;        ///< the newest state is the job's end
+  std::string refused_why_;  ///< what people have been told of; empty: nothing
   bool in_trouble_ = false;  ///< and people have been told
   bool was_replaced_ = false;
   bool left_ = false;

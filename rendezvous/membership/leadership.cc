@@ -136,7 +136,7 @@ bool Leadership::decides(const Configuration& configuration, const std::set<Vote
 /// Of all that decide; of those who have acknowledged the plan, where `among` says who has.
 bool Leadership::quorum_of(const std::set<VoterId>* among) const {
   const auto all = deciders();
-  if (begins_ && old_job_ && !begun()) {
+  if (begins_ && old_job_ && !begun() && !here_.is_here(kServiceVoter)) {
     return false;  // nobody here knows who decides
   }
   return all.size() <= kBeforeMax &&

@@ -242,6 +242,10 @@ void Leader::drain(NodeId asker, const message::DrainNode& wanted) {
   const JobNodes& nodes = membership_.view(now_).nodes;
   const auto found = node_by_text(nodes, wanted.node);
   const auto* const id = std::get_if<NodeId>(&found);
+  if (id != nullptr && sessions_.at(*id).voter == kServiceVoter) {
+    outbox_.send({asker}, message::DrainAnswer{"etcd is no node of this job: it decides for it"});
+    return;
+  }
   if (id != nullptr && !nodes.at(*id).leaving) {
     outbox_.send({*id}, message::AskToLeave{});
   }
