@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
@@ -144,6 +145,42 @@ class OneMember(Etcd):
         self.wait_for_world(agents, 3, before)
         self.assertIn("this node is no coordinator any more", first.err)
         self.end_well(agents)
+
+    def test_a_job_ends_though_etcd_is_gone(self):
+        agents = self.start_job(2, "2")
+        self.etcd.kill(0)
+        (self.folder / "end").touch()
+        for agent in agents:
+            self.assertEqual(agent.wait(), 0, agent)
+
+    def test_nodes_meet_again_after_their_keys_were_deleted(self):
+        agents = self.start_job(2, "2")
+        before = self.said(agents)
+        self.etcd.ask("/v3/kv/deleterange", {"key": "AA==", "range_end": "AA=="})
+        self.wait_for_world(agents, 2, before)
+        self.assertNotIn(" attempt 0 ", "".join(agent.out[before[agent]:] for agent in agents))
+        self.end_well(agents)
+
+    def test_a_full_etcd_is_named_and_keeps_no_job_from_its_end(self):
+        self.etcd.kill(0)
+        self.etcd.start(0, "--quota-backend-bytes", str(512 * 1024))
+        wait_until(lambda: self.etcd.is_healthy(0), "etcd")
+        agents = self.start_job(2, "2:3", "--scale-up", "now")
+
+        def is_full():
+            try:
+                self.etcd.ask("/v3/kv/put", {"key": "eA==", "value": "eHh4" * 16 * 1024})
+            except urllib.error.HTTPError:
+                return True
+            return False
+
+        wait_until(is_full, "an etcd without space")
+        agents.append(self.start("2:3", "--scale-up", "now"))
+        wait_until(lambda: any("mvcc: database space exceeded; no new world" in agent.err for agent in agents),
+                   lambda: agents[0])
+        agents[0].process.terminate()
+        for agent in agents:
+            self.assertNotEqual(agent.wait(60), -signal.SIGKILL, agent)
 
     def test_who_leads_at_first_may_be_anybody(self):
         for turn in range(3):

@@ -27,14 +27,14 @@ class EtcdCluster:
     def endpoints(self):
         return [f"127.0.0.1:{port}" for port in self.ports]
 
-    def start(self, at):
+    def start(self, at, *options):
         """The member, with what it had stored when it was there before."""
         client, peer = f"http://{self.endpoints[at]}", f"http://127.0.0.1:{self._peer_ports[at]}"
         cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self._peer_ports))
         self._programs[at] = Program(self._folder, f"etcd{at}", [
             "etcd", "--name", f"m{at}", "--data-dir", self._folder / f"m{at}.etcd", "--listen-client-urls", client,
             "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-            "--initial-cluster", cluster])
+            "--initial-cluster", cluster, *options])
 
     def kill(self, at):
         self._programs[at].process.send_signal(signal.SIGKILL)
