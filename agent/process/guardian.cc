@@ -173,10 +173,13 @@ class SpareDescriptors {
 /// waits from now on, and the kernel maps again the few pages that it still runs.
 void give_back_code() {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(&__executable_start) & ~(page - 1);
-  const auto end = reinterpret_cast<std::uintptr_t>(&etext) & ~(page - 1);
+  const auto into_page = [page](const char* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % page;
+  };
+  const char* const begin = &__executable_start - into_page(&__executable_start);
+  const char* const end = &etext - into_page(&etext);
   // A kernel that refuses costs nothing but this memory.
-  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  (void)::madvise(const_cast<char*>(begin), static_cast<std::size_t>(end - begin), MADV_DONTNEED);
 }
 
 /// The guardian's life; returns the exit code for main.

@@ -101,12 +101,14 @@ int receive(int fd, Deadline deadline, http::response_parser<http::string_body>&
       return errno;
     }
     boost::system::error_code failed;
-    // The agent closes after its answer. An end before that is one in the middle; before the first
-    // byte, Beast takes it for the end of a connection on which nothing was asked.
+    // The agent closes after its answer. An end before that is one in the middle; one before the
+    // first byte is nothing that Beast's parser may be told.
+    if (got == 0 && !parser.got_some()) {
+      return ECONNRESET;
+    }
     if (got == 0) {
-      const bool any = parser.got_some();
       parser.put_eof(failed);
-      return failed || !any ? ECONNRESET : 0;
+      return failed ? ECONNRESET : 0;
     }
     waiting.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     const std::size_t used = parser.put(boost::asio::buffer(waiting), failed);

@@ -194,11 +194,13 @@ class Job(unittest.TestCase):
         words = ["--rdzv-conf", "is_host=0", "--rdzv-endpoint", f"127.0.0.1:{listener.getsockname()[1]}"]
         dupe = self.start(*words, token=None)
         with listener.accept()[0] as connection:
-            hello = connection.recv(65536)
+            hello = read(connection, 12)  # the preamble, and how long the frame is
+            hello += read(connection, int.from_bytes(hello[8:], "little"))
             self.assertEqual(hello[:8], preamble(of_proof=False))
             coordinator = self.connect()
             coordinator.sendall(hello)
-            accepted = coordinator.recv(65536)
+            accepted = read(coordinator, 12)
+            accepted += read(coordinator, int.from_bytes(accepted[8:], "little"))
             self.assertEqual((accepted[:8], accepted[12]), (preamble(of_proof=False), 8))
         dupe.end()
         agent = self.start(*words)

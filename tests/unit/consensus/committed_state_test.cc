@@ -52,8 +52,8 @@ TEST_CASE("A committed state has what was told after it") {
 TEST_CASE("Bytes that no coordinator commits are an error, whatever they are") {
   const std::string good = encode(some_state());
   const std::string story = encode(message::Story{});
-  for (std::string bytes : {std::string("x"), good.substr(0, good.size() - 1), story,
-                            good + encode(message::Leaving{}), good + "12345678"}) {
+  for (const std::string& bytes : {std::string("x"), good.substr(0, good.size() - 1), story,
+                                   good + encode(message::Leaving{}), good + "12345678"}) {
     CHECK_FALSE(committed_state(bytes).has_value());
   }
 }
