@@ -82,7 +82,7 @@ void Node::on(const NodeTimePassed&) {
     return;
   }
   if (options_.by_service && !called_ && now_ - search_since_ >= options_.join_timeout) {
-    on(SearchFailed{{"no node leads the job, and the service lets this one not lead",
+    on(SearchFailed{{"no coordinator of the job was reached, and this node could not become it",
                      {},
                      "look at the servers that --rdzv-endpoint names, and at their logs"}});
   } else {
