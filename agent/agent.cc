@@ -182,7 +182,8 @@ class Agent : private FollowerHandler {
     return {[this] {
               return take_snapshot({spec_, layout_.run_dir(), state_, asked_, workers_, follower_});
             },
-            [this] { return workers_.output_tails(); }, [this](int signal) { on_signal(signal); },
+            [this] { return workers_.output_tails(); },
+            [this](int signal) { asked_.repeats(signal) ? void() : on_signal(signal); },
             [this](auto& node) { follower_.drain(node); },
             [this](auto rank, auto done) { workers_.take_stacks(rank, std::move(done)); }};
   }
@@ -422,8 +423,7 @@ Result<JobSummary> run_with(const LogLayout& layout, const JobSpec& spec,
   if (!event_log) {
     return event_log.error();
   }
-  Agent agent(spec, layout, std::move(*event_log), std::move(log));
-  return agent.run();
+  return Agent(spec, layout, std::move(*event_log), std::move(log)).run();
 }
 
 }  // namespace

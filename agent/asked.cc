@@ -48,6 +48,10 @@ std::optional<Event> Asked::hear(int signal, Instant now, bool hosts) {
   return leave_by_ ? Event::leave_again : Event::leave_asked;
 }
 
+bool Asked::repeats(int signal) const {
+  return signal != SIGTERM && heard_.contains(signal);
+}
+
 void Asked::stop(int signal) {
   // That the node is to leave, too, says nothing about the job.
   if (signal == SIGUSR2) {

@@ -70,7 +70,8 @@ FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spe
   options.failover = outlives_its_coordinator(spec);
   // The endpoints are etcd's then. Agents are found by what they enter there, and listen anywhere.
   if (spec.backend == RendezvousBackend::etcd) {
-    EtcdAccess access{std::move(options.endpoints), spec.etcd_user, spec.etcd_password};
+    EtcdAccess access{std::move(options.endpoints), spec.etcd_user, spec.etcd_password,
+                      spec.etcd_tls};
     options.service = make_etcd_service(
         io, {std::move(access), spec.job_id, spec.heartbeat_timeout, spec.join_timeout});
     options.endpoints = {{"0.0.0.0", 0}};

@@ -15,6 +15,7 @@
 #include "agent/notice/notice_source.h"
 #include "agent/process/service_status.h"
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/http/tls_context.h"
 #include "rendezvous/membership/expected_hosts.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
@@ -101,6 +102,8 @@ struct JobSpec {
   std::vector<Endpoint> more_endpoints;
   std::string etcd_user;  ///< empty: etcd asks for none
   std::string etcd_password;
+  std::optional<TlsFiles> etcd_certificates;   ///< none: etcd is spoken to in plain text
+  std::shared_ptr<const TlsContext> etcd_tls;  ///< of these files
   bool witness = false;          ///< no workers: a vote, and a coordinator where one is needed
   std::optional<bool> is_host;   ///< rdzv-conf is_host
   std::optional<int> node_rank;  ///< --node-rank where given

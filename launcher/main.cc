@@ -49,6 +49,7 @@
 #include "rendezvous/base/text.h"
 #include "rendezvous/base/usable_cpus.h"
 #include "rendezvous/contract/environment.h"
+#include "rendezvous/http/tls_context.h"
 
 namespace {
 
@@ -311,6 +312,14 @@ int run(int argc, char** argv) {
     return complain(token.error().sentence(), kExitFailure);
   }
   launch->job.token = std::move(*token);
+  if (launch->job.etcd_certificates) {
+    auto tls = TlsContext::make(*launch->job.etcd_certificates);
+    if (!tls) {
+      accept_early_signals();
+      return complain(tls.error().sentence(), kExitFailure);
+    }
+    launch->job.etcd_tls = std::move(*tls);
+  }
   // Workers need no secret of the agents, and many write their whole environment into logs.
   ::unsetenv(kJobTokenVariable);
   ::unsetenv(kEtcdUserVariable);

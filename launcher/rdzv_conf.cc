@@ -89,6 +89,29 @@ Result<std::optional<bool>> yes_or_no(const Entries& entries, std::string_view k
                "write " + std::string(key) + "=true or " + std::string(key) + "=false"};
 }
 
+/// torchrun's for etcd: how it is spoken to, and the files of certificates, which nothing reads
+/// without TLS. They have other names with etcd-v2.
+Result<void> read_protocol(const Entries& entries, const std::string& where, RdzvConf& conf) {
+  const auto either = [&entries](const char* name, const char* other) {
+    const auto found = entries.find(name);
+    const auto second = found != entries.end() ? found : entries.find(other);
+    return second != entries.end() ? second->second : std::string();
+  };
+  const std::string protocol = either("protocol", "protocol");
+  if (!protocol.empty() && protocol != "http" && protocol != "https") {
+    return Error{"protocol='" + protocol + "' is neither http nor https", where,
+                 "write protocol=https where etcd wants TLS"};
+  }
+  conf.https = protocol == "https";
+  conf.certificates = {either("cacert", "ca_cert"), either("cert", "ssl_cert"),
+                       either("key", "ssl_cert_key")};
+  // One file may hold both, and torchrun takes it so.
+  if (conf.certificates.key.empty()) {
+    conf.certificates.key = conf.certificates.certificate;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where) {
@@ -128,9 +151,9 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text, const std::string& where
     return is_host.error();
   }
   conf.is_host = *is_host;
-  // torchrun's for etcd, as are its files of certificates, which nothing reads without it.
-  const auto protocol = entries->find("protocol");
-  conf.https = protocol != entries->end() && protocol->second == "https";
+  if (const auto read = read_protocol(*entries, where, conf); !read) {
+    return read.error();
+  }
   const auto store = entries->find("store_type");
   if (store != entries->end() && store->second != "tcp") {
     // With `file` torchrun's nodes meet through a file, and the endpoint is its path.

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "rendezvous/base/result.h"
+#include "rendezvous/http/tls_context.h"
 
 namespace ddprun {
 
@@ -20,7 +21,8 @@ struct RdzvConf {
   std::optional<std::chrono::seconds> keep_alive_interval;
   std::optional<int> keep_alive_max_attempt;  ///< intervals without a sign of life; then lost
   std::optional<bool> is_host;
-  bool https = false;  ///< etcd: protocol=https
+  bool https = false;     ///< etcd: protocol=https
+  TlsFiles certificates;  ///< etcd: cacert, cert, key
 };
 
 /// `where` names the option or the variable in messages. Each time is at most kTimeMax.

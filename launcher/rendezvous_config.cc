@@ -215,10 +215,6 @@ class RendezvousResolver {
       return Error{"the etcd backend needs to know where etcd is", at("rdzv-backend"),
                    "give its members as --rdzv-endpoint HOST:2379,..."};
     }
-    if (conf_.https) {
-      return Error{"ddprun speaks HTTP to etcd, and no TLS", at("rdzv-conf"),
-                   "leave protocol=https out, and give a port of etcd that serves HTTP"};
-    }
     if (job_.job_id == Options{}.rdzv_id) {
       return Error{"many jobs may use one etcd, and this one has no name", at("rdzv-backend"),
                    "give each job an --rdzv-id of its own, the same on all of its nodes"};
@@ -234,6 +230,9 @@ class RendezvousResolver {
       }
       job_.etcd_user = text.substr(0, colon);
       job_.etcd_password = text.substr(colon + 1);
+    }
+    if (conf_.https) {
+      job_.etcd_certificates = conf_.certificates;
     }
     if (const auto read = read_endpoints(kDefaultEtcdPort); !read) {
       return read.error();

@@ -42,8 +42,10 @@ class Resolver {
       : options_(scheduled.options),
         environment_(environment),
         host_(host),
-        launch_{.job = {.expected = scheduled.expected}, .notices = scheduled.notices},
-        job_(launch_.job) {}
+        launch_{{}, LogLevel::warning, scheduled.notices},
+        job_(launch_.job) {
+    job_.expected = scheduled.expected;
+  }
 
   Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();

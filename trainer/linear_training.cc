@@ -67,6 +67,7 @@ class LinearTraining {
     resume();
     if (next_epoch_ < options_->total_epochs) {
       snapshot_.require_place();
+      plan();
     }
     for (auto epoch = next_epoch_; epoch < options_->total_epochs; ++epoch) {
       if (!run_epoch(epoch)) {
@@ -136,6 +137,18 @@ class LinearTraining {
     if (next_epoch_ > 0) {
       context_->progress().resumed(static_cast<std::uint64_t>(next_epoch_ - 1));
     }
+  }
+
+  /// In a world of this size.
+  void plan() {
+    const auto batch_size = static_cast<std::size_t>(options_->batch_size);
+    const auto epoch = static_cast<std::uint64_t>(next_epoch_);
+    sampler_.start_epoch(epoch, samples_done_);
+    const std::uint64_t left = sampler_.steps(batch_size);
+    sampler_.start_epoch(epoch);
+    const std::uint64_t each = sampler_.steps(batch_size);
+    context_->progress().planned((epoch + 1) * each - left,
+                                 static_cast<std::uint64_t>(options_->total_epochs) * each);
   }
 
   /// False when all ranks leave because of an order (ddp/preemption.h).

@@ -33,24 +33,25 @@ std::optional<std::string> member(const nlohmann::json& answer, const char* name
 
 }  // namespace
 
-MetadataRequest AwsMetadata::next() const {
+HttpCall AwsMetadata::next() const {
   DDP_CHECK((step_ == Step::token) == token_.empty(), "all but the first question needs a token");
   switch (step_) {
     case Step::token:
-      return {true, "/latest/api/token", {{"X-aws-ec2-metadata-token-ttl-seconds", kTokenSeconds}}};
+      return {
+          "PUT", "/latest/api/token", {{"X-aws-ec2-metadata-token-ttl-seconds", kTokenSeconds}}};
     case Step::action:
       return {
-          false, "/latest/meta-data/spot/instance-action", {{"X-aws-ec2-metadata-token", token_}}};
+          "GET", "/latest/meta-data/spot/instance-action", {{"X-aws-ec2-metadata-token", token_}}};
     case Step::rebalance:
       break;
   }
-  return {false,
+  return {"GET",
           "/latest/meta-data/events/recommendations/rebalance",
           {{"X-aws-ec2-metadata-token", token_}}};
 }
 
 /// A token that is refused while it is new is no matter of age: it is not renewed without a pause.
-Heard AwsMetadata::hear(const MetadataAnswer& answer) {
+Heard AwsMetadata::hear(const HttpReply& answer) {
   if (step_ == Step::token) {
     return hear_token(answer);
   }
@@ -66,7 +67,7 @@ Heard AwsMetadata::hear(const MetadataAnswer& answer) {
 }
 
 /// 403 means that the service is switched off for this instance, and 404 that it is no instance.
-Heard AwsMetadata::hear_token(const MetadataAnswer& answer) {
+Heard AwsMetadata::hear_token(const HttpReply& answer) {
   DDP_CHECK(token_.empty(), "a token that is good is not asked for");
   if (answer.status != 200 || !is_token(answer.body)) {
     return {.complaint = unexpected(next(), answer), .pause = kPause};
@@ -77,7 +78,7 @@ Heard AwsMetadata::hear_token(const MetadataAnswer& answer) {
   return {};
 }
 
-Heard AwsMetadata::hear_action(const MetadataAnswer& answer) {
+Heard AwsMetadata::hear_action(const HttpReply& answer) {
   // The guide's way to say that nobody interrupts this instance, or that it is no spot instance.
   if (answer.status == 404) {
     if (++polls_ >= kPollsPerRebalance) {
@@ -99,8 +100,8 @@ Heard AwsMetadata::hear_action(const MetadataAnswer& answer) {
 }
 
 /// Whatever the answer is, the interruption notice is what is asked for next.
-Heard AwsMetadata::hear_rebalance(const MetadataAnswer& answer) {
-  const MetadataRequest asked = next();
+Heard AwsMetadata::hear_rebalance(const HttpReply& answer) {
+  const HttpCall asked = next();
   polls_ = 0;
   step_ = Step::action;
   if (answer.status == 404) {

@@ -15,15 +15,15 @@ namespace ddprun {
 /// risk and may never be followed by an interruption: it is a remark, no notice.
 class AwsMetadata final : public MetadataService {
  public:
-  [[nodiscard]] MetadataRequest next() const override;
-  [[nodiscard]] Heard hear(const MetadataAnswer& answer) override;
+  [[nodiscard]] HttpCall next() const override;
+  [[nodiscard]] Heard hear(const HttpReply& answer) override;
 
  private:
   enum class Step : std::uint8_t { token, action, rebalance };
 
-  [[nodiscard]] Heard hear_token(const MetadataAnswer& answer);
-  [[nodiscard]] Heard hear_action(const MetadataAnswer& answer);
-  [[nodiscard]] Heard hear_rebalance(const MetadataAnswer& answer);
+  [[nodiscard]] Heard hear_token(const HttpReply& answer);
+  [[nodiscard]] Heard hear_action(const HttpReply& answer);
+  [[nodiscard]] Heard hear_rebalance(const HttpReply& answer);
 
   Step step_ = Step::token;
   std::string token_;

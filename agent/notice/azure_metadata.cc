@@ -75,21 +75,21 @@ Heard meaning_of(const json& events, const std::string& vm, bool& has_no_type) {
 }  // namespace
 
 /// Two services of one host, each with versions of its own.
-MetadataRequest AzureMetadata::next() const {
+HttpCall AzureMetadata::next() const {
   if (name_.empty()) {
-    return {false,
+    return {"GET",
             "/metadata/instance/compute/name?api-version=2021-02-01&format=text",
             {{"Metadata", "true"}}};
   }
-  MetadataRequest request{
-      false, "/metadata/scheduledevents?api-version=2020-07-01", {{"Metadata", "true"}}};
+  HttpCall request{
+      "GET", "/metadata/scheduledevents?api-version=2020-07-01", {{"Metadata", "true"}}};
   if (!is_enabled_) {
     request.patience = kPatienceToEnable;
   }
   return request;
 }
 
-Heard AzureMetadata::hear(const MetadataAnswer& answer) {
+Heard AzureMetadata::hear(const HttpReply& answer) {
   if (name_.empty()) {
     const std::string name(trimmed(answer.body));
     const bool is_name = !name.empty() && name.size() <= kNameBytesMax &&

@@ -17,8 +17,8 @@ namespace ddprun {
 /// let Azure begin at once, while the ranks of all nodes still save.
 class AzureMetadata final : public MetadataService {
  public:
-  [[nodiscard]] MetadataRequest next() const override;
-  [[nodiscard]] Heard hear(const MetadataAnswer& answer) override;
+  [[nodiscard]] HttpCall next() const override;
+  [[nodiscard]] Heard hear(const HttpReply& answer) override;
 
  private:
   std::string name_;         ///< of this VM; empty: it is asked for

@@ -28,20 +28,20 @@ bool is_plain_etag(std::string_view text) {
 }  // namespace
 
 /// What changed between two questions is answered at once, since the ETag is an old one by then.
-MetadataRequest GcpMetadata::next() const {
+HttpCall GcpMetadata::next() const {
   std::string target = "/computeMetadata/v1/instance/";
   target += key_ == Key::preempted ? "preempted" : "maintenance-event";
   if (etag_.empty()) {
-    return {false, target, {{"Metadata-Flavor", "Google"}}};
+    return {"GET", target, {{"Metadata-Flavor", "Google"}}};
   }
   target +=
       "?wait_for_change=true&timeout_sec=" + std::to_string(kWait.count()) + "&last_etag=" + etag_;
-  return {false, target, {{"Metadata-Flavor", "Google"}}, kWait + kPatience};
+  return {"GET", target, {{"Metadata-Flavor", "Google"}}, {}, kWait + kPatience};
 }
 
-Heard GcpMetadata::hear(const MetadataAnswer& answer) {
+Heard GcpMetadata::hear(const HttpReply& answer) {
   // By the guide this header tells the metadata server from whatever else has its name.
-  if (answer.flavor != "Google") {
+  if (answer.header("Metadata-Flavor") != "Google") {
     return {.complaint = "its answer has no header 'Metadata-Flavor: Google'",
             .pause = kPauseAfterNonsense};
   }
@@ -61,7 +61,8 @@ Heard GcpMetadata::hear(const MetadataAnswer& answer) {
     return {.notice = "gcp: " + quoted_from(value), .pause = kPauseMin};
   }
   const bool had_etag = !etag_.empty();
-  etag_ = is_plain_etag(answer.etag) ? answer.etag : "";
+  const std::string_view etag = answer.header("ETag");
+  etag_ = is_plain_etag(etag) ? etag : "";
   DDP_CHECK(etag_.size() <= kEtagBytesMax, "a query has a bounded size");
   // Without an ETag there is no waiting, only asking again.
   const bool waits = had_etag || !etag_.empty();

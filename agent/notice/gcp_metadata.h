@@ -19,8 +19,8 @@ class GcpMetadata final : public MetadataService {
   };
   explicit GcpMetadata(Key key) : key_(key) {}
 
-  [[nodiscard]] MetadataRequest next() const override;
-  [[nodiscard]] Heard hear(const MetadataAnswer& answer) override;
+  [[nodiscard]] HttpCall next() const override;
+  [[nodiscard]] Heard hear(const HttpReply& answer) override;
 
  private:
   const Key key_;

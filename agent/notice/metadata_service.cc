@@ -57,12 +57,12 @@ std::string quoted_from(std::string_view said) {
 }
 
 // Whoever listens at that address on a machine that is not in this cloud is named by its answer.
-std::string unexpected(const MetadataRequest& request, const MetadataAnswer& answer) {
+std::string unexpected(const HttpCall& request, const HttpReply& answer) {
   DDP_CHECK(request.target.starts_with('/'), "a target is a path");
   // Without the query, which is long and says nothing to a person.
   const std::string begin = request.target.substr(0, request.target.find('?'));
   return "it answers " + std::to_string(answer.status) + " '" + quoted_from(answer.body) + "' to " +
-         (request.is_put ? "PUT " : "GET ") + begin;
+         request.method + " " + begin;
 }
 
 }  // namespace ddprun

@@ -1,32 +1,17 @@
 // MetadataService: what is asked of a cloud's metadata service, and what its answers mean: whether
-// the machine goes. One conversation, one question at a time. Pure: metadata_client.h sends.
+// the machine goes. One conversation, one question at a time. Pure: HttpClient sends.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "agent/notice/notice_source.h"
+#include "rendezvous/http/http_message.h"
 
 namespace ddprun {
-
-/// A question, by HTTP/1.1.
-struct MetadataRequest {
-  bool is_put = false;  ///< else GET
-  std::string target;   ///< path and query
-  std::vector<std::pair<std::string, std::string>> headers = {};
-  std::chrono::seconds patience{5};  ///< for the whole answer
-};
-
-struct MetadataAnswer {
-  unsigned status = 0;
-  std::string body;
-  std::string etag = {};    ///< header ETag
-  std::string flavor = {};  ///< header Metadata-Flavor
-};
 
 /// What an answer means. The texts are clauses without control characters, of bounded size.
 struct Heard {
@@ -40,9 +25,9 @@ class MetadataService {
  public:
   virtual ~MetadataService() = default;
   /// The next question. It may be asked again, where no answer came.
-  [[nodiscard]] virtual MetadataRequest next() const = 0;
+  [[nodiscard]] virtual HttpCall next() const = 0;
   /// The answer to it.
-  [[nodiscard]] virtual Heard hear(const MetadataAnswer& answer) = 0;
+  [[nodiscard]] virtual Heard hear(const HttpReply& answer) = 0;
 };
 
 /// The conversations with the metadata service of a cloud, which go on beside each other. (Of a
@@ -56,6 +41,6 @@ std::string_view to_text(NoticeKind kind);
 std::string quoted_from(std::string_view said);
 
 /// Why an answer is no good: "it answers 500 to GET /latest".
-std::string unexpected(const MetadataRequest& request, const MetadataAnswer& answer);
+std::string unexpected(const HttpCall& request, const HttpReply& answer);
 
 }  // namespace ddprun

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "agent/notice/metadata_client.h"
 #include "agent/notice/metadata_service.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/text.h"
+#include "rendezvous/http/http_client.h"
 
 namespace ddprun {
 namespace {
@@ -63,11 +63,11 @@ struct NoticeWatch::Impl {
   struct Conversation {
     Conversation(asio::io_context& io, const NoticeSource& from,
                  std::unique_ptr<MetadataService> the_service)
-        : source(from), service(std::move(the_service)), client(io, from.server), timer(io) {}
+        : source(from), service(std::move(the_service)), client(io, {from.server}), timer(io) {}
 
     const NoticeSource source;
     std::unique_ptr<MetadataService> service;
-    MetadataClient client;
+    HttpClient client;
     asio::steady_timer timer;
     int failures = 0;  ///< in a row
   };
@@ -113,11 +113,11 @@ struct NoticeWatch::Impl {
   void ask_later(Conversation& with, std::chrono::milliseconds pause) {
     after(with.timer, pause, [this, &with] {
       with.client.ask(with.service->next(),
-                      [this, &with](const Result<MetadataAnswer>& answer) { hear(with, answer); });
+                      [this, &with](const Result<HttpReply>& answer) { hear(with, answer); });
     });
   }
 
-  void hear(Conversation& with, const Result<MetadataAnswer>& answer) {
+  void hear(Conversation& with, const Result<HttpReply>& answer) {
     // It was under way, a long poll maybe, when another source told of the end.
     if (over) {
       return;

@@ -16,10 +16,12 @@
 #include "agent/host/host.h"
 #include "agent/operations/agent_socket.h"
 #include "agent/operations/http_server.h"
+#include "agent/operations/kubeflow_reporter.h"
 #include "agent/operations/log_tail_text.h"
 #include "agent/operations/prometheus_text.h"
 #include "agent/operations/status_json.h"
 #include "agent/operations/status_page.h"
+#include "agent/process/worker_environment.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/base/socket.h"
@@ -232,7 +234,8 @@ struct Operations::Impl {
   std::unique_ptr<HttpServer> local;
   std::unique_ptr<HttpServer> tcp;
   std::deque<Answer> drains;  ///< those that wait for the coordinator's answer, the oldest first
-  HttpServer remote;          ///< of connections that the control port hands over
+  std::unique_ptr<KubeflowReporter> kubeflow;  ///< null: it is not there
+  HttpServer remote;                           ///< of connections that the control port hands over
 };
 
 Operations::Operations(asio::io_context& io, OperationsHooks hooks,
@@ -258,6 +261,8 @@ void Operations::adopt(Fd connection, const std::string& said) {
 Result<void> Operations::open(const std::string& job_id,
                               const std::optional<MetricsPlace>& metrics) {
   impl_->open_local(job_id);
+  impl_->kubeflow =
+      KubeflowReporter::open(impl_->io, own_environment(), impl_->hooks.snapshot, impl_->log);
   return metrics ? impl_->open_tcp(*metrics) : Result<void>();
 }
 

@@ -95,11 +95,12 @@ ordered_json node_of(const NodeSnapshot& node) {
                          {"state", node.state},
                          {"since_ms", ms(node.here_for)},
                          {"workers", node.workers},
-                         {"first_rank", value_or_null(node.first_rank)},
+                         {"first_rank", nullptr},
                          {"last_rank", nullptr},
                          {"coordinator", node.hosts_coordinator},
                          {"leaving", node.leaving}};
-  if (node.first_rank) {
+  if (node.first_rank && node.workers > 0) {  // a node that leaves has none
+    fields["first_rank"] = *node.first_rank;
     fields["last_rank"] = *node.first_rank + node.workers - 1;
   }
   return fields;

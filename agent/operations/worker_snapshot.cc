@@ -15,6 +15,10 @@ void add_told(WorkerSnapshot& worker, const ProgressPage& page) {
   worker.phase = to_text(static_cast<WorkPhase>(page.phase.load()));
   const auto steps = static_cast<std::int64_t>(page.steps.load());
   worker.steps = steps;
+  if (const auto planned = static_cast<std::int64_t>(page.run_steps.load()); planned > 0) {
+    worker.run_steps = planned;
+    worker.run_step = static_cast<std::int64_t>(page.run_steps_before.load()) + steps;
+  }
   // Of the whole attempt: the rate of a moment is the asker's to make, from two looks.
   // The first step is where the time begins, so it does not count. The worker stamps its progress
   // itself: a look that comes late is as exact as one that comes at once.

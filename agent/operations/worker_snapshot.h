@@ -24,6 +24,10 @@ struct WorkerSnapshot {
   std::optional<std::int64_t> steps;
   /// Since its first step in this attempt; none before its second.
   std::optional<double> steps_per_second;
+  /// Of the whole run, attempts before this one among them; none where it does not say how many it
+  /// is to have.
+  std::optional<std::int64_t> run_step;
+  std::int64_t run_steps = 0;         ///< planned
   std::optional<std::int64_t> epoch;  ///< the last that it has finished
   std::optional<double> loss;
   std::uint64_t collectives = 0;  ///< entered so far, CPU's and GPU's together

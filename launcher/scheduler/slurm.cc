@@ -20,8 +20,8 @@ constexpr int kAncestorsMax = 64;
 constexpr char kStepHosts[] = "SLURM_STEP_NODELIST";
 
 struct Step {
-  std::uint32_t id;
-  int tasks;
+  std::uint32_t id = 0;
+  int tasks = 0;
 };
 
 /// Of a process in /proc/PID/stat, "17 (name) S 16 ...": its parent. 0 for all else.
@@ -69,7 +69,10 @@ std::optional<Step> step_of(const Environment& environment, const ReadFile& read
   if (node && hosts && !hosts->has(*node)) {
     return std::nullopt;
   }
-  return is_below_script(read_file) ? std::nullopt : std::optional(Step{*id, *tasks});
+  Step step;  // g++ 12 takes the two for values that may be missing, were they put in at once
+  step.id = *id;
+  step.tasks = *tasks;
+  return is_below_script(read_file) ? std::nullopt : std::optional(step);
 }
 
 /// `srun --pty bash` in an allocation: a person works in the shell, and this step of one task says

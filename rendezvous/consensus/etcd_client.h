@@ -1,6 +1,6 @@
 // EtcdClient: asks the members of an etcd cluster, one question at a time, in the order in which
-// they were given: JSON over HTTP, by the gateway that every member of etcd 3.4 and later has
-// (etcd.io/docs/v3.4/dev-guide/api_grpc_gateway). Where one member does not answer, the next is
+// they were given: JSON over HTTP or HTTPS, by the gateway that every member of etcd 3.4 and later
+// has (etcd.io/docs/v3.4/dev-guide/api_grpc_gateway). Where one member does not answer, the next is
 // asked. Nothing blocks, and time and size are bounded.
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/http/tls_context.h"
 
 namespace boost::asio {
 class io_context;
@@ -23,6 +24,7 @@ struct EtcdAccess {
   std::vector<Endpoint> members;  ///< at least one
   std::string user;               ///< empty: etcd asks for none
   std::string password;
+  std::shared_ptr<const TlsContext> tls;  ///< null: plain text
 };
 
 class EtcdClient {

@@ -85,6 +85,9 @@ struct ProgressPage {
   /// By the worker, before it tells of a snapshot: numbers of snapshots are optimizer steps done
   /// (1) or the last finished epoch (0).
   std::atomic<std::uint64_t> numbered_by_step;
+  // How long the run is meant to be: its optimizer steps, those before this attempt among them.
+  std::atomic<std::uint64_t> run_steps;         ///< 0: not told
+  std::atomic<std::uint64_t> run_steps_before;  ///< done before this attempt
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);

@@ -53,7 +53,12 @@ std::shared_ptr<LinkAnswerer> open_to_others(boost::asio::io_context& io,
     log.warn("whoever reaches {} can join this job; --job-token-file keeps others out",
              to_text(first));
   }
-  return LinkAnswerer::open(io, {options.coordinator.token, options.node.job_id, first});
+  auto answerer = LinkAnswerer::open(io, {options.coordinator.token, options.node.job_id, first});
+  if (!answerer) {
+    log.info("UDP port {} is taken: nodes that {} does not lead here cannot find this one by it",
+             first.port, first.host);
+  }
+  return answerer;
 }
 
 }  // namespace ddprun

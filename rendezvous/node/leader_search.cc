@@ -235,9 +235,11 @@ void LeaderSearch::on(const search::Rejected& input) {
     next_elsewhere();
     return;
   }
-  fail(Error{"the coordinator rejected this node: " + input.rejected.why, where(),
-             input.rejected.todo},
-       true);
+  const std::string why = "the coordinator rejected this node: " + input.rejected.why;
+  if (drops_link(why)) {
+    return;
+  }
+  fail(Error{why, where(), input.rejected.todo}, true);
 }
 
 /// An agent that is no coordinator: it names the one that it follows, or nobody. Raft's
@@ -282,8 +284,11 @@ void LeaderSearch::on(const search::OtherVersion& input) {
     next_elsewhere();
     return;
   }
-  fail(Error{versions_clause("the coordinator", input.version, "this agent"), where(),
-             "install the same ddprun on all nodes"});
+  const std::string versions = versions_clause("the coordinator", input.version, "this agent");
+  if (drops_link(versions)) {
+    return;
+  }
+  fail(Error{versions, where(), "install the same ddprun on all nodes"});
 }
 
 // --- What is it? ----------------------------------------------------------------------------
@@ -319,46 +324,6 @@ void LeaderSearch::identify(Trouble found) {
 }
 
 // --- On this machine's networks -------------------------------------------------------------
-
-/// Where nothing answers at the first endpoint, its host may still be near, by an address that the
-/// endpoint does not name. A refusal is no reason: what refuses is a host that was reached.
-void LeaderSearch::ask_links(const Trouble& trouble) {
-  const bool leads_nowhere = trouble.obstacle == Obstacle::filtered ||
-                             trouble.obstacle == Obstacle::unreachable ||
-                             trouble.obstacle == Obstacle::unresolved;
-  if (!leads_nowhere || turn_ != 0 || may_host_ || !request_.by_endpoint || now_ < links_.due) {
-    return;
-  }
-  DDP_CHECK(endpoint().port != 0, "agents meet at a port that all of them know");
-  actions_.emplace_back(search::AskLinks{request_.node.job_id, endpoint()});
-  links_.due = now_ + links_.pause;
-  links_.pause = std::min(2 * links_.pause, kLinksPauseMax);
-}
-
-/// One more address of the first endpoint, tried at once unless something better is under way.
-void LeaderSearch::on(const search::FoundOnLink& input) {
-  const auto known = [&](const search::Address& one) { return one.text == input.address; };
-  if (links_.addresses.size() >= SearchReport::kAddressesMax ||
-      std::any_of(found_.addresses.begin(), found_.addresses.end(), known) ||
-      std::find(links_.addresses.begin(), links_.addresses.end(), input.address) !=
-          links_.addresses.end()) {
-    return;
-  }
-  links_.addresses.push_back(input.address);
-  const Endpoint& first = request_.endpoints.front();
-  DDP_CHECK(first.port != 0, "the host was asked at its port");
-  actions_.emplace_back(
-      LogLine{true, fmt::format("{}: {}; its host answers at {}, on another network of this node: "
-                                "trying there",
-                                report_.where(), report_.worst_at(0).what, input.address)});
-  if (!asks_elsewhere() && (state_ == State::pausing || state_ == State::connecting)) {
-    turn_ = 0;
-    found_ = {{{input.address, false}}, false};
-    next_ = 0;
-    detour_.clear();
-    knock();
-  }
-}
 
 // --- Trying again ---------------------------------------------------------------------------
 

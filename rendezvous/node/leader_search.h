@@ -219,6 +219,7 @@ class LeaderSearch {
   void on(const search::Rejected& input);
   void on(const search::Redirected& input);
   void on(const search::OtherVersion& input);
+  bool drops_link(const std::string& why);
   void on(const search::Stranger& input);
   void on(const search::FoundOnLink& input);
   void on(const search::TimePassed& input);

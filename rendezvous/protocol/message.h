@@ -46,7 +46,7 @@ struct Stopped {
 struct StopRequest {
   int signal = 0;  ///< 0: its deadline, or a notice, has come
   StopWish wish = StopWish::end;
-  std::string notice;  ///< what announced that the machine goes; empty: nothing has
+  std::string notice = {};  ///< what announced that the machine goes; empty: nothing has
 };
 struct GiveUp {
   std::string why;

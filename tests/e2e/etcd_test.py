@@ -16,6 +16,7 @@ import urllib.error
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 import skip  # noqa: E402
+from certificates import Authority  # noqa: E402
 from etcd_cluster import MISSING, EtcdCluster  # noqa: E402
 from free_port import free_port  # noqa: E402
 from program import Program, children_of, is_alive, wait_until  # noqa: E402
@@ -34,9 +35,12 @@ class Etcd(unittest.TestCase):
             skip.need(MISSING[0], False, MISSING[1])
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-etcd-"))
         self.addCleanup(shutil.rmtree, self.folder)
-        self.etcd = EtcdCluster(self.folder, self.members)
+        self.etcd = self.make_etcd()
         self.addCleanup(self.etcd.end)
         self.agents = []
+
+    def make_etcd(self):
+        return EtcdCluster(self.folder, self.members)
 
     def start(self, nnodes, *words, program=WAITS, endpoints=None, env=None):
         agent = Program(self.folder, f"agent{len(self.agents)}", [
@@ -238,7 +242,12 @@ class OneMember(Etcd):
         self.assertIn("give its members as --rdzv-endpoint", refused("etcd"))
         self.assertIn("give each job an --rdzv-id", refused("etcd", "--rdzv-endpoint", "a"))
         named = ["--rdzv-endpoint", "a", "--rdzv-id", "job"]
-        self.assertIn("no TLS", refused("etcd-v2", *named, "--rdzv-conf", "protocol=https"))
+        self.assertIn("neither http nor https", refused("etcd-v2", *named, "--rdzv-conf", "protocol=tls"))
+        https = [*named, "--rdzv-conf"]
+        self.assertIn("/none: cannot read the file of authorities: No such file or directory; give a file in PEM",
+                      refused("etcd", *https, "protocol=https,cacert=/none"))
+        self.assertIn("/dev/null: is no certificate that can be used: no start line",
+                      refused("etcd-v2", *https, "protocol=https,ssl_cert=/dev/null"))
         self.assertIn("NAME:PASSWORD", refused("etcd", *named, env={"DDPRUN_ETCD_USER": "root"}))
         self.assertIn("give c10d, static or etcd", refused("etcd3", "--rdzv-endpoint", "a"))
 
@@ -259,6 +268,47 @@ class ThreeMembers(Etcd):
         (self.folder / "end").touch()
         for agent in others:
             self.assertEqual(agent.wait(), 0, agent)
+
+
+class Tls(Etcd):
+    """etcd asks each client for a certificate."""
+
+    def make_etcd(self):
+        self.authority = Authority(self.folder)
+        self.certificate, self.key = self.authority.issue("client")
+        return EtcdCluster(self.folder, self.members, self.authority)
+
+    def conf(self, ca=None, certificate=None, key=None):
+        return ["--rdzv-conf", f"last_call_timeout=1,protocol=https,cacert={ca or self.authority.certificate},"
+                f"cert={certificate or self.certificate},key={key or self.key}"]
+
+    def test_a_job_survives_its_coordinator(self):
+        agents = self.start_job(2, "2", *self.conf())
+        first, others = self.coordinator_of(agents)
+        before = self.said(others)
+        self.kill_agent(first)
+        newcomer = self.start("2", *self.conf(), endpoints=f"localhost:{self.etcd.ports[0]}")
+        self.wait_for_world(others, 2, before)
+        self.end_well([*others, newcomer])
+
+    def test_what_is_wrong_is_told(self):
+        stranger = Authority(self.folder, "stranger")
+        unknown = stranger.issue("unknown")
+        elsewhere = f"127.0.0.2:{self.etcd.ports[0]}"  # etcd does not listen there
+        plain = EtcdCluster(self.folder / "plain")
+        self.addCleanup(plain.end)
+        named = EtcdCluster(self.folder / "named", authority=self.authority, names=["DNS:localhost"])
+        self.addCleanup(named.end)
+        for words, endpoints, why in (
+                (self.conf(ca=stranger.certificate), None, "its certificate is not trusted: unable to get local issuer"),
+                (self.conf(certificate=unknown[0], key=unknown[1]), None, "TLS failed: "),
+                (["--rdzv-conf", "protocol=http"], None, "wants TLS (--rdzv-conf protocol=https,cacert=FILE)"),
+                (self.conf(), plain.endpoints[0], "it does not speak TLS"),
+                (self.conf(), named.endpoints[0], "its certificate is not trusted: IP address mismatch"),
+                (self.conf(), elsewhere, "cannot be asked: Connection refused")):
+            agent = self.start("1", "--join-timeout", "1", *words, endpoints=endpoints)
+            self.assertEqual(agent.wait(), 1)
+            self.assertIn(why, agent.err)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -228,6 +229,20 @@ class Orders(Jobs):
         for agent in (first, second):
             self.assertEqual(agent.wait(), 75, agent)
         self.assertEqual(self.sockets(), [])
+
+    def test_save_that_is_asked_again_takes_no_time_from_the_workers(self):
+        saves = ["sh", "-c", "trap 'echo saving; until [ -e go ]; do sleep 0.02; done; echo saved; exit' TERM; "
+                 "echo ready; while :; do sleep 0.02; done"]
+        agent = self.start_alone(*saves)
+        wait_until(lambda: "ready" in agent.out, lambda: agent)
+        self.told(agent, "save")
+        wait_until(lambda: "saving" in agent.out, lambda: agent)
+        time.sleep(0.6)  # what comes within half a second is one wish in any case
+        self.assertIn("save", self.told(agent, "save"))
+        self.told(agent, "drain")
+        (self.folder / "go").touch()
+        self.assertEqual(agent.wait(), 75, agent)
+        self.assertIn("saved", agent.out)
 
     def test_stop_ends_the_job_on_every_node(self):
         first, second = self.start_nodes("2", WAITS)

@@ -200,7 +200,7 @@ class UnreachableFirstNode(unittest.TestCase):
             with self.subTest(token=token):
                 self.start(self.pbs, environment=token)
                 self.assertSaid(1, f"node0.site (10.77.0.1) port {PORT}: {NO_ANSWER}; its host answers at 10.78.0.1, "
-                                   "on another network of this node: trying there")
+                                   "on a network of this node: trying there")
                 self.assertTrained("10.78.0.1")
 
     def test_a_host_without_the_token_is_not_found(self):

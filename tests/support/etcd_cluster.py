@@ -13,8 +13,17 @@ MISSING = None if shutil.which("etcd") else (skip.ETCD, "etcd is not installed (
 
 
 class EtcdCluster:
-    def __init__(self, folder, members=1):
+    """With `authority`, clients have to speak TLS, and to show a certificate of it."""
+
+    def __init__(self, folder, members=1, authority=None, names=("IP:127.0.0.1", "DNS:localhost")):
+        folder.mkdir(exist_ok=True)
         self._folder = folder
+        self._scheme, self._tls, self._tls_options = "http", None, []
+        if authority:
+            server = authority.issue(folder.name, *names)
+            self._scheme, self._tls = "https", authority.client(*server)
+            self._tls_options = ["--cert-file", server[0], "--key-file", server[1], "--client-cert-auth",
+                                 "--trusted-ca-file", authority.certificate]
         self.ports = [free_port() for _ in range(members)]
         self._peer_ports = [free_port() for _ in range(members)]
         self._programs = [None] * members
@@ -29,12 +38,12 @@ class EtcdCluster:
 
     def start(self, at, *options):
         """The member, with what it had stored when it was there before."""
-        client, peer = f"http://{self.endpoints[at]}", f"http://127.0.0.1:{self._peer_ports[at]}"
+        client, peer = f"{self._scheme}://{self.endpoints[at]}", f"http://127.0.0.1:{self._peer_ports[at]}"
         cluster = ",".join(f"m{i}=http://127.0.0.1:{port}" for i, port in enumerate(self._peer_ports))
         self._programs[at] = Program(self._folder, f"etcd{at}", [
             "etcd", "--name", f"m{at}", "--data-dir", self._folder / f"m{at}.etcd", "--listen-client-urls", client,
             "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-            "--initial-cluster", cluster, *options])
+            "--initial-cluster", cluster, *self._tls_options, *options])
 
     def kill(self, at):
         self._programs[at].process.send_signal(signal.SIGKILL)
@@ -46,14 +55,15 @@ class EtcdCluster:
             program.process.wait()
 
     def ask(self, path, question, at=0, token=None):
-        request = urllib.request.Request(f"http://{self.endpoints[at]}{path}", json.dumps(question).encode(),
+        request = urllib.request.Request(f"{self._scheme}://{self.endpoints[at]}{path}", json.dumps(question).encode(),
                                          {"Authorization": token} if token else {})
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=10, context=self._tls) as answer:
             return json.load(answer)
 
     def is_healthy(self, at):
         try:
-            with urllib.request.urlopen(f"http://{self.endpoints[at]}/health", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self._scheme}://{self.endpoints[at]}/health", timeout=5,
+                                        context=self._tls) as answer:
                 return json.load(answer)["health"] == "true"
         except (OSError, urllib.error.URLError):
             return False

@@ -151,6 +151,8 @@ class Gpt2Training {
     schedule_ = {.peak = options_->rate(model_.config().channels),
                  .warmup_steps = options_->warmup_steps,
                  .total_steps = std::min(total, options_->max_steps.value_or(total))};
+    context_->progress().planned(static_cast<std::uint64_t>(place_.step),
+                                 static_cast<std::uint64_t>(schedule_.total_steps));
   }
 
   void say_start() const {

@@ -12,11 +12,11 @@ namespace ddp {
 
 /// The first line of each attempt.
 struct RunRecord {
-  std::string experiment;
+  std::string experiment = {};
   int rank = 0;
   int world_size = 1;
   std::int64_t attempt = 0;
-  std::string unit;  ///< of units_per_second
+  std::string unit = {};  ///< of units_per_second
   std::int64_t total_steps = 0;
 };
 

@@ -119,6 +119,8 @@ class ResnetTraining {
     }
     auto log = log_options(*context_, *options_);
     log.total_steps = step_ + steps_left();
+    context_->progress().planned(static_cast<std::uint64_t>(step_),
+                                 static_cast<std::uint64_t>(log.total_steps));
     log_.emplace(std::move(log));
     for (auto epoch = next_epoch_; epoch < options_->epochs; ++epoch) {
       if (!run_epoch(epoch)) {

@@ -58,6 +58,9 @@ class DDP_EXPORT Progress {
 
   /// An optimizer step is done. The first call also marks the end of the start-up time.
   void step(std::optional<double> loss = std::nullopt);
+  /// Of the whole training: it is to have `total` optimizer steps, and had `done` of them before
+  /// this attempt. For who shows how far it is (Kubeflow's TrainJob).
+  void planned(std::uint64_t done, std::uint64_t total);
   /// A sign of life where something takes longer than --hang-timeout without a step or a
   /// collective: a download, a compilation, a long evaluation.
   void alive();

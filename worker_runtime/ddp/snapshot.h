@@ -52,9 +52,9 @@ struct SnapshotState {
   std::int64_t attempt = 0;
   /// Scalars of the optimizer, losses and the like. Restored bit for bit, infinities too; of a NaN
   /// only that it is one.
-  std::map<std::string, double> scalars;
+  std::map<std::string, double> scalars = {};
   /// Anything else, such as settings that a resumed run should compare. UTF-8.
-  std::map<std::string, std::string> notes;
+  std::map<std::string, std::string> notes = {};
 
   friend bool operator==(const SnapshotState&, const SnapshotState&) = default;
 };
@@ -70,7 +70,7 @@ struct SnapshotOptions {
   bool read_only = false;
   /// Takes one line, without a newline at its end, for each thing that a person should know but
   /// that does not stop training. Left empty: stderr.
-  std::function<void(std::string_view)> say;
+  std::function<void(std::string_view)> say = {};
 };
 
 enum class SaveResult : std::uint8_t {

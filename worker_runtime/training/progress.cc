@@ -44,6 +44,13 @@ void Progress::step(std::optional<double> loss) {
   ++page.steps;
 }
 
+void Progress::planned(std::uint64_t done, std::uint64_t total) {
+  if (impl_) {
+    impl_->channel.page().run_steps_before = done;
+    impl_->channel.page().run_steps = total;
+  }
+}
+
 void Progress::alive() {
   if (impl_) {
     impl_->channel.page().changed_ns = monotonic_ns();

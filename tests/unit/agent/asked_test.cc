@@ -32,6 +32,15 @@ TEST_CASE("A signal within half a second of the same one is the same wish") {
   CHECK_FALSE(asked.hear(SIGTERM, kNow + 502ms));  // whatever else came between
 }
 
+TEST_CASE("By ddpctl only a second stop asks for more than the first") {
+  Asked asked;
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM}) {
+    CHECK_FALSE(asked.repeats(signal));
+    CHECK(asked.hear(signal, kNow));
+    CHECK(asked.repeats(signal) == (signal != SIGTERM));
+  }
+}
+
 TEST_CASE("A node that is asked to leave again is to go now") {
   Asked asked;
   CHECK(asked.hear(SIGUSR2, kNow) == Event::leave_asked);

@@ -13,13 +13,18 @@ using std::chrono::milliseconds;
 constexpr char kAction[] = R"({"action": "terminate", "time": "2017-09-18T08:22:00Z"})";
 
 /// The header of a question; empty: it has none.
-std::string header(const MetadataRequest& question, const std::string& name) {
+std::string header(const HttpCall& question, const std::string& name) {
   for (const auto& [known, value] : question.headers) {
     if (known == name) {
       return value;
     }
   }
   return {};
+}
+
+/// An answer of GCP's metadata server.
+HttpReply google(unsigned status, const std::string& body, const std::string& etag) {
+  return {status, body, {{"ETag", etag}, {"Metadata-Flavor", "Google"}}};
 }
 
 std::unique_ptr<MetadataService> only(NoticeKind kind) {
@@ -56,11 +61,11 @@ std::string azure_events(const std::string& events) {
 
 TEST_CASE("aws: a token comes first, then the interruption notice is asked for with it") {
   const auto aws = only(NoticeKind::aws);
-  CHECK(aws->next().is_put);
+  CHECK(aws->next().method == "PUT");
   CHECK(aws->next().target == "/latest/api/token");
   CHECK(header(aws->next(), "X-aws-ec2-metadata-token-ttl-seconds") == "21600");
   CHECK(aws->hear({200, "abc=="}).notice.empty());
-  CHECK_FALSE(aws->next().is_put);
+  CHECK(aws->next().method == "GET");
   CHECK(aws->next().target == "/latest/meta-data/spot/instance-action");
   CHECK(header(aws->next(), "X-aws-ec2-metadata-token") == "abc==");
   CHECK(aws->hear({404, ""}).pause == milliseconds(5'000));
@@ -73,12 +78,12 @@ TEST_CASE("aws: a token that has expired is renewed at once, one that is refused
   CHECK(aws->hear({404, ""}).complaint.empty());
   const Heard expired = aws->hear({401, ""});
   CHECK((expired.complaint.empty() && expired.pause == milliseconds(0)));
-  CHECK(aws->next().is_put);
+  CHECK(aws->next().method == "PUT");
   CHECK(aws->hear({200, "token-2"}).complaint.empty());
   CHECK(header(aws->next(), "X-aws-ec2-metadata-token") == "token-2");
   const Heard refused = aws->hear({401, ""});
   CHECK((!refused.complaint.empty() && refused.pause == milliseconds(5'000)));
-  CHECK(aws->next().is_put);
+  CHECK(aws->next().method == "PUT");
 }
 
 TEST_CASE("aws: a token that would not fit into a header is none") {
@@ -86,7 +91,7 @@ TEST_CASE("aws: a token that would not fit into a header is none") {
     const auto aws = only(NoticeKind::aws);
     const Heard heard = aws->hear({200, bad});
     CHECK((!heard.complaint.empty() && heard.pause == milliseconds(5'000)));
-    CHECK(aws->next().is_put);
+    CHECK(aws->next().method == "PUT");
   }
   const auto aws = only(NoticeKind::aws);
   CHECK(aws->hear({200, std::string(1'024, 'x')}).complaint.empty());
@@ -149,14 +154,14 @@ TEST_CASE("gcp: the server is asked for the value, then told to answer when it c
   MetadataService& preempted = *services.front();
   CHECK(preempted.next().target == "/computeMetadata/v1/instance/preempted");
   CHECK(header(preempted.next(), "Metadata-Flavor") == "Google");
-  CHECK(preempted.hear({200, "FALSE", "4d1f", "Google"}).complaint.empty());
+  CHECK(preempted.hear(google(200, "FALSE", "4d1f")).complaint.empty());
   CHECK(preempted.next().target ==
         "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeout_sec=300&"
         "last_etag=4d1f");
   CHECK(preempted.next().patience > std::chrono::seconds(300));
   // The wait is over, and nothing has changed.
-  CHECK(preempted.hear({200, "FALSE", "4d1f", "Google"}).notice.empty());
-  CHECK(preempted.hear({200, "TRUE", "77", "Google"}).notice ==
+  CHECK(preempted.hear(google(200, "FALSE", "4d1f")).notice.empty());
+  CHECK(preempted.hear(google(200, "TRUE", "77")).notice ==
         "gcp: the VM is preempted within 30 seconds");
   CHECK(services.back()->next().target == "/computeMetadata/v1/instance/maintenance-event");
 }
@@ -164,11 +169,11 @@ TEST_CASE("gcp: the server is asked for the value, then told to answer when it c
 TEST_CASE("gcp: a termination for maintenance is a notice, a live migration a remark") {
   auto services = metadata_services(NoticeKind::gcp);
   MetadataService& maintenance = *services.back();
-  const Heard none = maintenance.hear({200, "NONE", "1", "Google"});
+  const Heard none = maintenance.hear(google(200, "NONE", "1"));
   CHECK((none.notice.empty() && none.remark.empty() && none.complaint.empty()));
-  const Heard moves = maintenance.hear({200, "MIGRATE_ON_HOST_MAINTENANCE", "2", "Google"});
+  const Heard moves = maintenance.hear(google(200, "MIGRATE_ON_HOST_MAINTENANCE", "2"));
   CHECK((moves.notice.empty() && !moves.remark.empty()));
-  CHECK(maintenance.hear({200, "TERMINATE_ON_HOST_MAINTENANCE", "3", "Google"}).notice ==
+  CHECK(maintenance.hear(google(200, "TERMINATE_ON_HOST_MAINTENANCE", "3")).notice ==
         "gcp: TERMINATE_ON_HOST_MAINTENANCE");
 }
 
@@ -177,10 +182,10 @@ TEST_CASE("gcp: who is not Google's server, or answers without an ETag, is not a
   MetadataService& preempted = *services.front();
   const Heard stranger = preempted.hear({200, "TRUE", "1", ""});
   CHECK((stranger.notice.empty() && !stranger.complaint.empty()));
-  CHECK_FALSE(preempted.hear({503, "TRUE", "1", "Google"}).complaint.empty());
-  CHECK_FALSE(preempted.hear({200, "yes", "1", "Google"}).complaint.empty());
+  CHECK_FALSE(preempted.hear(google(503, "TRUE", "1")).complaint.empty());
+  CHECK_FALSE(preempted.hear(google(200, "yes", "1")).complaint.empty());
   for (const char* etag : {"", "a&b", "a b"}) {
-    CHECK(preempted.hear({200, "FALSE", etag, "Google"}).pause >= milliseconds(5'000));
+    CHECK(preempted.hear(google(200, "FALSE", etag)).pause >= milliseconds(5'000));
     CHECK(preempted.next().target == "/computeMetadata/v1/instance/preempted");
   }
 }

@@ -114,7 +114,15 @@ TEST_CASE("with etcd the endpoints are its members", "[launcher]") {
     CHECK_FALSE(job.is_host);
     CHECK(job.etcd_user == "me");
     CHECK(job.etcd_password == "a:b");
+    CHECK_FALSE(job.etcd_certificates);
   }
+  // Both backends' names for the files; one file may hold certificate and key.
+  const std::string etcd = "--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1 --rdzv-conf ";
+  const auto files = [&etcd](const char* conf) { return met(etcd + conf).etcd_certificates; };
+  CHECK(files("protocol=https") == TlsFiles{});
+  CHECK(files("protocol=https,cacert=a,cert=b,key=c") == TlsFiles{"a", "b", "c"});
+  CHECK(files("protocol=https,ca_cert=a,ssl_cert=b") == TlsFiles{"a", "b", "b"});
+  CHECK_FALSE(files("protocol=http,cacert=a"));
 }
 
 TEST_CASE("several nodes without an endpoint are static, at torchrun's default", "[launcher]") {
@@ -167,8 +175,8 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
       {"--rdzv-backend etcd --rdzv-endpoint n1", "--rdzv-backend", "has no name"},
       {"--rdzv-backend etcd-v2", "--rdzv-backend", "where etcd is"},
       {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint n1:0", "--rdzv-endpoint", "port 0"},
-      {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint n1 --rdzv-conf protocol=https",
-       "--rdzv-conf", "no TLS"},
+      {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint n1 --rdzv-conf protocol=tls",
+       "--rdzv-conf", "'tls' is neither http nor https"},
       {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},
       {"--rdzv-endpoint n1 --rdzv-backend=", "--rdzv-backend", "''"},
       {"--nnodes 2 --node-rank 2", "--node-rank", "rank 2"},

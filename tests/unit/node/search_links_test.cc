@@ -53,6 +53,20 @@ TEST_CASE("What was found on a network stays an address of the endpoint, whateve
   CHECK(story.wait().connects("10.0.0.2"));
 }
 
+TEST_CASE("A refusal from an address that was found on a network ends no search") {
+  for (const search::Input& refusal :
+       {search::Input(search::OtherVersion{3}),
+        search::Input(search::Rejected{message::Rejected{"the token differs", "ask its owner"}})}) {
+    Story story({kFirst}, false);
+    story.step(kOther).wait();
+    story.step(search::FoundOnLink{"10.1.0.2"});
+    story.step(search::Connected{}).step(refusal);
+    CHECK(story.find<SearchFailed>() == nullptr);
+    // It is no address of the endpoint any more.
+    CHECK(story.wait().step(search::Resolved{{{"10.0.0.8"}}, false}).connects("10.0.0.8"));
+  }
+}
+
 TEST_CASE("The networks are asked again at growing pauses, and not for a host that refuses") {
   Story story({kFirst}, false, 600s);
   int asked = 0;

@@ -1,0 +1,90 @@
+#include "rendezvous/http/tls_context.h"
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <utility>
+
+#include "rendezvous/http/tls_context_impl.h"
+
+namespace ddprun {
+namespace {
+
+/// One protocol, "http/1.1", with its length before it (RFC 7301, 3.1): servers that also speak
+/// HTTP/2 on this port need not guess.
+constexpr std::array<unsigned char, 9> kProtocols{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+
+/// OpenSSL would ask at the terminal.
+int no_passphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) {
+  return -1;
+}
+
+/// OpenSSL's own words for a file that is not there name its functions.
+Result<void> check_readable(const std::string& file, const char* what) {
+  if (!std::ifstream(file)) {
+    return errno_error(errno, std::string("cannot read the ") + what, file, "give a file in PEM");
+  }
+  return {};
+}
+
+}  // namespace
+
+TlsContext::TlsContext(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+TlsContext::~TlsContext() = default;
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files) {
+  const auto library = openssl_library();
+  if (!library) {
+    return library.error();
+  }
+  const OpenSslLibrary& openssl = **library;
+  auto impl = std::unique_ptr<Impl>(
+      new Impl{openssl, {openssl.SSL_CTX_new(openssl.TLS_client_method()), openssl.SSL_CTX_free}});
+  SSL_CTX* const context = impl->context.get();
+  if (context == nullptr) {
+    return Error{"OpenSSL cannot be used: " + openssl_reason(openssl), {}, {}};
+  }
+  openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr);
+  openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  openssl.SSL_CTX_set_alpn_protos(context, kProtocols.data(), kProtocols.size());
+  openssl.SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  // What is read from a file, by a function that gives 1 if it could use it.
+  const auto use = [&openssl](const std::string& file, const char* what,
+                              auto take) -> Result<void> {
+    if (const auto readable = check_readable(file, what); !readable) {
+      return readable.error();
+    }
+    openssl.ERR_clear_error();
+    if (take(file.c_str()) != 1) {
+      return Error{std::string("is no ") + what + " that can be used: " + openssl_reason(openssl),
+                   file, "give a file in PEM"};
+    }
+    return {};
+  };
+  Result<void> used;
+  if (files.ca.empty()) {
+    openssl.SSL_CTX_set_default_verify_paths(context);
+  } else {
+    used = use(files.ca, "file of authorities", [&](const char* file) {
+      return openssl.SSL_CTX_load_verify_locations(context, file, nullptr);
+    });
+  }
+  if (used && !files.certificate.empty()) {
+    used = use(files.certificate, "certificate", [&](const char* file) {
+      return openssl.SSL_CTX_use_certificate_chain_file(context, file);
+    });
+    if (used) {
+      used = use(files.key, "private key without a passphrase", [&](const char* file) {
+        const int taken = openssl.SSL_CTX_use_PrivateKey_file(context, file, SSL_FILETYPE_PEM);
+        return taken == 1 ? openssl.SSL_CTX_check_private_key(context) : taken;
+      });
+    }
+  }
+  if (!used) {
+    return used.error();
+  }
+  return std::shared_ptr<const TlsContext>(new TlsContext(std::move(impl)));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+// TlsContext: whom a client of TLS trusts, and as whom it shows itself. One for all connections to
+// one service; it never changes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rendezvous/base/result.h"
+
+namespace ddprun {
+
+/// Paths of PEM files.
+struct TlsFiles {
+  std::string ca = {};           ///< of authorities; empty: those that the machine trusts
+  std::string certificate = {};  ///< of the client, with what leads to its authority; empty: none
+  std::string key = {};          ///< of that certificate, without a passphrase
+
+  friend bool operator==(const TlsFiles&, const TlsFiles&) = default;
+};
+
+class TlsContext {
+ public:
+  /// Reads the files. The error names the one that does not do, or says that OpenSSL is missing.
+  static Result<std::shared_ptr<const TlsContext>> make(const TlsFiles& files);
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+ private:
+  friend class TlsSession;
+  struct Impl;
+  explicit TlsContext(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,145 @@
+#include "rendezvous/http/tls_session.h"
+
+#include <arpa/inet.h>
+
+#include <array>
+#include <utility>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/http/tls_context_impl.h"
+
+namespace ddprun {
+namespace {
+
+/// TLS' own limit for one record (RFC 8446, 5.1): what SSL_read gives at once.
+constexpr std::size_t kRecordBytesMax = 16 * 1'024;
+
+bool is_numeric_address(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  return ::inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
+}
+
+}  // namespace
+
+struct TlsSession::Impl {
+  Impl(std::shared_ptr<const TlsContext> the_context, const std::string& server)
+      : context(std::move(the_context)),
+        openssl(context->impl_->openssl),
+        ssl(openssl.SSL_new(context->impl_->context.get()), openssl.SSL_free),
+        in(openssl.BIO_new(openssl.BIO_s_mem())),
+        out(openssl.BIO_new(openssl.BIO_s_mem())) {
+    DDP_CHECK(ssl && in != nullptr && out != nullptr, "OpenSSL has memory");
+    openssl.SSL_set_bio(ssl.get(), in, out);
+    openssl.SSL_set_connect_state(ssl.get());
+    if (is_numeric_address(server)) {
+      openssl.X509_VERIFY_PARAM_set1_ip_asc(openssl.SSL_get0_param(ssl.get()), server.c_str());
+    } else {
+      openssl.SSL_set1_host(ssl.get(), server.c_str());
+      // SSL_set_tlsext_host_name() is a macro. An address is no name there (RFC 6066, 3).
+      openssl.SSL_ctrl(ssl.get(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                       const_cast<char*>(server.c_str()));
+    }
+    shake_hands();
+  }
+
+  /// False: nothing can go on before more has come from the network, or ever.
+  bool succeeded(int returned) {
+    if (returned > 0) {
+      return true;
+    }
+    const int error = openssl.SSL_get_error(ssl.get(), returned);
+    if (error == SSL_ERROR_ZERO_RETURN) {
+      closed = true;
+    } else if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE && failure.empty()) {
+      failure = why();
+    }
+    return false;
+  }
+
+  std::string why() const {
+    const long verified = openssl.SSL_get_verify_result(ssl.get());
+    if (verified != X509_V_OK) {
+      openssl.ERR_clear_error();
+      return std::string("its certificate is not trusted: ") +
+             openssl.X509_verify_cert_error_string(verified);
+    }
+    const std::string reason = openssl_reason(openssl);
+    return reason == "wrong version number" ? "it does not speak TLS" : "TLS failed: " + reason;
+  }
+
+  void shake_hands() {
+    openssl.ERR_clear_error();  // of earlier calls, which SSL_get_error() would take for this one's
+    established = succeeded(openssl.SSL_do_handshake(ssl.get()));
+  }
+
+  void read(std::string& plain) {
+    std::array<char, kRecordBytesMax> record;
+    int got = 0;
+    do {
+      openssl.ERR_clear_error();
+      got = openssl.SSL_read(ssl.get(), record.data(), static_cast<int>(record.size()));
+      if (succeeded(got)) {
+        plain.append(record.data(), static_cast<std::size_t>(got));
+      }
+    } while (got > 0);
+  }
+
+  std::shared_ptr<const TlsContext> context;
+  const OpenSslLibrary& openssl;
+  std::unique_ptr<SSL, decltype(&::SSL_free)> ssl;
+  BIO* in;   ///< from the network; `ssl` owns both
+  BIO* out;  ///< for the network
+  bool established = false;
+  bool closed = false;
+  std::string failure;
+};
+
+TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, const std::string& server)
+    : impl_(std::make_unique<Impl>(std::move(context), server)) {}
+
+TlsSession::~TlsSession() = default;
+
+void TlsSession::receive(std::string_view bytes, std::string& plain) {
+  if (!impl_->failure.empty() || impl_->closed) {
+    return;
+  }
+  impl_->openssl.BIO_write(impl_->in, bytes.data(), static_cast<int>(bytes.size()));
+  if (!impl_->established) {
+    impl_->shake_hands();
+  }
+  if (impl_->established) {
+    impl_->read(plain);
+  }
+}
+
+void TlsSession::send(std::string_view plain) {
+  DDP_CHECK(impl_->established, "who is at the other end is known before anything is said");
+  if (!plain.empty() && impl_->failure.empty()) {
+    impl_->openssl.ERR_clear_error();
+    impl_->succeeded(
+        impl_->openssl.SSL_write(impl_->ssl.get(), plain.data(), static_cast<int>(plain.size())));
+  }
+}
+
+std::string TlsSession::take_output() {
+  std::string bytes(impl_->openssl.BIO_ctrl_pending(impl_->out), '\0');
+  if (!bytes.empty()) {
+    impl_->openssl.BIO_read(impl_->out, bytes.data(), static_cast<int>(bytes.size()));
+  }
+  return bytes;
+}
+
+bool TlsSession::is_established() const {
+  return impl_->established;
+}
+
+bool TlsSession::is_closed() const {
+  return impl_->closed;
+}
+
+const std::string& TlsSession::failure() const {
+  return impl_->failure;
+}
+
+}  // namespace ddprun
