@@ -7,39 +7,13 @@
 // set) and, in place of a watch, reading again: only nodes that have no coordinator ask.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "rendezvous/base/result.h"
-#include "rendezvous/membership/configuration.h"
-#include "rendezvous/membership/event.h"
+#include "rendezvous/node/service_question.h"
 
 namespace ddprun {
-
-/// The coordinator of a job, as it entered itself.
-struct LeaderRecord {
-  Term term{};
-  VoterId voter{};
-  JobInstance instance{};
-  std::vector<std::string> addresses;  ///< numeric
-  std::uint16_t port = 0;
-
-  friend bool operator==(const LeaderRecord&, const LeaderRecord&) = default;
-};
-
-/// What the service has of a job, all at one moment.
-struct ServiceView {
-  std::optional<LeaderRecord> leader;  ///< none: its lease is over, or it has resigned
-  Term newest_term{};                  ///< of all leaders so far; 0: nobody has led yet
-  /// As committed: whole frames (protocol/frame.h), a VoterState first. Empty: none.
-  std::string state;
-  // By which a change since then is told (etcd's revisions).
-  std::int64_t leader_revision = 0;
-  std::int64_t term_revision = 0;
-};
 
 class ConsensusService {
  public:
@@ -51,6 +25,8 @@ class ConsensusService {
   ConsensusService& operator=(const ConsensusService&) = delete;
   virtual ~ConsensusService() = default;
 
+  /// For people: "etcd".
+  [[nodiscard]] virtual std::string name() const = 0;
   virtual void read(OnView on_view) = 0;
   /// Becomes the leader, if nothing has changed since `seen`: where it names a leader, that one is
   /// known to be dead and is replaced. False: somebody else was faster. From then on the lease is

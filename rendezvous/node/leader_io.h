@@ -26,6 +26,8 @@ struct LeaderOptions {
   bool at_first_endpoint = false;  ///< its process listens at the job's first endpoint
   /// Of a successor: where the nodes of the job that it took over are.
   std::vector<message::VoterAddress> nodes = {};
+  /// Of the consensus service that is the one voter, for people: "etcd". Empty: nodes vote.
+  std::string service = {};
 };
 
 // --- What happened --------------------------------------------------------------------------

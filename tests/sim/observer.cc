@@ -101,7 +101,7 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
   one.ends = inherited.ends;
   one.newest = inherited.configuration;
   one.knows = inherited.log_position();
-  one.begins = votes.empty();
+  one.begins = votes.empty() && inherited.configuration.voters.empty();
   began_anew_ = began_anew_ || (one.begins && any_world());
   if (began_anew_ && !one.begins && count_of(votes, configuration_.voters) == 0) {
     begun_twice_ = true;  // it comes after one that could not know
@@ -112,8 +112,8 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
   if (any_world() && !one.begins && !one.by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
-  if (!votes.empty()) {
-    if (any_world() && term > configuration_term_ && !one.by_the_rest &&
+  if (!one.begins) {
+    if (!sim_.service && any_world() && term > configuration_term_ && !one.by_the_rest &&
         !is_most(began_anew_ ? with_dead(votes) : votes, configuration_.voters)) {
       broken("a minority makes a coordinator: " +
              std::to_string(count_of(votes, configuration_.voters)) + " of the " +
@@ -342,9 +342,11 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
   if (one.begins && !one.past && any_world()) {
+    check_service(one, assigned.front().configuration);
     begun_twice_ = true;
     return;
   }
+  check_service(one, assigned.front().configuration);
   rise(one, assigned.front().term);
   if (over_ && one.begins) {
     begun_twice_ = true;  // all who knew of the end are gone, as they should be
@@ -403,6 +405,20 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   one.finished.clear();
   one.restarts_used = first.restarts_used;
   one.fault_seen = one.origin_seen = false;
+}
+
+/// Nothing starts that the service would not hand to the next leader; and nobody begins anew what
+/// it has.
+void Observer::check_service(const Watched& one, ConfigurationNumber configuration) {
+  if (service_ == nullptr) {
+    return;
+  }
+  if (!service_->has_kept(configuration)) {
+    broken("a world starts that the service has not kept");
+  }
+  if (one.begins && any_world() && !one.attempt && !service_->has_forgotten() && !summary_) {
+    broken("a job is begun anew that the service has");
+  }
 }
 
 /// To a later term, by the votes of those that prepared. What is left of the newest world has no
@@ -537,6 +553,9 @@ void Observer::check_progress(Duration now) {
   const Duration bound = options_.last_call_timeout + 4 * sim_.heartbeat_timeout + seconds(5) +
                          (sim_.policy ? seconds(60) : seconds(0));
   for (auto& [id, one] : leads_) {
+    if (one.able_since && unserved_.contains(one.machine)) {
+      one.able_since = now;
+    }
     if (one.able_since && excused_.contains(one.machine)) {
       one.able_since = now;
     }

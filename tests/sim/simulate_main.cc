@@ -22,6 +22,7 @@ using namespace ddprun::sim;
 constexpr const char* kUsage =
     "usage: simulate [--seeds COUNT] [--first SEED] [--processes N]   many stories\n"
     "                [--new-seeds]            begins at a seed drawn anew\n"
+    "                [--service]              of jobs that a consensus service decides for\n"
     "                [--nodes-max N]          leaves out jobs of more nodes\n"
     "                [--seconds S]            no story begins after S seconds\n"
     "                [--must-fail FAULTS]     ends well if one goes wrong, by so few faults\n"
@@ -31,7 +32,7 @@ constexpr const char* kUsage =
     "wrong\n"
     "       simulate --replay FILE [--trace]                          a story that was printed\n";
 
-const std::set<std::string> kAlone{"--trace", "--must-be-varied", "--new-seeds"};
+const std::set<std::string> kAlone{"--trace", "--must-be-varied", "--new-seeds", "--service"};
 const std::set<std::string> kValued{"--seeds",     "--seconds", "--nodes-max", "--first",
                                     "--processes", "--seed",    "--replay",    "--must-fail"};
 
@@ -110,8 +111,10 @@ std::string complaint(const Tally& tally) {
 
 std::uint64_t first_seed(const std::map<std::string, std::string>& given) {
   std::random_device dice;
-  return given.contains("--new-seeds") ? std::uint64_t{dice()} << 16U
-                                       : number_of(given, "--first", 0);
+  const std::uint64_t first =
+      given.contains("--new-seeds") ? std::uint64_t{dice()} << 16U : number_of(given, "--first", 0);
+  const bool adds = given.contains("--service") && first < kServiceSeeds;
+  return adds ? kServiceSeeds + first : first;
 }
 
 int tell_many(const std::map<std::string, std::string>& given) {
