@@ -53,10 +53,10 @@ ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<Consensu
 ServiceVoter::~ServiceVoter() = default;
 
 /// As any node does, so that the coordinator chooses it, counts it and lists it for people.
-void ServiceVoter::join(NodeId session, NodeDescription witness, JobInstance instance) {
+void ServiceVoter::join(NodeId session, NodeDescription witness) {
   DDP_CHECK(witness.voter == kServiceVoter, "the service joins as itself");
   session_ = session;
-  contact_.emplace(heartbeat_timeout_, session, instance, service_->name());
+  contact_.emplace(heartbeat_timeout_, session, service_->name());
   writer_.emplace(session);
   handler_->on_service(SessionOpened{session_, false, {}});
   handler_->on_service(SessionTold{session_, message::Hello{std::move(witness)}});

@@ -45,7 +45,7 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
                                               std::shared_ptr<spdlog::logger> log);
 
   /// It joins the job, by a session of that number.
-  void join(NodeId session, NodeDescription witness, JobInstance instance);
+  void join(NodeId session, NodeDescription witness);
   [[nodiscard]] bool is(NodeId session) const { return session == session_; }
   /// The coordinator sends it this.
   void take(const message::Message& told);

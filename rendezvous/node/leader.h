@@ -78,6 +78,7 @@ class Leader : private LeaderLease::Quorum {
   void on(const SessionHeard& input);
   void on(const SessionClosed& input);
   void on(const CallAnswered& input);
+  void on(const LedByAnother& input);
   void on(StrangerTurnedAway input) { apply(std::move(input)); }
   void on(StoreFailed input) { apply(std::move(input)); }
   void on(const LeaderTimePassed& input);

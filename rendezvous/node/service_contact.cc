@@ -5,7 +5,6 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
-#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {
@@ -16,11 +15,8 @@ constexpr int kContacts = 4;
 }  // namespace
 
 ServiceContact::ServiceContact(std::chrono::milliseconds heartbeat_timeout, NodeId session,
-                               JobInstance instance, std::string service)
-    : heartbeat_timeout_(heartbeat_timeout),
-      session_(session),
-      instance_(instance),
-      service_(std::move(service)) {
+                               std::string service)
+    : heartbeat_timeout_(heartbeat_timeout), session_(session), service_(std::move(service)) {
   DDP_CHECK(heartbeat_timeout_.count() > 0, "a contact has an age to be judged by");
 }
 
@@ -59,12 +55,7 @@ ServiceVoterActions ServiceContact::viewed(const Result<ServiceView>& view) {
   if (!view) {
     return {};
   }
-  if (!view->leader) {
-    return {TellLeader{CallAnswered{{}, kTermMax, instance_}}};
-  }
-  const LeaderRecord& other = *view->leader;
-  return {TellLeader{
-      CallAnswered{{other.voter, {}, other.addresses, other.port}, other.term, other.instance}}};
+  return {TellLeader{LedByAnother{view->leader}}};
 }
 
 }  // namespace ddprun

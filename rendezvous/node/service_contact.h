@@ -22,8 +22,7 @@ class ServiceContact {
 
   /// The heartbeat timeout is the coordinator's: by it the age of a contact is judged. `session`:
   /// as which the service has joined. `service`: its name, for people.
-  ServiceContact(std::chrono::milliseconds heartbeat_timeout, NodeId session, JobInstance instance,
-                 std::string service);
+  ServiceContact(std::chrono::milliseconds heartbeat_timeout, NodeId session, std::string service);
 
   /// At the beginning, when next_deadline() has come, and after LookAtContact.
   ServiceVoterActions look(Instant now, const Reading& reading);
@@ -36,7 +35,6 @@ class ServiceContact {
 
   std::chrono::milliseconds heartbeat_timeout_;
   NodeId session_;
-  JobInstance instance_;
   std::string service_;
   std::optional<Instant> look_at_;
   bool in_trouble_ = false;  ///< and people have been told

@@ -43,9 +43,9 @@ LeaderShell::LeaderShell(Machine& machine, const LeaderOptions& options,
     witness.max_restarts = job.max_restarts;
     witness.witness = true;
     witness.voter = kServiceVoter;
-    voter_ = std::make_unique<ServiceVoterShell>(
-        machine, *service, new_node(), leader_.membership().leadership().in_use().instance,
-        timeout(), [this](LeaderInput input) { step(std::move(input)); });
+    voter_ =
+        std::make_unique<ServiceVoterShell>(machine, *service, new_node(), timeout(),
+                                            [this](LeaderInput input) { step(std::move(input)); });
     voter_->join(std::move(witness));
   }
   arm();

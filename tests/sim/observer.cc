@@ -293,7 +293,9 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     check_end(one, *finish->summary);
     return;
   } else if (const auto* told = std::get_if<Replicate>(&command)) {
-    if (one.begins && !one.past && (any_world() || others_planned(one))) {
+    check_begun_anew(one);
+    // By a service, what nobody kept binds nobody.
+    if (one.begins && !one.past && (any_world() || (service_ == nullptr && others_planned(one)))) {
       begun_twice_ = true;  // what it tells its voters binds as a world does
     }
     announced_ = told->replicated.configuration;
@@ -342,7 +344,6 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
   if (one.begins && !one.past && any_world()) {
-    check_service(one, assigned.front().configuration);
     begun_twice_ = true;
     return;
   }
@@ -407,8 +408,7 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   one.fault_seen = one.origin_seen = false;
 }
 
-/// Nothing starts that the service would not hand to the next leader; and nobody begins anew what
-/// it has.
+/// Nothing starts that the service would not hand to the next leader.
 void Observer::check_service(const Watched& one, ConfigurationNumber configuration) {
   if (service_ == nullptr) {
     return;
@@ -416,7 +416,11 @@ void Observer::check_service(const Watched& one, ConfigurationNumber configurati
   if (!service_->has_kept(configuration)) {
     broken("a world starts that the service has not kept");
   }
-  if (one.begins && any_world() && !one.attempt && !service_->has_forgotten() && !summary_) {
+}
+
+void Observer::check_begun_anew(const Watched& one) {
+  if (service_ != nullptr && one.begins && any_world() && !one.attempt &&
+      !service_->has_forgotten() && !summary_) {
     broken("a job is begun anew that the service has");
   }
 }

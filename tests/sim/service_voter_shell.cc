@@ -10,12 +10,11 @@
 namespace ddprun::sim {
 
 ServiceVoterShell::ServiceVoterShell(Machine& machine, ServiceClient& client, NodeId session,
-                                     JobInstance instance, Duration heartbeat_timeout, Tell tell)
+                                     Duration heartbeat_timeout, Tell tell)
     : machine_(machine),
       client_(client),
       session_(session),
-      contact_(std::chrono::duration_cast<milliseconds>(heartbeat_timeout), session, instance,
-               "the service"),
+      contact_(std::chrono::duration_cast<milliseconds>(heartbeat_timeout), session, "the service"),
       writer_(session),
       tell_(std::move(tell)) {}
 

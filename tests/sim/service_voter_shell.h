@@ -19,7 +19,7 @@ class ServiceVoterShell {
   using Tell = std::function<void(LeaderInput input)>;
 
   /// `tell` steps the coordinator. What is given outlives this.
-  ServiceVoterShell(Machine& machine, ServiceClient& client, NodeId session, JobInstance instance,
+  ServiceVoterShell(Machine& machine, ServiceClient& client, NodeId session,
                     Duration heartbeat_timeout, Tell tell);
   ~ServiceVoterShell();
   ServiceVoterShell(const ServiceVoterShell&) = delete;
