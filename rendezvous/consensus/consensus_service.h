@@ -3,8 +3,9 @@
 // votes: whoever the service lets lead is the coordinator, and the loss of all other nodes stops
 // nothing. An implementation lives on the agent's loop, and outlives who uses it.
 //
-// The four calls of such a service: lead (acquire; it renews by itself), read, commit (compare and
-// set) and, in place of a watch, reading again: only nodes that have no coordinator ask.
+// The calls of such a service: lead (acquire; it renews by itself), let go and resign, read, commit
+// (compare and set) and, in place of a watch, reading again: only nodes that have no coordinator
+// ask.
 #pragma once
 
 #include <functional>
@@ -30,7 +31,7 @@ class ConsensusService {
   virtual void read(OnView on_view) = 0;
   /// Becomes the leader, if nothing has changed since `seen`: where it names a leader, that one is
   /// known to be dead and is replaced. False: somebody else was faster. From then on the lease is
-  /// renewed until resign().
+  /// renewed until let_go() or resign().
   virtual void lead(const ServiceView& seen, const LeaderRecord& self, OnDone on_done) = 0;
   /// While it leads: until then, by this process' steady clock, nobody else can. In the past once
   /// another one does. It is renewed to this much more than the heartbeat timeout.
@@ -40,7 +41,11 @@ class ConsensusService {
   virtual void commit(const std::string& state, OnDone on_done) = 0;
   /// Why the newest question had no answer; empty: it had one.
   [[nodiscard]] virtual std::string trouble() const = 0;
-  /// Leads no more. `job_is_over`: nobody is to go on with its state.
+  /// Leads no more. What it has entered stays until its lease ends, so that nobody else leads while
+  /// others follow this one still.
+  virtual void let_go() = 0;
+  /// Leads no more, and nobody follows it: another may lead at once. `job_is_over`: nobody is to go
+  /// on with its state.
   virtual void resign(bool job_is_over, OnDone on_done) = 0;
 };
 

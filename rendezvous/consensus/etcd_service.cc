@@ -70,6 +70,7 @@ class EtcdService : public ConsensusService {
   void commit(const std::string& state, OnDone on_done) override {
     step(tenure::StateGiven{wish(std::move(on_done)), state});
   }
+  void let_go() override { step(tenure::LetGo{}); }
   void resign(bool job_is_over, OnDone on_done) override {
     step(tenure::ResignWished{wish(std::move(on_done)), job_is_over});
   }

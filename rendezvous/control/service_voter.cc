@@ -161,14 +161,14 @@ void ServiceVoter::left() {
   }
 }
 
-/// The job goes on elsewhere: the next leader need not wait for the lease to end.
+/// The job goes on elsewhere, once the lease has ended.
 void ServiceVoter::leave() {
   handler_ = nullptr;
   timers_->contact.cancel();
   timers_->write.cancel();
   timers_->leave.cancel();
   if (!left_) {
-    service_->resign(false, [](const Result<bool>&) {});
+    service_->let_go();
   }
 }
 

@@ -137,7 +137,8 @@ void Node::on(Appointed input) {
   const message::VoterState& state = *input.state;
   const std::uint32_t terms = number(input.term) - number(state.replicated.term);
   const bool was_lost = contact_ != Instant{};
-  const Instant leases_end = contact_ + state.heartbeat_timeout;
+  // Others may have been in contact until the loss, and so for longer than this node.
+  const Instant leases_end = search_since_ + state.heartbeat_timeout;
   TakeoverState takeover{state.replicated,
                          AttemptNumber{number(state.replicated.attempt) + 2 * terms},
                          state.so_far,

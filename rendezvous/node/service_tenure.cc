@@ -14,6 +14,9 @@ constexpr std::chrono::milliseconds kRenewEach{1'000};
 /// The state's lease is no vote, and may be renewed rarely: so often while it lasts.
 constexpr int kStateRenewals = 4;
 constexpr std::chrono::seconds kStateLeaseMin{60};
+/// The service's clock may be faster than this one, each by a hundredth of the true rate. A
+/// fiftieth of a long lease is more than what a heartbeat timeout has in reserve.
+constexpr int kDriftReserve = 50;
 
 /// Services count whole seconds. Upwards: a lease that is shorter than was counted on would be over
 /// before its owner stops.
@@ -86,9 +89,13 @@ void ServiceTenure::take(const EnterLeader& asked, const Answer& answer) {
   DDP_CHECK(answer->revision > 0, "what is written has a revision");
   leader_lease_ = asked.lease;
   leader_revision_ = answer->revision;
-  leads_until_ = asked.asked_at + leases_.leader;
+  leads_until_ = proven_from(asked.asked_at);
   renew_at_ = now_ + kRenewEach;
   done(asked.wish.id, true);
+}
+
+Instant ServiceTenure::proven_from(Instant asked_at) const {
+  return asked_at + leases_.leader - Instant(leases_.leader) / kDriftReserve;
 }
 
 /// A lease that is left ends by itself; this is for the one that waits for its end.
@@ -172,7 +179,7 @@ void ServiceTenure::take(const Renew& asked, const Answer& answer) {
     return lost();  // it is over
   }
   if (answer) {
-    leads_until_ = std::max(leads_until_, asked.asked_at + leases_.leader);
+    leads_until_ = std::max(leads_until_, proven_from(asked.asked_at));
   }
   ask(look_at_leader(leader_revision_), LookAtLeader{leader_revision_});
 }
@@ -219,6 +226,12 @@ void ServiceTenure::on(tenure::ResignWished input) {
   if (input.job_is_over) {
     revoke(std::exchange(state_lease_, {}));
   }
+  state_lease_.clear();
+}
+
+void ServiceTenure::on(const tenure::LetGo&) {
+  lost();
+  leader_lease_.clear();
   state_lease_.clear();
 }
 

@@ -35,11 +35,15 @@ struct StateGiven {
   WishId id{};
   std::string state;
 };
-/// It leads no more. `job_is_over`: nobody is to go on with the state. Done follows.
+/// It leads no more, and no worker lives that follows it: the next may lead at once. `job_is_over`:
+/// nobody is to go on with the state. Done follows.
 struct ResignWished {
   WishId id{};
   bool job_is_over = false;
 };
+/// It leads no more, but those that follow it may not know that yet: its entry stays until the
+/// lease ends, so that nobody else leads before.
+struct LetGo {};
 struct Answered {
   Ticket to{};
   Result<ServiceAnswer> answer;
@@ -47,7 +51,7 @@ struct Answered {
 /// next_deadline() has come.
 struct TimePassed {};
 
-using Input = std::variant<LeadWished, StateGiven, ResignWished, Answered, TimePassed>;
+using Input = std::variant<LeadWished, StateGiven, ResignWished, LetGo, Answered, TimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -125,6 +129,7 @@ class ServiceTenure {
   void on(tenure::LeadWished input);
   void on(tenure::StateGiven input);
   void on(tenure::ResignWished input);
+  void on(const tenure::LetGo& input);
   void on(const tenure::Answered& input);
   void on(const tenure::TimePassed& input);
 
@@ -143,6 +148,7 @@ class ServiceTenure {
   void done(tenure::WishId wish, Result<bool> done);
   void revoke(const ServiceLease& lease);
   void lost();
+  [[nodiscard]] Instant proven_from(Instant asked_at) const;
 
   TenureLeases leases_;
   Instant now_{};

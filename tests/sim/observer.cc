@@ -353,6 +353,10 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
     begun_twice_ = true;  // all who knew of the end are gone, as they should be
     return;
   }
+  if (over_ && service_ != nullptr && !service_->has_kept_end()) {
+    begun_twice_ = true;  // the service was away when the job ended (docs/etcd.md)
+    return;
+  }
   // A machine that was suspended does not know how long ago its quorum agreed. Nobody is connected
   // with it any more, and its own workers live for half a heartbeat timeout at most.
   const bool too_late = excused_.contains(one.machine);

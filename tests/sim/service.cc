@@ -205,6 +205,7 @@ ServiceAnswer Service::carry_out(const ServiceTransaction& question) {
 void Service::note_state(const std::string& state) {
   const auto read = committed_state(state);
   DDP_CHECK(read && *read, "what is committed can be read");
+  has_kept_end_ = has_kept_end_ || (*read)->replicated.ends;
   kept_.insert((*read)->replicated.configuration.number);
 }
 

@@ -40,6 +40,8 @@ class Service {
   [[nodiscard]] bool lease_is_over();
   /// It was asked to keep this configuration, and did.
   [[nodiscard]] bool has_kept(ConfigurationNumber number) const { return kept_.contains(number); }
+  /// And that the job is over.
+  [[nodiscard]] bool has_kept_end() const { return has_kept_end_; }
   /// The state's lease has ended, or somebody has removed it: what is begun then is begun anew.
   [[nodiscard]] bool has_forgotten() const { return has_forgotten_; }
 
@@ -86,6 +88,7 @@ class Service {
   std::set<ConfigurationNumber> kept_;
   bool lease_is_over_ = false;
   bool has_forgotten_ = false;
+  bool has_kept_end_ = false;
 };
 
 }  // namespace ddprun::sim

@@ -30,6 +30,7 @@ class ServiceClient {
   void read(OnView on_view);
   void lead(const ServiceView& seen, const LeaderRecord& self, OnDone on_done);
   void commit(const std::string& state, OnDone on_done);
+  void let_go() { step(tenure::LetGo{}); }
   void resign(bool job_is_over);
   [[nodiscard]] Instant leads_until() const { return tenure_.leads_until(); }
   [[nodiscard]] const std::string& trouble() const { return trouble_; }

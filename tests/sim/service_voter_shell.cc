@@ -99,7 +99,7 @@ void ServiceVoterShell::end_job() {
 
 void ServiceVoterShell::leave() {
   if (!std::exchange(stopped_, true)) {
-    client_.resign(false);
+    client_.let_go();
   }
 }
 
