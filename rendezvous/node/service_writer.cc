@@ -15,6 +15,9 @@ constexpr std::chrono::milliseconds kWriteAgain{500};
 
 }  // namespace
 
+/// The acknowledgement is no contact, so it has no stamp: that this process led when the service
+/// kept the state says nothing of how long its lease lasts after that (ServiceContact does).
+///
 /// A new state begins anew what follows it. Other words (tables, the end) are for agents.
 ServiceVoterActions ServiceWriter::take(const message::Message& told) {
   if (const auto* state = std::get_if<message::VoterState>(&told)) {
@@ -22,7 +25,7 @@ ServiceVoterActions ServiceWriter::take(const message::Message& told) {
     ends_ = state->replicated.ends;
     story_.clear();
     nodes_.clear();
-    to_acknowledge_ = message::StateKept{state->replicated.configuration.number, state->stamp};
+    to_acknowledge_ = message::StateKept{state->replicated.configuration.number, 0};
   } else if (voter_state_.empty()) {
     return {};  // there is nothing yet that this would add to
   } else if (std::holds_alternative<message::Story>(told)) {

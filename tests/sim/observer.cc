@@ -121,7 +121,9 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
     }
     // What the coordinator before decided last may have reached the standby, or not; a witness is
     // waited for by nobody, and may be behind by some more.
-    const int behind = 1 + 3 * sim_.witnesses;
+    // A service that is away keeps nothing of what is decided meanwhile.
+    const int behind = service_ != nullptr && service_->was_in_trouble() ? options_.max_restarts
+                                                                         : 1 + 3 * sim_.witnesses;
     const bool comes_too_late = configuration_term_ > term;  // it will hand out nothing
     if (!comes_too_late &&
         (restarts_used > restarts_used_ + 1 || restarts_used < restarts_used_ - behind)) {
@@ -424,7 +426,7 @@ void Observer::check_service(const Watched& one, ConfigurationNumber configurati
 
 void Observer::check_begun_anew(const Watched& one) {
   if (service_ != nullptr && one.begins && any_world() && !one.attempt &&
-      !service_->has_forgotten() && !summary_) {
+      !service_->has_forgotten() && !service_->has_kept_end() && !summary_) {
     broken("a job is begun anew that the service has");
   }
 }

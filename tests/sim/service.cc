@@ -70,6 +70,7 @@ void Service::count(int& counter, Duration lasts) {
 }
 
 void Service::strike(const Fault& fault) {
+  was_in_trouble_ = true;
   switch (fault.kind) {
     case FaultKind::service_away:
       count(away_, fault.lasts);

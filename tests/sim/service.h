@@ -40,6 +40,8 @@ class Service {
   [[nodiscard]] bool lease_is_over();
   /// It was asked to keep this configuration, and did.
   [[nodiscard]] bool has_kept(ConfigurationNumber number) const { return kept_.contains(number); }
+  /// It was away for somebody, or slow, for some time.
+  [[nodiscard]] bool was_in_trouble() const { return was_in_trouble_; }
   /// And that the job is over.
   [[nodiscard]] bool has_kept_end() const { return has_kept_end_; }
   /// The state's lease has ended, or somebody has removed it: what is begun then is begun anew.
@@ -89,6 +91,7 @@ class Service {
   bool lease_is_over_ = false;
   bool has_forgotten_ = false;
   bool has_kept_end_ = false;
+  bool was_in_trouble_ = false;
 };
 
 }  // namespace ddprun::sim
