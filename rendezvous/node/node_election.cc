@@ -144,7 +144,11 @@ void Node::on(Appointed input) {
   const bool was_lost = contact_ != Instant{};
   // Others may have been in contact until the loss, and so for longer than this node.
   const Instant leases_end = search_since_ + state.heartbeat_timeout;
-  TakeoverState takeover{state.replicated,
+  // What the service keeps is the newest that anybody may have used: those before decide nothing,
+  // and with each coordinator they would become more.
+  ReplicatedState kept = state.replicated;
+  kept.before.clear();
+  TakeoverState takeover{std::move(kept),
                          AttemptNumber{newest + 2 * terms + static_cast<std::uint32_t>(unknown)},
                          state.so_far,
                          std::max<int>(static_cast<int>(state.nodes.size()) - 1, 1),

@@ -5,6 +5,7 @@
 
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/message_text.h"
 #include "tests/sim/narrator.h"
 
 namespace ddprun::sim {
@@ -214,6 +215,15 @@ void AgentShell::carry_out(const AskService& order) {
 }
 
 bool AgentShell::told_by_service(NodeInput input) {
+  const auto* appointed = std::get_if<Appointed>(&input);
+  if (appointed != nullptr && machine_.cluster().tracing()) {
+    const auto& state = appointed->state;
+    machine_.cluster().log(
+        machine_.index(),
+        "is let lead in term " + std::to_string(number(appointed->term)) + ", with " +
+            (state ? "configuration " + to_text(state->replicated.configuration.number)
+                   : "no state"));
+  }
   if (!over_) {
     step(std::move(input));
   }

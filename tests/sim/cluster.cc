@@ -309,7 +309,9 @@ void Cluster::run() {
     next_look = now() + kProgressTick;
     look_at_service();
     observer_.check_progress(now());
-    if (const std::string apart = apart_.look(*this); !apart.empty()) {
+    // A service forgets a job that is over, and who was not told that begins another.
+    const bool meets = !service_ || !observer_.summary();
+    if (const std::string apart = meets ? apart_.look(*this) : ""; !apart.empty()) {
       observer_.broken(apart);
     }
     if (observer_.summary() && !over_since) {

@@ -295,9 +295,8 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     check_end(one, *finish->summary);
     return;
   } else if (const auto* told = std::get_if<Replicate>(&command)) {
-    check_begun_anew(one);
     // By a service, what nobody kept binds nobody.
-    if (one.begins && !one.past && (any_world() || (service_ == nullptr && others_planned(one)))) {
+    if (service_ == nullptr && one.begins && !one.past && (any_world() || others_planned(one))) {
       begun_twice_ = true;  // what it tells its voters binds as a world does
     }
     announced_ = told->replicated.configuration;
@@ -345,6 +344,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
+  check_begun_anew(one);
   if (one.begins && !one.past && any_world()) {
     begun_twice_ = true;
     return;
@@ -539,6 +539,10 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   const bool decides = decides_now(one) && (!one.begins || one.past || !others_planned(one));
   if (summary.verdict == Verdict::succeeded && !decides) {
     broken("a minority declares that the job succeeded");
+  }
+  // What a service has not kept binds no other node: the same command goes on, or begins anew.
+  if (service_ != nullptr && !service_->has_kept_end()) {
+    return;
   }
   if (over_ && decides && summary.verdict != *over_) {
     broken("the job ends in two ways");
