@@ -92,6 +92,10 @@ void ServiceTenure::take(const EnterLeader& asked, const Answer& answer) {
   leads_until_ = proven_from(asked.asked_at);
   renew_at_ = now_ + kRenewEach;
   done(asked.wish.id, true);
+  // The state has the lease of who led before. This leader may wait for nodes for longer than that.
+  if (!asked.wish.seen.state.empty()) {
+    on(tenure::StateGiven{0, asked.wish.seen.state});
+  }
 }
 
 Instant ServiceTenure::proven_from(Instant asked_at) const {

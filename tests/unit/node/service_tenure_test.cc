@@ -109,6 +109,23 @@ TEST_CASE("A state is written on the condition that the leader is the same") {
   CHECK(*story.done.back().done);
 }
 
+TEST_CASE("Who takes over keeps the state by a lease of its own") {
+  Story story;
+  ServiceView seen;
+  seen.state = "state";
+  story.step(seconds(10),
+             tenure::LeadWished{1, seen, {Term{2}, VoterId{7}, JobInstance{3}, {}, 1}});
+  story.answer(seconds(10), ServiceAnswer{true, 0, "5", false});
+  story.answer(seconds(10), ServiceAnswer{true, 40, {}, false});
+  story.answer(seconds(10), ServiceAnswer{true, 0, "6", false});
+  const auto& write = std::get<ServiceTransaction>(story.asked.at(0).question);
+  CHECK(write.state == "state");
+  CHECK(write.state_lease == "6");
+  story.answer(seconds(10), ServiceAnswer{true, 41, {}, false});
+  CHECK(story.done.size() == 1);  // nobody waits for it
+  CHECK(story.tenure.next_deadline() == seconds(11));
+}
+
 TEST_CASE("Who resigns removes its own entry alone, and what comes late changes nothing") {
   Story story;
   story.lead();
