@@ -88,6 +88,7 @@ void ServiceLookup::carry_out(const service_search::TryToLead& order) {
                  });
 }
 
+/// Node may have found a coordinator while the service was asked, and lead nothing then.
 void ServiceLookup::carry_out(service_search::TellNode order) {
   const bool is_appointed = std::holds_alternative<Appointed>(order.input);
   if (!handler_.on_service(std::move(order.input)) && is_appointed) {

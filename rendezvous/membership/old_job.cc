@@ -47,8 +47,8 @@ void OldJob::went(VoterId voter) {
 /// A newer configuration may have been handed out to nodes that are not here. The coordinator
 /// before may have gone on with other nodes, as long as the voters that are not here were enough
 /// for that: its own and those that it knew to be dead, or that were with it. Else one that is here
-/// would have had to acknowledge that. Its coordinator is none of the others, also where it is here,
-/// as one that a consensus service lets lead again.
+/// would have had to acknowledge that. Its coordinator is none of the others, also where it is
+/// here, as one that a consensus service lets lead again.
 bool OldJob::is_here(const Configuration& configuration, std::size_t voters_here) const {
   const std::size_t voters = configuration.voters.size();
   DDP_CHECK(voters_here <= voters, "voters that are here are some of all");

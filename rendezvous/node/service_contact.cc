@@ -50,6 +50,8 @@ void ServiceContact::tell_trouble(Instant now, const Reading& reading,
 /// This coordinator leads no more, whoever does: that one is followed at once, and where nobody is
 /// entered this node asks the service anew. A service that is gone again is asked with the next
 /// look.
+///
+/// An error leaves all as it was, so that the next look asks once more.
 ServiceVoterActions ServiceContact::viewed(const Result<ServiceView>& view) {
   was_replaced_ = view.has_value();
   if (!view) {

@@ -62,6 +62,8 @@ void ServiceTenure::on(const tenure::Answered& input) {
 
 // --- To come to lead ------------------------------------------------------------------------
 
+/// The lease comes first, for the entry is written with it. Two wishes may be under way at once:
+/// who searches may stop and begin again before the first has its answer.
 void ServiceTenure::on(tenure::LeadWished input) {
   ask(GrantLease{leases_.leader}, GrantForLeader{std::move(input), now_});
 }
@@ -122,6 +124,8 @@ void ServiceTenure::on(tenure::StateGiven input) {
   }
 }
 
+/// Two of these may be under way: the state that this leader found, and the first of its own. The
+/// questions keep their order, so the newer one is written last.
 void ServiceTenure::take(const GrantForState& asked, const Answer& answer) {
   if (!answer) {
     return done(asked.given.id, answer.error());
@@ -188,6 +192,7 @@ void ServiceTenure::take(const Renew& asked, const Answer& answer) {
   ask(look_at_leader(leader_revision_), LookAtLeader{leader_revision_});
 }
 
+/// Writes anew what a lease took with it: nobody waits for that, but the next leader needs it.
 void ServiceTenure::take(const RenewState& /*asked*/, const Answer& answer) {
   if (answer && !answer->done && leader_revision_ != 0) {
     state_lease_.clear();  // it is over, and the state went with it
@@ -233,6 +238,9 @@ void ServiceTenure::on(tenure::ResignWished input) {
   state_lease_.clear();
 }
 
+/// Those that follow this leader stop when their own leases end, which they count from its contact
+/// with the service. If the entry went at once, the next leader would not know of them: it would
+/// find nobody entered, as after a lease that has ended.
 void ServiceTenure::on(const tenure::LetGo&) {
   lost();
   leader_lease_.clear();

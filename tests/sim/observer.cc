@@ -344,19 +344,16 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
-  check_begun_anew(one);
+  check_service(one, assigned.front().configuration);
   if (one.begins && !one.past && any_world()) {
     begun_twice_ = true;
     return;
   }
-  check_service(one, assigned.front().configuration);
   rise(one, assigned.front().term);
-  if (over_ && one.begins) {
-    begun_twice_ = true;  // all who knew of the end are gone, as they should be
-    return;
-  }
-  if (over_ && service_ != nullptr && !service_->has_kept_end()) {
-    begun_twice_ = true;  // the service was away when the job ended (docs/etcd.md)
+  // All who knew of the end are gone, as they should be; or the service was away when the job
+  // ended.
+  if (over_ && (one.begins || (service_ != nullptr && !service_->has_kept_end()))) {
+    begun_twice_ = true;
     return;
   }
   // A machine that was suspended does not know how long ago its quorum agreed. Nobody is connected
@@ -414,7 +411,8 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   one.fault_seen = one.origin_seen = false;
 }
 
-/// Nothing starts that the service would not hand to the next leader.
+/// Nothing starts that the service would not hand to the next leader; and what it has nobody begins
+/// anew.
 void Observer::check_service(const Watched& one, ConfigurationNumber configuration) {
   if (service_ == nullptr) {
     return;
@@ -422,11 +420,8 @@ void Observer::check_service(const Watched& one, ConfigurationNumber configurati
   if (!service_->has_kept(configuration)) {
     broken("a world starts that the service has not kept");
   }
-}
-
-void Observer::check_begun_anew(const Watched& one) {
-  if (service_ != nullptr && one.begins && any_world() && !one.attempt &&
-      !service_->has_forgotten() && !service_->has_kept_end() && !summary_) {
+  if (one.begins && any_world() && !one.attempt && !service_->has_forgotten() &&
+      !service_->has_kept_end() && !summary_) {
     broken("a job is begun anew that the service has");
   }
 }

@@ -119,7 +119,6 @@ class Observer {
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
-  void check_begun_anew(const Watched& one);
   void check_service(const Watched& one, ConfigurationNumber configuration);
   [[nodiscard]] std::set<VoterId> with_dead(const std::set<VoterId>& votes) const;
   bool is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes);
