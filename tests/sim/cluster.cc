@@ -309,8 +309,8 @@ void Cluster::run() {
     next_look = now() + kProgressTick;
     look_at_service();
     observer_.check_progress(now());
-    // A service forgets a job that is over, and who was not told that begins another.
-    const bool meets = !service_ || !observer_.summary();
+    // Of a job that a service has forgotten, over or away for too long, each goes its own way.
+    const bool meets = !service_ || !(observer_.summary() || service_->has_forgotten());
     if (const std::string apart = meets ? apart_.look(*this) : ""; !apart.empty()) {
       observer_.broken(apart);
     }
