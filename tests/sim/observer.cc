@@ -532,11 +532,14 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   }
   // One that begins alone speaks for itself: it cannot know of a job that others are in.
   const bool decides = decides_now(one) && (!one.begins || one.past || !others_planned(one));
-  if (summary.verdict == Verdict::succeeded && !decides) {
+  // A verdict that the service could not keep is acknowledged all the same, also where another one
+  // has come to lead meanwhile, out of sight.
+  const bool is_kept = service_ == nullptr || service_->has_kept_end();
+  if (summary.verdict == Verdict::succeeded && !decides && is_kept) {
     broken("a minority declares that the job succeeded");
   }
   // What a service has not kept binds no other node: the same command goes on, or begins anew.
-  if (service_ != nullptr && !service_->has_kept_end()) {
+  if (!is_kept) {
     return;
   }
   if (over_ && decides && summary.verdict != *over_) {
