@@ -3,43 +3,18 @@
 // votes: whoever the service lets lead is the coordinator, and the loss of all other nodes stops
 // nothing. An implementation lives on the agent's loop, and outlives who uses it.
 //
-// The four calls of such a service: lead (acquire; it renews by itself), read, commit (compare and
-// set) and, in place of a watch, reading again: only nodes that have no coordinator ask.
+// The calls of such a service: lead (acquire; it renews by itself), let go and resign, read, commit
+// (compare and set) and, in place of a watch, reading again: only nodes that have no coordinator
+// ask.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "rendezvous/base/result.h"
-#include "rendezvous/membership/configuration.h"
-#include "rendezvous/membership/event.h"
+#include "rendezvous/node/service_question.h"
 
 namespace ddprun {
-
-/// The coordinator of a job, as it entered itself.
-struct LeaderRecord {
-  Term term{};
-  VoterId voter{};
-  JobInstance instance{};
-  std::vector<std::string> addresses;  ///< numeric
-  std::uint16_t port = 0;
-
-  friend bool operator==(const LeaderRecord&, const LeaderRecord&) = default;
-};
-
-/// What the service has of a job, all at one moment.
-struct ServiceView {
-  std::optional<LeaderRecord> leader;  ///< none: its lease is over, or it has resigned
-  Term newest_term{};                  ///< of all leaders so far; 0: nobody has led yet
-  /// As committed: whole frames (protocol/frame.h), a VoterState first. Empty: none.
-  std::string state;
-  // By which a change since then is told (etcd's revisions).
-  std::int64_t leader_revision = 0;
-  std::int64_t term_revision = 0;
-};
 
 class ConsensusService {
  public:
@@ -51,10 +26,12 @@ class ConsensusService {
   ConsensusService& operator=(const ConsensusService&) = delete;
   virtual ~ConsensusService() = default;
 
+  /// For people: "etcd".
+  [[nodiscard]] virtual std::string name() const = 0;
   virtual void read(OnView on_view) = 0;
   /// Becomes the leader, if nothing has changed since `seen`: where it names a leader, that one is
   /// known to be dead and is replaced. False: somebody else was faster. From then on the lease is
-  /// renewed until resign().
+  /// renewed until let_go() or resign().
   virtual void lead(const ServiceView& seen, const LeaderRecord& self, OnDone on_done) = 0;
   /// While it leads: until then, by this process' steady clock, nobody else can. In the past once
   /// another one does. It is renewed to this much more than the heartbeat timeout.
@@ -64,7 +41,11 @@ class ConsensusService {
   virtual void commit(const std::string& state, OnDone on_done) = 0;
   /// Why the newest question had no answer; empty: it had one.
   [[nodiscard]] virtual std::string trouble() const = 0;
-  /// Leads no more. `job_is_over`: nobody is to go on with its state.
+  /// Leads no more. What it has entered stays until its lease ends, so that nobody else leads while
+  /// others follow this one still.
+  virtual void let_go() = 0;
+  /// Leads no more, and nobody follows it: another may lead at once. `job_is_over`: nobody is to go
+  /// on with its state.
   virtual void resign(bool job_is_over, OnDone on_done) = 0;
 };
 

@@ -50,7 +50,7 @@ json range(const std::string& key) {
   return {{"requestRange", {{"key", base64(key)}}}};
 }
 
-json put(const std::string& key, const std::string& value, const EtcdLease& lease = {}) {
+json put(const std::string& key, const std::string& value, const ServiceLease& lease = {}) {
   json request{{"key", base64(key)}, {"value", base64(value)}};
   if (!lease.empty()) {
     request["lease"] = lease;
@@ -198,40 +198,36 @@ Result<ServiceView> view_of(const json& answer) {
   return view;
 }
 
-/// Both keys: two agents that saw no leader can name the same term, and one of them is too late.
-/// The term has no lease, so it rises for as long as anybody remembers the job.
-json lead_question(const EtcdKeys& keys, const ServiceView& seen, const LeaderRecord& self,
-                   const EtcdLease& lease) {
-  DDP_CHECK(self.term > seen.newest_term, "each leader has a term of its own");
-  return {
-      {"compare",
-       {unchanged(keys.leader, seen.leader_revision), unchanged(keys.term, seen.term_revision)}},
-      {"success",
-       {put(keys.leader, text_of(self), lease),
-        put(keys.term, std::to_string(number(self.term)))}}};
-}
-
-/// A leader that was replaced meanwhile overwrites nothing: its key has another revision by then,
-/// or is gone.
-json commit_question(const EtcdKeys& keys, std::int64_t leader_revision, const std::string& state,
-                     const EtcdLease& lease) {
-  DDP_CHECK(leader_revision > 0, "who commits leads");
-  return {{"compare", {unchanged(keys.leader, leader_revision)}},
-          {"success", {put(keys.state, state, lease)}}};
-}
-
-json still_leads_question(const EtcdKeys& keys, std::int64_t leader_revision) {
-  return {{"compare", {unchanged(keys.leader, leader_revision)}}, {"success", {range(keys.term)}}};
-}
-
-/// The term stays while the job goes on, and goes with it.
-json resign_question(const EtcdKeys& keys, std::int64_t leader_revision, bool job_is_over) {
-  json done = json::array({erase(keys.leader)});
-  if (job_is_over) {
-    done.push_back(erase(keys.state));
-    done.push_back(erase(keys.term));
+/// The conditions stand first. One that only looks reads something: etcd wants a request.
+json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transaction) {
+  json compare = json::array();
+  if (transaction.leader_is) {
+    compare.push_back(unchanged(keys.leader, *transaction.leader_is));
   }
-  return {{"compare", {unchanged(keys.leader, leader_revision)}}, {"success", std::move(done)}};
+  if (transaction.term_is) {
+    compare.push_back(unchanged(keys.term, *transaction.term_is));
+  }
+  json success = json::array();
+  if (transaction.leader) {
+    success.push_back(put(keys.leader, text_of(*transaction.leader), transaction.leader_lease));
+  }
+  if (transaction.term) {
+    success.push_back(put(keys.term, std::to_string(number(*transaction.term))));
+  }
+  if (transaction.state) {
+    success.push_back(put(keys.state, *transaction.state, transaction.state_lease));
+  }
+  if (transaction.erases_leader) {
+    success.push_back(erase(keys.leader));
+  }
+  if (transaction.erases_job) {
+    success.push_back(erase(keys.state));
+    success.push_back(erase(keys.term));
+  }
+  if (success.empty()) {
+    success.push_back(range(keys.term));
+  }
+  return {{"compare", std::move(compare)}, {"success", std::move(success)}};
 }
 
 std::string text_at(const json& object, const char* name) {

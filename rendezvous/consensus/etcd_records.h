@@ -6,7 +6,7 @@
 #include <string>
 
 #include "rendezvous/base/result.h"
-#include "rendezvous/consensus/consensus_service.h"
+#include "rendezvous/node/service_question.h"
 
 namespace ddprun {
 
@@ -18,23 +18,11 @@ struct EtcdKeys {
   std::string state;
 };
 
-/// Number of a lease, as etcd writes it: JSON numbers lose 64 bits.
-using EtcdLease = std::string;
-
 nlohmann::json read_question(const EtcdKeys& keys);
 /// The answer to it, whatever bytes somebody wrote there.
 Result<ServiceView> view_of(const nlohmann::json& answer);
 
-/// Succeeds where nothing has changed since `seen`.
-nlohmann::json lead_question(const EtcdKeys& keys, const ServiceView& seen,
-                             const LeaderRecord& self, const EtcdLease& lease);
-/// Succeeds where the leader's key is the one of `leader_revision`.
-nlohmann::json commit_question(const EtcdKeys& keys, std::int64_t leader_revision,
-                               const std::string& state, const EtcdLease& lease);
-/// Succeeds where the leader's key is still the one of `leader_revision`; writes nothing.
-nlohmann::json still_leads_question(const EtcdKeys& keys, std::int64_t leader_revision);
-nlohmann::json resign_question(const EtcdKeys& keys, std::int64_t leader_revision,
-                               bool job_is_over);
+nlohmann::json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transaction);
 
 /// A text of an answer, whatever is there; empty: none.
 std::string text_at(const nlohmann::json& object, const char* name);

@@ -20,14 +20,11 @@ namespace ddprun {
 struct EtcdServiceOptions {
   EtcdAccess access;
   std::string job_id;
-  /// The leader's lease is longer by kEtcdAbsence.
+  /// The leader's lease is longer by kServiceAbsence.
   std::chrono::milliseconds heartbeat_timeout{3'000};
   /// How long the state of a job is kept that nobody leads.
   std::chrono::milliseconds join_timeout{600'000};
 };
-
-/// For so long etcd may be gone, and a job that it decides for goes on.
-inline constexpr std::chrono::milliseconds kEtcdAbsence{12'000};
 
 std::unique_ptr<ConsensusService> make_etcd_service(boost::asio::io_context& io,
                                                     EtcdServiceOptions options);

@@ -72,8 +72,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     acceptor->start();
     if (options.service) {
       service = ServiceVoter::create(io, options.service, options.heartbeat_timeout, *this, log);
-      service->join(NodeId{++last_id}, service_witness(options),
-                    leader.membership().leadership().in_use().instance);
+      service->join(NodeId{++last_id}, service_witness(options));
     }
     arm_timer();
   }

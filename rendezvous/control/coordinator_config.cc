@@ -1,5 +1,7 @@
 #include "rendezvous/control/coordinator_config.h"
 
+#include "rendezvous/consensus/consensus_service.h"
+
 namespace ddprun {
 
 /// What the state machine decides by. Sockets, addresses and the event log are not its business.
@@ -51,13 +53,14 @@ LeaderOptions leader_options(const CoordinatorOptions& options, bool failover) {
           options.port,
           options.host,
           options.at_first_endpoint,
-          options.nodes};
+          options.nodes,
+          options.service ? options.service->name() : std::string()};
 }
 
 /// The terms of the job are its own, else it would be refused as a node of another one.
 NodeDescription service_witness(const CoordinatorOptions& options) {
   NodeDescription service;
-  service.host_name = "etcd";
+  service.host_name = options.service->name();
   service.job_id = options.job_id;
   service.min_nodes = options.min_nodes;
   service.max_nodes = options.max_nodes;

@@ -16,7 +16,7 @@
 #include "rendezvous/control/listener.h"
 #include "rendezvous/control/peer_server.h"
 #include "rendezvous/control/random_voter_id.h"
-#include "rendezvous/control/service_search.h"
+#include "rendezvous/control/service_lookup.h"
 #include "rendezvous/control/vote_collector.h"
 #include "rendezvous/node/node.h"
 
@@ -40,7 +40,7 @@ NodeOptions node_options(const FollowerOptions& options) {
 
 struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
                         private CoordinatorOrders,
-                        private ServiceSearch::Handler {
+                        private ServiceLookup::Handler {
   Impl(asio::io_context& the_io, FollowerOptions the_options, FollowerHandler& the_handler,
        CoordinatorHooks the_led_hooks, std::shared_ptr<spdlog::logger> the_log)
       : io(the_io),
@@ -51,7 +51,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
         node(node_options(options)),
         timer(the_io),
         held_world(the_io, log, handler),
-        service_search(ServiceSearch::create(io, options.service, *this, log)) {}
+        service_lookup(ServiceLookup::create(io, options.service, *this, log)) {}
 
   /// For callbacks from the loop: they do nothing once this object is gone, or has failed.
   template <class Action>
@@ -146,12 +146,12 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
 
   void carry_out(const StopSearch&) {
     search.reset();
-    service_search->stop();
+    service_lookup->stop();
   }
 
   void carry_out(const AskService& order) {
     search.reset();
-    service_search->start(order.dead, node.description());
+    service_lookup->start(order.dead, node.description());
   }
   bool on_service(NodeInput said) override {
     step(std::move(said));
@@ -380,7 +380,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   std::optional<Instant> armed_for;
   HeldWorld held_world;  ///< assigned, and not told to the agent yet
   JoinHandle search;
-  std::shared_ptr<ServiceSearch> service_search;  ///< null: nodes vote
+  std::shared_ptr<ServiceLookup> service_lookup;  ///< null: nodes vote
   std::shared_ptr<PeerServer> peer_server;        ///< null in a job without failover
   std::unique_ptr<CoordinatorClient> client;
   std::unique_ptr<Coordinator> coordinator;

@@ -2,27 +2,20 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <utility>
 #include <variant>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/base/text.h"
 #include "rendezvous/consensus/consensus_service.h"
-#include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
 namespace {
 
-/// After a service that did not answer.
-constexpr std::chrono::milliseconds kWriteAgain{500};
 /// For the word that the job is over. Without it the state goes by its lease.
 constexpr std::chrono::milliseconds kLeaveMax{2'000};
-/// In a heartbeat timeout; as often as an agent's beats.
-constexpr int kContacts = 4;
-
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
@@ -30,9 +23,10 @@ Instant now() {
 }  // namespace
 
 struct ServiceVoter::Timers {
-  explicit Timers(boost::asio::io_context& io) : contact(io), write(io) {}
+  explicit Timers(boost::asio::io_context& io) : contact(io), write(io), leave(io) {}
   boost::asio::steady_timer contact;
   boost::asio::steady_timer write;
+  boost::asio::steady_timer leave;
 };
 
 std::shared_ptr<ServiceVoter> ServiceVoter::create(boost::asio::io_context& io,
@@ -59,167 +53,102 @@ ServiceVoter::ServiceVoter(boost::asio::io_context& io, std::shared_ptr<Consensu
 ServiceVoter::~ServiceVoter() = default;
 
 /// As any node does, so that the coordinator chooses it, counts it and lists it for people.
-void ServiceVoter::join(NodeId session, NodeDescription witness, JobInstance instance) {
+void ServiceVoter::join(NodeId session, NodeDescription witness) {
   DDP_CHECK(witness.voter == kServiceVoter, "the service joins as itself");
   session_ = session;
-  instance_ = instance;
+  contact_.emplace(heartbeat_timeout_, session, service_->name());
+  writer_.emplace(session);
   handler_->on_service(SessionOpened{session_, false, {}});
   handler_->on_service(SessionTold{session_, message::Hello{std::move(witness)}});
-  tell_contact();
+  look({});
 }
 
-/// Nobody else leads before leads_until(). A contact that is a heartbeat timeout older than that
-/// makes the coordinator and its agents stop by then.
-void ServiceVoter::tell_contact() {
-  if (handler_ == nullptr) {
-    return;
+void ServiceVoter::take(const message::Message& told) {
+  if (handler_ != nullptr) {
+    carry_out(writer_->take(told));
   }
-  tell_trouble();
-  if (service_->leads_until() == Instant{}) {
-    ask_who_leads();
-  }
-  handler_->on_service(
-      SessionEchoed{session_, std::min(now(), service_->leads_until() - heartbeat_timeout_)});
-  timers_->contact.expires_after(heartbeat_timeout_ / kContacts);
-  timers_->contact.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
-    if (const auto self = weak.lock(); self && !failed) {
-      self->tell_contact();
+}
+
+void ServiceVoter::look(LookAtContact /*order*/) {
+  carry_out(contact_->look(now(), {service_->leads_until(), service_->trouble()}));
+}
+
+// --- What they decide -----------------------------------------------------------------------
+
+void ServiceVoter::carry_out(ServiceVoterActions actions) {
+  for (ServiceVoterAction& action : actions) {
+    if (handler_ != nullptr) {
+      std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
     }
-  });
-}
-
-/// While the lease lasts the job goes on, and people see why it may not for long.
-void ServiceVoter::tell_trouble() {
-  const std::string trouble = service_->trouble();
-  if (in_trouble_ == !trouble.empty()) {
-    return;
   }
-  in_trouble_ = !trouble.empty();
-  if (in_trouble_) {
-    log_->warn("{}; the job goes on without it for up to {}", trouble,
-               seconds_text(std::max(service_->leads_until() - now(), Instant{})));
-  } else {
-    log_->warn("etcd answers again");
+  if (handler_ != nullptr && !ends_) {
+    arm();
   }
 }
 
-/// Another process leads, or somebody has removed this one's entry.
-void ServiceVoter::ask_who_leads() {
-  if (std::exchange(was_replaced_, true)) {
-    return;
-  }
+void ServiceVoter::carry_out(TellLeader order) {
+  handler_->on_service(std::move(order.input));
+}
+
+void ServiceVoter::carry_out(const AskWhoLeads& /*order*/) {
   service_->read([weak = weak_from_this()](const Result<ServiceView>& view) {
     if (const auto self = weak.lock(); self && self->handler_ != nullptr) {
-      self->give_way(view);
+      self->carry_out(self->contact_->viewed(view));
     }
   });
 }
 
-/// This coordinator leads no more, whoever does: that one is followed at once, and where nobody is
-/// entered this node asks the service anew. An etcd that is gone again is asked with the next
-/// contact.
-void ServiceVoter::give_way(const Result<ServiceView>& view) {
-  was_replaced_ = view.has_value();
-  if (view && view->leader) {
-    const LeaderRecord& other = *view->leader;
-    handler_->on_service(
-        CallAnswered{{other.voter, {}, other.addresses, other.port}, other.term, other.instance});
-  } else if (view) {
-    handler_->on_service(CallAnswered{{}, kTermMax, instance_});
-  }
+void ServiceVoter::carry_out(const CommitState& order) {
+  service_->commit(order.state, [weak = weak_from_this()](const Result<bool>& done) {
+    if (const auto self = weak.lock(); self && self->handler_ != nullptr) {
+      self->carry_out(self->writer_->committed(now(), done));
+    }
+  });
 }
 
-/// A new state begins anew what follows it. Other words (tables, the end) are for agents.
-void ServiceVoter::take(const message::Message& told) {
-  if (const auto* state = std::get_if<message::VoterState>(&told)) {
-    voter_state_ = encode(told);
-    ends_ = state->replicated.ends;
-    story_.clear();
-    nodes_.clear();
-    to_acknowledge_ = message::StateKept{state->replicated.configuration.number, state->stamp};
-  } else if (voter_state_.empty()) {
-    return;  // there is nothing yet that this would add to
-  } else if (std::holds_alternative<message::Story>(told)) {
-    story_ = encode(told);
-  } else if (std::holds_alternative<message::MoreNodes>(told)) {
-    nodes_ += encode(told);
-  } else {
-    return;
-  }
-  changed_ = true;
-  write();
+void ServiceVoter::carry_out(const LogLine& order) {
+  log_->log(order.warning ? spdlog::level::warn : spdlog::level::info, "{}", order.text);
 }
 
-/// One at a time, and always the newest: what came while one was on its way goes with the next.
-/// The acknowledgement is of what was on its way, and may be of a plan that was dropped since.
-void ServiceVoter::write() {
-  if (writing_ || !changed_ || handler_ == nullptr) {
-    return;
-  }
-  writing_ = true;
-  changed_ = false;
-  service_->commit(
-      voter_state_ + nodes_ + story_,
-      [weak = weak_from_this(), acknowledged = to_acknowledge_](const Result<bool>& done) {
-        const auto self = weak.lock();
-        if (!self || self->handler_ == nullptr) {
-          return;
+/// A timer that is set again and does not move costs little: there are four looks in a timeout.
+void ServiceVoter::arm() {
+  const auto set = [](auto& timer, const std::optional<Instant>& due, auto action) {
+    timer.cancel();
+    if (due) {
+      timer.expires_at(std::chrono::steady_clock::time_point(*due));
+      timer.async_wait(std::move(action));
+    }
+  };
+  set(timers_->contact, contact_->next_deadline(),
+      [weak = weak_from_this()](boost::system::error_code failed) {
+        if (const auto self = weak.lock(); self && !failed && self->handler_ != nullptr) {
+          self->look({});
         }
-        if (done && *done && acknowledged) {
-          if (self->to_acknowledge_ &&
-              self->to_acknowledge_->configuration == acknowledged->configuration) {
-            self->to_acknowledge_.reset();
-          }
-          self->handler_->on_service(SessionTold{self->session_, *acknowledged});
-        }
-        self->written(done);
       });
-}
-
-/// A service that lets another process lead takes nothing more: the contact tells that.
-void ServiceVoter::written(const Result<bool>& done) {
-  writing_ = false;
-  if (!done) {
-    // Whether it answered or not: a full etcd refuses each write, and answers each other question.
-    if (refused_why_ != done.error().what) {
-      refused_why_ = done.error().what;
-      log_->warn("{}; no new world begins before it has kept the state of the job", refused_why_);
-    }
-    // The verdict of a job need not wait: nobody can lead it while the service keeps nothing, and
-    // who is here is told.
-    if (ends_ && to_acknowledge_) {
-      handler_->on_service(SessionTold{session_, *std::exchange(to_acknowledge_, std::nullopt)});
-      return;
-    }
-    changed_ = true;
-    timers_->write.expires_after(kWriteAgain);
-    timers_->write.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
-      if (const auto self = weak.lock(); self && !failed) {
-        self->write();
-      }
-    });
-  } else if (*done) {
-    refused_why_.clear();
-    write();
-  } else {
-    tell_contact();
-  }
+  set(timers_->write, writer_->next_deadline(),
+      [weak = weak_from_this()](boost::system::error_code failed) {
+        if (const auto self = weak.lock(); self && !failed && self->handler_ != nullptr) {
+          self->carry_out(self->writer_->time_passed(now()));
+        }
+      });
 }
 
 /// Everybody who is here has the verdict, so nobody is to go on. Without an answer in time the
 /// agent ends all the same.
 void ServiceVoter::end_job() {
-  DDP_CHECK(!left_, "a job ends once");
+  DDP_CHECK(!left_ && !ends_, "a job ends once");
+  ends_ = true;
   timers_->contact.cancel();
-  timers_->write.expires_after(kLeaveMax);
-  timers_->write.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
+  timers_->write.cancel();
+  timers_->leave.expires_after(kLeaveMax);
+  timers_->leave.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     if (const auto self = weak.lock(); self && !failed) {
       self->left();
     }
   });
   service_->resign(true, [weak = weak_from_this()](const Result<bool>&) {
     if (const auto self = weak.lock()) {
-      self->timers_->write.cancel();
+      self->timers_->leave.cancel();
       self->left();
     }
   });
@@ -232,13 +161,14 @@ void ServiceVoter::left() {
   }
 }
 
-/// The job goes on elsewhere: the next leader need not wait for the lease to end.
+/// The job goes on elsewhere, once the lease has ended.
 void ServiceVoter::leave() {
   handler_ = nullptr;
   timers_->contact.cancel();
   timers_->write.cancel();
+  timers_->leave.cancel();
   if (!left_) {
-    service_->resign(false, [](const Result<bool>&) {});
+    service_->let_go();
   }
 }
 

@@ -1,6 +1,7 @@
 // ServiceVoter: the consensus service as the one voter of its job, in front of the coordinator: it
-// joins as a witness, keeps each state in the service before it acknowledges it, and is in contact
-// for as long as nobody else can lead. So the coordinator itself knows nothing of etcd.
+// joins as a witness, keeps each state in the service before it acknowledges it (ServiceWriter),
+// and is in contact for as long as nobody else can lead (ServiceContact). This is their thin shell.
+// So the coordinator itself knows nothing of the service.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -10,9 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/base/result.h"
 #include "rendezvous/membership/node_description.h"
-#include "rendezvous/node/leader_io.h"
+#include "rendezvous/node/service_contact.h"
+#include "rendezvous/node/service_writer.h"
 #include "rendezvous/protocol/message.h"
 
 namespace boost::asio {
@@ -22,7 +23,6 @@ class io_context;
 namespace ddprun {
 
 class ConsensusService;
-struct ServiceView;
 
 class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
  public:
@@ -45,7 +45,7 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
                                               std::shared_ptr<spdlog::logger> log);
 
   /// It joins the job, by a session of that number.
-  void join(NodeId session, NodeDescription witness, JobInstance instance);
+  void join(NodeId session, NodeDescription witness);
   [[nodiscard]] bool is(NodeId session) const { return session == session_; }
   /// The coordinator sends it this.
   void take(const message::Message& told);
@@ -62,12 +62,14 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   ServiceVoter(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
                std::chrono::milliseconds heartbeat_timeout, Handler& handler,
                std::shared_ptr<spdlog::logger> log);
-  void write();
-  void written(const Result<bool>& done);
-  void tell_contact();
-  void tell_trouble();
-  void ask_who_leads();
-  void give_way(const Result<ServiceView>& view);
+  void carry_out(ServiceVoterActions actions);
+  void carry_out(TellLeader order);
+  void carry_out(const AskWhoLeads& order);
+  void carry_out(const CommitState& order);
+  void carry_out(const LookAtContact& order) { look(order); }
+  void carry_out(const LogLine& order);
+  void look(LookAtContact order);
+  void arm();
   void left();
 
   std::shared_ptr<ConsensusService> service_;
@@ -75,19 +77,10 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   Handler* handler_;  ///< null: stopped
   std::shared_ptr<spdlog::logger> log_;
   NodeId session_{};
-  JobInstance instance_{};
+  std::optional<ServiceContact> contact_;  ///< none: it has not joined
+  std::optional<ServiceWriter> writer_;
   std::unique_ptr<Timers> timers_;
-  // The state as it is to be, in frames, and what of it the service has.
-  std::string voter_state_;
-  std::string story_;  ///< the newest since then
-  std::string nodes_;  ///< all since then
-  std::optional<message::StateKept> to_acknowledge_;
-  bool changed_ = false;
-  bool writing_ = false;
-  bool ends_ = false;        ///< the newest state is the job's end
-  std::string refused_why_;  ///< what people have been told of; empty: nothing
-  bool in_trouble_ = false;  ///< and people have been told
-  bool was_replaced_ = false;
+  bool ends_ = false;  ///< the job is over
   bool left_ = false;
 };
 

@@ -47,12 +47,13 @@ void OldJob::went(VoterId voter) {
 /// A newer configuration may have been handed out to nodes that are not here. The coordinator
 /// before may have gone on with other nodes, as long as the voters that are not here were enough
 /// for that: its own and those that it knew to be dead, or that were with it. Else one that is here
-/// would have had to acknowledge that.
+/// would have had to acknowledge that. Its coordinator is none of the others, also where it is
+/// here, as one that a consensus service lets lead again.
 bool OldJob::is_here(const Configuration& configuration, std::size_t voters_here) const {
   const std::size_t voters = configuration.voters.size();
   DDP_CHECK(voters_here <= voters, "voters that are here are some of all");
   const bool went_on = !leader_died_ && keeps_quorum(voters - voters_here, voters, true);
-  const std::size_t known = here_.size() + dead_.size();
+  const std::size_t known = here_.size() - here_.count(leader_) + dead_.size();
   return leader_is_gone_ && configuration_ == configuration.number &&
          known >= static_cast<std::size_t>(others_) && !went_on;
 }

@@ -243,7 +243,8 @@ void Leader::drain(NodeId asker, const message::DrainNode& wanted) {
   const auto found = node_by_text(nodes, wanted.node);
   const auto* const id = std::get_if<NodeId>(&found);
   if (id != nullptr && sessions_.at(*id).voter == kServiceVoter) {
-    outbox_.send({asker}, message::DrainAnswer{"etcd is no node of this job: it decides for it"});
+    outbox_.send({asker}, message::DrainAnswer{options_.service +
+                                               " is no node of this job: it decides for it"});
     return;
   }
   if (id != nullptr && !nodes.at(*id).leaving) {
@@ -373,12 +374,10 @@ void Leader::give(const FinishJob& order) {
 /// False: `lost` is the reason for which this leader leads no more.
 bool Leader::keeps_lease(const std::optional<std::string>& lost) {
   if (lost) {
-    step_down(
-        ddprun::holds(membership_.leadership().in_use().configuration, kServiceVoter)
-            ? "the consensus service (etcd) does not let it lead any more, or was gone for too "
-              "long"
-            : *lost,
-        std::nullopt);
+    step_down(ddprun::holds(membership_.leadership().in_use().configuration, kServiceVoter)
+                  ? options_.service + " does not let it lead any more, or was gone for too long"
+                  : *lost,
+              std::nullopt);
   }
   return !lost;
 }

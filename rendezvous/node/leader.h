@@ -9,6 +9,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -78,8 +79,13 @@ class Leader : private LeaderLease::Quorum {
   void on(const SessionHeard& input);
   void on(const SessionClosed& input);
   void on(const CallAnswered& input);
-  void on(StrangerTurnedAway input) { apply(std::move(input)); }
-  void on(StoreFailed input) { apply(std::move(input)); }
+  void on(const LedByAnother& input);
+  /// Those that are the state machine's own.
+  template <class Input>
+  requires(std::is_same_v<Input, StrangerTurnedAway> ||
+           std::is_same_v<Input, StoreFailed>) void on(Input input) {
+    apply(std::move(input));
+  }
   void on(const LeaderTimePassed& input);
 
   void join(NodeId id, Session& session, NodeDescription node);

@@ -76,4 +76,18 @@ void Leader::on(const CallAnswered& input) {
   }
 }
 
+/// Whatever instance the other one has: of two that began the job, the service has chosen it.
+void Leader::on(const LedByAnother& input) {
+  std::optional<message::Follow> by;
+  if (input.other) {
+    by = call();
+    by->term = input.other->term;
+    by->instance = input.other->instance;
+    by->addresses = input.other->addresses;
+    by->port = input.other->port;
+  }
+  step_down(options_.service + (by ? " lets another one lead" : " has no entry of it any more"),
+            std::move(by));
+}
+
 }  // namespace ddprun

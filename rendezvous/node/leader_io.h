@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.h"
+#include "rendezvous/node/service_question.h"
 #include "rendezvous/protocol/message.h"
 
 namespace ddprun {
@@ -26,6 +27,8 @@ struct LeaderOptions {
   bool at_first_endpoint = false;  ///< its process listens at the job's first endpoint
   /// Of a successor: where the nodes of the job that it took over are.
   std::vector<message::VoterAddress> nodes = {};
+  /// Of the consensus service that is the one voter, for people: "etcd". Empty: nodes vote.
+  std::string service = {};
 };
 
 // --- What happened --------------------------------------------------------------------------
@@ -63,13 +66,17 @@ struct CallAnswered {
   Term term{};
   JobInstance instance{};
 };
+/// The consensus service lets this process lead no more.
+struct LedByAnother {
+  std::optional<LeaderRecord> other;  ///< none: it knows of nobody
+};
 /// Leader::next_deadline() has come.
 struct LeaderTimePassed {};
 
 /// StrangerTurnedAway and StoreFailed are the state machine's (membership/event.h).
 using LeaderInput =
     std::variant<SessionOpened, SessionTold, SessionEchoed, SessionHeard, SessionClosed,
-                 CallAnswered, StrangerTurnedAway, StoreFailed, LeaderTimePassed>;
+                 CallAnswered, LedByAnother, StrangerTurnedAway, StoreFailed, LeaderTimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 

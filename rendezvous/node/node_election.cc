@@ -117,7 +117,8 @@ void Node::ask_all() {
 // --- By a consensus service -----------------------------------------------------------------
 
 /// The service let no other lead before, and what the leader before committed is here. It may have
-/// begun one attempt that it had not committed yet, and so may each leader in between.
+/// begun one attempt that it had not committed yet, and so may each leader in between; and while
+/// the service was away it may have spent all restarts that were left.
 void Node::on(Appointed input) {
   if (state_ != State::searching || input.term <= known_.term()) {
     return;  // the shell resigns: this node follows another by now
@@ -136,10 +137,19 @@ void Node::on(Appointed input) {
   }
   const message::VoterState& state = *input.state;
   const std::uint32_t terms = number(input.term) - number(state.replicated.term);
+  const std::uint32_t newest =
+      std::max(number(state.replicated.attempt),
+               known_.past() ? number(known_.past()->attempt) : std::uint32_t{0});
+  const int unknown = std::max(state.max_restarts - state.so_far.restarts_used, 0);
   const bool was_lost = contact_ != Instant{};
-  const Instant leases_end = contact_ + state.heartbeat_timeout;
-  TakeoverState takeover{state.replicated,
-                         AttemptNumber{number(state.replicated.attempt) + 2 * terms},
+  // Others may have been in contact until the loss, and so for longer than this node.
+  const Instant leases_end = search_since_ + state.heartbeat_timeout;
+  // What the service keeps is the newest that anybody may have used: those before decide nothing,
+  // and with each coordinator they would become more.
+  ReplicatedState kept = state.replicated;
+  kept.before.clear();
+  TakeoverState takeover{std::move(kept),
+                         AttemptNumber{newest + 2 * terms + static_cast<std::uint32_t>(unknown)},
                          state.so_far,
                          std::max<int>(static_cast<int>(state.nodes.size()) - 1, 1),
                          state.heartbeat_timeout,

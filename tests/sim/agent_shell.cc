@@ -5,6 +5,7 @@
 
 #include "tests/sim/cluster.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/message_text.h"
 #include "tests/sim/narrator.h"
 
 namespace ddprun::sim {
@@ -68,13 +69,19 @@ void AgentShell::start() {
   mine.join_timeout = std::chrono::duration_cast<milliseconds>(options.join_timeout);
   mine.heartbeat_timeout = std::chrono::duration_cast<milliseconds>(timeout());
   mine.failover = options.failover;
-  gate_is_endpoint_ = machine_.index() > 0 && machine_.index() < endpoints;
+  mine.by_service = options.service;
+  gate_is_endpoint_ = !options.service && machine_.index() > 0 && machine_.index() < endpoints;
   gate_ = gate_is_endpoint_ ? kEndpointPort : machine_.cluster().new_port();
   if (options.failover) {
     voter_ = VoterId{(machine_.random().next() >> 1U) | 1U};
     machine_.cluster().register_voter(voter_, machine_.index());
   }
   node_ = std::make_unique<Node>(std::move(mine));
+  if (options.service) {
+    service_ = std::make_unique<ServiceClient>(machine_);
+    service_search_ = std::make_unique<ServiceSearchShell>(
+        machine_, *service_, [this](NodeInput input) { return told_by_service(std::move(input)); });
+  }
   step(NodeStarted{voter_, {host_name(machine_.index())}, static_cast<std::uint16_t>(gate_)});
 }
 
@@ -90,6 +97,8 @@ void AgentShell::end(bool kernel_lives) {
     search_->lose_connection();
   }
   search_.reset();
+  service_search_.reset();
+  service_.reset();
   if (connection_ && kernel_lives) {
     network.close(*connection_, Side::client);
   } else if (connection_) {
@@ -200,12 +209,32 @@ void AgentShell::carry_out(SearchLeader order) {
                                     *this);
 }
 
-void AgentShell::carry_out(const AskService& /*order*/) {
-  DDP_CHECK(false, "nodes vote in every schedule");
+void AgentShell::carry_out(const AskService& order) {
+  search_.reset();
+  service_search_->start(order.dead, node_->description());
+}
+
+bool AgentShell::told_by_service(NodeInput input) {
+  const auto* appointed = std::get_if<Appointed>(&input);
+  if (appointed != nullptr && machine_.cluster().tracing()) {
+    const auto& state = appointed->state;
+    machine_.cluster().log(
+        machine_.index(),
+        "is let lead in term " + std::to_string(number(appointed->term)) + ", with " +
+            (state ? "configuration " + to_text(state->replicated.configuration.number)
+                   : "no state"));
+  }
+  if (!over_) {
+    step(std::move(input));
+  }
+  return !over_ && node_->state() == Node::State::leading;
 }
 
 void AgentShell::carry_out(const StopSearch& /*order*/) {
   search_.reset();
+  if (service_search_) {
+    service_search_->stop();
+  }
 }
 
 void AgentShell::on_bound(std::uint16_t port) {
@@ -249,7 +278,8 @@ void AgentShell::carry_out(AnswerPeer order) {
 
 void AgentShell::carry_out(const ListenAtFirstEndpoint& /*order*/) {
   const SimOptions& options = machine_.cluster().options();
-  door_ = machine_.index() == 0 && (options.endpoints > 1 || !options.fresh_coordinators);
+  door_ = !options.service && machine_.index() == 0 &&
+          (options.endpoints > 1 || !options.fresh_coordinators);
 }
 
 void AgentShell::carry_out(const FollowLeader& /*order*/) {
@@ -456,6 +486,8 @@ void AgentShell::carry_out(BeginLeading order) {
   led.port = static_cast<std::uint16_t>(gate_);
   std::set<VoterId> votes;
   led.membership.instance = order.instance;
+  led.membership.term = order.term;
+  led.service = options.service ? "the service" : "";
   if (order.takeover) {
     led.nodes = order.takeover->known.nodes;
     led.membership.term = order.takeover->term;
@@ -463,7 +495,7 @@ void AgentShell::carry_out(BeginLeading order) {
     votes.insert(order.takeover->votes.begin(), order.takeover->votes.end());
     machine_.cluster().count_takeover();
   }
-  leader_ = std::make_unique<LeaderShell>(machine_, std::move(led), votes, *this);
+  leader_ = std::make_unique<LeaderShell>(machine_, std::move(led), votes, *this, service_.get());
   const ConnectionId local =
       machine_.cluster().network().connect(machine_.index(), machine_.index());
   leader_->connect_local(local);

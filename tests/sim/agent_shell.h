@@ -13,6 +13,8 @@
 #include "tests/sim/leader_shell.h"
 #include "tests/sim/network.h"
 #include "tests/sim/search_shell.h"
+#include "tests/sim/service_client.h"
+#include "tests/sim/service_search_shell.h"
 #include "tests/sim/workers.h"
 
 namespace ddprun::sim {
@@ -83,6 +85,7 @@ class AgentShell {
   /// The heartbeat timeout that this agent was given.
   [[nodiscard]] Duration timeout() const;
   void step(NodeInput input);
+  bool told_by_service(NodeInput input);
   void arm();
   void carry_out(SearchLeader order);
   void carry_out(const StopSearch& order);
@@ -120,6 +123,9 @@ class AgentShell {
   std::vector<NodeInput> inputs_;
   bool stepping_ = false;
   std::optional<Instant> armed_;
+  // Null: nodes vote.
+  std::unique_ptr<ServiceClient> service_;
+  std::unique_ptr<ServiceSearchShell> service_search_;
   std::unique_ptr<LeaderShell> leader_;
   std::optional<message::Message> said_;
   // Where it listens.

@@ -13,6 +13,8 @@ namespace {
 /// lose at a place that does not answer before it comes to the right one.
 constexpr Duration kCallsMax = seconds(2);
 constexpr Duration kConnectMax = seconds(3);
+/// By a consensus service one of two may lead until its lease ends.
+constexpr Duration kLeaseMax = seconds(16);
 
 bool is_healthy(const Machine& machine) {
   return machine.runs() && !machine.agent()->is_over();
@@ -34,6 +36,9 @@ bool are_connected(Cluster& cluster, int a, int b) {
 /// A process that was in a world is known to the voters of the job. One that was not can only be
 /// found by way of an endpoint where somebody answers: what knew it is dead, or is cut off.
 bool can_meet(Cluster& cluster, int a, int b) {
+  if (const Service* service = cluster.service()) {
+    return service->serves(a) && service->serves(b);
+  }
   if (cluster.machine(b).agent()->has_past()) {
     return true;
   }
@@ -50,7 +55,8 @@ bool can_meet(Cluster& cluster, int a, int b) {
 
 std::string Apart::look(Cluster& cluster) {
   const SimOptions& options = cluster.options();
-  const Duration bound = options.heartbeat_timeout + kCallsMax + options.places() * kConnectMax;
+  const Duration bound = options.heartbeat_timeout + kCallsMax + options.places() * kConnectMax +
+                         (options.service ? kLeaseMax : Duration(0));
   std::map<Pair, Duration> since;
   for (int a = 0; a < options.machines(); ++a) {
     const Machine& leads = cluster.machine(a);

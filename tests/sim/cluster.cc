@@ -14,6 +14,9 @@ namespace {
 constexpr Duration kProgressTick = seconds(1);
 /// What may happen at one instant, in a job of thousands of nodes.
 constexpr int kAtOnceMax = 200'000;
+/// From the removal of a leader's key on: until it has found out, and its nodes have stopped. Where
+/// it cannot ask, that is when its lease ends.
+constexpr Duration kFindsErasure = seconds(18);
 /// What may still happen after the end of the job: who was cut off finds out.
 constexpr Duration kAfterlife = seconds(30);
 
@@ -25,6 +28,10 @@ Cluster::Cluster(SimOptions options, std::vector<Fault> schedule, bool tracing)
       observer_(options_),
       network_(timeline_, options_, *this),
       tracing_(tracing) {
+  if (options_.service) {
+    service_.emplace(timeline_, options_);
+    observer_.watch_service(&*service_);
+  }
   for (int i = 0; i < options_.machines(); ++i) {
     machines_.push_back(std::make_unique<Machine>(*this, i));
   }
@@ -146,6 +153,16 @@ void Cluster::strike(const Fault& fault) {
       return;
     case FaultKind::end_vanishing:
       end_is_fatal_ = true;
+      return;
+    case FaultKind::service_erasure:
+      excuse_all(kFindsErasure);
+      service_->strike(fault);
+      return;
+    case FaultKind::service_away:
+    case FaultKind::service_cut:
+    case FaultKind::service_slow:
+    case FaultKind::service_loss:
+      service_->strike(fault);
       return;
     default:
       strike_machine(fault, machine(target));
@@ -290,8 +307,11 @@ void Cluster::run() {
       continue;
     }
     next_look = now() + kProgressTick;
+    look_at_service();
     observer_.check_progress(now());
-    if (const std::string apart = apart_.look(*this); !apart.empty()) {
+    // Of a job that a service has forgotten, over or away for too long, each goes its own way.
+    const bool meets = !service_ || !(observer_.summary() || service_->has_forgotten());
+    if (const std::string apart = meets ? apart_.look(*this) : ""; !apart.empty()) {
       observer_.broken(apart);
     }
     if (observer_.summary() && !over_since) {
@@ -303,6 +323,22 @@ void Cluster::run() {
   }
   if (timeline_.empty()) {
     judge_end(false);
+  }
+}
+
+/// Who leads by a lease that is over has stopped all workers by then.
+void Cluster::look_at_service() {
+  if (!service_) {
+    return;
+  }
+  const bool is_over = service_->lease_is_over();
+  for (const auto& machine : machines_) {
+    observer_.serves(machine->index(), service_->serves(machine->index()));
+    if (is_over && machine->agent() != nullptr && machine->agent()->workers().live() &&
+        !observer_.is_excused(machine->index())) {
+      observer_.broken("workers of " + host_name(machine->index()) +
+                       " live after the end of their leader's lease");
+    }
   }
 }
 
@@ -344,7 +380,7 @@ void Cluster::judge_end(bool timed_out) {
   }
   const bool anybody = std::any_of(machines_.begin(), machines_.end(),
                                    [](const auto& machine) { return machine->agent() != nullptr; });
-  if (!anybody || (options_.failover && quorum_is_gone())) {
+  if (!anybody || (options_.failover && !options_.service && quorum_is_gone())) {
     return;
   }
   observer_.broken(timed_out

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "tests/sim/machine.h"
 #include "tests/sim/network.h"
 #include "tests/sim/observer.h"
+#include "tests/sim/service.h"
 #include "tests/sim/timeline.h"
 
 namespace ddprun::sim {
@@ -52,6 +54,8 @@ class Cluster : private NetworkEnds {
   }
   Timeline& timeline() { return timeline_; }
   Network& network() { return network_; }
+  /// Null: nodes vote.
+  Service* service() { return service_ ? &*service_ : nullptr; }
   Observer& observer() { return observer_; }
   [[nodiscard]] const Observer& observer() const { return observer_; }
   [[nodiscard]] AgentShell* agent_of(int machine) const;
@@ -97,6 +101,7 @@ class Cluster : private NetworkEnds {
   void deliver(ConnectionId connection, Side to, const Message& message) override;
   void strike_machine(const Fault& fault, Machine& machine);
   void knock_as_stranger(int from);
+  void look_at_service();
   [[nodiscard]] int coordinator() const;
   [[nodiscard]] bool quorum_is_gone() const;
   void judge_end(bool timed_out);
@@ -107,6 +112,7 @@ class Cluster : private NetworkEnds {
   Timeline timeline_;
   Observer observer_;
   Network network_;
+  std::optional<Service> service_;
   std::vector<std::unique_ptr<Machine>> machines_;
   Apart apart_;
   std::map<VoterId, int> voters_;

@@ -50,6 +50,9 @@ class Draw {
     if (o_.fresh_coordinators && o_.failover) {
       together();
     }
+    if (o_.service) {
+      service();
+    }
     std::stable_sort(faults_.begin(), faults_.end(),
                      [](const Fault& a, const Fault& b) { return a.at < b.at; });
     return std::move(faults_);
@@ -117,6 +120,29 @@ class Draw {
     });
   }
 
+  /// From a stream of its own, as in draw().
+  void service() {
+    random_ = Random(o_.seed, 7);
+    const auto lasting = [&](FaultKind kind, double rate) {
+      each(rate, [&](Duration at) {
+        const int span = 1 + random_.number_below(o_.machines());
+        faults_.push_back(
+            {at, kind, anyone(), kind == FaultKind::service_cut ? span : 1, service_time()});
+      });
+    };
+    lasting(FaultKind::service_away, o_.rates.services_away);
+    lasting(FaultKind::service_cut, o_.rates.service_cuts);
+    lasting(FaultKind::service_slow, o_.rates.services_slow);
+    lasting(FaultKind::service_loss, o_.rates.service_losses);
+    simple(FaultKind::service_erasure, o_.rates.service_erasures);
+  }
+  /// Shorter and longer than a leader's lease, and about as long.
+  Duration service_time() {
+    return random_.chance(0.4)   ? random_.up_to(seconds(4))
+           : random_.chance(0.5) ? random_.between(seconds(10), seconds(18))
+                                 : random_.between(seconds(4), seconds(30));
+  }
+
   int anyone() { return random_.number_below(o_.machines()); }
   FaultKind cut_kind() {
     constexpr FaultKind kKinds[] = {FaultKind::cut, FaultKind::silent_cut, FaultKind::deaf_cut};
@@ -155,6 +181,11 @@ constexpr std::array<const char*, kFaultKinds> kNames{
     "preemption",
     "leave",
     "end-vanishing",
+    "service-away",
+    "service-cut",
+    "service-slow",
+    "service-loss",
+    "service-erasure",
 };
 
 std::string seconds_of(Duration duration) {

@@ -31,8 +31,13 @@ enum class FaultKind : std::uint8_t {
   preemption,             ///< SIGUSR1 to the agent: the job is to save and end
   leave,                  ///< SIGUSR2 to the agent: its node is to leave in order
   end_vanishing,  ///< from here on: of the machine of a coordinator, while it says that all is over
+  service_away,   ///< the consensus service answers nobody for a while
+  service_cut,    ///< nor these machines alone
+  service_slow,   ///< it answers some too late
+  service_loss,   ///< some questions and answers are lost
+  service_erasure,  ///< somebody removes the leader's key
 };
-inline constexpr int kFaultKinds = 19;
+inline constexpr int kFaultKinds = 24;
 const char* to_text(FaultKind kind);
 
 struct Fault {

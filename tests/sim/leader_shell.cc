@@ -22,7 +22,7 @@ constexpr double kSwallowed = 0.7;
 }  // namespace
 
 LeaderShell::LeaderShell(Machine& machine, const LeaderOptions& options,
-                         const std::set<VoterId>& votes, AgentShell& agent)
+                         const std::set<VoterId>& votes, AgentShell& agent, ServiceClient* service)
     : machine_(machine),
       agent_(agent),
       leadership_(machine.cluster().new_leadership()),
@@ -33,6 +33,21 @@ LeaderShell::LeaderShell(Machine& machine, const LeaderOptions& options,
                                                   options.membership.self,
                                                   leader_.membership().restarts_used(), votes,
                                                   inherited ? inherited->known : ReplicatedState{});
+  if (service != nullptr) {
+    const MembershipOptions& job = options.membership;
+    NodeDescription witness;
+    witness.host_name = options.service;
+    witness.job_id = job.job_id;
+    witness.min_nodes = job.min_nodes;
+    witness.max_nodes = job.max_nodes;
+    witness.max_restarts = job.max_restarts;
+    witness.witness = true;
+    witness.voter = kServiceVoter;
+    voter_ =
+        std::make_unique<ServiceVoterShell>(machine, *service, new_node(), timeout(),
+                                            [this](LeaderInput input) { step(std::move(input)); });
+    voter_->join(std::move(witness));
+  }
   arm();
 }
 
@@ -55,6 +70,9 @@ void LeaderShell::later(Duration delay, Action action) {
 
 void LeaderShell::resign() {
   *here_ = false;
+  if (voter_) {
+    voter_->leave();
+  }
   Network& network = machine_.cluster().network();
   for (const Peer& peer : peers_) {
     if (peer.exists && !peer.gone) {
@@ -249,6 +267,10 @@ void LeaderShell::carry_out(const SendMessage& order) {
     machine_.cluster().vanish_with_end(machine_);
   }
   for (const NodeId node : order.nodes) {
+    if (is_service(node)) {
+      voter_->take(*order.message);
+      continue;
+    }
     const Peer& peer = peer_of(node);
     const bool swallowed = dying_ && machine_.random().chance(kSwallowed);
     if (!peer.gone && !swallowed) {
@@ -269,6 +291,9 @@ void LeaderShell::carry_out(const SendAndClose& order) {
     answer_ = *order.message;
     return;
   }
+  if (is_service(order.node)) {
+    return;
+  }
   carry_out(SendMessage{{order.node}, order.message});
   close(order.node);
   step(SessionClosed{order.node, "it was sent away", {}, false});
@@ -286,6 +311,9 @@ void LeaderShell::carry_out(const WatchSession& order) {
 }
 
 void LeaderShell::carry_out(const EndJob& /*order*/) {
+  if (voter_) {
+    voter_->end_job();
+  }
   later(kDrainGrace, [this] { machine_.exit(); });
 }
 
@@ -321,6 +349,9 @@ void LeaderShell::carry_out(const CallVoters& order) {
 
 void LeaderShell::carry_out(const CallEndpoints& order) {
   const SimOptions& options = machine_.cluster().options();
+  if (options.service) {
+    return;  // nodes are not sought there
+  }
   const int endpoints = options.fresh_coordinators ? options.endpoints : options.machines();
   for (int i = 0; i < endpoints; ++i) {
     if (i != machine_.index() || !agent_.listens_at(kEndpointPort)) {

@@ -12,17 +12,20 @@
 #include "rendezvous/node/leader.h"
 #include "tests/sim/network.h"
 #include "tests/sim/observer.h"
+#include "tests/sim/service_voter_shell.h"
 
 namespace ddprun::sim {
 
 class AgentShell;
 class Machine;
+class ServiceClient;
 
 class LeaderShell : private LeaderObserver {
  public:
-  /// `votes` made it the leader; none: it begins at the endpoint. `agent` outlives it.
+  /// `votes` made it the leader; none: it begins at the endpoint, or the service lets it lead
+  /// (`service`; null: nodes vote). `agent` and `service` outlive it.
   LeaderShell(Machine& machine, const LeaderOptions& options, const std::set<VoterId>& votes,
-              AgentShell& agent);
+              AgentShell& agent, ServiceClient* service);
   ~LeaderShell() override;
   LeaderShell(const LeaderShell&) = delete;
   LeaderShell& operator=(const LeaderShell&) = delete;
@@ -76,6 +79,7 @@ class LeaderShell : private LeaderObserver {
             const std::optional<VoterId>& voter);
   [[nodiscard]] bool dies_with(const message::Message& message);
   void close(NodeId id);
+  [[nodiscard]] bool is_service(NodeId id) const { return voter_ && voter_->session() == id; }
   /// On the machine's clock, as long as this leader is there.
   template <class Action>
   void later(Duration delay, Action action);
@@ -90,6 +94,7 @@ class LeaderShell : private LeaderObserver {
   std::vector<LeaderInput> inputs_;
   bool stepping_ = false;
   std::optional<Instant> armed_;
+  std::unique_ptr<ServiceVoterShell> voter_;  ///< null: nodes vote
   std::optional<message::Message> answer_;
   std::optional<NodeId> asked_;  ///< whose answer is kept
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);

@@ -6,6 +6,12 @@
 #include "tests/sim/cluster.h"
 
 namespace ddprun::sim {
+namespace {
+
+/// Of a leader, by a clock that differs.
+constexpr Duration kServiceLeaseMax = seconds(16);
+
+}  // namespace
 
 Machine::Machine(Cluster& cluster, int index)
     : cluster_(cluster),
@@ -144,7 +150,10 @@ void Machine::suspend(Duration lasts) {
   if (!powered_) {
     return;
   }
-  const Duration excused = lasts + cluster_.options().heartbeat_timeout * 3 / 2;
+  // By a service it may lead until a lease ends that is longer.
+  const Duration excused =
+      lasts + (cluster_.options().service ? kServiceLeaseMax
+                                          : cluster_.options().heartbeat_timeout * 3 / 2);
   if (agent_ && agent_->leads()) {
     cluster_.excuse_all(excused);
   } else {

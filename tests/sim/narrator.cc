@@ -83,7 +83,7 @@ std::string Narrator::names(int machine, const std::vector<NodeId>& nodes) const
 }
 
 std::string Narrator::name(VoterId voter) const {
-  return host_name(cluster_.machine_of(voter));
+  return voter == kServiceVoter ? "service" : host_name(cluster_.machine_of(voter));
 }
 
 std::string Narrator::names(const std::vector<VoterId>& voters) const {
@@ -157,9 +157,12 @@ void Narrator::decided(int machine, const NodeInput& input, const NodeAction& ac
     nodes_[machine].clear();
     configuration_.erase(machine);
     const auto& takeover = lead->takeover;
-    say(machine, takeover ? "leads, " + term_text(takeover->term) + ", by the votes of " +
-                                names(takeover->votes)
-                          : "leads at the endpoint, and knows of no job");
+    const bool by_service = std::holds_alternative<Appointed>(input);
+    const std::string how = by_service ? ", for the service lets it"
+                            : takeover ? ", by the votes of " + names(takeover->votes)
+                                       : " at the endpoint";
+    say(machine, takeover ? "leads, " + term_text(takeover->term) + how
+                          : "leads" + how + ", and knows of no job");
   } else if (const auto* stop = std::get_if<StopLeading>(&action)) {
     say(machine, "leads no more: " + stop->why);
   } else if (const auto* gave_up = std::get_if<GiveUp>(&action)) {

@@ -101,7 +101,7 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
   one.ends = inherited.ends;
   one.newest = inherited.configuration;
   one.knows = inherited.log_position();
-  one.begins = votes.empty();
+  one.begins = votes.empty() && inherited.configuration.voters.empty();
   began_anew_ = began_anew_ || (one.begins && any_world());
   if (began_anew_ && !one.begins && count_of(votes, configuration_.voters) == 0) {
     begun_twice_ = true;  // it comes after one that could not know
@@ -112,8 +112,8 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
   if (any_world() && !one.begins && !one.by_the_rest && !terms_.insert(number(term)).second) {
     broken("two coordinators of term " + std::to_string(number(term)));
   }
-  if (!votes.empty()) {
-    if (any_world() && term > configuration_term_ && !one.by_the_rest &&
+  if (!one.begins) {
+    if (!sim_.service && any_world() && term > configuration_term_ && !one.by_the_rest &&
         !is_most(began_anew_ ? with_dead(votes) : votes, configuration_.voters)) {
       broken("a minority makes a coordinator: " +
              std::to_string(count_of(votes, configuration_.voters)) + " of the " +
@@ -121,7 +121,9 @@ void Observer::leadership_begins(LeadershipId leadership, int machine, Term term
     }
     // What the coordinator before decided last may have reached the standby, or not; a witness is
     // waited for by nobody, and may be behind by some more.
-    const int behind = 1 + 3 * sim_.witnesses;
+    // A service that is away keeps nothing of what is decided meanwhile.
+    const int behind = service_ != nullptr && service_->was_in_trouble() ? options_.max_restarts
+                                                                         : 1 + 3 * sim_.witnesses;
     const bool comes_too_late = configuration_term_ > term;  // it will hand out nothing
     if (!comes_too_late &&
         (restarts_used > restarts_used_ + 1 || restarts_used < restarts_used_ - behind)) {
@@ -293,7 +295,8 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     check_end(one, *finish->summary);
     return;
   } else if (const auto* told = std::get_if<Replicate>(&command)) {
-    if (one.begins && !one.past && (any_world() || others_planned(one))) {
+    // By a service, what nobody kept binds nobody.
+    if (service_ == nullptr && one.begins && !one.past && (any_world() || others_planned(one))) {
       begun_twice_ = true;  // what it tells its voters binds as a world does
     }
     announced_ = told->replicated.configuration;
@@ -341,13 +344,16 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
 void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigned) {
   const World& first = assigned.front().world;
   const std::uint32_t attempt = number(first.attempt);
+  check_service(one, assigned.front().configuration);
   if (one.begins && !one.past && any_world()) {
     begun_twice_ = true;
     return;
   }
   rise(one, assigned.front().term);
-  if (over_ && one.begins) {
-    begun_twice_ = true;  // all who knew of the end are gone, as they should be
+  // All who knew of the end are gone, as they should be; or the service was away when the job
+  // ended.
+  if (over_ && (one.begins || (service_ != nullptr && !service_->has_kept_end()))) {
+    begun_twice_ = true;
     return;
   }
   // A machine that was suspended does not know how long ago its quorum agreed. Nobody is connected
@@ -403,6 +409,21 @@ void Observer::check_world(Watched& one, const std::vector<AssignWorld>& assigne
   one.finished.clear();
   one.restarts_used = first.restarts_used;
   one.fault_seen = one.origin_seen = false;
+}
+
+/// Nothing starts that the service would not hand to the next leader; and what it has nobody begins
+/// anew.
+void Observer::check_service(const Watched& one, ConfigurationNumber configuration) {
+  if (service_ == nullptr) {
+    return;
+  }
+  if (!service_->has_kept(configuration)) {
+    broken("a world starts that the service has not kept");
+  }
+  if (one.begins && any_world() && !one.attempt && !service_->has_forgotten() &&
+      !service_->has_kept_end() && !summary_) {
+    broken("a job is begun anew that the service has");
+  }
 }
 
 /// To a later term, by the votes of those that prepared. What is left of the newest world has no
@@ -511,8 +532,15 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   }
   // One that begins alone speaks for itself: it cannot know of a job that others are in.
   const bool decides = decides_now(one) && (!one.begins || one.past || !others_planned(one));
-  if (summary.verdict == Verdict::succeeded && !decides) {
+  // A verdict that the service could not keep is acknowledged all the same, also where another one
+  // has come to lead meanwhile, out of sight.
+  const bool is_kept = service_ == nullptr || service_->has_kept_end();
+  if (summary.verdict == Verdict::succeeded && !decides && is_kept) {
     broken("a minority declares that the job succeeded");
+  }
+  // What a service has not kept binds no other node: the same command goes on, or begins anew.
+  if (!is_kept) {
+    return;
   }
   if (over_ && decides && summary.verdict != *over_) {
     broken("the job ends in two ways");
@@ -537,6 +565,9 @@ void Observer::check_progress(Duration now) {
   const Duration bound = options_.last_call_timeout + 4 * sim_.heartbeat_timeout + seconds(5) +
                          (sim_.policy ? seconds(60) : seconds(0));
   for (auto& [id, one] : leads_) {
+    if (one.able_since && unserved_.contains(one.machine)) {
+      one.able_since = now;
+    }
     if (one.able_since && excused_.contains(one.machine)) {
       one.able_since = now;
     }

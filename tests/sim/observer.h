@@ -12,6 +12,7 @@
 #include "rendezvous/membership/membership.h"
 #include "tests/sim/known_nodes.h"
 #include "tests/sim/options.h"
+#include "tests/sim/service.h"
 
 namespace ddprun::sim {
 
@@ -41,6 +42,13 @@ class Observer {
   void workers_gone(int machine);
   /// What fencing does not promise: workers on this machine may live besides others' for now.
   void excuse(int machine, bool excused);
+  [[nodiscard]] bool is_excused(int machine) const { return excused_.contains(machine); }
+  /// Whether the consensus service answers that machine.
+  void serves(int machine, bool served) {
+    served ? unserved_.erase(machine) : unserved_.insert(machine).second;
+  }
+  /// What it keeps of the job, for the rules about it. It outlives this object.
+  void watch_service(const Service* service) { service_ = service; }
 
   /// At any time: a job that could run does so before long.
   void check_progress(Duration now);
@@ -111,6 +119,7 @@ class Observer {
   void check_budget(const Watched& one, int restarts_used);
   void check_end(Watched& one, const JobSummary& summary);
   void check_overlap();
+  void check_service(const Watched& one, ConfigurationNumber configuration);
   [[nodiscard]] std::set<VoterId> with_dead(const std::set<VoterId>& votes) const;
   bool is_made_by_the_rest(Watched& one, const std::set<VoterId>& votes);
   [[nodiscard]] bool inherited_agree(const Watched& one) const;
@@ -138,6 +147,8 @@ class Observer {
   std::set<ConfigurationNumber> all_announced_;
   std::map<int, AttemptNumber> live_;
   std::set<int> excused_;
+  std::set<int> unserved_;
+  const Service* service_ = nullptr;         ///< null: nodes vote
   std::map<std::uint32_t, int> live_nodes_;  ///< by attempt; without those that are excused
   std::optional<JobSummary> summary_;
   int restarts_used_ = 0;  ///< by the newest world

@@ -7,10 +7,26 @@ namespace {
 
 /// All rates times `factor`.
 void scale(Rates& rates, double factor) {
-  for (double* rate : {&rates.worker_failures, &rates.deaths, &rates.vanishings, &rates.cuts,
-                       &rates.flaps, &rates.agent_stops, &rates.node_stops, &rates.suspensions,
-                       &rates.signals, &rates.preemptions, &rates.leaves, &rates.clock_jumps,
-                       &rates.strangers, &rates.coordinator_deaths, &rates.coordinator_stops}) {
+  for (double* rate : {&rates.worker_failures,
+                       &rates.deaths,
+                       &rates.vanishings,
+                       &rates.cuts,
+                       &rates.flaps,
+                       &rates.agent_stops,
+                       &rates.node_stops,
+                       &rates.suspensions,
+                       &rates.signals,
+                       &rates.preemptions,
+                       &rates.leaves,
+                       &rates.clock_jumps,
+                       &rates.strangers,
+                       &rates.coordinator_deaths,
+                       &rates.coordinator_stops,
+                       &rates.services_away,
+                       &rates.service_cuts,
+                       &rates.services_slow,
+                       &rates.service_losses,
+                       &rates.service_erasures}) {
     *rate *= factor;
   }
 }
@@ -35,6 +51,17 @@ void shrink(SimOptions& o, Random& random) {
   o.witnesses = random.number_below(2);
   o.max_restarts = 20;
   o.training = seconds(60);
+}
+
+/// From a stream of its own, so that a seed without a service tells what it told before there was
+/// one.
+void add_service(SimOptions& o) {
+  Random random(o.seed, 5);
+  o.service = !o.fresh_coordinators &&
+              (o.seed >= kServiceSeeds || (o.seed >= kMixedSeeds && random.chance(0.2)));
+  if (o.service) {
+    o.failover = true;
+  }
 }
 
 }  // namespace
@@ -72,6 +99,7 @@ SimOptions draw(std::uint64_t seed) {
   if (o.fresh_coordinators && seed % 4 == 3) {  // the first asks at the others before it hosts
     o.endpoints = std::min(o.machines(), 3);
   }
+  add_service(o);
   o.scale_up = random.chance(0.8)   ? ScaleUp::at_snapshot
                : random.chance(0.5) ? ScaleUp::now
                                     : ScaleUp::never;

@@ -41,6 +41,12 @@ struct Rates {
   double strangers = 0.01;  ///< nodes of another job
   double coordinator_deaths = 0.02;
   double coordinator_stops = 0.01;
+  // Of a consensus service.
+  double services_away = 0.02;
+  double service_cuts = 0.03;  ///< of some machines from it
+  double services_slow = 0.015;
+  double service_losses = 0.03;     ///< of answers, some of them to what is done
+  double service_erasures = 0.004;  ///< somebody removes the leader's key
 };
 
 /// Of a job of thousands of nodes.
@@ -83,6 +89,8 @@ struct SimOptions {
   /// Reports also come twice, late (after their connection is gone, too) and in another order,
   /// which TCP never does: what Membership::apply promises to stand.
   bool scrambled = false;
+  /// A consensus service decides who leads (tests/sim/service.h); no node votes.
+  bool service = false;
   /// Each message is an action of its own, for an exploration to choose from.
   bool one_by_one = false;
 
@@ -99,6 +107,11 @@ struct SimOptions {
 
 /// The stories from this seed on have `fresh_coordinators`. New seeds are always lower.
 inline constexpr std::uint64_t kFreshSeeds = std::uint64_t{1} << 63U;
+
+/// All stories from this seed on, up to kFreshSeeds, have a service; so has a fifth of those from
+/// kMixedSeeds on. New seeds are among these.
+inline constexpr std::uint64_t kServiceSeeds = std::uint64_t{1} << 62U;
+inline constexpr std::uint64_t kMixedSeeds = 100'000;
 
 /// Options drawn from a seed: mostly small jobs of every shape, some of hundreds of nodes, one in a
 /// thousand of thousands.

@@ -68,6 +68,9 @@ void Player::job(const Words& words) {
       options_.last_call = duration_of(value);
     } else if (name == "ranked") {
       options_.ranked = true;
+    } else if (name == "service") {
+      options_.service = true;
+      options_.fresh_coordinators = false;
     } else if (name == "saves") {
       options_.policy = true;
     } else if (name.starts_with("timeout-n")) {
@@ -116,6 +119,11 @@ bool Player::obey(const Words& words) {
     cluster_->network().heal_all();
   } else if (verb == "stall" && words.size() == 3) {
     strike(FaultKind::agent_stop, machine_of_host(words[1]), 1, duration_of(words[2]));
+  } else if (verb == "service-away" && words.size() == 2 && options_.service) {
+    strike(FaultKind::service_away, 0, 1, duration_of(words[1]));
+  } else if (verb == "service-lost" && words.size() >= 3 && options_.service) {
+    strike(FaultKind::service_cut, machine_of_host(words[1]), static_cast<int>(words.size()) - 2,
+           duration_of(words.back()));
   } else if (verb == "finish") {
     on_nodes(words, [&](int machine) { cluster_->agent_of(machine)->workers().finish(); });
   } else if (verb == "run" && words.size() == 2) {

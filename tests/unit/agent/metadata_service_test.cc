@@ -180,7 +180,7 @@ TEST_CASE("gcp: a termination for maintenance is a notice, a live migration a re
 TEST_CASE("gcp: who is not Google's server, or answers without an ETag, is not asked in a hurry") {
   auto services = metadata_services(NoticeKind::gcp);
   MetadataService& preempted = *services.front();
-  const Heard stranger = preempted.hear({200, "TRUE", "1", ""});
+  const Heard stranger = preempted.hear({200, "TRUE", {{"ETag", "1"}}});
   CHECK((stranger.notice.empty() && !stranger.complaint.empty()));
   CHECK_FALSE(preempted.hear(google(503, "TRUE", "1")).complaint.empty());
   CHECK_FALSE(preempted.hear(google(200, "yes", "1")).complaint.empty());

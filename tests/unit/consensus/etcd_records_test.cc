@@ -36,8 +36,9 @@ const EtcdKeys kKeys("job");
 }  // namespace
 
 TEST_CASE("What a leader writes into etcd is read again") {
-  const json lead = lead_question(kKeys, {}, some_leader(), "5");
-  const json commit = commit_question(kKeys, 12, std::string("\0\xff state", 8), "6");
+  const json lead = transaction_question(kKeys, enter_leader({}, some_leader(), "5"));
+  const json commit =
+      transaction_question(kKeys, write_state(12, std::string("\0\xff state", 8), "6"));
   const json& puts = lead["success"];
   CHECK(puts[0]["requestPut"]["lease"] == "5");
   CHECK_FALSE(puts[1]["requestPut"].contains("lease"));  // terms only rise
@@ -58,15 +59,16 @@ TEST_CASE("A leader is entered where nothing has changed since it looked") {
   ServiceView seen;
   seen.leader_revision = 40;
   seen.term_revision = 30;
-  const json compare = lead_question(kKeys, seen, some_leader(), "5")["compare"];
+  const json compare =
+      transaction_question(kKeys, enter_leader(seen, some_leader(), "5"))["compare"];
   REQUIRE(compare.size() == 2);
   CHECK(compare[0]["mod_revision"] == "40");
   CHECK(compare[1]["mod_revision"] == "30");
   CHECK(compare[0]["key"] != compare[1]["key"]);
-  CHECK(commit_question(kKeys, 40, "s", "6")["compare"][0] == compare[0]);
+  CHECK(transaction_question(kKeys, write_state(40, "s", "6"))["compare"][0] == compare[0]);
   // The end of a job leaves nothing.
-  CHECK(resign_question(kKeys, 40, false)["success"].size() == 1);
-  CHECK(resign_question(kKeys, 40, true)["success"].size() == 3);
+  CHECK(transaction_question(kKeys, remove_leader(40, false))["success"].size() == 1);
+  CHECK(transaction_question(kKeys, remove_leader(40, true))["success"].size() == 3);
 }
 
 TEST_CASE("An etcd without the job has no leader and no state") {

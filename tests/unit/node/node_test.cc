@@ -141,7 +141,8 @@ TEST_CASE("A node that the service lets lead goes on with the committed state") 
     const auto* leads = story.find<BeginLeading>();
     REQUIRE(leads != nullptr);
     REQUIRE(leads->takeover);
-    CHECK(leads->takeover->state.leases_end_in == 2900ms);
+    // From the loss on: others may have been in contact for longer than this node.
+    CHECK(leads->takeover->state.leases_end_in == 3s);
     CHECK(leads->takeover->state.lost_for == 100ms);
   }
   SECTION("after it") {

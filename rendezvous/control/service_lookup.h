@@ -1,17 +1,15 @@
-// ServiceSearch: how an agent without a coordinator finds one by a consensus service: it asks again
-// and again who leads, and tries to lead where nobody does.
+// ServiceLookup: the thin shell around ServiceSearch (node/service_search.h): it asks the consensus
+// service for it, tells Node for it, and keeps its timer.
 #pragma once
 
 #include <spdlog/logger.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 
 #include "rendezvous/consensus/consensus_service.h"
 #include "rendezvous/membership/node_description.h"
-#include "rendezvous/node/node.h"
-#include "rendezvous/protocol/message.h"
+#include "rendezvous/node/service_search.h"
 
 namespace boost::asio {
 class io_context;
@@ -19,7 +17,7 @@ class io_context;
 
 namespace ddprun {
 
-class ServiceSearch : public std::enable_shared_from_this<ServiceSearch> {
+class ServiceLookup : public std::enable_shared_from_this<ServiceLookup> {
  public:
   /// Who searches; outlives this. Called on the loop, never from within start() or stop().
   class Handler {
@@ -33,37 +31,35 @@ class ServiceSearch : public std::enable_shared_from_this<ServiceSearch> {
   };
 
   /// Without a service there is nothing to start().
-  static std::shared_ptr<ServiceSearch> create(boost::asio::io_context& io,
+  static std::shared_ptr<ServiceLookup> create(boost::asio::io_context& io,
                                                std::shared_ptr<ConsensusService> service,
                                                Handler& handler,
                                                std::shared_ptr<spdlog::logger> log);
-  ~ServiceSearch();
+  ~ServiceLookup();
 
   /// Of that term the leader is dead, if any; so is each before it.
   void start(std::optional<Term> dead, const NodeDescription& self);
   void stop();
 
  private:
-  struct Pause;  ///< a timer
+  struct Timer;
 
-  ServiceSearch(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
+  ServiceLookup(boost::asio::io_context& io, std::shared_ptr<ConsensusService> service,
                 Handler& handler, std::shared_ptr<spdlog::logger> log);
-  void ask();
-  void answered(const Result<ServiceView>& view);
-  void try_to_lead(const ServiceView& view);
-  void appointed(const ServiceView& view, const LeaderRecord& own);
-  void ask_later(std::chrono::milliseconds pause);
-  void warn_once(const std::string& why);
+  void step(service_search::Input input);
+  void arm();
+  void carry_out(const service_search::ReadService& order);
+  void carry_out(const service_search::TryToLead& order);
+  void carry_out(service_search::TellNode order);
+  void carry_out(const service_search::Resign& order);
+  void carry_out(const LogLine& order);
 
   std::shared_ptr<ConsensusService> service_;
   Handler& handler_;
   std::shared_ptr<spdlog::logger> log_;
-  std::unique_ptr<Pause> pause_;
-  std::optional<Term> dead_;
-  NodeDescription self_;
-  unsigned search_ = 0;  ///< what is answered to an earlier one counts for nothing
-  bool searches_ = false;
-  std::string warned_of_;
+  ServiceSearch search_;
+  std::unique_ptr<Timer> timer_;
+  std::optional<Instant> armed_for_;
 };
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "rendezvous/consensus/committed_state.h"
+#include "rendezvous/node/committed_state.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,107 @@
+#include "rendezvous/node/service_writer.h"
+
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "rendezvous/base/check.h"
+#include "rendezvous/protocol/message_codec.h"
+
+namespace ddprun {
+namespace {
+
+/// After a service that did not answer.
+constexpr std::chrono::milliseconds kWriteAgain{500};
+
+}  // namespace
+
+/// The acknowledgement is no contact, so it has no stamp: that this process led when the service
+/// kept the state says nothing of how long its lease lasts after that (ServiceContact does).
+///
+/// A new state begins anew what follows it. Other words (tables, the end) are for agents.
+ServiceVoterActions ServiceWriter::take(const message::Message& told) {
+  if (const auto* state = std::get_if<message::VoterState>(&told)) {
+    voter_state_ = encode(told);
+    ends_ = state->replicated.ends;
+    story_.clear();
+    nodes_.clear();
+    to_acknowledge_ = message::StateKept{state->replicated.configuration.number, 0};
+  } else if (voter_state_.empty()) {
+    return {};  // there is nothing yet that this would add to
+  } else if (std::holds_alternative<message::Story>(told)) {
+    story_ = encode(told);
+  } else if (std::holds_alternative<message::MoreNodes>(told)) {
+    nodes_ += encode(told);
+  } else {
+    return {};
+  }
+  changed_ = true;
+  ServiceVoterActions actions;
+  write(actions);
+  return actions;
+}
+
+/// One at a time, and always the newest: what came while one was on its way goes with the next.
+/// The acknowledgement is of what was on its way, and may be of a plan that was dropped since.
+void ServiceWriter::write(ServiceVoterActions& actions) {
+  if (writing_ || !changed_) {
+    return;
+  }
+  writing_ = true;
+  changed_ = false;
+  write_at_.reset();
+  on_its_way_ = to_acknowledge_;
+  actions.emplace_back(CommitState{voter_state_ + nodes_ + story_});
+}
+
+/// A service that lets another process lead takes nothing more: the contact tells that.
+ServiceVoterActions ServiceWriter::committed(Instant now, const Result<bool>& done) {
+  DDP_CHECK(writing_, "what is answered was asked");
+  ServiceVoterActions actions;
+  writing_ = false;
+  const auto kept = std::exchange(on_its_way_, std::nullopt);
+  if (!done) {
+    failed(now, done.error(), actions);
+  } else if (*done) {
+    if (kept) {
+      if (to_acknowledge_ && to_acknowledge_->configuration == kept->configuration) {
+        to_acknowledge_.reset();
+      }
+      actions.emplace_back(TellLeader{SessionTold{session_, *kept}});
+    }
+    refused_why_.clear();
+    write(actions);
+  } else {
+    actions.emplace_back(LookAtContact{});
+  }
+  return actions;
+}
+
+/// Whether it answered or not: a full service refuses each write, and answers each other question.
+void ServiceWriter::failed(Instant now, const Error& why, ServiceVoterActions& actions) {
+  if (refused_why_ != why.what) {
+    refused_why_ = why.what;
+    actions.emplace_back(
+        LogLine{true, why.what + "; no new world begins before it has kept the state of the job"});
+  }
+  // The verdict of a job need not wait: nobody can lead it while the service keeps nothing, and who
+  // is here is told.
+  if (ends_ && to_acknowledge_) {
+    actions.emplace_back(
+        TellLeader{SessionTold{session_, *std::exchange(to_acknowledge_, std::nullopt)}});
+    return;
+  }
+  changed_ = true;
+  write_at_ = now + kWriteAgain;
+}
+
+ServiceVoterActions ServiceWriter::time_passed(Instant now) {
+  ServiceVoterActions actions;
+  if (write_at_ && now >= *write_at_) {
+    write_at_.reset();
+    write(actions);
+  }
+  return actions;
+}
+
+}  // namespace ddprun
