@@ -85,53 +85,53 @@ struct MetricsPlace {
 
 struct JobSpec {
   // The job: equal on every node.
-  std::string job_id;
+  std::string job_id = {};
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
   RestartRules restarts = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
-  bool require_same_env = false;             ///< differences between the nodes are an error
-  std::vector<std::string> same_env_ignore;  ///< facts that are not compared (names_a_fact)
+  bool require_same_env = false;                  ///< differences between the nodes are an error
+  std::vector<std::string> same_env_ignore = {};  ///< facts that are not compared (names_a_fact)
 
   // Rendezvous.
   RendezvousBackend backend = RendezvousBackend::c10d;
   /// Port 0: any free port (standalone).
-  Endpoint endpoint;
+  Endpoint endpoint = {};
   /// Others where agents of the job listen, so that a new one finds the coordinator.
-  std::vector<Endpoint> more_endpoints;
-  std::string etcd_user;  ///< empty: etcd asks for none
-  std::string etcd_password;
-  std::optional<TlsFiles> etcd_certificates;   ///< none: etcd is spoken to in plain text
-  std::shared_ptr<const TlsContext> etcd_tls;  ///< of these files
-  bool witness = false;          ///< no workers: a vote, and a coordinator where one is needed
-  std::optional<bool> is_host;   ///< rdzv-conf is_host
-  std::optional<int> node_rank;  ///< --node-rank where given
+  std::vector<Endpoint> more_endpoints = {};
+  std::string etcd_user = {};  ///< empty: etcd asks for none
+  std::string etcd_password = {};
+  std::optional<TlsFiles> etcd_certificates = {};   ///< none: etcd is spoken to in plain text
+  std::shared_ptr<const TlsContext> etcd_tls = {};  ///< of these files
+  bool witness = false;               ///< no workers: a vote, and a coordinator where one is needed
+  std::optional<bool> is_host = {};   ///< rdzv-conf is_host
+  std::optional<int> node_rank = {};  ///< --node-rank where given
   /// A scheduler's place for this node (launcher/scheduler.h): a wish, --node-rank goes before it.
-  std::optional<int> order_hint;
-  std::string local_addr;  ///< --local-addr, may be empty
-  ExpectedHosts expected;  ///< by a scheduler's list; may be empty
+  std::optional<int> order_hint = {};
+  std::string local_addr = {};  ///< --local-addr, may be empty
+  ExpectedHosts expected = {};  ///< by a scheduler's list; may be empty
   /// --job-token-file; null: whoever reaches the endpoint may join.
-  std::shared_ptr<const JobToken> token;
+  std::shared_ptr<const JobToken> token = {};
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};
 
   // Workers of this node.
   int local_world_size = 1;
-  Program program;
+  Program program = {};
   std::string role = "default";
   bool virtual_local_rank = false;
   /// --warm-workers; the program is run by Python then.
   bool warm_workers = false;
   /// Packages to import ahead beside PyTorch's.
-  std::vector<std::string> warm_imports;
+  std::vector<std::string> warm_imports = {};
   /// From the first signal to SIGKILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
   /// From the order to save to the first signal, when the job is preempted.
   std::chrono::milliseconds preempt_grace{600'000};
   /// From the start of this agent; then it has the job preempted.
-  std::optional<std::chrono::milliseconds> deadline;
+  std::optional<std::chrono::milliseconds> deadline = {};
   /// Who may announce that this machine goes.
   std::vector<NoticeSource> notice_sources = {};
   /// What an announcement leads to.
@@ -139,23 +139,23 @@ struct JobSpec {
   /// --hang-timeout
   HangTimeouts hang_timeouts = {};
   /// Signals that end the job in order; numbers.
-  std::vector<int> signals_to_handle;
+  std::vector<int> signals_to_handle = {};
   /// The names as given, for TORCHELASTIC_SIGNALS_TO_HANDLE.
-  std::string signals_to_handle_text;
+  std::string signals_to_handle_text = {};
 
   /// Path of the file timers' FIFO (TORCHELASTIC_ENABLE_FILE_TIMER); empty: any new name. None: no
   /// file timers.
-  std::optional<std::string> timer_file;
+  std::optional<std::string> timer_file = {};
 
   /// --event-log: where the coordinator on this node writes what happens; empty: nowhere.
-  std::string event_log;
+  std::string event_log = {};
 
   /// Where this agent serves metrics; none: nowhere.
-  std::optional<MetricsPlace> metrics;
+  std::optional<MetricsPlace> metrics = {};
 
-  LogSpec logs;
+  LogSpec logs = {};
   /// The agent's own TORCHELASTIC_ERROR_FILE; empty when not set.
-  std::string error_file;
+  std::string error_file = {};
   /// Who started this agent as a service, if anybody did.
   ServiceManager service_manager = {};
   /// Soft limit of descriptors that this process was started with, which workers get; 0: as is.

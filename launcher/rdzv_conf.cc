@@ -92,6 +92,7 @@ Result<std::optional<bool>> yes_or_no(const Entries& entries, std::string_view k
 /// torchrun's for etcd: how it is spoken to, and the files of certificates, which nothing reads
 /// without TLS. They have other names with etcd-v2.
 Result<void> read_protocol(const Entries& entries, const std::string& where, RdzvConf& conf) {
+  // Where both names are given, the one of `etcd` counts: it is the backend that people name.
   const auto either = [&entries](const char* name, const char* other) {
     const auto found = entries.find(name);
     const auto second = found != entries.end() ? found : entries.find(other);

@@ -42,10 +42,8 @@ class Resolver {
       : options_(scheduled.options),
         environment_(environment),
         host_(host),
-        launch_{{}, LogLevel::warning, scheduled.notices},
-        job_(launch_.job) {
-    job_.expected = scheduled.expected;
-  }
+        launch_{.job = {.expected = scheduled.expected}, .notices = scheduled.notices},
+        job_(launch_.job) {}
 
   Result<Launch> run() {
     using Step = Result<void> (Resolver::*)();

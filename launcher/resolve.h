@@ -40,9 +40,9 @@ struct Host {
 };
 
 struct Launch {
-  JobSpec job;
+  JobSpec job = {};
   LogLevel log_level = LogLevel::warning;
-  std::vector<Notice> notices;
+  std::vector<Notice> notices = {};
 };
 
 /// An Error here is one of the configuration: main returns kExitFailure for it, as torchrun does.

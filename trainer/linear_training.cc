@@ -139,7 +139,8 @@ class LinearTraining {
     }
   }
 
-  /// In a world of this size.
+  /// In a world of this size: how many steps an epoch has, and what is left of the one that an
+  /// earlier attempt began. Of a world of another size those before count as this one's would.
   void plan() {
     const auto batch_size = static_cast<std::size_t>(options_->batch_size);
     const auto epoch = static_cast<std::uint64_t>(next_epoch_);

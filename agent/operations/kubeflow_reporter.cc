@@ -62,6 +62,7 @@ struct KubeflowReporter::Impl {
     });
   }
 
+  /// Every agent looks, since which one runs rank 0 changes from attempt to attempt.
   void report() {
     auto status = kubeflow_status(snapshot());
     if (!status) {
@@ -107,7 +108,9 @@ struct KubeflowReporter::Impl {
 std::unique_ptr<KubeflowReporter> KubeflowReporter::open(
     boost::asio::io_context& io, const std::vector<std::string>& environment,
     std::function<JobSnapshot()> snapshot, std::shared_ptr<spdlog::logger> log) {
+  // Kubeflow sets all three or none; a person may set some by hand, to try it out.
   const std::string text = value_of(environment, kUrl);
+  // Without a token it would refuse all that it is told.
   const std::string token_path = value_of(environment, kToken);
   if (text.empty() || token_path.empty()) {
     return nullptr;

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 constexpr std::string_view kScheme = "https://";
 constexpr int kHttpsPort = 443;
 
-/// Values are text there.
+/// Values are text there, whatever they are (trainer.kubeflow.org/v1alpha1, Metric).
 ordered_json metric(const char* name, const std::string& value) {
   return {{"name", name}, {"value", value}};
 }
@@ -65,6 +65,7 @@ std::optional<std::string> kubeflow_status(const JobSnapshot& job) {
     const bool is_over = worker.exit && step == worker.run_steps;
     status["progressPercentage"] =
         std::min<std::int64_t>(100 * step / worker.run_steps, is_over ? 100 : 99);
+    // By the rate of the whole attempt: one of a moment would make the time left jump about.
     if (worker.steps_per_second && *worker.steps_per_second > 0) {
       status["estimatedRemainingSeconds"] = static_cast<std::int64_t>(
           std::ceil(static_cast<double>(worker.run_steps - step) / *worker.steps_per_second));

@@ -56,10 +56,11 @@ bool is_below_script(const ReadFile& read_file) {
 /// The step of srun that this process is a task of.
 std::optional<Step> step_of(const Environment& environment, const ReadFile& read_file) {
   const auto text = told_text(environment, "SLURM_STEP_ID");
-  const auto id = text ? parse_number<std::uint32_t>(*text) : std::nullopt;
+  const std::uint32_t id =
+      text ? parse_number<std::uint32_t>(*text).value_or(kSpecialSteps) : kSpecialSteps;
   const auto tasks = told_number(environment, "SLURM_STEP_NUM_TASKS");
   const auto rank = told_number(environment, "SLURM_PROCID");
-  if (!id || *id >= kSpecialSteps || !tasks || !rank || *rank >= *tasks) {
+  if (id >= kSpecialSteps || !tasks || !rank || *rank >= *tasks) {
     return std::nullopt;
   }
   // Left over from the task that submitted this job, unless this node is one of the step's. A list
@@ -69,10 +70,7 @@ std::optional<Step> step_of(const Environment& environment, const ReadFile& read
   if (node && hosts && !hosts->has(*node)) {
     return std::nullopt;
   }
-  Step step;  // g++ 12 takes the two for values that may be missing, were they put in at once
-  step.id = *id;
-  step.tasks = *tasks;
-  return is_below_script(read_file) ? std::nullopt : std::optional(step);
+  return is_below_script(read_file) ? std::nullopt : std::optional(Step{id, *tasks});
 }
 
 /// `srun --pty bash` in an allocation: a person works in the shell, and this step of one task says

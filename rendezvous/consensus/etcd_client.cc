@@ -108,6 +108,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     send();
   }
 
+  /// The member that answered last is asked first: it has a connection, and a token of its own.
   void send() {
     // An answer's callback may end the client, and has to find this until it is through.
     members[at]->ask(to_http(question().path, question().body, token),

@@ -28,6 +28,7 @@ using std::chrono::steady_clock;
 using tcp = asio::ip::tcp;
 
 constexpr std::uint32_t kHeaderBytesMax = 8 * 1'024;
+/// A record of TLS at most; longer answers come in several reads.
 constexpr std::size_t kReadBytes = 16 * 1'024;
 
 /// As other programs name a server: without the port that the protocol means anyway (RFC 9110,
@@ -171,6 +172,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
                           }));
   }
 
+  /// Over TLS the client speaks first, and asks nothing before it knows whom.
   void connected() {
     was_open = false;
     if (!service.tls) {
@@ -185,6 +187,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   // --- A question and its answer ---------------------------------------------------------------
 
   /// Over TLS the end of the handshake goes with it.
+  /// The patience for the connection is over, and that for the answer begins.
   void send() {
     is_sent = true;
     begin_answer();
@@ -224,6 +227,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
         }));
   }
 
+  /// One path for both: over TLS what came may be part of the handshake, and hold no text at all.
   void received(std::string_view bytes) {
     if (!session) {
       plain.append(bytes);
@@ -307,6 +311,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
     fail(failed == beast::error::timeout ? "no answer came in time" : failed.message());
   }
 
+  /// A connection of which one question failed may still bring its answer: it is not used again.
   void fail(const std::string& why) {
     stream.reset();
     addresses.clear();  // the name may mean another host by now

@@ -34,6 +34,7 @@ Result<OpenSslLibrary> open() {
   // RTLD_LOCAL: another OpenSSL in this process keeps its names.
   std::string file = kNewest;
   void* library = ::dlopen(kNewest, RTLD_NOW | RTLD_LOCAL);
+  // Two files of one library: the one that a distribution has is the one that it mends.
   if (library == nullptr) {
     file = kOldest;
     library = ::dlopen(kOldest, RTLD_NOW | RTLD_LOCAL);

@@ -45,6 +45,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
   if (context == nullptr) {
     return Error{"OpenSSL cannot be used: " + openssl_reason(openssl), {}, {}};
   }
+  // 1.0 and 1.1 are deprecated (RFC 8996), and some distributions still build them in.
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr);
   openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   openssl.SSL_CTX_set_alpn_protos(context, kProtocols.data(), kProtocols.size());
@@ -71,6 +72,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
     });
   }
   if (used && !files.certificate.empty()) {
+    // With those between it and its authority: servers often know the root alone.
     used = use(files.certificate, "certificate", [&](const char* file) {
       return openssl.SSL_CTX_use_certificate_chain_file(context, file);
     });

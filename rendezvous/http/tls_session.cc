@@ -48,6 +48,7 @@ struct TlsSession::Impl {
     if (returned > 0) {
       return true;
     }
+    // Of the calls before, only the newest counts: its own errors are in this thread's list.
     const int error = openssl.SSL_get_error(ssl.get(), returned);
     if (error == SSL_ERROR_ZERO_RETURN) {
       closed = true;
@@ -57,6 +58,8 @@ struct TlsSession::Impl {
     return false;
   }
 
+  /// A certificate that is not trusted is the one reason that people meet and can mend, and its
+  /// place in OpenSSL's list of errors depends on the version; so it is asked for by itself.
   std::string why() const {
     const long verified = openssl.SSL_get_verify_result(ssl.get());
     if (verified != X509_V_OK) {
@@ -73,6 +76,7 @@ struct TlsSession::Impl {
     established = succeeded(openssl.SSL_do_handshake(ssl.get()));
   }
 
+  /// Until nothing more is complete. What is no text, a ticket or a new key, is taken on the way.
   void read(std::string& plain) {
     std::array<char, kRecordBytesMax> record;
     int got = 0;

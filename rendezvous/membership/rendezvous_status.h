@@ -66,7 +66,7 @@ struct RendezvousStatus {
   std::vector<int> missing_ranks;
   /// The scheduler's hosts that are not here, folded; empty where they are not known.
   std::string missing_hosts;
-  std::string note;  ///< one sentence more, may be empty
+  std::string note = {};  ///< one sentence more, may be empty
   friend bool operator==(const RendezvousStatus&, const RendezvousStatus&) = default;
 };
 

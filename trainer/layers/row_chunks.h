@@ -25,7 +25,9 @@ template <class Body>
 void for_row_chunks(std::int64_t rows, const Body& body) {
   const std::int64_t size = rows_per_chunk(rows);
   const std::int64_t count = chunk_count(rows);
+#ifdef _OPENMP
 #pragma omp parallel for schedule(static)
+#endif
   for (std::int64_t chunk = 0; chunk < count; ++chunk) {
     body(chunk, chunk * size, std::min(rows, (chunk + 1) * size));
   }
