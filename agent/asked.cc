@@ -49,7 +49,7 @@ std::optional<Event> Asked::hear(int signal, Instant now, bool hosts) {
 }
 
 bool Asked::repeats(int signal) const {
-  return signal != SIGTERM && heard_.contains(signal);
+  return signal != SIGTERM && (heard_.contains(signal) || (signal == SIGUSR2 && is_of_job()));
 }
 
 void Asked::stop(int signal) {

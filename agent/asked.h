@@ -22,8 +22,9 @@ class Asked {
   /// A signal came. None: it is a wish that this agent has already. `hosts`: the coordinator is
   /// this agent's.
   [[nodiscard]] std::optional<Event> hear(int signal, Instant now, bool hosts = false);
-  /// Of what is asked by ddpctl: nothing that is not asked for already. There only a second stop
-  /// means now, for a script may ask again where it has heard no answer.
+  /// Of what is asked by ddpctl: nothing that is not asked for already, of this node or of the
+  /// whole job. There only a second stop means now: a script may ask again where it heard no
+  /// answer.
   [[nodiscard]] bool repeats(int signal) const;
   /// The wish that counts, the newest but that no warning takes back an order to end now: to end
   /// the job, or this agent, by this signal, or by --deadline (0).

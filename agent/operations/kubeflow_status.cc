@@ -37,6 +37,9 @@ Result<StatusUrl> parse_status_url(std::string_view url) {
   }
   url.remove_prefix(kScheme.size());
   const std::size_t slash = std::min(url.find('/'), url.size());
+  if (slash == 0) {
+    return Error{"'" + shown + "' names no server", {}, {}};
+  }
   auto server = parse_endpoint(url.substr(0, slash), kHttpsPort);
   if (!server) {
     return Error{"'" + shown + "' names no server: " + server.error().what, {}, {}};

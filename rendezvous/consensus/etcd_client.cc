@@ -42,6 +42,13 @@ bool wants_tls(const HttpReply& said) {
 }
 constexpr char kAskForTls[] = "wants TLS (--rdzv-conf protocol=https,cacert=FILE)";
 
+/// Of a connection on which no answer came. Older ones close what is no TLS without a word.
+std::string why_unasked(const Error& error, bool is_plain) {
+  const bool closed = error.what.find("closed the connection") != std::string::npos;
+  return "cannot be asked: " + error.what +
+         (closed && is_plain ? std::string("; maybe it ") + kAskForTls : "");
+}
+
 HttpCall to_http(const std::string& path, const std::string& body, const std::string& token) {
   HttpCall request{"POST", path, {{"Content-Type", "application/json"}}, body, kMemberPatience};
   if (!token.empty() && path != kSignIn) {
@@ -111,14 +118,15 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   /// The member that answered last is asked first: it has a connection, and a token of its own.
   void send() {
     // An answer's callback may end the client, and has to find this until it is through.
-    members[at]->ask(to_http(question().path, question().body, token),
-                     [weak = weak_from_this()](const Result<HttpReply>& answer) {
-                       if (const auto self = weak.lock(); self && !self->gone) {
-                         answer ? self->answered(*answer)
-                                : self->next_member(sentence(
-                                      self->member(), "cannot be asked: " + answer.error().what));
-                       }
-                     });
+    members[at]->ask(
+        to_http(question().path, question().body, token),
+        [weak = weak_from_this()](const Result<HttpReply>& answer) {
+          if (const auto self = weak.lock(); self && !self->gone) {
+            answer ? self->answered(*answer)
+                   : self->next_member(sentence(
+                         self->member(), why_unasked(answer.error(), self->access.tls == nullptr)));
+          }
+        });
   }
 
   // --- What it says -------------------------------------------------------------------------

@@ -302,7 +302,7 @@ class Tls(Etcd):
         for words, endpoints, why in (
                 (self.conf(ca=stranger.certificate), None, "its certificate is not trusted: unable to get local issuer"),
                 (self.conf(certificate=unknown[0], key=unknown[1]), None, "TLS failed: "),
-                (["--rdzv-conf", "protocol=http"], None, "wants TLS (--rdzv-conf protocol=https,cacert=FILE)"),
+                (["--rdzv-conf", "protocol=http"], None, "it wants TLS (--rdzv-conf protocol=https,cacert=FILE)"),
                 (self.conf(), plain.endpoints[0], "it does not speak TLS"),
                 (self.conf(), named.endpoints[0], "its certificate is not trusted: IP address mismatch"),
                 (self.conf(), elsewhere, "cannot be asked: Connection refused")):

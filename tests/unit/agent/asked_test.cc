@@ -39,6 +39,9 @@ TEST_CASE("By ddpctl only a second stop asks for more than the first") {
     CHECK(asked.hear(signal, kNow));
     CHECK(asked.repeats(signal) == (signal != SIGTERM));
   }
+  Asked saves;
+  saves.stop(SIGUSR1);
+  CHECK(saves.repeats(SIGUSR2));  // the node leaves with all others
 }
 
 TEST_CASE("A node that is asked to leave again is to go now") {
