@@ -305,6 +305,9 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   }
 
   void fail(error_code failed) {
+    if (failed == asio::error::eof && session && !session->is_established()) {
+      return fail("it closed the connection within the TLS handshake; maybe it speaks no TLS");
+    }
     if (failed == asio::error::eof) {
       return fail("it closed the connection before the answer was complete");
     }

@@ -303,7 +303,7 @@ class Tls(Etcd):
                 (self.conf(ca=stranger.certificate), None, "its certificate is not trusted: unable to get local issuer"),
                 (self.conf(certificate=unknown[0], key=unknown[1]), None, "TLS failed: "),
                 (["--rdzv-conf", "protocol=http"], None, "it wants TLS (--rdzv-conf protocol=https,cacert=FILE)"),
-                (self.conf(), plain.endpoints[0], "it does not speak TLS"),
+                (self.conf(), plain.endpoints[0], "maybe it speaks no TLS"),
                 (self.conf(), named.endpoints[0], "its certificate is not trusted: IP address mismatch"),
                 (self.conf(), elsewhere, "cannot be asked: Connection refused")):
             agent = self.start("1", "--join-timeout", "1", *words, endpoints=endpoints)
