@@ -8,6 +8,7 @@
 
 #include "rendezvous/node/service_contact.h"
 #include "rendezvous/node/service_writer.h"
+#include "tests/sim/timeline.h"
 
 namespace ddprun::sim {
 
