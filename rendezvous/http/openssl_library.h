@@ -50,6 +50,7 @@ namespace ddprun {
   X(ERR_reason_error_string)
 
 struct OpenSslLibrary {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): it declares that name
 #define DDP_OPENSSL_POINTER(function) decltype(&::function) function = nullptr;
   DDP_OPENSSL_FUNCTIONS(DDP_OPENSSL_POINTER)
 #undef DDP_OPENSSL_POINTER

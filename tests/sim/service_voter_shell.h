@@ -8,7 +8,7 @@
 
 #include "rendezvous/node/service_contact.h"
 #include "rendezvous/node/service_writer.h"
-#include "tests/sim/timeline.h"
+#include "tests/sim/random.h"
 
 namespace ddprun::sim {
 
