@@ -154,7 +154,10 @@ void Machine::suspend(Duration lasts) {
   const Duration excused =
       lasts + (cluster_.options().service ? kServiceLeaseMax
                                           : cluster_.options().heartbeat_timeout * 3 / 2);
-  if (agent_ && agent_->leads()) {
+  // One that searches may come to lead by a question that it had asked before its clock stood.
+  const bool may_lead =
+      agent_ && (agent_->leads() || (cluster_.options().service && agent_->leader_machine() < 0));
+  if (may_lead) {
     cluster_.excuse_all(excused);
   } else {
     excuse(excused);

@@ -53,12 +53,8 @@ void shrink(SimOptions& o, Random& random) {
   o.training = seconds(60);
 }
 
-/// From a stream of its own, so that a seed without a service tells what it told before there was
-/// one.
 void add_service(SimOptions& o) {
-  Random random(o.seed, 5);
-  o.service = !o.fresh_coordinators &&
-              (o.seed >= kServiceSeeds || (o.seed >= kMixedSeeds && random.chance(0.2)));
+  o.service = !o.fresh_coordinators && o.seed >= kServiceSeeds;
   if (o.service) {
     o.failover = true;
   }

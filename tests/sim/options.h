@@ -108,10 +108,8 @@ struct SimOptions {
 /// The stories from this seed on have `fresh_coordinators`. New seeds are always lower.
 inline constexpr std::uint64_t kFreshSeeds = std::uint64_t{1} << 63U;
 
-/// All stories from this seed on, up to kFreshSeeds, have a service; so has a fifth of those from
-/// kMixedSeeds on. New seeds are among these.
+/// All stories from this seed on, up to kFreshSeeds, have a service. New seeds are always lower.
 inline constexpr std::uint64_t kServiceSeeds = std::uint64_t{1} << 62U;
-inline constexpr std::uint64_t kMixedSeeds = 100'000;
 
 /// Options drawn from a seed: mostly small jobs of every shape, some of hundreds of nodes, one in a
 /// thousand of thousands.
