@@ -55,8 +55,10 @@ std::shared_ptr<LinkAnswerer> open_to_others(boost::asio::io_context& io,
   }
   auto answerer = LinkAnswerer::open(io, {options.coordinator.token, options.node.job_id, first});
   if (!answerer) {
-    log.info("UDP port {} is taken: nodes that {} does not lead here cannot find this one by it",
-             first.port, first.host);
+    log.info(
+        "UDP port {} is taken by another program: nodes that cannot reach this one by the name {} "
+        "cannot search for it on their networks",
+        first.port, first.host);
   }
   return answerer;
 }
