@@ -50,6 +50,11 @@ json range(const std::string& key) {
   return {{"requestRange", {{"key", base64(key)}}}};
 }
 
+/// Not its value, which may be large.
+json revision_question(const std::string& key) {
+  return {{"requestRange", {{"key", base64(key)}, {"keys_only", true}}}};
+}
+
 json put(const std::string& key, const std::string& value, const ServiceLease& lease = {}) {
   json request{{"key", base64(key)}, {"value", base64(value)}};
   if (!lease.empty()) {
@@ -194,11 +199,13 @@ Result<ServiceView> view_of(const json& answer) {
   }
   if (*state) {
     view.state = (*state)->value;
+    view.state_revision = (*state)->revision;
   }
   return view;
 }
 
-/// The conditions stand first. One that only looks reads something: etcd wants a request.
+/// The conditions stand first. One that only looks reads something: etcd wants a request. Where
+/// they do not hold, revisions_now() reads what did.
 json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transaction) {
   json compare = json::array();
   if (transaction.leader_is) {
@@ -206,6 +213,9 @@ json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transa
   }
   if (transaction.term_is) {
     compare.push_back(unchanged(keys.term, *transaction.term_is));
+  }
+  if (transaction.state_is) {
+    compare.push_back(unchanged(keys.state, *transaction.state_is));
   }
   json success = json::array();
   if (transaction.leader) {
@@ -227,7 +237,18 @@ json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transa
   if (success.empty()) {
     success.push_back(range(keys.term));
   }
-  return {{"compare", std::move(compare)}, {"success", std::move(success)}};
+  return {{"compare", std::move(compare)},
+          {"success", std::move(success)},
+          {"failure", {revision_question(keys.leader), revision_question(keys.state)}}};
+}
+
+Result<RevisionsNow> revisions_now(const json& answer) {
+  const auto leader = entry_of(answer, 0);
+  const auto state = entry_of(answer, 1);
+  if (!leader || !state) {
+    return leader ? state.error() : leader.error();
+  }
+  return RevisionsNow{*leader ? (*leader)->revision : 0, *state ? (*state)->revision : 0};
 }
 
 std::string text_at(const json& object, const char* name) {

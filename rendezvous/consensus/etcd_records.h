@@ -24,6 +24,14 @@ Result<ServiceView> view_of(const nlohmann::json& answer);
 
 nlohmann::json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transaction);
 
+/// In which the keys were last written; 0: there is none.
+struct RevisionsNow {
+  std::int64_t leader = 0;
+  std::int64_t state = 0;
+};
+/// Of the answer to a transaction whose conditions did not hold.
+Result<RevisionsNow> revisions_now(const nlohmann::json& answer);
+
 /// A text of an answer, whatever is there; empty: none.
 std::string text_at(const nlohmann::json& object, const char* name);
 /// Of a transaction: whether its conditions held.

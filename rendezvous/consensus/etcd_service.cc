@@ -39,8 +39,13 @@ Answer renewal_of(const json& answer) {
 }
 
 Answer written_by(const json& answer) {
-  const ServiceAnswer done{has_succeeded(answer), revision_of(answer), {}, false};
-  return done.done && done.revision <= 0
+  if (!has_succeeded(answer)) {
+    const auto now = revisions_now(answer);
+    return now ? Answer(ServiceAnswer{false, 0, {}, false, now->leader, now->state})
+               : Answer(now.error());
+  }
+  const ServiceAnswer done{true, revision_of(answer), {}, false};
+  return done.revision <= 0
              ? Answer(Error{"etcd says that it has written, and no revision", {}, {}})
              : Answer(done);
 }

@@ -57,7 +57,7 @@ void ServiceVoter::join(NodeId session, NodeDescription witness) {
   DDP_CHECK(witness.voter == kServiceVoter, "the service joins as itself");
   session_ = session;
   contact_.emplace(heartbeat_timeout_, session, service_->name());
-  writer_.emplace(session);
+  writer_.emplace(session, heartbeat_timeout_);
   handler_->on_service(SessionOpened{session_, false, {}});
   handler_->on_service(SessionTold{session_, message::Hello{std::move(witness)}});
   look({});
@@ -101,7 +101,7 @@ void ServiceVoter::carry_out(const AskWhoLeads& /*order*/) {
 void ServiceVoter::carry_out(const CommitState& order) {
   service_->commit(order.state, [weak = weak_from_this()](const Result<bool>& done) {
     if (const auto self = weak.lock(); self && self->handler_ != nullptr) {
-      self->carry_out(self->writer_->committed(now(), done));
+      self->carry_out(self->writer_->committed(now(), self->service_->leads_until(), done));
     }
   });
 }
@@ -128,7 +128,7 @@ void ServiceVoter::arm() {
   set(timers_->write, writer_->next_deadline(),
       [weak = weak_from_this()](boost::system::error_code failed) {
         if (const auto self = weak.lock(); self && !failed && self->handler_ != nullptr) {
-          self->carry_out(self->writer_->time_passed(now()));
+          self->carry_out(self->writer_->time_passed(now(), self->service_->leads_until()));
         }
       });
 }

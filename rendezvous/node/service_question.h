@@ -35,6 +35,7 @@ struct ServiceView {
   // By which a change since then is told (etcd's revisions).
   std::int64_t leader_revision = 0;
   std::int64_t term_revision = 0;
+  std::int64_t state_revision = 0;
 };
 
 /// The name of a lease, which the service chooses. A key that is written with it goes with it.
@@ -56,6 +57,7 @@ struct ServiceTransaction {
   // The key was last written in that revision; 0: there is none. None: it does not matter.
   std::optional<std::int64_t> leader_is;
   std::optional<std::int64_t> term_is;
+  std::optional<std::int64_t> state_is;
   // What is written.
   std::optional<LeaderRecord> leader;
   ServiceLease leader_lease;
@@ -77,14 +79,18 @@ struct ServiceAnswer {
   std::int64_t revision = 0;
   ServiceLease lease;          ///< of GrantLease; not empty
   bool lease_is_over = false;  ///< of a transaction: that it was to write with
+  // Of a transaction whose conditions did not hold: the revisions of these keys at that moment.
+  std::int64_t leader_revision = 0;
+  std::int64_t state_revision = 0;
 };
 
 /// Becomes the leader, if nothing has changed since `seen`.
 ServiceTransaction enter_leader(const ServiceView& seen, const LeaderRecord& self,
                                 const ServiceLease& lease);
-/// Writes the state, if the entry of `leader_revision` is there still.
-ServiceTransaction write_state(std::int64_t leader_revision, const std::string& state,
-                               const ServiceLease& lease);
+/// Writes the state, if the entry of `leader_revision` is there still, and the state before is that
+/// of `state_revision`.
+ServiceTransaction write_state(std::int64_t leader_revision, std::int64_t state_revision,
+                               const std::string& state, const ServiceLease& lease);
 /// Writes nothing: is the entry of `leader_revision` there still?
 ServiceTransaction look_at_leader(std::int64_t leader_revision);
 /// Removes that entry, if it is there still, and all of the job where that is over.

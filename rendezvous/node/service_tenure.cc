@@ -91,6 +91,7 @@ void ServiceTenure::take(const EnterLeader& asked, const Answer& answer) {
   DDP_CHECK(answer->revision > 0, "what is written has a revision");
   leader_lease_ = asked.lease;
   leader_revision_ = answer->revision;
+  state_revision_ = asked.wish.seen.state_revision;
   leads_until_ = proven_from(asked.asked_at);
   renew_at_ = now_ + kRenewEach;
   done(asked.wish.id, true);
@@ -113,25 +114,30 @@ void ServiceTenure::revoke(const ServiceLease& lease) {
 
 // --- To keep the state ----------------------------------------------------------------------
 
-/// The lease of the state comes with the first of them.
+/// The lease of the state comes with the first of them. Two may wait for it: the state that this
+/// leader found, and the first of its own. The newer one is enough.
 void ServiceTenure::on(tenure::StateGiven input) {
   if (leader_revision_ == 0) {
     done(input.id, false);
-  } else if (state_lease_.empty()) {
-    ask(GrantLease{leases_.state}, GrantForState{std::move(input)});
-  } else {
+  } else if (!state_lease_.empty()) {
     write(input);
+  } else if (waits_for_lease_) {
+    done(waits_for_lease_->id, Error{"a newer state has taken its place", {}, {}});
+    waits_for_lease_ = std::move(input);
+  } else {
+    waits_for_lease_ = std::move(input);
+    ask(GrantLease{leases_.state}, GrantForState{});
   }
 }
 
-/// Two of these may be under way: the state that this leader found, and the first of its own. The
-/// questions keep their order, so the newer one is written last.
-void ServiceTenure::take(const GrantForState& asked, const Answer& answer) {
+void ServiceTenure::take(const GrantForState& /*asked*/, const Answer& answer) {
+  DDP_CHECK(waits_for_lease_, "a lease is asked for what waits for it");
+  const tenure::StateGiven given = std::move(*std::exchange(waits_for_lease_, std::nullopt));
   if (!answer) {
-    return done(asked.given.id, answer.error());
+    return done(given.id, answer.error());
   }
   state_lease_ = answer->lease;
-  write(asked.given);
+  write(given);
 }
 
 /// What was to be written is kept, for a lease may end while the service is away.
@@ -140,7 +146,8 @@ void ServiceTenure::write(const tenure::StateGiven& given) {
   if (leader_revision_ == 0) {
     return done(given.id, false);  // it has resigned while the lease was on its way
   }
-  ask(write_state(leader_revision_, given.state, state_lease_), WriteState{given});
+  ask(write_state(leader_revision_, state_revision_, given.state, state_lease_),
+      WriteState{given, leader_revision_, state_revision_});
 }
 
 void ServiceTenure::take(const WriteState& asked, const Answer& answer) {
@@ -151,10 +158,28 @@ void ServiceTenure::take(const WriteState& asked, const Answer& answer) {
   if (!answer) {
     return done(asked.given.id, answer.error());
   }
-  if (!answer->done) {
+  if (asked.leader_revision != leader_revision_) {
+    return done(asked.given.id, false);  // of a leadership before
+  }
+  if (answer->done) {
+    state_revision_ = answer->revision;
+  } else if (answer->leader_revision == leader_revision_) {
+    return write_after(answer->state_revision, asked);
+  } else {
     lost();
   }
   done(asked.given.id, answer->done);
+}
+
+/// It leads, and the state is not the one that it knew: a write was done whose answer got lost, or
+/// the state went with its lease. What is there now is what the next write replaces. One that newer
+/// ones have followed is not written again.
+void ServiceTenure::write_after(std::int64_t state_revision, const WriteState& asked) {
+  state_revision_ = state_revision;
+  if (state_revision == asked.state_revision || asked.given.state != state_) {
+    return done(asked.given.id, Error{"the service refuses to keep the state", {}, {}});
+  }
+  write(asked.given);
 }
 
 void ServiceTenure::done(tenure::WishId wish, Result<bool> done) {

@@ -104,11 +104,11 @@ class ServiceTenure {
     Instant asked_at{};  ///< the lease
     ServiceLease lease;
   };
-  struct GrantForState {
-    tenure::StateGiven given;
-  };
+  struct GrantForState {};
   struct WriteState {
     tenure::StateGiven given;
+    std::int64_t leader_revision = 0;
+    std::int64_t state_revision = 0;
   };
   struct Renew {
     Instant asked_at{};
@@ -145,6 +145,7 @@ class ServiceTenure {
 
   void ask(ServiceQuestion question, Purpose purpose);
   void write(const tenure::StateGiven& given);
+  void write_after(std::int64_t state_revision, const WriteState& asked);
   void done(tenure::WishId wish, Result<bool> done);
   void revoke(const ServiceLease& lease);
   void lost();
@@ -160,8 +161,10 @@ class ServiceTenure {
   ServiceLease leader_lease_;
   ServiceLease state_lease_;
   std::int64_t leader_revision_ = 0;  ///< in which the leader's key was written; 0: it leads not
+  std::int64_t state_revision_ = 0;   ///< of the newest write that is known; 0: there is no state
   Instant state_renewed_at_{};
   std::string state_;  ///< the newest that was to be written
+  std::optional<tenure::StateGiven> waits_for_lease_;
 };
 
 }  // namespace ddprun

@@ -12,6 +12,8 @@ namespace {
 
 /// After a service that did not answer.
 constexpr std::chrono::milliseconds kWriteAgain{500};
+/// For the answer to a renewal, which is under way where a contact is old.
+constexpr std::chrono::milliseconds kAcknowledgeAgain{100};
 
 }  // namespace
 
@@ -49,57 +51,75 @@ void ServiceWriter::write(ServiceVoterActions& actions) {
   }
   writing_ = true;
   changed_ = false;
-  write_at_.reset();
   on_its_way_ = to_acknowledge_;
   actions.emplace_back(CommitState{voter_state_ + nodes_ + story_});
 }
 
 /// A service that lets another process lead takes nothing more: the contact tells that.
-ServiceVoterActions ServiceWriter::committed(Instant now, const Result<bool>& done) {
+ServiceVoterActions ServiceWriter::committed(Instant now, Instant leads_until,
+                                             const Result<bool>& done) {
   DDP_CHECK(writing_, "what is answered was asked");
   ServiceVoterActions actions;
   writing_ = false;
   const auto kept = std::exchange(on_its_way_, std::nullopt);
+  look_at_.reset();
   if (!done) {
-    failed(now, done.error(), actions);
+    failed(now, leads_until, done.error(), actions);
   } else if (*done) {
     if (kept) {
       if (to_acknowledge_ && to_acknowledge_->configuration == kept->configuration) {
         to_acknowledge_.reset();
       }
-      actions.emplace_back(TellLeader{SessionTold{session_, *kept}});
+      kept_ = kept;
     }
     refused_why_.clear();
     write(actions);
   } else {
     actions.emplace_back(LookAtContact{});
   }
+  acknowledge(now, leads_until, actions);
   return actions;
 }
 
+/// A world may begin with the acknowledgement, and its agents rely on a coordinator that they have
+/// heard of up to now. They stop within a heartbeat timeout, so nobody else may lead before that.
+/// After the end none begins.
+void ServiceWriter::acknowledge(Instant now, Instant leads_until, ServiceVoterActions& actions) {
+  if (!kept_ || leads_until == Instant{}) {
+    return;
+  }
+  if (ends_ || now + heartbeat_timeout_ <= leads_until) {
+    actions.emplace_back(TellLeader{SessionTold{session_, *std::exchange(kept_, std::nullopt)}});
+  } else {
+    look_at_ = now + kAcknowledgeAgain;
+  }
+}
+
 /// Whether it answered or not: a full service refuses each write, and answers each other question.
-void ServiceWriter::failed(Instant now, const Error& why, ServiceVoterActions& actions) {
+void ServiceWriter::failed(Instant now, Instant leads_until, const Error& why,
+                           ServiceVoterActions& actions) {
   if (refused_why_ != why.what) {
     refused_why_ = why.what;
     actions.emplace_back(
         LogLine{true, why.what + "; no new world begins before it has kept the state of the job"});
   }
-  // The verdict of a job need not wait: nobody can lead it while the service keeps nothing, and who
-  // is here is told.
-  if (ends_ && to_acknowledge_) {
+  // The verdict of a job need not wait while nobody else can lead: who is here is told. Later
+  // another may have taken over, and it runs the job again.
+  if (ends_ && to_acknowledge_ && now < leads_until) {
     actions.emplace_back(
         TellLeader{SessionTold{session_, *std::exchange(to_acknowledge_, std::nullopt)}});
     return;
   }
   changed_ = true;
-  write_at_ = now + kWriteAgain;
+  look_at_ = now + kWriteAgain;
 }
 
-ServiceVoterActions ServiceWriter::time_passed(Instant now) {
+ServiceVoterActions ServiceWriter::time_passed(Instant now, Instant leads_until) {
   ServiceVoterActions actions;
-  if (write_at_ && now >= *write_at_) {
-    write_at_.reset();
+  if (look_at_ && now >= *look_at_) {
+    look_at_.reset();
     write(actions);
+    acknowledge(now, leads_until, actions);
   }
   return actions;
 }

@@ -138,8 +138,12 @@ bool Service::lease_is_over() {
 Service::Reply Service::apply(const ServiceQuestion& question) {
   expire();
   Reply reply;
-  reply.view = {leader_.value, term_.value.value_or(Term{}), state_.value.value_or(""),
-                leader_.revision, term_.revision};
+  reply.view = {leader_.value,
+                term_.value.value_or(Term{}),
+                state_.value.value_or(""),
+                leader_.revision,
+                term_.revision,
+                state_.revision};
   reply.answer = std::visit([this](const auto& one) { return carry_out(one); }, question);
   return reply;
 }
@@ -170,8 +174,9 @@ ServiceAnswer Service::carry_out(const ServiceTransaction& question) {
   const auto holds = [](const std::optional<std::int64_t>& wanted, std::int64_t revision) {
     return !wanted || *wanted == revision;
   };
-  if (!holds(question.leader_is, leader_.revision) || !holds(question.term_is, term_.revision)) {
-    return {};
+  if (!holds(question.leader_is, leader_.revision) || !holds(question.term_is, term_.revision) ||
+      !holds(question.state_is, state_.revision)) {
+    return {false, 0, {}, false, leader_.revision, state_.revision};
   }
   for (const auto& [writes, lease] :
        {std::pair(question.leader.has_value(), question.leader_lease),

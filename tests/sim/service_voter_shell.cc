@@ -15,7 +15,7 @@ ServiceVoterShell::ServiceVoterShell(Machine& machine, ServiceClient& client, No
       client_(client),
       session_(session),
       contact_(std::chrono::duration_cast<milliseconds>(heartbeat_timeout), session, "the service"),
-      writer_(session),
+      writer_(session, std::chrono::duration_cast<milliseconds>(heartbeat_timeout)),
       tell_(std::move(tell)) {}
 
 ServiceVoterShell::~ServiceVoterShell() {
@@ -33,7 +33,7 @@ void ServiceVoterShell::look() {
 }
 
 void ServiceVoterShell::write_again() {
-  carry_out(writer_.time_passed(machine_.now()));
+  carry_out(writer_.time_passed(machine_.now(), client_.leads_until()));
 }
 
 void ServiceVoterShell::carry_out(ServiceVoterActions actions) {
@@ -59,7 +59,7 @@ void ServiceVoterShell::carry_out(const AskWhoLeads& /*order*/) {
 void ServiceVoterShell::carry_out(const CommitState& order) {
   client_.commit(order.state, [this, here = here_](const Result<bool>& done) {
     if (*here && !stopped_) {
-      carry_out(writer_.committed(machine_.now(), done));
+      carry_out(writer_.committed(machine_.now(), client_.leads_until(), done));
     }
   });
 }

@@ -38,7 +38,7 @@ const EtcdKeys kKeys("job");
 TEST_CASE("What a leader writes into etcd is read again") {
   const json lead = transaction_question(kKeys, enter_leader({}, some_leader(), "5"));
   const json commit =
-      transaction_question(kKeys, write_state(12, std::string("\0\xff state", 8), "6"));
+      transaction_question(kKeys, write_state(12, 11, std::string("\0\xff state", 8), "6"));
   const json& puts = lead["success"];
   CHECK(puts[0]["requestPut"]["lease"] == "5");
   CHECK_FALSE(puts[1]["requestPut"].contains("lease"));  // terms only rise
@@ -53,22 +53,40 @@ TEST_CASE("What a leader writes into etcd is read again") {
   CHECK(view->newest_term == Term{3});
   CHECK(view->term_revision == 12);
   CHECK(view->state == std::string("\0\xff state", 8));
+  CHECK(view->state_revision == 12);
 }
 
 TEST_CASE("A leader is entered where nothing has changed since it looked") {
   ServiceView seen;
   seen.leader_revision = 40;
   seen.term_revision = 30;
+  seen.state_revision = 35;
   const json compare =
       transaction_question(kKeys, enter_leader(seen, some_leader(), "5"))["compare"];
-  REQUIRE(compare.size() == 2);
+  REQUIRE(compare.size() == 3);
   CHECK(compare[0]["mod_revision"] == "40");
   CHECK(compare[1]["mod_revision"] == "30");
+  CHECK(compare[2]["mod_revision"] == "35");
   CHECK(compare[0]["key"] != compare[1]["key"]);
-  CHECK(transaction_question(kKeys, write_state(40, "s", "6"))["compare"][0] == compare[0]);
+  const json commit = transaction_question(kKeys, write_state(40, 35, "s", "6"))["compare"];
+  CHECK(commit == json::array({compare[0], compare[2]}));
   // The end of a job leaves nothing.
   CHECK(transaction_question(kKeys, remove_leader(40, false))["success"].size() == 1);
   CHECK(transaction_question(kKeys, remove_leader(40, true))["success"].size() == 3);
+}
+
+TEST_CASE("A refused transaction tells what has changed") {
+  const json asked = transaction_question(kKeys, write_state(40, 35, "s", "6"))["failure"];
+  REQUIRE(asked.size() == 2);
+  CHECK(asked[0]["requestRange"]["keys_only"] == true);
+  const auto both = revisions_now(answer_with({json::object(), json::object()}));
+  REQUIRE(both.has_value());
+  CHECK(both->leader == 12);
+  CHECK(both->state == 12);
+  const auto none = revisions_now(answer_with({nullptr, nullptr}));
+  REQUIRE(none.has_value());
+  CHECK(none->leader == 0);
+  CHECK_FALSE(revisions_now(json::object()).has_value());
 }
 
 TEST_CASE("An etcd without the job has no leader and no state") {

@@ -109,10 +109,45 @@ TEST_CASE("A state is written on the condition that the leader is the same") {
   CHECK(*story.done.back().done);
 }
 
+TEST_CASE("A state replaces the one before it, and no newer one") {
+  Story story;
+  story.lead();
+  story.step(seconds(13), tenure::StateGiven{2, "first"});
+  story.answer(seconds(13), ServiceAnswer{true, 0, "6", false});
+  CHECK(std::get<ServiceTransaction>(story.asked.at(0).question).state_is == 0);
+  story.answer(seconds(13), ServiceAnswer{true, 44, {}, false});
+  // It is not known whether that one was done: it may be done late, after those that follow.
+  story.step(seconds(14), tenure::StateGiven{3, "second"});
+  story.answer(seconds(17), kAway);
+  story.step(seconds(17), tenure::StateGiven{4, "third"});
+  CHECK(std::get<ServiceTransaction>(story.asked.at(0).question).state_is == 44);
+  // It was, and this process leads still: the newest is written in its place.
+  story.answer(seconds(18), ServiceAnswer{false, 0, {}, false, 40, 45});
+  const auto& again = std::get<ServiceTransaction>(story.asked.at(0).question);
+  CHECK(again.state_is == 45);
+  CHECK(again.state == "third");
+  CHECK(story.done.back().wish == 3);
+  story.answer(seconds(18), ServiceAnswer{true, 46, {}, false});
+  CHECK(story.done.back().wish == 4);
+  CHECK(*story.done.back().done);
+}
+
+TEST_CASE("A write that the service refuses for no reason is not sent again and again") {
+  Story story;
+  story.lead();
+  story.step(seconds(13), tenure::StateGiven{2, "state"});
+  story.answer(seconds(13), ServiceAnswer{true, 0, "6", false});
+  story.answer(seconds(13), ServiceAnswer{false, 0, {}, false, 40, 0});
+  CHECK(story.asked.empty());
+  CHECK_FALSE(story.done.back().done);
+  CHECK(story.tenure.leads_until() != Instant{});
+}
+
 TEST_CASE("Who takes over keeps the state by a lease of its own") {
   Story story;
   ServiceView seen;
   seen.state = "state";
+  seen.state_revision = 31;
   story.step(seconds(10),
              tenure::LeadWished{1, seen, {Term{2}, VoterId{7}, JobInstance{3}, {}, 1}});
   story.answer(seconds(10), ServiceAnswer{true, 0, "5", false});
@@ -120,10 +155,25 @@ TEST_CASE("Who takes over keeps the state by a lease of its own") {
   story.answer(seconds(10), ServiceAnswer{true, 0, "6", false});
   const auto& write = std::get<ServiceTransaction>(story.asked.at(0).question);
   CHECK(write.state == "state");
+  CHECK(write.state_is == 31);
   CHECK(write.state_lease == "6");
   story.answer(seconds(10), ServiceAnswer{true, 41, {}, false});
   CHECK(story.done.size() == 1);  // nobody waits for it
   CHECK(story.tenure.next_deadline() == seconds(11));
+}
+
+TEST_CASE("Of two states that wait for a lease the newer one is written") {
+  Story story;
+  story.lead();
+  story.step(seconds(13), tenure::StateGiven{0, "found"});
+  story.step(seconds(13), tenure::StateGiven{2, "own"});
+  REQUIRE(story.asked.size() == 1);
+  story.answer(seconds(13), ServiceAnswer{true, 0, "6", false});
+  REQUIRE(story.asked.size() == 1);
+  CHECK(std::get<ServiceTransaction>(story.asked.at(0).question).state == "own");
+  story.answer(seconds(13), ServiceAnswer{true, 44, {}, false});
+  CHECK(story.done.back().wish == 2);
+  CHECK(*story.done.back().done);
 }
 
 TEST_CASE("Who resigns removes its own entry alone, and what comes late changes nothing") {
