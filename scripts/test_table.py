@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_table RESULTS.xml: what ctest ran (its JUnit file), as a table: run, passed, failed, skipped
-by reason. Exits with 1 where a test was skipped without saying what it needs, and where CI=true is
+"""test_table RESULTS.xml [LEFT_OUT]: what ctest ran (its JUnit file), as a table: run, passed, failed,
+skipped by reason; and how many `scripts/test --share` left out. Exits with 1 where a test was skipped without saying what it needs, and where CI=true is
 set and it needs something that CI can have."""
 import collections
 import os
@@ -22,13 +22,15 @@ def read(path):
         yield case.get("name"), state, said.groups() if said else None
 
 
-def table(tests, ci):
+def table(tests, ci, left_out=0):
     """(lines, whether all is well) of what read() gives."""
     counts = collections.Counter(state for _, state, _ in tests)
     ran = counts["passed"] + counts["failed"] + counts["other"]
     lines = ["", f"{'tests run':<12}{ran:>6}", f"{'passed':<12}{counts['passed']:>6}",
              f"{'failed':<12}{counts['failed'] + counts['other']:>6}",
              f"{'skipped':<12}{counts['skipped']:>6}"]
+    if left_out:
+        lines.append(f"{'left out':<12}{left_out:>6}")
     reasons, wrong = collections.defaultdict(list), []
     for name, state, said in tests:
         if state != "skipped":
@@ -42,14 +44,15 @@ def table(tests, ci):
     for name in wrong:
         lines.append(f"test: may not be skipped{' in CI' if ci else ''}: {name}")
     lines.append(f"{counts['passed']} passed, {counts['failed'] + counts['other']} failed, "
-                 f"{counts['skipped']} skipped")
+                 f"{counts['skipped']} skipped" + (f", {left_out} left out" if left_out else ""))
     return lines, not wrong
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+    if len(sys.argv) not in (2, 3) or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
-    lines, good = table(list(read(sys.argv[1])), os.environ.get("CI") == "true")
+    left_out = int(sys.argv[2]) if len(sys.argv) == 3 else 0
+    lines, good = table(list(read(sys.argv[1])), os.environ.get("CI") == "true", left_out)
     print("\n".join(lines))
     return 0 if good else 1
 

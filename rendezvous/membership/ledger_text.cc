@@ -14,13 +14,13 @@ namespace {
 
 using Time = std::chrono::nanoseconds;
 
-long long milliseconds(Time time) {
+long long whole_milliseconds(Time time) {
   return std::chrono::floor<std::chrono::milliseconds>(time).count();
 }
 
 /// Three figures or so: "812 ms", "8.1 s", "12 min 3 s", "3 h 20 min", "12 d 4 h".
 std::string short_time(Time time) {
-  const long long ms = milliseconds(time);
+  const long long ms = whole_milliseconds(time);
   if (ms < 1'000) {
     return std::to_string(ms) + " ms";
   }
@@ -49,9 +49,10 @@ std::string break_down_text(const BreakDown& parts) {
   // Differences of rounded sums, so that they add up to the rounded sum.
   const auto add = [&](const char* name, std::optional<Time> part) {
     if (part) {
-      const long long before = milliseconds(until);
+      const long long before = whole_milliseconds(until);
       until += *part;
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, milliseconds(until) - before);
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
+                          whole_milliseconds(until) - before);
     }
   };
   add("detect", parts.detect);
