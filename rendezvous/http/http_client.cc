@@ -4,6 +4,7 @@
 #include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -12,6 +13,7 @@
 #include <boost/beast/http/write.hpp>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/held_signals.h"
@@ -57,6 +59,23 @@ std::string to_bytes(const HttpCall& question, const HttpService& service) {
   return std::move(bytes).str();
 }
 
+/// A token that somebody put in a file may be anything. Beast throws at a value of 64 KiB.
+constexpr std::size_t kValueBytesMax = 32 * 1'024;
+
+/// Why it cannot be sent; empty: it can. A line break within would begin another header.
+std::string why_unsendable(const HttpCall& question) {
+  for (const auto& [name, value] : question.headers) {
+    if (value.size() > kValueBytesMax) {
+      return "the header " + name + " would have " + std::to_string(value.size()) +
+             " bytes, more than " + std::to_string(kValueBytesMax);
+    }
+    if (value.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
+      return "the header " + name + " would have a line break in it";
+    }
+  }
+  return {};
+}
+
 /// 101 would end HTTP on this connection; nobody has asked for that.
 bool is_interim(unsigned status) {
   return status >= 100 && status < 200 && status != 101;
@@ -94,6 +113,13 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
     DDP_CHECK(!answered, "one question at a time");
     answered = std::move(on_answer);
     question = std::move(request);
+    if (std::string why = why_unsendable(question); !why.empty()) {
+      return asio::post(io, [weak = weak_from_this(), why = std::move(why)] {
+        if (const auto self = weak.lock(); self && self->answered) {
+          self->fail(why);
+        }
+      });
+    }
     was_open = is_ready();
     was_open ? send() : connect();
   }
@@ -180,6 +206,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
     }
     is_sent = false;
     stream->expires_at(connect_until);
+    answer_until = connect_until;
     session.emplace(service.tls, service.endpoint.host);
     exchange(session->take_output());
   }
@@ -191,7 +218,8 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   void send() {
     is_sent = true;
     begin_answer();
-    stream->expires_after(question.patience);
+    answer_until = steady_clock::now() + question.patience;
+    stream->expires_at(answer_until);
     std::string bytes = to_bytes(question, service);
     if (session) {
       session->send(bytes);
@@ -228,7 +256,11 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   }
 
   /// One path for both: over TLS what came may be part of the handshake, and hold no text at all.
+  /// A read that has bytes at once succeeds also behind the stream's own end of time.
   void received(std::string_view bytes) {
+    if (steady_clock::now() >= answer_until) {
+      return fail(beast::error::timeout);
+    }
     if (!session) {
       plain.append(bytes);
       return parse();
@@ -264,6 +296,10 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
       } else if (used == 0 || failed) {
         break;
       }
+    }
+    // A body is taken as it comes, so this is a header, a chunk's extension or a trailer.
+    if (plain.size() > kHeaderBytesMax + kReadBytes) {
+      return fail(http::error::header_limit);
     }
     if (session && session->is_closed()) {
       return broken(asio::error::eof);
@@ -331,6 +367,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   std::uint64_t resolve_round = 0;       ///< of the answer that is waited for
   std::vector<tcp::endpoint> addresses;  ///< of the service; empty: not known
   steady_clock::time_point connect_until;
+  steady_clock::time_point answer_until;    ///< first of the handshake, then of the answer
   std::optional<beast::tcp_stream> stream;  ///< none: there is no connection
   std::optional<TlsSession> session;        ///< where it is over TLS
   std::array<char, kReadBytes> input;

@@ -103,9 +103,10 @@ void ServiceWriter::failed(Instant now, Instant leads_until, const Error& why,
     actions.emplace_back(
         LogLine{true, why.what + "; no new world begins before it has kept the state of the job"});
   }
-  // The verdict of a job need not wait while nobody else can lead: who is here is told. Later
-  // another may have taken over, and it runs the job again.
-  if (ends_ && to_acknowledge_ && now < leads_until) {
+  // The verdict of a job need not wait for a service that is silent: who is here is told, also
+  // after the lease. What has ended for all who are here is not run once more for the sake of a
+  // record. One that is known to lead no more says nothing.
+  if (ends_ && to_acknowledge_ && leads_until != Instant{}) {
     actions.emplace_back(
         TellLeader{SessionTold{session_, *std::exchange(to_acknowledge_, std::nullopt)}});
     return;

@@ -21,7 +21,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 /// Takes one connection after the other; in each it reads a question and writes the next of that
-/// connection's answers. An empty answer closes the connection. Then it waits for the other end.
+/// connection's answers. An empty answer closes the connection. What stands behind a \f is written
+/// again and again, until the client closes. Then it waits for the other end.
 class Server {
  public:
   explicit Server(std::vector<std::vector<std::string>> connections)
@@ -49,7 +50,11 @@ class Server {
         }
         asked.push_back(bytes.substr(0, size));
         bytes.erase(0, size);
-        asio::write(socket, asio::buffer(answer), failed);
+        const std::size_t flood = answer.find('\f');
+        asio::write(socket, asio::buffer(answer.substr(0, flood)), failed);
+        while (flood != std::string::npos && !failed) {
+          asio::write(socket, asio::buffer(answer.substr(flood + 1)), failed);
+        }
         if (answer.empty() || answer.find("Connection: close") != std::string::npos) {
           break;
         }
@@ -143,6 +148,35 @@ TEST_CASE("answers of every form are read, and no more of them than is wanted") 
   CHECK(Asker(server.port()).ask().error().what.find("closed the connection") == 3);
   CHECK(Asker(server.port()).ask().error().what.find("closed the connection") == 3);
   CHECK(Asker(server.port()).ask().has_error());
+}
+
+TEST_CASE("a server that never stops sending takes neither time nor memory without bound") {
+  const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string many(1'000, 'e');
+  Server server({{"\fHTTP/1.1 100 Continue\r\n\r\n"},
+                 {chunked + "1;\f" + many},
+                 {chunked + "0\r\n\f" + many}});
+  Asker asker(server.port());
+  const auto interim = asker.ask({.target = "/x", .patience = 300ms});
+  REQUIRE_FALSE(interim.has_value());
+  CHECK(interim.error().what == "no answer came in time");
+  CHECK_FALSE(asker.ask({.target = "/x", .patience = 60s}).has_value());
+  CHECK_FALSE(asker.ask({.target = "/x", .patience = 60s}).has_value());
+}
+
+TEST_CASE("a header that no request can have is an error, and the client goes on") {
+  Server server({{ok("later")}});
+  Asker asker(server.port());
+  const auto ask = [&](std::string value) {
+    return asker.ask({.target = "/x", .headers = {{"Authorization", std::move(value)}}});
+  };
+  const auto large = ask(std::string(70'000, 'a'));
+  REQUIRE_FALSE(large.has_value());
+  CHECK(large.error().what == "the header Authorization would have 70000 bytes, more than 32768");
+  CHECK_FALSE(ask("a\r\nHost: other").has_value());
+  const auto fine = ask("Bearer a");
+  REQUIRE(fine.has_value());
+  CHECK(fine->body == "later");
 }
 
 TEST_CASE("a host of several addresses is asked at the one that answers") {
