@@ -106,6 +106,9 @@ Result<void> read_protocol(const Entries& entries, const std::string& where, Rdz
   conf.https = protocol == "https";
   conf.certificates = {either("cacert", "ca_cert"), either("cert", "ssl_cert"),
                        either("key", "ssl_cert_key")};
+  if (conf.certificates.certificate.empty() && !conf.certificates.key.empty()) {
+    return Error{"key= is given without cert=", where, "give the certificate, too: cert=FILE"};
+  }
   // One file may hold both, and torchrun takes it so.
   if (conf.certificates.key.empty()) {
     conf.certificates.key = conf.certificates.certificate;

@@ -28,6 +28,10 @@ constexpr int kUnauthenticated = 16;
 /// With tokens that say which users and roles there were (JWT), whoever changes these ends the
 /// tokens of all (etcdserver/api/v3rpc/rpctypes, ErrGRPCAuthOldRevision); no code is its own.
 constexpr char kOldRevision[] = "revision of auth store is old";
+/// Of authenticate() where authentication is off, and of a question without a token where it is on
+/// again (the same file, ErrGRPCAuthNotEnabled and ErrGRPCUserEmpty).
+constexpr char kNotEnabled[] = "authentication is not enabled";
+constexpr char kNobodyAsks[] = "user name is empty";
 constexpr int kUnavailable = 14;
 constexpr int kDeadlineExceeded = 4;
 
@@ -91,7 +95,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   void begin() {
     if (!busy && !questions.empty()) {
       busy = true;
-      !access.user.empty() && token.empty() ? sign_in() : send();
+      !access.user.empty() && token.empty() && !is_open ? sign_in() : send();
     }
   }
 
@@ -105,7 +109,8 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     Question in{kSignIn, json{{"name", access.user}, {"password", access.password}}.dump(),
                 [this](const Result<json>& answer) {
                   token = answer ? text_at(*answer, "token") : std::string();
-                  if (token.empty()) {
+                  is_open = !answer && answer.error().what.find(kNotEnabled) != std::string::npos;
+                  if (token.empty() && !is_open) {
                     sign_in_failed = answer ? Error{sentence(member(), "gave no token"), {}, {}}
                                             : answer.error();
                   }
@@ -159,7 +164,8 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     if (why.empty()) {
       why = "error " + std::to_string(code) + " without a word";
     }
-    const bool is_old = why.find(kOldRevision) != std::string::npos;
+    const bool is_old = why.find(kOldRevision) != std::string::npos ||
+                        (is_open && why.find(kNobodyAsks) != std::string::npos);
     if ((code == kUnauthenticated || is_old) && !access.user.empty() && !question().signed_in) {
       question().signed_in = true;
       token.clear();
@@ -186,7 +192,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   /// To another member, which wants to know who asks.
   void send_anew() {
     const bool signs_in = question().path == kSignIn;
-    !access.user.empty() && !signs_in ? sign_in() : send();
+    !access.user.empty() && !signs_in && !is_open ? sign_in() : send();
   }
 
   /// The question goes first: its callback may ask the next one, or end this client.
@@ -217,6 +223,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   std::deque<Question> questions;  ///< the first is under way where busy
   std::string token;
   std::optional<Error> sign_in_failed;
+  bool is_open = false;  ///< authentication is off: no token is needed
   std::string trouble;
   bool is_refusal = false;  ///< the error that end() is given
   bool busy = false;

@@ -97,7 +97,11 @@ std::string to_text(const HttpService& service) {
 /// written in the same way.
 struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   Impl(asio::io_context& the_io, HttpService the_service)
-      : io(the_io), service(std::move(the_service)), resolver(the_io), resolve_timer(the_io) {}
+      : io(the_io),
+        service(std::move(the_service)),
+        tls(service.tls),
+        resolver(the_io),
+        resolve_timer(the_io) {}
 
   /// For callbacks of operations: they do nothing once the client is gone.
   template <class Action>
@@ -207,7 +211,8 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
     is_sent = false;
     stream->expires_at(connect_until);
     answer_until = connect_until;
-    session.emplace(service.tls, service.endpoint.host);
+    tls = TlsContext::renewed(tls);
+    session.emplace(tls, service.endpoint.host);
     exchange(session->take_output());
   }
 
@@ -362,6 +367,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
 
   asio::io_context& io;
   const HttpService service;
+  std::shared_ptr<const TlsContext> tls;  ///< of the newest connection
   tcp::resolver resolver;
   asio::steady_timer resolve_timer;
   std::uint64_t resolve_round = 0;       ///< of the answer that is waited for

@@ -2,9 +2,12 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
+#include "rendezvous/base/check.h"
 #include "rendezvous/http/tls_context_impl.h"
 
 namespace ddprun {
@@ -39,8 +42,8 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
     return library.error();
   }
   const OpenSslLibrary& openssl = **library;
-  auto impl = std::unique_ptr<Impl>(
-      new Impl{openssl, {openssl.SSL_CTX_new(openssl.TLS_client_method()), openssl.SSL_CTX_free}});
+  auto impl = std::unique_ptr<Impl>(new Impl{
+      files, openssl, {openssl.SSL_CTX_new(openssl.TLS_client_method()), openssl.SSL_CTX_free}});
   SSL_CTX* const context = impl->context.get();
   if (context == nullptr) {
     return Error{"OpenSSL cannot be used: " + openssl_reason(openssl), {}, {}};
@@ -87,6 +90,19 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
     return used.error();
   }
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(impl)));
+}
+
+std::shared_ptr<const TlsContext> TlsContext::renewed(std::shared_ptr<const TlsContext> context) {
+  DDP_CHECK(context != nullptr, "there is a context to renew");
+  const TlsFiles& files = context->impl_->files;
+  for (const std::string& file : {files.ca, files.certificate, files.key}) {
+    std::error_code unknown;
+    if (!file.empty() && !std::filesystem::is_regular_file(file, unknown)) {
+      return context;
+    }
+  }
+  auto made = make(files);
+  return made ? std::move(*made) : context;
 }
 
 }  // namespace ddprun

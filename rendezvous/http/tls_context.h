@@ -1,5 +1,6 @@
-// TlsContext: whom a client of TLS trusts, and as whom it shows itself. One for all connections to
-// one service; it never changes.
+// TlsContext: whom a client of TLS trusts, and as whom it shows itself, as its files were when it
+// was made. Each connection takes a renewed one: certificates of a day or an hour are replaced on
+// disk while a job runs.
 #pragma once
 
 #include <memory>
@@ -22,6 +23,9 @@ class TlsContext {
  public:
   /// Reads the files. The error names the one that does not do, or says that OpenSSL is missing.
   static Result<std::shared_ptr<const TlsContext>> make(const TlsFiles& files);
+  /// As its files are now; itself where they do not do at this moment (somebody is writing them),
+  /// or are no plain files, which would be waited for.
+  static std::shared_ptr<const TlsContext> renewed(std::shared_ptr<const TlsContext> context);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;

@@ -10,6 +10,7 @@
 namespace ddprun {
 
 struct TlsContext::Impl {
+  TlsFiles files;
   const OpenSslLibrary& openssl;
   std::unique_ptr<SSL_CTX, decltype(&::SSL_CTX_free)> context;
 };

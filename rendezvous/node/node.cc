@@ -82,9 +82,10 @@ void Node::on(const NodeTimePassed&) {
     return;
   }
   if (options_.by_service && !called_ && now_ - search_since_ >= options_.join_timeout) {
-    on(SearchFailed{{"no coordinator of the job was reached, and this node could not become it",
-                     {},
-                     "look at the servers that --rdzv-endpoint names, and at their logs"}});
+    on(SearchFailed{unreached_.value_or(
+        Error{"no coordinator of the job was reached, and this node could not become it",
+              {},
+              "look at the servers that --rdzv-endpoint names, and at their logs"})});
   } else {
     search();
   }
@@ -172,6 +173,10 @@ void Node::on(const SearchFailed& input) {
                       : input.why);
     return;
   }
+  if (options_.by_service && (!unreached_ || unreached_->where != input.why.where)) {
+    unreached_ = {input.why.what, input.why.where, "check the network between it and this host"};
+    actions_.emplace_back(LogLine{true, unreached_->sentence()});
+  }
   called_.reset();
   if (!known_.past() && began_here_) {
     settle();
@@ -229,6 +234,7 @@ void Node::settle() {
   election_.reset();
   called_.reset();
   lost_why_.reset();
+  unreached_.reset();
   search_again_at_.reset();
   actions_.emplace_back(StopAsking{});
   actions_.emplace_back(StopSearch{});
@@ -393,8 +399,9 @@ void Node::on(const CalledByLeader& input) {
     fence(Error{"a coordinator of a later term took over", {}, {}});
   } else if ((state_ == State::searching || state_ == State::joining) &&
              (!called_ || (options_.by_service && call.term > called_->term))) {
-    actions_.emplace_back(LogLine{
-        false, fmt::format("the coordinator of term {} calls this node", number(call.term))});
+    actions_.emplace_back(
+        LogLine{false, fmt::format("the coordinator of term {} {}", number(call.term),
+                                   options_.by_service ? "is to be followed" : "calls this node")});
     called_ = call;
     search();
   } else if (state_ == State::fencing) {

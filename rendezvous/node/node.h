@@ -288,6 +288,7 @@ class Node {
   Instant contact_{};
   bool saw_close_ = false;
   std::optional<Error> lost_why_;
+  std::optional<Error> unreached_;  ///< the newest leader of a service that did not answer
   std::string lost_clause_;
   std::optional<Election> election_;
   bool leaves_ = false;  ///< its user wants that

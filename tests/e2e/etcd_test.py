@@ -1,6 +1,8 @@
 """Jobs whose coordinator is decided by etcd (docs/etcd.md), through the built ddprun and Debian's etcd.
 usage: etcd_test.py DDPRUN [TEST...]"""
+import base64
 import http.server
+import json
 import os
 import pathlib
 import re
@@ -213,6 +215,41 @@ class OneMember(Etcd):
         for agent in agents:
             self.assertEqual(agent.wait(), 0, agent)
 
+    def test_authentication_that_is_switched_off_stops_nothing(self):
+        for path, question in (("user/add", {"name": "root", "password": "secret"}),
+                               ("user/grant", {"user": "root", "role": "root"}), ("enable", {})):
+            self.etcd.ask(f"/v3/auth/{path}", question)
+        user = {"DDPRUN_ETCD_USER": "root:secret"}
+        agents = [self.start("2:4", "--scale-up", "now", env=user) for _ in range(2)]
+        self.wait_for_world(agents, 2)
+        for turn, size in (("disable", 3), ("enable", 4)):
+            token = self.etcd.ask("/v3/auth/authenticate", {"name": "root", "password": "secret"})["token"] \
+                if turn == "disable" else None
+            self.etcd.ask(f"/v3/auth/{turn}", {}, token=token)
+            before = self.said(agents)
+            newcomer = self.start("2:4", "--scale-up", "now", env=user)
+            self.wait_for_world(agents, size, before)
+            agents.append(newcomer)
+            self.wait_for_world([newcomer], size)
+        (self.folder / "end").touch()
+        for agent in agents:
+            self.assertEqual(agent.wait(), 0, agent)
+            self.assertNotIn("leads no more", agent.err)
+
+    def test_a_coordinator_that_cannot_be_reached_is_named(self):
+        port = free_port()
+        record = {"term": 1, "voter": "77", "instance": "5", "addresses": ["127.0.0.1"], "port": port}
+        for key, value in (("leader", json.dumps(record)), ("term", "1")):
+            self.etcd.ask("/v3/kv/put", {"key": base64.b64encode(f"ddprun/job/{key}".encode()).decode(),
+                                         "value": base64.b64encode(value.encode()).decode()})
+        agent = self.start("1", "--join-timeout", "6", env={"LOGLEVEL": "WARNING"})
+        started = time.monotonic()
+        named = f"127.0.0.1 port {port}: cannot reach the coordinator: connection refused"
+        wait_until(lambda: named in agent.err, lambda: agent)
+        self.assertLess(time.monotonic() - started, 5, agent)
+        self.assertEqual(agent.wait(), 1)
+        self.assertEqual(agent.err.count(named), 2, agent)  # once meanwhile, and at the end
+
     def test_what_is_no_etcd_is_told(self):
         class Page(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
@@ -248,6 +285,7 @@ class OneMember(Etcd):
                       refused("etcd", *https, "protocol=https,cacert=/none"))
         self.assertIn("/dev/null: is no certificate that can be used: no start line",
                       refused("etcd-v2", *https, "protocol=https,ssl_cert=/dev/null"))
+        self.assertIn("key= is given without cert=", refused("etcd", *https, "protocol=https,key=a"))
         self.assertIn("NAME:PASSWORD", refused("etcd", *named, env={"DDPRUN_ETCD_USER": "root"}))
         self.assertIn("give c10d, static or etcd", refused("etcd3", "--rdzv-endpoint", "a"))
 
@@ -290,6 +328,19 @@ class Tls(Etcd):
         newcomer = self.start("2", *self.conf(), endpoints=f"localhost:{self.etcd.ports[0]}")
         self.wait_for_world(others, 2, before)
         self.end_well([*others, newcomer])
+
+    def test_certificates_that_are_renewed_are_read_again(self):
+        agents = self.start_job(2, "2:3", "--scale-up", "now", *self.conf())
+        self.etcd.kill(0)
+        self.authority = Authority(self.folder)  # in the same files
+        self.authority.issue("client")
+        self.etcd.certify(self.authority)
+        self.etcd.start(0)
+        wait_until(lambda: self.etcd.is_healthy(0), "etcd")
+        before = self.said(agents)
+        newcomer = self.start("2:3", "--scale-up", "now", *self.conf())
+        self.wait_for_world(agents, 3, before)
+        self.end_well([*agents, newcomer])
 
     def test_what_is_wrong_is_told(self):
         stranger = Authority(self.folder, "stranger")

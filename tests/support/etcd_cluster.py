@@ -18,12 +18,11 @@ class EtcdCluster:
     def __init__(self, folder, members=1, authority=None, names=("IP:127.0.0.1", "DNS:localhost")):
         folder.mkdir(exist_ok=True)
         self._folder = folder
+        self._names = names
         self._scheme, self._tls, self._tls_options = "http", None, []
         if authority:
-            server = authority.issue(folder.name, *names)
-            self._scheme, self._tls = "https", authority.client(*server)
-            self._tls_options = ["--cert-file", server[0], "--key-file", server[1], "--client-cert-auth",
-                                 "--trusted-ca-file", authority.certificate]
+            self._scheme = "https"
+            self.certify(authority)
         self.ports = [free_port() for _ in range(members)]
         self._peer_ports = [free_port() for _ in range(members)]
         self._programs = [None] * members
@@ -31,6 +30,13 @@ class EtcdCluster:
             self.start(at)
         for at in range(members):
             wait_until(lambda: self.is_healthy(at), lambda: self._programs[at])
+
+    def certify(self, authority):
+        """By that authority, in the same files; members that are started from now on show it."""
+        server = authority.issue(self._folder.name, *self._names)
+        self._tls = authority.client(*server)
+        self._tls_options = ["--cert-file", server[0], "--key-file", server[1], "--client-cert-auth",
+                             "--trusted-ca-file", authority.certificate]
 
     @property
     def endpoints(self):
