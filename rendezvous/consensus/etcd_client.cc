@@ -22,6 +22,8 @@ using nlohmann::json;
 constexpr std::uint64_t kBodyBytesMax = 4 * 1'024 * 1'024;
 /// Of one member. One that is there and does not answer has lost its majority, or hangs.
 constexpr std::chrono::milliseconds kMemberPatience{1'500};
+/// Of an error: etcd's own are a line, a stranger's may be megabytes.
+constexpr std::size_t kWordsMax = 400;
 constexpr char kSignIn[] = "/v3/auth/authenticate";
 /// Codes of gRPC (grpc/status.h): the token that authenticate() gave is no longer known.
 constexpr int kUnauthenticated = 16;
@@ -160,7 +162,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
     const int code = code_of(error);
-    std::string why = printable(text_at(error, "message"));
+    std::string why = printable(text_at(error, "message").substr(0, kWordsMax));
     if (why.empty()) {
       why = "error " + std::to_string(code) + " without a word";
     }

@@ -101,18 +101,32 @@ std::optional<Term> term_of(const std::string& text) {
              : std::nullopt;
 }
 
+/// A number of JSON may be negative, a fraction, or larger than any integer. 0: it is none of ours.
+std::uint64_t whole_at(const json& object, const char* name, std::uint64_t most) {
+  const auto found = object.find(name);
+  const bool whole = found != object.end() && found->is_number_unsigned();
+  const auto number = whole ? found->get<std::uint64_t>() : 0;
+  return number <= most ? number : 0;
+}
+
+/// What somebody else wrote there stays: it may be of use to them.
+Error not_ours(const char* what, const std::string& key) {
+  return {std::string("etcd holds no ") + what + " of this job there, but something else", key,
+          "delete that key, or give the job another --rdzv-id"};
+}
+
 /// Whatever somebody else wrote below our key: an agent connects to the addresses in it.
 std::optional<LeaderRecord> record_of(const std::string& text) {
   const json read = json::parse(text, nullptr, false);
   LeaderRecord record;
   try {
-    record.term = Term{read.at("term").get<std::uint32_t>()};
     const auto voter = unsigned_of(read.at("voter").get<std::string>());
     const auto instance = unsigned_of(read.at("instance").get<std::string>());
     record.addresses = read.at("addresses").get<std::vector<std::string>>();
-    record.port = read.at("port").get<std::uint16_t>();
-    if (!voter || !instance || record.term > kTermMax || record.addresses.empty() ||
-        record.addresses.size() > kAddressesMax + 1) {
+    record.term = Term{static_cast<std::uint32_t>(whole_at(read, "term", number(kTermMax)))};
+    record.port = static_cast<std::uint16_t>(whole_at(read, "port", 65'535));
+    if (!voter || !instance || number(record.term) == 0 || record.port == 0 ||
+        record.addresses.empty() || record.addresses.size() > kAddressesMax + 1) {
       return std::nullopt;
     }
     record.voter = VoterId{*voter};
@@ -172,7 +186,7 @@ json read_question(const EtcdKeys& keys) {
   return {{"success", {range(keys.leader), range(keys.term), range(keys.state)}}};
 }
 
-Result<ServiceView> view_of(const json& answer) {
+Result<ServiceView> view_of(const EtcdKeys& keys, const json& answer) {
   ServiceView view;
   const auto leader = entry_of(answer, 0);
   const auto term = entry_of(answer, 1);
@@ -186,13 +200,13 @@ Result<ServiceView> view_of(const json& answer) {
     view.leader = record_of((*leader)->value);
     view.leader_revision = (*leader)->revision;
     if (!view.leader) {
-      return Error{"etcd has no coordinator of this job under its key, but something else", {}, {}};
+      return not_ours("coordinator", keys.leader);
     }
   }
   if (*term) {
     const auto newest = term_of((*term)->value);
     if (!newest) {
-      return Error{"etcd has no term of this job under its key, but something else", {}, {}};
+      return not_ours("term", keys.term);
     }
     view.newest_term = *newest;
     view.term_revision = (*term)->revision;

@@ -20,7 +20,7 @@ struct EtcdKeys {
 
 nlohmann::json read_question(const EtcdKeys& keys);
 /// The answer to it, whatever bytes somebody wrote there.
-Result<ServiceView> view_of(const nlohmann::json& answer);
+Result<ServiceView> view_of(const EtcdKeys& keys, const nlohmann::json& answer);
 
 nlohmann::json transaction_question(const EtcdKeys& keys, const ServiceTransaction& transaction);
 

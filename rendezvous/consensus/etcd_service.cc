@@ -64,8 +64,8 @@ class EtcdService : public ConsensusService {
 
   void read(OnView on_view) override {
     client_.ask("/v3/kv/txn", read_question(keys_),
-                [on_view = std::move(on_view)](const Result<json>& answer) {
-                  answer ? on_view(view_of(*answer)) : on_view(answer.error());
+                [this, on_view = std::move(on_view)](const Result<json>& answer) {
+                  answer ? on_view(view_of(keys_, *answer)) : on_view(answer.error());
                 });
   }
 

@@ -44,9 +44,9 @@ TEST_CASE("What a leader writes into etcd is read again") {
   CHECK_FALSE(puts[1]["requestPut"].contains("lease"));  // terms only rise
   const json& state = commit["success"][0]["requestPut"];
   CHECK(state["lease"] == "6");
-  const auto view = view_of(answer_with({{{"value", puts[0]["requestPut"]["value"]}},
-                                         {{"value", puts[1]["requestPut"]["value"]}},
-                                         {{"value", state["value"]}}}));
+  const auto view = view_of(kKeys, answer_with({{{"value", puts[0]["requestPut"]["value"]}},
+                                                {{"value", puts[1]["requestPut"]["value"]}},
+                                                {{"value", state["value"]}}}));
   REQUIRE(view.has_value());
   CHECK(view->leader == some_leader());
   CHECK(view->leader_revision == 12);
@@ -89,8 +89,28 @@ TEST_CASE("A refused transaction tells what has changed") {
   CHECK_FALSE(revisions_now(json::object()).has_value());
 }
 
+TEST_CASE("A coordinator's numbers are whole and as large as they may be") {
+  const auto read = [](const char* term, const char* port) {
+    const std::string record =
+        std::string(R"({"voter":"7","instance":"3","addresses":["a"],"term":)") + term +
+        R"(,"port":)" + port + "}";
+    json asked = transaction_question(kKeys, write_state(12, 11, record, "6"));
+    return view_of(
+        kKeys,
+        answer_with({{{"value", asked["success"][0]["requestPut"]["value"]}}, nullptr, nullptr}));
+  };
+  CHECK(read("1", "65535").has_value());
+  for (const char* const bad : {"-1", "0", "1.5", "1e300", "9223372036854775808", "\"1\""}) {
+    CAPTURE(bad);
+    CHECK_FALSE(read("1", bad).has_value());
+    CHECK_FALSE(read(bad, "1").has_value());
+  }
+  CHECK_FALSE(read("1", "65536").has_value());
+  CHECK(read("1", "0").error().sentence().find("ddprun/job/leader") != std::string::npos);
+}
+
 TEST_CASE("An etcd without the job has no leader and no state") {
-  const auto view = view_of(answer_with({nullptr, nullptr, nullptr}));
+  const auto view = view_of(kKeys, answer_with({nullptr, nullptr, nullptr}));
   REQUIRE(view.has_value());
   CHECK_FALSE(view->leader);
   CHECK(view->leader_revision == 0);
@@ -115,7 +135,7 @@ TEST_CASE("Whatever etcd answers is read or refused") {
   }
   for (const std::string& answer : answers) {
     CAPTURE(answer);
-    CHECK_FALSE(view_of(json::parse(answer)).has_value());
+    CHECK_FALSE(view_of(kKeys, json::parse(answer)).has_value());
   }
   CHECK_FALSE(has_succeeded(json::parse(R"({"succeeded":"yes"})")));
   CHECK(revision_of(json::parse(R"({"header":[]})")) == 0);
