@@ -68,7 +68,15 @@ struct TlsSession::Impl {
              openssl.X509_verify_cert_error_string(verified);
     }
     const std::string reason = openssl_reason(openssl);
-    return reason == "wrong version number" ? "it does not speak TLS" : "TLS failed: " + reason;
+    if (reason == "wrong version number") {
+      return "it does not speak TLS";
+    }
+    // An alert of the server (RFC 8446, 6.2) about what this side has shown, or has not.
+    const bool is_about_ours = reason.find("alert") != std::string::npos &&
+                               (reason.find("certificate") != std::string::npos ||
+                                reason.find("unknown ca") != std::string::npos);
+    return "TLS failed: " + reason +
+           (is_about_ours ? "; it does not take this client's certificate, or misses one" : "");
   }
 
   void shake_hands() {

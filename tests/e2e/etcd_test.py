@@ -352,7 +352,10 @@ class Tls(Etcd):
         self.addCleanup(named.end)
         for words, endpoints, why in (
                 (self.conf(ca=stranger.certificate), None, "its certificate is not trusted: unable to get local issuer"),
-                (self.conf(certificate=unknown[0], key=unknown[1]), None, "TLS failed: "),
+                (self.conf(certificate=unknown[0], key=unknown[1]), None,
+                 "it does not take this client's certificate, or misses one"),
+                (["--rdzv-conf", f"protocol=https,cacert={self.authority.certificate}"], None,
+                 "it does not take this client's certificate, or misses one"),
                 (["--rdzv-conf", "protocol=http"], None, "it wants TLS (--rdzv-conf protocol=https,cacert=FILE)"),
                 (self.conf(), plain.endpoints[0], "maybe it speaks no TLS"),
                 (self.conf(), named.endpoints[0], "its certificate is not trusted: IP address mismatch"),
