@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_table RESULTS.xml [LEFT_OUT]: what ctest ran (its JUnit file), as a table: run, passed, failed,
-skipped by reason; and how many `scripts/test --share` left out. Exits with 1 where a test was skipped without saying what it needs, and where CI=true is
-set and it needs something that CI can have."""
+skipped by reason; and how many `scripts/test --share` left out. Exits with 1 where a test was skipped
+without saying what it needs, and where CI=true is set and it needs something that CI can have."""
 import collections
 import os
 import re

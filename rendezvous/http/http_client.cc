@@ -70,7 +70,7 @@ std::string why_unsendable(const HttpCall& question) {
              " bytes, more than " + std::to_string(kValueBytesMax);
     }
     if (value.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
-      return "the header " + name + " would have a line break in it";
+      return "the header " + name + " would have a line break or a NUL in it";
     }
   }
   return {};

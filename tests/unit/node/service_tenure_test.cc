@@ -40,6 +40,13 @@ struct Story {
     answer(seconds(11), ServiceAnswer{true, 0, "5", false});
     answer(seconds(12), ServiceAnswer{true, 40, {}, false});
   }
+  /// Leads, and is given the first state as wish 2 at 13 s: the write that it asks for then.
+  ServiceTransaction lead_and_write(const char* state) {
+    lead();
+    step(seconds(13), tenure::StateGiven{2, state});
+    answer(seconds(13), ServiceAnswer{true, 0, "6", false});
+    return std::get<ServiceTransaction>(asked.at(0).question);
+  }
 };
 
 const Error kAway{"it does not answer", {}, {}};
@@ -94,10 +101,7 @@ TEST_CASE("Who was replaced, or removed, leads no more at once") {
 
 TEST_CASE("A state is written on the condition that the leader is the same") {
   Story story;
-  story.lead();
-  story.step(seconds(13), tenure::StateGiven{2, "state"});
-  story.answer(seconds(13), ServiceAnswer{true, 0, "6", false});
-  const auto& write = std::get<ServiceTransaction>(story.asked.at(0).question);
+  const ServiceTransaction write = story.lead_and_write("state");
   CHECK(write.leader_is == 40);
   CHECK(write.state == "state");
   CHECK(write.state_lease == "6");
@@ -111,10 +115,7 @@ TEST_CASE("A state is written on the condition that the leader is the same") {
 
 TEST_CASE("A state replaces the one before it, and no newer one") {
   Story story;
-  story.lead();
-  story.step(seconds(13), tenure::StateGiven{2, "first"});
-  story.answer(seconds(13), ServiceAnswer{true, 0, "6", false});
-  CHECK(std::get<ServiceTransaction>(story.asked.at(0).question).state_is == 0);
+  CHECK(story.lead_and_write("first").state_is == 0);
   story.answer(seconds(13), ServiceAnswer{true, 44, {}, false});
   // It is not known whether that one was done: it may be done late, after those that follow.
   story.step(seconds(14), tenure::StateGiven{3, "second"});
@@ -134,9 +135,7 @@ TEST_CASE("A state replaces the one before it, and no newer one") {
 
 TEST_CASE("A write that the service refuses for no reason is not sent again and again") {
   Story story;
-  story.lead();
-  story.step(seconds(13), tenure::StateGiven{2, "state"});
-  story.answer(seconds(13), ServiceAnswer{true, 0, "6", false});
+  (void)story.lead_and_write("state");
   story.answer(seconds(13), ServiceAnswer{false, 0, {}, false, 40, 0});
   CHECK(story.asked.empty());
   CHECK_FALSE(story.done.back().done);
