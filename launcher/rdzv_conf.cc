@@ -103,7 +103,9 @@ Result<void> read_protocol(const Entries& entries, const std::string& where, Rdz
     return Error{"protocol='" + protocol + "' is neither http nor https", where,
                  "write protocol=https where etcd wants TLS"};
   }
-  conf.https = protocol == "https";
+  if (!protocol.empty()) {
+    conf.https = protocol == "https";
+  }
   conf.certificates = {either("cacert", "ca_cert"), either("cert", "ssl_cert"),
                        either("key", "ssl_cert_key")};
   if (conf.certificates.certificate.empty() && !conf.certificates.key.empty()) {

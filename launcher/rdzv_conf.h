@@ -21,8 +21,8 @@ struct RdzvConf {
   std::optional<std::chrono::seconds> keep_alive_interval;
   std::optional<int> keep_alive_max_attempt;  ///< intervals without a sign of life; then lost
   std::optional<bool> is_host;
-  bool https = false;     ///< etcd: protocol=https
-  TlsFiles certificates;  ///< etcd: cacert, cert, key
+  std::optional<bool> https;  ///< etcd: protocol=https; none: no protocol was given
+  TlsFiles certificates;      ///< etcd: cacert, cert, key
 };
 
 /// `where` names the option or the variable in messages. Each time is at most kTimeMax.

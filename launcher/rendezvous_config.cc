@@ -15,6 +15,7 @@
 #include "launcher/rdzv_conf.h"
 #include "launcher/scheduler/scheduler_rank.h"
 #include "rendezvous/base/text.h"
+#include "rendezvous/base/utf8.h"
 
 namespace ddprun {
 namespace {
@@ -89,6 +90,13 @@ class RendezvousResolver {
 
   Result<Endpoint> read_endpoint(const std::string& text, int default_port) const {
     const auto endpoint = parse_endpoint(text, default_port);
+    // torchrun's etcd takes none either. What stands before it may be a password: it is not shown.
+    if (text.find('@') != std::string::npos) {
+      return Error{"an endpoint has a user in it", at("rdzv-endpoint"),
+                   fmt::format("write HOST:PORT, and give etcd's user in the environment, as "
+                               "{}=NAME:PASSWORD",
+                               kEtcdUserVariable)};
+    }
     if (!endpoint) {
       return bad_endpoint(endpoint.error());
     }
@@ -136,6 +144,10 @@ class RendezvousResolver {
     if (options_.witness && (!endpoint || options_.standalone || backend == "static")) {
       return Error{"a witness has no use without other nodes", at("witness"),
                    "give it the --rdzv-endpoint of the job, and not the static backend"};
+    }
+    if (options_.witness && backend.starts_with("etcd")) {
+      return Error{"a witness votes, and with etcd no node does", at("witness"),
+                   "leave it out: the loss of all nodes but one is survived without"};
     }
     job_.witness = options_.witness;
     if (options_.standalone || alone) {
@@ -223,6 +235,11 @@ class RendezvousResolver {
     job_.is_host.reset();
     if (const char* const user = environment_(kEtcdUserVariable); user != nullptr) {
       const std::string_view text = user;
+      if (utf8_prefix_length(text) < text.size()) {
+        return Error{
+            std::string(kEtcdUserVariable) + " is no UTF-8, as etcd's names and passwords are",
+            "the environment", "write it as NAME:PASSWORD in UTF-8"};
+      }
       const std::size_t colon = text.find(':');
       if (colon == std::string_view::npos || colon == 0) {
         return Error{std::string(kEtcdUserVariable) + " is no name with a password",
@@ -231,8 +248,11 @@ class RendezvousResolver {
       job_.etcd_user = text.substr(0, colon);
       job_.etcd_password = text.substr(colon + 1);
     }
-    if (conf_.https) {
+    if (conf_.https == true) {
       job_.etcd_certificates = conf_.certificates;
+    } else if (!conf_.https && conf_.certificates != TlsFiles{}) {
+      return Error{"files of certificates are given, but without a protocol it is plain text",
+                   at("rdzv-conf"), "add protocol=https, or protocol=http if that is meant"};
     }
     if (const auto read = read_endpoints(kDefaultEtcdPort); !read) {
       return read.error();

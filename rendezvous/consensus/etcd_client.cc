@@ -10,6 +10,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
+#include "rendezvous/base/utf8.h"
 #include "rendezvous/consensus/etcd_records.h"
 #include "rendezvous/http/http_client.h"
 
@@ -34,6 +35,8 @@ constexpr char kOldRevision[] = "revision of auth store is old";
 /// again (the same file, ErrGRPCAuthNotEnabled and ErrGRPCUserEmpty).
 constexpr char kNotEnabled[] = "authentication is not enabled";
 constexpr char kNobodyAsks[] = "user name is empty";
+/// Of a user without a role, or with one for other keys (the same file, ErrGRPCPermissionDenied).
+constexpr char kDenied[] = "permission denied";
 constexpr int kUnavailable = 14;
 constexpr int kDeadlineExceeded = 4;
 
@@ -53,6 +56,13 @@ std::string why_unasked(const Error& error, bool is_plain) {
   const bool closed = error.what.find("closed the connection") != std::string::npos;
   return "cannot be asked: " + error.what +
          (closed && is_plain ? std::string("; maybe it ") + kAskForTls : "");
+}
+
+/// Without the half of a character at its end. JSON that was parsed has no other bytes that are
+/// none.
+std::string well_formed(std::string text) {
+  text.resize(utf8_prefix_length(text));
+  return text;
 }
 
 HttpCall to_http(const std::string& path, const std::string& body, const std::string& token) {
@@ -162,7 +172,10 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
     const int code = code_of(error);
-    std::string why = printable(text_at(error, "message").substr(0, kWordsMax));
+    std::string why = printable(well_formed(text_at(error, "message").substr(0, kWordsMax)));
+    if (why.find(kDenied) != std::string::npos) {
+      why += " (" + access.user + " needs to read and write keys below ddprun/)";
+    }
     if (why.empty()) {
       why = "error " + std::to_string(code) + " without a word";
     }

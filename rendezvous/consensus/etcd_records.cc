@@ -2,12 +2,14 @@
 
 #include <sodium.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/endpoint.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -115,6 +117,13 @@ Error not_ours(const char* what, const std::string& key) {
           "delete that key, or give the job another --rdzv-id"};
 }
 
+/// People read it in the log, and a name service is asked for it.
+bool is_host(const std::string& text) {
+  constexpr std::size_t kBytesMax = 255;  // of a name (RFC 1035, 2.3.4)
+  const auto read = parse_endpoint(to_text(Endpoint{text, 1}), 1);
+  return !text.empty() && text.size() <= kBytesMax && read && read->host == text;
+}
+
 /// Whatever somebody else wrote below our key: an agent connects to the addresses in it.
 std::optional<LeaderRecord> record_of(const std::string& text) {
   const json read = json::parse(text, nullptr, false);
@@ -126,7 +135,8 @@ std::optional<LeaderRecord> record_of(const std::string& text) {
     record.term = Term{static_cast<std::uint32_t>(whole_at(read, "term", number(kTermMax)))};
     record.port = static_cast<std::uint16_t>(whole_at(read, "port", 65'535));
     if (!voter || !instance || number(record.term) == 0 || record.port == 0 ||
-        record.addresses.empty() || record.addresses.size() > kAddressesMax + 1) {
+        record.addresses.empty() || record.addresses.size() > kAddressesMax + 1 ||
+        !std::all_of(record.addresses.begin(), record.addresses.end(), is_host)) {
       return std::nullopt;
     }
     record.voter = VoterId{*voter};

@@ -211,9 +211,18 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
     is_sent = false;
     stream->expires_at(connect_until);
     answer_until = connect_until;
-    tls = TlsContext::renewed(tls);
+    renew_tls();
     session.emplace(tls, service.endpoint.host);
     exchange(session->take_output());
+  }
+
+  /// The files of certificates are replaced now and then, and then this side shows the new ones.
+  void renew_tls() {
+    auto renewed = TlsContext::renewed(tls);
+    stale_files = renewed ? std::string() : renewed.error().sentence();
+    if (renewed) {
+      tls = std::move(*renewed);
+    }
   }
 
   // --- A question and its answer ---------------------------------------------------------------
@@ -272,7 +281,8 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
     }
     session->receive(bytes, plain);
     if (!session->failure().empty()) {
-      return fail(session->failure());
+      // A file that could not be read anew may be why.
+      return fail(session->failure() + (stale_files.empty() ? "" : "; and " + stale_files));
     }
     if (!is_sent && session->is_established()) {
       return send();
@@ -368,6 +378,7 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   asio::io_context& io;
   const HttpService service;
   std::shared_ptr<const TlsContext> tls;  ///< of the newest connection
+  std::string stale_files;  ///< why that is an older one than its files are; empty: it is not
   tcp::resolver resolver;
   asio::steady_timer resolve_timer;
   std::uint64_t resolve_round = 0;       ///< of the answer that is waited for

@@ -1,13 +1,18 @@
 #include "rendezvous/http/tls_context.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/fd.h"
 #include "rendezvous/http/tls_context_impl.h"
 
 namespace ddprun {
@@ -22,10 +27,18 @@ int no_passphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*
   return -1;
 }
 
-/// OpenSSL's own words for a file that is not there name its functions.
+/// OpenSSL's own words for a file that is not there name its functions, and at a pipe with a name
+/// it would wait for somebody to write. (One of a shell, `cacert=<(command)`, has its writer.)
 Result<void> check_readable(const std::string& file, const char* what) {
-  if (!std::ifstream(file)) {
+  const Fd opened(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  struct statfs system {};
+  if (!opened || ::fstat(opened.get(), &status) != 0 || ::fstatfs(opened.get(), &system) != 0) {
     return errno_error(errno, std::string("cannot read the ") + what, file, "give a file in PEM");
+  }
+  if (S_ISFIFO(status.st_mode) && system.f_type != PIPEFS_MAGIC) {
+    return Error{std::string("is a pipe and no file, so it cannot be the ") + what, file,
+                 "give a file in PEM"};
   }
   return {};
 }
@@ -92,17 +105,21 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(impl)));
 }
 
-std::shared_ptr<const TlsContext> TlsContext::renewed(std::shared_ptr<const TlsContext> context) {
+Result<std::shared_ptr<const TlsContext>> TlsContext::renewed(
+    std::shared_ptr<const TlsContext> context) {
   DDP_CHECK(context != nullptr, "there is a context to renew");
   const TlsFiles& files = context->impl_->files;
+  if (files == TlsFiles{}) {
+    return context;  // the machine's authorities take 50 ms to read
+  }
   for (const std::string& file : {files.ca, files.certificate, files.key}) {
     std::error_code unknown;
-    if (!file.empty() && !std::filesystem::is_regular_file(file, unknown)) {
-      return context;
+    if (!file.empty() && std::filesystem::exists(file, unknown) &&
+        !std::filesystem::is_regular_file(file, unknown)) {
+      return Error{"is no plain file, so it was read at the start alone", file, {}};
     }
   }
-  auto made = make(files);
-  return made ? std::move(*made) : context;
+  return make(files);
 }
 
 }  // namespace ddprun

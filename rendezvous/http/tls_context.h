@@ -23,9 +23,10 @@ class TlsContext {
  public:
   /// Reads the files. The error names the one that does not do, or says that OpenSSL is missing.
   static Result<std::shared_ptr<const TlsContext>> make(const TlsFiles& files);
-  /// As its files are now; itself where they do not do at this moment (somebody is writing them),
-  /// or are no plain files, which would be waited for.
-  static std::shared_ptr<const TlsContext> renewed(std::shared_ptr<const TlsContext> context);
+  /// As its files are now. The error says which one does not do at this moment (somebody is writing
+  /// it), or is no plain file, which would be waited for: then what was read before still counts.
+  static Result<std::shared_ptr<const TlsContext>> renewed(
+      std::shared_ptr<const TlsContext> context);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;

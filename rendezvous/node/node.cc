@@ -82,10 +82,7 @@ void Node::on(const NodeTimePassed&) {
     return;
   }
   if (options_.by_service && !called_ && now_ - search_since_ >= options_.join_timeout) {
-    on(SearchFailed{unreached_.value_or(
-        Error{"no coordinator of the job was reached, and this node could not become it",
-              {},
-              "look at the servers that --rdzv-endpoint names, and at their logs"})});
+    on(SearchFailed{unreached_.verdict(now_, 2 * options_.heartbeat_timeout)});
   } else {
     search();
   }
@@ -141,7 +138,9 @@ void Node::search() {
       places.push_back({address, called_->port});
     }
     if (!places.empty()) {
-      search_at(std::move(places), false, options_.heartbeat_timeout, false);
+      const milliseconds timeout = options_.heartbeat_timeout;
+      search_at(std::move(places), false,
+                options_.by_service ? std::min(timeout, time_left()) : timeout, false);
       return;
     }
     called_.reset();
@@ -173,9 +172,10 @@ void Node::on(const SearchFailed& input) {
                       : input.why);
     return;
   }
-  if (options_.by_service && (!unreached_ || unreached_->where != input.why.where)) {
-    unreached_ = {input.why.what, input.why.where, "check the network between it and this host"};
-    actions_.emplace_back(LogLine{true, unreached_->sentence()});
+  if (options_.by_service) {
+    if (auto line = unreached_.failed(now_, input.why)) {
+      actions_.emplace_back(LogLine{true, std::move(*line)});
+    }
   }
   called_.reset();
   if (!known_.past() && began_here_) {
@@ -234,7 +234,7 @@ void Node::settle() {
   election_.reset();
   called_.reset();
   lost_why_.reset();
-  unreached_.reset();
+  unreached_ = {};
   search_again_at_.reset();
   actions_.emplace_back(StopAsking{});
   actions_.emplace_back(StopSearch{});

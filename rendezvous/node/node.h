@@ -24,6 +24,7 @@
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/takeover_state.h"
 #include "rendezvous/node/follower_state.h"
+#include "rendezvous/node/unreached_leader.h"
 #include "rendezvous/protocol/message.h"
 
 namespace ddprun {
@@ -288,7 +289,7 @@ class Node {
   Instant contact_{};
   bool saw_close_ = false;
   std::optional<Error> lost_why_;
-  std::optional<Error> unreached_;  ///< the newest leader of a service that did not answer
+  UnreachedLeader unreached_;  ///< of those that a service named
   std::string lost_clause_;
   std::optional<Election> election_;
   bool leaves_ = false;  ///< its user wants that

@@ -29,5 +29,7 @@ inline constexpr std::chrono::milliseconds kElsewhereTimeout{1'000};
 inline constexpr std::chrono::milliseconds kProbeTimeout{700};
 /// Shortly before the end only the end is told.
 inline constexpr std::chrono::milliseconds kLastWords{500};
+/// A search elsewhere than at the endpoints that takes longer tells how it goes on.
+inline constexpr std::chrono::milliseconds kToldElsewhere{10'000};
 
 }  // namespace ddprun

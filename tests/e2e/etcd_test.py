@@ -287,6 +287,17 @@ class OneMember(Etcd):
                       refused("etcd-v2", *https, "protocol=https,ssl_cert=/dev/null"))
         self.assertIn("key= is given without cert=", refused("etcd", *https, "protocol=https,key=a"))
         self.assertIn("NAME:PASSWORD", refused("etcd", *named, env={"DDPRUN_ETCD_USER": "root"}))
+        self.assertIn("DDPRUN_ETCD_USER is no UTF-8",
+                      refused("etcd", *named, env={"DDPRUN_ETCD_USER": os.fsdecode(b"root:\xff\xfe")}))
+        said = refused("etcd", "--rdzv-endpoint", "root:secret@a:2379", "--rdzv-id", "job")
+        self.assertIn("an endpoint has a user in it", said)
+        self.assertNotIn("secret", said)
+        self.assertIn("files of certificates are given, but without a protocol it is plain text",
+                      refused("etcd", *https, "cacert=/dev/null"))
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        self.assertIn("fifo: is a pipe and no file, so it cannot be the file of authorities",
+                      refused("etcd", *https, f"protocol=https,cacert={fifo}"))
         self.assertIn("give c10d, static or etcd", refused("etcd3", "--rdzv-endpoint", "a"))
 
 
@@ -341,6 +352,26 @@ class Tls(Etcd):
         newcomer = self.start("2:3", "--scale-up", "now", *self.conf())
         self.wait_for_world(agents, 3, before)
         self.end_well([*agents, newcomer])
+
+    def test_a_key_that_is_not_written_to_its_end_is_named(self):
+        agents = self.start_job(2, "2", *self.conf())
+        self.etcd.kill(0)
+        self.authority = Authority(self.folder)
+        self.authority.issue("client")
+        key = pathlib.Path(self.key)
+        whole = key.read_text()
+        key.write_text(whole[:100])
+        self.etcd.certify(self.authority)
+        self.etcd.start(0)
+        named = f"and {key}: is no private key without a passphrase that can be used"
+        wait_until(lambda: any(named in agent.err for agent in agents), lambda: agents)
+        before = self.said(agents)
+        key.write_text(whole)
+        first, others = self.coordinator_of(agents)
+        self.kill_agent(first)
+        newcomer = self.start("2", *self.conf())
+        self.wait_for_world(others, 2, before)
+        self.end_well([*others, newcomer])
 
     def test_what_is_wrong_is_told(self):
         stranger = Authority(self.folder, "stranger")

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "ddp/error.h"
+#include "rendezvous/base/utf8.h"
 #include "trainer/text/mapped_file.h"
-#include "trainer/text/utf8.h"
 #include "trainer/text/word_cache.h"
 #include "trainer/text/word_splitter.h"
 
@@ -171,14 +171,14 @@ struct BytePairTokenizer::Encoder {
 
   void encode_plain(std::string_view text, Tokens& tokens) {
     while (!text.empty()) {
-      const auto well_formed = text.substr(0, utf8_prefix_length(text));
+      const auto well_formed = text.substr(0, ddprun::utf8_prefix_length(text));
       for (std::size_t at = 0; at < well_formed.size();) {
         const auto end = splitter.word_end(well_formed, at);
         encode_word(well_formed.substr(at, end - at), tokens);
         at = end;
       }
       text.remove_prefix(well_formed.size());
-      const auto malformed = text.substr(0, malformed_prefix_length(text));
+      const auto malformed = text.substr(0, ddprun::malformed_prefix_length(text));
       if (!malformed.empty()) {
         encode_word(malformed, tokens);
         text.remove_prefix(malformed.size());

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "ddp/error.h"
+#include "rendezvous/base/utf8.h"
 #include "trainer/text/json_reason.h"
-#include "trainer/text/utf8.h"
 
 namespace ddp {
 namespace {
@@ -67,12 +67,12 @@ std::string bytes_of_token(const std::string& text) {
   std::string result;
   std::string_view rest = text;
   while (!rest.empty()) {
-    const char32_t character = first_code_point(rest);
+    const char32_t character = ddprun::first_code_point(rest);
     if (character >= kAlphabetEnd || bytes[character] < 0) {
       return text;
     }
     result += static_cast<char>(bytes[character]);
-    rest.remove_prefix(std::max<std::size_t>(utf8_sequence_length(rest), 1));
+    rest.remove_prefix(std::max<std::size_t>(ddprun::utf8_sequence_length(rest), 1));
   }
   return result;
 }
@@ -124,7 +124,7 @@ Numbers read_tokens(const NamedText& file, const json& vocab, BytePairVocabulary
   const auto characters = characters_of_bytes();
   for (std::size_t byte = 0; byte < characters.size(); ++byte) {
     std::string text;
-    append_utf8(text, characters[byte]);
+    ddprun::append_utf8(text, characters[byte]);
     const auto found = numbers.find(text);
     if (found == numbers.end()) {
       fail(file,

@@ -56,6 +56,19 @@ TEST_CASE("What a leader writes into etcd is read again") {
   CHECK(view->state_revision == 12);
 }
 
+TEST_CASE("An address that no host has is not one that a leader wrote") {
+  for (const char* const address : {"", "host\x1b[31m", "a\nb", "a b", "[::1]"}) {
+    INFO(address);
+    LeaderRecord leader = some_leader();
+    leader.addresses.emplace_back(address);
+    const json lead = transaction_question(kKeys, enter_leader({}, leader, "5"));
+    const json written = {{{"value", lead["success"][0]["requestPut"]["value"]}}, nullptr, nullptr};
+    const auto view = view_of(kKeys, answer_with(written));
+    REQUIRE_FALSE(view.has_value());
+    CHECK(view.error().what == "etcd holds no coordinator of this job there, but something else");
+  }
+}
+
 TEST_CASE("A leader is entered where nothing has changed since it looked") {
   ServiceView seen;
   seen.leader_revision = 40;

@@ -70,6 +70,18 @@ TEST_CASE("The end of a job is told to who is here, also where it cannot be kept
   CHECK(writer.next_deadline().has_value() != leads);
 }
 
+TEST_CASE("What it means that a state is not kept depends on whether the job goes on") {
+  const bool ends = GENERATE(false, true);
+  ServiceWriter writer(kSession, seconds(3));
+  (void)writer.take(state_of(1, ends));
+  const auto actions = writer.committed(seconds(10), seconds(12), kNoAnswer);
+  const auto* line = std::get_if<LogLine>(&actions.front());
+  REQUIRE(line != nullptr);
+  const std::string why = "the service does not answer; ";
+  CHECK(line->text.starts_with(why + (ends ? "the job has ended, but its record stays there"
+                                           : "no new world begins before it has kept")));
+}
+
 TEST_CASE("What came while a state was on its way goes with the next") {
   ServiceWriter writer(kSession, seconds(3));
   CHECK(writer.take(state_of(1)).size() == 1);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/utf8.h"
 #include "trainer/text/byte_pair_vocabulary.h"
-#include "trainer/text/utf8.h"
 
 namespace ddp_test {
 
@@ -22,7 +22,7 @@ inline std::string character_of(int byte) {
       const bool printable =
           (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
       std::string text;
-      ddp::append_utf8(text, printable ? static_cast<char32_t>(b) : next++);
+      ddprun::append_utf8(text, printable ? static_cast<char32_t>(b) : next++);
       result.push_back(text);
     }
     return result;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace ddp {
+namespace ddprun {
 
 /// Bytes of the well-formed sequence with which `text` begins: 1 to 4; 0 when there is none.
 std::size_t utf8_sequence_length(std::string_view text);
@@ -20,4 +20,4 @@ char32_t first_code_point(std::string_view text);
 /// Appends a code point, which is none of the surrogates.
 void append_utf8(std::string& text, char32_t code_point);
 
-}  // namespace ddp
+}  // namespace ddprun

@@ -1,9 +1,9 @@
-#include "trainer/text/utf8.h"
+#include "rendezvous/base/utf8.h"
 
 #include <catch2/catch.hpp>
 #include <string>
 
-namespace ddp {
+namespace ddprun {
 
 TEST_CASE("every code point is well-formed in its one shortest form", "[text]") {
   std::size_t count = 0;
@@ -53,4 +53,4 @@ TEST_CASE(
   CHECK(well_formed == 128 * 128 + (0x800 - 0x80));
 }
 
-}  // namespace ddp
+}  // namespace ddprun

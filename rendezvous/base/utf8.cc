@@ -1,9 +1,9 @@
-#include "trainer/text/utf8.h"
+#include "rendezvous/base/utf8.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace ddp {
+namespace ddprun {
 namespace {
 
 std::uint8_t byte_at(std::string_view text, std::size_t index) {
@@ -113,4 +113,4 @@ void append_utf8(std::string& text, char32_t code_point) {
   }
 }
 
-}  // namespace ddp
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+#include "rendezvous/node/unreached_leader.h"
+
+#include "rendezvous/base/check.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::minutes kTellAgain{1};
+/// A service names one leader at a time; these are many.
+constexpr std::size_t kToldMax = 8;
+
+}  // namespace
+
+std::optional<std::string> UnreachedLeader::failed(Instant now, const Error& why) {
+  DDP_CHECK(now >= failed_at_, "time passes");
+  newest_ = {why.what, why.where, "check the network between it and this host"};
+  failed_at_ = now;
+  const auto told = told_.find(why.where);
+  if (told != told_.end() && now - told->second < kTellAgain) {
+    return std::nullopt;
+  }
+  if (told == told_.end() && told_.size() >= kToldMax) {
+    told_.clear();
+  }
+  told_[why.where] = now;
+  DDP_CHECK(told_.size() <= kToldMax, "the list is bounded");
+  return newest_->sentence();
+}
+
+Error UnreachedLeader::verdict(Instant now, std::chrono::milliseconds recently) const {
+  DDP_CHECK(now >= failed_at_, "time passes");
+  return newest_ && now - failed_at_ <= recently
+             ? *newest_
+             : Error{"no coordinator of the job was reached, and this node could not become it",
+                     {},
+                     "look at the servers that --rdzv-endpoint names, and at their logs"};
+}
+
+}  // namespace ddprun
