@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "rendezvous/base/text.h"
+
 namespace ddprun {
 namespace {
 
@@ -34,6 +36,7 @@ Result<OpenSslLibrary> open() {
   // RTLD_LOCAL: another OpenSSL in this process keeps its names.
   std::string file = kNewest;
   void* library = ::dlopen(kNewest, RTLD_NOW | RTLD_LOCAL);
+  const std::string why = library == nullptr ? ::dlerror() : "";
   // Two files of one library: the one that a distribution has is the one that it mends.
   if (library == nullptr) {
     file = kOldest;
@@ -41,7 +44,7 @@ Result<OpenSslLibrary> open() {
   }
   if (library == nullptr) {
     return Error{"TLS needs OpenSSL, and neither " + std::string(kNewest) + " nor " + kOldest +
-                     " is on this machine",
+                     " can be opened on this machine (" + printable(why) + ")",
                  {},
                  kInstall};
   }

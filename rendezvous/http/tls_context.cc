@@ -43,6 +43,19 @@ Result<void> check_readable(const std::string& file, const char* what) {
   return {};
 }
 
+/// By OpenSSL's reasons, of 3 and of 1.1.1, for what people mix up.
+const char* remedy_for(const std::string& reason) {
+  const auto says = [&reason](const char* words) {
+    return reason.find(words) != std::string::npos;
+  };
+  // The second: of a key of another kind, such as RSA for an elliptic curve.
+  if (says("key values mismatch") || says("no certificate assigned")) {
+    return "give the key of that certificate";
+  }
+  return says("interrupted or cancelled") || says("password") ? "give a key without a passphrase"
+                                                              : "give a file in PEM";
+}
+
 }  // namespace
 
 TlsContext::TlsContext(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -74,8 +87,9 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
     }
     openssl.ERR_clear_error();
     if (take(file.c_str()) != 1) {
-      return Error{std::string("is no ") + what + " that can be used: " + openssl_reason(openssl),
-                   file, "give a file in PEM"};
+      const std::string reason = openssl_reason(openssl);
+      return Error{std::string("is no ") + what + " that can be used: " + reason, file,
+                   remedy_for(reason)};
     }
     return {};
   };

@@ -40,11 +40,13 @@ bool LeaderSearch::drops_link(const std::string& why) {
 /// One more address of the first endpoint, tried at once unless something better is under way.
 void LeaderSearch::on(const search::FoundOnLink& input) {
   const auto known = [&](const search::Address& one) { return one.text == input.address; };
-  if (links_.addresses.size() >= SearchReport::kAddressesMax ||
-      std::any_of(found_.addresses.begin(), found_.addresses.end(), known) ||
+  if (std::any_of(found_.addresses.begin(), found_.addresses.end(), known) ||
       std::find(links_.addresses.begin(), links_.addresses.end(), input.address) !=
           links_.addresses.end()) {
     return;
+  }
+  if (links_.addresses.size() == SearchReport::kAddressesMax) {
+    links_.addresses.erase(links_.addresses.begin());  // it was tried, and led to nobody
   }
   links_.addresses.push_back(input.address);
   const Endpoint& first = request_.endpoints.front();

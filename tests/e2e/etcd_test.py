@@ -285,6 +285,12 @@ class OneMember(Etcd):
                       refused("etcd", *https, "protocol=https,cacert=/none"))
         self.assertIn("/dev/null: is no certificate that can be used: no start line",
                       refused("etcd-v2", *https, "protocol=https,ssl_cert=/dev/null"))
+        certificate, _ = Authority(self.folder).issue("one")
+        other, key = Authority(self.folder, "stranger").issue("other")
+        self.assertIn("give the key of that certificate",
+                      refused("etcd", *https, f"protocol=https,cert={certificate},key={key}"))
+        self.assertIn("other.pem: is no private key without a passphrase that can be used",
+                      refused("etcd", *https, f"protocol=https,cert={certificate},key={other}"))
         self.assertIn("key= is given without cert=", refused("etcd", *https, "protocol=https,key=a"))
         self.assertIn("NAME:PASSWORD", refused("etcd", *named, env={"DDPRUN_ETCD_USER": "root"}))
         self.assertIn("DDPRUN_ETCD_USER is no UTF-8",

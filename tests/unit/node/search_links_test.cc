@@ -53,6 +53,16 @@ TEST_CASE("What was found on a network stays an address of the endpoint, whateve
   CHECK(story.wait().connects("10.0.0.2"));
 }
 
+TEST_CASE("Answers of many strangers do not keep the host's out for good") {
+  Story story({kFirst}, false);
+  story.step(kOther).wait();
+  for (int stranger = 1; stranger <= 20; ++stranger) {
+    story.step(search::FoundOnLink{"10.1.1." + std::to_string(stranger)});
+  }
+  CHECK(story.step(search::FoundOnLink{"10.1.0.2"}).connects("10.1.0.2"));
+  CHECK(story.step(search::FoundOnLink{"10.1.1.20"}).actions.empty());
+}
+
 TEST_CASE("A refusal from an address that was found on a network ends no search") {
   for (const search::Input& refusal :
        {search::Input(search::OtherVersion{3}),
