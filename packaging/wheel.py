@@ -1,11 +1,11 @@
-"""Makes a Python wheel that carries the built ddprun, for `pip install` beside PyTorch. A wheel is a zip
-with a list of its files (PEP 427), so Python's own library is enough.
+"""Makes a Python wheel that carries the built ddprun and ddpctl, for `pip install` beside PyTorch. A wheel
+is a zip with a list of its files (PEP 427), so Python's own library is enough.
 
-usage: wheel.py DDPRUN VERSION FOLDER    prints the path of the wheel
+usage: wheel.py PROGRAMS VERSION FOLDER    PROGRAMS: the folder that has them; prints the wheel's path
 
-The platform in its name is what is true of this very binary: manylinux_2_X says that any Linux with
-glibc 2.X or newer can run it (PEP 600), so X is the newest version of a glibc symbol in it; and it may
-link what every such Linux has, and nothing else."""
+The platform in its name is what is true of these very binaries: manylinux_2_X says that any Linux with
+glibc 2.X or newer can run them (PEP 600), so X is the newest version of a glibc symbol in them; and they
+may link what every such Linux has, and nothing else."""
 import base64
 import hashlib
 import pathlib
@@ -16,6 +16,7 @@ import sys
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = ("ddprun", "ddpctl")
 # Of PEP 600's list: the parts of glibc.
 GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"}
 LOADERS = re.compile(r"ld-linux.*\.so\.\d")
@@ -27,7 +28,7 @@ License: MIT
 Requires-Python: >=3.8
 Description-Content-Type: text/markdown
 
-`ddprun` is put on the PATH: the program itself, without Python. `python -m ddprun` and
+`ddprun` and `ddpctl` are put on the PATH: the programs themselves, without Python. `python -m ddprun` and
 `python -m ddprun.torchrun` take the same options and run workers with that Python.
 """
 
@@ -41,7 +42,7 @@ def glibc_needed(binary):
     """(2, X): the newest version of glibc that a symbol of the binary has."""
     found = re.findall(r"\(?GLIBC_(\d+)\.(\d+)(?:\.\d+)?\)?", objdump("-T", binary))
     if not found:
-        sys.exit(f"wheel: {binary} has no symbol of glibc; give a dynamically linked ddprun")
+        sys.exit(f"wheel: {binary} has no symbol of glibc; give one that is linked dynamically")
     return max((int(major), int(minor)) for major, minor in found)
 
 
@@ -55,7 +56,7 @@ def refuse_other_libraries(binary):
 
 def stripped(binary, folder):
     """A copy without symbols for debuggers, as in the Debian package."""
-    copy = folder / "ddprun.stripped"
+    copy = folder / f"{binary.name}.stripped"
     subprocess.run(["strip", "-o", copy, binary], check=True)
     content = copy.read_bytes()
     copy.unlink()
@@ -88,17 +89,20 @@ class Wheel:
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    binary, version, folder = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
-    refuse_other_libraries(binary)
-    major, minor = glibc_needed(binary)
+    built, version, folder = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
+    programs = [built / name for name in PROGRAMS]
+    for program in programs:
+        refuse_other_libraries(program)
+    major, minor = max(map(glibc_needed, programs))
     tag = f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
     folder.mkdir(parents=True, exist_ok=True)
     path, info = folder / f"ddprun-{version}-{tag}.whl", f"ddprun-{version}.dist-info"
     wheel = Wheel(path)
     for module in sorted((HERE / "wheel").glob("*.py")):
         wheel.add(f"ddprun/{module.name}", module.read_bytes())
-    # pip puts it into the folder of programs as it is: no Python runs before it.
-    wheel.add(f"ddprun-{version}.data/scripts/ddprun", stripped(binary, folder), 0o755)
+    # pip puts them into the folder of programs as they are: no Python runs before them.
+    for program in programs:
+        wheel.add(f"ddprun-{version}.data/scripts/{program.name}", stripped(program, folder), 0o755)
     wheel.add(f"{info}/METADATA", METADATA.format(version=version))
     wheel.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: ddprun\nRoot-Is-Purelib: false\nTag: {tag}\n")
     wheel.add(f"{info}/LICENSE", (HERE.parent / "LICENSE").read_bytes())

@@ -151,19 +151,21 @@ class Wheel(Folder):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.wheel = pathlib.Path(run(sys.executable, ROOT / "packaging/wheel.py", BUILD / "bin/ddprun",
+        cls.wheel = pathlib.Path(run(sys.executable, ROOT / "packaging/wheel.py", BUILD / "bin",
                                      VERSION, cls.folder).strip())
 
     def test_the_wheel_says_which_glibc_it_needs(self):
         version, minor = re.fullmatch(r"ddprun-(\S+?)-py3-none-manylinux_2_(\d+)_\w+\.whl",
                                       self.wheel.name).groups()
         self.assertEqual(version, VERSION)
-        with zipfile.ZipFile(self.wheel) as zipped:
-            (self.folder / "carried").write_bytes(
-                zipped.read(f"ddprun-{VERSION}.data/scripts/ddprun"))
-        # By another tool than the one that chose the name.
-        needed = run("readelf", "-W", "--version-info", self.folder / "carried")
-        newest = max(int(found) for found in re.findall(r"Name: GLIBC_2\.(\d+)", needed))
+        newest = 0
+        for program in ("ddprun", "ddpctl"):
+            with zipfile.ZipFile(self.wheel) as zipped:
+                (self.folder / "carried").write_bytes(
+                    zipped.read(f"ddprun-{VERSION}.data/scripts/{program}"))
+            # By another tool than the one that chose the name.
+            needed = run("readelf", "-W", "--version-info", self.folder / "carried")
+            newest = max(newest, *map(int, re.findall(r"Name: GLIBC_2\.(\d+)", needed)))
         self.assertEqual(newest, int(minor))
 
     def test_the_wheel_installs_and_runs_a_job_of_two_agents(self):
@@ -172,7 +174,8 @@ class Wheel(Folder):
         bin_dir = self.folder / "venv/bin"
         python, script = bin_dir / "python", self.folder / "worker.py"
         run(python, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", self.wheel)
-        self.assertEqual(run(bin_dir / "ddprun", "--version"), f"ddprun {VERSION}\n")
+        for program in ("ddprun", "ddpctl"):
+            self.assertEqual(run(bin_dir / program, "--version"), f"{program} {VERSION}\n")
         script.write_text("import os, sys\nprint(os.environ['RANK'], sys.executable)\n"
                           "sys.exit(int(sys.argv[1]))\n")
         self.two_agents(python, script)
