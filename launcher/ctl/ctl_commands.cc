@@ -141,6 +141,24 @@ Failed take_logs(const json& status, const CtlOptions& options, bool begins, Log
   return none && begins ? Failed(no_files(options)) : std::nullopt;
 }
 
+/// Nothing, or that no worker there has this rank. One that is there may have written nothing yet.
+Failed check_rank_is_there(const ChosenAgent& agent, int rank) {
+  const auto status = json_from(agent, "/status.json");
+  if (const auto* failure = std::get_if<CtlFailure>(&status)) {
+    return *failure;
+  }
+  const json workers = std::get<json>(status).value("workers", json::array());
+  const std::string text = std::to_string(rank);
+  const bool is_there = std::any_of(workers.begin(), workers.end(), [&text](const json& worker) {
+    return text_in(worker, "rank") == text;
+  });
+  return is_there
+             ? std::nullopt
+             : Failed(CtlFailure{Error{"no worker of this rank is on that node", "rank " + text,
+                                       "ddpctl status tells which node has it"},
+                                 kCtlFailed});
+}
+
 /// Files of another machine cannot be followed here; its agent reads their ends.
 Failed show_last_lines(const CtlOptions& options, const ChosenAgent& agent) {
   if (options.follow) {
@@ -156,6 +174,11 @@ Failed show_last_lines(const CtlOptions& options, const ChosenAgent& agent) {
   std::string text;
   for (const std::string_view line : words_of(std::get<std::string>(body), "\n")) {
     text += line.starts_with(prefix) ? printable(std::string(line)) + "\n" : "";
+  }
+  if (options.rank && text.empty()) {
+    if (auto missing = check_rank_is_there(agent, *options.rank)) {
+      return missing;
+    }
   }
   return write_out(text);
 }

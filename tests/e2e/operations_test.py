@@ -192,7 +192,10 @@ class FromAnotherMachine(Jobs):
         self.assertIn("job pair", self.told_at("status"))
         self.assertEqual(self.told_at("top", "-n", "1").count("steps/s"), 1)
         self.assertEqual(self.told_at("logs"), "[rank 0 stdout] here 0\n")
-        self.assertEqual(self.told_at("logs", "--rank", "1"), "")
+        self.assertEqual(self.told_at("logs", "--rank", "0"), "[rank 0 stdout] here 0\n")
+        self.assertEqual(self.refused_at(1, "logs", "--rank", "1"),
+                         "ddpctl: rank 1: no worker of this rank is on that node; ddpctl status tells "
+                         "which node has it\n")
         self.assertIn("cannot be followed", self.refused_at(1, "logs", "-f"))
         self.assertIn("say which node", self.refused_at(1, "drain"))
         # The other agent listens, too: for agents, and not for orders.
