@@ -114,11 +114,11 @@ TEST_CASE("with etcd the endpoints are its members", "[launcher]") {
     CHECK_FALSE(job.is_host);
     CHECK(job.etcd_user == "me");
     CHECK(job.etcd_password == "a:b");
-    CHECK_FALSE(job.etcd_certificates);
+    CHECK_FALSE(job.service_certificates);
   }
   // Both backends' names for the files; one file may hold certificate and key.
   const std::string etcd = "--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1 --rdzv-conf ";
-  const auto files = [&etcd](const char* conf) { return met(etcd + conf).etcd_certificates; };
+  const auto files = [&etcd](const char* conf) { return met(etcd + conf).service_certificates; };
   CHECK(files("protocol=https") == TlsFiles{});
   CHECK(files("protocol=https,cacert=a,cert=b,key=c") == TlsFiles{"a", "b", "c"});
   CHECK(files("protocol=https,ca_cert=a,ssl_cert=b") == TlsFiles{"a", "b", "b"});
