@@ -60,7 +60,8 @@ Result<void> speak_to_kubernetes(const RdzvConf& conf, const std::string& where,
   return {};
 }
 
-Result<void> read_service_account(const ReadFile& read, JobSpec& job) {
+Result<void> read_service_account(
+    const std::function<std::optional<std::string>(const std::string& path)>& read, JobSpec& job) {
   DDP_CHECK(read != nullptr, "there is somebody who reads files");
   if (job.backend != RendezvousBackend::kubernetes) {
     return {};

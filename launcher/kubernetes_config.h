@@ -20,10 +20,9 @@ Result<Endpoint> kubernetes_server(const Environment& environment, const std::st
 /// Fills what is used to speak to the server; `where` names --rdzv-conf.
 Result<void> speak_to_kubernetes(const RdzvConf& conf, const std::string& where, JobSpec& job);
 
-using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
-
 /// With the kubernetes backend: the namespace, where none was given, is the service account's. The
 /// files that will be read later are looked at now, so that who waits for them is told at once.
-Result<void> read_service_account(const ReadFile& read, JobSpec& job);
+Result<void> read_service_account(
+    const std::function<std::optional<std::string>(const std::string& path)>& read, JobSpec& job);
 
 }  // namespace ddprun

@@ -61,6 +61,9 @@ class EtcdService : public TenuredService {
                 });
   }
 
+  [[nodiscard]] std::chrono::milliseconds ask_each() const override {
+    return std::chrono::milliseconds(200);
+  }
   [[nodiscard]] std::string trouble() const override { return client_.trouble(); }
 
  private:

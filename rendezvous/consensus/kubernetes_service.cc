@@ -5,22 +5,18 @@
 
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
-#include <deque>
-#include <functional>
+#include <map>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/consensus/lease_keeper.h"
+#include "rendezvous/consensus/lease_exchange.h"
 #include "rendezvous/consensus/lease_name.h"
 #include "rendezvous/consensus/tenured_service.h"
 
 namespace ddprun {
 namespace {
-
-/// Of one question. Each conflict is a write of somebody else that was done, and a job's agents
-/// write once a second; only somebody who does nothing else would be in the way so often.
-constexpr int kWritesMax = 8;
 
 LeaseKeeper::Moment this_moment() {
   return {
@@ -40,154 +36,59 @@ class KubernetesService : public TenuredService {
  public:
   KubernetesService(boost::asio::io_context& io, KubernetesServiceOptions options)
       : TenuredService(io, TenureLeases::of(options.heartbeat_timeout, options.join_timeout)),
-        keeper_(owner_of(options),
-                TenureLeases::of(options.heartbeat_timeout, options.join_timeout)),
+        exchange_(owner_of(options),
+                  TenureLeases::of(options.heartbeat_timeout, options.join_timeout)),
         client_(io, std::move(options.access), lease_name(options.job_id)) {}
 
   [[nodiscard]] std::string name() const override { return "Kubernetes"; }
 
   void read(OnView on_view) override {
-    enqueue(
-        {ReadView{}, {}, [this, on_view = std::move(on_view)](const Result<ServiceAnswer>& read) {
-           read ? on_view(keeper_.view(this_moment())) : on_view(read.error());
-         }});
+    readers_.emplace(++last_id_, std::move(on_view));
+    carry_out(exchange_.asked(this_moment(), last_id_, ReadView{}));
   }
 
-  [[nodiscard]] std::string trouble() const override { return trouble_; }
+  /// The API server is the whole cluster's, and a large job has thousands who ask.
+  [[nodiscard]] std::chrono::milliseconds ask_each() const override {
+    return std::chrono::milliseconds(1'000);
+  }
+  [[nodiscard]] std::string trouble() const override { return exchange_.trouble(); }
 
  private:
-  struct Question {
-    ServiceQuestion question;
-    std::string mark;
-    std::function<void(const Result<ServiceAnswer>& answer)> on_answer;
-    bool is_fresh = false;  ///< the object was read for it
-    int writes = 0;
-  };
-
   void ask(tenure::Ticket ticket, const ServiceQuestion& question) override {
-    enqueue({question, keeper_.new_name(),
-             [this, ticket](const Result<ServiceAnswer>& answer) { answered(ticket, answer); }});
+    tickets_.emplace(++last_id_, ticket);
+    carry_out(exchange_.asked(this_moment(), last_id_, question));
   }
 
-  void enqueue(Question question) {
-    questions_.push_back(std::move(question));
-    begin();
-  }
-
-  void begin() {
-    if (!is_busy_ && !questions_.empty()) {
-      is_busy_ = true;
-      proceed();
-    }
-  }
-
-  /// A write may go by what is known, since the server refuses it where that is old. An answer
-  /// without a write, and an error, are of what was read for it.
-  void proceed() {
-    Question& asked = questions_.front();
-    if (std::holds_alternative<GrantLease>(asked.question)) {
-      return end(ServiceAnswer{true, 0, asked.mark, false});  // it counts once something has it
-    }
-    if (!is_known_ || (std::holds_alternative<ReadView>(asked.question) && !asked.is_fresh)) {
-      return get();
-    }
-    if (std::holds_alternative<ReadView>(asked.question)) {
-      return end(ServiceAnswer{true, 0, {}, false});
-    }
-    auto decision = keeper_.decide(asked.question, asked.mark, this_moment());
-    if (auto* write = std::get_if<LeaseKeeper::Write>(&decision)) {
-      return put(std::move(*write));
-    }
-    if (!asked.is_fresh) {
-      return get();
-    }
-    if (const auto* error = std::get_if<Error>(&decision)) {
-      return end(*error);
-    }
-    end(std::get<ServiceAnswer>(std::move(decision)));
-  }
-
-  void get() {
-    client_.ask(LeaseVerb::get, {}, [this](LeaseReply reply) {
-      is_known_ = reply.kind == LeaseReply::Kind::done || reply.kind == LeaseReply::Kind::absent;
-      if (!is_known_) {
-        trouble_ = reply.why.sentence();
-        return end(reply.why);
+  /// What is done about an answer may bring about the next question, or end this service.
+  void carry_out(LeaseExchange::Actions actions) {
+    const std::weak_ptr<bool> here = here_;
+    for (lease_exchange::Action& action : actions) {
+      if (!here.expired()) {
+        std::visit([this](auto& order) { carry_out(std::move(order)); }, action);
       }
-      keeper_.saw(this_moment().now, reply.lease ? std::move(*reply.lease) : JobLease{});
-      if (!trouble_is_of_writing_) {
-        trouble_.clear();
-      }
-      questions_.front().is_fresh = true;
-      proceed();
+    }
+  }
+  void carry_out(lease_exchange::Request order) {
+    client_.ask(order.verb, std::move(order.body), [this](LeaseReply reply) {
+      carry_out(exchange_.replied(this_moment(), std::move(reply)));
     });
   }
-
-  void put(LeaseKeeper::Write write) {
-    const LeaseVerb verb = write.creates ? LeaseVerb::create : LeaseVerb::update;
-    ++questions_.front().writes;
-    client_.ask(verb, std::move(write.body),
-                [this, done = std::move(write.done)](LeaseReply reply) {
-                  written(std::move(reply), done);
-                });
+  void carry_out(const lease_exchange::Viewed& order) {
+    const auto reader = readers_.extract(order.id);
+    DDP_CHECK(!reader.empty(), "a reader is answered once");
+    reader.mapped()(order.view);
+  }
+  void carry_out(const lease_exchange::Ended& order) {
+    const auto ticket = tickets_.extract(order.id);
+    DDP_CHECK(!ticket.empty(), "a question is answered once");
+    answered(ticket.mapped(), order.answer);
   }
 
-  /// What was not answered may have been done: the object tells, if it can be read. A state that
-  /// the server refuses is no trouble of the job's: its coordinator renews by other writes.
-  void written(LeaseReply reply, const ServiceAnswer& done) {
-    switch (reply.kind) {
-      case LeaseReply::Kind::done:
-        keeper_.saw(this_moment().now, std::move(*reply.lease));
-        trouble_.clear();
-        trouble_is_of_writing_ = false;
-        return end(done);
-      case LeaseReply::Kind::refused:
-        is_known_ = false;
-        if (!std::holds_alternative<ServiceTransaction>(questions_.front().question)) {
-          trouble_ = reply.why.sentence();
-          trouble_is_of_writing_ = true;
-        }
-        return end(reply.why);
-      case LeaseReply::Kind::absent:
-      case LeaseReply::Kind::conflict:
-      case LeaseReply::Kind::unclear:
-        break;
-      case LeaseReply::Kind::busy:
-        DDP_CHECK(false, "the client waits for a server that is busy");
-    }
-    if (questions_.front().writes < kWritesMax) {
-      return get();
-    }
-    trouble_ = reply.kind == LeaseReply::Kind::unclear
-                   ? reply.why.sentence()
-                   : fmt::format(
-                         "somebody writes the Lease all the time: {} writes in a row met "
-                         "another one",
-                         kWritesMax);
-    trouble_is_of_writing_ = true;
-    is_known_ = false;
-    end(Error{trouble_, {}, {}});
-  }
-
-  /// The question goes first: its callback may ask the next one, or end this service.
-  void end(const Result<ServiceAnswer>& answer) {
-    const auto done = std::move(questions_.front().on_answer);
-    questions_.pop_front();
-    is_busy_ = false;
-    const std::weak_ptr<bool> here = here_;
-    done(answer);
-    if (!here.expired()) {
-      begin();
-    }
-  }
-
-  LeaseKeeper keeper_;
+  LeaseExchange exchange_;
   KubernetesClient client_;
-  std::deque<Question> questions_;  ///< the first is under way where busy
-  bool is_busy_ = false;
-  bool is_known_ = false;  ///< the keeper saw an object that may be the newest
-  std::string trouble_;
-  bool trouble_is_of_writing_ = false;  ///< so only a write shows that it is over
+  std::map<lease_exchange::Id, OnView> readers_;
+  std::map<lease_exchange::Id, tenure::Ticket> tickets_;
+  lease_exchange::Id last_id_ = 0;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  ///< this object is
 };
 

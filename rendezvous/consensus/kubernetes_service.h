@@ -1,7 +1,6 @@
 // KubernetesService: a Lease object of Kubernetes as the consensus service of one job
-// (docs/kubernetes.md). LeaseKeeper decides what each question comes to; this carries objects to
-// the API server and back: what is known is written at once, and read again where somebody else was
-// faster, or where an answer got lost.
+// (docs/kubernetes.md). LeaseKeeper decides what a question comes to, LeaseExchange which requests
+// that needs; this is the thin shell of both, beside the client.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // LeaseKeeper: what a job's Lease means to one process, and what comes of a question about it. The
 // leases, transactions and revisions that etcd has are made here, of an object that Kubernetes only
-// keeps. Pure; its owner carries objects to and from the server (kubernetes_service).
+// keeps. Pure; its owner asks for objects and writes them (lease_exchange).
 //
 // A transaction is a write of the object that was read: the server refuses it where somebody has
 // written meanwhile. Nothing expires by itself: whoever looks judges, by its own steady clock, as
