@@ -22,6 +22,7 @@ constexpr char kMount[] =
 
 }  // namespace
 
+/// KUBERNETES_SERVICE_PORT_HTTPS has the same number; client-go reads this one.
 Result<Endpoint> kubernetes_server(const Environment& environment, const std::string& where) {
   const char* const host = environment(kHostVariable);
   const char* const port = environment(kPortVariable);
@@ -35,7 +36,7 @@ Result<Endpoint> kubernetes_server(const Environment& environment, const std::st
     return Error{in_quotes(port) + " is not a port", kPortVariable,
                  "give the API server as --rdzv-endpoint HOST:PORT"};
   }
-  // Without brackets where it is an IPv6 address.
+  // An IPv6 address has no brackets there. It is no name, so no search domain is tried.
   return Endpoint{host, *number};
 }
 
@@ -60,6 +61,7 @@ Result<void> speak_to_kubernetes(const RdzvConf& conf, const std::string& where,
   return {};
 }
 
+/// The token that is read here is dropped: by the time it is used there may be another one.
 Result<void> read_service_account(
     const std::function<std::optional<std::string>(const std::string& path)>& read, JobSpec& job) {
   DDP_CHECK(read != nullptr, "there is somebody who reads files");

@@ -84,9 +84,8 @@ constexpr OptionRow kRows[] = {
      .field = &O::rdzv_backend,
      .value_name = "c10d|static|etcd|kubernetes",
      .group = G::rendezvous,
-     .help =
-         "c10d: nodes come and go. static: fixed ranks from --node-rank. etcd, kubernetes: c10d, "
-         "by that service. Default: c10d with an endpoint or a single node, else static."},
+     .help = "c10d: nodes come and go. static: fixed ranks from --node-rank. etcd, kubernetes: by "
+             "that service. Default: c10d with an endpoint or a single node, else static."},
     {.name = "rdzv-id",
      .field = &O::rdzv_id,
      .value_name = "ID",

@@ -7,6 +7,7 @@
 namespace ddprun {
 namespace {
 
+/// With "+", "/" and "=": what JSON of protocol buffers has, and what `base64 -d` reads.
 constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace zlib = boost::beast::zlib;
 
 }  // namespace
 
+/// At once: its bound is known, and a state is small beside an agent's memory.
 std::string deflated(const std::string& bytes) {
   zlib::deflate_stream stream;
   std::string made(stream.upper_bound(bytes.size()), '\0');
@@ -43,6 +44,7 @@ std::optional<std::string> inflated(const std::string& bytes, std::size_t bytes_
     stream.write(rest, zlib::Flush::sync, said);
     made.append(piece.data(), piece.size() - rest.avail_out);
     if (said == zlib::error::end_of_stream) {
+      // Bytes behind the end are of nobody who deflates.
       return rest.avail_in == 0 && made.size() <= bytes_max ? std::optional(made) : std::nullopt;
     }
     // Without progress it ends within, and waits for more.

@@ -20,6 +20,7 @@ constexpr std::size_t kQuotedBytesMax = 400;
 /// enough would use up the stack.
 constexpr int kDepthMax = 16;
 
+/// What lies deeper is left out. Errors of the text make a value that is no object.
 json parse_bounded(const std::string& text) {
   return json::parse(
       text, [](int depth, json::parse_event_t, const json&) { return depth < kDepthMax; }, false);
@@ -37,6 +38,7 @@ std::string text_of(const json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+/// A server's other handlers, and what stands before a server, answer in plain text.
 Status status_of(const HttpReply& said) {
   const json body = parse_bounded(said.body);
   Status status;
@@ -74,6 +76,8 @@ LeaseReply forbidden(LeaseVerb verb, const Status& status, const KubernetesAsked
                    : ""}};
 }
 
+/// A PUT that finds no Lease meets one that was deleted after it was read. A GET does not look
+/// whether there is such a namespace; a POST does.
 LeaseReply not_found(LeaseVerb verb, const Status& status, const KubernetesAsked& asked) {
   // Of the Lease itself. A server without this API says it in plain text.
   if (status.reason == "NotFound" && status.kind == "leases") {
@@ -96,6 +100,7 @@ std::optional<std::chrono::seconds> retry_after(const HttpReply& said) {
   return number ? std::optional(std::chrono::seconds(*number)) : std::nullopt;
 }
 
+/// A GET, PUT or POST that went well has the object as it is then.
 LeaseReply found(LeaseVerb verb, const HttpReply& said, const KubernetesAsked& asked) {
   const json object = parse_bounded(said.body);
   if (!object.is_object() || text_of(object, "kind") != "Lease") {
@@ -166,6 +171,7 @@ LeaseReply lease_reply(LeaseVerb verb, const HttpReply& said, const KubernetesAs
   return {said.status >= 500 ? Kind::unclear : Kind::refused, {}, {}, std::move(why)};
 }
 
+/// It may have arrived all the same.
 LeaseReply no_lease_reply(const Error& why, const KubernetesAsked& asked) {
   return {Kind::unclear,
           {},

@@ -43,6 +43,8 @@ struct KubernetesClient::Impl : std::enable_shared_from_this<KubernetesClient::I
              access.token_file};
   }
 
+  /// Without ?resourceVersion=: that would allow an answer from a cache, which may be old. A Lease
+  /// that is read so is the newest one (API concepts, "Resource versions").
   [[nodiscard]] HttpCall call() const {
     const std::string all =
         "/apis/coordination.k8s.io/v1/namespaces/" + access.name_space + "/leases";
@@ -61,6 +63,7 @@ struct KubernetesClient::Impl : std::enable_shared_from_this<KubernetesClient::I
     return call;
   }
 
+  /// What stands in a token's file goes into a header, so it has to be one line.
   void send() {
     HttpCall question = call();
     if (!access.token_file.empty()) {

@@ -32,6 +32,7 @@ json object_at(const json& object, const char* name) {
   return found != object.end() && found->is_object() ? *found : json::object();
 }
 
+/// Empty where there is none: Kubernetes leaves out what is empty.
 std::string string_at(const json& object, const std::string& name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -91,6 +92,7 @@ class OurAnnotations {
   [[nodiscard]] std::string text(const char* name) const {
     return string_at(annotations_, std::string(kOurs) + name);
   }
+  /// One that is empty counts as none.
   [[nodiscard]] bool has(const char* name) const { return !text(name).empty(); }
   /// A revision is larger than 0. 0: there is none, or none that can be.
   [[nodiscard]] std::int64_t number(const char* name) const {
@@ -187,6 +189,7 @@ json spec_of(const JobLease& lease, json spec) {
 
 }  // namespace
 
+/// As Go writes a MicroTime of UTC; fmt's own form of times depends on its version.
 std::string wall_time_text(WallTime time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date(day);
@@ -253,7 +256,7 @@ Result<std::string> body_of(const JobLease& lease, const std::string& job_id) {
   json labels = object_at(metadata, "labels");
   labels["app.kubernetes.io/managed-by"] = "ddprun";
   metadata["labels"] = std::move(labels);
-  // An id and a host name may hold any bytes.
+  // An id and a host name may hold any bytes, and JSON is UTF-8.
   return json{{"apiVersion", "coordination.k8s.io/v1"},
               {"kind", "Lease"},
               {"metadata", std::move(metadata)},

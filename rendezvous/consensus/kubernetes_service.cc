@@ -18,6 +18,8 @@
 namespace ddprun {
 namespace {
 
+/// The one place where both clocks are read. That on the wall is for people, and for what was left
+/// by an earlier run.
 LeaseKeeper::Moment this_moment() {
   return {
       std::chrono::steady_clock::now().time_since_epoch(),
@@ -40,6 +42,7 @@ class KubernetesService : public TenuredService {
                   TenureLeases::of(options.heartbeat_timeout, options.join_timeout)),
         client_(io, std::move(options.access), lease_name(options.job_id)) {}
 
+  /// As log lines call it: "Kubernetes answers again".
   [[nodiscard]] std::string name() const override { return "Kubernetes"; }
 
   void read(OnView on_view) override {
@@ -68,6 +71,7 @@ class KubernetesService : public TenuredService {
       }
     }
   }
+  /// One is under way at a time: LeaseExchange asks for the next after replied().
   void carry_out(lease_exchange::Request order) {
     client_.ask(order.verb, std::move(order.body), [this](LeaseReply reply) {
       carry_out(exchange_.replied(this_moment(), std::move(reply)));

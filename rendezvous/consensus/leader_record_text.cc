@@ -23,6 +23,7 @@ std::uint64_t whole_at(const json& object, const char* name, std::uint64_t most)
 
 }  // namespace
 
+/// 64 bits as texts: JSON's numbers are doubles to many who read it.
 std::string text_of(const LeaderRecord& record) {
   DDP_CHECK(number(record.term) > 0, "who leads has a term");
   return json{{"term", number(record.term)},
@@ -33,6 +34,7 @@ std::string text_of(const LeaderRecord& record) {
       .dump();
 }
 
+/// Other names are left out of account: a later version may have more.
 std::optional<LeaderRecord> leader_record_of(const std::string& text) {
   const json read = json::parse(text, nullptr, false);
   LeaderRecord record;

@@ -18,6 +18,7 @@ constexpr int kWritesMax = 8;
 LeaseExchange::LeaseExchange(LeaseKeeper::Owner owner, TenureLeases leases)
     : keeper_(std::move(owner), leases) {}
 
+/// The mark is drawn once for each question, however often it is sent.
 LeaseExchange::Actions LeaseExchange::asked(Moment at, lease_exchange::Id id,
                                             const ServiceQuestion& question) {
   questions_.push_back({id, question, keeper_.new_name()});
@@ -87,6 +88,7 @@ bool LeaseExchange::request(Actions& actions, LeaseVerb verb, std::string body) 
   return false;
 }
 
+/// The question goes before its answer is handed out, so that the next one is at the front.
 bool LeaseExchange::end(Actions& actions, Result<ServiceAnswer> answer) {
   const Question& asked = questions_.front();
   if (std::holds_alternative<ReadView>(asked.question)) {
@@ -99,6 +101,8 @@ bool LeaseExchange::end(Actions& actions, Result<ServiceAnswer> answer) {
   return true;
 }
 
+/// A server that cannot be read is not written to: what would be written is of an object that is
+/// not known.
 void LeaseExchange::read(Moment at, LeaseReply reply, Actions& actions) {
   is_known_ = reply.kind == LeaseReply::Kind::done || reply.kind == LeaseReply::Kind::absent;
   if (!is_known_) {
@@ -128,6 +132,7 @@ void LeaseExchange::written(Moment at, LeaseReply reply, Actions& actions) {
   is_known_ = false;
   const Question& asked = questions_.front();
   const bool is_refused = reply.kind == LeaseReply::Kind::refused;
+  // Who wrote meanwhile may have changed nothing that this question depends on.
   if (!is_refused && asked.writes < kWritesMax) {
     return;  // it is read again
   }

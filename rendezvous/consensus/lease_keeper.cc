@@ -69,7 +69,8 @@ void LeaseKeeper::saw(Instant now, JobLease lease) {
   seen_ = std::move(lease);
 }
 
-/// Without what is over.
+/// Without what is over. Who reads this much later than another one judges later, which is safe;
+/// nobody judges before the lease has passed since an answer that had this very object.
 JobLease LeaseKeeper::current(Moment at) const {
   JobLease lease = seen_;
   const Instant unchanged = at.now - unchanged_since_;
@@ -105,6 +106,8 @@ LeaseKeeper::Decision LeaseKeeper::decide(const ServiceQuestion& question, const
   return decide_on(*transaction, std::move(lease), mark, at);
 }
 
+/// Each write renews: whoever writes is there. The time is for people, who read `kubectl get
+/// lease`.
 LeaseKeeper::Decision LeaseKeeper::written(JobLease lease, const std::string& mark,
                                            ServiceAnswer done, Moment at) const {
   lease.writer = mark;
@@ -127,6 +130,7 @@ LeaseKeeper::Decision LeaseKeeper::decide_on(const RenewLease& question, JobLeas
   return written(std::move(lease), mark, {true, 0, {}, false}, at);
 }
 
+/// Both leases of a leader that has resigned may be gone already: that is done, too.
 LeaseKeeper::Decision LeaseKeeper::decide_on(const RevokeLease& question, JobLease lease,
                                              const std::string& mark, Moment at) const {
   const ServiceAnswer done{true, 0, {}, false};
@@ -144,6 +148,7 @@ LeaseKeeper::Decision LeaseKeeper::decide_on(const RevokeLease& question, JobLea
   return written(std::move(lease), mark, done, at);
 }
 
+/// On what counts now, so what is over is not written again: it goes with the next transaction.
 LeaseKeeper::Decision LeaseKeeper::decide_on(const ServiceTransaction& question, JobLease lease,
                                              const std::string& mark, Moment at) const {
   ServiceView& view = lease.view;

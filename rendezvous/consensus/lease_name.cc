@@ -16,6 +16,7 @@ constexpr std::size_t kReadableMax = 40;
 /// Two of 2^64 jobs have the same one.
 constexpr std::size_t kHashBytes = 16;
 
+/// BLAKE2b, of all bytes of the id.
 std::string hash_of(const std::string& text) {
   std::array<unsigned char, kHashBytes> hash{};
   crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(text.data()),

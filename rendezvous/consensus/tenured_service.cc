@@ -37,6 +37,7 @@ void TenuredService::resign(bool job_is_over, OnDone on_done) {
   step(tenure::ResignWished{wish(std::move(on_done)), job_is_over});
 }
 
+/// Also of an older leadership: ServiceTenure knows which of its questions still matter.
 void TenuredService::answered(tenure::Ticket ticket, Result<ServiceAnswer> answer) {
   step(tenure::Answered{ticket, std::move(answer)});
 }
@@ -75,6 +76,7 @@ void TenuredService::arm() {
   }
 }
 
+/// The wish goes first: what is done about it may be the next one.
 void TenuredService::carry_out(const tenure::Done& order) {
   const auto found = wishes_.find(order.wish);
   DDP_CHECK(found != wishes_.end(), "a wish is answered once");

@@ -51,7 +51,9 @@ TEST_CASE("A Lease that is not there is told from an API that is not") {
 TEST_CASE("A rule that is missing is named with its verb") {
   const std::string forbidden = status(
       "Forbidden",
-      R"(leases.coordination.k8s.io is forbidden: User \"system:serviceaccount:ml:default\" cannot create resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"ml\")",
+      R"(leases.coordination.k8s.io is forbidden: User \"system:serviceaccount:ml:default\" )"
+      "cannot create "
+      R"(resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"ml\")",
       "leases");
   const auto reply = replied(LeaseVerb::create, 403, forbidden);
   CHECK(reply.kind == Kind::refused);
