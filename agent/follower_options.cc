@@ -14,6 +14,7 @@
 #include "agent/host/host.h"
 #include "agent/process/worker_environment.h"
 #include "rendezvous/consensus/etcd_service.h"
+#include "rendezvous/consensus/kubernetes_service.h"
 
 namespace ddprun {
 
@@ -51,8 +52,30 @@ NodeDescription describe(const JobSpec& spec, const NodeEnvironment& environment
 
 /// Static ranks name their coordinator for good, and a single node has no other to follow.
 bool outlives_its_coordinator(const JobSpec& spec) {
-  return spec.backend == RendezvousBackend::etcd ||
+  return spec.backend == RendezvousBackend::etcd || spec.backend == RendezvousBackend::kubernetes ||
          (spec.backend == RendezvousBackend::c10d && (spec.max_nodes > 1 || spec.witness));
+}
+
+/// Null: the nodes decide.
+std::unique_ptr<ConsensusService> consensus_service(boost::asio::io_context& io,
+                                                    const JobSpec& spec,
+                                                    const FollowerOptions& options) {
+  if (spec.backend == RendezvousBackend::etcd) {
+    return make_etcd_service(
+        io, {{options.endpoints, spec.etcd_user, spec.etcd_password, spec.service_tls},
+             spec.job_id,
+             spec.heartbeat_timeout,
+             spec.join_timeout});
+  }
+  if (spec.backend == RendezvousBackend::kubernetes) {
+    return make_kubernetes_service(io, {{spec.endpoint, spec.kubernetes_namespace,
+                                         spec.kubernetes_token_file, spec.service_tls},
+                                        spec.job_id,
+                                        options.node.host_name,
+                                        spec.heartbeat_timeout,
+                                        spec.join_timeout});
+  }
+  return nullptr;
 }
 
 FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spec,
@@ -68,12 +91,10 @@ FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spe
   options.join_timeout = spec.join_timeout;
   options.heartbeat_timeout = spec.heartbeat_timeout;
   options.failover = outlives_its_coordinator(spec);
-  // The endpoints are etcd's then. Agents are found by what they enter there, and listen anywhere.
-  if (spec.backend == RendezvousBackend::etcd) {
-    EtcdAccess access{std::move(options.endpoints), spec.etcd_user, spec.etcd_password,
-                      spec.etcd_tls};
-    options.service = make_etcd_service(
-        io, {std::move(access), spec.job_id, spec.heartbeat_timeout, spec.join_timeout});
+  // The endpoints are the service's then. Agents are found by what they enter there, and listen
+  // anywhere.
+  if (auto service = consensus_service(io, spec, options)) {
+    options.service = std::move(service);
     options.endpoints = {{"0.0.0.0", 0}};
   }
   // On every node, since each may come to lead.

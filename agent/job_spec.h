@@ -27,7 +27,8 @@ class JobToken;
 enum class RendezvousBackend : std::uint8_t {
   c10d,
   static_ranks,
-  etcd,  ///< the endpoints are members of an etcd cluster, which decides who coordinates
+  etcd,        ///< the endpoints are members of an etcd cluster, which decides who coordinates
+  kubernetes,  ///< the endpoint is an API server; a Lease there decides
 };
 
 /// Which standard streams of a worker an option speaks of; torchrun's Std values 0..3.
@@ -102,8 +103,10 @@ struct JobSpec {
   std::vector<Endpoint> more_endpoints = {};
   std::string etcd_user = {};  ///< empty: etcd asks for none
   std::string etcd_password = {};
-  std::optional<TlsFiles> etcd_certificates = {};   ///< none: etcd is spoken to in plain text
-  std::shared_ptr<const TlsContext> etcd_tls = {};  ///< of these files
+  std::string kubernetes_namespace = {};
+  std::string kubernetes_token_file = {};              ///< empty: no token is sent
+  std::optional<TlsFiles> service_certificates = {};   ///< none: it is spoken to in plain text
+  std::shared_ptr<const TlsContext> service_tls = {};  ///< of these files
   bool witness = false;               ///< no workers: a vote, and a coordinator where one is needed
   std::optional<bool> is_host = {};   ///< rdzv-conf is_host
   std::optional<int> node_rank = {};  ///< --node-rank where given

@@ -40,6 +40,7 @@
 #include "launcher/hosts/relay.h"
 #include "launcher/hosts/remote_command.h"
 #include "launcher/job_token_file.h"
+#include "launcher/kubernetes_config.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/rendezvous_config.h"
@@ -312,13 +313,17 @@ int run(int argc, char** argv) {
     return complain(token.error().sentence(), kExitFailure);
   }
   launch->job.token = std::move(*token);
-  if (launch->job.etcd_certificates) {
-    auto tls = TlsContext::make(*launch->job.etcd_certificates);
+  if (const auto read = read_service_account(read_named_file, launch->job); !read) {
+    accept_early_signals();
+    return complain(read.error().sentence(), kExitFailure);
+  }
+  if (launch->job.service_certificates) {
+    auto tls = TlsContext::make(*launch->job.service_certificates);
     if (!tls) {
       accept_early_signals();
       return complain(tls.error().sentence(), kExitFailure);
     }
-    launch->job.etcd_tls = std::move(*tls);
+    launch->job.service_tls = std::move(*tls);
   }
   // Workers need no secret of the agents, and many write their whole environment into logs.
   ::unsetenv(kJobTokenVariable);

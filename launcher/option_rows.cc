@@ -82,10 +82,10 @@ constexpr OptionRow kRows[] = {
     // Optional: not given means c10d in some cases (rendezvous_config.cc), static in the others.
     {.name = "rdzv-backend",
      .field = &O::rdzv_backend,
-     .value_name = "c10d|static|etcd",
+     .value_name = "c10d|static|etcd|kubernetes",
      .group = G::rendezvous,
-     .help = "c10d: nodes come and go. static: fixed ranks from --node-rank. etcd: c10d, by etcd's "
-             "members. Default: c10d with an endpoint or a single node, else static."},
+     .help = "c10d: nodes come and go. static: fixed ranks from --node-rank. etcd, kubernetes: by "
+             "that service. Default: c10d with an endpoint or a single node, else static."},
     {.name = "rdzv-id",
      .field = &O::rdzv_id,
      .value_name = "ID",

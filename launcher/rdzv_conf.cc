@@ -89,8 +89,8 @@ Result<std::optional<bool>> yes_or_no(const Entries& entries, std::string_view k
                "write " + std::string(key) + "=true or " + std::string(key) + "=false"};
 }
 
-/// torchrun's for etcd: how it is spoken to, and the files of certificates, which nothing reads
-/// without TLS. They have other names with etcd-v2.
+/// How a service is spoken to. torchrun's for etcd, and the files of certificates, which nothing
+/// reads without TLS. They have other names with etcd-v2.
 Result<void> read_protocol(const Entries& entries, const std::string& where, RdzvConf& conf) {
   // Where both names are given, the one of `etcd` counts: it is the backend that people name.
   const auto either = [&entries](const char* name, const char* other) {
@@ -101,11 +101,13 @@ Result<void> read_protocol(const Entries& entries, const std::string& where, Rdz
   const std::string protocol = either("protocol", "protocol");
   if (!protocol.empty() && protocol != "http" && protocol != "https") {
     return Error{"protocol='" + protocol + "' is neither http nor https", where,
-                 "write protocol=https where etcd wants TLS"};
+                 "write protocol=https where the service wants TLS"};
   }
   if (!protocol.empty()) {
     conf.https = protocol == "https";
   }
+  conf.name_space = either("namespace", "namespace");
+  conf.token_file = either("token_file", "token_file");
   conf.certificates = {either("cacert", "ca_cert"), either("cert", "ssl_cert"),
                        either("key", "ssl_cert_key")};
   if (conf.certificates.certificate.empty() && !conf.certificates.key.empty()) {

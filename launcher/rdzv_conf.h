@@ -21,8 +21,11 @@ struct RdzvConf {
   std::optional<std::chrono::seconds> keep_alive_interval;
   std::optional<int> keep_alive_max_attempt;  ///< intervals without a sign of life; then lost
   std::optional<bool> is_host;
-  std::optional<bool> https;  ///< etcd: protocol=https; none: no protocol was given
-  TlsFiles certificates;      ///< etcd: cacert, cert, key
+  // Of a service that decides who leads (etcd, kubernetes).
+  std::optional<bool> https;  ///< protocol=https; none: as the service is spoken to as a rule
+  TlsFiles certificates;      ///< cacert, cert, key
+  std::string name_space;     ///< kubernetes: namespace; empty: not given
+  std::string token_file;     ///< kubernetes
 };
 
 /// `where` names the option or the variable in messages. Each time is at most kTimeMax.

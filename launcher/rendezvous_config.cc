@@ -4,15 +4,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <vector>
 
+#include "launcher/kubernetes_config.h"
 #include "launcher/list_options.h"
 #include "launcher/python_numbers.h"
 #include "launcher/rdzv_conf.h"
+#include "launcher/rendezvous_timeouts.h"
 #include "launcher/scheduler/scheduler_rank.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/base/utf8.h"
@@ -31,19 +31,11 @@ bool is_ipv4(const std::string& text) {
   return ::inet_pton(AF_INET, text.c_str(), &ignored) == 1;
 }
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
 constexpr int kDefaultPort = 29400;        // torchrun's, for c10d
 constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
 constexpr int kDefaultEtcdPort = 2379;     // etcd's, for its clients
-
-/// Several heartbeats have to come within it. At 5 ms two agents of one idle machine lose each
-/// other all the time, and attempts that end so cost no restart: the job would begin for ever.
-constexpr milliseconds kHeartbeatTimeoutMin{100};
-/// For ever, to a job: messages carry the milliseconds of this timeout in 31 bits, which are 24.8
-/// days.
-constexpr milliseconds kHeartbeatTimeoutMax = std::chrono::hours(24 * 24);
+constexpr int kDefaultApiPort = 443;       // the API server's, as seen from a pod
+constexpr int kDefaultProxyPort = 8001;    // kubectl proxy's
 
 /// RFC 1035 2.3.4, without the root's label: no longer name can ever be resolved, and an agent that
 /// waits for one waits until the join timeout.
@@ -59,8 +51,8 @@ bool is_host(const std::string& text) {
   });
 }
 
-/// Two things that torchrun decides in several places: where and how the nodes meet, and how long
-/// each waits. The table in docs/command-line.md ("Where the nodes meet") has the first in short.
+/// Where and how the nodes meet, which torchrun decides in several places. The table in
+/// docs/command-line.md ("Where the nodes meet") has the first in short.
 class RendezvousResolver {
  public:
   RendezvousResolver(const Options& options, const Environment& environment,
@@ -71,7 +63,7 @@ class RendezvousResolver {
     if (const auto met = place(); !met) {
       return met.error();
     }
-    if (const auto timed = timeouts(); !timed) {
+    if (const auto timed = resolve_timeouts(options_, conf_, job_); !timed) {
       return timed.error();
     }
     return notice_;
@@ -139,14 +131,15 @@ class RendezvousResolver {
     const bool endpoint = !options_.rdzv_endpoint.empty();
     // As in the newest torchrun, one node without an endpoint needs no place to meet. So it is
     // under c10d, too: at its default port two jobs of one machine would meet (complaint I-5).
-    const bool alone = !endpoint && !backend.starts_with("etcd") && job_.max_nodes == 1 &&
+    const bool by_service = backend.starts_with("etcd") || backend == "kubernetes";
+    const bool alone = !endpoint && !by_service && job_.max_nodes == 1 &&
                        conf_.is_host.value_or(true) && (backend == "c10d" || !options_.master_port);
     if (options_.witness && (!endpoint || options_.standalone || backend == "static")) {
       return Error{"a witness has no use without other nodes", at("witness"),
                    "give it the --rdzv-endpoint of the job, and not the static backend"};
     }
-    if (options_.witness && backend.starts_with("etcd")) {
-      return Error{"a witness votes, and with etcd no node does", at("witness"),
+    if (options_.witness && by_service) {
+      return Error{"a witness votes, and with " + backend + " no node does", at("witness"),
                    "leave it out: the loss of all nodes but one is survived without"};
     }
     job_.witness = options_.witness;
@@ -159,16 +152,19 @@ class RendezvousResolver {
     if (const auto checked = check_job_id(); !checked) {
       return checked.error();
     }
-    return backend.starts_with("etcd") ? meet_etcd() : dynamic ? meet_c10d() : meet_static();
+    if (by_service) {
+      return backend == "kubernetes" ? meet_kubernetes() : meet_etcd();
+    }
+    return dynamic ? meet_c10d() : meet_static();
   }
 
   Result<void> check_backend(const std::string& backend) const {
     // Given and empty is a mistake in torchrun, too. It calls etcd by two names, for two of its
     // own modules.
     if (options_.rdzv_backend && backend != "c10d" && backend != "static" && backend != "etcd" &&
-        backend != "etcd-v2") {
+        backend != "etcd-v2" && backend != "kubernetes") {
       return Error{in_quotes(backend) + " is not a rendezvous backend", at("rdzv-backend"),
-                   "give c10d, static or etcd"};
+                   "give c10d, static, etcd or kubernetes"};
     }
     return {};
   }
@@ -227,12 +223,9 @@ class RendezvousResolver {
       return Error{"the etcd backend needs to know where etcd is", at("rdzv-backend"),
                    "give its members as --rdzv-endpoint HOST:2379,..."};
     }
-    if (job_.job_id == Options{}.rdzv_id) {
-      return Error{"many jobs may use one etcd, and this one has no name", at("rdzv-backend"),
-                   "give each job an --rdzv-id of its own, the same on all of its nodes"};
+    if (const auto named = check_named("etcd"); !named) {
+      return named.error();
     }
-    // For the node that hosts an endpoint; here etcd does.
-    job_.is_host.reset();
     if (const char* const user = environment_(kEtcdUserVariable); user != nullptr) {
       const std::string_view text = user;
       if (utf8_prefix_length(text) < text.size()) {
@@ -249,7 +242,7 @@ class RendezvousResolver {
       job_.etcd_password = text.substr(colon + 1);
     }
     if (conf_.https == true) {
-      job_.etcd_certificates = conf_.certificates;
+      job_.service_certificates = conf_.certificates;
     } else if (!conf_.https && conf_.certificates != TlsFiles{}) {
       return Error{"files of certificates are given, but without a protocol it is plain text",
                    at("rdzv-conf"), "add protocol=https, or protocol=http if that is meant"};
@@ -264,11 +257,60 @@ class RendezvousResolver {
     return {};
   }
 
-  /// At least one, into the job.
-  Result<void> read_endpoints(int default_port) {
+  /// A service serves many jobs.
+  Result<void> check_named(const std::string& service) {
+    if (job_.job_id == Options{}.rdzv_id) {
+      return Error{"many jobs may use one " + service + ", and this one has no name",
+                   at("rdzv-backend"),
+                   "give each job an --rdzv-id of its own, the same on all of its nodes"};
+    }
+    job_.is_host.reset();  // for the node that hosts an endpoint; here the service does
+    return {};
+  }
+
+  /// The endpoint is the API server, which a pod knows.
+  Result<void> meet_kubernetes() {
+    job_.backend = RendezvousBackend::kubernetes;
+    if (const auto named = check_named("namespace of Kubernetes"); !named) {
+      return named.error();
+    }
+    if (const auto spoken = speak_to_kubernetes(conf_, at("rdzv-conf"), job_); !spoken) {
+      return spoken.error();
+    }
+    if (options_.rdzv_endpoint.empty()) {
+      if (!job_.service_certificates) {
+        return Error{"in plain text only kubectl proxy answers", at("rdzv-conf"),
+                     "give its address as --rdzv-endpoint 127.0.0.1:8001, or leave out "
+                     "protocol=http"};
+      }
+      const auto server = kubernetes_server(environment_, at("rdzv-backend"));
+      if (!server) {
+        return server.error();
+      }
+      job_.endpoint = *server;
+      take_order_hint();
+      return {};
+    }
+    const int port = job_.service_certificates ? kDefaultApiPort : kDefaultProxyPort;
+    if (const auto read = read_endpoints(port); !read) {
+      return read.error();
+    }
+    if (job_.endpoint.port == 0 || !job_.more_endpoints.empty()) {
+      return Error{in_quotes(options_.rdzv_endpoint) + " is not one address of an API server",
+                   at("rdzv-endpoint"), "give HOST:PORT, or leave it out in a pod"};
+    }
+    return {};
+  }
+
+  void take_order_hint() {
     if (const auto scheduled = scheduled_rank()) {
       job_.order_hint = scheduled->rank;
     }
+  }
+
+  /// At least one, into the job.
+  Result<void> read_endpoints(int default_port) {
+    take_order_hint();
     std::vector<Endpoint> endpoints;
     const std::vector<std::string> texts = split_commas(options_.rdzv_endpoint);
     // Most often a variable of a job script that is not set: a node that it stands for is missing.
@@ -365,54 +407,6 @@ class RendezvousResolver {
                    "give a port from 1 to 65535"};
     }
     job_.is_host = true;
-    return {};
-  }
-
-  /// Defaults are torchrun's: 900 s of its LaunchConfig for static, 600 s of RendezvousTimeout for
-  /// c10d, and 3 intervals of 5 s for the keep-alive.
-  Result<void> timeouts() {
-    const bool is_static = job_.backend == RendezvousBackend::static_ranks;
-    job_.join_timeout = is_static ? conf_.timeout.value_or(seconds(900))
-                                  : conf_.join_timeout.value_or(seconds(600));
-    if (conf_.last_call_timeout) {
-      job_.last_call_timeout = *conf_.last_call_timeout;
-    }
-    // torchrun's keep-alive has the same meaning: how long a node may be silent before it is lost.
-    if (conf_.keep_alive_interval || conf_.keep_alive_max_attempt) {
-      const seconds interval = conf_.keep_alive_interval.value_or(seconds(5));
-      const int attempts = conf_.keep_alive_max_attempt.value_or(3);
-      // Two numbers of 31 bits: their product in seconds fits into 64 bits, in milliseconds not.
-      job_.heartbeat_timeout = std::min(interval * static_cast<std::int64_t>(attempts), kTimeMax);
-    }
-    const auto replace = [&](milliseconds& value, const std::optional<double>& given,
-                             std::string_view name) -> Result<void> {
-      if (!given) {
-        return {};
-      }
-      // Written so that NaN fails as well, which Python's float() reads.
-      if (!(*given >= 0.001)) {
-        return Error{"the time must be above 0", at(name),
-                     "give a number of seconds such as 3 or 0.5"};
-      }
-      // Cut before it is counted with: Python's float() reads inf, too.
-      const double most = kTimeMax.count();
-      value = milliseconds(std::llround(std::min(*given, most) * 1000));
-      return {};
-    };
-    if (const auto done = replace(job_.join_timeout, options_.join_timeout_seconds, "join-timeout");
-        !done) {
-      return done.error();
-    }
-    if (const auto done = replace(job_.heartbeat_timeout, options_.heartbeat_timeout_seconds,
-                                  "heartbeat-timeout");
-        !done) {
-      return done.error();
-    }
-    if (job_.heartbeat_timeout < kHeartbeatTimeoutMin) {
-      return Error{"nodes would be lost that are only slow for a moment", at("heartbeat-timeout"),
-                   "give at least 0.1 seconds"};
-    }
-    job_.heartbeat_timeout = std::min(job_.heartbeat_timeout, kHeartbeatTimeoutMax);
     return {};
   }
 

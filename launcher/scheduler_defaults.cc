@@ -106,6 +106,10 @@ class Defaults {
   /// nodes meet there by another way than this step of the scheduler, so the name is theirs, too: a
   /// loop of srun, one for each node, is as many steps.
   Result<void> endpoint() {
+    if (is_by_kubernetes()) {
+      take_job_id();
+      return {};
+    }
     if (nodes_max() <= 1) {
       return {};
     }
@@ -122,11 +126,18 @@ class Defaults {
         to_text({found_.meeting_host->value, static_cast<std::uint16_t>(found_.port)});
     take("rdzv-endpoint", options_.rdzv_endpoint, found_.meeting_host->variable);
     is_first_host_ = rank_ && rank_->rank == 0;
+    take_job_id();
+    return {};
+  }
+
+  /// The nodes meet where every pod finds its API server, so this job alone needs a name.
+  [[nodiscard]] bool is_by_kubernetes() const { return options_.rdzv_backend == "kubernetes"; }
+
+  void take_job_id() {
     if (!is_given("rdzv-id") && !found_.job_id.value.empty()) {
       options_.rdzv_id = found_.job_id.value;
       take("rdzv-id", options_.rdzv_id, found_.job_id.variable);
     }
-    return {};
   }
 
   /// A worker for each GPU, or one, as without a scheduler. Agents that share a host share its GPUs
@@ -166,7 +177,7 @@ class Defaults {
   /// Each node would find the address to be its own, host the job, and wait for the others or even
   /// train by itself.
   Result<void> refuse_loopback() {
-    if (nodes_max() <= 1 || found_.hosts <= 1) {
+    if (nodes_max() <= 1 || found_.hosts <= 1 || is_by_kubernetes()) {
       return {};
     }
     const bool by_master = options_.rdzv_endpoint.empty() && options_.rdzv_backend != "c10d";

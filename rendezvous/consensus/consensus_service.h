@@ -8,6 +8,7 @@
 // ask.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -29,6 +30,8 @@ class ConsensusService {
   /// For people: "etcd".
   [[nodiscard]] virtual std::string name() const = 0;
   virtual void read(OnView on_view) = 0;
+  /// How long an agent waits from one answer to the next read().
+  [[nodiscard]] virtual std::chrono::milliseconds ask_each() const = 0;
   /// Becomes the leader, if nothing has changed since `seen`: where it names a leader, that one is
   /// known to be dead and is replaced. False: somebody else was faster. From then on the lease is
   /// renewed until let_go() or resign().

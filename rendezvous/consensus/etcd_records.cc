@@ -1,44 +1,18 @@
 #include "rendezvous/consensus/etcd_records.h"
 
-#include <sodium.h>
-
-#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/base/endpoint.h"
-#include "rendezvous/protocol/message_codec.h"
+#include "rendezvous/consensus/base64.h"
+#include "rendezvous/consensus/leader_record_text.h"
 
 namespace ddprun {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kVariant = sodium_base64_VARIANT_ORIGINAL;
-
-/// Keys and values are bytes, which JSON does not have (protocol buffers' mapping to JSON).
-std::string base64(const std::string& bytes) {
-  std::string text(sodium_base64_encoded_len(bytes.size(), kVariant), '\0');
-  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
-                    bytes.size(), kVariant);
-  text.pop_back();  // the NUL that it writes
-  return text;
-}
-
-/// None: it is no base64, or has blanks in it.
-std::optional<std::string> from_base64(const std::string& text) {
-  std::string bytes(text.size(), '\0');
-  std::size_t size = 0;
-  if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(),
-                        text.size(), nullptr, &size, nullptr, kVariant) != 0) {
-    return std::nullopt;
-  }
-  bytes.resize(size);
-  return bytes;
-}
 
 /// Protocol buffers in JSON write 64 bits as a text, and leave out a 0.
 std::int64_t number_at(const json& object, const char* name) {
@@ -77,74 +51,10 @@ json unchanged(const std::string& key, std::int64_t revision) {
           {"mod_revision", std::to_string(revision)}};
 }
 
-/// Readable by people who look into their etcd.
-std::string text_of(const LeaderRecord& record) {
-  return json{{"term", number(record.term)},
-              {"voter", std::to_string(number(record.voter))},
-              {"instance", std::to_string(number(record.instance))},
-              {"addresses", record.addresses},
-              {"port", record.port}}
-      .dump();
-}
-
-/// All of the text is the number: "12 " and "" are none.
-std::optional<std::uint64_t> unsigned_of(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return failed == std::errc() && end == text.data() + text.size() ? std::optional(number)
-                                                                   : std::nullopt;
-}
-
-/// A term that no coordinator can have is none: the next one counts on from it.
-std::optional<Term> term_of(const std::string& text) {
-  const auto number = unsigned_of(text);
-  return number && *number < ddprun::number(kTermMax)
-             ? std::optional(Term{static_cast<std::uint32_t>(*number)})
-             : std::nullopt;
-}
-
-/// A number of JSON may be negative, a fraction, or larger than any integer. 0: it is none of ours.
-std::uint64_t whole_at(const json& object, const char* name, std::uint64_t most) {
-  const auto found = object.find(name);
-  const bool whole = found != object.end() && found->is_number_unsigned();
-  const auto number = whole ? found->get<std::uint64_t>() : 0;
-  return number <= most ? number : 0;
-}
-
 /// What somebody else wrote there stays: it may be of use to them.
 Error not_ours(const char* what, const std::string& key) {
   return {std::string("etcd holds no ") + what + " of this job there, but something else", key,
           "delete that key, or give the job another --rdzv-id"};
-}
-
-/// People read it in the log, and a name service is asked for it.
-bool is_host(const std::string& text) {
-  constexpr std::size_t kBytesMax = 255;  // of a name (RFC 1035, 2.3.4)
-  const auto read = parse_endpoint(to_text(Endpoint{text, 1}), 1);
-  return !text.empty() && text.size() <= kBytesMax && read && read->host == text;
-}
-
-/// Whatever somebody else wrote below our key: an agent connects to the addresses in it.
-std::optional<LeaderRecord> record_of(const std::string& text) {
-  const json read = json::parse(text, nullptr, false);
-  LeaderRecord record;
-  try {
-    const auto voter = unsigned_of(read.at("voter").get<std::string>());
-    const auto instance = unsigned_of(read.at("instance").get<std::string>());
-    record.addresses = read.at("addresses").get<std::vector<std::string>>();
-    record.term = Term{static_cast<std::uint32_t>(whole_at(read, "term", number(kTermMax)))};
-    record.port = static_cast<std::uint16_t>(whole_at(read, "port", 65'535));
-    if (!voter || !instance || number(record.term) == 0 || record.port == 0 ||
-        record.addresses.empty() || record.addresses.size() > kAddressesMax + 1 ||
-        !std::all_of(record.addresses.begin(), record.addresses.end(), is_host)) {
-      return std::nullopt;
-    }
-    record.voter = VoterId{*voter};
-    record.instance = JobInstance{*instance};
-  } catch (const json::exception&) {
-    return std::nullopt;
-  }
-  return record;
 }
 
 /// Of one range of a transaction's answer.
@@ -207,7 +117,7 @@ Result<ServiceView> view_of(const EtcdKeys& keys, const json& answer) {
     }
   }
   if (*leader) {
-    view.leader = record_of((*leader)->value);
+    view.leader = leader_record_of((*leader)->value);
     view.leader_revision = (*leader)->revision;
     if (!view.leader) {
       return not_ours("coordinator", keys.leader);

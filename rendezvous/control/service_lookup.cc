@@ -36,7 +36,7 @@ ServiceLookup::~ServiceLookup() = default;
 
 void ServiceLookup::start(std::optional<Term> dead, const NodeDescription& self) {
   DDP_CHECK(service_ != nullptr, "there is a service to ask");
-  step(service_search::Started{dead, self, random_job_instance()});
+  step(service_search::Started{dead, self, random_job_instance(), service_->ask_each()});
 }
 
 void ServiceLookup::stop() {

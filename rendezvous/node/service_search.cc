@@ -10,8 +10,6 @@
 namespace ddprun {
 namespace {
 
-/// A leader that was elected meanwhile also calls the nodes that it knows.
-constexpr std::chrono::milliseconds kAskEach{200};
 /// A service that cannot be asked, or refuses, is not pressed.
 constexpr std::chrono::milliseconds kAfterError{1'000};
 
@@ -29,6 +27,8 @@ void ServiceSearch::on(service_search::Started input) {
   dead_ = input.dead;
   self_ = std::move(input.self);
   drawn_ = input.drawn;
+  ask_each_ = input.ask_each;
+  DDP_CHECK(ask_each_.count() > 0, "a service is not asked without a pause");
   searches_ = true;
   ++search_;
   ask();
@@ -47,7 +47,7 @@ void ServiceSearch::ask() {
 }
 
 /// By polling: a watch would keep a connection for each agent, and only those without a coordinator
-/// want to know.
+/// want to know. A leader that was elected meanwhile also calls the nodes that it knows.
 void ServiceSearch::on(const service_search::TimePassed&) {
   if (searches_ && ask_at_ && now_ >= *ask_at_) {
     ask();
@@ -72,7 +72,7 @@ void ServiceSearch::on(const service_search::Viewed& input) {
     return try_to_lead(view);
   }
   const LeaderRecord& leader = *view.leader;
-  ask_at_ = now_ + kAskEach;
+  ask_at_ = now_ + ask_each_;
   actions_.emplace_back(service_search::TellNode{
       CalledByLeader{{self_.job_id, leader.term, leader.addresses, leader.port, std::nullopt,
                       leader.instance, self_.voter}}});
@@ -114,14 +114,14 @@ void ServiceSearch::on(const service_search::Tried& input) {
     if (!input.leads) {
       warn_once(input.leads.error().sentence());
     }
-    ask_at_ = now_ + (input.leads ? kAskEach : kAfterError);
+    ask_at_ = now_ + (input.leads ? ask_each_ : kAfterError);
   }
 }
 
 void ServiceSearch::on(const service_search::Unwanted&) {
   actions_.emplace_back(service_search::Resign{});
   if (searches_) {
-    ask_at_ = now_ + kAskEach;
+    ask_at_ = now_ + ask_each_;
   }
 }
 

@@ -3,6 +3,7 @@
 // timer (control/service_lookup).
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <variant>
@@ -24,6 +25,8 @@ struct Started {
   std::optional<Term> dead;  ///< of that term the leader is dead; so is each before it
   NodeDescription self;
   JobInstance drawn{};  ///< at random, for a new job
+  /// How often the service is asked; each node without a coordinator does that.
+  std::chrono::milliseconds ask_each{};
 };
 struct Stopped {};
 /// What the service has.
@@ -89,6 +92,7 @@ class ServiceSearch {
   std::optional<Term> dead_;
   NodeDescription self_;
   JobInstance drawn_{};
+  std::chrono::milliseconds ask_each_{};
   unsigned search_ = 0;  ///< what is answered to an earlier one counts for nothing
   bool searches_ = false;
   std::string warned_of_;

@@ -6,10 +6,8 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -21,63 +19,28 @@ import skip  # noqa: E402
 from certificates import Authority  # noqa: E402
 from etcd_cluster import MISSING, EtcdCluster  # noqa: E402
 from free_port import free_port  # noqa: E402
-from program import Program, children_of, is_alive, wait_until  # noqa: E402
+from program import Program, children_of, wait_until  # noqa: E402
+from service_job import WAITS, ServiceJob  # noqa: E402
 
-DDPRUN = os.path.abspath(sys.argv[1])
-WAITS = ["sh", "-c", 'echo "rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT pid $$$$"; '
-         'until [ -e end ]; do sleep 0.02; done']
-COORDINATES = "this node is the coordinator from here on"
+DDPRUN = ServiceJob.ddprun = os.path.abspath(sys.argv[1])
 
 
-class Etcd(unittest.TestCase):
+class Etcd(ServiceJob):
     members = 1
 
     def setUp(self):
         if MISSING:
             skip.need(MISSING[0], False, MISSING[1])
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-etcd-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.etcd = self.make_etcd()
         self.addCleanup(self.etcd.end)
-        self.agents = []
 
     def make_etcd(self):
         return EtcdCluster(self.folder, self.members)
 
     def start(self, nnodes, *words, program=WAITS, endpoints=None, env=None):
-        agent = Program(self.folder, f"agent{len(self.agents)}", [
-            DDPRUN, "--nnodes", nnodes, "--rdzv-backend", "etcd", "--rdzv-endpoint",
-            endpoints or ",".join(self.etcd.endpoints), "--rdzv-id", "job", "--join-timeout", "60",
-            "--rdzv-conf", "last_call_timeout=1", *words, *program], cwd=self.folder,
-            env={**os.environ, "LOGLEVEL": "INFO", "TMPDIR": str(self.folder), **(env or {})})
-        self.agents.append(agent)
-        self.addCleanup(agent.end)
-        return agent
-
-    def start_job(self, nodes, nnodes, *words):
-        agents = [self.start(nnodes, *words) for _ in range(nodes)]
-        self.wait_for_world(agents, nodes)
-        return agents
-
-    def wait_for_world(self, agents, size, since=None):
-        """Each has a worker in a world of that size, begun after `since` (lines that each had said)."""
-        for agent in agents:
-            at = since[agent] if since else 0
-            wait_until(lambda: f" of {size} attempt" in agent.out[at:], lambda: agent)
-
-    def said(self, agents):
-        return {agent: len(agent.out) for agent in agents}
-
-    def coordinator_of(self, agents):
-        """The agent that came to lead last, and the others."""
-        leading = [agent for agent in agents if COORDINATES in agent.err]
-        self.assertEqual(len(leading), 1, leading)
-        return leading[0], [agent for agent in agents if agent is not leading[0]]
-
-    def kill_agent(self, agent):
-        """The agent itself: its guardian ends what it leaves behind."""
-        os.kill(children_of(agent.pid)[0], signal.SIGKILL)
-        self.assertEqual(agent.wait(), 128 + signal.SIGKILL)
+        return self.start_agent(nnodes, "--rdzv-backend", "etcd", "--rdzv-endpoint",
+                                endpoints or ",".join(self.etcd.endpoints), *words, program=program, env=env)
 
     def end_well(self, agents):
         (self.folder / "end").touch()

@@ -30,7 +30,7 @@ TEMPLATES = ROOT / "scripts" / "templates"
 # Kubernetes API reference, v1.34, and JobSet API reference, v1alpha2: those fields that the manifests use,
 # with the type of each. [x]: a list of x. Maps of any names: {"*": type}.
 META = {"name": str}
-POD = {"subdomain": str, "restartPolicy": str, "terminationGracePeriodSeconds": int,
+POD = {"subdomain": str, "serviceAccountName": str, "restartPolicy": str, "terminationGracePeriodSeconds": int,
        "containers": [{"name": str, "image": str, "command": [str], "args": [str],
                        "resources": {"limits": {"*": (int, str)}},
                        "volumeMounts": [{"name": str, "mountPath": str}]}],
@@ -49,6 +49,13 @@ SCHEMAS = {
         "failurePolicy": {"maxRestarts": int, "rules": [
             {"name": str, "action": str, "onJobFailureReasons": [str]}]},
         "replicatedJobs": [{"name": str, "replicas": int, "template": {"spec": JOB}}]},
+}
+# What has no specification.
+ROLES = {
+    ("v1", "ServiceAccount"): {},
+    ("rbac.authorization.k8s.io/v1", "Role"): {"rules": [{"apiGroups": [str], "resources": [str], "verbs": [str]}]},
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): {
+        "roleRef": {"apiGroup": str, "kind": str, "name": str}, "subjects": [{"kind": str, "name": str}]},
 }
 CHOICES = {("completionMode", "Indexed"), ("restartPolicy", "Never"), ("operator", "In"),
            ("action", "FailJob"), ("action", "Ignore"), ("action", "FailJobSet"), ("medium", "Memory"),
@@ -103,11 +110,32 @@ def seconds_of(option, shown):
 @unittest.skipUnless(yaml, "needs program: python3-yaml is not installed")
 class Manifests(unittest.TestCase):
     def test_each_field_is_one_of_the_api(self):
-        for name in ("kubernetes.yaml", "jobset.yaml"):
+        for name in ("kubernetes.yaml", "kubernetes-lease.yaml", "jobset.yaml"):
             for one in documents(name):
-                schema = {"apiVersion": str, "kind": str, "metadata": META,
-                          "spec": SCHEMAS[one["apiVersion"], one["kind"]]}
+                kind = one["apiVersion"], one["kind"]
+                rest = ROLES[kind] if kind in ROLES else {"spec": SCHEMAS[kind]}
+                schema = {"apiVersion": str, "kind": str, "metadata": META, **rest}
                 self.assertEqual(mistakes(one, schema, name), [])
+
+    def test_the_role_of_the_lease_is_that_of_its_pods(self):
+        all_of = {one["kind"]: one for one in documents("kubernetes-lease.yaml")}
+        self.assertEqual(all_of["Role"]["rules"], [
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}])
+        name = all_of["ServiceAccount"]["metadata"]["name"]
+        self.assertEqual(all_of["RoleBinding"]["subjects"], [{"kind": "ServiceAccount", "name": name}])
+        self.assertEqual(all_of["RoleBinding"]["roleRef"]["name"], all_of["Role"]["metadata"]["name"])
+        self.assertEqual(all_of["Job"]["spec"]["template"]["spec"]["serviceAccountName"], name)
+        # Beside that, and where they meet, it is the other manifest's Job.
+        _, other = spec(documents("kubernetes.yaml"), "Job")
+        job = all_of["Job"]["spec"]
+        meeting = {"--nnodes=2", "--nnodes=1:2", "--rdzv-id=ddp", "--rdzv-endpoint=ddp-0.ddp:29400",
+                   "--rdzv-backend=kubernetes"}
+        for one in (job, other):
+            pod = one["template"]["spec"]
+            pod.pop("subdomain", None)
+            pod.pop("serviceAccountName", None)
+            pod["containers"][0]["args"] = [word for word in pod["containers"][0]["args"] if word not in meeting]
+        self.assertEqual(job, other)
 
     def test_a_field_at_a_wrong_place_would_be_found(self):
         _, job = spec(documents("kubernetes.yaml"), "Job")

@@ -153,7 +153,8 @@ class Fish(InFolder):
     def test_fish_describes_options_and_leaves_values_as_they_are(self):
         self.assertRegex(self.shown("ddprun --standalo")["--standalone"], "^A job of this node only")
         self.assertRegex(self.shown("ddprun --preempt-n")["--preempt-notice"], "^Watch for the announce")
-        self.assertEqual(self.shown("ddprun --rdzv-backend "), {"c10d": "", "static": "", "etcd": ""})
+        self.assertEqual(self.shown("ddprun --rdzv-backend "),
+                         {"c10d": "", "static": "", "etcd": "", "kubernetes": ""})
         self.assertEqual([name for name, told in self.shown("ddprun --").items() if not told], [])
 
     def test_fish_completes_names_values_and_the_program(self):

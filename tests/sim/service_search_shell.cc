@@ -17,7 +17,7 @@ ServiceSearchShell::~ServiceSearchShell() {
 }
 
 void ServiceSearchShell::start(std::optional<Term> dead, const NodeDescription& self) {
-  step(service_search::Started{dead, self, JobInstance{number(self.voter)}});
+  step(service_search::Started{dead, self, JobInstance{number(self.voter)}, milliseconds(200)});
 }
 
 void ServiceSearchShell::step(service_search::Input input) {

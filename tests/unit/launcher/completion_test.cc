@@ -44,7 +44,8 @@ TEST_CASE("a value is completed with its choices, or the plain words of its name
   CHECK(completed_words(option_named("start-method")) == Offered{"spawn", "fork", "forkserver"});
   CHECK(completed_words(option_named("scale-up")) == Offered{"now", "at-snapshot", "never"});
   CHECK(completed_words(option_named("nproc-per-node")) == Offered{"cpu", "gpu", "auto"});
-  CHECK(completed_words(option_named("rdzv-backend")) == Offered{"c10d", "static", "etcd"});
+  CHECK(completed_words(option_named("rdzv-backend")) ==
+        Offered{"c10d", "static", "etcd", "kubernetes"});
   CHECK(completed_words(option_named("nnodes")).empty());
   CHECK(completed_words(option_named("deadline")).empty());
   CHECK(completed_words(option_named("standalone")).empty());

@@ -1,7 +1,11 @@
 #include "launcher/rendezvous_config.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <string>
 
+#include "launcher/kubernetes_config.h"
 #include "launcher/python_numbers.h"
 #include "tests/unit/launcher/resolve_words.h"
 
@@ -114,15 +118,70 @@ TEST_CASE("with etcd the endpoints are its members", "[launcher]") {
     CHECK_FALSE(job.is_host);
     CHECK(job.etcd_user == "me");
     CHECK(job.etcd_password == "a:b");
-    CHECK_FALSE(job.etcd_certificates);
+    CHECK_FALSE(job.service_certificates);
   }
   // Both backends' names for the files; one file may hold certificate and key.
   const std::string etcd = "--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1 --rdzv-conf ";
-  const auto files = [&etcd](const char* conf) { return met(etcd + conf).etcd_certificates; };
+  const auto files = [&etcd](const char* conf) { return met(etcd + conf).service_certificates; };
   CHECK(files("protocol=https") == TlsFiles{});
   CHECK(files("protocol=https,cacert=a,cert=b,key=c") == TlsFiles{"a", "b", "c"});
   CHECK(files("protocol=https,ca_cert=a,ssl_cert=b") == TlsFiles{"a", "b", "b"});
   CHECK_FALSE(files("protocol=http,cacert=a"));
+}
+
+TEST_CASE("with kubernetes the endpoint is the API server, which a pod knows", "[launcher]") {
+  const Variables pod{{"KUBERNETES_SERVICE_HOST", "fd00::1"}, {"KUBERNETES_SERVICE_PORT", "443"}};
+  const std::string kubernetes = "--rdzv-backend kubernetes --rdzv-id run ";
+  for (const char* nodes : {"--nnodes 2:4 --node-rank 1", "--nnodes 1 --rdzv-conf is_host=1"}) {
+    const JobSpec job = met(kubernetes + nodes, pod);
+    CHECK(job.backend == RendezvousBackend::kubernetes);
+    CHECK(job.endpoint == Endpoint{"fd00::1", 443});
+    CHECK_FALSE(job.is_host);
+    CHECK(job.kubernetes_namespace.empty());  // it is read from a file
+    CHECK(job.kubernetes_token_file == "/var/run/secrets/kubernetes.io/serviceaccount/token");
+    REQUIRE(job.service_certificates);
+    CHECK(job.service_certificates->ca == "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
+  }
+  const JobSpec given =
+      met(kubernetes + "--rdzv-endpoint k --rdzv-conf namespace=ml,token_file=t,cacert=c", pod);
+  CHECK(given.endpoint == Endpoint{"k", 443});
+  CHECK(given.kubernetes_namespace == "ml");
+  CHECK(given.kubernetes_token_file == "t");
+  CHECK(given.service_certificates == TlsFiles{"c", "", ""});
+  const JobSpec proxy =
+      met(kubernetes + "--rdzv-endpoint 127.0.0.1 --rdzv-conf protocol=http,token_file=t", pod);
+  CHECK(proxy.endpoint == Endpoint{"127.0.0.1", 8001});
+  CHECK(proxy.kubernetes_token_file.empty());
+  CHECK_FALSE(proxy.service_certificates);
+  // A certificate of the client stands for a token.
+  const JobSpec certified = met(kubernetes + "--rdzv-conf cert=b,key=d", pod);
+  CHECK(certified.kubernetes_token_file.empty());
+  CHECK(certified.service_certificates->certificate == "b");
+}
+
+TEST_CASE("what a pod has not is told by its file, and what to do", "[launcher]") {
+  JobSpec job;
+  std::map<std::string, std::string> files;
+  const auto read = [&files](const std::string& path) {
+    const auto found = files.find(path);
+    return found != files.end() ? std::optional(found->second) : std::nullopt;
+  };
+  const std::string folder = "/var/run/secrets/kubernetes.io/serviceaccount/";
+  CHECK(read_service_account(read, job).has_value());  // another backend
+  job.backend = RendezvousBackend::kubernetes;
+  job.kubernetes_token_file = folder + "token";
+  job.service_certificates = TlsFiles{folder + "ca.crt", "", ""};
+  for (const char* const name : {"namespace", "token", "ca.crt"}) {
+    const auto missing = read_service_account(read, job);
+    REQUIRE_FALSE(missing.has_value());
+    CHECK(missing.error().where == folder + name);
+    CHECK(missing.error().todo.find("automountServiceAccountToken") != std::string::npos);
+    files[folder + name] = "\n";
+    CHECK(read_service_account(read, job).has_value() == (name == std::string("ca.crt")));
+    files[folder + name] = "ml\n";
+  }
+  REQUIRE(read_service_account(read, job).has_value());
+  CHECK(job.kubernetes_namespace == "ml");
 }
 
 TEST_CASE("several nodes without an endpoint are static, at torchrun's default", "[launcher]") {
@@ -183,6 +242,14 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
        "an endpoint has a user in it"},
       {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1 --witness", "--witness",
        "a witness votes, and with etcd no node does"},
+      {"--rdzv-backend kubernetes", "--rdzv-backend", "has no name"},
+      {"--rdzv-backend kubernetes --rdzv-id a", "--rdzv-backend", "no API server is known"},
+      {"--rdzv-backend kubernetes --rdzv-id a --rdzv-conf protocol=http", "--rdzv-conf",
+       "only kubectl proxy"},
+      {"--rdzv-backend kubernetes --rdzv-id a --rdzv-conf namespace=A", "--rdzv-conf",
+       "namespace='A'"},
+      {"--rdzv-backend kubernetes --rdzv-id a --rdzv-endpoint a,b", "--rdzv-endpoint", "'a,b'"},
+      {"--rdzv-backend kubernetes --rdzv-id a --rdzv-endpoint a:0", "--rdzv-endpoint", "'a:0'"},
       {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},
       {"--rdzv-endpoint n1 --rdzv-backend=", "--rdzv-backend", "''"},
       {"--nnodes 2 --node-rank 2", "--node-rank", "rank 2"},

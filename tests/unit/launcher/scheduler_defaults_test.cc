@@ -206,6 +206,20 @@ TEST_CASE("A pod of an Indexed Job takes the rest once --nnodes is given", "[lau
   CHECK(launch("--nnodes 1", index, pod).notices.empty());
 }
 
+TEST_CASE("A pod that meets by a Lease takes the Job's name alone", "[launcher]") {
+  Machine pod;
+  pod.name = "ddp-1";  // without a service
+  const Variables index{{"JOB_COMPLETION_INDEX", "1"},
+                        {"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
+                        {"KUBERNETES_SERVICE_PORT", "443"}};
+  for (const char* nodes : {"--nnodes 1:2", "--nnodes 1"}) {
+    const Launch job = launch(std::string("--rdzv-backend kubernetes ") + nodes, index, pod);
+    CHECK(job.job.job_id == "ddp");
+    CHECK(job.job.endpoint == Endpoint{"10.96.0.1", 443});
+    CHECK(job.job.order_hint == 1);
+  }
+}
+
 TEST_CASE("PBS and LSF give nodes, endpoint, id and order as Slurm does", "[launcher]") {
   CHECK(text_of(launch("", pbs(1, 2))) == "2:2 at n1:25422 for 15422.login2");
   CHECK(launch("", pbs(1, 2)).job.order_hint == 1);

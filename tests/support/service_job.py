@@ -1,0 +1,60 @@
+"""A job of the built ddprun whose coordinator is decided by a service: its agents, and what they have said."""
+import os
+import pathlib
+import shutil
+import signal
+import tempfile
+import unittest
+
+from program import Program, children_of, wait_until
+
+WAITS = ["sh", "-c", 'echo "rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT pid $$$$"; '
+         'until [ -e end ]; do sleep 0.02; done']
+COORDINATES = "this node is the coordinator from here on"
+
+
+class ServiceJob(unittest.TestCase):
+    ddprun = None  # its path, by the test's command line
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-service-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.agents = []
+
+    def start_agent(self, nnodes, *words, program=WAITS, env=None):
+        agent = Program(self.folder, f"agent{len(self.agents)}", [
+            self.ddprun, "--nnodes", nnodes, "--rdzv-id", "job", "--join-timeout", "60",
+            "--rdzv-conf", "last_call_timeout=1", *words, *program], cwd=self.folder,
+            env={**os.environ, "LOGLEVEL": "INFO", "TMPDIR": str(self.folder), **(env or {})})
+        self.agents.append(agent)
+        self.addCleanup(agent.end)
+        return agent
+
+    def start(self, nnodes, *words):
+        """An agent that asks the service of this test."""
+        raise NotImplementedError
+
+    def start_job(self, nodes, nnodes, *words):
+        agents = [self.start(nnodes, *words) for _ in range(nodes)]
+        self.wait_for_world(agents, nodes)
+        return agents
+
+    def wait_for_world(self, agents, size, since=None):
+        """Each has a worker in a world of that size, begun after `since` (lines that each had said)."""
+        for agent in agents:
+            at = since[agent] if since else 0
+            wait_until(lambda: f" of {size} attempt" in agent.out[at:], lambda: agent)
+
+    def said(self, agents):
+        return {agent: len(agent.out) for agent in agents}
+
+    def coordinator_of(self, agents):
+        """The agent that came to lead last, and the others."""
+        leading = [agent for agent in agents if COORDINATES in agent.err]
+        self.assertEqual(len(leading), 1, leading)
+        return leading[0], [agent for agent in agents if agent is not leading[0]]
+
+    def kill_agent(self, agent):
+        """The agent itself: its guardian ends what it leaves behind."""
+        os.kill(children_of(agent.pid)[0], signal.SIGKILL)
+        self.assertEqual(agent.wait(), 128 + signal.SIGKILL)
