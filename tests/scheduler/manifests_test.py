@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 import namespaces  # noqa: E402
 import skip  # noqa: E402
+from api_server import ApiServer  # noqa: E402
 from named_hosts import NamedHosts  # noqa: E402
 from program import Program  # noqa: E402
 
@@ -198,17 +199,18 @@ class Pods(unittest.TestCase):
                                 for pod in (f"{name}-{index}" for index in range(job["completions"]))],
                    "cluster")
 
-    def start(self, pod, index, words):
+    def start(self, pod, index, words, env=None):
         command = ["unshare", "--uts", "sh", "-c", f'hostname {pod} && exec "$@"', "sh", DDPRUN, *words]
         program = Program(self.folder, pod, command, cwd=self.folder,
                           env={"PATH": os.environ["PATH"], "HOSTNAME": pod, "OMP_NUM_THREADS": "1",
                                "JOB_COMPLETION_INDEX": str(index),
-                               "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"})
+                               "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443",
+                               **(env or {})})
         self.addCleanup(program.end)
         return program
 
-    def run_job(self, name, job, words):
-        return [self.start(f"{name}-{index}", index, words) for index in range(job["completions"])]
+    def run_job(self, name, job, words, env=None):
+        return [self.start(f"{name}-{index}", index, words, env) for index in range(job["completions"])]
 
     def test_the_pods_of_a_manifest_are_one_job(self):
         for name, job, domain in self.jobs:
@@ -223,6 +225,23 @@ class Pods(unittest.TestCase):
             for pod in pods:
                 self.assertEqual(pod.wait(60), 0, pod)
             self.assertIn("Training finished: 50 epochs", "".join(pod.out for pod in pods))
+
+    def test_the_pods_of_the_manifest_with_a_lease_are_one_job(self):
+        api = ApiServer(namespace="default")
+        self.addCleanup(api.end)
+        api.token = None
+        name, job = spec(documents("kubernetes-lease.yaml"), "Job")
+        [container] = job["template"]["spec"]["containers"]
+        words = [word.replace("=gpu", "=1").replace("/snapshots/", f"{self.folder}/lease-") for word in container["args"]]
+        # As by kubectl proxy: a pod's own files are at a place that is the machine's here.
+        pods = self.run_job(name, job, words, {"PET_RDZV_ENDPOINT": f"127.0.0.1:{api.port}",
+                                               "PET_RDZV_CONF": "protocol=http,namespace=default"})
+        for pod in pods:
+            self.assertEqual(pod.wait(60), 0, pod)
+        self.assertIn("Training finished: 50 epochs", "".join(pod.out for pod in pods))
+        self.assertEqual(list(api.leases), [f"ddprun-{name}"])
+        self.assertEqual({verb for verb, _ in api.asked}, {"get", "create", "update"})
+        self.assertEqual(api.mistakes, [])
 
     def test_without_endpoint_and_id_they_find_each_other_by_their_names(self):
         for name, job, domain in self.jobs:
