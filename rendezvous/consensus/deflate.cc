@@ -29,14 +29,16 @@ std::string deflated(const std::string& bytes) {
   return made;
 }
 
-/// In pieces: how much it becomes is not known before.
+/// In pieces: how much it becomes is not known before. Where the last code ends with the last byte,
+/// Boost 1.81 tells the end only if there is one byte more.
 std::optional<std::string> inflated(const std::string& bytes, std::size_t bytes_max) {
+  const std::string input = bytes + '\0';
   zlib::inflate_stream stream;
   std::array<char, 16 * 1'024> piece;
   std::string made;
   zlib::z_params rest;
-  rest.next_in = bytes.data();
-  rest.avail_in = bytes.size();
+  rest.next_in = input.data();
+  rest.avail_in = input.size();
   while (made.size() <= bytes_max) {
     rest.next_out = piece.data();
     rest.avail_out = piece.size();
@@ -45,7 +47,7 @@ std::optional<std::string> inflated(const std::string& bytes, std::size_t bytes_
     made.append(piece.data(), piece.size() - rest.avail_out);
     if (said == zlib::error::end_of_stream) {
       // Bytes behind the end are of nobody who deflates.
-      return rest.avail_in == 0 && made.size() <= bytes_max ? std::optional(made) : std::nullopt;
+      return rest.avail_in <= 1 && made.size() <= bytes_max ? std::optional(made) : std::nullopt;
     }
     // Without progress it ends within, and waits for more.
     if (said || rest.avail_out == piece.size()) {

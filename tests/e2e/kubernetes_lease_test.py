@@ -214,7 +214,7 @@ class Refusals(Kubernetes):
                    "--rdzv-endpoint", f"127.0.0.1:{self.api.port}", conf=self.conf(protocol="http"))
         plain = ApiServer()
         self.addCleanup(plain.end)
-        self.fails("maybe it speaks no TLS", "--rdzv-endpoint", f"127.0.0.1:{plain.port}")
+        self.fails("cannot be asked: it does not speak TLS", "--rdzv-endpoint", f"127.0.0.1:{plain.port}")
 
     def test_a_lease_of_somebody_else_is_left_alone(self):
         self.api.leases["ddprun-job"] = {
