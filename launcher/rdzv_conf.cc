@@ -103,6 +103,7 @@ Result<void> read_protocol(const Entries& entries, const std::string& where, Rdz
     return Error{"protocol='" + protocol + "' is neither http nor https", where,
                  "write protocol=https where the service wants TLS"};
   }
+  // Whether one was given matters to who has files of certificates and speaks plain text.
   if (!protocol.empty()) {
     conf.https = protocol == "https";
   }

@@ -23,7 +23,8 @@ std::uint64_t whole_at(const json& object, const char* name, std::uint64_t most)
   return number <= most ? number : 0;
 }
 
-/// People read it in the log, and a name service is asked for it.
+/// People read it in the log, and a name service is asked for it: whoever may write that entry is
+/// not to write lines of the log by it, nor send a terminal what it would obey.
 bool is_host(const std::string& text) {
   constexpr std::size_t kBytesMax = 255;  // of a name (RFC 1035, 2.3.4)
   const auto read = parse_endpoint(to_text(Endpoint{text, 1}), 1);

@@ -36,6 +36,7 @@ Result<OpenSslLibrary> open() {
   // RTLD_LOCAL: another OpenSSL in this process keeps its names.
   std::string file = kNewest;
   void* library = ::dlopen(kNewest, RTLD_NOW | RTLD_LOCAL);
+  // Of the newer one: a file that is there and broken is what people have to know of.
   const std::string why = library == nullptr ? ::dlerror() : "";
   // Two files of one library: the one that a distribution has is the one that it mends.
   if (library == nullptr) {

@@ -119,6 +119,9 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(impl)));
 }
 
+/// All files or none: a certificate goes with its key alone, and who replaces one of them is often
+/// in the midst of replacing the other. So a new authority counts once the rest is there, too.
+/// What is no plain file was read to its end at the start, and has nothing more to say.
 Result<std::shared_ptr<const TlsContext>> TlsContext::renewed(
     std::shared_ptr<const TlsContext> context) {
   DDP_CHECK(context != nullptr, "there is a context to renew");

@@ -11,6 +11,8 @@ constexpr std::size_t kToldMax = 8;
 
 }  // namespace
 
+/// Two entries of a service may take turns, where leaders come and go: each has a line of its own.
+/// Forgetting all of them, where there are many, costs a line too many.
 std::optional<std::string> UnreachedLeader::failed(Instant now, const Error& why) {
   DDP_CHECK(now >= failed_at_, "time passes");
   newest_ = {why.what, why.where, "check the network between it and this host"};
@@ -27,6 +29,8 @@ std::optional<std::string> UnreachedLeader::failed(Instant now, const Error& why
   return newest_->sentence();
 }
 
+/// Where the newest try is longer ago the service named nobody since, or did not answer: the leader
+/// from before is not why, and people would look at the wrong host.
 Error UnreachedLeader::verdict(Instant now, std::chrono::milliseconds recently) const {
   DDP_CHECK(now >= failed_at_, "time passes");
   return newest_ && now - failed_at_ <= recently
