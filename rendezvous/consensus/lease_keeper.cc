@@ -27,6 +27,7 @@ void drop_state(JobLease& lease) {
   lease.state_lasts = {};
 }
 
+/// None: it does not matter.
 bool holds(const std::optional<std::int64_t>& wanted, std::int64_t revision) {
   return !wanted || *wanted == revision;
 }
