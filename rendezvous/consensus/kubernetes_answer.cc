@@ -58,6 +58,7 @@ Status status_of(const HttpReply& said) {
   return status;
 }
 
+/// With the server, since people have to look into its log, or ask who runs it.
 std::string server_says(const KubernetesAsked& asked, unsigned status, const std::string& message) {
   return fmt::format("Kubernetes at {} answers {}{}", asked.server, status,
                      message.empty() ? "" : ": " + message);
@@ -99,6 +100,7 @@ LeaseReply not_found(LeaseVerb verb, const Status& status, const KubernetesAsked
 }
 
 /// In seconds (RFC 9110, 10.2.3); a date, which Kubernetes does not use, is none.
+/// What is longer than half a day fits into no patience of ours either.
 std::optional<std::chrono::seconds> retry_after(const HttpReply& said) {
   const auto number = parse_number<std::uint16_t>(said.header("Retry-After"));
   return number ? std::optional(std::chrono::seconds(*number)) : std::nullopt;

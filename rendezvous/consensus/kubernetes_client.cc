@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kServerPatience{3'000};
 /// For a server that is busy: a leader has to renew meanwhile, and others wait to ask.
 constexpr std::chrono::seconds kBusyPatience{5};
 /// Annotations, each character escaped, and what else an object has.
+/// An answer that is longer is none of a job's Lease.
 constexpr std::uint64_t kObjectBytesMax = 2 * 1'024 * 1'024;
 
 /// It was there when the agent began.

@@ -19,6 +19,7 @@ void drop_leader(JobLease& lease) {
   lease.leader_lease.clear();
 }
 
+/// A state without a revision is not written: it is not there.
 void drop_state(JobLease& lease) {
   lease.view.state.clear();
   lease.view.state_revision = 0;
@@ -26,10 +27,12 @@ void drop_state(JobLease& lease) {
   lease.state_lasts = {};
 }
 
+/// None: it does not matter.
 bool holds(const std::optional<std::int64_t>& wanted, std::int64_t revision) {
   return !wanted || *wanted == revision;
 }
 
+/// Else it only looks.
 bool writes(const ServiceTransaction& question) {
   return question.leader || question.term || question.state || question.erases_leader ||
          question.erases_job;

@@ -267,7 +267,7 @@ class OneMember(Etcd):
         os.mkfifo(fifo)
         self.assertIn("fifo: is a pipe and no file, so it cannot be the file of authorities",
                       refused("etcd", *https, f"protocol=https,cacert={fifo}"))
-        self.assertIn("give c10d, static or etcd", refused("etcd3", "--rdzv-endpoint", "a"))
+        self.assertIn("give c10d, static, etcd or kubernetes", refused("etcd3", "--rdzv-endpoint", "a"))
 
 
 class ThreeMembers(Etcd):

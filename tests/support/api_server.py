@@ -132,19 +132,22 @@ class ApiServer:
             self.version += 1
             before["metadata"]["resourceVersion"] = str(self.version)
             before["metadata"]["annotations"]["example.org/note"] = f"written {self.version}"
-        invalid = self.invalid(written, before)
-        if invalid:
-            self.mistakes.append(invalid)
-            return status(422, "Invalid", f'Lease.coordination.k8s.io "{name}" is invalid: {invalid}', name=name)
         if verb == "create":
             if before:
                 return status(409, "AlreadyExists", f'leases.coordination.k8s.io "{name}" already exists', name=name)
             metadata["uid"] = f"uid-{self.version}"
+        elif not metadata.get("resourceVersion"):
+            self.mistakes.append("a PUT without a version")
+            return status(422, "Invalid", "metadata.resourceVersion: must be specified for an update", name=name)
         elif not before or metadata.get("uid") != before["metadata"]["uid"] or \
                 metadata["resourceVersion"] != before["metadata"]["resourceVersion"]:
             return status(409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{name}": the '
                           "object has been modified; please apply your changes to the latest version and try again",
                           name=name)
+        invalid = self.invalid(written, before)
+        if invalid:
+            self.mistakes.append(invalid)
+            return status(422, "Invalid", f'Lease.coordination.k8s.io "{name}" is invalid: {invalid}', name=name)
         self.version += 1
         metadata["resourceVersion"] = str(self.version)
         metadata["managedFields"] = [{"manager": "ddprun", "operation": "Update", "fieldsV1": {"f:spec": {}}}]
@@ -158,8 +161,6 @@ class ApiServer:
             return "apiVersion, kind"
         if not SUBDOMAIN.match(metadata["name"]) or len(metadata["name"]) > 253:
             return f"metadata.name: {metadata['name']}"
-        if before and not metadata.get("resourceVersion"):
-            return "metadata.resourceVersion: must be specified for an update"
         annotations = metadata["annotations"]
         if any(not isinstance(value, str) for value in annotations.values()):
             return "metadata.annotations: must be texts"
@@ -171,7 +172,8 @@ class ApiServer:
             return f"spec: {spec}"
         if not all(MICRO_TIME.match(spec[field]) for field in ("acquireTime", "renewTime")):
             return f"spec: {spec}"
-        if before and spec["leaseTransitions"] != before["spec"]["leaseTransitions"] + (
-                spec["holderIdentity"] not in ("", before["spec"]["holderIdentity"])) and before["spec"]["holderIdentity"]:
+        held_by, holder = before["spec"]["holderIdentity"] if before else "", spec["holderIdentity"]
+        is_another = bool(held_by and holder and holder != held_by)
+        if held_by and spec["leaseTransitions"] != before["spec"]["leaseTransitions"] + is_another:
             return f"spec.leaseTransitions: {spec['leaseTransitions']} after {before['spec']}"
         return ""

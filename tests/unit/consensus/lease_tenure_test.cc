@@ -191,7 +191,7 @@ class Process {
 
 TEST_CASE("At no time two processes lead by one Lease, whatever gets lost") {
   int leaderships = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     CAPTURE(seed);
     Run run;
     run.random.seed(seed);
@@ -250,7 +250,7 @@ TEST_CASE("At no time two processes lead by one Lease, whatever gets lost") {
     CHECK(leading == 1);
     leaderships += run.leaderships;
   }
-  CHECK(leaderships > 120);  // it changes: else nothing was shown
+  CHECK(leaderships > 16);  // it changes: else nothing was shown
 }
 
 }  // namespace ddprun
