@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "launcher/list_options.h"
+#include "launcher/python_numbers.h"
 
 namespace ddprun {
 namespace {
