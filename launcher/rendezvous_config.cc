@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -36,20 +35,6 @@ constexpr int kDefaultMasterPort = 29500;  // torchrun's, for static
 constexpr int kDefaultEtcdPort = 2379;     // etcd's, for its clients
 constexpr int kDefaultApiPort = 443;       // the API server's, as seen from a pod
 constexpr int kDefaultProxyPort = 8001;    // kubectl proxy's
-
-/// RFC 1035 2.3.4, without the root's label: no longer name can ever be resolved, and an agent that
-/// waits for one waits until the join timeout.
-constexpr std::size_t kHostBytesMax = 253;
-
-/// A host name or address without a port.
-bool is_host(const std::string& text) {
-  // A text without a port takes whatever default it is offered; one default alone could be its own.
-  constexpr int kPorts[] = {1, 2};
-  return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
-    const auto endpoint = parse_endpoint(text, port);
-    return endpoint && endpoint->port == port && endpoint->host.size() <= kHostBytesMax;
-  });
-}
 
 /// Where and how the nodes meet, which torchrun decides in several places. The table in
 /// docs/command-line.md ("Where the nodes meet") has the first in short.

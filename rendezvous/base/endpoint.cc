@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <optional>
 
 #include "rendezvous/base/check.h"
@@ -110,6 +111,15 @@ Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
   }
   DDP_CHECK(!endpoint.host.empty(), "an endpoint has a host");
   return endpoint;
+}
+
+bool is_host(const std::string& text) {
+  // A text without a port takes whatever default it is offered; one default alone could be its own.
+  constexpr int kPorts[] = {1, 2};
+  return std::all_of(std::begin(kPorts), std::end(kPorts), [&](int port) {
+    const auto endpoint = parse_endpoint(text, port);
+    return endpoint && endpoint->port == port && endpoint->host.size() <= kHostBytesMax;
+  });
 }
 
 }  // namespace ddprun

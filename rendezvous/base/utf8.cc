@@ -70,6 +70,11 @@ std::size_t utf8_prefix_length(std::string_view text) {
   return at;
 }
 
+std::string_view utf8_prefix(std::string_view text, std::size_t bytes_max) {
+  text = text.substr(0, bytes_max);
+  return text.substr(0, utf8_prefix_length(text));
+}
+
 std::size_t malformed_prefix_length(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && utf8_sequence_length(text.substr(at)) == 0) {

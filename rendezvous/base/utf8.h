@@ -13,6 +13,8 @@ namespace ddprun {
 std::size_t utf8_sequence_length(std::string_view text);
 /// Bytes of the longest well-formed beginning of `text`.
 std::size_t utf8_prefix_length(std::string_view text);
+/// As much of that as fits into `bytes_max`: no character is cut.
+std::string_view utf8_prefix(std::string_view text, std::size_t bytes_max);
 /// Bytes before the first well-formed sequence.
 std::size_t malformed_prefix_length(std::string_view text);
 /// The code point of the sequence with which `text` begins, which is well-formed.

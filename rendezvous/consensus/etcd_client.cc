@@ -58,13 +58,6 @@ std::string why_unasked(const Error& error, bool is_plain) {
          (closed && is_plain ? std::string("; maybe it ") + kAskForTls : "");
 }
 
-/// Without the half of a character at its end. JSON that was parsed has no other bytes that are
-/// none.
-std::string well_formed(std::string text) {
-  text.resize(utf8_prefix_length(text));
-  return text;
-}
-
 HttpCall to_http(const std::string& path, const std::string& body, const std::string& token) {
   HttpCall request{"POST", path, {{"Content-Type", "application/json"}}, body, kMemberPatience};
   if (!token.empty() && path != kSignIn) {
@@ -172,7 +165,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
     const int code = code_of(error);
-    std::string why = printable(well_formed(text_at(error, "message").substr(0, kWordsMax)));
+    std::string why = printable(std::string(utf8_prefix(text_at(error, "message"), kWordsMax)));
     if (why.find(kDenied) != std::string::npos) {
       why += " (" + access.user + " needs to read and write keys below ddprun/)";
     }

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -52,9 +51,7 @@ Status status_of(const HttpReply& said) {
   } else {
     status.message = std::string(trimmed(said.body));
   }
-  status.message.resize(std::min(status.message.size(), kQuotedBytesMax));
-  status.message.resize(utf8_prefix_length(status.message));  // it may end within a character
-  status.message = printable(std::move(status.message));
+  status.message = printable(std::string(utf8_prefix(status.message, kQuotedBytesMax)));
   return status;
 }
 

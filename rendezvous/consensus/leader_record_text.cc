@@ -25,10 +25,8 @@ std::uint64_t whole_at(const json& object, const char* name, std::uint64_t most)
 
 /// People read it in the log, and a name service is asked for it: whoever may write that entry is
 /// not to write lines of the log by it, nor send a terminal what it would obey.
-bool is_host(const std::string& text) {
-  constexpr std::size_t kBytesMax = 255;  // of a name (RFC 1035, 2.3.4)
-  const auto read = parse_endpoint(to_text(Endpoint{text, 1}), 1);
-  return !text.empty() && text.size() <= kBytesMax && read && read->host == text;
+bool is_address(const std::string& text) {
+  return !text.empty() && is_host(text);
 }
 
 }  // namespace
@@ -56,7 +54,7 @@ std::optional<LeaderRecord> leader_record_of(const std::string& text) {
     record.port = static_cast<std::uint16_t>(whole_at(read, "port", 65'535));
     if (!voter || !instance || number(record.term) == 0 || record.port == 0 ||
         record.addresses.empty() || record.addresses.size() > kAddressesMax + 1 ||
-        !std::all_of(record.addresses.begin(), record.addresses.end(), is_host)) {
+        !std::all_of(record.addresses.begin(), record.addresses.end(), is_address)) {
       return std::nullopt;
     }
     record.voter = VoterId{*voter};

@@ -58,3 +58,19 @@ class ServiceJob(unittest.TestCase):
         """The agent itself: its guardian ends what it leaves behind."""
         os.kill(children_of(agent.pid)[0], signal.SIGKILL)
         self.assertEqual(agent.wait(), 128 + signal.SIGKILL)
+
+    def start_job_whose_coordinator_is_stopped(self):
+        """Of three nodes, for as long as the others need to go on without it: no kernel says that this
+        process is dead, so they go by the service's lease. Then it ends its workers, and joins them."""
+        agents = self.start_job(3, "2:3", "--heartbeat-timeout", "1")
+        first, others = self.coordinator_of(agents)
+        stopped = children_of(first.pid)[0]
+        before = self.said(agents)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            self.wait_for_world(others, 2, before)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        self.wait_for_world(agents, 3, before)
+        self.assertIn("this node is no coordinator any more", first.err)
+        return agents

@@ -38,6 +38,10 @@ TEST_CASE("longer forms, surrogates, what is beyond Unicode and cut sequences ar
   CHECK(malformed_prefix_length("\xE2\x82\xFF\u00e9") == 3);
   CHECK(malformed_prefix_length("\xFF\xFF") == 2);
   CHECK(malformed_prefix_length("") == 0);
+  CHECK(utf8_prefix("a\u00e9b", 2) == "a");
+  CHECK(utf8_prefix("a\u00e9b", 3) == "a\u00e9");
+  CHECK(utf8_prefix("a\u00e9b", 9) == "a\u00e9b");
+  CHECK(utf8_prefix("a\xFF", 9) == "a");
 }
 
 TEST_CASE(

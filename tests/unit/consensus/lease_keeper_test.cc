@@ -54,6 +54,12 @@ struct Process {
         enter_leader(seen, {Term{term}, VoterId{9}, JobInstance{1}, {"10.0.0.1"}, 1}, lease));
   }
 
+  /// And writes a state: the answer to that.
+  ServiceAnswer lead_with_state() {
+    const auto entered = lead(view(), 1);
+    return ask(write_state(entered.revision, 0, "state", keeper.new_name()));
+  }
+
   test::PlayedApiServer& server;
   LeaseKeeper keeper;
   Instant now{};
@@ -158,8 +164,7 @@ TEST_CASE("A state is kept for its lease when nobody leads") {
 TEST_CASE("What was left yesterday is forgotten after a leader's lease") {
   test::PlayedApiServer server;
   Process a(server, "a", 1);
-  const auto entered = a.lead(a.view(), 1);
-  a.ask(write_state(entered.revision, 0, "state", a.keeper.new_name()));
+  a.lead_with_state();
   Process b(server, "b", 2);
   b.wall += std::chrono::hours(24);
   CHECK(b.view().state == "state");
@@ -174,8 +179,7 @@ TEST_CASE("What was left yesterday is forgotten after a leader's lease") {
 TEST_CASE("A clock that is wrong by a day ends no job that is led") {
   test::PlayedApiServer server;
   Process a(server, "a", 1);
-  const auto entered = a.lead(a.view(), 1);
-  a.ask(write_state(entered.revision, 0, "state", a.keeper.new_name()));
+  a.lead_with_state();
   Process b(server, "b", 2);
   b.wall += std::chrono::hours(24);
   for (int second = 0; second < 60; ++second) {
