@@ -23,6 +23,8 @@ using std::chrono::seconds;
 constexpr char kOurs[] = "ddprun.io/";
 /// Of a state: a job of 100,000 nodes has that much.
 constexpr std::size_t kStateBytesMax = 32 * 1'024 * 1'024;
+/// Of a revision that somebody else may have written: there is always one more.
+constexpr std::int64_t kRevisionMax = 1LL << 62;
 /// spec.leaseDurationSeconds and the like are int32.
 constexpr std::int64_t kLastsMax = 2'147'483'647;
 
@@ -97,7 +99,7 @@ class OurAnnotations {
   /// A revision is larger than 0. 0: there is none, or none that can be.
   [[nodiscard]] std::int64_t number(const char* name) const {
     const auto read = parse_number<std::int64_t>(text(name));
-    return read && *read > 0 ? *read : 0;
+    return read && *read > 0 && *read <= kRevisionMax ? *read : 0;
   }
 
  private:
@@ -225,6 +227,11 @@ Result<JobLease> job_lease_of(const json& object, const std::string& name) {
   }
   if (const char* const bad = read_view(ours, lease); bad != nullptr) {
     return not_of_the_job(bad, name);
+  }
+  // What is there was written by a transaction, which has one.
+  const bool has_any = lease.view.leader || lease.view.term_revision > 0 || ours.has("state");
+  if (lease.revision == 0 && has_any) {
+    return not_of_the_job("revision", name);
   }
   for (auto at = annotations.begin(); at != annotations.end();) {
     const bool stays = at->is_string() && !at.key().starts_with(kOurs);

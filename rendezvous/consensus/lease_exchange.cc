@@ -122,6 +122,20 @@ void LeaseExchange::read(Moment at, LeaseReply reply, Actions& actions) {
 /// What was not answered may have been done: the object tells, if it can be read. A transaction
 /// that the server refuses is no trouble: its asker is told, and other writes may go on.
 void LeaseExchange::written(Moment at, LeaseReply reply, Actions& actions) {
+  if (reply.kind == LeaseReply::Kind::done && reply.lease->writer != questions_.front().mark) {
+    // Something between this process and the store takes our annotations away, or answers of its
+    // own: whoever goes on leads by an entry that nobody sees.
+    is_known_ = false;
+    const Error why{
+        "what ddprun has written is not in the Lease of this job, though the server says "
+        "that it was done",
+        {},
+        "see with kubectl get lease -o yaml what takes annotations ddprun.io/ away"};
+    trouble_ = why.sentence();
+    trouble_is_of_writing_ = true;
+    end(actions, why);
+    return;
+  }
   if (reply.kind == LeaseReply::Kind::done) {
     keeper_.saw(at.now, std::move(*reply.lease));
     trouble_.clear();

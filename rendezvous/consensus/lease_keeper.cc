@@ -95,7 +95,7 @@ LeaseKeeper::Decision LeaseKeeper::decide(const ServiceQuestion& question, const
                                           Moment at) const {
   DDP_CHECK(is_own(mark), "who asks has a name of its own for it");
   JobLease lease = current(at);
-  if (lease.writer == mark) {
+  if (lease.writer == mark && lease.revision > 0) {  // somebody may have removed the rest
     return ServiceAnswer{true, lease.revision, {}, false};
   }
   if (const auto* renew = std::get_if<RenewLease>(&question)) {
@@ -115,6 +115,9 @@ LeaseKeeper::Decision LeaseKeeper::written(JobLease lease, const std::string& ma
                                            ServiceAnswer done, Moment at) const {
   lease.writer = mark;
   lease.renewed = at.wall;
+  if (lease.view.leader && is_own(lease.leader_lease)) {
+    lease.leader_lasts = leases_.leader;  // whatever somebody wrote there meanwhile
+  }
   auto body = body_of(lease, owner_.job_id);
   if (!body) {
     return body.error();

@@ -100,12 +100,12 @@ void ServiceWriter::failed(Instant now, Instant leads_until, const Error& why,
                            ServiceVoterActions& actions) {
   if (refused_why_ != why.what) {
     refused_why_ = why.what;
-    actions.emplace_back(
-        LogLine{true, why.what + (ends_ ? "; the job has ended, but its record stays there, and a "
-                                          "new job with this --rdzv-id would go on with it until "
-                                          "the join timeout is over"
-                                        : "; no new world begins before it has kept the state of "
-                                          "the job")});
+    actions.emplace_back(LogLine{
+        true, why.sentence() + (ends_ ? "; the job has ended, but its record stays there, and a "
+                                        "new job with this --rdzv-id would go on with it until "
+                                        "the join timeout is over"
+                                      : "; no new world begins before it has kept the state of "
+                                        "the job")});
   }
   // The verdict of a job need not wait for a service that is silent: who is here is told, also
   // after the lease. What has ended for all who are here is not run once more for the sake of a

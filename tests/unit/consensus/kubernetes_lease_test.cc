@@ -134,6 +134,7 @@ TEST_CASE("What somebody else wrote into a Lease of a job is refused by its name
   const std::pair<const char*, const char*> changes[] = {
       {"leader", "{}"},
       {"leader-revision", "x"},
+      {"leader-revision", "9223372036854775807"},
       {"leader-lease", ""},
       {"term", "-1"},
       {"term-revision", "0"},
@@ -150,6 +151,11 @@ TEST_CASE("What somebody else wrote into a Lease of a job is refused by its name
     CHECK(refused(object).find("ddprun-job: the Lease holds no ") == 0);
   }
   json object = object_of(some_lease());
+  object["metadata"]["annotations"]["ddprun.io/revision"] = "9223372036854775807";
+  CHECK(refused(object).find("is no ddprun") != std::string::npos);
+  object["spec"]["holderIdentity"] = "";
+  CHECK(refused(object).find("the Lease holds no revision") != std::string::npos);
+  object = object_of(some_lease());
   object["spec"]["leaseDurationSeconds"] = -1;
   CHECK(refused(object).find("coordinator") != std::string::npos);
   for (const char* const time : {"", "2026-13-01T00:00:00.000000Z", "2026-11-05 12:00"}) {

@@ -211,6 +211,24 @@ TEST_CASE("A write whose answer got lost is known again") {
   CHECK_FALSE(std::get<ServiceAnswer>(other).done);
 }
 
+TEST_CASE("What somebody else changes in a Lease is put right by its leader, or no write of ours") {
+  test::PlayedApiServer server;
+  Process a(server, "a", 1);
+  a.lead(a.view(), 1);
+  (*server.object)["spec"]["leaseDurationSeconds"] = 1;
+  a.read();
+  CHECK(a.ask(RenewLease{a.lease}).done);
+  CHECK((*server.object)["spec"]["leaseDurationSeconds"] == 15);
+  // The name of the newest write alone is left.
+  const std::string mark = (*server.object)["metadata"]["annotations"]["ddprun.io/writer"];
+  (*server.object)["metadata"]["annotations"] = {{"ddprun.io/writer", mark}};
+  (*server.object)["spec"]["holderIdentity"] = "";
+  a.read();
+  const auto known = a.keeper.decide(RenewLease{a.lease}, mark, a.moment());
+  REQUIRE(std::holds_alternative<ServiceAnswer>(known));
+  CHECK_FALSE(std::get<ServiceAnswer>(known).done);
+}
+
 TEST_CASE("A job that is over leaves a Lease that nobody holds, and the next begins anew") {
   test::PlayedApiServer server;
   Process a(server, "a", 1);

@@ -1,0 +1,45 @@
+#include "rendezvous/consensus/lease_exchange.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "tests/unit/consensus/played_api_server.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::seconds;
+
+const KubernetesAsked kAsked{"https://k:443", "default", "ddprun-job", "token"};
+
+}  // namespace
+
+TEST_CASE("A server that says it has written, and has not, lets nobody lead") {
+  const bool strips = GENERATE(false, true);
+  test::PlayedApiServer server;
+  LeaseExchange exchange({"job", "host", 7}, {seconds(15), seconds(600)});
+  const LeaseExchange::Moment at{seconds(100), WallTime(seconds(1'793'880'000))};
+  LeaderRecord self{Term{1}, VoterId{1}, JobInstance{1}, {"10.0.0.1"}, 1};
+  auto actions = exchange.asked(at, 1, enter_leader({}, self, "0000000000000007-99"));
+  int requests = 0;
+  while (const auto* request = std::get_if<lease_exchange::Request>(&actions.back())) {
+    REQUIRE(++requests < 5);
+    HttpReply said = server.take(request->verb, request->body);
+    if (strips && server.object) {
+      (*server.object)["metadata"]["annotations"] = nlohmann::json::object();
+      (*server.object)["spec"]["holderIdentity"] = "";
+      said.body = server.object->dump();
+    }
+    actions = exchange.replied(at, lease_reply(request->verb, said, kAsked));
+  }
+  const auto* ended = std::get_if<lease_exchange::Ended>(&actions.back());
+  REQUIRE(ended != nullptr);
+  CHECK(ended->answer.has_value() == !strips);
+  CHECK(exchange.trouble().empty() == !strips);
+  if (strips) {
+    CHECK(ended->answer.error().what.find("is not in the Lease of this job") != std::string::npos);
+  }
+}
+
+}  // namespace ddprun
