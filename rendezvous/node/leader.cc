@@ -374,7 +374,7 @@ void Leader::give(const FinishJob& order) {
 /// False: `lost` is the reason for which this leader leads no more.
 bool Leader::keeps_lease(const std::optional<std::string>& lost) {
   if (lost) {
-    step_down(ddprun::holds(membership_.leadership().in_use().configuration, kServiceVoter)
+    step_down(membership_.leadership().here().is_here(kServiceVoter)
                   ? options_.service + " does not let it lead any more, or was gone for too long"
                   : *lost,
               std::nullopt);
@@ -392,10 +392,14 @@ void Leader::step_down(const std::string& why, std::optional<message::Follow> by
 
 /// Check quorum (Ongaro's dissertation, section 6.2): while workers run, this leader must be
 /// followed by a quorum. A leader that gathers harms nobody, for a world is committed before it
-/// starts. Of two voters the leader's own is half, which is a quorum.
+/// starts. Of two voters the leader's own is half, which is a quorum. With a service its nodes
+/// would wait for a leader that cannot commit, while another one could.
 LeaderLease::Quorum::Need Leader::need() const {
   const Leadership& leadership = membership_.leadership();
   const JobState state = membership_.state();
+  if (state == JobState::gathering && leadership.here().is_here(kServiceVoter)) {
+    return Need::now;
+  }
   const bool has_workers = state == JobState::running || state == JobState::stopping;
   if (has_workers && !leadership.needs_nobody()) {
     return Need::now;
@@ -410,7 +414,9 @@ LeaderLease::Quorum::Need Leader::need() const {
 /// other candidate: the votes of those may have elected a successor already.
 Instant Leader::contact(Instant now) const {
   const Leadership& leadership = membership_.leadership();
-  const Configuration& configuration = leadership.in_use().configuration;
+  static const Configuration service{{}, {kServiceVoter}};
+  const bool by_service = leadership.here().is_here(kServiceVoter);
+  const Configuration& configuration = by_service ? service : leadership.in_use().configuration;
   std::vector<FollowerContact> followers;
   followers.reserve(configuration.voters.size() + leadership.here().dead().size());
   for (const VoterId voter : configuration.voters) {  // few, in a job of thousands of nodes

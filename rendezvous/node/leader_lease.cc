@@ -94,7 +94,11 @@ std::optional<std::string> LeaderLease::restart(Instant now) {
 /// agent's lease: its own workers have no heartbeat, and need the rest of the timeout to stop in.
 std::optional<std::string> LeaderLease::lost(Instant now) {
   DDP_CHECK(due_, "a lease that nobody watches is not lost");
-  const auto age_now = age(now);
+  auto age_now = age(now);
+  if (age_now && *age_now >= lease_of(heartbeat_timeout_)) {
+    looked_at_ = kNever;  // a voter may have come since the last look
+    age_now = age(now);
+  }
   if (!age_now || *age_now < lease_of(heartbeat_timeout_)) {
     return std::nullopt;
   }

@@ -48,6 +48,21 @@ std::string standby_text(const message::VoterState& state, VoterId self) {
                 : "this node is to be " + voter + ", and may take over from here on";
 }
 
+/// A node that searches names nobody: each newcomer would try the lost leader once more.
+message::Moved where_is_leader_of(const Node& node) {
+  message::Moved moved = node.answer_to_call();
+  moved.term = node.known().term();
+  if (node.state() == Node::State::leading) {
+    moved.addresses = node.description().addresses;
+    moved.port = node.description().port;
+  } else if (const auto at = parse_endpoint(node.leader_address(), 0);
+             at && node.state() == Node::State::following) {
+    moved.addresses = {at->host};
+    moved.port = at->port;
+  }
+  return moved;
+}
+
 }  // namespace
 
 Node::Node(NodeOptions options)
@@ -333,27 +348,12 @@ message::Moved Node::answer_to_call() const {
   return {Term{}, {}, 0, node_.voter, known_.instance()};
 }
 
-/// Where the coordinator of this node is. A node that searches names nobody: the leader that it
-/// lost would only be tried once more by each newcomer.
-message::Moved Node::where_it_is() const {
-  message::Moved moved = answer_to_call();
-  moved.term = known_.term();
-  if (state_ == State::leading) {
-    moved.addresses = node_.addresses;
-    moved.port = node_.port;
-  } else if (const auto at = parse_endpoint(leader_, 0); at && state_ == State::following) {
-    moved.addresses = {at->host};
-    moved.port = at->port;
-  }
-  return moved;
-}
-
 /// A new agent asks where the coordinator is, or a candidate asks for a vote. Votes come from
 /// Voter, in every state. A node that follows refuses, so a candidate that was cut off cannot end a
 /// term that works (Ongaro's dissertation, section 4.2.3).
 void Node::on(const AskedByPeer& input) {
   if (const auto* hello = std::get_if<message::Hello>(&input.question)) {
-    message::Moved answer = where_it_is();
+    message::Moved answer = where_is_leader_of(*this);
     // If the survivors cannot elect one of themselves, they need a new agent at the endpoint. It
     // may be this one. If they do elect a leader, that one calls it.
     const bool is_new = !hello->node.past && hello->node.promise == Promise{};
@@ -377,7 +377,7 @@ void Node::on(const AskedByPeer& input) {
     election_->outvoted(now_, ask->request.term);
   }
   if (state_ == State::following && vote.verdict == VoteVerdict::follows) {
-    actions_.emplace_back(AnswerPeer{where_it_is()});  // a refusal that helps
+    actions_.emplace_back(AnswerPeer{where_is_leader_of(*this)});  // a refusal that helps
     return;
   }
   actions_.emplace_back(AnswerPeer{message::VoteAnswer{vote}});

@@ -109,6 +109,10 @@ struct LeaderNamed {
 struct VoterGone {
   VoterId voter{};
 };
+/// The consensus service did not answer, or refused; none: it does by now. AskService goes on.
+struct ServiceTrouble {
+  std::optional<Error> why{};
+};
 /// The consensus service lets this node lead, after AskService. AskService says nothing more.
 struct Appointed {
   Term term{};
@@ -124,7 +128,7 @@ struct NodeTimePassed {};
 using NodeInput =
     std::variant<NodeStarted, EndpointBound, HelloAccepted, SearchFailed, ToldByLeader, LeaderLost,
                  WorkersGone, LeaveWished, LeaderDeposed, AskedByPeer, CalledByLeader, VoteReceived,
-                 LeaderNamed, VoterGone, Appointed, NodeTimePassed>;
+                 LeaderNamed, VoterGone, ServiceTrouble, Appointed, NodeTimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -244,6 +248,7 @@ class Node {
   void on(const VoteReceived& input);
   void on(const LeaderNamed& input);
   void on(const VoterGone& input);
+  void on(const ServiceTrouble& input) { unreached_.service(input.why); }
   void on(Appointed input);
   void on(const NodeTimePassed& input);
 
@@ -267,7 +272,6 @@ class Node {
   void take_over();
   void lead(BeginLeading how);
   void give_up(const Error& why);
-  [[nodiscard]] message::Moved where_it_is() const;
   [[nodiscard]] std::chrono::milliseconds time_left() const;
 
   NodeOptions options_;
@@ -289,7 +293,7 @@ class Node {
   Instant contact_{};
   bool saw_close_ = false;
   std::optional<Error> lost_why_;
-  UnreachedLeader unreached_;  ///< of those that a service named
+  UnreachedLeader unreached_;  ///< by way of a service
   std::string lost_clause_;
   std::optional<Election> election_;
   bool leaves_ = false;  ///< its user wants that

@@ -62,11 +62,10 @@ void ServiceSearch::on(const service_search::Viewed& input) {
     return;
   }
   if (!input.view) {
-    warn_once(input.view.error().sentence());
-    ask_at_ = now_ + kAfterError;
+    failed(unread_why_, input.view.error());
     return;
   }
-  warned_of_.clear();
+  works(unread_why_);
   const ServiceView& view = *input.view;
   if (!view.leader || view.leader->voter == self_.voter || (dead_ && view.leader->term <= *dead_)) {
     return try_to_lead(view);
@@ -83,8 +82,7 @@ void ServiceSearch::on(const service_search::Viewed& input) {
 void ServiceSearch::try_to_lead(const ServiceView& view) {
   const auto state = committed_state(view.state);
   if (!state) {
-    warn_once(state.error().sentence());
-    ask_at_ = now_ + kAfterError;
+    failed(unled_why_, state.error());
     return;
   }
   LeaderRecord own;
@@ -110,11 +108,11 @@ void ServiceSearch::on(const service_search::Tried& input) {
     DDP_CHECK(state, "it was read before");
     actions_.emplace_back(service_search::TellNode{Appointed{
         input.self.term, input.self.instance, std::move(*state), input.seen.leader.has_value()}});
+  } else if (searches_ && input.leads) {
+    works(unled_why_);
+    ask_at_ = now_ + ask_each_;
   } else if (searches_) {
-    if (!input.leads) {
-      warn_once(input.leads.error().sentence());
-    }
-    ask_at_ = now_ + (input.leads ? ask_each_ : kAfterError);
+    failed(unled_why_, input.leads.error());
   }
 }
 
@@ -125,11 +123,21 @@ void ServiceSearch::on(const service_search::Unwanted&) {
   }
 }
 
-/// Once for each reason, for it may be the same for minutes.
-void ServiceSearch::warn_once(const std::string& why) {
-  if (warned_of_ != why) {
-    actions_.emplace_back(LogLine{true, why + "; asking again until the join timeout"});
-    warned_of_ = why;
+/// People are told once of each reason, for it may be the same for minutes; reading may work while
+/// leading does not. Node needs it for its last words.
+void ServiceSearch::failed(std::string& known, const Error& why) {
+  ask_at_ = now_ + kAfterError;
+  actions_.emplace_back(service_search::TellNode{ServiceTrouble{why}});
+  if (std::string told = why.sentence(); told != known) {
+    actions_.emplace_back(LogLine{true, told + "; asking again until the join timeout"});
+    known = std::move(told);
+  }
+}
+
+void ServiceSearch::works(std::string& known) {
+  if (!known.empty()) {
+    actions_.emplace_back(service_search::TellNode{ServiceTrouble{}});
+    known.clear();
   }
 }
 

@@ -58,7 +58,8 @@ struct TryToLead {
   ServiceView seen;
   LeaderRecord self;
 };
-/// CalledByLeader or Appointed; Unwanted follows an Appointed after which Node does not lead.
+/// CalledByLeader, ServiceTrouble or Appointed; Unwanted follows an Appointed after which Node does
+/// not lead.
 struct TellNode {
   NodeInput input;
 };
@@ -84,7 +85,8 @@ class ServiceSearch {
 
   void ask();
   void try_to_lead(const ServiceView& view);
-  void warn_once(const std::string& why);
+  void failed(std::string& known, const Error& why);
+  void works(std::string& known);
 
   Instant now_{};
   std::vector<service_search::Action> actions_;
@@ -95,7 +97,9 @@ class ServiceSearch {
   std::chrono::milliseconds ask_each_{};
   unsigned search_ = 0;  ///< what is answered to an earlier one counts for nothing
   bool searches_ = false;
-  std::string warned_of_;
+  // What people have been told of; empty: nothing.
+  std::string unread_why_;  ///< why the service did not say who leads
+  std::string unled_why_;   ///< why it did not let this node lead
 };
 
 }  // namespace ddprun

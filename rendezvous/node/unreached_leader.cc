@@ -33,11 +33,13 @@ std::optional<std::string> UnreachedLeader::failed(Instant now, const Error& why
 /// from before is not why, and people would look at the wrong host.
 Error UnreachedLeader::verdict(Instant now, std::chrono::milliseconds recently) const {
   DDP_CHECK(now >= failed_at_, "time passes");
-  return newest_ && now - failed_at_ <= recently
-             ? *newest_
-             : Error{"no coordinator of the job was reached, and this node could not become it",
-                     {},
-                     "look at the servers that --rdzv-endpoint names, and at their logs"};
+  if (newest_ && now - failed_at_ <= recently) {
+    return *newest_;
+  }
+  return trouble_.value_or(
+      Error{"no coordinator of the job was reached, and this node could not become it",
+            {},
+            "look at what the other nodes say"});
 }
 
 }  // namespace ddprun

@@ -20,7 +20,8 @@ from certificates import Authority  # noqa: E402
 from etcd_cluster import MISSING, EtcdCluster  # noqa: E402
 from free_port import free_port  # noqa: E402
 from program import Program, children_of, wait_until  # noqa: E402
-from service_job import WAITS, ServiceJob  # noqa: E402
+from service_job import COORDINATES, WAITS, ServiceJob  # noqa: E402
+from tcp_relay import TcpRelay  # noqa: E402
 
 DDPRUN = ServiceJob.ddprun = os.path.abspath(sys.argv[1])
 
@@ -109,6 +110,20 @@ class OneMember(Etcd):
         (self.folder / "end").touch()
         for agent in agents:
             self.assertEqual(agent.wait(), 0, agent)
+
+    def test_a_coordinator_that_alone_loses_etcd_holds_no_nodes_that_wait(self):
+        relay = TcpRelay(int(self.etcd.endpoints[0].rsplit(":", 1)[1]))
+        self.addCleanup(relay.cut)
+        first = self.start("3", endpoints=f"127.0.0.1:{relay.port}")
+        wait_until(lambda: COORDINATES in first.err, lambda: first)
+        others = [self.start("3")]
+        wait_until(lambda: "2 of 3 nodes here" in first.err, lambda: first)
+        relay.cut()
+        wait_until(lambda: COORDINATES in others[0].err, lambda: (first, others))
+        self.assertIn("no coordinator any more: etcd does not let it lead", first.err)
+        others += [self.start("3"), self.start("3")]  # in its place, and the third
+        self.wait_for_world(others, 3)
+        self.end_well(others)
 
     def test_nodes_meet_again_after_their_keys_were_deleted(self):
         agents = self.start_job(2, "2")

@@ -326,7 +326,7 @@ void Cluster::run() {
   }
 }
 
-/// Who leads by a lease that is over has stopped all workers by then.
+/// Who leads by a lease that is over has stopped all workers by then, and keeps no nodes that wait.
 void Cluster::look_at_service() {
   if (!service_) {
     return;
@@ -334,10 +334,16 @@ void Cluster::look_at_service() {
   const bool is_over = service_->lease_is_over();
   for (const auto& machine : machines_) {
     observer_.serves(machine->index(), service_->serves(machine->index()));
-    if (is_over && machine->agent() != nullptr && machine->agent()->workers().live() &&
-        !observer_.is_excused(machine->index())) {
+    AgentShell* const agent = machine->agent();
+    if (agent == nullptr || observer_.is_excused(machine->index())) {
+      continue;
+    }
+    if (is_over && agent->workers().live()) {
       observer_.broken("workers of " + host_name(machine->index()) +
                        " live after the end of their leader's lease");
+    }
+    if (agent->gathers() && service_->lease_is_over(agent->voter_id())) {
+      observer_.broken(host_name(machine->index()) + " gathers nodes after the end of its lease");
     }
   }
 }

@@ -124,7 +124,10 @@ void Service::expire() {
   for (auto at = leases_.begin(); at != leases_.end();) {
     const auto [name, lease] = *at++;
     if (lease.ends <= timeline_.now()) {
-      lease_is_over_ = lease_is_over_ || (leader_.value && leader_.lease == name);
+      if (leader_.value && leader_.lease == name) {
+        lease_is_over_ = true;
+        outlived_.insert(leader_.value->voter);
+      }
       end_lease(name);
     }
   }
@@ -133,6 +136,11 @@ void Service::expire() {
 bool Service::lease_is_over() {
   expire();
   return lease_is_over_;
+}
+
+bool Service::lease_is_over(VoterId leader) {
+  expire();
+  return outlived_.contains(leader);
 }
 
 Service::Reply Service::apply(const ServiceQuestion& question) {
@@ -189,6 +197,7 @@ ServiceAnswer Service::carry_out(const ServiceTransaction& question) {
   if (question.leader) {
     leader_ = {question.leader, revision_, question.leader_lease};
     lease_is_over_ = false;
+    outlived_.erase(question.leader->voter);
   }
   if (question.term) {
     term_ = {question.term, revision_, {}};

@@ -38,6 +38,8 @@ class Service {
 
   /// A leader whose lease has ended by itself, with nobody after it.
   [[nodiscard]] bool lease_is_over();
+  /// That of this one has ended by itself, and it has not entered itself anew.
+  [[nodiscard]] bool lease_is_over(VoterId leader);
   /// It was asked to keep this configuration, and did.
   [[nodiscard]] bool has_kept(ConfigurationNumber number) const { return kept_.contains(number); }
   /// It was away for somebody, or slow, for some time.
@@ -89,6 +91,7 @@ class Service {
   std::map<int, int> cut_off_;  ///< by machine
   std::set<ConfigurationNumber> kept_;
   bool lease_is_over_ = false;
+  std::set<VoterId> outlived_;  ///< leaders whose newest lease has ended by itself
   bool has_forgotten_ = false;
   bool has_kept_end_ = false;
   bool was_in_trouble_ = false;

@@ -51,6 +51,17 @@ TEST_CASE("A contact that is nine tenths of the heartbeat timeout old ends the l
   CHECK_FALSE(lease.due());  // once
 }
 
+TEST_CASE("A contact since the last look counts before the lease is given up") {
+  Told quorum;
+  quorum.contact_at = kNever;
+  LeaderLease lease(kTimeout, quorum);
+  lease.start(kBegin);
+  REQUIRE(*lease.due() == kBegin);
+  quorum.contact_at = kBegin;  // a service has joined at the same moment
+  CHECK_FALSE(lease.time_passed(kBegin));
+  CHECK(lost_by(lease, kBegin + 100s) == kBegin + lease_of(kTimeout));
+}
+
 TEST_CASE("A coordinator that needs nobody is woken no more often than every tenth timeout") {
   Told quorum;
   quorum.needs = quorum.will_need = false;

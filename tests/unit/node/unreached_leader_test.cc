@@ -38,4 +38,9 @@ TEST_CASE("At the end a leader is blamed that was tried just now, and no other")
   const Error later = leaders.verdict(107s, 4s);
   CHECK(later.where.empty());
   CHECK(later.what == "no coordinator of the job was reached, and this node could not become it");
+  leaders.service(Error{"etcd refuses", "10.0.0.9:2379", "ask it"});
+  CHECK(leaders.verdict(106s, 4s).where == "10.0.0.2 port 1");
+  CHECK(leaders.verdict(107s, 4s).what == "etcd refuses");
+  leaders.service(std::nullopt);
+  CHECK(leaders.verdict(107s, 4s).what == later.what);
 }
