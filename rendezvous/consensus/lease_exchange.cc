@@ -12,6 +12,9 @@ namespace {
 /// Of one question. Each conflict is a write of somebody else that was done, and a job's agents
 /// write once a second: only somebody who does nothing else would be in the way so often.
 constexpr int kWritesMax = 8;
+/// Of one question to a server that says it has failed, or does not answer: the second finds out
+/// whether the first was done. More, without a pause, would only press it.
+constexpr int kFailedWritesMax = 2;
 
 }  // namespace
 
@@ -146,12 +149,13 @@ void LeaseExchange::written(Moment at, LeaseReply reply, Actions& actions) {
   is_known_ = false;
   const Question& asked = questions_.front();
   const bool is_refused = reply.kind == LeaseReply::Kind::refused;
+  const bool is_late = reply.kind == LeaseReply::Kind::conflict;
   // Who wrote meanwhile may have changed nothing that this question depends on.
-  if (!is_refused && asked.writes < kWritesMax) {
+  if (!is_refused && asked.writes < (is_late ? kWritesMax : kFailedWritesMax)) {
     return;  // it is read again
   }
   Error why = std::move(reply.why);
-  if (reply.kind == LeaseReply::Kind::conflict) {
+  if (is_late) {
     why = {
         fmt::format("somebody else writes the Lease of this job all the time: {} writes in a row "
                     "came too late",

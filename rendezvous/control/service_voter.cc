@@ -14,8 +14,9 @@
 namespace ddprun {
 namespace {
 
-/// For the word that the job is over. Without it the state goes by its lease.
-constexpr std::chrono::milliseconds kLeaveMax{2'000};
+/// For the word that the job is over: longer than any service's client waits for one answer.
+/// Without that word the state goes by its lease.
+constexpr std::chrono::milliseconds kLeaveMax{4'000};
 Instant now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
@@ -143,20 +144,30 @@ void ServiceVoter::end_job() {
   timers_->leave.expires_after(kLeaveMax);
   timers_->leave.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
     if (const auto self = weak.lock(); self && !failed) {
-      self->left();
+      self->left(false);
     }
   });
-  service_->resign(true, [weak = weak_from_this()](const Result<bool>&) {
+  service_->resign(true, [weak = weak_from_this()](const Result<bool>& done) {
     if (const auto self = weak.lock()) {
       self->timers_->leave.cancel();
-      self->left();
+      self->left(done.has_value());
     }
   });
 }
 
-/// Once: the answer and the end of patience may both come.
-void ServiceVoter::left() {
-  if (!std::exchange(left_, true) && handler_ != nullptr) {
+/// Once: the answer and the end of patience may both come. Whoever starts the same job again at
+/// once would wonder what it waits for.
+void ServiceVoter::left(bool is_known) {
+  if (std::exchange(left_, true)) {
+    return;
+  }
+  if (!is_known) {
+    log_->warn(
+        "{} has not confirmed that the job is over; one of the same id begins once the lease "
+        "of this one has ended there",
+        service_->name());
+  }
+  if (handler_ != nullptr) {
     handler_->on_service_left();
   }
 }

@@ -70,7 +70,7 @@ class ServiceVoter : public std::enable_shared_from_this<ServiceVoter> {
   void carry_out(const LogLine& order);
   void look(LookAtContact order);
   void arm();
-  void left();
+  void left(bool is_known);
 
   std::shared_ptr<ConsensusService> service_;
   std::chrono::milliseconds heartbeat_timeout_;

@@ -42,4 +42,26 @@ TEST_CASE("A server that says it has written, and has not, lets nobody lead") {
   }
 }
 
+TEST_CASE("A server that fails is asked to write twice, and then again only after a pause") {
+  test::PlayedApiServer server;
+  LeaseExchange exchange({"job", "host", 7}, {seconds(15), seconds(600)});
+  const LeaseExchange::Moment at{seconds(100), WallTime(seconds(1'793'880'000))};
+  LeaderRecord self{Term{1}, VoterId{1}, JobInstance{1}, {"10.0.0.1"}, 1};
+  auto actions = exchange.asked(at, 1, enter_leader({}, self, "0000000000000007-99"));
+  int writes = 0;
+  while (const auto* request = std::get_if<lease_exchange::Request>(&actions.back())) {
+    const bool is_write = request->verb != LeaseVerb::get;
+    writes += is_write ? 1 : 0;
+    REQUIRE(writes <= 2);
+    const HttpReply said = is_write ? HttpReply{500, "etcdserver: request timed out"}
+                                    : server.take(request->verb, request->body);
+    actions = exchange.replied(at, lease_reply(request->verb, said, kAsked));
+  }
+  const auto* ended = std::get_if<lease_exchange::Ended>(&actions.back());
+  REQUIRE(ended != nullptr);
+  REQUIRE_FALSE(ended->answer.has_value());
+  CHECK(writes == 2);
+  CHECK(exchange.trouble().find("500") != std::string::npos);
+}
+
 }  // namespace ddprun
