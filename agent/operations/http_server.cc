@@ -43,6 +43,16 @@ std::optional<HttpAnswer> answer_to(const Failure& failure) {
   return std::nullopt;
 }
 
+/// As a proxy is asked, "http://HOST/PATH", a server answers, too (RFC 9112, section 3.2.2).
+std::string_view path_of(std::string_view target) {
+  constexpr std::string_view kScheme = "http://";
+  if (!target.starts_with(kScheme)) {
+    return target;
+  }
+  const std::size_t path = target.find('/', kScheme.size());
+  return path == std::string_view::npos ? "/" : target.substr(path);
+}
+
 /// One request and its answer. Whatever comes, close() is called once: at the end, at an error, or
 /// at the deadline, which is set anew for each of the three parts: request, answer, and the rest.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -96,6 +106,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     response_.keep_alive(false);
     response_.set(http::field::content_type, told.type);
     response_.set(http::field::cache_control, "no-store");
+    if (!told.allow.empty()) {
+      response_.set(http::field::allow, told.allow);
+    }
     response_.set("X-Content-Type-Options", "nosniff");
     // For the page: it runs its own script, and asks nobody but this server. No other page may show
     // it within itself.
@@ -129,7 +142,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   /// The handler gets a weak pointer: an answer that takes long keeps no connection alive.
   void hand_over(const HttpServer::Handler& handler) {
     const auto& read = parser_.get();
-    const std::string target(read.target());
+    const std::string target(path_of(read.target()));
     const auto mark = target.find('?');
     HttpRequest request{std::string(read.method_string()), target.substr(0, mark),
                         mark == std::string::npos ? "" : target.substr(mark + 1), read.body(),

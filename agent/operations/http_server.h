@@ -45,6 +45,7 @@ struct HttpAnswer {
   int status = 200;
   std::string body;
   std::string type = "application/json";
+  std::string allow = {};  ///< with 405: the methods that the path has
 };
 /// {"error": "..."} with this status.
 HttpAnswer http_error(int status, const std::string& sentence);

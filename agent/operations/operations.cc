@@ -34,7 +34,7 @@ namespace asio = boost::asio;
 using Answer = std::function<void(HttpAnswer)>;
 
 /// Connections that wait to be taken.
-constexpr int kBacklog = 16;
+constexpr int kBacklog = 128;
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 
 /// Plain text: Kubernetes shows the beginning of a body beside the probe that failed.
@@ -61,6 +61,12 @@ HttpAnswer stacks_answer(const Result<std::vector<WorkerStack>>& taken) {
   }
   const nlohmann::ordered_json body = {{"stacks", rows}};
   return {200, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+HttpAnswer wrong_method(const std::string& sentence, const char* allowed) {
+  HttpAnswer answer = http_error(405, sentence);
+  answer.allow = allowed;
+  return answer;
 }
 
 /// What is asked of the job, by the name that ddpctl has for it; none: nothing is.
@@ -111,7 +117,8 @@ struct Operations::Impl {
     auto found = page(request.path);
     if (found) {
       const bool reads = request.method == "GET" || request.method == "HEAD";
-      answer(reads ? std::move(*found) : http_error(405, request.path + " is read by GET"));
+      answer(reads ? std::move(*found)
+                   : wrong_method(request.path + " is read by GET", "GET, HEAD"));
     }
     return found.has_value();
   }
@@ -144,7 +151,7 @@ struct Operations::Impl {
   /// It changes the job, so no GET does it: what only looks must never be able to.
   void ask(int signal, const HttpRequest& request, const Answer& answer) {
     if (request.method != "POST") {
-      answer(http_error(405, request.path + " is asked for by POST"));
+      answer(wrong_method(request.path + " is asked for by POST", "POST"));
       return;
     }
     log->info("ddpctl{} asks for what {} asks for", whence(request), signal_name(signal));
@@ -162,7 +169,7 @@ struct Operations::Impl {
   /// The coordinator knows the nodes, and passes it on to the one that is meant.
   void drain(const HttpRequest& request, const Answer& answer) {
     if (request.method != "POST") {
-      answer(http_error(405, request.path + " is asked for by POST"));
+      answer(wrong_method(request.path + " is asked for by POST", "POST"));
     } else if (request.body.empty()) {
       answer(http_error(400, "say which node is to leave: ddpctl drain NODE"));
     } else {

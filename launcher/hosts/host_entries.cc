@@ -17,6 +17,9 @@
 namespace ddprun {
 namespace {
 
+/// Editors of Windows write it in front of UTF-8; it is no part of a host's name.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 /// RFC 1035 2.3.4: no longer name can be resolved. Of users the same.
 constexpr std::size_t kNameBytesMax = 253;
 /// Of a line that is shown in a message.
@@ -230,6 +233,9 @@ Result<HostEntries> parse_hosts(std::string_view text, const std::string& where)
 Result<HostEntries> parse_hostfile(std::string_view text, const std::string& path) {
   Entries entries;
   int number = 0;
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

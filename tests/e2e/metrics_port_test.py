@@ -173,6 +173,18 @@ class Metrics(Jobs):
                 self.assertIn(b"\r\nContent-Length: ", answer)
                 self.assertTrue(answer.endswith(b"\r\n\r\n"), answer)
 
+    def test_a_path_is_asked_for_as_a_proxy_does_and_only_to_be_read(self):
+        agent = self.start_alone("--metrics-port", "0", *WAITS)
+        host, port = self.metrics_address(agent).split(":")
+        for request, code, told in ((b"GET http://x/healthz", b" 200 ", b"\r\n\r\nok\n"),
+                                    (b"GET http://x", b" 200 ", b"<title>ddprun"),
+                                    (b"DELETE /healthz", b" 405 ", b"\r\nAllow: GET, HEAD\r\n")):
+            with self.subTest(request):
+                answer = exchange(lambda: socket.create_connection((host, int(port)), timeout=10),
+                                  request + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertIn(code, answer.split(b"\r\n")[0])
+                self.assertIn(told, answer)
+
     def test_over_tcp_nothing_can_be_ordered(self):
         agent = self.start_alone("--metrics-port", "0", *WAITS)
         address = self.metrics_address(agent)

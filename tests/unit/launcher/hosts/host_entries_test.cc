@@ -73,6 +73,8 @@ TEST_CASE("A hostfile is read as Open MPI, DeepSpeed and MPICH write it", "[laun
   CHECK(
       file("# comment\n\na slots=4\n  b:2\t# rest\r\nme@c\nd slots=3 max_slots=3\n[::1] slots=1") ==
       "a*4 b*2 me@c*0 d*3 ::1*1");
+  CHECK(file("\xef\xbb\xbf"
+             "a slots=2\r\nb") == "a*2 b*0");  // as an editor of Windows saves it
   CHECK(file("a max-slots=2 slots=2") == "a*2");
   CHECK(parse_hostfile("a\nb slots=1 max-slots=8\n", "h.txt")->passed_over ==
         "h.txt, line 2: max-slots has no effect: a host has as many workers as its slots");
