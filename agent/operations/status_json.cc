@@ -54,6 +54,7 @@ ordered_json incident_of(const Incident& incident, int which) {
   ordered_json fields = {{"incident", which},
                          {"kind", event_values::name_of(incident.kind)},
                          {"reason", incident.reason},
+                         {"at_ms", ms(incident.at)},
                          {"cause", cause_of(incident)},
                          {"attempt", number(incident.attempt)},
                          {"next_attempt", nullptr},

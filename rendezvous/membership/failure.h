@@ -91,6 +91,7 @@ struct Incident {
   IncidentKind kind = IncidentKind::worker_failed;
   BreakDown parts = {};
   LostWork lost = {};
+  std::chrono::nanoseconds at{};  ///< when it happened, of the job's wall time (Accounts::wall)
   friend bool operator==(const Incident&, const Incident&) = default;
 };
 

@@ -68,6 +68,7 @@ void JobHistory::progress(const TrainingProgress& told, bool leads, Instant at) 
 void JobHistory::ended(Incident incident, IncidentInstants when) {
   refresh();
   ledger_.ended(incident.kind, when);
+  incident.at = ledger_.wall_at(when.happened);
   incident.parts = ledger_.break_down();
   incident.lost = ledger_.lost();
   if (!incidents_.empty()) {

@@ -264,6 +264,11 @@ std::optional<Time> Ledger::first_step_after() const {
   return *attempt_->going(true) - attempt_->assigned;
 }
 
+/// A successor dates the loss of the coordinator before, which its own story may begin after.
+std::chrono::nanoseconds Ledger::wall_at(Instant at) const {
+  return std::max(whole(at) - began_, std::chrono::nanoseconds{});
+}
+
 /// Computed on a copy: the attempt that runs counts up to now, and goes on.
 Accounts Ledger::accounts(Instant now) const {
   Ledger so_far = *this;

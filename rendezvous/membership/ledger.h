@@ -63,6 +63,8 @@ class Ledger {
   [[nodiscard]] std::optional<std::chrono::nanoseconds> first_step_after() const;
   /// The newest snapshot that was told of.
   [[nodiscard]] const TrainingPoint& saved() const { return points_.back(); }
+  /// From the begin of the job until then: a place in Accounts::wall.
+  [[nodiscard]] std::chrono::nanoseconds wall_at(Instant at) const;
   /// Up to `now`; a running attempt counts as if all its work were kept.
   [[nodiscard]] Accounts accounts(Instant now) const;
 

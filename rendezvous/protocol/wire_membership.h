@@ -114,6 +114,7 @@ void fields(Tag<Incident>, A& a, V& v) {
   a.integer(v.records_dropped, 0, kIntMax);
   a.boolean(v.spent_restart);
   a.boolean(v.node_lost);
+  kNanoseconds(a, v.at);
   a.optional(v.downtime, kNanoseconds);
   a.optional(v.resumed_from, kSnapshotNumber);
   a.optional(v.next_attempt, kAttempt);

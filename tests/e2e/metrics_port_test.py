@@ -162,6 +162,19 @@ class Metrics(Jobs):
             self.assertLessEqual(page.value("document.documentElement.scrollWidth"), 390)
             self.assertIn("sh", page.value("document.getElementById('job').textContent"))
 
+    def test_the_page_has_each_incident_where_it_happened(self):
+        skip.need("program", browser.program(), "chromium, which shows the page")
+        fails = ["sh", "-c", "[ $TORCHELASTIC_RESTART_COUNT = 2 ] && exec sleep 1000; exit 3"]
+        agent = self.start_alone("--metrics-port", "0", "--max-restarts", "2", *fails)
+        with contextlib.closing(browser.Page(self.folder, f"http://{self.metrics_address(agent)}/", 390)) as page:
+            left = "[...document.querySelectorAll('#line div:not(.start)')].map(mark => parseFloat(mark.style.left))"
+            places = wait_until(lambda: (lambda told: told and len(told) == 2 and told)(page.value(left)),
+                                "the page shows two incidents")
+            self.assertEqual(places, sorted(places))
+            self.assertTrue(all(0 <= place <= 100 for place in places), places)
+            self.assertIn("2 incidents", page.value("document.getElementById('line').getAttribute('aria-label')"))
+            self.assertLessEqual(page.value("document.documentElement.scrollWidth"), 390)
+
     def test_head_tells_all_but_the_body(self):
         agent = self.start_alone("--metrics-port", "0", *WAITS)
         host, port = self.metrics_address(agent).split(":")

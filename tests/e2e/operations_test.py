@@ -36,6 +36,9 @@ class Status(Jobs):
         self.assertEqual((cause["rank"], cause["signal"], cause["exit_code"]), (1, "SIGKILL", None))
         self.assertIn("rank 1", incident["reason"])
         self.assertGreater(incident["downtime_ms"], 0)
+        accounts = status["accounts"]
+        self.assertGreater(incident["at_ms"], 0)
+        self.assertLessEqual(incident["at_ms"] + incident["downtime_ms"], accounts["wall_ms"])
         parts = [incident[part + "_ms"] or 0
                  for part in ("detect", "stop", "rendezvous", "spawn", "first_step")]
         self.assertAlmostEqual(sum(parts), incident["downtime_ms"], places=2)

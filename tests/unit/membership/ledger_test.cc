@@ -232,6 +232,8 @@ TEST_CASE("A successor goes on with the accounts of the coordinator before") {
   ledger.begin(1'000s, so_far);  // its own clock; the other one was lost 2 s after it had told
   ledger.ended(IncidentKind::coordinator_lost, {1'002s, 1'005s, 1'005s});
   CHECK(ledger.lost() == LostWork{std::nullopt, 3s});
+  CHECK(ledger.wall_at(1'002s) == 17s);  // of the job, not of this coordinator
+  CHECK(ledger.wall_at(900s) == 0s);
   ledger.assigned(1'006s, 1);
   ledger.all_started(1'006s);
   ledger.progress(resumed(stepped(1s, 1), 0), 1'008s);

@@ -64,6 +64,7 @@ JobSummary full_summary() {
   incident.records = {full_record(), full_record()};
   incident.records_dropped = 5;
   incident.spent_restart = true;
+  incident.at = 90s;
   incident.downtime = 15ms;
   incident.resumed_from = SnapshotNumber::epoch(20);
   incident.kind = IncidentKind::node_lost;
