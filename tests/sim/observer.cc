@@ -533,8 +533,10 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   // One that begins alone speaks for itself: it cannot know of a job that others are in.
   const bool decides = decides_now(one) && (!one.begins || one.past || !others_planned(one));
   // A verdict that the service could not keep is acknowledged all the same, also where another one
-  // has come to lead meanwhile, out of sight.
-  const bool is_kept = service_ == nullptr || service_->has_kept_end();
+  // has come to lead meanwhile, out of sight, and has told its own.
+  const bool is_own_kept = service_ == nullptr || one.planned.voters.empty() ||
+                           service_->has_kept(one.planned.number);
+  const bool is_kept = service_ == nullptr || (service_->has_kept_end() && is_own_kept);
   if (summary.verdict == Verdict::succeeded && !decides && is_kept) {
     broken("a minority declares that the job succeeded");
   }
