@@ -346,10 +346,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     peers.at(id).connection->close_after_flush();
   }
 
-  [[nodiscard]] bool all_left() const { return peers.empty() && (!service || service->has_left()); }
+  [[nodiscard]] bool service_left() const { return !service || service->has_left(); }
 
   void check_drained() {
-    if (auto callback = drain.take(all_left())) {
+    if (auto callback = drain.take(peers.empty(), service_left())) {
       drain_timer.cancel();
       asio::post(io, std::move(callback));
     }
@@ -437,7 +437,7 @@ std::string Coordinator::common_address() const {
 }
 
 bool Coordinator::drained() const {
-  return impl_->drain.is_over(impl_->all_left());
+  return impl_->drain.is_over(impl_->peers.empty(), impl_->service_left());
 }
 
 void Coordinator::on_drained(std::function<void()> callback) {

@@ -127,7 +127,10 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     orders.finish(order.summary);
   }
 
-  void obey(const message::Waiting& order) { orders.waiting(order.table); }
+  void obey(const message::Waiting& order) {
+    orders.told(order);  // a spare waits for no world
+    orders.waiting(order.table);
+  }
 
   void obey(const message::TellIncident& order) { log->warn("{}", order.text); }
 

@@ -24,6 +24,7 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
                         options.at_endpoint,
                         options.heartbeat_timeout};
   job.instance = options.instance;
+  job.waited = options.waited;
   return job;
 }
 

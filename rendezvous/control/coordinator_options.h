@@ -41,6 +41,7 @@ struct CoordinatorOptions {
   Term term{1};
   JobInstance instance = {};  ///< of a new job
   std::optional<TakeoverState> inheritance = {};
+  std::chrono::nanoseconds waited{};
   /// Where this coordinator is reached: for those that it calls.
   std::vector<std::string> addresses = {};
   std::uint16_t port = 0;

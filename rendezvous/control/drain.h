@@ -1,5 +1,6 @@
 // Drain: the end of a coordinator. It may go once every agent has read the summary and closed, or
-// after a short grace. Its owner has the timer. Internal to control.
+// after a short grace, and a consensus service, which has an own grace, was left. Its owner has the
+// timer. Internal to control.
 #pragma once
 
 #include <chrono>
@@ -20,13 +21,15 @@ class Drain {
   [[nodiscard]] bool begun() const { return begun_; }
   /// kDrainGrace has passed since begin().
   void grace_is_over() { grace_is_over_ = true; }
-  /// `empty`: every agent has closed.
-  [[nodiscard]] bool is_over(bool empty) const { return begun_ && (empty || grace_is_over_); }
+  /// `empty`: every agent has closed. `service_left`: there is none, or it needs no more time.
+  [[nodiscard]] bool is_over(bool empty, bool service_left) const {
+    return begun_ && service_left && (empty || grace_is_over_);
+  }
 
   void call_when_over(OnDrained callback) { callback_ = std::move(callback); }
   /// What is to be called now, once; else nothing.
-  [[nodiscard]] OnDrained take(bool empty) {
-    return is_over(empty) ? std::exchange(callback_, nullptr) : nullptr;
+  [[nodiscard]] OnDrained take(bool empty, bool service_left) {
+    return is_over(empty, service_left) ? std::exchange(callback_, nullptr) : nullptr;
   }
 
  private:

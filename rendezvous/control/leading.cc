@@ -25,6 +25,7 @@ CoordinatorOptions leading_options(const FollowerOptions& options, const NodeDes
   }
   led.self = node.voter;
   led.instance = order.instance;
+  led.waited = order.waited;
   led.service = options.service;
   led.at_endpoint = peer_server == nullptr || peer_server->at_endpoint();
   led.at_first_endpoint = peer_server != nullptr && peer_server->at_first_endpoint();

@@ -14,8 +14,9 @@ Gathering::Gathering(GatheringRules rules) : rules_(rules) {
 
 /// Only a new job has a last call. Later on all live nodes are connected already, and whoever is
 /// missing is lost: a pause would help nobody (complaint I-26).
-void Gathering::begin(Instant now, bool first) {
-  since_ = now;
+void Gathering::begin(Instant now, bool first, std::chrono::nanoseconds waited) {
+  DDP_CHECK(waited.count() >= 0, "nobody has waited for less than no time");
+  since_ = now - waited;
   first_ = first;
   last_call_ends_.reset();
   if (first) {

@@ -35,8 +35,9 @@ class Gathering {
 
   explicit Gathering(GatheringRules rules);
 
-  /// Begins to wait. `first`: no attempt has run yet, so the last call applies.
-  void begin(Instant now, bool first);
+  /// Begins to wait. `first`: no attempt has run yet, so the last call applies. `waited`: of the
+  /// join timeout so much is over.
+  void begin(Instant now, bool first, std::chrono::nanoseconds waited = {});
   /// To be asked whenever the number of nodes or the time has changed. `will_not_come`: so many of
   /// max nodes were refused for good.
   Decision decide(Instant now, std::size_t nodes, std::size_t will_not_come = 0);

@@ -47,7 +47,10 @@ JobCourse::JobCourse(const Parts& parts, Instant now)
     ending_ = inheritance_.take_over(*parts.options.inheritance, now);
     rest_ = ending_ ? Rest::ending : Rest::gathering;
   }
-  start_.begin(now, is_new);
+  // Those who waited under the coordinator before need time to come to this one.
+  const auto waited_max =
+      std::max(options_.join_timeout - 2 * options_.heartbeat_timeout, std::chrono::nanoseconds{});
+  start_.begin(now, is_new, std::min(options_.waited, waited_max));
 }
 
 void JobCourse::set_time(Instant now) {

@@ -40,6 +40,8 @@ struct MembershipOptions {
   bool at_endpoint = true;        ///< see JobTerms
   std::chrono::nanoseconds heartbeat_timeout = {};
   std::size_t voters_max = kVotersMax;  ///< see leadership.h
+  /// Of the join timeout so much is over: the nodes have waited for a world under others.
+  std::chrono::nanoseconds waited{};
   /// Of a new job; a successor's is inherited.
   JobInstance instance{};
 };

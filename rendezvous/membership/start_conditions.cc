@@ -12,6 +12,9 @@ namespace {
 /// Hardly more than the way to a node and back, so that one late node costs nothing to speak of.
 constexpr Instant kPlanPauseMin = std::chrono::milliseconds(5);
 constexpr Instant kPlanPauseMax = std::chrono::milliseconds(640);
+/// A plan that comes as the join timeout ends has so long to be stored. Voters need the way to a
+/// node and back; a consensus service may be away for a while, or refuse it for ever.
+constexpr Instant kCommitPatience = std::chrono::seconds(10);
 
 GatheringRules gathering_rules(const MembershipOptions& options) {
   DDP_CHECK(options.min_nodes >= 1, "a job has at least one node");
@@ -41,9 +44,9 @@ void StartConditions::expect(std::size_t nodes, Instant until) {
 }
 
 /// Each wait has its own pauses: what upset the plans of the one before says nothing of this one.
-void StartConditions::begin(Instant now, bool first) {
+void StartConditions::begin(Instant now, bool first, std::chrono::nanoseconds waited) {
   plan_pause_ = {};
-  gathering_.begin(now, first);
+  gathering_.begin(now, first, waited);
 }
 
 /// A burst of joins so causes one new proposal, not one each: every proposal costs a round to all
@@ -64,7 +67,8 @@ StartConditions::Decision StartConditions::decide(Instant now, std::size_t nodes
   if (!held_back_) {
     return enough == Gathering::Decision::give_up ? Decision::give_up : Decision::wait;
   }
-  if (!leadership.quorum_follows() && now >= gathering_.join_deadline()) {
+  const bool is_refused = leadership.planning() && now >= plan_given_up_at_;
+  if ((!leadership.quorum_follows() || is_refused) && now >= gathering_.join_deadline()) {
     return Decision::no_quorum;
   }
   if (waits_for_followers(now, nodes) || leadership.planning() || is_paused(now)) {
@@ -73,6 +77,7 @@ StartConditions::Decision StartConditions::decide(Instant now, std::size_t nodes
   if (waits_for_old_world(now, leadership)) {
     return std::exchange(fence_told_, true) ? Decision::hold_back : Decision::tell_old_world;
   }
+  plan_given_up_at_ = now + kCommitPatience;
   return Decision::start;
 }
 
@@ -101,6 +106,8 @@ Instant StartConditions::next_deadline(Instant now, bool gathers, std::size_t no
   }
   if (!leadership.quorum_follows()) {
     due = std::min(due, gathering_.join_deadline());
+  } else if (gathers && leadership.planning()) {
+    due = std::min(due, std::max(gathering_.join_deadline(), plan_given_up_at_));
   }
   if (waits_for_old_world(now, leadership)) {
     due = std::min(due, fence_.over_at());

@@ -21,7 +21,8 @@ class StartConditions {
   enum class Decision : std::uint8_t {
     wait,            ///< for nodes, or for the last call to end
     give_up,         ///< there will be no world: too few nodes came
-    no_quorum,       ///< there will be no world: those who decide for the job did not come in time
+    no_quorum,       ///< there will be no world: those who decide for the job did not come in time,
+                     ///< or did not store what they were sent
     hold_back,       ///< enough nodes are here, and something else is waited for
     tell_old_world,  ///< the same; people have to be told, once, that it is the old world
     start,
@@ -30,8 +31,8 @@ class StartConditions {
   /// A successor waits for the nodes that are known to be alive, from `now` on.
   StartConditions(const MembershipOptions& options, Instant now);
 
-  /// Begins to wait. `first`: of a new job (Gathering::begin).
-  void begin(Instant now, bool first);
+  /// Begins to wait. `first`: of a new job. `waited`: of the join timeout (Gathering::begin).
+  void begin(Instant now, bool first, std::chrono::nanoseconds waited = {});
   /// So many nodes are known to be alive, or are starting; they are waited for until then.
   void expect(std::size_t nodes, Instant until);
   /// No world is planned before `until`.
@@ -66,11 +67,12 @@ class StartConditions {
  private:
   Gathering gathering_;
   OldWorldFence fence_;
-  bool fence_told_ = false;   ///< to people
-  std::size_t expected_ = 0;  ///< nodes known to be alive; 0: this is no successor
-  Instant expects_until_{};   ///< how long it waits for them
-  Instant not_before_{};      ///< the next plan
-  Instant plan_pause_{};      ///< since the last plan that was upset; see put_off_plan()
+  bool fence_told_ = false;     ///< to people
+  std::size_t expected_ = 0;    ///< nodes known to be alive; 0: this is no successor
+  Instant expects_until_{};     ///< how long it waits for them
+  Instant not_before_{};        ///< the next plan
+  Instant plan_pause_{};        ///< since the last plan that was upset; see put_off_plan()
+  Instant plan_given_up_at_{};  ///< the newest one, unless it is committed by then
   bool held_back_ = false;
 };
 

@@ -240,6 +240,16 @@ std::string missing_text(const WaitingFacts& facts) {
   return text;
 }
 
+/// Who keeps the job's state, for people: a consensus service is listed as a witness, and alone.
+std::string deciders_text(const JobNodes& nodes) {
+  for (const auto& [id, node] : nodes.all()) {
+    if (node.witness) {
+      return node.host_name;
+    }
+  }
+  return "a quorum of the nodes";
+}
+
 /// Enough nodes for a world came, so their number would mislead: who decides is what is missing.
 std::string quorum_missing_text(const WaitingFacts& facts) {
   return after_text(facts) + facts.leadership.quorum_text();
@@ -247,6 +257,11 @@ std::string quorum_missing_text(const WaitingFacts& facts) {
 
 /// Voters store their state in memory. With all agents gone, a new job begins without them.
 std::string no_quorum_text(const WaitingFacts& facts) {
+  if (facts.leadership.quorum_follows()) {  // a service that answers, and keeps nothing
+    return fmt::format("after {} no world could begin: {} has not kept the state of the job",
+                       elapsed_text(facts.now - facts.start.gathering().since()),
+                       deciders_text(facts.nodes));
+  }
   return quorum_missing_text(facts) +
          "; start the job again with the same command on every node: it resumes from its last "
          "snapshot";

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -66,7 +65,10 @@ message::Moved where_is_leader_of(const Node& node) {
 }  // namespace
 
 Node::Node(NodeOptions options)
-    : options_(std::move(options)), node_(options_.node), known_(options_.failover) {
+    : options_(std::move(options)),
+      node_(options_.node),
+      wait_(options_.join_timeout, options_.by_service),
+      known_(options_.failover) {
   DDP_CHECK(!options_.endpoints.empty(), "a job has an endpoint");
 }
 
@@ -96,7 +98,7 @@ void Node::on(const NodeTimePassed&) {
   if (state_ != State::searching || !search_again_at_ || now_ < *search_again_at_) {
     return;
   }
-  if (options_.by_service && !called_ && now_ - search_since_ >= options_.join_timeout) {
+  if (options_.by_service && !called_ && now_ >= wait_.ends_at()) {
     on(SearchFailed{unreached_.verdict(now_, 2 * options_.heartbeat_timeout)});
   } else {
     search();
@@ -123,7 +125,7 @@ void Node::on(NodeStarted input) {
   node_.voter = input.voter;
   node_.addresses = std::move(input.addresses);
   node_.port = input.port;
-  search_since_ = now_;
+  wait_.begin(now_);
   if (options_.by_service) {
     search();
   } else {
@@ -155,26 +157,19 @@ void Node::search() {
     if (!places.empty()) {
       const milliseconds timeout = options_.heartbeat_timeout;
       search_at(std::move(places), false,
-                options_.by_service ? std::min(timeout, time_left()) : timeout, false);
+                options_.by_service ? std::min(timeout, wait_.left(now_)) : timeout, false);
       return;
     }
     called_.reset();
   }
   if (!options_.by_service) {
-    search_at(options_.endpoints, false, time_left(), true);
+    search_at(options_.endpoints, false, wait_.left(now_), true);
     return;
   }
   // Up to the join timeout, however many leaders come and go.
   known_.fill(node_);
-  search_again_at_ = search_since_ + options_.join_timeout;
+  search_again_at_ = wait_.ends_at();
   actions_.emplace_back(AskService{saw_close_ ? std::optional(known_.term()) : std::nullopt});
-}
-
-/// The join timeout counts from the loss, however many searches it takes.
-milliseconds Node::time_left() const {
-  DDP_CHECK(now_ >= search_since_, "a search begins before now");
-  const auto sought = std::chrono::duration_cast<milliseconds>(now_ - search_since_);
-  return std::max(options_.join_timeout - sought, milliseconds(1));
 }
 
 /// A failed search at the place that a leader named is no end: that leader is gone, others may
@@ -198,7 +193,7 @@ void Node::on(const SearchFailed& input) {
     lead({std::nullopt, false, begun_});
   } else if (number(known_.term()) == 0 && !options_.by_service) {
     state_ = State::joining;
-    search_at(options_.endpoints, options_.is_host, time_left(), true);
+    search_at(options_.endpoints, options_.is_host, wait_.left(now_), true);
   } else {
     search();
   }
@@ -238,6 +233,7 @@ void Node::on(const HelloAccepted& input) {
                                                    input.leader, number(input.accepted.term))});
   state_ = State::following;
   known_.follows(input.accepted);
+  wait_.met(now_);
   leader_ = input.leader;
   settle();
   actions_.emplace_back(FollowLeader{});
@@ -275,6 +271,12 @@ void Node::told(const message::VoterState& order) {
   std::string text = standby_text(order, node_.voter);
   if (state_ == State::following && !text.empty() && text != before) {
     actions_.emplace_back(LogLine{false, std::move(text)});
+  }
+}
+
+void Node::told(const message::Waiting& order) {
+  if (order.table.waits_for == RendezvousStatus::For::turn) {
+    wait_.is_spare();
   }
 }
 
@@ -334,7 +336,7 @@ void Node::on(const WorkersGone&) {
   begin_election();
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});
-  search_since_ = now_;
+  wait_.lost(now_, known_.past() ? std::optional(known_.past()->attempt) : std::nullopt);
   actions_.emplace_back(ListenAtFirstEndpoint{});
   search();
   run_election();
@@ -411,36 +413,13 @@ void Node::on(const CalledByLeader& input) {
 
 // --- Leading --------------------------------------------------------------------------------
 
-/// The election is won. The coordinator in this agent continues the same job, from the state that
-/// this voter stores. Learners that are cut off may run workers still: its first world waits for
-/// their leases (TakeoverState::leases_end_in).
-void Node::take_over() {
-  DDP_CHECK(election_ && election_->state() == Election::State::leading, "an election comes first");
-  DDP_CHECK(known_.stored(), "a successor stores the state of its job");
-  const message::VoterState known = *known_.stored();
-  BeginLeading::Takeover takeover{
-      known,
-      election_->request().term,
-      TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
-                    static_cast<int>(election_->votes()), known.heartbeat_timeout,
-                    std::max(election_->leases_end(), now_) - now_, now_ - contact_, lost_clause_,
-                    now_ - known_.stored_at()},
-      {}};
-  std::copy_if(election_->voters().begin(), election_->voters().end(),
-               std::back_inserter(takeover.votes),
-               [this](VoterId one) { return election_->granted_by(one); });
-  actions_.emplace_back(
-      LogLine{true, fmt::format("this node is the coordinator from here on: term {}, {}",
-                                number(takeover.term), election_->progress_text())});
-  settle();
-  lead({std::move(takeover), false, {}});
-}
-
 void Node::lead(BeginLeading how) {
   DDP_CHECK(!election_, "an election ends before its winner leads");
   DDP_CHECK(state_ == State::joining || state_ == State::searching,
             "a node that begins to lead follows nobody");
   state_ = State::leading;
+  how.waited = options_.by_service ? now_ - wait_.since() : Instant{};
+  wait_.met(now_);
   known_.leads(how.takeover ? how.takeover->term : how.term, node_.voter);
   known_.fill(node_);
   node_.hosts_coordinator = true;

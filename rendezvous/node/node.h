@@ -24,6 +24,7 @@
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/takeover_state.h"
 #include "rendezvous/node/follower_state.h"
+#include "rendezvous/node/join_wait.h"
 #include "rendezvous/node/unreached_leader.h"
 #include "rendezvous/protocol/message.h"
 
@@ -179,9 +180,10 @@ struct BeginLeading {
     std::vector<VoterId> votes;  ///< that made it the leader
   };
   std::optional<Takeover> takeover;
-  bool at_bound_endpoint = false;  ///< it was just bound; else this agent listens already
-  JobInstance instance = {};       ///< without a takeover
-  Term term{1};                    ///< without a takeover
+  bool at_bound_endpoint = false;     ///< it was just bound; else this agent listens already
+  JobInstance instance = {};          ///< without a takeover
+  Term term{1};                       ///< without a takeover
+  std::chrono::nanoseconds waited{};  ///< by a service: of the join timeout so much is over
 };
 struct StopLeading {
   std::string why;
@@ -253,6 +255,7 @@ class Node {
   void on(const NodeTimePassed& input);
 
   void told(const message::VoterState& order);
+  void told(const message::Waiting& order);
   template <class Order>
   void told(const Order& order) {
     // Other messages order nothing that an agent decides by.
@@ -272,7 +275,6 @@ class Node {
   void take_over();
   void lead(BeginLeading how);
   void give_up(const Error& why);
-  [[nodiscard]] std::chrono::milliseconds time_left() const;
 
   NodeOptions options_;
   NodeDescription node_;
@@ -280,7 +282,7 @@ class Node {
   Instant now_{};
   std::vector<NodeAction> actions_;
   // Of the search.
-  Instant search_since_{};
+  JoinWait wait_;
   std::optional<Instant> search_again_at_;
   std::optional<message::Follow> called_;
   Instant named_again_at_{};  ///< before, no leader that a voter names is searched for

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -84,9 +85,10 @@ void Node::run_election() {
   if (election_->state() == Election::State::leading) {
     take_over();
   } else if (election_->lacks_voters(now_)) {
-    actions_.emplace_back(LogLine{
-        true, "no node can take over as the coordinator: " + election_->progress_text() +
-                  "; waiting for the others for up to " + seconds_text(time_left()) + " more"});
+    actions_.emplace_back(
+        LogLine{true, "no node can take over as the coordinator: " + election_->progress_text() +
+                          "; waiting for the others for up to " + seconds_text(wait_.left(now_)) +
+                          " more"});
   }
 }
 
@@ -116,6 +118,31 @@ void Node::ask_all() {
 
 // --- By a consensus service -----------------------------------------------------------------
 
+/// The election is won. The coordinator in this agent continues the same job, from the state that
+/// this voter stores. Learners that are cut off may run workers still: its first world waits for
+/// their leases (TakeoverState::leases_end_in).
+void Node::take_over() {
+  DDP_CHECK(election_ && election_->state() == Election::State::leading, "an election comes first");
+  DDP_CHECK(known_.stored(), "a successor stores the state of its job");
+  const message::VoterState known = *known_.stored();
+  BeginLeading::Takeover takeover{
+      known,
+      election_->request().term,
+      TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
+                    static_cast<int>(election_->votes()), known.heartbeat_timeout,
+                    std::max(election_->leases_end(), now_) - now_, now_ - contact_, lost_clause_,
+                    now_ - known_.stored_at()},
+      {}};
+  std::copy_if(election_->voters().begin(), election_->voters().end(),
+               std::back_inserter(takeover.votes),
+               [this](VoterId one) { return election_->granted_by(one); });
+  actions_.emplace_back(
+      LogLine{true, fmt::format("this node is the coordinator from here on: term {}, {}",
+                                number(takeover.term), election_->progress_text())});
+  settle();
+  lead({std::move(takeover), false, {}});
+}
+
 /// The service let no other lead before, and what the leader before committed is here. It may have
 /// begun one attempt that it had not committed yet, and so may each leader in between; and while
 /// the service was away it may have spent all restarts that were left.
@@ -143,7 +170,7 @@ void Node::on(Appointed input) {
   const int unknown = std::max(state.max_restarts - state.so_far.restarts_used, 0);
   const bool was_lost = contact_ != Instant{};
   // Others may have been in contact until the loss, and so for longer than this node.
-  const Instant leases_end = search_since_ + state.heartbeat_timeout;
+  const Instant leases_end = wait_.lost_at() + state.heartbeat_timeout;
   // What the service keeps is the newest that anybody may have used: those before decide nothing,
   // and with each coordinator they would become more.
   ReplicatedState kept = state.replicated;

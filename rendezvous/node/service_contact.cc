@@ -11,6 +11,8 @@ namespace {
 
 /// In a heartbeat timeout; as often as an agent's beats.
 constexpr int kContacts = 4;
+/// A lease is renewed each second (ServiceTenure), and a question may wait for some more.
+constexpr std::chrono::seconds kRenewalsMissed{6};
 
 }  // namespace
 
@@ -37,14 +39,27 @@ ServiceVoterActions ServiceContact::look(Instant now, const Reading& reading) {
 /// While the lease lasts the job goes on, and people see why it may not for long.
 void ServiceContact::tell_trouble(Instant now, const Reading& reading,
                                   ServiceVoterActions& actions) {
-  if (in_trouble_ == !reading.trouble.empty()) {
+  const std::string trouble = trouble_of(now, reading);
+  if (in_trouble_ == !trouble.empty()) {
     return;
   }
-  in_trouble_ = !reading.trouble.empty();
+  in_trouble_ = !trouble.empty();
   actions.emplace_back(
-      LogLine{true, in_trouble_ ? reading.trouble + "; the job goes on without it for up to " +
+      LogLine{true, in_trouble_ ? trouble + "; the job goes on without it for up to " +
                                       seconds_text(std::max(reading.leads_until - now, Instant{}))
                                 : service_ + " answers again"});
+}
+
+/// It may answer all questions but the one that keeps the lease.
+std::string ServiceContact::trouble_of(Instant now, const Reading& reading) {
+  if (reading.leads_until > leads_until_) {
+    leads_until_ = reading.leads_until;
+    renewed_at_ = now;
+  }
+  const bool misses = reading.leads_until != Instant{} && now - renewed_at_ > kRenewalsMissed;
+  return reading.trouble.empty() && misses
+             ? service_ + " answers, but does not renew the lease of this coordinator"
+             : reading.trouble;
 }
 
 /// This coordinator leads no more, whoever does: that one is followed at once, and where nobody is

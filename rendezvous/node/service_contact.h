@@ -32,11 +32,14 @@ class ServiceContact {
 
  private:
   void tell_trouble(Instant now, const Reading& reading, ServiceVoterActions& actions);
+  [[nodiscard]] std::string trouble_of(Instant now, const Reading& reading);
 
   std::chrono::milliseconds heartbeat_timeout_;
   NodeId session_;
   std::string service_;
   std::optional<Instant> look_at_;
+  Instant leads_until_{};    ///< the latest so far
+  Instant renewed_at_{};     ///< when that came
   bool in_trouble_ = false;  ///< and people have been told
   bool was_replaced_ = false;
 };

@@ -12,6 +12,11 @@ namespace {
 
 /// A service that cannot be asked, or refuses, is not pressed.
 constexpr std::chrono::milliseconds kAfterError{1'000};
+/// Who led for so short a time only, a lease and a little more, may not be able to lead: for a
+/// while it leaves that to others. Their own reads are up to a second apart, and its entry may have
+/// to end.
+constexpr std::chrono::seconds kShortLead{30};
+constexpr std::chrono::seconds kGiveWay{5};
 
 }  // namespace
 
@@ -29,6 +34,9 @@ void ServiceSearch::on(service_search::Started input) {
   drawn_ = input.drawn;
   ask_each_ = input.ask_each;
   DDP_CHECK(ask_each_.count() > 0, "a service is not asked without a pause");
+  if (const auto led = std::exchange(led_since_, std::nullopt); led && now_ - *led < kShortLead) {
+    gives_way_until_ = now_ + kGiveWay;
+  }
   searches_ = true;
   ++search_;
   ask();
@@ -62,10 +70,10 @@ void ServiceSearch::on(const service_search::Viewed& input) {
     return;
   }
   if (!input.view) {
-    failed(unread_why_, input.view.error());
+    failed(is_unread_, input.view.error());
     return;
   }
-  works(unread_why_);
+  works(is_unread_);
   const ServiceView& view = *input.view;
   if (!view.leader || view.leader->voter == self_.voter || (dead_ && view.leader->term <= *dead_)) {
     return try_to_lead(view);
@@ -80,9 +88,13 @@ void ServiceSearch::on(const service_search::Viewed& input) {
 /// The term is above all that the service and this node know of: of the leaders, and of the state,
 /// whose coordinator may have raised its own. A state that cannot be read is nobody's to replace.
 void ServiceSearch::try_to_lead(const ServiceView& view) {
+  if (now_ < gives_way_until_) {
+    ask_at_ = std::min(now_ + ask_each_, gives_way_until_);
+    return;
+  }
   const auto state = committed_state(view.state);
   if (!state) {
-    failed(unled_why_, state.error());
+    failed(is_unled_, state.error());
     return;
   }
   LeaderRecord own;
@@ -106,13 +118,14 @@ void ServiceSearch::on(const service_search::Tried& input) {
   if (input.leads && *input.leads) {
     auto state = committed_state(input.seen.state);
     DDP_CHECK(state, "it was read before");
+    led_since_ = now_;
     actions_.emplace_back(service_search::TellNode{Appointed{
         input.self.term, input.self.instance, std::move(*state), input.seen.leader.has_value()}});
   } else if (searches_ && input.leads) {
-    works(unled_why_);
+    works(is_unled_);
     ask_at_ = now_ + ask_each_;
   } else if (searches_) {
-    failed(unled_why_, input.leads.error());
+    failed(is_unled_, input.leads.error());
   }
 }
 
@@ -123,21 +136,20 @@ void ServiceSearch::on(const service_search::Unwanted&) {
   }
 }
 
-/// People are told once of each reason, for it may be the same for minutes; reading may work while
-/// leading does not. Node needs it for its last words.
-void ServiceSearch::failed(std::string& known, const Error& why) {
+/// The same may be wrong for minutes. Node needs the newest for its last words; reading may work
+/// while leading does not.
+void ServiceSearch::failed(bool& trouble, const Error& why) {
   ask_at_ = now_ + kAfterError;
+  trouble = true;
   actions_.emplace_back(service_search::TellNode{ServiceTrouble{why}});
-  if (std::string told = why.sentence(); told != known) {
-    actions_.emplace_back(LogLine{true, told + "; asking again until the join timeout"});
-    known = std::move(told);
+  if (told_.tells(now_, why.sentence())) {
+    actions_.emplace_back(LogLine{true, why.sentence() + "; asking again until the join timeout"});
   }
 }
 
-void ServiceSearch::works(std::string& known) {
-  if (!known.empty()) {
+void ServiceSearch::works(bool& trouble) {
+  if (std::exchange(trouble, false) && !is_unread_ && !is_unled_) {
     actions_.emplace_back(service_search::TellNode{ServiceTrouble{}});
-    known.clear();
   }
 }
 

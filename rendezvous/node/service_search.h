@@ -13,6 +13,7 @@
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/node/node.h"
 #include "rendezvous/node/service_question.h"
+#include "rendezvous/node/told_recently.h"
 
 namespace ddprun {
 namespace service_search {
@@ -85,8 +86,8 @@ class ServiceSearch {
 
   void ask();
   void try_to_lead(const ServiceView& view);
-  void failed(std::string& known, const Error& why);
-  void works(std::string& known);
+  void failed(bool& trouble, const Error& why);
+  void works(bool& trouble);
 
   Instant now_{};
   std::vector<service_search::Action> actions_;
@@ -97,9 +98,11 @@ class ServiceSearch {
   std::chrono::milliseconds ask_each_{};
   unsigned search_ = 0;  ///< what is answered to an earlier one counts for nothing
   bool searches_ = false;
-  // What people have been told of; empty: nothing.
-  std::string unread_why_;  ///< why the service did not say who leads
-  std::string unled_why_;   ///< why it did not let this node lead
+  std::optional<Instant> led_since_;  ///< of the search before
+  Instant gives_way_until_{};         ///< to others that would lead
+  bool is_unread_ = false;            ///< the service did not say who leads
+  bool is_unled_ = false;             ///< it did not let this node lead
+  ToldRecently told_;                 ///< to people
 };
 
 }  // namespace ddprun

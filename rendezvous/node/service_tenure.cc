@@ -78,10 +78,11 @@ void ServiceTenure::take(const GrantForLeader& asked, const Answer& answer) {
 }
 
 /// The lease counts from before it was asked for: the service's clock began later. An answer that
-/// got lost may have been a success: the question is asked again then, fails, and the lease is
-/// revoked, with which the entry goes.
+/// got lost may have been a success: the lease is revoked, with which the entry goes. Else all
+/// others would follow a leader that does not know that it is one.
 void ServiceTenure::take(const EnterLeader& asked, const Answer& answer) {
   if (!answer) {
+    revoke(asked.lease);
     return done(asked.wish.id, answer.error());
   }
   if (!answer->done) {

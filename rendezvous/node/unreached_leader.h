@@ -4,12 +4,12 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "rendezvous/base/result.h"
 #include "rendezvous/membership/event.h"
+#include "rendezvous/node/told_recently.h"
 
 namespace ddprun {
 
@@ -28,7 +28,7 @@ class UnreachedLeader {
   std::optional<Error> newest_;
   std::optional<Error> trouble_;  ///< of the service
   Instant failed_at_{};
-  std::map<std::string, Instant> told_;  ///< by where the leader is; kToldMax at most
+  ToldRecently told_;  ///< by where the leader is
 };
 
 }  // namespace ddprun

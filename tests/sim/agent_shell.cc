@@ -486,6 +486,7 @@ void AgentShell::carry_out(BeginLeading order) {
   led.port = static_cast<std::uint16_t>(gate_);
   std::set<VoterId> votes;
   led.membership.instance = order.instance;
+  led.membership.waited = order.waited;
   led.membership.term = order.term;
   led.service = options.service ? "the service" : "";
   if (order.takeover) {
