@@ -302,6 +302,8 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     announced_ = told->replicated.configuration;
     if (told->replicated.ends) {
       one.end_term = told->replicated.term;
+    } else {
+      one.world_planned = announced_.number;
     }
     if (told->replicated.ends && told->so_far->verdict == Verdict::succeeded) {
       success_is_known_ = success_is_known_ || has_finished(one);
@@ -518,7 +520,10 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
        summary.restarts_used != options_.max_restarts)) {
     broken("a failure without a cause, or with budget left");
   }
-  if (summary.verdict == Verdict::impossible && decides_now(one) &&
+  // A service that answers, and keeps nothing, is waited for up to the join timeout.
+  const bool is_refused =
+      service_ != nullptr && one.world_planned && !service_->has_kept(*one.world_planned);
+  if (summary.verdict == Verdict::impossible && !is_refused && decides_now(one) &&
       one.known.workers() >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
@@ -534,8 +539,8 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
   const bool decides = decides_now(one) && (!one.begins || one.past || !others_planned(one));
   // A verdict that the service could not keep is acknowledged all the same, also where another one
   // has come to lead meanwhile, out of sight, and has told its own.
-  const bool is_own_kept = service_ == nullptr || one.planned.voters.empty() ||
-                           service_->has_kept(one.planned.number);
+  const bool is_own_kept =
+      service_ == nullptr || one.planned.voters.empty() || service_->has_kept(one.planned.number);
   const bool is_kept = service_ == nullptr || (service_->has_kept_end() && is_own_kept);
   if (summary.verdict == Verdict::succeeded && !decides && is_kept) {
     broken("a minority declares that the job succeeded");

@@ -82,7 +82,8 @@ class Observer {
     bool past = false;     ///< of one that knows nothing: it heard of a job
     VoterId old_leader{};  ///< of the copy that it goes by
     bool leader_is_gone = false;
-    Configuration planned;  ///< by it, the newest
+    Configuration planned;                             ///< by it, the newest
+    std::optional<ConfigurationNumber> world_planned;  ///< the newest that is no end
     std::set<NodeId> members;
     std::set<NodeId> finished;
     std::optional<AttemptNumber> attempt;

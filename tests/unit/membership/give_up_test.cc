@@ -86,3 +86,41 @@ TEST_CASE("A member that gives up later is waited for as one that is lost") {
   s.join("n2");
   CHECK(s.world_of(a).group_world_size == 2);
 }
+
+TEST_CASE("A job ends whose state nobody keeps, though all are here") {
+  MembershipOptions options = elastic(1, 2);
+  options.self = VoterId{1};
+  options.heartbeat_timeout = 3s;
+  options.waited = 500s;  // under a coordinator before
+  Story s(options);
+  NodeDescription service = s.description("etcd");
+  service.witness = true;
+  service.voter = kServiceVoter;
+  s.join(service);
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  host.voter = options.self;
+  s.join(host);
+  NodeDescription other = s.description("n2");
+  other.voter = VoterId{3};
+  SECTION("not before the join timeout is over, which counts from before this coordinator") {
+    s.join(other);
+    CHECK(s.only<Replicate>().voters.size() == 1);
+    s.wait(99s);
+    s.time_passed();
+    CHECK(s.state() == JobState::gathering);
+    s.wait(1s);
+    s.time_passed();
+    CHECK(s.state() == JobState::ending);
+  }
+  SECTION("nor as long as a plan that came late may still be kept") {
+    s.wait(95s);
+    s.join(other);
+    s.wait(9s);
+    s.time_passed();
+    CHECK(s.state() == JobState::gathering);
+    s.wait(1s);
+    s.time_passed();
+    CHECK(s.state() == JobState::ending);
+  }
+}

@@ -53,6 +53,18 @@ const Error kAway{"it does not answer", {}, {}};
 
 }  // namespace
 
+TEST_CASE("An entry whose answer got lost goes with its lease, for others to lead") {
+  Story story;
+  story.step(seconds(10),
+             tenure::LeadWished{1, {}, {Term{1}, VoterId{7}, JobInstance{3}, {"a"}, 1}});
+  story.answer(seconds(11), ServiceAnswer{true, 0, "5", false});
+  story.answer(seconds(12), kAway);
+  REQUIRE(story.done.size() == 1);
+  CHECK_FALSE(story.done.front().done);
+  REQUIRE(story.asked.size() == 1);
+  CHECK(std::get<RevokeLease>(story.asked.front().question).lease == "5");
+}
+
 TEST_CASE("A lease proves from the question on, and not from its answer") {
   Story story;
   CHECK(story.tenure.leads_until() == Instant{});
