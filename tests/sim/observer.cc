@@ -302,8 +302,9 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     announced_ = told->replicated.configuration;
     if (told->replicated.ends) {
       one.end_term = told->replicated.term;
+      one.workers_at_end = one.workers_at_end.value_or(one.known.workers());
     } else {
-      one.world_planned = announced_.number;
+      one.is_world_planned = true;
     }
     if (told->replicated.ends && told->so_far->verdict == Verdict::succeeded) {
       success_is_known_ = success_is_known_ || has_finished(one);
@@ -324,6 +325,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     ++contests_;
   } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {
     one.configuration.number = assign->configuration;
+    one.is_world_planned = false;
   }
   if (one.over) {
     broken("an order after the end of the job: " + to_text(command));
@@ -520,11 +522,12 @@ void Observer::check_end(Watched& one, const JobSummary& summary) {
        summary.restarts_used != options_.max_restarts)) {
     broken("a failure without a cause, or with budget left");
   }
-  // A service that answers, and keeps nothing, is waited for up to the join timeout.
-  const bool is_refused =
-      service_ != nullptr && one.world_planned && !service_->has_kept(*one.world_planned);
+  // A service that keeps nothing, or does not say so, is waited for up to the join timeout.
+  const bool is_refused = service_ != nullptr && one.is_world_planned;
+  // Who comes while the end is being kept comes too late.
+  const std::size_t workers = one.workers_at_end.value_or(one.known.workers());
   if (summary.verdict == Verdict::impossible && !is_refused && decides_now(one) &&
-      one.known.workers() >= static_cast<std::size_t>(options_.min_nodes)) {
+      workers >= static_cast<std::size_t>(options_.min_nodes)) {
     broken("the job is given up with enough nodes: " + summary.reason);
   }
   const auto spent = std::count_if(summary.incidents.begin(), summary.incidents.end(),

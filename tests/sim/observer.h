@@ -82,8 +82,9 @@ class Observer {
     bool past = false;     ///< of one that knows nothing: it heard of a job
     VoterId old_leader{};  ///< of the copy that it goes by
     bool leader_is_gone = false;
-    Configuration planned;                             ///< by it, the newest
-    std::optional<ConfigurationNumber> world_planned;  ///< the newest that is no end
+    Configuration planned;                      ///< by it, the newest
+    bool is_world_planned = false;              ///< and not handed out
+    std::optional<std::size_t> workers_at_end;  ///< nodes with workers when its end was decided
     std::set<NodeId> members;
     std::set<NodeId> finished;
     std::optional<AttemptNumber> attempt;
