@@ -188,15 +188,15 @@ struct HttpServer::Impl : private AcceptorHandler {
   Impl(asio::io_context& the_io, Fd listener, Admits the_admits, Handler the_handler)
       : io(the_io), admits(std::move(the_admits)), handler(std::move(the_handler)) {
     if (listener) {
-      acceptor = Acceptor::create(io, std::move(listener), *this, nullptr);
+      acceptor = Acceptor::create(io, std::move(listener), *this, Credentials{});
       acceptor->start();
     }
   }
 
   /// Who is not admitted gets a sentence, so that a person sees why nothing comes.
-  void on_accepted(Fd socket) override {
-    const bool admitted = !admits || admits(socket.get());
-    const auto newest = keep(std::move(socket));
+  void on_accepted(Channel channel) override {
+    const bool admitted = !admits || admits(channel.socket.get());
+    const auto newest = keep(std::move(channel.socket));
     if (admitted) {
       newest->read(handler);
     } else {

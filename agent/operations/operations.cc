@@ -254,8 +254,8 @@ void Operations::drain_answered(const std::string& why_not) {
   }
 }
 
-void Operations::adopt(Fd connection, const std::string& said) {
-  impl_->remote.adopt(std::move(connection), said);
+void Operations::adopt(Channel connection, const std::string& said) {
+  impl_->remote.adopt(std::move(connection.socket), said);
 }
 
 Result<void> Operations::open(const std::string& job_id,
