@@ -11,20 +11,20 @@ namespace {
 struct NamedFile {
   const char* option;
   const char* variable;
-  std::optional<std::string> Options::*given;
+  std::optional<std::string> GivenCertificates::*given;
   std::string TlsFiles::*file;
 };
 
 constexpr std::array<NamedFile, 3> kFiles{
-    {{"--tls-ca", "DDPRUN_TLS_CA", &Options::tls_ca, &TlsFiles::ca},
-     {"--tls-cert", "DDPRUN_TLS_CERT", &Options::tls_cert, &TlsFiles::certificate},
-     {"--tls-key", "DDPRUN_TLS_KEY", &Options::tls_key, &TlsFiles::key}}};
+    {{"--tls-ca", "DDPRUN_TLS_CA", &GivenCertificates::ca, &TlsFiles::ca},
+     {"--tls-cert", "DDPRUN_TLS_CERT", &GivenCertificates::certificate, &TlsFiles::certificate},
+     {"--tls-key", "DDPRUN_TLS_KEY", &GivenCertificates::key, &TlsFiles::key}}};
 
 }  // namespace
 
 // An empty variable comes from a shell variable that is not set: a job that ran without TLS then
 // would be open to all. (An empty option is refused where options are read.)
-Result<std::optional<TlsFiles>> job_certificates(const Options& options,
+Result<std::optional<TlsFiles>> job_certificates(const GivenCertificates& options,
                                                  const Environment& environment) {
   TlsFiles files;
   std::string given;

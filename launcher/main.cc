@@ -286,7 +286,10 @@ Result<void> read_credentials(const Options& options, const Environment& environ
     return token.error();
   }
   job.credentials.token = std::move(*token);
-  const auto files = job_certificates(options, environment);
+  // An option or a variable that is there counts, also in a job of one node: its port is open to
+  // others, too.
+  const auto files =
+      job_certificates({options.tls_ca, options.tls_cert, options.tls_key}, environment);
   if (!files) {
     return files.error();
   }

@@ -6,6 +6,8 @@ namespace {
 using G = OptionGroup;
 using O = Options;
 
+// What each node may have another value of: nothing here is compared between nodes, or travels to
+// one that joins.
 constexpr OptionRow kNodeRows[] = {
     {.name = "module",
      .letter = 'm',

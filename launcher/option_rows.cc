@@ -144,6 +144,8 @@ constexpr OptionRow kJobRows[] = {
      .ours = true,
      .help = "Only agents that have this secret may join, vote or lead (docs/job-token.md); "
              "DDPRUN_JOB_TOKEN holds it as well. Without it whoever reaches the endpoint may."},
+    // All three or none, which job_certificates checks: one row for each, as etcd's and kubectl's
+    // users know them, and not one option with three parts.
     {.name = "tls-ca",
      .field = &O::tls_ca,
      .value_name = "FILE",

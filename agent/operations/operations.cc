@@ -255,7 +255,7 @@ void Operations::drain_answered(const std::string& why_not) {
 }
 
 void Operations::adopt(Channel connection, const std::string& said) {
-  impl_->remote.adopt(std::move(connection.socket), said);
+  impl_->remote.adopt(std::move(connection), said);
 }
 
 Result<void> Operations::open(const std::string& job_id,

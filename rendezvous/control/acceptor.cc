@@ -132,6 +132,7 @@ class ListeningSocket final : public Acceptor,
                                                                      credentials_, *this, id)});
   }
 
+  /// What an owner closes meanwhile ends its exchange with it, so each id is found.
   /// From here on a connection is as any other: the limits of who has not said hello hold anew.
   void on_authenticated(std::uint64_t id, AuthenticationOutcome outcome) override {
     Guest guest = std::move(guests_.extract(id).mapped());

@@ -40,6 +40,7 @@ class Steps final : private AuthenticationOwner, public std::enable_shared_from_
     }
   }
 
+  /// The step closes the connection, or a refusal that is still on its way.
   void cancel() {
     over_ = true;
     step_.reset();
@@ -74,6 +75,7 @@ class Steps final : private AuthenticationOwner, public std::enable_shared_from_
   bool over_ = false;
 };
 
+/// The handle is apart from the object: this one lives until its last handler has run.
 Authentication begin(asio::io_context& io, Fd socket, const Credentials& credentials, TlsSide side,
                      AuthenticationOwner& owner, std::uint64_t id) {
   auto steps = std::make_shared<Steps>(io, credentials, side, owner, id);

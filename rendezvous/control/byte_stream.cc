@@ -8,6 +8,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -53,6 +54,13 @@ class WatchedStream final : public ByteStream, public std::enable_shared_from_th
       queue_ += channel_.tls->take_output();
     }
     write_queue();
+  }
+
+  void finish_writing() override {
+    finishing_ = true;
+    if (queue_.empty() && socket_.is_open()) {
+      ::shutdown(socket_.native_handle(), SHUT_WR);
+    }
   }
 
   /// Whatever goes on with the channel has a queue of its own, and what waits here would come after
@@ -141,7 +149,12 @@ class WatchedStream final : public ByteStream, public std::enable_shared_from_th
     owner_.on_bytes(std::move(bytes));
   }
 
+  /// The other side may have said all that it wanted, and still read what is written to it.
   void end(const StreamEnd& how) {
+    if (finishing_ && !queue_.empty() && !write_failed_) {
+      late_end_ = how;
+      return;
+    }
     over_ = true;
     owner_.on_stream_end(how);
   }
@@ -151,15 +164,21 @@ class WatchedStream final : public ByteStream, public std::enable_shared_from_th
     if (queue_.empty() || write_waiting_ || !socket_.is_open()) {
       return;
     }
-    const ssize_t size =
-        ::send(socket_.native_handle(), queue_.data(), queue_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t size = ::send(socket_.native_handle(), queue_.data() + queue_gone_,
+                                queue_.size() - queue_gone_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (size < 0 && errno != EAGAIN && errno != EINTR) {
       write_failed_ = true;
       queue_.clear();
+      queue_gone_ = 0;
+      tell_late_end();
       return;
     }
-    queue_.erase(0, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-    if (queue_.empty()) {
+    queue_gone_ += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+    if (queue_gone_ == queue_.size()) {
+      queue_.clear();
+      queue_gone_ = 0;
+      finishing_ ? finish_writing() : void();
+      tell_late_end();
       return;
     }
     write_waiting_ = true;
@@ -172,11 +191,22 @@ class WatchedStream final : public ByteStream, public std::enable_shared_from_th
                        });
   }
 
+  /// Whoever says that nothing more is written writes no more: so this is no call from inside of
+  /// its own.
+  void tell_late_end() {
+    if (late_end_) {
+      end(*std::exchange(late_end_, std::nullopt));
+    }
+  }
+
   ByteStreamOwner& owner_;
   Channel channel_;  ///< without its socket, which is the next
   Socket socket_;
-  std::size_t most_ = 0;  ///< that are waited for
-  std::string queue_;     ///< what the socket did not take yet
+  std::size_t most_ = 0;               ///< that are waited for
+  std::string queue_;                  ///< what the socket did not take yet
+  std::size_t queue_gone_ = 0;         ///< of it, at its front
+  bool finishing_ = false;             ///< after the queue comes the end
+  std::optional<StreamEnd> late_end_;  ///< of reading, to be told after the queue
   bool write_waiting_ = false;
   bool write_failed_ = false;
   bool over_ = false;  ///< the owner wants no more calls

@@ -52,6 +52,8 @@ class ByteStream {
   virtual void read_some(std::size_t most) = 0;
   /// What cannot be written shows where the answer is read.
   virtual void write(std::string_view bytes) = 0;
+  /// Says nothing more: once all is written, the other side reads the end.
+  virtual void finish_writing() = 0;
   /// Hands the channel over, with what came and was not read. None: the socket did not take yet
   /// what was written, or cannot be watched.
   virtual Channel release() = 0;

@@ -227,6 +227,7 @@ void Connection::send(std::string_view bytes) {
   }
 }
 
+/// What goes to the socket: text, or records.
 void Connection::write(std::string_view bytes) {
   if (unsent_.bytes.empty()) {
     // The usual case: the socket takes it all, and nothing is copied. The wait below sees an error

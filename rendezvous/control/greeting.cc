@@ -176,6 +176,7 @@ class HelloAndAnswer final : public Greeting,
                              "endpoint"}};
   }
 
+  /// The owner may end this greeting in answer; who calls this does nothing after it.
   void tell(search::Input heard) {
     if (!over_) {
       owner_.on_greeted(std::move(heard));

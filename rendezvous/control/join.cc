@@ -199,6 +199,7 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
     greeting = Greeting::begin(io, std::move(connection), credentials, order.hello, *this);
   }
 
+  /// LeaderSearch knows for each state what this means: it may come as it gives the address up.
   void on_greeted(search::Input heard) override {
     const auto alive = shared_from_this();
     step(std::move(heard));

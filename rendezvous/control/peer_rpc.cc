@@ -121,6 +121,8 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
     }
   }
 
+  /// Nobody is told why here: an agent that has no valid credentials any more is told where it
+  /// searches for a coordinator.
   void on_authenticated(std::uint64_t place, AuthenticationOutcome outcome) override {
     const auto alive = shared_from_this();
     if (outcome.who == AuthenticationOutcome::Who::member) {

@@ -58,7 +58,8 @@ class Handshake : public std::enable_shared_from_this<Handshake>, private ByteSt
 
   void open(TlsSide side) { session_ = std::make_unique<TlsSession>(tls_.newest(), side); }
 
-  /// Bytes of the handshake, and what came right behind it.
+  /// Bytes of the handshake, and what came right behind it: an agent says hello together with its
+  /// last part of the handshake, and both may arrive at once.
   void go_on(std::string_view bytes) {
     session_->receive(bytes, plain_);
     if (!session_->failure().empty() || session_->is_closed()) {
@@ -79,6 +80,7 @@ class Handshake : public std::enable_shared_from_this<Handshake>, private ByteSt
 
   void say() { stream_->write(session_->take_output()); }
 
+  /// Once: a timer and a read may be due in one turn of the loop.
   void tell(AuthenticationOutcome outcome) {
     if (!std::exchange(over_, true)) {
       finished();
@@ -177,6 +179,7 @@ class Accepting final : public Handshake {
   /// The alert tells the other side the reason.
   void failed() override { refuse(session_->take_output(), why()); }
 
+  /// Its own last bytes may still come, and are read: a reset would take the reason away.
   void refuse(const std::string& last_words, const std::string& why) {
     if (Channel channel = stream_->release()) {
       refusal_ = say_last(io_, std::move(channel), last_words);

@@ -91,6 +91,7 @@ class Exchange : public std::enable_shared_from_this<Exchange>, private ByteStre
   /// buffer, so it is gone before the next one is said.
   void say(const std::string& bytes) { stream_->write(bytes); }
 
+  /// What the other side has said beyond the part stays unread in the channel, plain or decrypted.
   void finish(Who who) {
     Channel channel;
     if (who != Who::gone) {

@@ -33,6 +33,8 @@ struct TlsSession::Impl {
     openssl.SSL_set_bio(ssl.get(), in, out);
   }
 
+  /// A service has a name, and a certificate for that name: without it whoever has any certificate
+  /// that the machine trusts could answer in its place.
   void ask(const std::string& server) {
     openssl.SSL_set_connect_state(ssl.get());
     if (is_numeric_address(server)) {

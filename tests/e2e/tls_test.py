@@ -3,13 +3,16 @@ both sides are told, what can be seen on the way, and what strangers can do.
 usage: tls_test.py DDPRUN [TEST...]"""
 import collections
 import contextlib
+import json
 import os
 import pathlib
+import re
 import selectors
 import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -193,6 +196,40 @@ class Job(unittest.TestCase):
         second = self.start("--job-token-file", "token")
         self.wait_for_workers([first, second])
         self.end_well([first, second])
+
+    def test_ddpctl_on_another_machine_shows_a_certificate(self):
+        for token in ([], ["--job-token-file", "token"]):
+            (self.folder / "end").unlink(missing_ok=True)
+            self.port = free_port()
+            agents = [self.start(*token) for _ in range(2)]
+            self.wait_for_workers(agents)
+            alien = Authority(self.folder, "other").issue("alien")
+            at = ["--at", f"127.0.0.1:{self.port}"]
+            done = self.ddpctl(*at, *token, *self.certified(), "status", "--json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(json.loads(done.stdout)["job_id"], JOB_ID)
+            with_token = ["--job-token-file", "token"]
+            for words, why in (
+                    ([*with_token], "the agent refuses: the job has TLS, and this agent was started without it"),
+                    ([*token, *self.certified(pair=alien)], "it does not trust this agent's certificate: unknown ca"),
+                    ([*with_token, "--tls-ca", self.authority.certificate], "--tls-ca: TLS needs --tls-cert"),
+                    *([] if token else [([*with_token, *self.certified()], "the agent refuses: it has a job token")])):
+                done = self.ddpctl(*at, *words, "status")
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertRegex(done.stderr, f"^ddpctl: [^\n]*{re.escape(why)}[^\n]*\n$")
+            self.end_well(agents)
+
+    def test_ddpctl_with_certificates_learns_that_a_job_has_no_tls(self):
+        agents = [self.start("--job-token-file", "token", tls=False) for _ in range(2)]
+        self.wait_for_workers(agents)
+        done = self.ddpctl("--at", f"127.0.0.1:{self.port}", "--job-token-file", "token", *self.certified(), "status")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the agent refuses: it has TLS, and the job has none; give --tls-ca", done.stderr)
+        self.end_well(agents)
+
+    def ddpctl(self, *words):
+        return subprocess.run([pathlib.Path(DDPRUN).parent / "ddpctl", *words], cwd=self.folder, capture_output=True,
+                              text=True, timeout=60)
 
     def test_what_passes_on_the_way_says_nothing_of_the_job(self):
         for tls in (False, True):
