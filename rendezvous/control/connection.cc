@@ -82,14 +82,14 @@ void Connection::start() {
   }
   // What came right behind a handshake, and was left there by create(). Later, as all that is read.
   asio::post(timer_.get_executor(),
-             [self = shared_from_this(), bytes = std::exchange(preamble_, {})]() mutable {
+             [self = shared_from_this(), bytes = std::exchange(preamble_, {})] {
                if (!self->over_) {
-                 self->take_unread(std::move(bytes));
+                 self->take_unread(bytes);
                }
              });
 }
 
-void Connection::take_unread(std::string bytes) {
+void Connection::take_unread(const std::string& bytes) {
   if (!lingering_) {
     take_bytes(bytes);
   }

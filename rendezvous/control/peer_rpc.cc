@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/control/authentication.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/protocol/message_codec.h"
 
