@@ -24,8 +24,7 @@ Certificates::Certificates(std::string authority) : authority_(std::move(authori
 }
 
 TlsFiles Certificates::issue(const std::string& name, int days) const {
-  TlsFiles files{folder_.file("ca.pem"), folder_.file(name + ".pem"),
-                       folder_.file(name + ".key")};
+  TlsFiles files{folder_.file("ca.pem"), folder_.file(name + ".pem"), folder_.file(name + ".key")};
   const std::string request = folder_.file(name + ".csr");
   std::vector<std::string> words{"req", "-subj", "/CN=" + name, "-out", request};
   for (std::string& word : new_key(files.key)) {

@@ -193,21 +193,19 @@ TEST_CASE("An agent at the first endpoint hosts it when no other one knows of a 
   }
   SECTION("an agent that is seeking, too") {
     endpoints.push_back(other);
-    gate = PeerListener::open(
-        loop.io, std::move(listening.socket),
-        [](const message::Message&, const std::string&) {
-          return message::Moved{Term{3}, {}, 0};
-        },
-        {});
+    gate = PeerListener::open(loop.io, std::move(listening.socket),
+                              [](const message::Message&, const std::string&) {
+                                return message::Moved{Term{3}, {}, 0};
+                              },
+                              {});
   }
   SECTION("an agent that does not know yet that the coordinator that was here is gone") {
     endpoints.push_back(other);
-    gate = PeerListener::open(
-        loop.io, std::move(listening.socket),
-        [&first](const message::Message&, const std::string&) {
-          return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
-        },
-        {});
+    gate = PeerListener::open(loop.io, std::move(listening.socket),
+                              [&first](const message::Message&, const std::string&) {
+                                return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
+                              },
+                              {});
   }
   SECTION("another job is there") {
     endpoints.push_back(other);
