@@ -45,7 +45,7 @@ Result<std::uint16_t> AttemptStore::open(std::vector<std::string> addresses) {
 /// The store's protocol is PyTorch's and knows no secret. A worker comes from the address by which
 /// its agent came: the kernel chooses the same one for the same host.
 void AttemptStore::admit_only(std::vector<std::string> addresses) {
-  if (!spec_.token) {
+  if (!spec_.credentials.any()) {
     return;
   }
   store_->admit_only([this, known = std::set<std::string>(addresses.begin(), addresses.end())](

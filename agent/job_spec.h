@@ -15,14 +15,13 @@
 #include "agent/notice/notice_source.h"
 #include "agent/process/service_status.h"
 #include "rendezvous/base/endpoint.h"
-#include "rendezvous/http/tls_context.h"
+#include "rendezvous/control/credentials.h"
 #include "rendezvous/membership/expected_hosts.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
+#include "rendezvous/tls/tls_context.h"
 
 namespace ddprun {
-
-class JobToken;
 
 enum class RendezvousBackend : std::uint8_t {
   c10d,
@@ -114,8 +113,8 @@ struct JobSpec {
   std::optional<int> order_hint = {};
   std::string local_addr = {};  ///< --local-addr, may be empty
   ExpectedHosts expected = {};  ///< by a scheduler's list; may be empty
-  /// --job-token-file; null: whoever reaches the endpoint may join.
-  std::shared_ptr<const JobToken> token = {};
+  /// --job-token-file and --tls-ca; without any whoever reaches the endpoint may join.
+  Credentials credentials = {};
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds heartbeat_timeout{3'000};

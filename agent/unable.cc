@@ -31,7 +31,7 @@ void tell_unable(const JobSpec& spec, const Error& why, std::shared_ptr<spdlog::
   // A loop of its own, since the agent's does not exist yet.
   boost::asio::io_context io{1};
   const JoinHandle joining = join_endpoint(
-      io, std::move(request), spec.token, [&io](const Result<Joined>&) { io.stop(); },
+      io, std::move(request), spec.credentials, [&io](const Result<Joined>&) { io.stop(); },
       std::move(log));
   io.run_for(kPatience);
 }

@@ -39,6 +39,7 @@
 #include "launcher/hosts/hosts_run.h"
 #include "launcher/hosts/relay.h"
 #include "launcher/hosts/remote_command.h"
+#include "launcher/job_certificates.h"
 #include "launcher/job_token_file.h"
 #include "launcher/kubernetes_config.h"
 #include "launcher/options.h"
@@ -50,7 +51,8 @@
 #include "rendezvous/base/text.h"
 #include "rendezvous/base/usable_cpus.h"
 #include "rendezvous/contract/environment.h"
-#include "rendezvous/http/tls_context.h"
+#include "rendezvous/control/job_tls.h"
+#include "rendezvous/tls/tls_context.h"
 
 namespace {
 
@@ -275,6 +277,42 @@ int start_hosts(const Options& options, const Environment& environment) {
   return run_guarded([&] { return run_hosts(*plan); });
 }
 
+/// What this agent shows to others, and to the service that decides who leads. All files are read
+/// now: a mistake in one is told before anything begins.
+Result<void> read_credentials(const Options& options, const Environment& environment,
+                              JobSpec& job) {
+  auto token = job_token(options, environment, read_named_file);
+  if (!token) {
+    return token.error();
+  }
+  job.credentials.token = std::move(*token);
+  // An option or a variable that is there counts, also in a job of one node: its port is open to
+  // others, too.
+  const auto files =
+      job_certificates({options.tls_ca, options.tls_cert, options.tls_key}, environment);
+  if (!files) {
+    return files.error();
+  }
+  if (*files) {
+    auto tls = TlsContext::make_mutual(**files);
+    if (!tls) {
+      return tls.error();
+    }
+    job.credentials.tls = std::make_shared<JobTls>(std::move(*tls));
+  }
+  if (const auto read = read_service_account(read_named_file, job); !read) {
+    return read.error();
+  }
+  if (job.service_certificates) {
+    auto tls = TlsContext::make(*job.service_certificates);
+    if (!tls) {
+      return tls.error();
+    }
+    job.service_tls = std::move(*tls);
+  }
+  return {};
+}
+
 /// Signals are held until the agent can take them. What ends before an agent starts accepts them as
 /// it begins to write, so that a stream that nobody reads holds up no Ctrl-C.
 /// torchrun's exit codes: 2 for words that argparse refuses, 1 for all that is wrong after that.
@@ -307,23 +345,9 @@ int run(int argc, char** argv) {
     accept_early_signals();
     return complain(launch.error().sentence(), kExitFailure);
   }
-  auto token = job_token(options, environment, read_named_file);
-  if (!token) {
-    accept_early_signals();
-    return complain(token.error().sentence(), kExitFailure);
-  }
-  launch->job.token = std::move(*token);
-  if (const auto read = read_service_account(read_named_file, launch->job); !read) {
+  if (const auto read = read_credentials(options, environment, launch->job); !read) {
     accept_early_signals();
     return complain(read.error().sentence(), kExitFailure);
-  }
-  if (launch->job.service_certificates) {
-    auto tls = TlsContext::make(*launch->job.service_certificates);
-    if (!tls) {
-      accept_early_signals();
-      return complain(tls.error().sentence(), kExitFailure);
-    }
-    launch->job.service_tls = std::move(*tls);
   }
   // Workers need no secret of the agents, and many write their whole environment into logs.
   ::unsetenv(kJobTokenVariable);

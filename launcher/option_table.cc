@@ -1,8 +1,25 @@
 #include "launcher/option_table.h"
 
 #include <type_traits>
+#include <vector>
+
+#include "launcher/option_rows.h"
+#include "rendezvous/base/check.h"
 
 namespace ddprun {
+
+/// One table: callers number its rows.
+std::span<const OptionRow> option_rows() {
+  static const std::vector<OptionRow> kRows = [] {
+    const auto job = job_option_rows();
+    const auto node = node_option_rows();
+    std::vector<OptionRow> rows(job.begin(), job.end());
+    rows.insert(rows.end(), node.begin(), node.end());
+    DDP_CHECK(rows.size() == job.size() + node.size(), "no part is missing");
+    return rows;
+  }();
+  return kRows;
+}
 
 bool is_flag(const OptionRow& row) {
   return std::holds_alternative<bool Options::*>(row.field);

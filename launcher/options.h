@@ -48,6 +48,9 @@ struct Options {
   std::optional<double> heartbeat_timeout_seconds;
   bool witness = false;
   std::optional<std::string> job_token_file;
+  std::optional<std::string> tls_ca;
+  std::optional<std::string> tls_cert;
+  std::optional<std::string> tls_key;
   bool require_same_env = false;
   std::string same_env_ignore;
   bool no_scheduler = false;

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "rendezvous/base/result.h"
-#include "rendezvous/http/tls_context.h"
+#include "rendezvous/tls/tls_context.h"
 
 namespace ddprun {
 

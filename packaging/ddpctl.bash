@@ -3,7 +3,8 @@ _ddpctl() {
   local current=${COMP_WORDS[COMP_CWORD]} verb= word
   COMPREPLY=()
   case ${COMP_WORDS[COMP_CWORD - 1]} in
-    --job-token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
+    --job-token-file | --tls-ca | --tls-cert | --tls-key)
+      mapfile -t COMPREPLY < <(compgen -f -- "$current") && return ;;
     --job | --pid | --at | --rank | -d | --interval | -n | --count) return ;;
   esac
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -11,7 +12,7 @@ _ddpctl() {
       status | top | logs | stacks | save | drain | stop) verb=$word ;;
     esac
   done
-  local words='--job --pid --at --job-token-file --help'
+  local words='--job --pid --at --job-token-file --tls-ca --tls-cert --tls-key --help'
   case $verb in
     '') words+=' --version status top logs stacks save drain stop' ;;
     status) words+=' --json' ;;

@@ -8,7 +8,9 @@ _ddpctl() {
     'save:preempt the job' 'drain:let a node leave in order' 'stop:end the job on every node')
   options=('--job[the agent of this job]:job id: ' '--pid[the agent with this process id]:pid: '
     '--at[the coordinator on another machine]:host and port: '
-    '--job-token-file[the token of its job]:file:_files' '--help[show help]')
+    '--job-token-file[the token of its job]:file:_files' '--tls-ca[the authority of its job]:file:_files'
+    '--tls-cert[a certificate of that authority]:file:_files'
+    '--tls-key[the key of that certificate]:file:_files' '--help[show help]')
   _arguments -C $options '--version[show the version]' '1: :->verb' '*:: :->rest' && return
   case $state in
     verb) _describe command verbs ;;

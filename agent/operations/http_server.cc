@@ -1,24 +1,19 @@
 #include "agent/operations/http_server.h"
 
-#include <sys/socket.h>
-
-#include <algorithm>
-#include <array>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <list>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "rendezvous/base/socket.h"
 #include "rendezvous/control/acceptor.h"
+#include "rendezvous/control/byte_stream.h"
 
 namespace ddprun {
 namespace {
@@ -53,45 +48,31 @@ std::string_view path_of(std::string_view target) {
   return path == std::string_view::npos ? "/" : target.substr(path);
 }
 
+/// What is read at once.
+constexpr std::size_t kReadBytes = 8 * 1'024;
+
 /// One request and its answer. Whatever comes, close() is called once: at the end, at an error, or
 /// at the deadline, which is set anew for each of the three parts: request, answer, and the rest.
-class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+class HttpConnection : public std::enable_shared_from_this<HttpConnection>,
+                       private ByteStreamOwner {
  public:
   using Gone = std::function<void(HttpConnection*)>;
 
-  HttpConnection(asio::io_context& io, Fd socket, Gone gone)
-      : socket_(io, asio::generic::stream_protocol(AF_UNIX, 0), socket.release()),
-        deadline_(io),
+  HttpConnection(asio::io_context& io, Channel channel, Gone gone)
+      : deadline_(io),
         gone_(std::move(gone)),
-        from_(net::far_end(socket_.native_handle()).host()) {
+        from_(net::far_end(channel.socket.get()).host()),
+        stream_(ByteStream::create(io, std::move(channel), *this)) {
     // A fixed room: whatever a client sends, the agent's memory does not grow with it.
     parser_.header_limit(kHttpHeaderBytesMax);
     parser_.body_limit(kHttpBodyBytesMax);
+    parser_.eager(true);
   }
 
   void read(const HttpServer::Handler& handler) {
+    handler_ = &handler;
     limit();
-    http::async_read(socket_, buffer_, parser_,
-                     [self = shared_from_this(), &handler](Failure failure, std::size_t) {
-                       if (self->over_) {
-                         return;  // its server may be gone, and the handler with it
-                       }
-                       if (!failure) {
-                         self->limit();  // a handler that never answers holds nothing, either
-                         self->hand_over(handler);
-                       } else if (auto answer = answer_to(failure)) {
-                         self->answer(std::move(*answer));
-                       } else {
-                         self->close();
-                       }
-                     });
-  }
-
-  /// What somebody else has read from it: it comes first. More than a request may have ends it.
-  void put_back(const std::string& said) {
-    const std::size_t kept = std::min(said.size(), buffer_.max_size());
-    boost::asio::buffer_copy(buffer_.prepare(kept), boost::asio::buffer(said));
-    buffer_.commit(kept);
+    read_on();
   }
 
   /// Once; the handler may call it late, when the connection has been closed already.
@@ -121,19 +102,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (is_head_) {
       response_.body().clear();
     }
-    http::async_write(socket_, response_,
-                      [self = shared_from_this()](Failure failure, std::size_t) {
-                        if (!self->over_) {
-                          failure ? self->close() : self->linger();
-                        }
-                      });
+    // Whole, and not by parts: over TLS it is cut into records in any case.
+    std::ostringstream bytes;
+    bytes << response_;
+    stream_->write(bytes.str());
+    // To close a socket that has unread bytes resets it, and the other end may lose the answer.
+    stream_->finish_writing();
+    if (!reading_) {
+      read_on();
+    }
   }
 
   void close() {
     if (!std::exchange(over_, true)) {
       deadline_.cancel();
-      Failure ignored;
-      socket_.close(ignored);
+      stream_->close();
       gone_(this);
     }
   }
@@ -155,21 +138,47 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     });
   }
 
-  /// To close a socket that has unread bytes resets it, and the other end may lose the answer.
-  void linger() {
-    Failure ignored;
-    socket_.shutdown(asio::generic::stream_protocol::socket::shutdown_send, ignored);
-    discard();
+  void read_on() {
+    reading_ = true;
+    stream_->read_some(kReadBytes);
   }
 
-  /// Up to the deadline, for who goes on sending.
-  void discard() {
-    socket_.async_read_some(asio::buffer(rest_),
-                            [self = shared_from_this()](Failure failure, std::size_t) {
-                              if (!self->over_) {
-                                failure ? self->close() : self->discard();
-                              }
-                            });
+  /// After a whole request, or a wrong one, the rest is dropped: up to the deadline, for who goes
+  /// on sending.
+  void on_bytes(std::string bytes) override {
+    const auto alive = shared_from_this();
+    reading_ = false;
+    if (answered_) {
+      read_on();
+    } else if (const Failure failure = take(bytes); failure) {
+      auto wrong = answer_to(failure);
+      wrong ? answer(std::move(*wrong)) : close();
+    } else if (!parser_.is_done()) {
+      read_on();
+    } else if (!std::exchange(asked_, true)) {
+      limit();  // a handler that never answers holds nothing, either
+      hand_over(*handler_);
+    }
+  }
+
+  /// The parser takes whole lines, so what is left of one is kept until its rest comes. A line
+  /// without an end is given up at the limit.
+  Failure take(const std::string& bytes) {
+    unparsed_ += bytes;
+    Failure failure;
+    unparsed_.erase(0, parser_.put(asio::buffer(unparsed_), failure));
+    if (failure == http::error::need_more) {
+      failure = {};
+    }
+    const bool fits = unparsed_.size() <= kHttpHeaderBytesMax + kHttpBodyBytesMax;
+    return failure || fits ? failure : make_error_code(http::error::buffer_overflow);
+  }
+
+  /// Before the request is whole there is nobody to answer; after the answer it is what is waited
+  /// for.
+  void on_stream_end(const StreamEnd& /*end*/) override {
+    const auto alive = shared_from_this();
+    close();
   }
 
   /// Replaces the deadline before. A timer is there only as long as a connection is.
@@ -182,14 +191,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     });
   }
 
-  asio::generic::stream_protocol::socket socket_;
   asio::steady_timer deadline_;
   Gone gone_;
   std::string from_;
-  boost::beast::flat_buffer buffer_{kHttpHeaderBytesMax + kHttpBodyBytesMax};
+  std::shared_ptr<ByteStream> stream_;
+  const HttpServer::Handler* handler_ = nullptr;  ///< its server's, which closes this one first
+  std::string unparsed_;
   http::request_parser<http::string_body> parser_;
   http::response<http::string_body> response_;
-  std::array<char, 512> rest_{};
+  bool reading_ = false;
+  bool asked_ = false;  ///< the handler has the request
   bool is_head_ = false;
   bool answered_ = false;
   bool over_ = false;
@@ -201,15 +212,15 @@ struct HttpServer::Impl : private AcceptorHandler {
   Impl(asio::io_context& the_io, Fd listener, Admits the_admits, Handler the_handler)
       : io(the_io), admits(std::move(the_admits)), handler(std::move(the_handler)) {
     if (listener) {
-      acceptor = Acceptor::create(io, std::move(listener), *this, nullptr);
+      acceptor = Acceptor::create(io, std::move(listener), *this, Credentials{});
       acceptor->start();
     }
   }
 
   /// Who is not admitted gets a sentence, so that a person sees why nothing comes.
-  void on_accepted(Fd socket) override {
-    const bool admitted = !admits || admits(socket.get());
-    const auto newest = keep(std::move(socket));
+  void on_accepted(Channel channel) override {
+    const bool admitted = !admits || admits(channel.socket.get());
+    const auto newest = keep(std::move(channel));
     if (admitted) {
       newest->read(handler);
     } else {
@@ -218,14 +229,14 @@ struct HttpServer::Impl : private AcceptorHandler {
   }
 
   /// Counted with the others, whoever has accepted it.
-  std::shared_ptr<HttpConnection> keep(Fd socket) {
+  std::shared_ptr<HttpConnection> keep(Channel channel) {
     // Not the newest: who holds many connections open would keep all others out.
     if (connections.size() >= kHttpConnectionsMax) {
       const auto oldest = connections.front();
       oldest->close();
     }
     connections.push_back(
-        std::make_shared<HttpConnection>(io, std::move(socket), [this](HttpConnection* one) {
+        std::make_shared<HttpConnection>(io, std::move(channel), [this](HttpConnection* one) {
           connections.remove_if([one](const auto& kept) { return kept.get() == one; });
         }));
     return connections.back();
@@ -254,10 +265,10 @@ HttpServer::~HttpServer() {
   }
 }
 
-void HttpServer::adopt(Fd connection, const std::string& said) {
-  const auto newest = impl_->keep(std::move(connection));
-  newest->put_back(said);
-  newest->read(impl_->handler);
+/// What was read comes first.
+void HttpServer::adopt(Channel connection, const std::string& said) {
+  connection.unread.insert(0, said);
+  impl_->keep(std::move(connection))->read(impl_->handler);
 }
 
 /// For people who read it by curl as for ddpctl, which shows the sentence.

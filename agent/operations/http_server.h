@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/control/channel.h"
 
 namespace boost::asio {
 class io_context;
@@ -68,7 +69,7 @@ class HttpServer {
 
   /// Serves a connection that somebody else has accepted, and admitted. `said` has been read from
   /// it already.
-  void adopt(Fd connection, const std::string& said);
+  void adopt(Channel connection, const std::string& said);
 
  private:
   struct Impl;

@@ -261,7 +261,7 @@ void Operations::drain_answered(const std::string& why_not) {
   }
 }
 
-void Operations::adopt(Fd connection, const std::string& said) {
+void Operations::adopt(Channel connection, const std::string& said) {
   impl_->remote.adopt(std::move(connection), said);
 }
 

@@ -16,6 +16,7 @@
 #include "agent/operations/job_snapshot.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/control/channel.h"
 
 namespace boost::asio {
 class io_context;
@@ -51,9 +52,9 @@ class Operations {
   Result<void> open(const std::string& job_id, const std::optional<MetricsPlace>& metrics);
   /// The oldest unanswered OperationsHooks::drain: why not; empty: that node is asked.
   void drain_answered(const std::string& why_not);
-  /// A connection from any machine, whose other end has proved the job's token: it may ask what the
-  /// agent's own user may. `said` has been read from it already.
-  void adopt(Fd connection, const std::string& said);
+  /// A connection from any machine, whose other end has shown the job's credentials: it may ask
+  /// what the agent's own user may. `said` has been read from it already.
+  void adopt(Channel connection, const std::string& said);
 
  private:
   struct Impl;

@@ -1,9 +1,7 @@
 #include "launcher/ctl/agent_client.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
-#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -11,8 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "launcher/ctl/blocking_channel.h"
 #include "launcher/ctl/ctl_exit.h"
 #include "rendezvous/base/socket.h"
+#include "rendezvous/control/tls_words.h"
 
 namespace ddprun {
 namespace {
@@ -51,14 +51,14 @@ int connect_until(const FoundAgent& agent, Deadline deadline, Fd& connection) {
 }
 
 /// A connection on which a question can be asked. `failed`: errno of a local agent's socket.
-std::variant<Fd, CtlFailure> connect(const ChosenAgent& agent, Deadline deadline) {
+std::variant<Channel, CtlFailure> connect(const ChosenAgent& agent, Deadline deadline) {
   if (const auto* remote = std::get_if<RemoteAgent>(&agent)) {
     return connect_to_remote(*remote, deadline);
   }
   Fd connection;
   switch (connect_until(std::get<FoundAgent>(agent), deadline, connection)) {
     case 0:
-      return connection;
+      return Channel(std::move(connection));
     case ECONNREFUSED:
     case ENOENT:
       return CtlFailure{Error{"it has ended", name_of(agent), ""}, kCtlNoAgent};
@@ -72,47 +72,26 @@ std::variant<Fd, CtlFailure> connect(const ChosenAgent& agent, Deadline deadline
   }
 }
 
-/// The request is short, but the agent may not take it: then its buffer is full at some point.
-/// 0, or errno.
-int send_all(int fd, std::string_view text, Deadline deadline) {
-  while (!text.empty()) {
-    const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno != EAGAIN && errno != EINTR) {
-      return errno;
-    } else if (!net::wait_ready(fd, POLLOUT, deadline)) {
-      return ETIMEDOUT;
-    }
-  }
-  return 0;
-}
-
 /// 0, or errno; ECONNRESET for an end in the middle, EPROTO for what is no answer.
-int receive(int fd, Deadline deadline, http::response_parser<http::string_body>& parser) {
-  std::array<char, 16 * 1024> bytes{};
-  std::string waiting;
+int receive(Channel& channel, Deadline deadline, http::response_parser<http::string_body>& parser) {
   while (!parser.is_done()) {
-    if (!net::wait_ready(fd, POLLIN, deadline)) {
-      return ETIMEDOUT;
+    const std::size_t had = channel.unread.size();
+    if (const int failed = receive_some(channel, deadline); failed != 0) {
+      return failed;
     }
-    const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), 0);
-    if (got < 0 && errno != EAGAIN && errno != EINTR) {
-      return errno;
-    }
+    const bool ended = channel.unread.size() == had;
     boost::system::error_code failed;
     // The agent closes after its answer. An end before that is one in the middle; one before the
     // first byte is nothing that Beast's parser may be told.
-    if (got == 0 && !parser.got_some()) {
+    if (ended && !parser.got_some()) {
       return ECONNRESET;
     }
-    if (got == 0) {
+    if (ended) {
       parser.put_eof(failed);
       return failed ? ECONNRESET : 0;
     }
-    waiting.append(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    const std::size_t used = parser.put(boost::asio::buffer(waiting), failed);
-    waiting.erase(0, used);
+    const std::size_t used = parser.put(boost::asio::buffer(channel.unread), failed);
+    channel.unread.erase(0, used);
     if (failed && failed != http::error::need_more) {
       return EPROTO;
     }
@@ -139,22 +118,27 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
   if (auto* failure = std::get_if<CtlFailure>(&connected)) {
     return std::move(*failure);
   }
-  const Fd& connection = std::get<Fd>(connected);
+  Channel& connection = std::get<Channel>(connected);
   http::response_parser<http::string_body> parser;
   // It takes all that is there at once, and the body up to a limit of ours: what answers could be
   // something else than an agent.
   parser.eager(true);
   parser.body_limit(kCtlAnswerBytesMax);
-  int failed = send_all(connection.get(),
+  int failed = send_all(connection,
                         request.method + " " + request.target +
                             " HTTP/1.1\r\nHost: agent\r\nContent-Length: " +
                             std::to_string(request.body.size()) + "\r\n\r\n" + request.body,
                         deadline);
   if (failed == 0) {
-    failed = receive(connection.get(), deadline, parser);
+    failed = receive(connection, deadline, parser);
   }
   if (failed == ETIMEDOUT) {
     return timed_out(agent);
+  }
+  // Who listens looks at the certificate last, after this side has done its part (TLS 1.3).
+  if (failed != 0 && connection.tls && !connection.tls->failure().empty()) {
+    return CtlFailure{Error{not_of_this_job(connection.tls->failure()), name_of(agent), kTlsRemedy},
+                      kCtlFailed};
   }
   // An agent that is no coordinator takes the proof, and expects another agent's question.
   if (failed != 0 && is_remote(agent)) {

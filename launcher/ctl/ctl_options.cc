@@ -26,6 +26,20 @@ std::string is_count(const std::string& text) {
   return parse_number<int>(text).value_or(0) > 0 ? "" : "'" + text + "' is no number above 0";
 }
 
+/// As ddprun's own; its variables count, too.
+void add_certificates(CLI::App& app, CLI::Option* at, GivenCertificates& given) {
+  app.add_option("--tls-ca", given.ca, "With --at: the job's authority; else DDPRUN_TLS_CA.")
+      ->option_text("FILE")
+      ->needs(at);
+  app.add_option("--tls-cert", given.certificate,
+                 "A certificate of that authority; else DDPRUN_TLS_CERT.")
+      ->option_text("FILE")
+      ->needs(at);
+  app.add_option("--tls-key", given.key, "The key of that certificate; else DDPRUN_TLS_KEY.")
+      ->option_text("FILE")
+      ->needs(at);
+}
+
 /// In the order of the help: looks, then orders, then looks that are rarer.
 void add_verbs(CLI::App& app, CtlOptions& options) {
   auto* const status = app.add_subcommand("status", "How the job is: nodes, incidents, workers.");
@@ -70,7 +84,7 @@ std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> 
       ->option_text("PID");
   std::string at;
   auto* const at_option =
-      app.add_option("--at", at, "The coordinator of a job with a token, on any machine.")
+      app.add_option("--at", at, "The coordinator of a job with a token or TLS, on any machine.")
           ->option_text("HOST:PORT")
           ->excludes("--job")
           ->excludes("--pid");
@@ -78,12 +92,14 @@ std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> 
                  "With --at: the job's token; else that of DDPRUN_JOB_TOKEN.")
       ->option_text("FILE")
       ->needs(at_option);
+  add_certificates(app, at_option, options.certificates);
   app.require_subcommand(1);
   app.fallthrough();  // --job and --pid may stand behind the verb, too
   app.footer(
       "Exit code: 0 done, 1 refused or failed, 2 a command line that cannot be read, 3 no agent\n"
       "found, 4 several found, 5 the agent does not answer. Only its own user, and root, reach an\n"
-      "agent, and with --at whoever has the job's token. For one in a container, run ddpctl in "
+      "agent, and with --at whoever has the job's credentials. For one in a container, run ddpctl "
+      "in "
       "it.");
   add_verbs(app, options);
   // CLI11 takes the words from the end.

@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "launcher/job_certificates.h"
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/result.h"
 
@@ -19,6 +20,7 @@ struct CtlOptions {
   std::optional<pid_t> pid;
   std::optional<Endpoint> at;  ///< another machine's, in place of the two
   std::optional<std::string> token_file;
+  GivenCertificates certificates;
   // What to do.
   std::string verb;
   bool json = false;                ///< status

@@ -26,7 +26,7 @@ int complain(const Error& error, int exit_code) {
 
 std::variant<ChosenAgent, CtlFailure> choose(const CtlOptions& options) {
   if (options.at) {
-    auto remote = remote_agent(*options.at, options.token_file);
+    auto remote = remote_agent(*options.at, options.token_file, options.certificates);
     if (!remote) {
       return CtlFailure{remote.error(), kCtlFailed};
     }

@@ -12,7 +12,7 @@
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/http/tls_context.h"
+#include "rendezvous/tls/tls_context.h"
 
 namespace boost::asio {
 class io_context;

@@ -10,7 +10,7 @@
 
 #include "rendezvous/base/endpoint.h"
 #include "rendezvous/consensus/kubernetes_answer.h"
-#include "rendezvous/http/tls_context.h"
+#include "rendezvous/tls/tls_context.h"
 
 namespace boost::asio {
 class io_context;

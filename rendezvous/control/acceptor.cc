@@ -17,7 +17,6 @@
 #include "rendezvous/base/socket.h"
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/handshake_limits.h"
-#include "rendezvous/control/token_exchange.h"
 
 namespace ddprun {
 namespace {
@@ -39,16 +38,16 @@ bool is_exhausted(int errno_value) {
 }
 
 class ListeningSocket final : public Acceptor,
-                              private TokenExchangeOwner,
+                              private AuthenticationOwner,
                               public std::enable_shared_from_this<ListeningSocket> {
  public:
   ListeningSocket(asio::io_context& io, Fd listener, AcceptorHandler& handler,
-                  std::shared_ptr<const JobToken> token)
+                  Credentials credentials)
       : io_(io),
         socket_(io, listener.get()),
         pause_(io),
         handler_(handler),
-        token_(std::move(token)) {
+        credentials_(std::move(credentials)) {
     (void)listener.release();
   }
 
@@ -64,7 +63,7 @@ class ListeningSocket final : public Acceptor,
   Fd release() override {
     over_ = true;
     pause_.cancel();
-    exchanges_.clear();
+    guests_.clear();
     refusals_.clear();
     return Fd(socket_.release());
   }
@@ -92,8 +91,8 @@ class ListeningSocket final : public Acceptor,
         return;
       }
       prepare_beat_socket(connection.get());
-      if (token_) {
-        ask_for_token(std::move(connection));
+      if (credentials_.any()) {
+        ask_for_credentials(std::move(connection));
       } else {
         handler_.on_accepted(std::move(connection));
       }
@@ -119,44 +118,45 @@ class ListeningSocket final : public Acceptor,
 
   struct Guest {
     std::string address;  ///< numeric
-    TokenExchange exchange;
+    Authentication authentication;
   };
 
   /// Strangers may fill neither memory nor descriptors: the oldest makes room.
-  void ask_for_token(Fd connection) {
-    if (exchanges_.size() >= max_unauthenticated()) {
+  void ask_for_credentials(Fd connection) {
+    if (guests_.size() >= max_unauthenticated()) {
       drop_oldest();
     }
-    const std::uint64_t id = ++last_exchange_;
+    const std::uint64_t id = ++last_guest_;
     std::string address = net::far_end(connection.get()).host();
-    exchanges_.emplace(id,
-                       Guest{std::move(address),
-                             ddprun::ask_for_token(io_, std::move(connection), token_, *this, id)});
+    guests_.emplace(id, Guest{std::move(address), authenticate_guest(io_, std::move(connection),
+                                                                     credentials_, *this, id)});
   }
 
+  /// What an owner closes meanwhile ends its exchange with it, so each id is found.
   /// From here on a connection is as any other: the limits of who has not said hello hold anew.
-  void on_token(std::uint64_t id, TokenOutcome outcome) override {
-    Guest guest = std::move(exchanges_.extract(id).mapped());
+  void on_authenticated(std::uint64_t id, AuthenticationOutcome outcome) override {
+    Guest guest = std::move(guests_.extract(id).mapped());
     switch (outcome.who) {
-      case TokenOutcome::Who::member:
-        handler_.on_accepted(std::move(outcome.socket));
+      case AuthenticationOutcome::Who::member:
+        handler_.on_accepted(std::move(outcome.channel));
         break;
-      case TokenOutcome::Who::other:
-        handler_.on_stranger(std::move(outcome.socket), outcome.said);
+      case AuthenticationOutcome::Who::other:
+        handler_.on_stranger(std::move(outcome.channel), outcome.said);
         break;
-      case TokenOutcome::Who::refused:
-        keep_refusal(std::move(guest.exchange));
+      case AuthenticationOutcome::Who::refused:
+        keep_refusal(std::move(guest.authentication));
         handler_.on_refused(guest.address, outcome.said);
         break;
-      case TokenOutcome::Who::gone:
-      case TokenOutcome::Who::impostor:  // only who listens is one
+      case AuthenticationOutcome::Who::gone:
+      case AuthenticationOutcome::Who::impostor:  // only who listens is one
+      case AuthenticationOutcome::Who::distrusted:
         break;
     }
   }
 
   /// The refusal is still to be read. One that nobody reads makes room for others.
-  void keep_refusal(TokenExchange exchange) {
-    refusals_.push_back(std::move(exchange));
+  void keep_refusal(Authentication authentication) {
+    refusals_.push_back(std::move(authentication));
     if (refusals_.size() > kRefusalsMax) {
       refusals_.pop_front();
     }
@@ -164,8 +164,8 @@ class ListeningSocket final : public Acceptor,
 
   /// It is closed. An agent that was only slow tries again.
   void drop_oldest() {
-    if (!exchanges_.empty()) {
-      exchanges_.erase(exchanges_.begin());
+    if (!guests_.empty()) {
+      guests_.erase(guests_.begin());
     }
   }
 
@@ -173,10 +173,10 @@ class ListeningSocket final : public Acceptor,
   asio::posix::stream_descriptor socket_;
   asio::steady_timer pause_;
   AcceptorHandler& handler_;
-  std::shared_ptr<const JobToken> token_;
-  std::map<std::uint64_t, Guest> exchanges_;  ///< under way; by age: ids rise
-  std::uint64_t last_exchange_ = 0;
-  std::deque<TokenExchange> refusals_;  ///< the newest
+  Credentials credentials_;
+  std::map<std::uint64_t, Guest> guests_;  ///< under way; by age: ids rise
+  std::uint64_t last_guest_ = 0;
+  std::deque<Authentication> refusals_;  ///< the newest
   bool over_ = false;
   bool exhausted_ = false;  ///< since the last turn that ended without it
 };
@@ -184,9 +184,9 @@ class ListeningSocket final : public Acceptor,
 }  // namespace
 
 std::shared_ptr<Acceptor> Acceptor::create(asio::io_context& io, Fd listener,
-                                           AcceptorHandler& handler,
-                                           std::shared_ptr<const JobToken> token) {
-  return std::make_shared<ListeningSocket>(io, std::move(listener), handler, std::move(token));
+                                           AcceptorHandler& handler, Credentials credentials) {
+  return std::make_shared<ListeningSocket>(io, std::move(listener), handler,
+                                           std::move(credentials));
 }
 
 }  // namespace ddprun

@@ -6,14 +6,13 @@
 #include <string>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/control/authentication.h"
 
 namespace boost::asio {
 class io_context;
 }
 
 namespace ddprun {
-
-class JobToken;
 
 class AcceptorHandler {
  public:
@@ -22,25 +21,25 @@ class AcceptorHandler {
   AcceptorHandler& operator=(const AcceptorHandler&) = delete;
   virtual ~AcceptorHandler() = default;
 
-  /// For each connection, on the loop; where a token is asked for, once it has been proved.
-  virtual void on_accepted(Fd connection) = 0;
+  /// For each connection, on the loop; where credentials are asked for, once both sides have shown
+  /// them.
+  virtual void on_accepted(Channel connection) = 0;
   /// There was no descriptor for one, says this errno; it is tried again ten times a second.
   /// `first`: all that had come before were accepted, so it is worth a line in the log.
   virtual void on_exhausted(int /*errno_value*/, bool /*first*/) {}
-  /// Where a token is asked for: of who does not speak our protocol, and what has been read from
-  /// it.
-  virtual void on_stranger(Fd /*connection*/, const std::string& /*bytes*/) {}
-  /// The same of an agent without the token, which has been told.
+  /// Where credentials are asked for: of who does not speak our protocol, and what has been read
+  /// from it.
+  virtual void on_stranger(Channel /*connection*/, const std::string& /*bytes*/) {}
+  /// The same of one that has not the job's credentials, which has been told.
   virtual void on_refused(const std::string& /*address*/, const std::string& /*why*/) {}
 };
 
 class Acceptor {
  public:
   /// `listener` is listening and non-blocking. `handler` outlives this, or closes it before it
-  /// dies. `token`: who connects must prove that it has it; null: none is asked for.
+  /// dies. `credentials`: who connects must show that it has them.
   static std::shared_ptr<Acceptor> create(boost::asio::io_context& io, Fd listener,
-                                          AcceptorHandler& handler,
-                                          std::shared_ptr<const JobToken> token);
+                                          AcceptorHandler& handler, Credentials credentials);
   Acceptor() = default;
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

@@ -31,19 +31,24 @@ std::string broke(int errno_value) {
 
 }  // namespace
 
-std::shared_ptr<Connection> Connection::create(asio::io_context& io, Fd socket,
+std::shared_ptr<Connection> Connection::create(asio::io_context& io, Channel channel,
                                                ConnectionOptions options,
                                                ConnectionHandler& handler, std::uint64_t id) {
-  return std::shared_ptr<Connection>(new Connection(io, std::move(socket), options, handler, id));
+  std::string unread = std::move(channel.unread);
+  std::shared_ptr<Connection> made(new Connection(io, std::move(channel), options, handler, id));
+  // Nothing was read yet, and its owner cannot have started it.
+  made->preamble_ = std::move(unread);
+  return made;
 }
 
-Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions options,
+Connection::Connection(asio::io_context& io, Channel channel, ConnectionOptions options,
                        ConnectionHandler& handler, std::uint64_t id)
     : options_(options),
       handler_(handler),
       id_(id),
       socket_(io),
       timer_(io),
+      tls_(std::move(channel.tls)),
       reader_(options.frame_bytes_max),
       heard_at_(Clock::now()),
       preamble_pending_(options.expect_preamble) {
@@ -51,12 +56,13 @@ Connection::Connection(asio::io_context& io, Fd socket, ConnectionOptions option
     lease_ =
         std::make_unique<FollowerLease>(options_.heartbeat_timeout, heard_at_.time_since_epoch());
   }
-  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  const int socket = channel.socket.get();
+  ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL) | O_NONBLOCK);
   // epoll may have no room for the socket. start() reports that, as the end of the connection.
   boost::system::error_code failed;
-  socket_.assign(socket.get(), failed);
+  socket_.assign(socket, failed);
   if (!failed) {
-    (void)socket.release();
+    (void)channel.socket.release();
   }
 }
 
@@ -70,7 +76,26 @@ void Connection::start() {
   } else {
     begin_heartbeat();
   }
-  wait_readable();
+  if (preamble_.empty()) {
+    wait_readable();
+    return;
+  }
+  // What came right behind a handshake, and was left there by create(). Later, as all that is read.
+  asio::post(timer_.get_executor(),
+             [self = shared_from_this(), bytes = std::exchange(preamble_, {})] {
+               if (!self->over_) {
+                 self->take_unread(bytes);
+               }
+             });
+}
+
+void Connection::take_unread(const std::string& bytes) {
+  if (!lingering_) {
+    take_bytes(bytes);
+  }
+  if (!over_) {
+    wait_readable();
+  }
 }
 
 int Connection::native_handle() {
@@ -106,7 +131,8 @@ void Connection::on_readable() {
     // Any byte is a sign of life, a part of a frame too: a long frame takes more than one beat.
     heard_at_ = Clock::now();
     if (!lingering_) {
-      take_bytes({buffer.data(), static_cast<std::size_t>(size)});
+      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
+      tls_ ? decrypt(bytes) : take_bytes(bytes);
     }
     if (over_) {
       return;
@@ -122,6 +148,23 @@ void Connection::on_readable() {
     }
   }
   wait_readable();
+}
+
+/// A record is complete or waits in the session. Another process cannot have sent what does not
+/// decrypt, unless it changes packets on their way: this side lives, and gives the connection up.
+void Connection::decrypt(std::string_view bytes) {
+  std::string plain;
+  tls_->receive(bytes, plain);
+  const std::string answer = tls_->take_output();  // to a new key, or an alert
+  if (!answer.empty()) {
+    write(answer);
+  }
+  if (!over_ && !plain.empty()) {
+    take_bytes(plain);
+  }
+  if (!over_ && tls_ && (!tls_->failure().empty() || tls_->is_closed())) {
+    end("its connection broke: " + (tls_->is_closed() ? "it ended TLS" : tls_->failure()));
+  }
 }
 
 /// The preamble may come in pieces, and the first frames right behind it.
@@ -176,7 +219,17 @@ void Connection::send(std::string_view bytes) {
   if (over_ || lingering_ || !socket_.is_open()) {
     return;
   }
-  if (write_queue_.empty()) {
+  if (tls_) {
+    tls_->send(bytes);
+    write(tls_->take_output());
+  } else {
+    write(bytes);
+  }
+}
+
+/// What goes to the socket: text, or records.
+void Connection::write(std::string_view bytes) {
+  if (unsent_.bytes.empty()) {
     // The usual case: the socket takes it all, and nothing is copied. The wait below sees an error
     // again, so one place deals with it.
     const ssize_t size =
@@ -186,22 +239,22 @@ void Connection::send(std::string_view bytes) {
       return;
     }
   }
-  if (write_queue_.size() - written_ + bytes.size() > kWriteQueueBytesMax) {
+  if (unsent_.bytes.size() - unsent_.gone + bytes.size() > kWriteQueueBytesMax) {
     end("it does not read what it is sent");
     return;
   }
-  write_queue_ += bytes;
+  unsent_.bytes += bytes;
   wait_writable();
 }
 
 void Connection::wait_writable() {
-  if (write_waiting_) {
+  if (unsent_.waiting) {
     return;
   }
-  write_waiting_ = true;
+  unsent_.waiting = true;
   socket_.async_wait(asio::posix::stream_descriptor::wait_write,
                      [self = shared_from_this()](boost::system::error_code failed) {
-                       self->write_waiting_ = false;
+                       self->unsent_.waiting = false;
                        if (!failed && !self->over_) {
                          self->on_writable();
                        }
@@ -209,19 +262,19 @@ void Connection::wait_writable() {
 }
 
 void Connection::on_writable() {
-  const ssize_t size = ::send(socket_.native_handle(), write_queue_.data() + written_,
-                              write_queue_.size() - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t size = ::send(socket_.native_handle(), unsent_.bytes.data() + unsent_.gone,
+                              unsent_.bytes.size() - unsent_.gone, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (size < 0 && errno != EAGAIN && errno != EINTR) {
     // The reading side reports how the connection ended, and reads first what the peer said last.
-    written_ = write_queue_.size();
+    unsent_.gone = unsent_.bytes.size();
   }
-  written_ += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
-  if (written_ < write_queue_.size()) {
+  unsent_.gone += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+  if (unsent_.gone < unsent_.bytes.size()) {
     wait_writable();
     return;
   }
-  write_queue_ = {};
-  written_ = 0;
+  unsent_.bytes = {};
+  unsent_.gone = 0;
   // Only the writing half is closed: to close a socket with unread bytes resets it (RFC
   // 2525, 2.17), and a reset may destroy the last message on the peer's side.
   if (lingering_) {
@@ -278,10 +331,17 @@ void Connection::close_by_reset() {
 /// The reset says the same without a word.
 void Connection::say_last_word() {
   reset_when_closed();
-  if (write_queue_.empty()) {
-    (void)::send(socket_.native_handle(), options_.last_word.data(), options_.last_word.size(),
-                 MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!unsent_.bytes.empty()) {
+    return;
   }
+  std::string_view word = options_.last_word;
+  std::string record;
+  if (tls_) {
+    tls_->send(word);
+    record = tls_->take_output();
+    word = record;
+  }
+  (void)::send(socket_.native_handle(), word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Connection::close() {
@@ -293,12 +353,12 @@ void Connection::close() {
   timer_.cancel();
   boost::system::error_code ignored;
   socket_.close(ignored);
-  write_queue_ = {};
+  unsent_.bytes = {};
 }
 
 void Connection::hold() {
   if (!over_ && socket_.is_open()) {
-    held_ = release();
+    held_ = release().socket;
   }
 }
 
@@ -308,20 +368,22 @@ void Connection::close_after_flush() {
   }
   lingering_ = true;
   linger_ends_ = Clock::now() + kLingerMax;
-  if (write_queue_.empty()) {
+  if (unsent_.bytes.empty()) {
     ::shutdown(socket_.native_handle(), SHUT_WR);
   }
   arm_timer();
 }
 
-Fd Connection::release() {
+Channel Connection::release() {
   silenced_ = true;
   if (over_) {
     return {};
   }
   over_ = true;
   timer_.cancel();
-  return Fd(socket_.release());
+  Channel channel(Fd(socket_.release()));
+  channel.tls = std::move(tls_);
+  return channel;
 }
 
 }  // namespace ddprun

@@ -7,6 +7,9 @@
 // process for a silence that has ended: an idle connection costs its beats and nothing else. A
 // socket pair has timeout 0: no beats, its end of file suffices.
 //
+// Over TLS the session is here, between the socket and the frames; what the socket's end says about
+// the other process is as without it.
+//
 // The handler is called on the loop, never from inside send() or close().
 #pragma once
 
@@ -21,6 +24,7 @@
 #include <string_view>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/control/channel.h"
 #include "rendezvous/node/follower_lease.h"
 #include "rendezvous/protocol/frame.h"
 #include "rendezvous/protocol/message.h"
@@ -88,7 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static std::shared_ptr<Connection> create(boost::asio::io_context& io, Fd socket,
+  static std::shared_ptr<Connection> create(boost::asio::io_context& io, Channel channel,
                                             ConnectionOptions options, ConnectionHandler& handler,
                                             std::uint64_t id = 0);
   /// Begins to read, and to beat once the preamble is there. Once.
@@ -110,9 +114,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Calls on_heard() once, the next time that the peer says anything; bytes that came before and
   /// were not read yet do not count.
   void watch();
-  /// Hands the socket over, in non-blocking mode; nothing where the connection is over. The handler
-  /// is not called any more.
-  Fd release();
+  /// Hands the socket over, in non-blocking mode, and TLS with it; nothing where the connection is
+  /// over. The handler is not called any more.
+  Channel release();
   [[nodiscard]] int native_handle();
 
   /// For messages that carry a Beat's stamp: now, and the time that one stands for.
@@ -127,13 +131,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
-  Connection(boost::asio::io_context& io, Fd socket, ConnectionOptions options,
+  /// What the socket did not take yet.
+  struct Unsent {
+    std::string bytes;
+    std::size_t gone = 0;  ///< of the bytes, at their front
+    bool waiting = false;  ///< for the socket to take more
+  };
+  Connection(boost::asio::io_context& io, Channel channel, ConnectionOptions options,
              ConnectionHandler& handler, std::uint64_t id);
 
   void wait_readable();
   void on_readable();
   void take_bytes(std::string_view bytes);
+  void take_unread(const std::string& bytes);
+  void decrypt(std::string_view bytes);
   bool take_frame(std::uint8_t type, std::string_view payload);
+  void write(std::string_view bytes);
   void wait_writable();
   void on_writable();
   void begin_heartbeat();
@@ -157,16 +170,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::posix::stream_descriptor socket_;
   boost::asio::steady_timer timer_;
   Fd held_;
+  std::unique_ptr<TlsSession> tls_;  ///< null: plain text
   FrameReader reader_;
-  std::string preamble_;                  ///< its bytes until it is whole
-  std::string write_queue_;               ///< what the socket did not take yet
-  std::size_t written_ = 0;               ///< bytes at the front of write_queue_ that are gone
+  std::string preamble_;  ///< its bytes until it is whole
+  Unsent unsent_;
   Clock::time_point heard_at_;            ///< last byte
   std::unique_ptr<FollowerLease> lease_;  ///< of the beating side
   Clock::time_point linger_ends_;
   int reads_to_heard_ = 0;  ///< see watch(); 0 = nobody asked
   bool preamble_pending_;
-  bool write_waiting_ = false;
   bool lingering_ = false;
   bool by_reset_ = false;  ///< the peer's kernel ended it so
   bool over_ = false;      ///< nothing is read, written or timed any more

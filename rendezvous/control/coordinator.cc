@@ -24,11 +24,11 @@
 #include "rendezvous/control/event_log.h"
 #include "rendezvous/control/first_words.h"
 #include "rendezvous/control/handshake_limits.h"
-#include "rendezvous/control/job_token.h"
 #include "rendezvous/control/leader_calls.h"
 #include "rendezvous/control/master_address.h"
 #include "rendezvous/control/service_voter.h"
 #include "rendezvous/control/store_place.h"
+#include "rendezvous/control/tls_words.h"
 #include "rendezvous/control/turned_away.h"
 #include "rendezvous/node/leader.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -66,9 +66,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void start(Fd listener) {
     calls = LeaderCalls::create(io, options.other_endpoints, options.heartbeat_timeout / 4,
-                                options.token,
+                                options.credentials,
                                 [this](CallAnswered answered) { step(std::move(answered)); });
-    acceptor = Acceptor::create(io, std::move(listener), *this, options.token);
+    acceptor = Acceptor::create(io, std::move(listener), *this, options.credentials);
     acceptor->start();
     if (options.service) {
       service = ServiceVoter::create(io, options.service, options.heartbeat_timeout, *this, log);
@@ -92,7 +92,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   // --- Connections --------------------------------------------------------------------------
 
-  void on_accepted(Fd connection) override { add_peer(std::move(connection), false); }
+  void on_accepted(Channel connection) override { add_peer(std::move(connection), false); }
 
   void on_exhausted(int errno_value, bool first) override {
     if (first) {
@@ -101,13 +101,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     drop_oldest_ungreeted();
   }
 
-  void add_peer(Fd socket, bool local) {
+  void add_peer(Channel channel, bool local) {
     const NodeId id{++last_id};
-    Peer& peer = peers[id] = Peer::of(socket.get(), local);
+    Peer& peer = peers[id] = Peer::of(channel.socket.get(), local);
     ConnectionOptions how;
     how.heartbeat_timeout = local ? milliseconds(0) : options.heartbeat_timeout;
     how.preamble_timeout = local ? milliseconds(0) : kHelloTimeout;
-    peer.connection = Connection::create(io, std::move(socket), how, *this, number(id));
+    peer.connection = Connection::create(io, std::move(channel), how, *this, number(id));
     step(SessionOpened{id, local, peer.address});
     peer.connection->start();
     // This agent's own session never makes room for others.
@@ -126,16 +126,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     const Peer peer = std::move(peers.at(id));
     erase(id);
     step(SessionClosed{id, "it is no agent's", {}, false});
-    Fd socket = peer.connection->release();
-    if (options.token && socket && !bytes.empty() && hooks.operator_connection) {
-      return hooks.operator_connection(std::move(socket), std::move(bytes));
+    Channel channel = peer.connection->release();
+    if (options.credentials.any() && channel && !bytes.empty() && hooks.operator_connection) {
+      return hooks.operator_connection(std::move(channel), std::move(bytes));
     }
-    turn_away(std::move(socket), peer.address, std::move(bytes));
+    turn_away(channel.tls ? Fd() : std::move(channel.socket), peer.address, std::move(bytes));
   }
 
-  void on_stranger(Fd connection, const std::string& bytes) override {
-    const std::string address = net::far_end(connection.get()).host();
-    turn_away(std::move(connection), address, bytes);
+  void on_stranger(Channel connection, const std::string& bytes) override {
+    const std::string address = net::far_end(connection.socket.get()).host();
+    turn_away(std::move(connection.socket), address, bytes);
   }
 
   /// A connection that is no agent's: to the store where there is one at this port, else closed.
@@ -164,15 +164,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void on_no_preamble(std::uint64_t which, PreambleCheck check, std::string bytes) override {
     const NodeId id{which};
-    if (check.verdict != PreambleVerdict::other_version) {
+    const bool has_tls = is_tls_hello(bytes) && !options.credentials.any();
+    if (check.verdict != PreambleVerdict::other_version && !has_tls) {
       hand_over(id, std::move(bytes));
       return;
     }
     send(id, preamble());
     const std::string address = peers.at(id).address;
-    const TokenRefusal refusal = refusal_of(check.version, false);
+    const TokenRefusal refusal = refusal_of_credentials(check.version, bytes);
     send_and_close(id, message::Rejected{refusal.why, refusal.todo});
-    step(StrangerTurnedAway{address, refusal.why});
+    on_refused(address, refusal.why);
   }
 
   void on_ended(std::uint64_t which, const CloseReason& end) override {
@@ -196,7 +197,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
       ungreeted.erase(id);
       send(id, preamble());
     }
-    if (const auto* hello = std::get_if<message::Hello>(&said); hello && options.token) {
+    if (const auto* hello = std::get_if<message::Hello>(&said);
+        hello && options.credentials.any()) {
       peers.at(id).own_addresses = hello->node.addresses;
     }
     step(SessionTold{id, std::move(said)});

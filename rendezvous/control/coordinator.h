@@ -13,6 +13,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/control/channel.h"
 #include "rendezvous/control/coordinator_options.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/takeover_state.h"
@@ -40,9 +41,9 @@ struct CoordinatorHooks {
   /// backend: MASTER_PORT is the endpoint's port). The bytes have been read from it already. When
   /// empty, such a connection is logged once per address and closed.
   std::function<void(Fd, std::string)> foreign_connection;
-  /// A connection that has proved the job's token and is no agent's: ddpctl's, on any machine. The
-  /// bytes have been read from it already.
-  std::function<void(Fd, std::string)> operator_connection;
+  /// A connection that has shown the job's credentials and is no agent's: ddpctl's, on any machine.
+  /// The bytes have been read from it already.
+  std::function<void(Channel, std::string)> operator_connection;
   /// A coordinator of a later term leads, or (none) this one may have lost its quorum to one: no
   /// worker of this job may live here any more. The owner stops its workers and calls resign().
   std::function<void(const std::string& why, std::optional<message::Follow>)> deposed;

@@ -31,14 +31,15 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
        std::shared_ptr<spdlog::logger> the_log)
       : node(std::move(description)), orders(the_orders), log(std::move(the_log)) {}
 
-  void connect(boost::asio::io_context& io, Fd socket, std::optional<message::Accepted> greeted,
+  void connect(boost::asio::io_context& io, Channel channel,
+               std::optional<message::Accepted> greeted,
                std::chrono::milliseconds heartbeat_timeout,
                std::chrono::steady_clock::time_point asked_at) {
-    const bool local = is_socket_pair(socket.get());
-    local_address = net::local_end(socket.get()).host();
-    peer_address = net::far_end(socket.get()).host();
-    where =
-        local ? "coordinator in this agent" : "coordinator at " + net::far_end(socket.get()).host();
+    const int socket = channel.socket.get();
+    const bool local = is_socket_pair(socket);
+    local_address = net::local_end(socket).host();
+    peer_address = net::far_end(socket).host();
+    where = local ? "coordinator in this agent" : "coordinator at " + net::far_end(socket).host();
     // join.cc has read the coordinator's preamble already, where there is an answer.
     ConnectionOptions how;
     how.expect_preamble = !greeted;
@@ -55,7 +56,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
     how.last_word = kLeaving;
     how.frame_bytes_max = kCoordinatorFrameBytesMax;
     // It is closed before this object dies (~CoordinatorClient).
-    connection = Connection::create(io, std::move(socket), how, *this);
+    connection = Connection::create(io, std::move(channel), how, *this);
     // With the stamp of the answer the first beat can echo a contact.
     if (greeted) {
       connection->take_stamp(greeted->stamp);
@@ -218,7 +219,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 };
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::create(
-    boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
+    boost::asio::io_context& io, Channel connection, std::optional<message::Accepted> greeted,
     NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders& orders,
     std::shared_ptr<spdlog::logger> log, std::chrono::steady_clock::time_point asked_at) {
   auto impl = std::make_shared<Impl>(std::move(node), orders, std::move(log));

@@ -11,6 +11,7 @@
 
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
+#include "rendezvous/control/channel.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/rendezvous_status.h"
@@ -81,7 +82,7 @@ class CoordinatorClient {
   /// was said at `asked_at` then, and the coordinator counts its silence from there at the
   /// earliest. `orders` outlives this.
   static std::unique_ptr<CoordinatorClient> create(
-      boost::asio::io_context& io, Fd connection, std::optional<message::Accepted> greeted,
+      boost::asio::io_context& io, Channel connection, std::optional<message::Accepted> greeted,
       NodeDescription node, std::chrono::milliseconds heartbeat_timeout, CoordinatorOrders& orders,
       std::shared_ptr<spdlog::logger> log,
       std::chrono::steady_clock::time_point asked_at =

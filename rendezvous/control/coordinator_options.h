@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/control/credentials.h"
 #include "rendezvous/membership/expected_hosts.h"
 #include "rendezvous/membership/restart_policy.h"
 #include "rendezvous/membership/scale_up.h"
@@ -18,7 +19,6 @@ namespace ddprun {
 
 class ConsensusService;
 class EventLogFile;
-class JobToken;
 
 struct CoordinatorOptions {
   std::string job_id;
@@ -54,8 +54,8 @@ struct CoordinatorOptions {
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see membership/environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
-  /// Who connects must prove that it has it, and whom this one calls; null: none is asked for.
-  std::shared_ptr<const JobToken> token = {};
+  /// Who connects must show them, and whom this one calls.
+  Credentials credentials = {};
   /// The one voter of this job; null: nodes vote.
   std::shared_ptr<ConsensusService> service = {};
   /// Where to write what happens (event_log.h); null: nowhere.

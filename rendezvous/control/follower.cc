@@ -121,7 +121,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
           const auto self = weak.lock();
           return self ? self->answer(question, from_here) : std::nullopt;
         },
-        options.coordinator.token, log);
+        options.coordinator.credentials, log);
     peer_server->open(while_alive([](Impl& self, const Result<void>& opened) {
       if (!opened) {
         self.fail(opened.error());
@@ -139,7 +139,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
         io,
         SearchRequest{std::move(order.places), node.description(), order.is_host, order.timeout,
                       order.by_endpoint, addresses_text(interface_addresses())},
-        options.coordinator.token,
+        options.coordinator.credentials,
         while_alive([](Impl& self, Result<Joined> joined) { self.on_joined(std::move(joined)); }),
         log);
   }
@@ -211,7 +211,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
             handed.answered->asked_at);
   }
 
-  void connect(Fd connection, std::optional<message::Accepted> greeted,
+  void connect(Channel connection, std::optional<message::Accepted> greeted,
                Clock::time_point asked_at = Clock::time_point::max()) {
     client = CoordinatorClient::create(io, std::move(connection), greeted, node.description(),
                                        options.heartbeat_timeout, *this, log, asked_at);
@@ -274,7 +274,7 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   void carry_out(const AskVotes& order) {
     if (!ballot) {
       ballot = VoteCollector::open(
-          io, options.node.job_id, options.heartbeat_timeout / 4, options.coordinator.token,
+          io, options.node.job_id, options.heartbeat_timeout / 4, options.coordinator.credentials,
           {while_alive([](Impl& self, VoterId from, const Vote& vote) {
              self.step(VoteReceived{from, vote});
            }),

@@ -16,11 +16,10 @@
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/control/coordinator_client.h"
+#include "rendezvous/control/credentials.h"
 #include "rendezvous/node/leader_search.h"
 
 namespace ddprun {
-
-class JobToken;
 
 /// This machine owns the endpoint: a bound, listening socket (dual-stack where the host allows).
 struct JoinedAsHost {
@@ -31,7 +30,7 @@ struct JoinedAsHost {
 
 /// Somebody else's coordinator (maybe on this machine): connected, hello said and accepted.
 struct JoinedAsClient {
-  Fd connection;
+  Channel connection;
   std::string peer;  ///< numeric address and port, for messages
   message::Accepted accepted;
   bool at_endpoint = false;  ///< at the request's first endpoint, and not by the word of another
@@ -53,9 +52,9 @@ using JoinHandle = std::unique_ptr<JoinAttempt, JoinAttemptDeleter>;
 /// change.
 [[nodiscard]] bool was_rejected(const JoinHandle& attempt);
 
-/// `token`: proved to who is asked, and asked for; null: none.
+/// `credentials`: shown to who is asked, and asked for.
 JoinHandle join_endpoint(boost::asio::io_context& io, SearchRequest request,
-                         std::shared_ptr<const JobToken> token, OnJoined done,
+                         Credentials credentials, OnJoined done,
                          std::shared_ptr<spdlog::logger> log);
 
 }  // namespace ddprun

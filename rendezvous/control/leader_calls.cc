@@ -29,16 +29,18 @@ struct LeaderCalls::Place {
 std::shared_ptr<LeaderCalls> LeaderCalls::create(boost::asio::io_context& io,
                                                  const std::vector<Endpoint>& endpoints,
                                                  std::chrono::milliseconds patience,
-                                                 std::shared_ptr<const JobToken> token,
-                                                 Answered answered) {
+                                                 Credentials credentials, Answered answered) {
   return std::shared_ptr<LeaderCalls>(
-      new LeaderCalls(io, endpoints, patience, std::move(token), std::move(answered)));
+      new LeaderCalls(io, endpoints, patience, std::move(credentials), std::move(answered)));
 }
 
 LeaderCalls::LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
-                         std::chrono::milliseconds patience, std::shared_ptr<const JobToken> token,
+                         std::chrono::milliseconds patience, Credentials credentials,
                          Answered answered)
-    : io_(io), patience_(patience), token_(std::move(token)), answered_(std::move(answered)) {
+    : io_(io),
+      patience_(patience),
+      credentials_(std::move(credentials)),
+      answered_(std::move(answered)) {
   for (const Endpoint& one : endpoints) {
     places_.push_back(std::make_unique<Place>(io, one));
   }
@@ -61,7 +63,7 @@ void LeaderCalls::carry_out(const CallVoters& order) {
            return moved != nullptr && moved->from == id ? PeerQuestion::From::asked
                                                         : PeerQuestion::From::unknown;
          },
-         token_},
+         credentials_},
         [weak = weak_from_this(), voter = voter](const PeerAnswer& answer) {
           const auto self = weak.lock();
           if (!self) {
@@ -120,7 +122,7 @@ void LeaderCalls::resolve(Place& place, const message::Follow& news) {
 void LeaderCalls::call(Place& place, std::vector<std::string> addresses,
                        const message::Follow& news) {
   place.call = rpc_to_peer(
-      io_, {addresses, place.endpoint.port, news, patience_, {}, token_},
+      io_, {addresses, place.endpoint.port, news, patience_, {}, credentials_},
       [weak = weak_from_this(), &place, addresses](const PeerAnswer& answer) {
         const auto self = weak.lock();
         if (!self) {

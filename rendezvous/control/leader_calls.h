@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/control/credentials.h"
 #include "rendezvous/node/leader.h"
 
 namespace boost::asio {
@@ -17,8 +18,6 @@ class io_context;
 }
 
 namespace ddprun {
-
-class JobToken;
 
 class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
  public:
@@ -29,8 +28,7 @@ class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
   static std::shared_ptr<LeaderCalls> create(boost::asio::io_context& io,
                                              const std::vector<Endpoint>& endpoints,
                                              std::chrono::milliseconds patience,
-                                             std::shared_ptr<const JobToken> token,
-                                             Answered answered);
+                                             Credentials credentials, Answered answered);
 
   void carry_out(const CallVoters& order);
   void carry_out(const CallEndpoints& order);
@@ -41,14 +39,13 @@ class LeaderCalls : public std::enable_shared_from_this<LeaderCalls> {
   struct Place;  ///< an endpoint, with its resolver
 
   LeaderCalls(boost::asio::io_context& io, const std::vector<Endpoint>& endpoints,
-              std::chrono::milliseconds patience, std::shared_ptr<const JobToken> token,
-              Answered answered);
+              std::chrono::milliseconds patience, Credentials credentials, Answered answered);
   void resolve(Place& place, const message::Follow& call);
   void call(Place& place, std::vector<std::string> addresses, const message::Follow& call);
 
   boost::asio::io_context& io_;
   std::chrono::milliseconds patience_;
-  std::shared_ptr<const JobToken> token_;
+  Credentials credentials_;
   Answered answered_;
   std::map<VoterId, std::shared_ptr<void>> voter_calls_;  ///< under way
   std::vector<std::unique_ptr<Place>> places_;

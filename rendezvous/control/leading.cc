@@ -50,11 +50,12 @@ std::shared_ptr<LinkAnswerer> open_to_others(boost::asio::io_context& io,
   if (options.coordinator.max_nodes <= 1 || is_loopback_host(first.host)) {
     return nullptr;
   }
-  if (!options.coordinator.token) {
+  if (!options.coordinator.credentials.any()) {
     log.warn("whoever reaches {} can join this job; --job-token-file keeps others out",
              to_text(first));
   }
-  auto answerer = LinkAnswerer::open(io, {options.coordinator.token, options.node.job_id, first});
+  auto answerer =
+      LinkAnswerer::open(io, {options.coordinator.credentials.token, options.node.job_id, first});
   if (!answerer) {
     log.info(
         "UDP port {} is taken by another program: nodes that cannot reach this one by the name {} "

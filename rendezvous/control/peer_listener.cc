@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "rendezvous/base/socket.h"
-#include "rendezvous/control/job_token.h"
+#include "rendezvous/control/tls_words.h"
 #include "rendezvous/node/peer_addresses.h"
 #include "rendezvous/protocol/message_codec.h"
 
@@ -21,10 +21,9 @@ constexpr std::chrono::milliseconds kQuestionTimeout{5'000};
 }  // namespace
 
 std::shared_ptr<PeerListener> PeerListener::open(boost::asio::io_context& io, Fd listener,
-                                                 Answer answer,
-                                                 std::shared_ptr<const JobToken> token) {
+                                                 Answer answer, Credentials credentials) {
   auto gate = std::shared_ptr<PeerListener>(new PeerListener(io, std::move(answer)));
-  gate->acceptor_ = Acceptor::create(io, std::move(listener), *gate, std::move(token));
+  gate->acceptor_ = Acceptor::create(io, std::move(listener), *gate, std::move(credentials));
   gate->acceptor_->start();
   return gate;
 }
@@ -34,16 +33,16 @@ PeerListener::~PeerListener() {
   drop_all();
 }
 
-void PeerListener::on_accepted(Fd socket) {
+void PeerListener::on_accepted(Channel channel) {
   if (guests_.size() >= kGuestsMax) {
     drop(guests_.begin()->first);
   }
   const std::uint64_t id = ++last_;
-  std::string from = net::far_end(socket.get()).host();
+  std::string from = net::far_end(channel.socket.get()).host();
   // No heartbeat: one question, one answer.
   ConnectionOptions how;
   how.preamble_timeout = kQuestionTimeout;
-  const auto guest = Connection::create(io_, std::move(socket), how, *this, id);
+  const auto guest = Connection::create(io_, std::move(channel), how, *this, id);
   guests_.emplace(id, Guest{guest, std::move(from)});
   guest->start();
 }
@@ -71,15 +70,15 @@ void PeerListener::on_message(std::uint64_t id, message::Message question) {
   asker.connection->close_after_flush();
 }
 
-/// Who has a token, where this job has none, would try for as long as it may: a closed connection
-/// says nothing about the reason.
-void PeerListener::on_no_preamble(std::uint64_t id, PreambleCheck check, std::string /*bytes*/) {
+/// Who has a token or TLS, where this job has none, would try for as long as it may: a closed
+/// connection says nothing about the reason.
+void PeerListener::on_no_preamble(std::uint64_t id, PreambleCheck check, std::string bytes) {
   const auto found = guests_.find(id);
-  if (check.version != kTokenVersion || found == guests_.end()) {
+  if ((check.version != kTokenVersion && !is_tls_hello(bytes)) || found == guests_.end()) {
     drop(id);
     return;
   }
-  const TokenRefusal refusal = refusal_of(check.version, false);
+  const TokenRefusal refusal = refusal_of_credentials(check.version, bytes);
   found->second.connection->send(preamble() + encode(message::Rejected{refusal.why, refusal.todo}));
   found->second.connection->close_after_flush();
 }

@@ -29,9 +29,9 @@ class PeerListener : public std::enable_shared_from_this<PeerListener>,
   using Answer = std::function<std::optional<message::Message>(const message::Message&,
                                                                const std::string& from)>;
 
-  /// `listener` is listening and non-blocking. `token`: see Acceptor.
+  /// `listener` is listening and non-blocking. `credentials`: see Acceptor.
   static std::shared_ptr<PeerListener> open(boost::asio::io_context& io, Fd listener, Answer answer,
-                                            std::shared_ptr<const JobToken> token);
+                                            Credentials credentials);
   ~PeerListener() override;
   /// Hands the listening socket back; answers nobody any more.
   Fd close();
@@ -45,7 +45,7 @@ class PeerListener : public std::enable_shared_from_this<PeerListener>,
     std::string from;  ///< its address, numeric
   };
 
-  void on_accepted(Fd socket) override;
+  void on_accepted(Channel channel) override;
   void on_message(std::uint64_t id, message::Message question) override;
   void on_no_preamble(std::uint64_t id, PreambleCheck check, std::string) override;
   void on_ended(std::uint64_t id, const CloseReason&) override { drop(id); }

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/control/authentication.h"
 #include "rendezvous/control/connection.h"
-#include "rendezvous/control/token_exchange.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kNextAfter{50};
 
 class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
                 private ConnectionHandler,
-                private TokenExchangeOwner {
+                private AuthenticationOwner {
  public:
   PeerRpc(asio::io_context& io, PeerQuestion question, OnPeerAnswer done)
       : io_(io),
@@ -90,7 +90,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
     void close() {
       over = true;
       limit.cancel();
-      proof.reset();
+      authentication.reset();
       error_code ignored;
       socket.close(ignored);
       if (connection) {
@@ -100,7 +100,7 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
 
     asio::ip::tcp::socket socket;
     asio::steady_timer limit;
-    TokenExchange proof;  ///< of the token, while it is under way
+    Authentication authentication;  ///< while it is under way
     std::shared_ptr<Connection> connection;
     bool over = false;
   };
@@ -114,17 +114,20 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
     Fd socket(failed ? -1 : tries_[place].socket.release(failed));
     if (failed) {
       end_try(place);
-    } else if (question_.token) {
-      tries_[place].proof = prove_token(io_, std::move(socket), question_.token, *this, place);
+    } else if (question_.credentials.any()) {
+      tries_[place].authentication =
+          authenticate_host(io_, std::move(socket), question_.credentials, *this, place);
     } else {
       ask(place, std::move(socket));
     }
   }
 
-  void on_token(std::uint64_t place, TokenOutcome outcome) override {
+  /// Nobody is told why here: an agent that has no valid credentials any more is told where it
+  /// searches for a coordinator.
+  void on_authenticated(std::uint64_t place, AuthenticationOutcome outcome) override {
     const auto alive = shared_from_this();
-    if (outcome.who == TokenOutcome::Who::member) {
-      ask(place, std::move(outcome.socket));
+    if (outcome.who == AuthenticationOutcome::Who::member) {
+      ask(place, std::move(outcome.channel));
     } else {
       end_try(place);
     }
@@ -142,9 +145,9 @@ class PeerRpc : public std::enable_shared_from_this<PeerRpc>,
   }
 
   /// Without a heartbeat: the limit of the try bounds how long an answer may take.
-  void ask(std::size_t place, Fd socket) {
+  void ask(std::size_t place, Channel channel) {
     const auto connection =
-        Connection::create(io_, std::move(socket), ConnectionOptions{}, *this, place);
+        Connection::create(io_, std::move(channel), ConnectionOptions{}, *this, place);
     tries_[place].connection = connection;
     connection->start();
     connection->send(bytes_);

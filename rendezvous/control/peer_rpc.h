@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/control/credentials.h"
 #include "rendezvous/protocol/message.h"
 
 namespace boost::asio {
@@ -18,8 +19,6 @@ class io_context;
 }
 
 namespace ddprun {
-
-class JobToken;
 
 struct PeerAnswer {
   std::optional<message::Message> said;
@@ -37,8 +36,8 @@ struct PeerQuestion {
   /// Whether an answer is from who is asked: another agent may have one of the addresses. Null:
   /// each is.
   std::function<From(const message::Message&)> from = {};
-  /// Proved first, and asked for; null: none.
-  std::shared_ptr<const JobToken> token = {};
+  /// Shown first, and asked for.
+  Credentials credentials = {};
 };
 
 using OnPeerAnswer = std::function<void(const PeerAnswer&)>;

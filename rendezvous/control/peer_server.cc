@@ -34,18 +34,18 @@ struct PeerServer::Retry {
 
 std::shared_ptr<PeerServer> PeerServer::create(boost::asio::io_context& io,
                                                std::vector<Endpoint> endpoints, Answer answer,
-                                               std::shared_ptr<const JobToken> token,
+                                               Credentials credentials,
                                                std::shared_ptr<spdlog::logger> log) {
   return std::shared_ptr<PeerServer>(new PeerServer(io, std::move(endpoints), std::move(answer),
-                                                    std::move(token), std::move(log)));
+                                                    std::move(credentials), std::move(log)));
 }
 
 PeerServer::PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoints, Answer answer,
-                       std::shared_ptr<const JobToken> token, std::shared_ptr<spdlog::logger> log)
+                       Credentials credentials, std::shared_ptr<spdlog::logger> log)
     : io_(io),
       endpoints_(std::move(endpoints)),
       answer_(std::move(answer)),
-      token_(std::move(token)),
+      credentials_(std::move(credentials)),
       log_(std::move(log)),
       own_(endpoints_.size()),
       retry_(std::make_unique<Retry>(io)) {}
@@ -118,7 +118,7 @@ std::shared_ptr<PeerListener> PeerServer::answer_at(Fd listener, bool at_endpoin
         }
         return answer(question, at_first && is_own_address(from));
       },
-      token_);
+      credentials_);
 }
 
 /// Agents that connect while the coordinator takes over wait in the backlog of the same socket.

@@ -31,11 +31,11 @@ class PeerServer : public std::enable_shared_from_this<PeerServer> {
   using Answer =
       std::function<std::optional<message::Message>(const message::Message&, bool from_here)>;
 
-  /// `answer` is not asked by who has come to the wrong job (admission.h, stray), or has not the
-  /// `token`, where there is one.
+  /// `answer` is not asked by who has come to the wrong job (admission.h, stray), or has not
+  /// the `credentials`, where there are any.
   static std::shared_ptr<PeerServer> create(boost::asio::io_context& io,
                                             std::vector<Endpoint> endpoints, Answer answer,
-                                            std::shared_ptr<const JobToken> token,
+                                            Credentials credentials,
                                             std::shared_ptr<spdlog::logger> log);
 
   /// Opens the gate; what it calls may come after a look at a name service.
@@ -67,7 +67,7 @@ class PeerServer : public std::enable_shared_from_this<PeerServer> {
   struct Retry;  ///< a timer
 
   PeerServer(boost::asio::io_context& io, std::vector<Endpoint> endpoints, Answer answer,
-             std::shared_ptr<const JobToken> token, std::shared_ptr<spdlog::logger> log);
+             Credentials credentials, std::shared_ptr<spdlog::logger> log);
   Result<void> open_gate();
   void try_first_endpoint();
   [[nodiscard]] std::shared_ptr<PeerListener> answer_at(Fd listener, bool at_endpoint,
@@ -76,7 +76,7 @@ class PeerServer : public std::enable_shared_from_this<PeerServer> {
   boost::asio::io_context& io_;
   std::vector<Endpoint> endpoints_;
   Answer answer_;
-  std::shared_ptr<const JobToken> token_;
+  Credentials credentials_;
   std::shared_ptr<spdlog::logger> log_;
   std::vector<bool> own_;  ///< which of the endpoints are this machine's
   std::shared_ptr<PeerListener> gate_;

@@ -1,16 +1,14 @@
 #include "rendezvous/control/token_exchange.h"
 
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <chrono>
 #include <cstddef>
 #include <utility>
 
 #include "rendezvous/base/socket.h"
-#include "rendezvous/control/connection.h"
+#include "rendezvous/control/byte_stream.h"
+#include "rendezvous/control/tls_words.h"
 #include "rendezvous/protocol/message_codec.h"
 
 namespace ddprun {
@@ -18,7 +16,7 @@ namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
-using Who = TokenOutcome::Who;
+using Who = AuthenticationOutcome::Who;
 
 /// An agent speaks first, at once, and answers at once.
 constexpr std::chrono::milliseconds kPatience{5'000};
@@ -26,37 +24,26 @@ constexpr std::chrono::milliseconds kPatience{5'000};
 // Parts have known sizes, and nothing is read beyond them: the first byte after the exchange
 // belongs to the connection that goes on with the socket.
 
-/// What both sides do: they say a part, and read one of known size. It owns the socket meanwhile,
-/// so an operation that is still under way when its owner lets go finds it alive.
-class Exchange : public std::enable_shared_from_this<Exchange> {
+/// What both sides do: they say a part, and read one of known size.
+class Exchange : public std::enable_shared_from_this<Exchange>, private ByteStreamOwner {
  public:
   using Next = void (Exchange::*)();
 
-  Exchange(asio::io_context& io, std::shared_ptr<const JobToken> token, TokenExchangeOwner& owner,
+  Exchange(asio::io_context& io, std::shared_ptr<const JobToken> token, AuthenticationOwner& owner,
            std::uint64_t id)
-      : token_(std::move(token)), socket_(io), owner_(owner), id_(id) {}
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-  virtual ~Exchange() = default;
+      : io_(io), token_(std::move(token)), owner_(owner), id_(id) {}
+  ~Exchange() override = default;
 
   /// An outcome comes later, never from inside of this.
-  void begin(Fd socket, const net::Address& agents_end) {
+  void begin(Channel channel, const net::Address& agents_end) {
     place_ = token_place(agents_end.host(), agents_end.port());
-    const int family = net::far_end(socket.get()).storage.ss_family;
-    error_code failed;
-    socket_.assign(asio::generic::stream_protocol(family, 0), socket.get(), failed);
-    if (failed) {  // epoll has no room for it
-      asio::post(socket_.get_executor(), [self = shared_from_this()] { self->finish(Who::gone); });
-      return;
-    }
-    (void)socket.release();
+    stream_ = ByteStream::create(io_, std::move(channel), *this);
     start();
   }
 
   virtual void cancel() {
     over_ = true;
-    error_code ignored;
-    socket_.close(ignored);
+    stream_->close();
   }
 
  protected:
@@ -64,98 +51,93 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   /// Whether these bytes begin a part that is waited for; more of it may follow. A stranger is to
   /// be known at its first wrong byte: it may wait for an answer to fewer bytes than a part has.
   virtual bool fits(const std::string& /*so_far*/) { return true; }
+  /// What it says otherwise.
+  virtual void on_misfit() { finish(Who::other); }
 
   /// Until `size` bytes are in `part_`.
   template <class Side>
   void read(std::size_t size, void (Side::*next)()) {
     part_.clear();
-    read_on(size, static_cast<Next>(next));
+    size_ = size;
+    next_ = static_cast<Next>(next);
+    stream_->read_some(size);
   }
 
-  /// Not async_read(): the first part may be shorter than asked for, and is looked at as it comes.
-  void read_on(std::size_t size, Next next) {
-    const std::size_t had = part_.size();
-    part_.resize(size);
-    socket_.async_receive(
-        asio::buffer(part_.data() + had, size - had),
-        [self = shared_from_this(), size, had, next](error_code failed, std::size_t n) {
-          if (self->over_) {
-            return;
-          }
-          self->part_.resize(had + (failed ? 0 : n));
-          self->on_read(failed, size, next);
-        });
-  }
-
-  void on_read(error_code failed, std::size_t size, Next next) {
-    if (failed) {
-      by_reset_ = failed == asio::error::connection_reset;
-      finish(Who::gone);
-    } else if (!fits(part_)) {
-      finish(Who::other);
-    } else if (part_.size() < size) {
-      read_on(size, next);
+  /// The first part may be shorter than asked for, and is looked at as it comes.
+  void on_bytes(std::string bytes) override {
+    const auto alive = shared_from_this();
+    part_ += bytes;
+    if (!fits(part_)) {
+      on_misfit();
+    } else if (part_.size() < size_) {
+      stream_->read_some(size_ - part_.size());
     } else {
-      (this->*next)();
+      (this->*next_)();
+    }
+  }
+
+  /// Over TLS a listener says so that it does not trust the certificate that it was shown.
+  void on_stream_end(const StreamEnd& end) override {
+    const auto alive = shared_from_this();
+    by_reset_ = end.by_reset;
+    if (end.failure.empty()) {
+      finish(Who::gone);
+    } else {
+      tell({Who::distrusted, {}, not_of_this_job(end.failure)});
     }
   }
 
   /// What cannot be written shows where the answer is read. A part is smaller than any socket's
   /// buffer, so it is gone before the next one is said.
-  void say(std::string bytes) {
-    said_ = std::move(bytes);
-    asio::async_write(socket_, asio::buffer(said_),
-                      [self = shared_from_this()](error_code, std::size_t) {});
-  }
+  void say(const std::string& bytes) { stream_->write(bytes); }
 
+  /// What the other side has said beyond the part stays unread in the channel, plain or decrypted.
   void finish(Who who) {
-    error_code failed;
-    Fd socket(who == Who::gone ? -1 : socket_.release(failed));
-    tell({failed ? Who::gone : who, std::move(socket), std::move(part_), by_reset_});
+    Channel channel;
+    if (who != Who::gone) {
+      channel = stream_->release();
+    }
+    const bool whole = static_cast<bool>(channel);
+    tell({whole ? who : Who::gone, std::move(channel), std::move(part_), by_reset_});
   }
 
-  void tell(TokenOutcome outcome) {
+  void tell(AuthenticationOutcome outcome) {
     if (!over_) {
       Exchange::cancel();
-      owner_.on_token(id_, std::move(outcome));
+      owner_.on_authenticated(id_, std::move(outcome));
     }
-  }
-
-  Fd take_socket() {
-    error_code failed;
-    return Fd(socket_.release(failed));
   }
 
   [[nodiscard]] JobToken::Facts facts(std::string_view a, std::string_view b) const {
     return {a, b, place_};
   }
 
+  asio::io_context& io_;
   std::shared_ptr<const JobToken> token_;
-  asio::generic::stream_protocol::socket socket_;
+  std::shared_ptr<ByteStream> stream_;
   std::string part_;  ///< that was read last
   bool over_ = false;
 
  private:
-  TokenExchangeOwner& owner_;
+  AuthenticationOwner& owner_;
   std::uint64_t id_;
   std::string place_;
-  std::string said_;  ///< the newest part; the one before has been answered
+  std::size_t size_ = 0;  ///< of the part that is read
+  Next next_ = nullptr;
   bool by_reset_ = false;
 };
 
 /// Of the agent that has been connected to.
-class Asking final : public Exchange, private ConnectionHandler {
+class Asking final : public Exchange {
  public:
-  Asking(asio::io_context& io, std::shared_ptr<const JobToken> token, TokenExchangeOwner& owner,
+  Asking(asio::io_context& io, std::shared_ptr<const JobToken> token, AuthenticationOwner& owner,
          std::uint64_t id)
-      : Exchange(io, std::move(token), owner, id), io_(io), limit_(io) {}
+      : Exchange(io, std::move(token), owner, id), limit_(io) {}
 
   void cancel() override {
     Exchange::cancel();
     limit_.cancel();
-    if (refusal_) {
-      std::exchange(refusal_, nullptr)->close();
-    }
+    refusal_.reset();
   }
 
  private:
@@ -171,6 +153,15 @@ class Asking final : public Exchange, private ConnectionHandler {
 
   bool fits(const std::string& so_far) override {
     return !opening_ || check_preamble(so_far).verdict != PreambleVerdict::stranger;
+  }
+
+  /// An agent with TLS hears in plain text that the job has none.
+  void on_misfit() override {
+    if (is_tls_hello(part_)) {
+      refuse(tls_is_not_spoken());
+    } else {
+      finish(Who::other);
+    }
   }
 
   /// An agent without the token said hello already, which nobody reads.
@@ -199,41 +190,26 @@ class Asking final : public Exchange, private ConnectionHandler {
     }
     // From here on the listener's own limits hold, as for who needs no token.
     limit_.cancel();
-    answer_ =
-        preamble(kTokenVersion) + token_->proof(JobToken::Side::accepts, facts(theirs_, nonce_));
-    asio::async_write(socket_, asio::buffer(answer_),
-                      [self = shared_from_this(), this](error_code failed, std::size_t) {
-                        if (!over_) {
-                          part_.clear();
-                          finish(failed ? Who::gone : Who::member);
-                        }
-                      });
+    say(preamble(kTokenVersion) + token_->proof(JobToken::Side::accepts, facts(theirs_, nonce_)));
+    part_.clear();
+    finish(Who::member);
   }
 
-  /// The other side may have sent more already, and to close a socket with unread bytes may destroy
-  /// the answer on its way: so a connection sends it, which reads on for a while.
+  /// The other side may have sent more already, which is read and dropped.
   void refuse(const TokenRefusal& why) {
-    ConnectionOptions how;
-    how.expect_preamble = false;
-    refusal_ = Connection::create(io_, take_socket(), how, *this);
-    refusal_->start();
-    refusal_->send(preamble() + encode(message::Rejected{why.why, why.todo}));
-    refusal_->close_after_flush();
+    if (Channel channel = stream_->release()) {
+      refusal_ = say_last(io_, std::move(channel),
+                          preamble() + encode(message::Rejected{why.why, why.todo}));
+    }
     limit_.cancel();
     tell({Who::refused, {}, why.why});
   }
 
-  void on_message(std::uint64_t /*id*/, message::Message /*said*/) override {}
-  void on_no_preamble(std::uint64_t, PreambleCheck, std::string) override {}
-  void on_ended(std::uint64_t, const CloseReason&) override {}
-
-  asio::io_context& io_;
   asio::steady_timer limit_;
   bool opening_ = true;
   std::string theirs_;  ///< the nonce of who has connected
   std::string nonce_;
-  std::string answer_;
-  std::shared_ptr<Connection> refusal_;  ///< while the other side may read it
+  std::shared_ptr<void> refusal_;  ///< while the other side may read it
 };
 
 /// Of who connects. It has no timer: its owner closes a connection on which nothing comes.
@@ -289,26 +265,28 @@ class Proving final : public Exchange {
 };
 
 template <class Side>
-TokenExchange begin(asio::io_context& io, Fd socket, const net::Address& agents_end,
-                    std::shared_ptr<const JobToken> token, TokenExchangeOwner& owner,
-                    std::uint64_t id) {
+Authentication begin(asio::io_context& io, Channel channel, const net::Address& agents_end,
+                     std::shared_ptr<const JobToken> token, AuthenticationOwner& owner,
+                     std::uint64_t id) {
   auto exchange = std::make_shared<Side>(io, std::move(token), owner, id);
-  exchange->begin(std::move(socket), agents_end);
+  exchange->begin(std::move(channel), agents_end);
   return {exchange.get(), [exchange](void*) { exchange->cancel(); }};
 }
 
 }  // namespace
 
-TokenExchange ask_for_token(asio::io_context& io, Fd socket, std::shared_ptr<const JobToken> token,
-                            TokenExchangeOwner& owner, std::uint64_t id) {
-  const net::Address end = net::local_end(socket.get());
-  return begin<Asking>(io, std::move(socket), end, std::move(token), owner, id);
+Authentication ask_for_token(asio::io_context& io, Channel channel,
+                             std::shared_ptr<const JobToken> token, AuthenticationOwner& owner,
+                             std::uint64_t id) {
+  const net::Address end = net::local_end(channel.socket.get());
+  return begin<Asking>(io, std::move(channel), end, std::move(token), owner, id);
 }
 
-TokenExchange prove_token(asio::io_context& io, Fd socket, std::shared_ptr<const JobToken> token,
-                          TokenExchangeOwner& owner, std::uint64_t id) {
-  const net::Address end = net::far_end(socket.get());
-  return begin<Proving>(io, std::move(socket), end, std::move(token), owner, id);
+Authentication prove_token(asio::io_context& io, Channel channel,
+                           std::shared_ptr<const JobToken> token, AuthenticationOwner& owner,
+                           std::uint64_t id) {
+  const net::Address end = net::far_end(channel.socket.get());
+  return begin<Proving>(io, std::move(channel), end, std::move(token), owner, id);
 }
 
 }  // namespace ddprun

@@ -36,7 +36,7 @@ void TurnedAway::refused(const std::string& address, const std::string& why) {
 
 void TurnedAway::sum_up() const {
   if (refused_ > 0) {
-    log_->info("refused {} connections of agents without the job's token", refused_);
+    log_->info("refused {} connections of agents without the job's credentials", refused_);
   }
 }
 

@@ -20,7 +20,7 @@ class TurnedAway {
 
   void speaks_no_protocol(const std::string& address, bool silent);
   void rejected(const std::string& address, const std::string& why);
-  /// Before it could say anything: it has not the job's token.
+  /// Before it could say anything: it has not the job's credentials.
   void refused(const std::string& address, const std::string& why);
   /// At the end of the job.
   void sum_up() const;

@@ -8,19 +8,18 @@ namespace ddprun {
 
 std::shared_ptr<VoteCollector> VoteCollector::open(boost::asio::io_context& io, std::string job_id,
                                                    std::chrono::milliseconds patience,
-                                                   std::shared_ptr<const JobToken> token,
-                                                   Hooks hooks) {
+                                                   Credentials credentials, Hooks hooks) {
   return std::shared_ptr<VoteCollector>(
-      new VoteCollector(io, std::move(job_id), patience, std::move(token), std::move(hooks)));
+      new VoteCollector(io, std::move(job_id), patience, std::move(credentials), std::move(hooks)));
 }
 
 VoteCollector::VoteCollector(boost::asio::io_context& io, std::string job_id,
-                             std::chrono::milliseconds patience,
-                             std::shared_ptr<const JobToken> token, Hooks hooks)
+                             std::chrono::milliseconds patience, Credentials credentials,
+                             Hooks hooks)
     : io_(io),
       job_id_(std::move(job_id)),
       patience_(patience),
-      token_(std::move(token)),
+      credentials_(std::move(credentials)),
       hooks_(std::move(hooks)) {}
 
 /// One call per voter at a time. An election asks again at each of its steps, and a voter that does
@@ -44,7 +43,7 @@ void VoteCollector::ask(const message::VoterAddress& voter, const VoteRequest& r
   };
   calls_[id] = rpc_to_peer(io_,
                            {voter.addresses, voter.port, message::AskVote{job_id_, id, request},
-                            patience_, from, token_},
+                            patience_, from, credentials_},
                            [weak = weak_from_this(), id](const PeerAnswer& answer) {
                              if (const auto self = weak.lock()) {
                                self->on_answer(id, answer);

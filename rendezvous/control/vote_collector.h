@@ -29,20 +29,20 @@ class VoteCollector : public std::enable_shared_from_this<VoteCollector> {
 
   static std::shared_ptr<VoteCollector> open(boost::asio::io_context& io, std::string job_id,
                                              std::chrono::milliseconds patience,
-                                             std::shared_ptr<const JobToken> token, Hooks hooks);
+                                             Credentials credentials, Hooks hooks);
 
   /// Nothing where this one is being asked already.
   void ask(const message::VoterAddress& voter, const VoteRequest& request);
 
  private:
   VoteCollector(boost::asio::io_context& io, std::string job_id, std::chrono::milliseconds patience,
-                std::shared_ptr<const JobToken> token, Hooks hooks);
+                Credentials credentials, Hooks hooks);
   void on_answer(VoterId from, const PeerAnswer& answer);
 
   boost::asio::io_context& io_;
   std::string job_id_;
   std::chrono::milliseconds patience_;
-  std::shared_ptr<const JobToken> token_;
+  Credentials credentials_;
   Hooks hooks_;
   std::map<VoterId, std::shared_ptr<void>> calls_;
 };

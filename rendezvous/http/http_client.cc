@@ -17,7 +17,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/held_signals.h"
-#include "rendezvous/http/tls_session.h"
+#include "rendezvous/tls/tls_session.h"
 
 namespace ddprun {
 namespace {

@@ -20,6 +20,19 @@ class Authority:
                       "-CAcreateserial", "-days", 2, "-extfile", extensions, "-out", certificate)
         return certificate, key
 
+    def issue_for(self, name, begin, end):
+        """The same, valid between these times (YYYYMMDDHHMMSSZ)."""
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        request, config = self.folder / f"{name}.csr", self.folder / f"{name}.cnf"
+        self._openssl("req", "-subj", f"/CN={name}", "-out", request, *self._new_key(key))
+        (self.folder / f"{name}.index").touch()
+        config.write_text(f"[ca]\ndefault_ca=here\n[here]\ndatabase={self.folder}/{name}.index\n"
+                          f"new_certs_dir={self.folder}\nrand_serial=yes\ndefault_md=sha256\npolicy=any\n"
+                          "[any]\ncommonName=supplied\n")
+        self._openssl("ca", "-batch", "-config", config, "-in", request, "-cert", self.certificate,
+                      "-keyfile", self._key, "-startdate", begin, "-enddate", end, "-notext", "-out", certificate)
+        return certificate, key
+
     def client(self, certificate, key):
         """What Python's own clients show and trust; under which name they ask does not matter."""
         context = ssl.create_default_context(cafile=self.certificate)

@@ -42,7 +42,7 @@ std::unique_ptr<Outcome> join(Loop& loop, Endpoint endpoint, std::optional<bool>
                               NodeDescription node = describe("n1")) {
   auto outcome = std::make_unique<Outcome>();
   outcome->handle = join_endpoint(
-      loop.io, SearchRequest{{std::move(endpoint)}, std::move(node), is_host, timeout}, nullptr,
+      loop.io, SearchRequest{{std::move(endpoint)}, std::move(node), is_host, timeout}, {},
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
 }
@@ -52,7 +52,7 @@ std::unique_ptr<Outcome> join_any(Loop& loop, std::vector<Endpoint> endpoints,
                                   NodeDescription node = describe("n1")) {
   auto outcome = std::make_unique<Outcome>();
   outcome->handle = join_endpoint(
-      loop.io, SearchRequest{std::move(endpoints), std::move(node), {}, 60s}, nullptr,
+      loop.io, SearchRequest{std::move(endpoints), std::move(node), {}, 60s}, {},
       [o = outcome.get()](Result<Joined> r) { o->result.emplace(std::move(r)); }, loop.log);
   return outcome;
 }
@@ -193,21 +193,19 @@ TEST_CASE("An agent at the first endpoint hosts it when no other one knows of a 
   }
   SECTION("an agent that is seeking, too") {
     endpoints.push_back(other);
-    gate = PeerListener::open(
-        loop.io, std::move(listening.socket),
-        [](const message::Message&, const std::string&) {
-          return message::Moved{Term{3}, {}, 0};
-        },
-        nullptr);
+    gate = PeerListener::open(loop.io, std::move(listening.socket),
+                              [](const message::Message&, const std::string&) {
+                                return message::Moved{Term{3}, {}, 0};
+                              },
+                              {});
   }
   SECTION("an agent that does not know yet that the coordinator that was here is gone") {
     endpoints.push_back(other);
-    gate = PeerListener::open(
-        loop.io, std::move(listening.socket),
-        [&first](const message::Message&, const std::string&) {
-          return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
-        },
-        nullptr);
+    gate = PeerListener::open(loop.io, std::move(listening.socket),
+                              [&first](const message::Message&, const std::string&) {
+                                return message::Moved{Term{3}, {"127.0.0.1"}, first.port};
+                              },
+                              {});
   }
   SECTION("another job is there") {
     endpoints.push_back(other);
@@ -346,7 +344,7 @@ TEST_CASE("A join that is dropped never calls back") {
   Loop loop;
   bool called = false;
   auto handle = join_endpoint(
-      loop.io, SearchRequest{{{"127.0.0.1", free_port()}}, describe("n1"), false, 60s}, nullptr,
+      loop.io, SearchRequest{{{"127.0.0.1", free_port()}}, describe("n1"), false, 60s}, {},
       [&](Result<Joined>) { called = true; }, loop.log);
   loop.run_for(100ms);
   handle.reset();

@@ -1,4 +1,4 @@
-#include "rendezvous/http/openssl_library.h"
+#include "rendezvous/tls/openssl_library.h"
 
 #include <dlfcn.h>
 

@@ -15,10 +15,12 @@ namespace ddprun {
 /// The functions, named as in OpenSSL's manual.
 #define DDP_OPENSSL_FUNCTIONS(X)        \
   X(TLS_client_method)                  \
+  X(TLS_method)                         \
   X(SSL_CTX_new)                        \
   X(SSL_CTX_free)                       \
   X(SSL_CTX_ctrl)                       \
   X(SSL_CTX_set_verify)                 \
+  X(SSL_CTX_set_num_tickets)            \
   X(SSL_CTX_set_alpn_protos)            \
   X(SSL_CTX_set_default_passwd_cb)      \
   X(SSL_CTX_set_default_verify_paths)   \
@@ -31,6 +33,7 @@ namespace ddprun {
   X(SSL_ctrl)                           \
   X(SSL_set_bio)                        \
   X(SSL_set_connect_state)              \
+  X(SSL_set_accept_state)               \
   X(SSL_set1_host)                      \
   X(SSL_get0_param)                     \
   X(SSL_do_handshake)                   \

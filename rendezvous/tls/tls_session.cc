@@ -1,4 +1,4 @@
-#include "rendezvous/http/tls_session.h"
+#include "rendezvous/tls/tls_session.h"
 
 #include <arpa/inet.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/http/tls_context_impl.h"
+#include "rendezvous/tls/tls_context_impl.h"
 
 namespace ddprun {
 namespace {
@@ -23,7 +23,7 @@ bool is_numeric_address(const std::string& host) {
 }  // namespace
 
 struct TlsSession::Impl {
-  Impl(std::shared_ptr<const TlsContext> the_context, const std::string& server)
+  explicit Impl(std::shared_ptr<const TlsContext> the_context)
       : context(std::move(the_context)),
         openssl(context->impl_->openssl),
         ssl(openssl.SSL_new(context->impl_->context.get()), openssl.SSL_free),
@@ -31,6 +31,11 @@ struct TlsSession::Impl {
         out(openssl.BIO_new(openssl.BIO_s_mem())) {
     DDP_CHECK(ssl && in != nullptr && out != nullptr, "OpenSSL has memory");
     openssl.SSL_set_bio(ssl.get(), in, out);
+  }
+
+  /// A service has a name, and a certificate for that name: without it whoever has any certificate
+  /// that the machine trusts could answer in its place.
+  void ask(const std::string& server) {
     openssl.SSL_set_connect_state(ssl.get());
     if (is_numeric_address(server)) {
       openssl.X509_VERIFY_PARAM_set1_ip_asc(openssl.SSL_get0_param(ssl.get()), server.c_str());
@@ -41,6 +46,17 @@ struct TlsSession::Impl {
                        const_cast<char*>(server.c_str()));
     }
     shake_hands();
+  }
+
+  /// Who accepts waits for the first words of the other side.
+  void meet(TlsSide side) {
+    among_agents = true;
+    if (side == TlsSide::accepts) {
+      openssl.SSL_set_accept_state(ssl.get());
+    } else {
+      openssl.SSL_set_connect_state(ssl.get());
+      shake_hands();
+    }
   }
 
   /// False: nothing can go on before more has come from the network, or ever.
@@ -60,10 +76,11 @@ struct TlsSession::Impl {
 
   /// A certificate that is not trusted is the one reason that people meet and can mend, and its
   /// place in OpenSSL's list of errors depends on the version; so it is asked for by itself.
-  std::string why() const {
+  std::string why() {
     const long verified = openssl.SSL_get_verify_result(ssl.get());
     if (verified != X509_V_OK) {
       openssl.ERR_clear_error();
+      by_certificate = true;
       return std::string("its certificate is not trusted: ") +
              openssl.X509_verify_cert_error_string(verified);
     }
@@ -71,10 +88,25 @@ struct TlsSession::Impl {
     if (reason == "wrong version number") {
       return "it does not speak TLS";
     }
-    // An alert of the server (RFC 8446, 6.2) about what this side has shown, or has not.
-    const bool is_about_ours = reason.find("alert") != std::string::npos &&
-                               (reason.find("certificate") != std::string::npos ||
-                                reason.find("unknown ca") != std::string::npos);
+    // Of a side that has to show one.
+    if (reason == "peer did not return a certificate") {
+      by_certificate = true;
+      return "it shows no certificate";
+    }
+    // An alert of the other side (RFC 8446, 6.2) about what this one has shown, or has not.
+    constexpr std::string_view kAlert = "alert ";
+    const std::size_t alert = reason.find(kAlert);
+    const auto says = [&reason](const char* words) {
+      return reason.find(words) != std::string::npos;
+    };
+    // The last: an authority of the same name and another key, whose signature is wrong.
+    const bool is_about_ours =
+        alert != std::string::npos &&
+        (says("certificate") || says("unknown ca") || (among_agents && says("decrypt error")));
+    by_certificate = is_about_ours;
+    if (is_about_ours && among_agents) {
+      return "it does not trust this agent's certificate: " + reason.substr(alert + kAlert.size());
+    }
     return "TLS failed: " + reason +
            (is_about_ours ? "; it does not take this client's certificate, or misses one" : "");
   }
@@ -82,6 +114,17 @@ struct TlsSession::Impl {
   void shake_hands() {
     openssl.ERR_clear_error();  // of earlier calls, which SSL_get_error() would take for this one's
     established = succeeded(openssl.SSL_do_handshake(ssl.get()));
+    drain();
+  }
+
+  /// At once: OpenSSL's buffer keeps the size of the most that was ever in it.
+  void drain() {
+    const std::size_t size = openssl.BIO_ctrl_pending(out);
+    if (size > 0) {
+      const std::size_t had = output.size();
+      output.resize(had + size);
+      openssl.BIO_read(out, output.data() + had, static_cast<int>(size));
+    }
   }
 
   /// Until nothing more is complete. What is no text, a ticket or a new key, is taken on the way.
@@ -95,6 +138,18 @@ struct TlsSession::Impl {
         plain.append(record.data(), static_cast<std::size_t>(got));
       }
     } while (got > 0);
+    drain();
+  }
+
+  /// By the record, for the same reason.
+  void write(std::string_view plain) {
+    while (!plain.empty() && failure.empty()) {
+      const std::string_view record = plain.substr(0, kRecordBytesMax);
+      plain.remove_prefix(record.size());
+      openssl.ERR_clear_error();
+      succeeded(openssl.SSL_write(ssl.get(), record.data(), static_cast<int>(record.size())));
+      drain();
+    }
   }
 
   std::shared_ptr<const TlsContext> context;
@@ -102,13 +157,23 @@ struct TlsSession::Impl {
   std::unique_ptr<SSL, decltype(&::SSL_free)> ssl;
   BIO* in;   ///< from the network; `ssl` owns both
   BIO* out;  ///< for the network
+  std::string output;
+  std::string failure;
+  bool among_agents = false;
   bool established = false;
   bool closed = false;
-  std::string failure;
+  bool by_certificate = false;
 };
 
 TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, const std::string& server)
-    : impl_(std::make_unique<Impl>(std::move(context), server)) {}
+    : impl_(std::make_unique<Impl>(std::move(context))) {
+  impl_->ask(server);
+}
+
+TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, TlsSide side)
+    : impl_(std::make_unique<Impl>(std::move(context))) {
+  impl_->meet(side);
+}
 
 TlsSession::~TlsSession() = default;
 
@@ -127,19 +192,11 @@ void TlsSession::receive(std::string_view bytes, std::string& plain) {
 
 void TlsSession::send(std::string_view plain) {
   DDP_CHECK(impl_->established, "who is at the other end is known before anything is said");
-  if (!plain.empty() && impl_->failure.empty()) {
-    impl_->openssl.ERR_clear_error();
-    impl_->succeeded(
-        impl_->openssl.SSL_write(impl_->ssl.get(), plain.data(), static_cast<int>(plain.size())));
-  }
+  impl_->write(plain);
 }
 
 std::string TlsSession::take_output() {
-  std::string bytes(impl_->openssl.BIO_ctrl_pending(impl_->out), '\0');
-  if (!bytes.empty()) {
-    impl_->openssl.BIO_read(impl_->out, bytes.data(), static_cast<int>(bytes.size()));
-  }
-  return bytes;
+  return std::exchange(impl_->output, {});
 }
 
 bool TlsSession::is_established() const {
@@ -152,6 +209,10 @@ bool TlsSession::is_closed() const {
 
 const std::string& TlsSession::failure() const {
   return impl_->failure;
+}
+
+bool TlsSession::failed_by_certificate() const {
+  return impl_->by_certificate;
 }
 
 }  // namespace ddprun

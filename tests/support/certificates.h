@@ -1,0 +1,31 @@
+// Certificates of authorities that a test makes, by OpenSSL's program: files of PEM.
+// tests/support/certificates.py is the same for Python.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rendezvous/tls/tls_context.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun::test {
+
+class Certificates {
+ public:
+  /// With one authority.
+  explicit Certificates(std::string authority = "authority");
+  /// Empty: they can be made; otherwise why not.
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
+
+  /// Of a node that the authority has signed; valid for so many days (-1: it has expired).
+  TlsFiles issue(const std::string& name, int days = 2) const;
+
+ private:
+  void openssl(std::vector<std::string> words) const;
+
+  TempDir folder_;
+  std::string authority_;
+  mutable std::string why_not_;
+};
+
+}  // namespace ddprun::test
