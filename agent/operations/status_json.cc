@@ -51,14 +51,11 @@ ordered_json cause_of(const Incident& incident) {
 
 /// `which` counts from 1 over the whole job.
 ordered_json incident_of(const Incident& incident, int which) {
-  ordered_json fields = {{"incident", which},
-                         {"kind", event_values::name_of(incident.kind)},
-                         {"reason", incident.reason},
-                         {"at_ms", ms(incident.at)},
-                         {"cause", cause_of(incident)},
-                         {"attempt", number(incident.attempt)},
-                         {"next_attempt", nullptr},
-                         {"spent_restart", incident.spent_restart}};
+  ordered_json fields = {
+      {"incident", which},           {"kind", event_values::name_of(incident.kind)},
+      {"reason", incident.reason},   {"at_ms", ms(incident.at)},
+      {"cause", cause_of(incident)}, {"attempt", number(incident.attempt)},
+      {"next_attempt", nullptr},     {"spent_restart", incident.spent_restart}};
   if (incident.next_attempt) {
     fields["next_attempt"] = number(*incident.next_attempt);
   }

@@ -268,6 +268,36 @@ bool Observer::withholds_world(const Watched& one, const std::vector<Command>& c
   });
 }
 
+void Observer::note_announced(Watched& one, const Replicate& told) {
+  // By a service, what nobody kept binds nobody.
+  if (service_ == nullptr && one.begins && !one.past && (any_world() || others_planned(one))) {
+    begun_twice_ = true;  // what it tells its voters binds as a world does
+  }
+  announced_ = told.replicated.configuration;
+  if (told.replicated.ends) {
+    one.end_term = told.replicated.term;
+    one.workers_at_end = one.workers_at_end.value_or(one.known.workers());
+  } else {
+    one.is_world_planned = true;
+  }
+  if (told.replicated.ends && told.so_far->verdict == Verdict::succeeded) {
+    success_is_known_ = success_is_known_ || has_finished(one);
+  }
+  one.planned = announced_;
+  one.announced.insert(announced_.number);
+  all_announced_.insert(announced_.number);
+  if (one.configuration.voters.empty()) {
+    one.configuration = announced_;  // binds from here on: standbys may go on with it
+  }
+  // Told again to a voter that came back, it makes no vote for another candidate void.
+  if (one.attempt && told.replicated.before.empty() &&
+      announced_.number != one.configuration.number) {
+    rise(one, told.replicated.term);
+    use(one, announced_);  // the same world, and other witnesses
+    one.is_world_planned = false;
+  }
+}
+
 void Observer::check_order(Watched& one, const Event& event, const Command& command) {
   if (const auto* welcome = std::get_if<Welcome>(&command)) {
     const NodeDescription& node = std::get<NodeJoined>(event).description;
@@ -295,32 +325,7 @@ void Observer::check_order(Watched& one, const Event& event, const Command& comm
     check_end(one, *finish->summary);
     return;
   } else if (const auto* told = std::get_if<Replicate>(&command)) {
-    // By a service, what nobody kept binds nobody.
-    if (service_ == nullptr && one.begins && !one.past && (any_world() || others_planned(one))) {
-      begun_twice_ = true;  // what it tells its voters binds as a world does
-    }
-    announced_ = told->replicated.configuration;
-    if (told->replicated.ends) {
-      one.end_term = told->replicated.term;
-      one.workers_at_end = one.workers_at_end.value_or(one.known.workers());
-    } else {
-      one.is_world_planned = true;
-    }
-    if (told->replicated.ends && told->so_far->verdict == Verdict::succeeded) {
-      success_is_known_ = success_is_known_ || has_finished(one);
-    }
-    one.planned = announced_;
-    one.announced.insert(announced_.number);
-    all_announced_.insert(announced_.number);
-    if (one.configuration.voters.empty()) {
-      one.configuration = announced_;  // binds from here on: standbys may go on with it
-    }
-    // Told again to a voter that came back, it makes no vote for another candidate void.
-    if (one.attempt && told->replicated.before.empty() &&
-        announced_.number != one.configuration.number) {
-      rise(one, told->replicated.term);
-      use(one, announced_);  // the same world, and other witnesses
-    }
+    note_announced(one, *told);
   } else if (std::holds_alternative<WatchNode>(command)) {
     ++contests_;
   } else if (const auto* assign = std::get_if<AssignWorld>(&command)) {

@@ -113,6 +113,7 @@ class Observer {
   void note(Watched& one, const Event& event);
   [[nodiscard]] static bool withholds_world(const Watched& one,
                                             const std::vector<Command>& commands);
+  void note_announced(Watched& one, const Replicate& told);
   void check_order(Watched& one, const Event& event, const Command& command);
   void check_world(Watched& one, const std::vector<AssignWorld>& assigned);
   void rise(Watched& one, Term term);

@@ -18,8 +18,8 @@ constexpr char kElsewhere[] = "192.0.2.1";
 
 std::shared_ptr<PeerServer> open_reception(Loop& loop, std::vector<Endpoint> endpoints) {
   auto reception = PeerServer::create(
-      loop.io, std::move(endpoints), [](const message::Message&, bool) { return std::nullopt; },
-      {}, loop.log);
+      loop.io, std::move(endpoints), [](const message::Message&, bool) { return std::nullopt; }, {},
+      loop.log);
   bool open = false;
   reception->open([&](const Result<void>& opened) {
     REQUIRE(opened);
