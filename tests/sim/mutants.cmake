@@ -44,7 +44,9 @@ foreach(mutant ${MUTANTS})
   elseif(mutant STREQUAL counts_who_is_bound_to_another)  # seldom; among coordinators without any state
     set(STORIES --first 9223372036854790808 --seeds 40000)
   elseif(mutant STREQUAL service_acknowledges_at_once)  # one in some 200,000
-    set(STORIES --service --first 1117000 --seeds 100)
+    set(STORIES --service --first 1037800 --seeds 100)
+  elseif(mutant STREQUAL service_all_before_decide)  # one in some 10,000
+    set(STORIES --service --first 11000 --seeds 1000)
   elseif(mutant MATCHES "^service_")
     set(STORIES --service --seeds 7000)
   endif()
