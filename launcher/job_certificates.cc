@@ -22,8 +22,8 @@ constexpr std::array<NamedFile, 3> kFiles{
 
 }  // namespace
 
-// An empty variable comes from a shell variable that is not set: a job that ran without TLS then
-// would be open to all. (An empty option is refused where options are read.)
+// An empty name comes from a shell variable that is not set: a job that ran without TLS then would
+// be open to all.
 Result<std::optional<TlsFiles>> job_certificates(const GivenCertificates& options,
                                                  const Environment& environment) {
   TlsFiles files;
@@ -32,7 +32,9 @@ Result<std::optional<TlsFiles>> job_certificates(const GivenCertificates& option
   for (const NamedFile& one : kFiles) {
     std::string& file = files.*one.file;
     const char* const variable = environment(one.variable);
-    if (const auto& option = options.*one.given) {
+    if (const auto& option = options.*one.given; option && option->empty()) {
+      return Error{"it names no file", one.option, "name one, or leave the option out"};
+    } else if (option) {
       file = *option;
     } else if (variable != nullptr && *variable == '\0') {
       return Error{"it names no file", one.variable, "name one, or unset the variable"};

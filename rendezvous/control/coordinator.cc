@@ -135,10 +135,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void on_stranger(Channel connection, const std::string& bytes) override {
     const std::string address = net::far_end(connection.socket.get()).host();
-    turn_away(std::move(connection.socket), address, bytes);
+    turn_away(connection.tls ? Fd() : std::move(connection.socket), address, bytes);
   }
 
-  /// A connection that is no agent's: to the store where there is one at this port, else closed.
+  /// A connection that is no agent's: to the store where that is, which has no TLS; else closed.
   void turn_away(Fd connection, const std::string& address, std::string bytes) {
     if (connection && hooks.foreign_connection && may_be_store_client(bytes) && !drain.begun()) {
       hooks.foreign_connection(std::move(connection), std::move(bytes));

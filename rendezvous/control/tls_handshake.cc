@@ -8,6 +8,7 @@
 
 #include "rendezvous/control/byte_stream.h"
 #include "rendezvous/control/handshake_limits.h"
+#include "rendezvous/control/handshake_turns.h"
 #include "rendezvous/control/job_tls.h"
 #include "rendezvous/control/tls_words.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -119,10 +120,15 @@ class Handshake : public std::enable_shared_from_this<Handshake>, private ByteSt
   std::string plain_;  ///< behind the handshake
 };
 
-class Accepting final : public Handshake {
+class Accepting final : public Handshake, private HandshakeTurn {
  public:
   Accepting(asio::io_context& io, JobTls& tls, AuthenticationOwner& owner, std::uint64_t id)
-      : Handshake(io, tls, owner, id), limit_(io) {}
+      : Handshake(io, tls, owner, id), limit_(io) {
+    if (!tls.turns()) {
+      tls.turns() = std::make_shared<HandshakeTurns>(io);
+    }
+    turns_ = tls.turns();
+  }
 
   void cancel() override {
     Handshake::cancel();
@@ -150,10 +156,17 @@ class Accepting final : public Handshake {
     if (!is_tls_hello(first_)) {
       take_plain();
     } else if (is_whole_record(first_)) {
-      open(TlsSide::accepts);
-      go_on(std::exchange(first_, first_.substr(0, kHeaderBytes)));
+      turns_->wait(std::shared_ptr<HandshakeTurn>(shared_from_this(), this));
     } else {
       stream_->read_some(kRecordBytesMax);
+    }
+  }
+
+  /// The answer to a hello is signed, which costs most of a handshake.
+  void on_turn() override {
+    if (!over_) {
+      open(TlsSide::accepts);
+      go_on(std::exchange(first_, first_.substr(0, kHeaderBytes)));
     }
   }
 
@@ -188,6 +201,7 @@ class Accepting final : public Handshake {
   }
 
   asio::steady_timer limit_;
+  std::shared_ptr<HandshakeTurns> turns_;
   std::string first_;  ///< before there is a session; then the header of the first record
 };
 
