@@ -1,6 +1,5 @@
 // The files of certificates among the agents of a job, for ddprun and for ddpctl: --tls-ca,
-// --tls-cert and
-// --tls-key, or DDPRUN_TLS_CA, _CERT and _KEY (docs/tls.md). They are read by TlsContext.
+// --tls-cert and --tls-key, or DDPRUN_TLS_CA, _CERT and _KEY (docs/tls.md). TlsContext reads them.
 #pragma once
 
 #include <optional>

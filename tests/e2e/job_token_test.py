@@ -7,22 +7,21 @@ import hashlib
 import hmac
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import struct
 import sys
 import tempfile
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 import namespaces  # noqa: E402
 import skip  # noqa: E402
+from endpoint_job import EndpointJob  # noqa: E402
 from free_port import free_port  # noqa: E402
 from program import Program, children_of, wait_until  # noqa: E402
 
-DDPRUN = os.path.abspath(sys.argv[1])
+DDPRUN = EndpointJob.ddprun = os.path.abspath(sys.argv[1])
 MISSING = namespaces.missing()
 TOKEN, OTHER = "0123456789abcdef-the-right-one", "0123456789abcdef-another-one"
 REMEDY = "give every agent the same --job-token-file"
@@ -54,7 +53,7 @@ def read(connection, size):
     return got
 
 
-class Job(unittest.TestCase):
+class Job(EndpointJob):
     version = None
 
     @classmethod
@@ -70,32 +69,14 @@ class Job(unittest.TestCase):
             agent.end()
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-token-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         for name, token in (("token", TOKEN), ("other", OTHER)):
             (self.folder / name).write_text(token + "\n")
         os.mkfifo(self.folder / "pipe")
-        self.port = free_port()
-        self.agents = []
 
     def start(self, *words, token="token", program=WAITS, nnodes="2", host="127.0.0.1", runner=(), env=None):
         given = ["--job-token-file", self.folder / token] if token else []
-        agent = Program(self.folder, f"agent{len(self.agents)}", [
-            *runner, DDPRUN, "--nnodes", nnodes, "--rdzv-endpoint", f"{host}:{self.port}", "--rdzv-id", "job",
-            "--join-timeout", "60", *given, *words, *program], cwd=self.folder,
-            env={**os.environ, "TMPDIR": str(self.folder), **(env or {})})
-        self.agents.append(agent)
-        self.addCleanup(agent.end)
-        return agent
-
-    def wait_for_workers(self, agents, starts=1):
-        for agent in agents:
-            wait_until(lambda: agent.out.count(" attempt ") == starts, lambda: agent)
-
-    def end_well(self, agents):
-        (self.folder / "end").touch()
-        for agent in agents:
-            self.assertEqual(agent.wait(), 0, agent)
+        return self.start_agent(nnodes, "job", *given, *words, *program, host=host, runner=runner, env=env)
 
     def connect(self):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)

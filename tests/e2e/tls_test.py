@@ -7,26 +7,24 @@ import json
 import os
 import pathlib
 import re
-import selectors
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import sys
-import tempfile
-import threading
 import time
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 import skip  # noqa: E402
 from certificates import Authority  # noqa: E402
+from endpoint_job import EndpointJob  # noqa: E402
 from free_port import free_port  # noqa: E402
 from program import Program, children_of, wait_until  # noqa: E402
+from tcp_relay import TcpRelay  # noqa: E402
 
-DDPRUN = os.path.abspath(sys.argv[1])
+DDPRUN = EndpointJob.ddprun = os.path.abspath(sys.argv[1])
 TOKEN = "0123456789abcdef-the-right-one"
 JOB_ID = "a-name-that-nobody-else-is-to-read"
 WAITS = ["sh", "-c", 'echo "rank $RANK of $WORLD_SIZE attempt $TORCHELASTIC_RESTART_COUNT"; '
@@ -35,76 +33,25 @@ REMEDY = "give every agent a valid certificate of one authority (--tls-ca, --tls
 WITHIN = 5  # seconds, for a refusal
 
 
-class Recorder:
-    """Passes bytes on between who connects and a port of this machine, and keeps them."""
-
-    def __init__(self, port):
-        self.port, self.bytes = port, bytearray()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.place = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                here = self.listener.accept()[0]
-                there = socket.create_connection(("127.0.0.1", self.port), timeout=30)
-                threading.Thread(target=self._pass_on, args=(here, there), daemon=True).start()
-
-    def _pass_on(self, here, there):
-        with selectors.DefaultSelector() as ready, here, there, contextlib.suppress(OSError):
-            ready.register(here, selectors.EVENT_READ, there)
-            ready.register(there, selectors.EVENT_READ, here)
-            while True:
-                for key, _ in ready.select():
-                    part = key.fileobj.recv(65536)
-                    if not part:
-                        return
-                    self.bytes += part
-                    key.data.sendall(part)
-
-    def close(self):
-        self.listener.close()
-
-
-class Job(unittest.TestCase):
+class Job(EndpointJob):
     def setUp(self):
         skip.need("program", shutil.which("openssl"), "there is no openssl")
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-tls-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.authority = Authority(self.folder)
         self.node = self.authority.issue("node")
         (self.folder / "token").write_text(TOKEN + "\n")
-        self.port = free_port()
-        self.agents = []
 
     def certified(self, ca=None, pair=None):
         certificate, key = pair or self.node
         return ["--tls-ca", ca or self.authority.certificate, "--tls-cert", certificate, "--tls-key", key]
 
     def start(self, *words, tls=True, program=WAITS, nnodes="2", env=None):
-        words = [*(self.certified() if tls else []), *words]
-        agent = Program(self.folder, f"agent{len(self.agents)}", [
-            DDPRUN, "--nnodes", nnodes, "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-id", JOB_ID,
-            "--join-timeout", "60", *words, *program], cwd=self.folder,
-            env={**os.environ, "TMPDIR": str(self.folder), **(env or {})})
-        self.agents.append(agent)
-        self.addCleanup(agent.end)
-        return agent
+        return self.start_agent(nnodes, JOB_ID, *(self.certified() if tls else []), *words, *program, env=env)
 
     def listening(self, *words, **how):
         agent = self.start(*words, **how)
         wait_until(lambda: is_listening(self.port), "the first agent")
         return agent
-
-    def wait_for_workers(self, agents, starts=1):
-        for agent in agents:
-            wait_until(lambda: agent.out.count(" attempt ") == starts, lambda: agent)
-
-    def end_well(self, agents):
-        (self.folder / "end").touch()
-        for agent in agents:
-            self.assertEqual(agent.wait(), 0, agent)
 
     def refused(self, first, stranger, why_here, why_there):
         """The stranger ends with its sentence in time, and the first agent says its own, once."""
@@ -236,15 +183,15 @@ class Job(unittest.TestCase):
             (self.folder / "end").unlink(missing_ok=True)
             self.port = free_port()
             first = self.listening(tls=tls)
-            recorder = Recorder(self.port)
-            self.addCleanup(recorder.close)
-            second = self.start("--rdzv-conf", "is_host=0", "--rdzv-endpoint", recorder.place, tls=tls)
+            relay = TcpRelay(self.port)
+            self.addCleanup(relay.cut)
+            second = self.start("--rdzv-conf", "is_host=0", "--rdzv-endpoint", f"127.0.0.1:{relay.port}", tls=tls)
             self.wait_for_workers([first, second])
             self.end_well([first, second])
-            self.assertGreater(len(recorder.bytes), 500)
+            self.assertGreater(len(relay.carried), 500)
             # Without TLS it is there to be read: so this test would see it.
-            self.assertEqual(JOB_ID.encode() in recorder.bytes, not tls)
-            self.assertEqual(b"DDPRUN" in recorder.bytes, not tls)
+            self.assertEqual(JOB_ID.encode() in relay.carried, not tls)
+            self.assertEqual(b"DDPRUN" in relay.carried, not tls)
 
     def test_certificates_are_replaced_while_the_job_runs(self):
         agents = [self.start("--scale-up", "now", nnodes="2:3") for _ in range(2)]

@@ -1,4 +1,5 @@
-"""A way to a port on loopback that a test may cut: one process loses a service that others still reach."""
+"""A way to a port on loopback that a test may cut, or look at: one process loses what others still reach, and
+what was carried can be read."""
 import contextlib
 import socket
 import threading
@@ -8,6 +9,7 @@ class TcpRelay:
     def __init__(self, port):
         self.to = ("127.0.0.1", port)
         self.lock, self.open = threading.Lock(), set()
+        self.carried = bytearray()  # both ways
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -22,10 +24,11 @@ class TcpRelay:
                 for source, sink in ((near, far), (far, near)):
                     threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
 
-    @staticmethod
-    def carry(source, sink):
+    def carry(self, source, sink):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                with self.lock:
+                    self.carried += data
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
 
