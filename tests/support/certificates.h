@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rendezvous/tls/tls_context.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::test {
@@ -28,4 +29,16 @@ class Certificates {
   mutable std::string why_not_;
 };
 
+/// The one of a test's process.
+const Certificates& authority();
+
 }  // namespace ddprun::test
+
+/// In a test that needs certificates: skipped where they cannot be made.
+#define NEEDS_OPENSSL()                                          \
+  do {                                                           \
+    ddprun::test::authority().issue("probe");                    \
+    if (!ddprun::test::authority().why_not().empty()) {          \
+      SKIP_TEST("program", ddprun::test::authority().why_not()); \
+    }                                                            \
+  } while (false)

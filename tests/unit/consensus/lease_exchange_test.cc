@@ -13,53 +13,55 @@ using std::chrono::seconds;
 
 const KubernetesAsked kAsked{"https://k:443", "default", "ddprun-job", "token"};
 
+/// A node asks to lead; `answer` gives the server's reply to each request, `most` at most.
+template <class Answer>
+Result<ServiceAnswer> ask_to_lead(LeaseExchange& exchange, int most, Answer answer) {
+  const LeaseExchange::Moment at{seconds(100), WallTime(seconds(1'793'880'000))};
+  const LeaderRecord self{Term{1}, VoterId{1}, JobInstance{1}, {"10.0.0.1"}, 1};
+  auto actions = exchange.asked(at, 1, enter_leader({}, self, "0000000000000007-99"));
+  while (const auto* request = std::get_if<lease_exchange::Request>(&actions.back())) {
+    REQUIRE(most-- > 0);
+    const HttpReply said = answer(*request);
+    actions = exchange.replied(at, lease_reply(request->verb, said, kAsked));
+  }
+  const auto* ended = std::get_if<lease_exchange::Ended>(&actions.back());
+  REQUIRE(ended != nullptr);
+  return ended->answer;
+}
+
 }  // namespace
 
 TEST_CASE("A server that says it has written, and has not, lets nobody lead") {
   const bool strips = GENERATE(false, true);
   test::PlayedApiServer server;
   LeaseExchange exchange({"job", "host", 7}, {seconds(15), seconds(600)});
-  const LeaseExchange::Moment at{seconds(100), WallTime(seconds(1'793'880'000))};
-  LeaderRecord self{Term{1}, VoterId{1}, JobInstance{1}, {"10.0.0.1"}, 1};
-  auto actions = exchange.asked(at, 1, enter_leader({}, self, "0000000000000007-99"));
-  int requests = 0;
-  while (const auto* request = std::get_if<lease_exchange::Request>(&actions.back())) {
-    REQUIRE(++requests < 5);
-    HttpReply said = server.take(request->verb, request->body);
+  const auto answer = ask_to_lead(exchange, 4, [&](const lease_exchange::Request& request) {
+    HttpReply said = server.take(request.verb, request.body);
     if (strips && server.object) {
       (*server.object)["metadata"]["annotations"] = nlohmann::json::object();
       (*server.object)["spec"]["holderIdentity"] = "";
       said.body = server.object->dump();
     }
-    actions = exchange.replied(at, lease_reply(request->verb, said, kAsked));
-  }
-  const auto* ended = std::get_if<lease_exchange::Ended>(&actions.back());
-  REQUIRE(ended != nullptr);
-  CHECK(ended->answer.has_value() == !strips);
+    return said;
+  });
+  CHECK(answer.has_value() == !strips);
   CHECK(exchange.trouble().empty() == !strips);
   if (strips) {
-    CHECK(ended->answer.error().what.find("is not in the Lease of this job") != std::string::npos);
+    CHECK(answer.error().what.find("is not in the Lease of this job") != std::string::npos);
   }
 }
 
 TEST_CASE("A server that fails is asked to write twice, and then again only after a pause") {
   test::PlayedApiServer server;
   LeaseExchange exchange({"job", "host", 7}, {seconds(15), seconds(600)});
-  const LeaseExchange::Moment at{seconds(100), WallTime(seconds(1'793'880'000))};
-  LeaderRecord self{Term{1}, VoterId{1}, JobInstance{1}, {"10.0.0.1"}, 1};
-  auto actions = exchange.asked(at, 1, enter_leader({}, self, "0000000000000007-99"));
   int writes = 0;
-  while (const auto* request = std::get_if<lease_exchange::Request>(&actions.back())) {
-    const bool is_write = request->verb != LeaseVerb::get;
+  const auto answer = ask_to_lead(exchange, 6, [&](const lease_exchange::Request& request) {
+    const bool is_write = request.verb != LeaseVerb::get;
     writes += is_write ? 1 : 0;
-    REQUIRE(writes <= 2);
-    const HttpReply said = is_write ? HttpReply{500, "etcdserver: request timed out"}
-                                    : server.take(request->verb, request->body);
-    actions = exchange.replied(at, lease_reply(request->verb, said, kAsked));
-  }
-  const auto* ended = std::get_if<lease_exchange::Ended>(&actions.back());
-  REQUIRE(ended != nullptr);
-  REQUIRE_FALSE(ended->answer.has_value());
+    return is_write ? HttpReply{500, "etcdserver: request timed out"}
+                    : server.take(request.verb, request.body);
+  });
+  REQUIRE_FALSE(answer.has_value());
   CHECK(writes == 2);
   CHECK(exchange.trouble().find("500") != std::string::npos);
 }

@@ -19,15 +19,11 @@
 #include "tests/unit/control/loop.h"
 
 using namespace ddprun;
+using ddprun::test::authority;
 using ddprun::test::Certificates;
 using Who = AuthenticationOutcome::Who;
 
 namespace {
-
-const Certificates& authority() {
-  static const Certificates made;
-  return made;
-}
 
 std::shared_ptr<JobTls> tls_of(const TlsFiles& files) {
   auto made = TlsContext::make_mutual(files);
@@ -107,14 +103,6 @@ struct Talk : private ConnectionHandler {
 };
 
 }  // namespace
-
-#define NEEDS_OPENSSL()                            \
-  do {                                             \
-    authority().issue("probe");                    \
-    if (!authority().why_not().empty()) {          \
-      SKIP_TEST("program", authority().why_not()); \
-    }                                              \
-  } while (false)
 
 TEST_CASE("Agents with certificates of one authority, and the token, are members") {
   NEEDS_OPENSSL();

@@ -7,6 +7,7 @@
 #include "tests/support/skip.h"
 
 using namespace ddprun;
+using ddprun::test::authority;
 using ddprun::test::Certificates;
 
 namespace {
@@ -47,20 +48,7 @@ struct Pair {
   }
 };
 
-const Certificates& authority() {
-  static const Certificates made;
-  return made;
-}
-
 }  // namespace
-
-#define NEEDS_OPENSSL()                            \
-  do {                                             \
-    authority().issue("probe");                    \
-    if (!authority().why_not().empty()) {          \
-      SKIP_TEST("program", authority().why_not()); \
-    }                                              \
-  } while (false)
 
 TEST_CASE("two agents of one authority talk, whatever the pieces that arrive", "[tls]") {
   NEEDS_OPENSSL();
