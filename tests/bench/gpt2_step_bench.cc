@@ -164,7 +164,8 @@ class Training {
     ddp::Stopwatch watch;
     parallel_.begin(static_cast<std::int64_t>(batch_.batch * batch_.time));
     passes_->loss(batch_, true);
-    passes_->backward(batch_, [this](std::size_t i) { parallel_.gradient_ready(i); });
+    passes_->backward(
+        batch_, [this](std::size_t i) { parallel_.gradient_ready(i); }, ddp::Gradients::zero);
     watch.lap();
     parallel_.finish();
     if (number_++ == 0) {

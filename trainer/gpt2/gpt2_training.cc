@@ -229,16 +229,17 @@ class Gpt2Training {
   /// Returns the gradients' norm.
   double run_step(std::span<const std::size_t> samples) {
     const bool leave = preemption_.asked();
-    const LossSum before = loss_;
+    const LossSum earlier = loss_;
     const std::size_t parts = micro_steps(samples.size());
     for (std::size_t micro = 0; micro < parts; ++micro) {
       const std::size_t first = std::min(micro * batch_size(), samples.size());
+      const Gradients before = micro == 0 ? Gradients::zero : Gradients::sums;
       const auto part = samples.subspan(first, std::min(batch_size(), samples.size() - first));
       if (micro + 1 < parts) {
         const auto guard = parallel_.no_sync();
-        run_micro_step(part, leave);
+        run_micro_step(part, leave, before);
       } else {
-        run_micro_step(part, leave);
+        run_micro_step(part, leave, before);
       }
     }
     rebuild_buckets_once();
@@ -251,11 +252,11 @@ class Gpt2Training {
     // With --zero the rank waits for the values of others here.
     meter_.spent(&StepTimes::sync_s);
     const StepTimes times = meter_.step_done();
-    const double targets = loss_.count - before.count;
+    const double targets = loss_.count - earlier.count;
     record_ = record_of(times);
     record_.step = place_.step + 1;
     record_.epoch = place_.epoch;
-    record_.loss = (loss_.sum - before.sum) / targets;  // NaN where this rank had no sample
+    record_.loss = (loss_.sum - earlier.sum) / targets;  // NaN where this rank had no sample
     record_.learning_rate = schedule_.rate(place_.step);
     record_.units_per_second = static_cast<double>(parallel_.global_sample_count()) / times.total_s;
     record_.memory_bytes = resident_bytes();
@@ -274,7 +275,7 @@ class Gpt2Training {
     }
   }
 
-  void run_micro_step(std::span<const std::size_t> samples, bool leave) {
+  void run_micro_step(std::span<const std::size_t> samples, bool leave, Gradients before) {
     const TokenBatch batch = buffer_.train(samples);
     meter_.spent(&StepTimes::data_s);
     const std::size_t counted = TokenBuffer::counted(batch);
@@ -282,7 +283,8 @@ class Gpt2Training {
     loss_.sum += model_.forward(batch);
     loss_.count += static_cast<double>(counted);
     meter_.spent(&StepTimes::forward_s);
-    model_.backward(batch, [this](std::size_t i) { parallel_.gradient_ready(i); });
+    model_.backward(
+        batch, [this](std::size_t i) { parallel_.gradient_ready(i); }, before);
     meter_.spent(&StepTimes::backward_s);
     parallel_.finish();
     meter_.spent(&StepTimes::sync_s);

@@ -77,8 +77,9 @@ double Gpt2::forward(const TokenBatch& batch) {
   return passes_->loss(batch, true);
 }
 
-void Gpt2::backward(const TokenBatch& batch, const std::function<void(std::size_t)>& ready) {
-  passes_->backward(batch, ready);
+void Gpt2::backward(const TokenBatch& batch, const std::function<void(std::size_t)>& ready,
+                    Gradients before) {
+  passes_->backward(batch, ready, before);
 }
 
 std::span<const float> Gpt2::next_logits(std::span<const std::int32_t> tokens) {

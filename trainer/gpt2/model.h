@@ -41,7 +41,8 @@ class Gpt2 {
   double forward(const TokenBatch& batch);
   /// Adds the gradients of the sum of the last forward(batch) to those of the parameters. `ready`
   /// is told a parameter's place as soon as its gradient is complete, last layer first.
-  void backward(const TokenBatch& batch, const std::function<void(std::size_t)>& ready);
+  void backward(const TokenBatch& batch, const std::function<void(std::size_t)>& ready,
+                Gradients before = Gradients::sums);
 
   /// Logits (V) of the token that follows each sequence's last: for generating. `tokens` is (T) of
   /// one sequence. The span is overwritten by the next call of any of these.

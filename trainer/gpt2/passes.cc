@@ -37,7 +37,7 @@ class PassesOf final : public Gpt2Passes {
   }
 
   double loss(const TokenBatch& batch, bool with_gradient) override;
-  void backward(const TokenBatch& batch, const Ready& ready) override;
+  void backward(const TokenBatch& batch, const Ready& ready, Gradients before) override;
   std::span<const float> next_logits(std::span<const std::int32_t> tokens) override;
 
  private:
@@ -64,6 +64,11 @@ class PassesOf final : public Gpt2Passes {
     return (*parameters_)[place].gradient.template data<float>();
   }
 
+  /// Of the layer before layer l: what it adds to the residual stream last. Null before the first.
+  [[nodiscard]] float* d_last_bias(std::size_t l) const {
+    return l == 0 ? nullptr : gradient(place(l - 1, fc_proj_bias));
+  }
+
   void run_layers(std::span<const std::int32_t> tokens, std::size_t batch, std::size_t time);
   void run_head(std::size_t first_row, std::size_t rows);
   void backward_head(std::size_t rows, const Ready& ready);
@@ -79,7 +84,8 @@ class PassesOf final : public Gpt2Passes {
   std::size_t head_width_;
   Tensor rounded_;  // of all parameters, at the same places; with bf16 alone
   Tensor tokens_, targets_;
-  Tensor loss_;  // (1), in doubles
+  Tensor loss_;       // (1), in doubles
+  bool adds_ = true;  // this backward pass: to gradients of an earlier one
   std::vector<float> next_logits_;
   const LayersOf<Real>* layers_;
 };
@@ -189,7 +195,8 @@ std::span<const float> PassesOf<Real>::next_logits(std::span<const std::int32_t>
 }
 
 template <class Real>
-void PassesOf<Real>::backward(const TokenBatch& batch, const Ready& ready) {
+void PassesOf<Real>::backward(const TokenBatch& batch, const Ready& ready, Gradients before) {
+  adds_ = before == Gradients::sums;
   const std::size_t rows = batch.batch * batch.time;
   if (rows == 0) {
     for (std::size_t i = parameters_->size(); i-- > 0;) {
@@ -234,7 +241,7 @@ void PassesOf<Real>::backward_head(std::size_t rows, const Ready& ready) {
                              .b = {all.ln_f, channels},
                              .out = gradient(place(wte)),
                              .out_stride = channels,
-                             .add = true},
+                             .add = adds_},
                             device_);
   const std::size_t ln_f = place_of_ln_f(config_);
   layers_->layer_norm_backward({.d_out = all.d_narrow,
@@ -247,7 +254,8 @@ void PassesOf<Real>::backward_head(std::size_t rows, const Ready& ready) {
                                 .d_weight = gradient(ln_f),
                                 .d_bias = gradient(ln_f + 1),
                                 .rows = rows,
-                                .channels = channels},
+                                .channels = channels,
+                                .d_input_sum = d_last_bias(config_.layers)},
                                device_);
   ready(ln_f + 1);
   ready(ln_f);
@@ -263,13 +271,14 @@ void PassesOf<Real>::backward_mlp(std::size_t l, std::size_t rows, const Ready& 
   const auto d_weight = [&](Gpt2LayerWeight which) { return gradient(place(l, which)); };
   layers_->linear_backward(
       {all.d_residual, layer.fc_gelu, weight(fc_proj_weight), layer.fc, all.d_wide,
-       d_weight(fc_proj_weight), d_weight(fc_proj_bias), rows, 4 * channels, channels},
+       d_weight(fc_proj_weight), nullptr, rows, 4 * channels, channels, adds_},
       device_);
   ready(place(l, fc_proj_bias));
   ready(place(l, fc_proj_weight));
-  layers_->linear_backward({all.d_wide, layer.ln_2, weight(fc_weight), nullptr, all.d_narrow,
-                            d_weight(fc_weight), d_weight(fc_bias), rows, channels, 4 * channels},
-                           device_);
+  layers_->linear_backward(
+      {all.d_wide, layer.ln_2, weight(fc_weight), nullptr, all.d_narrow, d_weight(fc_weight),
+       d_weight(fc_bias), rows, channels, 4 * channels, adds_},
+      device_);
   ready(place(l, fc_bias));
   ready(place(l, fc_weight));
   layers_->layer_norm_backward({.d_out = all.d_narrow,
@@ -281,7 +290,8 @@ void PassesOf<Real>::backward_mlp(std::size_t l, std::size_t rows, const Ready& 
                                 .d_weight = d_weight(ln_2_weight),
                                 .d_bias = d_weight(ln_2_bias),
                                 .rows = rows,
-                                .channels = channels},
+                                .channels = channels,
+                                .d_input_sum = d_weight(attn_proj_bias)},
                                device_);
   ready(place(l, ln_2_bias));
   ready(place(l, ln_2_weight));
@@ -300,17 +310,17 @@ void PassesOf<Real>::backward_attention(std::size_t l, const TokenBatch& batch,
   const auto d_weight = [&](Gpt2LayerWeight which) { return gradient(place(l, which)); };
   layers_->linear_backward(
       {all.d_residual, layer.attention, weight(attn_proj_weight), nullptr, all.d_narrow,
-       d_weight(attn_proj_weight), d_weight(attn_proj_bias), rows, channels, channels},
+       d_weight(attn_proj_weight), nullptr, rows, channels, channels, adds_},
       device_);
   ready(place(l, attn_proj_bias));
   ready(place(l, attn_proj_weight));
-  layers_->attention_backward({shape, layer.qkv, layer.attention, all.d_narrow, layer.log_sum,
-                               all.d_wide, all.attention_scratch, all.attention_scratches},
-                              device_);
-  layers_->linear_backward(
-      {all.d_wide, layer.ln_1, weight(attn_weight), nullptr, all.d_narrow, d_weight(attn_weight),
-       d_weight(attn_bias), rows, channels, 3 * channels},
+  layers_->attention_backward(
+      {shape, layer.qkv, layer.attention, all.d_narrow, layer.log_sum, all.d_wide,
+       all.attention_scratch, all.attention_scratches, d_weight(attn_bias)},
       device_);
+  layers_->linear_backward({all.d_wide, layer.ln_1, weight(attn_weight), nullptr, all.d_narrow,
+                            d_weight(attn_weight), nullptr, rows, channels, 3 * channels, adds_},
+                           device_);
   ready(place(l, attn_bias));
   ready(place(l, attn_weight));
   layers_->layer_norm_backward({.d_out = all.d_narrow,
@@ -322,7 +332,8 @@ void PassesOf<Real>::backward_attention(std::size_t l, const TokenBatch& batch,
                                 .d_weight = d_weight(ln_1_weight),
                                 .d_bias = d_weight(ln_1_bias),
                                 .rows = rows,
-                                .channels = channels},
+                                .channels = channels,
+                                .d_input_sum = d_last_bias(l)},
                                device_);
   ready(place(l, ln_1_bias));
   ready(place(l, ln_1_weight));

@@ -16,12 +16,19 @@
 
 namespace ddp {
 
+/// What gradients are before a backward pass.
+enum class Gradients : std::uint8_t {
+  zero,  ///< so that the largest ones need not be read
+  sums   ///< of earlier passes, which are added to
+};
+
 /// What each does is said at Gpt2's function of that name.
 class Gpt2Passes {
  public:
   virtual ~Gpt2Passes() = default;
   virtual double loss(const TokenBatch& batch, bool with_gradient) = 0;
-  virtual void backward(const TokenBatch& batch, const std::function<void(std::size_t)>& ready) = 0;
+  virtual void backward(const TokenBatch& batch, const std::function<void(std::size_t)>& ready,
+                        Gradients before) = 0;
   virtual std::span<const float> next_logits(std::span<const std::int32_t> tokens) = 0;
 };
 

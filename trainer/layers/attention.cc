@@ -4,6 +4,7 @@
 
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/exponential.h"
+#include "trainer/layers/row_sums.h"
 #include "trainer/layers/team.h"
 #include "trainer/layers/tile.h"
 
@@ -306,6 +307,10 @@ void attention_forward(const AttentionForward& pass, int /*device*/) {
 
 void attention_backward(const AttentionBackward& pass, int /*device*/) {
   share_out_heads(pass, backward_heads);
+  if (pass.d_qkv_sum != nullptr) {
+    add_rows(pass.d_qkv, pass.shape.batch * pass.shape.time, 3 * pass.shape.channels(),
+             pass.d_qkv_sum);
+  }
 }
 
 }  // namespace ddp::DDP_LEVEL

@@ -5,13 +5,17 @@
 #include <string>
 
 #include "ddp/error.h"
+#include "trainer/layers/cuda/column_sums.cuh"
 #include "trainer/layers/cuda/gpu_forms.h"
 #include "trainer/layers/cuda/head.cuh"
+#include "trainer/layers/cuda/stages.cuh"
 #include "trainer/layers/cuda/workspace.h"
 
 // Flash attention (Dao 2023, FlashAttention-2) by warps that hold 16 rows each: what a warp sums up
 // stays in its registers, and the rows that it goes over come through shared memory, the next tile
-// while it works on this one. Exponentials are powers of two.
+// while it works on this one. The scores of the next part are queued behind the products with this
+// one's, so that a warpgroup waits once for both (Shah et al. 2024, FlashAttention-3). Exponentials
+// are powers of two.
 namespace ddp::gpu {
 namespace {
 
@@ -24,20 +28,13 @@ constexpr unsigned kForwardWarps = 8;
 constexpr unsigned kBackwardWarps = 4;
 constexpr unsigned kForwardRows = kForwardWarps * kTile;
 constexpr unsigned kBackwardRows = kBackwardWarps * kTile;
-/// The backward pass goes over a tile in parts of so many rows, so that their products fit into
-/// registers: d_keys and d_values take more of them than d_queries.
-constexpr unsigned kQueriesPart = 64;
+/// Queries are gone over in parts of so many, so that their products fit into registers beside
+/// d_keys and d_values.
 constexpr unsigned kKeysPart = 32;
 
 float factor_of(const AttentionShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_size));
 }
-
-/// Two tiles that are used together, twice: one pair is copied while the other is in use.
-template <class Real, int size>
-struct TilePairs {
-  Real of[2][2][kTileReals<size>];
-};
 
 /// Largest score so far, as the power of two's exponent, and this lane's share of the sum of
 /// 2^(score - largest), of rows g and g + 8.
@@ -79,43 +76,21 @@ __device__ void softmax_tile(float factor, Sums (&scores)[kTileRows / kColumns],
   }
 }
 
-/// The keys and values of one head, tile by tile, for the queries of a block: those up to each.
-template <class Real, int size, unsigned threads>
-struct KeyTiles {
-  const Head& head;
-  HeadRows<const Real> keys, values;
-  TilePairs<Real, size>& tiles;
-
-  __device__ KeyTiles(const Head& of, const Real* qkv)
-      : head(of),
-        keys(of.in_qkv(qkv, 1)),
-        values(of.in_qkv(qkv, 2)),
-        tiles(*shared_memory<TilePairs<Real, size>>()) {
-    begin(0, 0);
-  }
-  __device__ void begin(unsigned key, unsigned pair) {
-    begin_tile<size, threads>(head, keys, key, tiles.of[pair][0]);
-    begin_tile<size, threads>(head, values, key, tiles.of[pair][1]);
-  }
-  /// The whole block calls `use(key, keys, values)` for each tile of keys before `end`.
-  template <class Use>
-  __device__ void for_each(unsigned end, const Use& use) {
-    end = end < head.time ? end : head.time;
-    unsigned pair = 0;
-    for (unsigned key = 0; key < end; key += kTileRows, pair ^= 1U) {
-      wait_for_copies();
-      __syncthreads();  // this pair is there, and all have done with the other
-      if (key + kTileRows < end) {
-        begin(key + kTileRows, pair ^ 1U);
-      }
-      use(key, tiles.of[pair][0], tiles.of[pair][1]);
-    }
-  }
-};
-
 /// The first row of a block that has so many. The last rows come first: they look at the most keys.
 __device__ unsigned from_the_last(unsigned rows) {
   return (gridDim.x - 1 - blockIdx.x) * rows;
+}
+
+/// The first of the rows of a block's warps that take the same path. The same in all lanes, which
+/// the compiler must see: it queues products one by one where warps might part.
+template <unsigned group>
+__device__ unsigned first_of_group(unsigned block_first) {
+  const unsigned warp = __shfl_sync(0xffffffffU, warp_index(), 0);
+  return block_first + warp * kTile / group * group;
+}
+
+__device__ unsigned end_of(const Head& head, unsigned row) {
+  return row < head.time ? row : head.time;
 }
 
 /// A block has 128 queries of one head, and goes over their keys once.
@@ -127,30 +102,35 @@ __global__ void __launch_bounds__(kForwardWarps* kWarpSize, 2)
   const unsigned block_first = from_the_last(kForwardRows);
   const unsigned first = block_first + warp_index() * kTile;
   constexpr unsigned kGroup = kRowsTogether<size, Real>;
-  const unsigned group_first = first / kGroup * kGroup;
+  const unsigned group_first = first_of_group<kGroup>(block_first);
   Left<Real> queries[size / kTile];
   load_rows<size>(head, head.in_qkv(pass.qkv, 0), first, queries);
-  Sums out[size / kColumns] = {};
+  Sums scores[kTileRows / kColumns], out[size / kColumns] = {};
+  Left<Real> probabilities[kTileRows / kTile];
   RowSums rows;
-  tiles.for_each(
-      block_first + kForwardRows, [&](unsigned key, const Real* keys, const Real* values) {
-        if (group_first >= head.time || key >= group_first + kGroup) {
-          return;  // no query, or only keys that come after this warp's queries
+  // Behind it are only keys that come after all of this group's queries.
+  const unsigned keys_end = group_first < head.time ? group_first + kGroup : 0;
+  for_each_part<kTileRows>(
+      0, end_of(head, block_first + kForwardRows),
+      [&](unsigned key, unsigned stage) { tiles.begin(key, stage); },
+      [&](unsigned key, unsigned stage, unsigned) {
+        if (key < keys_end) {
+          begin_products<size, Real>();
+          set_transposed<size, kTileRows>(queries, tiles.tiles.of[stage][0], 0, scores);
         }
-        Sums scores[kTileRows / kColumns] = {};
-        begin_products<size, Real>(scores);
-        add_transposed<size, kTileRows>(queries, keys, 0, scores);
-        end_products<size, Real>(scores);
-        if (key + kTileRows > first + 1) {
-          hide<kTileRows>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
+      },
+      [&](unsigned key, unsigned stage, unsigned) {
+        if (key < keys_end) {
+          if (key + kTileRows > first + 1) {
+            hide<kTileRows>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
+          }
+          softmax_tile<size>(factor * kLog2E, scores, out, rows);
+          as_left<kTileRows>(scores, probabilities);
+          begin_products<size, Real>(out);
+          add_product<kTileRows, size>(probabilities, tiles.tiles.of[stage][1], 0, out);
         }
-        softmax_tile<size>(factor * kLog2E, scores, out, rows);
-        Left<Real> probabilities[kTileRows / kTile];
-        as_left<kTileRows>(scores, probabilities);
-        begin_products<size, Real>(out);
-        add_product<kTileRows, size>(probabilities, values, 0, out);
-        end_products<size, Real>(out);
-      });
+      },
+      [&] { end_products<size, Real>(scores, out); });
   float inverse[2];
 #pragma unroll
   for (unsigned half = 0; half < 2; ++half) {
@@ -164,32 +144,70 @@ __global__ void __launch_bounds__(kForwardWarps* kWarpSize, 2)
   store_rows<size>(head, out, inverse, head.in_out(pass.out), first);
 }
 
+/// The block's part of a bias's gradient: factor times the sums over its rows of `sums` (16 rows of
+/// each warp, size), for the channels of this head among all (3 C).
+template <unsigned warps, int size>
+__device__ void put_column_sums(const Head& head, const Sums (&sums)[size / kColumns], float factor,
+                                unsigned which, float* parts) {
+  if (parts == nullptr) {
+    return;
+  }
+  constexpr unsigned kRows = warps * 8;   // each the sum of a warp's rows g and g + 8
+  constexpr unsigned kStride = size + 8;  // so that rows of eight floats lie in other banks
+  auto* memory = shared_memory<float>();  // (kRows, kStride), in place of tiles that are done with
+  __syncthreads();
+#pragma unroll
+  for (unsigned n = 0; n < size / kColumns; ++n) {
+    const Pack<float, 2> pair = {sums[n].of[0] + sums[n].of[2], sums[n].of[1] + sums[n].of[3]};
+    store_pack(
+        memory + (warp_index() * 8 + fragment_row()) * kStride + n * kColumns + fragment_column(),
+        pair);
+  }
+  __syncthreads();
+  if (threadIdx.x < head.size) {
+    float sum = 0;
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) {
+      sum += memory[row * kStride + threadIdx.x];
+    }
+    head.in_part(parts, which)[threadIdx.x] = sum * factor;
+  }
+}
+
 /// Scores (16, part) become probabilities p = 2^(score factor - log_sum), and d_scores p (dp -
-/// delta), which want the factor still. `log_sum(n, i)`, as the power's exponent, and `delta(n, i)`
+/// delta), which want the factor still. `exponent(n, i)` and `delta(n, i)`
 /// are those of the query of sum i of product n.
-template <int part, class LogSum, class Delta>
-__device__ void gradients(float factor, const LogSum& log_sum, const Delta& delta,
+template <int part, class Exponent, class Delta>
+__device__ void gradients(float factor, const Exponent& exponent, const Delta& delta,
                           Sums (&scores)[part / kColumns], Sums (&d_scores)[part / kColumns]) {
 #pragma unroll
   for (unsigned n = 0; n < part / kColumns; ++n) {
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
-      const float probability = power_of_two(fmaf(scores[n].of[i], factor, -log_sum(n, i)));
+      const float probability = power_of_two(fmaf(scores[n].of[i], factor, -exponent(n, i)));
       scores[n].of[i] = probability;
       d_scores[n].of[i] = probability * (d_scores[n].of[i] - delta(n, i));
     }
   }
 }
 
-/// Of rows g and g + 8, from the first of a warp's rows on: their log_sum as a power's exponent,
-/// and their delta, the sum of out d_out over the head's channels, which is also kept for
-/// keys_kernel.
+/// What the kernels leave for each other. Of each query (B, H, T): log_sum as a power's exponent,
+/// and delta, the sum of out d_out over the head's channels. And of each block of rows, for
+/// d_qkv_sum: the sums of its d_qkv (B ceil(T / 64), 3, H, D), or null.
+struct BackwardScratch {
+  float* exponent;
+  float* delta;
+  float* sums;
+};
+
+/// Those of rows g and g + 8, from the first of a warp's rows on.
 template <int size, class Real>
 __device__ void load_statistics(const AttentionBackwardOf<Real>& pass, const Head& head,
-                                unsigned first, const Left<Real> (&d_out)[size / kTile],
-                                float* delta, float (&exponents)[2], float (&deltas)[2]) {
-  Left<Real> out[size / kTile];
+                                unsigned first, const BackwardScratch& all, float (&exponents)[2],
+                                float (&deltas)[2]) {
+  Left<Real> out[size / kTile], d_out[size / kTile];
   load_rows<size>(head, head.in_out(pass.out), first, out);
+  load_rows<size>(head, head.in_out(pass.d_out), first, d_out);
 #pragma unroll
   for (unsigned k = 0; k < size / kTile; ++k) {
 #pragma unroll
@@ -205,7 +223,8 @@ __device__ void load_statistics(const AttentionBackwardOf<Real>& pass, const Hea
     const bool there = row < head.time;
     exponents[half] = there ? head.of_rows(pass.log_sum)[row] * kLog2E : 0.0F;
     if (there && lane_index() % 4 == 0) {
-      head.of_rows(delta)[row] = deltas[half];
+      head.of_rows(all.exponent)[row] = exponents[half];
+      head.of_rows(all.delta)[row] = deltas[half];
     }
   }
 }
@@ -214,69 +233,74 @@ __device__ void load_statistics(const AttentionBackwardOf<Real>& pass, const Hea
 /// T).
 template <class Real, int size>
 __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
-    queries_kernel(AttentionBackwardOf<Real> pass, float* delta, float factor) {
+    queries_kernel(AttentionBackwardOf<Real> pass, BackwardScratch scratch, float factor) {
   const Head head(pass.shape);
   KeyTiles<Real, size, kBackwardWarps * kWarpSize> tiles(head, pass.qkv);
   const unsigned block_first = from_the_last(kBackwardRows);
   const unsigned first = block_first + warp_index() * kTile;
   constexpr unsigned kGroup = kRowsTogether<size, Real>;
-  const unsigned group_first = first / kGroup * kGroup;
-  Left<Real> queries[size / kTile], d_out[size / kTile];
-  load_rows<size>(head, head.in_qkv(pass.qkv, 0), first, queries);
-  load_rows<size>(head, head.in_out(pass.d_out), first, d_out);
+  const unsigned group_first = first_of_group<kGroup>(block_first);
+  constexpr unsigned kThreadsHere = kBackwardWarps * kWarpSize;
+  OwnRows<size, Real> queries, d_out;
+  queries.template begin<kThreadsHere>(head, head.in_qkv(pass.qkv, 0), block_first,
+                                       own_tile<Real, size>(tiles.tiles, 0));
+  d_out.template begin<kThreadsHere>(head, head.in_out(pass.d_out), block_first,
+                                     own_tile<Real, size>(tiles.tiles, 1));
   float exponents[2], deltas[2] = {0, 0};
-  load_statistics<size>(pass, head, first, d_out, delta, exponents, deltas);
-  constexpr unsigned kPart = kQueriesPart;
+  load_statistics<size>(pass, head, first, scratch, exponents, deltas);
+  Sums scores[kTileRows / kColumns], d_scores[kTileRows / kColumns];
   Sums d_queries[size / kColumns] = {};
-  tiles.for_each(
-      block_first + kBackwardRows, [&](unsigned key, const Real* keys, const Real* values) {
-#pragma unroll
-        for (unsigned part = 0; part < kTileRows; part += kPart, key += kPart) {
-          if (group_first >= head.time || key >= group_first + kGroup) {
-            return;  // as above
+  Left<Real> left[kTileRows / kTile];
+  const unsigned keys_end = group_first < head.time ? group_first + kGroup : 0;  // as above
+  for_each_part<kTileRows>(
+      0, end_of(head, block_first + kBackwardRows),
+      [&](unsigned key, unsigned stage) { tiles.begin(key, stage); },
+      [&](unsigned key, unsigned stage, unsigned) {
+        if (key < keys_end) {
+          begin_products<size, Real>();
+          set_transposed<size, kTileRows>(queries, tiles.tiles.of[stage][0], 0, scores);
+          set_transposed<size, kTileRows>(d_out, tiles.tiles.of[stage][1], 0, d_scores);
+        }
+      },
+      [&](unsigned key, unsigned stage, unsigned) {
+        if (key < keys_end) {
+          if (key + kTileRows > first + 1) {
+            hide<kTileRows>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
           }
-          Sums scores[kPart / kColumns] = {}, d_scores[kPart / kColumns] = {};
-          begin_products<size, Real>(scores, d_scores);
-          add_transposed<size, kPart>(queries, keys, part, scores);
-          add_transposed<size, kPart>(d_out, values, part, d_scores);
-          end_products<size, Real>(scores, d_scores);
-          if (key + kPart > first + 1) {
-            hide<kPart>([&](unsigned q, unsigned k) { return key + k <= first + q; }, scores);
-          }
-          gradients<kPart>(
+          gradients<kTileRows>(
               factor * kLog2E, [&](unsigned, unsigned i) { return exponents[i / 2]; },
               [&](unsigned, unsigned i) { return deltas[i / 2]; }, scores, d_scores);
-          Left<Real> left[kPart / kTile];
-          as_left<kPart>(d_scores, left);
+          as_left<kTileRows>(d_scores, left);
           begin_products<size, Real>(d_queries);
-          add_product<kPart, size>(left, keys, part, d_queries);
-          end_products<size, Real>(d_queries);
+          add_product<kTileRows, size>(left, tiles.tiles.of[stage][0], 0, d_queries);
         }
-      });
+      },
+      [&] { end_products<size, Real>(scores, d_scores, d_queries); });
   store_rows<size>(head, d_queries, {factor, factor}, head.in_qkv(pass.d_qkv, 0), first);
+  put_column_sums<kBackwardWarps, size>(head, d_queries, factor, 0, scratch.sums);
 }
 
 /// Beside a pair of tiles, queries and their d_out: what belongs to each query.
 template <class Real, int size>
-struct QueryTiles {
+struct alignas(1024) QueryTiles {
   TilePairs<Real, size> tiles;
-  float log_sum[2][kTileRows], delta[2][kTileRows];
+  float exponent[kStages][kTileRows], delta[kStages][kTileRows];
 };
 
 /// The block begins to copy 64 queries from `query` on.
 template <class Real, int size>
 __device__ void begin_queries(const AttentionBackwardOf<Real>& pass, const Head& head,
-                              const float* delta, unsigned query, unsigned pair,
+                              const BackwardScratch& scratch, unsigned query, unsigned stage,
                               QueryTiles<Real, size>& to) {
   constexpr unsigned kThreadsHere = kBackwardWarps * kWarpSize;
-  begin_tile<size, kThreadsHere>(head, head.in_qkv(pass.qkv, 0), query, to.tiles.of[pair][0]);
-  begin_tile<size, kThreadsHere>(head, head.in_out(pass.d_out), query, to.tiles.of[pair][1]);
+  begin_tile<size, kThreadsHere>(head, head.in_qkv(pass.qkv, 0), query, to.tiles.of[stage][0]);
+  begin_tile<size, kThreadsHere>(head, head.in_out(pass.d_out), query, to.tiles.of[stage][1]);
   static_assert(kThreadsHere == 2 * kTileRows);
   const bool of_delta = threadIdx.x >= kTileRows;
   const unsigned i = threadIdx.x % kTileRows;
   const bool there = query + i < head.time;
-  const float* from = head.of_rows(of_delta ? delta : pass.log_sum);
-  begin_copy<sizeof(float)>((of_delta ? to.delta : to.log_sum)[pair] + i,
+  const float* from = head.of_rows(of_delta ? scratch.delta : scratch.exponent);
+  begin_copy<sizeof(float)>((of_delta ? to.delta : to.exponent)[stage] + i,
                             there ? from + query + i : from, there);
 }
 
@@ -285,61 +309,64 @@ __device__ void begin_queries(const AttentionBackwardOf<Real>& pass, const Head&
 /// fixed order: atomic additions would give other bits in each run.
 template <class Real, int size>
 __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
-    keys_kernel(AttentionBackwardOf<Real> pass, const float* delta, float factor) {
+    keys_kernel(AttentionBackwardOf<Real> pass, BackwardScratch scratch, float factor) {
   auto& memory = *shared_memory<QueryTiles<Real, size>>();
   const Head head(pass.shape);
   const unsigned block_first = blockIdx.x * kBackwardRows;
   const unsigned first = block_first + warp_index() * kTile;
   constexpr unsigned kGroup = kRowsTogether<size, Real>;
-  const unsigned group_first = first / kGroup * kGroup;
-  begin_queries(pass, head, delta, block_first, 0, memory);
-  Left<Real> keys[size / kTile], values[size / kTile];
-  load_rows<size>(head, head.in_qkv(pass.qkv, 1), first, keys);
-  load_rows<size>(head, head.in_qkv(pass.qkv, 2), first, values);
+  const unsigned group_first = first_of_group<kGroup>(block_first);
+  constexpr unsigned kThreadsHere = kBackwardWarps * kWarpSize;
+  OwnRows<size, Real> keys, values;
+  keys.template begin<kThreadsHere>(head, head.in_qkv(pass.qkv, 1), block_first,
+                                    own_tile<Real, size>(memory, 0));
+  values.template begin<kThreadsHere>(head, head.in_qkv(pass.qkv, 2), block_first,
+                                      own_tile<Real, size>(memory, 1));
   constexpr unsigned kPart = kKeysPart;
+  Sums scores[kPart / kColumns], d_scores[kPart / kColumns];
   Sums d_keys[size / kColumns] = {}, d_values[size / kColumns] = {};
-  unsigned pair = 0;
-  for (unsigned tile = block_first; tile < head.time; tile += kTileRows, pair ^= 1U) {
-    wait_for_copies();
-    __syncthreads();  // as above
-    if (tile + kTileRows < head.time) {
-      begin_queries(pass, head, delta, tile + kTileRows, pair ^ 1U, memory);
-    }
-#pragma unroll
-    for (unsigned part = 0; part < kTileRows; part += kPart) {
-      const unsigned query = tile + part;
-      if (group_first >= head.time || query + kPart <= group_first) {
-        continue;  // no key, or only queries that come before this warp's keys
-      }
-      const Real* queries = memory.tiles.of[pair][0];
-      const Real* d_out = memory.tiles.of[pair][1];
-      Sums scores[kPart / kColumns] = {}, d_scores[kPart / kColumns] = {};
-      begin_products<size, Real>(scores, d_scores);
-      add_transposed<size, kPart>(keys, queries, part, scores);
-      add_transposed<size, kPart>(values, d_out, part, d_scores);
-      end_products<size, Real>(scores, d_scores);
-      if (query < first + kTile - 1) {
-        hide<kPart>([&](unsigned k, unsigned q) { return first + k <= query + q; }, scores);
-      }
-      // Queries beyond the last are zeros with gradients of zeros, and so add nothing.
-      const unsigned column = part + fragment_column();
-      const float* log_sums = memory.log_sum[pair] + column;
-      const float* deltas = memory.delta[pair] + column;
-      gradients<kPart>(
-          factor * kLog2E,
-          [&](unsigned n, unsigned i) { return log_sums[n * kColumns + i % 2] * kLog2E; },
-          [&](unsigned n, unsigned i) { return deltas[n * kColumns + i % 2]; }, scores, d_scores);
-      Left<Real> probabilities[kPart / kTile], d_left[kPart / kTile];
-      as_left<kPart>(scores, probabilities);
-      as_left<kPart>(d_scores, d_left);
-      begin_products<size, Real>(d_values, d_keys);
-      add_product<kPart, size>(probabilities, d_out, part, d_values);
-      add_product<kPart, size>(d_left, queries, part, d_keys);
-      end_products<size, Real>(d_values, d_keys);
-    }
-  }
+  Left<Real> probabilities[kPart / kTile], d_left[kPart / kTile];
+  // Before it are only queries that come before all of this group's keys.
+  const unsigned first_part = group_first < head.time ? group_first / kPart * kPart : head.time;
+  for_each_part<kPart>(
+      block_first, head.time,
+      [&](unsigned tile, unsigned stage) {
+        begin_queries(pass, head, scratch, tile, stage, memory);
+      },
+      [&](unsigned tile, unsigned stage, unsigned row) {
+        if (tile + row >= first_part) {
+          begin_products<size, Real>();
+          set_transposed<size, kPart>(keys, memory.tiles.of[stage][0], row, scores);
+          set_transposed<size, kPart>(values, memory.tiles.of[stage][1], row, d_scores);
+        }
+      },
+      [&](unsigned tile, unsigned stage, unsigned row) {
+        const unsigned query = tile + row;
+        if (query >= first_part) {
+          if (query < first + kTile - 1) {
+            hide<kPart>([&](unsigned k, unsigned q) { return first + k <= query + q; }, scores);
+          }
+          // Queries beyond the last are zeros with gradients of zeros, and so add nothing.
+          const unsigned column = row + fragment_column();
+          const float* exponents = memory.exponent[stage] + column;
+          const float* deltas = memory.delta[stage] + column;
+          gradients<kPart>(
+              factor * kLog2E,
+              [&](unsigned n, unsigned i) { return exponents[n * kColumns + i % 2]; },
+              [&](unsigned n, unsigned i) { return deltas[n * kColumns + i % 2]; }, scores,
+              d_scores);
+          as_left<kPart>(scores, probabilities);
+          as_left<kPart>(d_scores, d_left);
+          begin_products<size, Real>(d_values, d_keys);
+          add_product<kPart, size>(probabilities, memory.tiles.of[stage][1], row, d_values);
+          add_product<kPart, size>(d_left, memory.tiles.of[stage][0], row, d_keys);
+        }
+      },
+      [&] { end_products<size, Real>(scores, d_scores, d_values, d_keys); });
   store_rows<size>(head, d_keys, {factor, factor}, head.in_qkv(pass.d_qkv, 1), first);
   store_rows<size>(head, d_values, {1.0F, 1.0F}, head.in_qkv(pass.d_qkv, 2), first);
+  put_column_sums<kBackwardWarps, size>(head, d_keys, factor, 1, scratch.sums);
+  put_column_sums<kBackwardWarps, size>(head, d_values, 1.0F, 2, scratch.sums);
 }
 
 /// A block for so many rows of each head of each sequence.
@@ -355,18 +382,29 @@ void run_forward(const AttentionForwardOf<Real>& pass, int device) {
          forward_kernel<Real, size>, pass, factor_of(pass.shape));
 }
 
-/// One after the other on the stream: the second reads the first one's delta, which stays in the
-/// workspace until another layer asks for that.
+/// One after the other on the stream: the second reads what the first leaves, which stays in
+/// the workspace until another layer asks for that.
 template <class Real, int size>
 void run_backward(const AttentionBackwardOf<Real>& pass, int device) {
   const AttentionShape& shape = pass.shape;
-  auto* delta = static_cast<float*>(
-      workspace(device, shape.batch * shape.time * shape.heads * sizeof(float)));
+  const std::size_t queries = shape.batch * shape.time * shape.heads;
+  const std::size_t parts = shape.batch * blocks_of(shape.time, kBackwardRows);
+  const std::size_t columns = 3 * shape.channels();
+  auto* memory =
+      static_cast<float*>(workspace(device, (2 * queries + parts * columns) * sizeof(float)));
+  const bool with_sums = pass.d_qkv_sum != nullptr;
+  const BackwardScratch scratch{memory, memory + queries,
+                                with_sums ? memory + 2 * queries : nullptr};
   const float factor = factor_of(shape);
-  launch(device, blocks_for(shape, kBackwardRows, sizeof(TilePairs<Real, size>)),
-         queries_kernel<Real, size>, pass, delta, factor);
-  launch(device, blocks_for(shape, kBackwardRows, sizeof(QueryTiles<Real, size>)),
-         keys_kernel<Real, size>, pass, delta, factor);
+  const std::size_t own = own_tiles_bytes<Real, size>(device);
+  launch(device, blocks_for(shape, kBackwardRows, sizeof(TilePairs<Real, size>) + own),
+         queries_kernel<Real, size>, pass, scratch, factor);
+  launch(device, blocks_for(shape, kBackwardRows, sizeof(QueryTiles<Real, size>) + own),
+         keys_kernel<Real, size>, pass, scratch, factor);
+  if (with_sums) {
+    queue_column_sums<1, 1>(device, PartTerms<1>{{{scratch.sums}}, columns}, parts, columns, 1,
+                            {{pass.d_qkv_sum}}, true);
+  }
 }
 
 void require_head_size(const AttentionShape& shape) {

@@ -36,6 +36,9 @@ struct AttentionBackwardOf {
   Real* d_qkv = nullptr;           ///< (B, T, 3, H, D), overwritten
   float* scratch = nullptr;        ///< as above
   std::size_t scratches = 1;
+  /// (3, H, D), or null: the sum of d_qkv over all positions is added to it, which is the gradient
+  /// of the bias that went into qkv.
+  float* d_qkv_sum = nullptr;
 };
 
 using AttentionForward = AttentionForwardOf<float>;

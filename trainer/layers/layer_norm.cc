@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "trainer/layers/cpu_forms.h"
+#include "trainer/layers/row_sums.h"
 #include "trainer/layers/team.h"
 
 namespace ddp::DDP_LEVEL {
@@ -111,6 +112,9 @@ void layer_norm_backward(const LayerNormBackward& pass, int /*device*/) {
   share_out(
       pass.channels, columns_worth_sharing(pass.rows, pass.channels),
       [&](std::size_t first, std::size_t end, std::size_t) { backward_columns(pass, first, end); });
+  if (pass.d_input_sum != nullptr) {
+    add_rows(pass.d_input, pass.rows, pass.channels, pass.d_input_sum);
+  }
 }
 
 }  // namespace ddp::DDP_LEVEL

@@ -137,10 +137,28 @@ struct WeightTerms {
   }
 };
 
+/// d_input itself.
+template <int width, class Real>
+struct InputTerms {
+  LayerNormBackwardOf<Real> pass;
+  __device__ Terms<1, width> operator()(std::size_t row, std::size_t c) const {
+    const auto dx = load_pack<width>(pass.d_input + row * pass.channels + c);
+    Terms<1, width> terms;
+    for (int j = 0; j < width; ++j) {
+      terms.of[0][j] = widened(dx.of[j]);
+    }
+    return terms;
+  }
+};
+
 /// By row for the input, by column for the weights: each kernel reads along memory.
 template <int width, class Real>
 void backward_in_two(const LayerNormBackwardOf<Real>& pass, int device) {
   launch(device, warp_for_each(pass.rows), input_kernel<width, Real>, pass);
+  if (pass.d_input_sum != nullptr) {
+    add_column_sums<1, width>(device, InputTerms<width, Real>{pass}, pass.rows, pass.channels,
+                              {{pass.d_input_sum}});
+  }
   add_column_sums<2, width>(device, WeightTerms<width, Real>{pass}, pass.rows, pass.channels,
                             {{pass.d_weight, pass.d_bias}});
 }
@@ -177,10 +195,11 @@ __device__ void put_part(const Pack<float, width> (&mine)[spans], float* parts) 
 }
 
 /// The same from one reading of the arrays, for rows of whole spans: d_input, and the block's parts
-/// of d_weight and d_bias. A warp goes through rows; its lanes keep the sums of their channels.
-template <int spans, class Real>
+/// of d_weight, d_bias and, where there are three, d_input_sum. A warp goes through rows; its lanes
+/// keep the sums of their channels.
+template <int spans, int sums, class Real>
 __global__ void __launch_bounds__(kRowThreads<spans>)
-    backward_kernel(LayerNormBackwardOf<Real> pass, Targets<2> parts) {
+    backward_kernel(LayerNormBackwardOf<Real> pass, Targets<sums> parts) {
   constexpr int width = kPackOf<Real>;
   constexpr std::size_t channels = spans * kSpanOf<Real>;
   constexpr auto count = static_cast<float>(channels);
@@ -190,7 +209,7 @@ __global__ void __launch_bounds__(kRowThreads<spans>)
   for (int s = 0; s < spans; ++s) {
     weight[s] = load_pack<width>(pass.weight + first + s * kSpanOf<Real>);
   }
-  Pack<float, width> d_weight[spans] = {}, d_bias[spans] = {};
+  Pack<float, width> d_weight[spans] = {}, d_bias[spans] = {}, d_input[spans] = {};
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * (blockDim.x / kWarpSize);
   for (std::size_t row = warp_row(); row < pass.rows; row += stride) {
     // All of the row is on its way before the first of it is waited for.
@@ -229,12 +248,32 @@ __global__ void __launch_bounds__(kRowThreads<spans>)
         const float gradient = widened(dy[s].of[k]) * widened(weight[s].of[k]);
         const float d_norm = scale * (gradient - mean_gradient - norm * mean_with_norm);
         dx[s].of[k] = rounded<Real>(pass.add ? widened(dx[s].of[k]) + d_norm : d_norm);
+        if constexpr (sums == 3) {
+          d_input[s].of[k] += widened(dx[s].of[k]);
+        }
       }
       store_pack(pass.d_input + row * channels + first + s * kSpanOf<Real>, dx[s]);
     }
   }
   put_part(d_weight, parts.of[0]);
   put_part(d_bias, parts.of[1]);
+  if constexpr (sums == 3) {
+    put_part(d_input, parts.of[2]);
+  }
+}
+
+/// Sums beside d_input: their parts, and what they are added to.
+template <int spans, int sums, class Real>
+void queue_backward(const LayerNormBackwardOf<Real>& pass, const Targets<sums>& targets,
+                    int device) {
+  constexpr unsigned kWarps = kRowThreads<spans> / kWarpSize;
+  // Two rows at least for each warp: fewer would not be worth the block's part of the sums.
+  const unsigned blocks = std::min(kRowBlocks, blocks_of(pass.rows, 2 * kWarps));
+  const auto partial = parts_in_workspace<sums>(device, blocks, pass.channels);
+  Grid grid{{blocks, 1, 1}, {kRowThreads<spans>, 1, 1}};
+  grid.shared_bytes = sizeof(float) * kWarps * pass.channels;
+  launch(device, grid, backward_kernel<spans, sums, Real>, pass, partial.parts);
+  add_parts(device, partial, blocks, targets);
 }
 
 /// False, and nothing done, where rows are no whole spans or too many.
@@ -247,14 +286,11 @@ bool backward_in_one(const LayerNormBackwardOf<Real>& pass, int device) {
       return false;
     }
   }
-  constexpr unsigned kWarps = kRowThreads<spans> / kWarpSize;
-  // Two rows at least for each warp: fewer would not be worth the block's part of the sums.
-  const unsigned blocks = std::min(kRowBlocks, blocks_of(pass.rows, 2 * kWarps));
-  const auto partial = parts_in_workspace<2>(device, blocks, pass.channels);
-  Grid grid{{blocks, 1, 1}, {kRowThreads<spans>, 1, 1}};
-  grid.shared_bytes = sizeof(float) * kWarps * pass.channels;
-  launch(device, grid, backward_kernel<spans, Real>, pass, partial.parts);
-  add_parts(device, partial, blocks, {{pass.d_weight, pass.d_bias}});
+  if (pass.d_input_sum == nullptr) {
+    queue_backward<spans, 2>(pass, {{pass.d_weight, pass.d_bias}}, device);
+  } else {
+    queue_backward<spans, 3>(pass, {{pass.d_weight, pass.d_bias, pass.d_input_sum}}, device);
+  }
   return true;
 }
 

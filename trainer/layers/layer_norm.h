@@ -35,6 +35,9 @@ struct LayerNormBackwardOf {
   float* d_weight = nullptr;     ///< (C), added to
   float* d_bias = nullptr;       ///< (C), added to
   std::size_t rows = 0, channels = 0;
+  /// (C), or null: the sum of d_input over the rows is added to it. The layer whose result went
+  /// into the stream has it as the gradient of its bias.
+  float* d_input_sum = nullptr;
 };
 
 using LayerNormForward = LayerNormForwardOf<float>;

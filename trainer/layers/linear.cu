@@ -39,6 +39,9 @@ template <class Real>
 void linear_backward(const LinearBackwardOf<Real>& pass, int device) {
   product(input_gradient_product(pass), device);
   gradient_product(weight_gradient_product(pass), device);
+  if (pass.d_bias == nullptr) {
+    return;
+  }
   // By itself: cuBLASLt's epilogue for it overwrites, and these are added up over micro-steps.
   in_packs<Real>(pass.outputs) ? add_bias_gradient<kPackOf<Real>>(pass, device)
                                : add_bias_gradient<1>(pass, device);

@@ -28,9 +28,10 @@ struct LinearBackwardOf {
   /// (R, I), or null: the input was gelu of this; d_input is then the gradient by it.
   const Real* before_gelu = nullptr;
   Real* d_input = nullptr;    ///< (R, I), overwritten
-  float* d_weight = nullptr;  ///< (I, O), added to
-  float* d_bias = nullptr;    ///< (O), added to
+  float* d_weight = nullptr;  ///< (I, O)
+  float* d_bias = nullptr;    ///< (O), added to; or null, where who made d_out has added it
   std::size_t rows = 0, inputs = 0, outputs = 0;
+  bool add = true;  ///< to d_weight, in place of overwriting it
 };
 
 /// out (R, O) = input W, and what follows it.
@@ -60,7 +61,7 @@ DDP_ARITHMETIC ProductOf<Real> input_gradient_product(const LinearBackwardOf<Rea
           .gelu_at = pass.before_gelu};
 }
 
-/// d_weight (I, O) += input^T d_out
+/// d_weight (I, O) = or += input^T d_out
 template <class Real>
 DDP_ARITHMETIC ProductOf<Real, float> weight_gradient_product(const LinearBackwardOf<Real>& pass) {
   return {.m = pass.inputs,
@@ -70,7 +71,7 @@ DDP_ARITHMETIC ProductOf<Real, float> weight_gradient_product(const LinearBackwa
           .b = {pass.d_out, pass.outputs},
           .out = pass.d_weight,
           .out_stride = pass.outputs,
-          .add = true};
+          .add = pass.add};
 }
 
 using LinearForward = LinearForwardOf<float>;

@@ -27,6 +27,10 @@ enum cudaError_t : int {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
 };
+enum cudaDeviceAttr : int {
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+};
 enum cudaFuncAttribute : int { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 using cudaStream_t = struct CUstream_st*;
 
@@ -45,6 +49,12 @@ inline const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaErrorInvalidValue ? "cudaErrorInvalidValue" : "cudaErrorMemoryAllocation";
 }
 inline cudaError_t cudaSetDevice(int /*device*/) {
+  return cudaSuccess;
+}
+/// Of a card without the instructions of warpgroups, which nothing here could run, and with as much
+/// shared memory as an H100.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int /*device*/) {
+  *value = which == cudaDevAttrComputeCapabilityMajor ? 8 : 228 << 10;
   return cudaSuccess;
 }
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
@@ -110,16 +120,20 @@ inline int __popc(unsigned bits) {
 inline void __syncwarp() {
   ddp_standin::exchange(0, 0);
 }
+/// What lane `from` has.
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes) {
+T __shfl_sync(unsigned mask, T value, unsigned from) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t));
   if (mask != 0xffffffffU) {
     std::abort();  // the kernels here shuffle whole warps
   }
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  const unsigned lane = threadIdx.x % ddp_standin::kWarp;
-  bits = ddp_standin::exchange(bits, lane ^ static_cast<unsigned>(lanes));
+  bits = ddp_standin::exchange(bits, from);
   std::memcpy(&value, &bits, sizeof value);
   return value;
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes) {
+  return __shfl_sync(mask, value, threadIdx.x % ddp_standin::kWarp ^ static_cast<unsigned>(lanes));
 }

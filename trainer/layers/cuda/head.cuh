@@ -52,6 +52,10 @@ struct Head {
   [[nodiscard]] __device__ HeadRows<Real> in_out(Real* tensor) const {
     return {tensor + sequence_ * time * channels + head_ * size, channels};
   }
+  /// This block's part of a tensor (B gridDim.x, 3, H, D): of queries (0), keys (1) or values (2).
+  [[nodiscard]] __device__ float* in_part(float* tensor, unsigned which) const {
+    return tensor + ((sequence_ * gridDim.x + blockIdx.x) * 3 + which) * channels + head_ * size;
+  }
   /// In a tensor (B, H, T).
   template <class T>
   [[nodiscard]] __device__ T* of_rows(T* tensor) const {
@@ -125,27 +129,34 @@ __device__ void begin_tile(const Head& head, const HeadRows<const Real>& from, u
                            Real* tile) {
   constexpr unsigned kCount = kPackOf<Real>;
   constexpr unsigned kPacks = columns / kCount;
-  // Then every row begins at a multiple of 16 bytes.
-  const bool whole = head.size % kCount == 0;
+  constexpr unsigned kRows = threads / kPacks;  // at a time
+  static_assert(kRows % 8 == 0);                // so that they lie alike (place_in_tile)
+  const unsigned column = threadIdx.x % kPacks * kCount;
+  const unsigned begin = threadIdx.x / kPacks;
+  const Real* place = from.first + std::size_t{first + begin} * from.stride + column;
+  Real* to = tile + place_in_tile<columns, Real>(begin, column);
+  if (head.size == columns && first + kTileRows <= head.time) {  // nearly always
 #pragma unroll
-  for (unsigned begin = 0; begin < kTileRows * kPacks; begin += threads) {
-    const unsigned i = begin + threadIdx.x;
-    const unsigned row = first + i / kPacks;
-    const unsigned column = i % kPacks * kCount;
-    const Real* place = from.first + std::size_t{row} * from.stride + column;
-    Real* to = tile + place_in_tile<columns, Real>(i / kPacks, column);
-    if (whole) {
-      const bool there = row < head.time && column < head.size;
-      begin_copy<16>(to, there ? place : from.first, there);
+    for (unsigned row = 0; row < kTileRows; row += kRows) {
+      begin_copy<16>(to + row * columns, place + std::size_t{row} * from.stride, true);
+    }
+    return;
+  }
+  for (unsigned row = 0; row < kTileRows; row += kRows, place += kRows * from.stride) {
+    const bool is_row = first + begin + row < head.time;
+    if (head.size % kCount == 0) {  // then every row begins at a multiple of 16 bytes
+      const bool there = is_row && column < head.size;
+      begin_copy<16>(to + row * columns, there ? place : from.first, there);
       continue;
     }
     for (unsigned k = 0; k < kCount; ++k) {
-      to[k] = row < head.time && column + k < head.size ? place[k] : rounded<Real>(0);
+      to[row * columns + k] = is_row && column + k < head.size ? place[k] : rounded<Real>(0);
     }
   }
 }
 
-/// Around the products below, with all sums that they add to: warpgroups queue them together.
+/// Around the products below, warpgroups queue them together. Before: with all sums that they add
+/// to. After: with all sums that they make.
 template <int size, class Real, unsigned... counts>
 __device__ void begin_products(Sums (&... sums)[counts]) {
   if constexpr (kByWarpgroups<size, Real>) {
@@ -176,13 +187,38 @@ __device__ void add_by_warps(const Left<Real> (&left)[depth / kTile], const Load
   }
 }
 
-/// sums (16, columns) += left (16, depth) tile^T, of `columns` rows of a tile from `row` on.
+/// The 16 rows of each of a block's warps as left factors that stay the same: in registers, or, of
+/// one warpgroup, in a tile that its products read.
+template <int columns, class Real>
+struct OwnRows {
+  const Real* tile = nullptr;
+  Left<Real> left[kByWarpgroups<columns, Real> ? 1 : columns / kTile];
+
+  /// `memory` is for kTileReals<columns>; a tile is there as begin_tile() says. The block has
+  /// kTileRows rows from `block_first` on, and `threads` threads.
+  template <unsigned threads>
+  __device__ void begin(const Head& head, const HeadRows<const Real>& from, unsigned block_first,
+                        Real* memory) {
+    if constexpr (kByWarpgroups<columns, Real>) {
+      begin_tile<columns, threads>(head, from, block_first, memory);
+      tile = memory;
+    } else {
+      load_rows<columns>(head, from, block_first + warp_index() * kTile, left);
+    }
+  }
+};
+
+/// sums (16, columns) = left (16, depth) tile^T, of `columns` rows of a tile from `row` on.
 template <int depth, int columns, class Real>
-__device__ void add_transposed(const Left<Real> (&left)[depth / kTile], const Real* tile,
+__device__ void set_transposed(const Left<Real> (&left)[depth / kTile], const Real* tile,
                                unsigned row, Sums (&sums)[columns / kColumns]) {
   if constexpr (kByWarpgroups<depth, Real>) {
-    queue_by_group<depth, columns, true>(left, tile, row, sums);
+    queue_by_group<depth, columns, true, false>(left, tile, row, sums);
   } else {
+#pragma unroll
+    for (unsigned n = 0; n < columns / kColumns; ++n) {
+      sums[n] = {};
+    }
     add_by_warps<depth, columns>(
         left,
         [&](unsigned k, unsigned n, Right<Real>(&right)[2]) {
@@ -192,12 +228,22 @@ __device__ void add_transposed(const Left<Real> (&left)[depth / kTile], const Re
   }
 }
 
+template <int depth, int columns, class Real>
+__device__ void set_transposed(const OwnRows<depth, Real>& rows, const Real* tile, unsigned row,
+                               Sums (&sums)[columns / kColumns]) {
+  if constexpr (kByWarpgroups<depth, Real>) {
+    queue_tiles<depth, columns>(rows.tile, tile, row, sums);
+  } else {
+    set_transposed<depth, columns>(rows.left, tile, row, sums);
+  }
+}
+
 /// sums (16, columns) += left (16, depth) tile, of `depth` rows of a tile from `row` on.
 template <int depth, int columns, class Real>
 __device__ void add_product(const Left<Real> (&left)[depth / kTile], const Real* tile, unsigned row,
                             Sums (&sums)[columns / kColumns]) {
   if constexpr (kByWarpgroups<columns, Real>) {
-    queue_by_group<depth, columns, false>(left, tile, row, sums);
+    queue_by_group<depth, columns, false, true>(left, tile, row, sums);
   } else {
     add_by_warps<depth, columns>(
         left,

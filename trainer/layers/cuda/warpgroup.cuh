@@ -17,15 +17,15 @@ __device__ inline std::uint64_t describe_tile(const BFloat16* tile, unsigned row
          kSwizzle128;
 }
 
-/// sums (16 of the group's 64 rows, columns) += left right. `transposed`: the right factor is the
-/// transpose of what lies in the tile.
-template <bool transposed>
+/// sums (16 of the group's 64 rows, columns) += left right, or, unless `add`, become it.
+/// `transposed`: the right factor is the transpose of what lies in the tile.
+template <bool transposed, bool add>
 __device__ void queue_product(const Left<BFloat16>& left, std::uint64_t right,
                               Sums (&sums)[64 / kColumns]) {
   asm volatile(
       "{\n"
       ".reg .pred add;\n"
-      "setp.ne.b32 add, 1, 0;\n"
+      "setp.ne.b32 add, %38, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
       "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
@@ -40,15 +40,15 @@ __device__ void queue_product(const Left<BFloat16>& left, std::uint64_t right,
         "+f"(sums[6].of[0]), "+f"(sums[6].of[1]), "+f"(sums[6].of[2]), "+f"(sums[6].of[3]),
         "+f"(sums[7].of[0]), "+f"(sums[7].of[1]), "+f"(sums[7].of[2]), "+f"(sums[7].of[3])
       : "r"(left.of[0].bits), "r"(left.of[1].bits), "r"(left.of[2].bits), "r"(left.of[3].bits),
-        "l"(right), "n"(transposed ? 0 : 1));
+        "l"(right), "n"(transposed ? 0 : 1), "n"(add ? 1 : 0));
 }
-template <bool transposed>
+template <bool transposed, bool add>
 __device__ void queue_product(const Left<BFloat16>& left, std::uint64_t right,
                               Sums (&sums)[32 / kColumns]) {
   asm volatile(
       "{\n"
       ".reg .pred add;\n"
-      "setp.ne.b32 add, 1, 0;\n"
+      "setp.ne.b32 add, %22, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
       "{%16, %17, %18, %19}, %20, add, 1, 1, %21;\n"
@@ -58,7 +58,49 @@ __device__ void queue_product(const Left<BFloat16>& left, std::uint64_t right,
         "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
         "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3])
       : "r"(left.of[0].bits), "r"(left.of[1].bits), "r"(left.of[2].bits), "r"(left.of[3].bits),
-        "l"(right), "n"(transposed ? 0 : 1));
+        "l"(right), "n"(transposed ? 0 : 1), "n"(add ? 1 : 0));
+}
+
+/// The same, with left factors of the whole group from a tile as well, and the right factor
+/// transposed.
+template <bool add>
+__device__ void queue_product(std::uint64_t left, std::uint64_t right,
+                              Sums (&sums)[64 / kColumns]) {
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, add, 1, 1, 0, 0;\n"
+      "}\n"
+      : "+f"(sums[0].of[0]), "+f"(sums[0].of[1]), "+f"(sums[0].of[2]), "+f"(sums[0].of[3]),
+        "+f"(sums[1].of[0]), "+f"(sums[1].of[1]), "+f"(sums[1].of[2]), "+f"(sums[1].of[3]),
+        "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
+        "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3]),
+        "+f"(sums[4].of[0]), "+f"(sums[4].of[1]), "+f"(sums[4].of[2]), "+f"(sums[4].of[3]),
+        "+f"(sums[5].of[0]), "+f"(sums[5].of[1]), "+f"(sums[5].of[2]), "+f"(sums[5].of[3]),
+        "+f"(sums[6].of[0]), "+f"(sums[6].of[1]), "+f"(sums[6].of[2]), "+f"(sums[6].of[3]),
+        "+f"(sums[7].of[0]), "+f"(sums[7].of[1]), "+f"(sums[7].of[2]), "+f"(sums[7].of[3])
+      : "l"(left), "l"(right), "n"(add ? 1 : 0));
+}
+template <bool add>
+__device__ void queue_product(std::uint64_t left, std::uint64_t right,
+                              Sums (&sums)[32 / kColumns]) {
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+      "%16, %17, add, 1, 1, 0, 0;\n"
+      "}\n"
+      : "+f"(sums[0].of[0]), "+f"(sums[0].of[1]), "+f"(sums[0].of[2]), "+f"(sums[0].of[3]),
+        "+f"(sums[1].of[0]), "+f"(sums[1].of[1]), "+f"(sums[1].of[2]), "+f"(sums[1].of[3]),
+        "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
+        "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3])
+      : "l"(left), "l"(right), "n"(add ? 1 : 0));
 }
 
 /// The compiler leaves sums where they are while products are under way.
@@ -91,9 +133,9 @@ __device__ void end_group(Sums (&... sums)[counts]) {
   (hold(sums), ...);
 }
 
-/// sums (16, columns) += left (16, depth) right, which is `depth` rows of a tile from `row` on; or,
-/// transposed, `columns` of its rows.
-template <int depth, int columns, bool transposed>
+/// sums (16, columns) += left (16, depth) right, or, unless `add`, become it. The right factor is
+/// `depth` rows of a tile from `row` on; or, transposed, `columns` of its rows.
+template <int depth, int columns, bool transposed, bool add>
 __device__ void queue_by_group(const Left<BFloat16> (&left)[depth / kTile], const BFloat16* tile,
                                unsigned row, Sums (&sums)[columns / kColumns]) {
 #pragma unroll
@@ -101,7 +143,28 @@ __device__ void queue_by_group(const Left<BFloat16> (&left)[depth / kTile], cons
     // 16 columns further along each row, or 16 rows below. Descriptors count 16 bytes.
     const std::uint64_t right =
         transposed ? describe_tile(tile, row) + k * 2 : describe_tile(tile, row + k * kTile);
-    queue_product<transposed>(left[k], right, sums);
+    if (add || k > 0) {
+      queue_product<transposed, true>(left[k], right, sums);
+    } else {
+      queue_product<transposed, false>(left[k], right, sums);
+    }
+  }
+}
+
+/// sums (16 of the group's 64 rows, columns) = left right^T, of all rows of the left tile and
+/// `columns` rows of the right one from `row` on.
+template <int depth, int columns>
+__device__ void queue_tiles(const BFloat16* left, const BFloat16* right, unsigned row,
+                            Sums (&sums)[columns / kColumns]) {
+#pragma unroll
+  for (unsigned k = 0; k < depth / kTile; ++k) {
+    const std::uint64_t mine = describe_tile(left, 0) + k * 2;
+    const std::uint64_t other = describe_tile(right, row) + k * 2;
+    if (k > 0) {
+      queue_product<true>(mine, other, sums);
+    } else {
+      queue_product<false>(mine, other, sums);
+    }
   }
 }
 

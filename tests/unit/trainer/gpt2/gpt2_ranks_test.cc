@@ -40,7 +40,8 @@ void train(std::size_t first, std::size_t end, std::size_t parts, const std::str
   ddp::initialise_gpt2(kConfig, static_cast<std::uint64_t>(context.rank()), model.parameters());
   ddp::DistributedDataParallel parallel(context.group(), model.parameters());
   const ddp::AdamW optimizer(model.parameters(), ddp::cpu_layers(), {.clip = 0.5});
-  const auto micro_step = [&](std::int64_t step, std::size_t from, std::size_t to) {
+  const auto micro_step = [&](std::int64_t step, std::size_t from, std::size_t to,
+                              ddp::Gradients before) {
     std::vector<std::int32_t> inputs, targets;
     std::int64_t counted = 0;
     for (std::size_t sequence = from; sequence < to; ++sequence) {
@@ -54,16 +55,19 @@ void train(std::size_t first, std::size_t end, std::size_t parts, const std::str
     const ddp::TokenBatch batch{inputs, targets, to - from, kConfig.context};
     parallel.begin(counted);
     model.forward(batch);
-    model.backward(batch, [&](std::size_t i) { parallel.gradient_ready(i); });
+    model.backward(
+        batch, [&](std::size_t i) { parallel.gradient_ready(i); }, before);
     parallel.finish();
   };
   for (std::int64_t step = 0; step < kSteps; ++step) {
     const std::size_t size = (end - first) / parts;
     for (std::size_t part = 0; part + 1 < parts; ++part) {
       const auto guard = parallel.no_sync();
-      micro_step(step, first + part * size, first + (part + 1) * size);
+      micro_step(step, first + part * size, first + (part + 1) * size,
+                 part == 0 ? ddp::Gradients::zero : ddp::Gradients::sums);
     }
-    micro_step(step, first + (parts - 1) * size, end);
+    micro_step(step, first + (parts - 1) * size, end,
+               parts == 1 ? ddp::Gradients::zero : ddp::Gradients::sums);
     optimizer.step(step + 1, 1e-3, optimizer.gradient_norm());
   }
   std::ofstream out(file, std::ios::binary);

@@ -100,6 +100,7 @@ TEST_CASE("a layer norm with its residual is that of doubles") {
 
     // Each is added to what is there.
     Floats d_input(input.size(), 1.0F), d_weight(kChannels, 2.0F), d_bias(kChannels, 3.0F);
+    Floats d_input_sum(kChannels, 4.0F);
     layers.layer_norm_backward({.d_out = d_out.data(),
                                 .input = total.data(),
                                 .weight = weight.data(),
@@ -109,8 +110,14 @@ TEST_CASE("a layer norm with its residual is that of doubles") {
                                 .d_weight = d_weight.data(),
                                 .d_bias = d_bias.data(),
                                 .rows = kRows,
-                                .channels = kChannels},
+                                .channels = kChannels,
+                                .d_input_sum = d_input_sum.data()},
                                0);
+    Doubles sums(kChannels, 4);
+    for (std::size_t i = 0; i < d_input.size(); ++i) {
+      sums[i % kChannels] += static_cast<double>(d_input[i]);
+    }
+    CHECK(difference(d_input_sum, sums) < 2e-6);
     const auto plus = [](Doubles values, double more) {
       for (double& value : values) {
         value += more;

@@ -25,23 +25,31 @@ TEMPLATE_TEST_CASE("attention on a GPU is the CPU's", "", float, ddp::BFloat16) 
   const double tolerance = spread > 1 ? std::max(1e-4, kTolerance<TestType>) : kTolerance<TestType>;
   std::vector<Line> scratch(ddp::attention_scratch(shape.time, shape.head_size) / 16 + 1);
   Floats out(d_out.size()), log_sum(rows * shape.heads), d_qkv(qkv.size());
+  Floats d_qkv_sum(3 * shape.channels(), 1.0F);
   ddp::cpu_layers().attention_forward(
       {shape, qkv.data(), out.data(), log_sum.data(), scratch[0].floats}, 0);
   const Floats stored = as_stored<TestType>(out);
-  ddp::cpu_layers().attention_backward({shape, qkv.data(), stored.data(), d_out.data(),
-                                        log_sum.data(), d_qkv.data(), scratch[0].floats},
-                                       0);
+  ddp::cpu_layers().attention_backward(
+      {shape, qkv.data(), stored.data(), d_out.data(), log_sum.data(), d_qkv.data(),
+       scratch[0].floats, 1, d_qkv_sum.data()},
+      0);
   in_each_order([&] {
     const auto& gpu = ddp::gpu_layers<TestType>();
     const OnGpu<TestType> x(qkv), y(out.size(), 9), before(stored), dy(d_out), dx(qkv.size(), 9);
-    const OnGpu<float> logs(log_sum.size(), 9), cpu_logs(log_sum);
+    const OnGpu<float> logs(log_sum.size(), 9), cpu_logs(log_sum), sums(d_qkv_sum.size(), 1.0F);
     gpu.attention_forward({shape, x.data(), y.data(), logs.data(), nullptr}, 0);
     CHECK(difference(y.floats(), out) < tolerance);
     CHECK(difference(logs.floats(), log_sum) < 1e-5);
-    gpu.attention_backward(
-        {shape, x.data(), before.data(), dy.data(), cpu_logs.data(), dx.data(), nullptr}, 0);
+    gpu.attention_backward({shape, x.data(), before.data(), dy.data(), cpu_logs.data(), dx.data(),
+                            nullptr, 1, sums.data()},
+                           0);
     // Probabilities and their gradients are rounded before they are added up.
     CHECK(difference(dx.floats(), d_qkv) < 2 * tolerance);
+    CHECK(difference(sums.floats(), d_qkv_sum) < 2 * tolerance);
+    const OnGpu<TestType> alone(qkv.size(), 9);
+    gpu.attention_backward(
+        {shape, x.data(), before.data(), dy.data(), cpu_logs.data(), alone.data(), nullptr}, 0);
+    CHECK(alone.floats() == dx.floats());
   });
 }
 

@@ -29,9 +29,10 @@ TEMPLATE_TEST_CASE("a layer norm on a GPU is the CPU's", "", float, ddp::BFloat1
   // The backward pass begins with the same numbers on both.
   const Floats stored = as_stored<TestType>(sum);
   Floats d_input(input.size(), 1.0F), d_weight(channels, 2.0F), d_bias(channels, 3.0F);
+  Floats d_input_sum(channels, 4.0F);
   ddp::cpu_layers().layer_norm_backward(
       {d_out.data(), stored.data(), weight.data(), mean.data(), scale.data(), d_input.data(), adds,
-       d_weight.data(), d_bias.data(), rows, channels},
+       d_weight.data(), d_bias.data(), rows, channels, adds ? d_input_sum.data() : nullptr},
       0);
   in_each_order([&] {
     const auto& gpu = ddp::gpu_layers<TestType>();
@@ -46,12 +47,16 @@ TEMPLATE_TEST_CASE("a layer norm on a GPU is the CPU's", "", float, ddp::BFloat1
     CHECK(difference(y.floats(), out) < 2 * kTolerance<TestType>);
     const OnGpu<TestType> before(stored), dx(input.size(), 1.0F);
     const OnGpu<float> cpu_mean(mean), cpu_scale(scale), dw(channels, 2.0F), db(channels, 3.0F);
-    gpu.layer_norm_backward({dy.data(), before.data(), w.data(), cpu_mean.data(), cpu_scale.data(),
-                             dx.data(), adds, dw.data(), db.data(), rows, channels},
-                            0);
+    const OnGpu<float> dx_sum(channels, 4.0F);
+    gpu.layer_norm_backward(
+        {dy.data(), before.data(), w.data(), cpu_mean.data(), cpu_scale.data(), dx.data(), adds,
+         dw.data(), db.data(), rows, channels, adds ? dx_sum.data() : nullptr},
+        0);
     CHECK(difference(dx.floats(), d_input) < kTolerance<TestType>);
     CHECK(difference(dw.floats(), d_weight) < 1e-5);
     CHECK(difference(db.floats(), d_bias) < 1e-5);
+    // A sum of rounded numbers, whose errors add up to less than they do.
+    CHECK(difference(dx_sum.floats(), d_input_sum) < kTolerance<TestType>);
   });
 }
 

@@ -48,6 +48,16 @@ TEMPLATE_TEST_CASE("a linear layer on a GPU is the CPU's", "", float, ddp::BFloa
     CHECK(difference(dx.floats(), d_input) < kTolerance<TestType>);
     CHECK(difference(dw.floats(), d_weight) < 1e-5);
     CHECK(difference(db.floats(), d_bias) < 1e-5);
+    // Overwritten, and without a bias's gradient.
+    const OnGpu<float> over(weight.size(), 9.0F);
+    gpu.linear_backward({dy.data(), x.data(), w.data(), with_gelu ? before.data() : nullptr,
+                         dx.data(), over.data(), nullptr, rows, inputs, outputs, false},
+                        0);
+    Floats one_more = over.floats();
+    for (float& value : one_more) {
+      value += 1;
+    }
+    CHECK(difference(one_more, d_weight) < 1e-5);
   });
 }
 

@@ -119,6 +119,16 @@ void check_linear(const ddp::Layers& layers) {
     CHECK(difference(my_d_input, with_gelu ? d_before_gelu : d_input) < 2e-6);
     CHECK(difference(my_d_weight, d_weight) < 5e-6);
     CHECK(difference(my_d_bias, d_bias) < 5e-6);
+    // Overwritten, and without a bias's gradient.
+    Floats over(my_d_weight);
+    layers.linear_backward(
+        {d_out.data(), input.data(), weight.data(), with_gelu ? before_gelu.data() : nullptr,
+         my_d_input.data(), over.data(), nullptr, kRows, kIn, kOut, false},
+        0);
+    for (float& value : over) {
+      value += 1;
+    }
+    CHECK(difference(over, d_weight) < 5e-6);
   }
 }
 
@@ -143,11 +153,16 @@ TEST_CASE("attention is that of doubles, forward and backward, at odd sizes too"
     Floats log_sum;
     const Floats out = attend(layers, shape, qkv, log_sum, scratch);
     CHECK(difference(out, exact_attention(in_doubles(qkv), shape)) < 2e-6);
-    Floats mine(qkv.size(), 9.0F);
-    layers.attention_backward(
-        {shape, qkv.data(), out.data(), d_out.data(), log_sum.data(), mine.data(), scratch.data},
-        0);
+    Floats mine(qkv.size(), 9.0F), sums(3 * shape.channels(), 1.0F);
+    layers.attention_backward({shape, qkv.data(), out.data(), d_out.data(), log_sum.data(),
+                               mine.data(), scratch.data, 1, sums.data()},
+                              0);
     CHECK(difference(mine, d_qkv) < 5e-6);
+    Doubles exact_sums(sums.size(), 1);
+    for (std::size_t i = 0; i < d_qkv.size(); ++i) {
+      exact_sums[i % sums.size()] += d_qkv[i];
+    }
+    CHECK(difference(sums, exact_sums) < 5e-6);
   });
 }
 
