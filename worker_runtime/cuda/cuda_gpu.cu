@@ -33,11 +33,26 @@ __global__ void fill_kernel(T* data, std::size_t count, T value) {
 }
 
 /// The same arithmetic as on the CPU: divided in double, then rounded once.
+/// Elements of a thread.
+constexpr unsigned kAtOnce = 4;
+
 template <class T>
-__global__ void divide_kernel(T* values, std::size_t count, double divisor) {
-  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) {
-    values[i] = static_cast<T>(static_cast<double>(values[i]) / divisor);
+__global__ void divide_kernel(T* values, std::size_t count, T divisor) {
+  const std::size_t first =
+      static_cast<std::size_t>(blockIdx.x) * blockDim.x * kAtOnce + threadIdx.x;
+  // All are on their way before the first is waited for.
+  T read[kAtOnce];
+#pragma unroll
+  for (unsigned k = 0; k < kAtOnce; ++k) {
+    const std::size_t i = first + k * blockDim.x;
+    read[k] = i < count ? values[i] : T{};
+  }
+#pragma unroll
+  for (unsigned k = 0; k < kAtOnce; ++k) {
+    const std::size_t i = first + k * blockDim.x;
+    if (i < count) {
+      values[i] = read[k] / divisor;  // rounded as the CPU does it
+    }
   }
 }
 
@@ -65,7 +80,8 @@ void fill_with(void* data, std::size_t count, double value) {
 
 template <class T>
 void divide_by(void* values, std::size_t count, double divisor) {
-  divide_kernel<<<blocks_for(count), kThreads>>>(static_cast<T*>(values), count, divisor);
+  divide_kernel<<<blocks_for((count + kAtOnce - 1) / kAtOnce), kThreads>>>(
+      static_cast<T*>(values), count, static_cast<T>(divisor));
   check_cuda(cudaGetLastError());
 }
 

@@ -8,9 +8,7 @@ namespace {
 
 template <class T>
 void divide_host(const Tensor& tensor, double divisor) {
-  // In T, for speed. The GPU divides in double and then rounds, which gives the same bits: a
-  // quotient of two floats that is rounded to 53 bits first is never rounded wrong (Figueroa,
-  // 1995).
+  // In T, as the GPU does it.
   const T by = static_cast<T>(divisor);
   for (T& value : tensor.values<T>()) {
     value /= by;
