@@ -1,5 +1,7 @@
 #include "trainer/linear.h"
 
+#include <algorithm>
+
 #include "trainer/layers/gpu_library.h"
 #include "trainer/layers/row_chunks.h"
 
@@ -37,7 +39,7 @@ void update_values(const SgdUpdate& update, std::size_t first, std::size_t end) 
 }
 
 /// One value at a time, so that no bit depends on who updates it.
-void update_on_cpu(const SgdUpdate& update, int /*device*/) {
+void update_tensor(const SgdUpdate& update) {
   // Fewer take one thread less time than to meet with the others.
   constexpr std::size_t kWorthSharing = std::size_t{64} * 1024;
   if (update.count < kWorthSharing) {
@@ -49,6 +51,11 @@ void update_on_cpu(const SgdUpdate& update, int /*device*/) {
                    update_values(update, static_cast<std::size_t>(first),
                                  static_cast<std::size_t>(end));
                  });
+}
+
+/// One after the other: threads share the large ones, and a small one is done before they have met.
+void update_on_cpu(const SgdUpdate* updates, std::size_t count, int /*device*/) {
+  std::for_each_n(updates, count, update_tensor);
 }
 
 }  // namespace

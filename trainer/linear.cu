@@ -3,6 +3,7 @@
 
 #include "ddp/export.h"
 #include "trainer/layers/cuda/block.cuh"
+#include "trainer/layers/cuda/tensor_list.cuh"
 
 namespace ddp {
 namespace {
@@ -33,10 +34,26 @@ __global__ void pass_kernel(LinearPass pass) {
   }
 }
 
-__global__ void update_kernel(SgdUpdate update) {
-  const std::size_t i = global_thread();
-  if (i < update.count) {
-    update_one(update, i);
+/// Elements of a block: enough that it is worth looking for its tensor.
+constexpr std::size_t kSgdUpdates = std::size_t{8} * kThreads;
+
+__global__ void update_kernel(const __grid_constant__ gpu::TensorList<SgdUpdate> list) {
+  const unsigned tensor = list.tensor();
+  const SgdUpdate update = list.items[tensor];
+  const std::size_t first = (blockIdx.x - list.first_block(tensor)) * kSgdUpdates;
+  const std::size_t end = first + kSgdUpdates < update.count ? first + kSgdUpdates : update.count;
+  for (std::size_t i = first + threadIdx.x; i < end; i += kThreads) {
+    // In registers: all are read before one is written, since the compiler cannot tell that the
+    // arrays lie apart, and would wait for memory twice.
+    float value = update.value[i], velocity = update.velocity[i];
+    const float gradient = update.gradient[i];
+    SgdUpdate one = update;
+    one.value = &value;
+    one.velocity = &velocity;
+    one.gradient = &gradient;
+    update_one(one, 0);
+    update.value[i] = value;
+    update.velocity[i] = velocity;
   }
 }
 
@@ -44,11 +61,11 @@ void pass_on_gpu(const LinearPass& pass, int device) {
   launch(device, {{1, 1, 1}}, pass_kernel, pass);
 }
 
-void update_on_gpu(const SgdUpdate& update, int device) {
-  if (update.count == 0) {
-    return;  // a grid without blocks is an error of the launch
-  }
-  launch(device, thread_for_each(update.count), update_kernel, update);
+void update_on_gpu(const SgdUpdate* updates, std::size_t count, int device) {
+  gpu::for_each_list(updates, count, kSgdUpdates,
+                     [&](const gpu::TensorList<SgdUpdate>& list, unsigned blocks) {
+                       launch(device, Grid{{blocks, 1, 1}}, update_kernel, list);
+                     });
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ DDP_HOST_DEVICE inline void update_one(const SgdUpdate& update, std::size_t i) {
 /// queued on the default stream of `device`; errors in them are thrown by whoever copies next.
 struct LinearKernels {
   void (*pass)(const LinearPass& pass, int device);
-  void (*update)(const SgdUpdate& update, int device);
+  /// Of `count` tensors at a time: a GPU takes many in one launch.
+  void (*update)(const SgdUpdate* updates, std::size_t count, int device);
 };
 
 /// The CPU's; `device` is ignored.

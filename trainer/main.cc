@@ -122,7 +122,7 @@ int run(const Gpt2Options& options) {
 
 int run(const ResnetOptions& options) {
   const CifarData data = read_cifar(options.data);
-  const Context context = init({.backend = Backend::gloo});
+  const Context context = init();
   require_agreement(context, agreed_options(options));
   return train_resnet(context, options, data);
 }

@@ -21,12 +21,15 @@ Sgd::Sgd(std::span<const Parameter> parameters, const LinearKernels& kernels, fl
 }
 
 void Sgd::step() {
-  // On the device of each parameter: gradients and velocities never leave it.
+  // On the device of the parameters: gradients and velocities never leave it.
+  std::vector<SgdUpdate> updates;
   for (std::size_t k = 0; k < own_.size(); ++k) {
     const auto& [name, value, gradient] = parameters_[own_[k]];
-    kernels_->update({value.data<float>(), velocities_[k].data<float>(), gradient.data<float>(),
-                      value.size(), rate_, momentum_, weight_decay_},
-                     value.device().index);
+    updates.push_back({value.data<float>(), velocities_[k].data<float>(), gradient.data<float>(),
+                       value.size(), rate_, momentum_, weight_decay_});
+  }
+  if (!updates.empty()) {
+    kernels_->update(updates.data(), updates.size(), parameters_[0].value.device().index);
   }
 }
 

@@ -159,9 +159,9 @@ __device__ void put_column_sums(const Head& head, const Sums (&sums)[size / kCol
 #pragma unroll
   for (unsigned n = 0; n < size / kColumns; ++n) {
     const Pack<float, 2> pair = {sums[n].of[0] + sums[n].of[2], sums[n].of[1] + sums[n].of[3]};
-    store_pack(
-        memory + (warp_index() * 8 + fragment_row()) * kStride + n * kColumns + fragment_column(),
-        pair);
+    float* to =
+        memory + (warp_index() * 8 + fragment_row()) * kStride + n * kColumns + fragment_column();
+    *reinterpret_cast<Pack<float, 2>*>(to) = pair;
   }
   __syncthreads();
   if (threadIdx.x < head.size) {

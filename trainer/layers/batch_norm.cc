@@ -34,13 +34,20 @@ DDP_VECTOR_CODE void add_moments(const float* x, const float* shift, std::int64_
   }
 }
 
-/// Masks d_y by ReLU, then sums it, and it times x - mean.
-DDP_VECTOR_CODE void add_gradient_sums(const float* x, const float* y, const float* mean,
-                                       float* __restrict d_y, std::int64_t rows,
+/// Adds `more`, masks d_y by ReLU, then sums it, and it times x - mean.
+DDP_VECTOR_CODE void add_gradient_sums(const float* x, const float* y, const float* more,
+                                       const float* mean, float* __restrict d_y, std::int64_t rows,
                                        std::int64_t channels, Sums sums) {
   float* __restrict first = sums.first;
   float* __restrict second = sums.second;
   for (std::int64_t m = 0; m < rows; ++m, x += channels, d_y += channels) {
+    // First, so that ReLU masks the sum: it has let the same value through on both ways.
+    if (more != nullptr) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        d_y[c] += more[c];
+      }
+      more += channels;
+    }
     if (y != nullptr) {
       for (std::int64_t c = 0; c < channels; ++c) {
         d_y[c] = y[c] > 0 ? d_y[c] : 0.0F;
@@ -126,7 +133,7 @@ void apply_all(const NormShape& shape, const NormForward& pass, const float* mea
 
 }  // namespace
 
-void norm_forward(const NormShape& shape, const NormForward& pass) {
+void norm_forward(const NormShape& shape, const NormForward& pass, int /*device*/) {
   const auto channels = static_cast<std::size_t>(shape.channels);
   const auto rows = static_cast<double>(shape.rows);
   const std::vector<float> shift(pass.x, pass.x + channels);  // the first row
@@ -150,7 +157,7 @@ void norm_forward(const NormShape& shape, const NormForward& pass) {
   apply_all(shape, pass, pass.mean, scale);
 }
 
-void norm_infer(const NormShape& shape, const NormForward& pass) {
+void norm_infer(const NormShape& shape, const NormForward& pass, int /*device*/) {
   std::vector<float> scale(static_cast<std::size_t>(shape.channels));
   for (std::size_t c = 0; c < scale.size(); ++c) {
     scale[c] = pass.gamma[c] / std::sqrt(pass.running_variance[c] + kNormEpsilon);
@@ -158,12 +165,13 @@ void norm_infer(const NormShape& shape, const NormForward& pass) {
   apply_all(shape, pass, pass.running_mean, scale);
 }
 
-void norm_backward(const NormShape& shape, const NormBackward& pass) {
+void norm_backward(const NormShape& shape, const NormBackward& pass, int /*device*/) {
   const auto channels = static_cast<std::size_t>(shape.channels);
   const auto sums = sums_of(shape, [&](std::int64_t first, std::int64_t count, const Sums& block) {
     const auto at = first * shape.channels;
-    add_gradient_sums(pass.x + at, pass.y != nullptr ? pass.y + at : nullptr, pass.mean,
-                      pass.d_y + at, count, shape.channels, block);
+    add_gradient_sums(pass.x + at, pass.y != nullptr ? pass.y + at : nullptr,
+                      pass.d_more != nullptr ? pass.d_more + at : nullptr, pass.mean, pass.d_y + at,
+                      count, shape.channels, block);
   });
   // With u = (x - mean) / deviation:
   // d_x = gamma / deviation (d_y - mean of d_y - u times mean of (u d_y)).

@@ -74,6 +74,8 @@ struct Conv2d::Impl {
     return by_batch.emplace(batch, prepare(batch)).first->second;
   }
 
+  /// Activations keep their order in memory, so that no layer reorders them; of the weights, which
+  /// are small, oneDNN may ask for any.
   [[nodiscard]] Prepared prepare(std::int64_t batch) const {
     using Tag = memory::format_tag;
     const auto& s = shape;
@@ -100,6 +102,7 @@ struct Conv2d::Impl {
     p.weight_gradient = memory(p.weights_of.diff_weights_desc(), engine);
     p.to_forward = dnnl::reorder({engine, weight, engine, p.forward_weight.get_desc()});
     p.to_data = dnnl::reorder({engine, weight, engine, p.data_weight.get_desc()});
+    // The reorder adds to the gradient that is there: one pass over it in place of two.
     dnnl::post_ops add;
     add.append_sum(1.0F);
     dnnl::primitive_attr adding;
@@ -108,6 +111,7 @@ struct Conv2d::Impl {
     return p;
   }
 
+  /// PyTorch's order, in which parameters and snapshots are.
   [[nodiscard]] memory weight_at(const float* data) const {
     return {plain({shape.out_channels, shape.in_channels, shape.kernel, shape.kernel},
                   memory::format_tag::oihw),
@@ -142,6 +146,7 @@ void Conv2d::forward(std::int64_t batch, const float* x, const float* weight, fl
   });
 }
 
+/// With the weights of now: unlike a GPU's form this one keeps no copy from forward().
 void Conv2d::backward_data(std::int64_t batch, const float* d_y, const float* weight, float* d_x) {
   explained(impl_->shape, [&] {
     auto& p = impl_->prepared(batch);

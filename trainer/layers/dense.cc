@@ -15,7 +15,7 @@ std::size_t size(std::int64_t count) {
 }  // namespace
 
 void dense_forward(const DenseShape& shape, std::int64_t batch, const float* x, const float* weight,
-                   const float* bias, float* y) {
+                   const float* bias, float* y, int /*device*/) {
   const auto features = size(shape.features);
   const auto outputs = size(shape.outputs);
   cpu_layers().product({.m = size(batch),
@@ -29,7 +29,8 @@ void dense_forward(const DenseShape& shape, std::int64_t batch, const float* x, 
                        0);
 }
 
-void dense_backward(const DenseShape& shape, std::int64_t batch, const DenseBackward& pass) {
+void dense_backward(const DenseShape& shape, std::int64_t batch, const DenseBackward& pass,
+                    int /*device*/) {
   const auto features = size(shape.features);
   const auto outputs = size(shape.outputs);
   const Layers& layers = cpu_layers();
@@ -43,6 +44,7 @@ void dense_backward(const DenseShape& shape, std::int64_t batch, const DenseBack
                   .out_stride = features,
                   .add = true},
                  0);
+  // One image after the other, so that equal batches give equal bits. There are ten outputs.
   for (std::int64_t n = 0; n < batch; ++n) {
     for (std::int64_t k = 0; k < shape.outputs; ++k) {
       pass.d_bias[k] += pass.d_y[n * shape.outputs + k];

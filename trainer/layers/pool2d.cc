@@ -35,6 +35,7 @@ std::int64_t pooled_pixels_of(const PoolShape& shape) {
 void max_of_image(const PoolShape& shape, const float* x, float* y, std::uint8_t* chosen) {
   for (std::int64_t p = 0; p < max_pooled(shape.height); ++p) {
     for (std::int64_t q = 0; q < max_pooled(shape.width); ++q) {
+      // Not by a lowest float to begin with: a window of NaNs keeps them, as PyTorch's does.
       bool first = true;
       for_window(shape, p, q, [&](std::uint8_t place, std::int64_t at) {
         for (std::int64_t c = 0; c < shape.channels; ++c) {
@@ -52,17 +53,19 @@ void max_of_image(const PoolShape& shape, const float* x, float* y, std::uint8_t
 }
 
 /// Windows overlap, so a pixel may be the largest of several: gradients are added up.
-void spread_of_image(const PoolShape& shape, const float* d_y, const std::uint8_t* chosen,
-                     float* d_x) {
+void spread_of_image(const PoolShape& shape, const float* d_y, const float* d_more,
+                     const std::uint8_t* chosen, float* d_x) {
   std::fill_n(d_x, pixels_of(shape), 0.0F);
   for (std::int64_t p = 0; p < max_pooled(shape.height); ++p) {
     for (std::int64_t q = 0; q < max_pooled(shape.width); ++q) {
       for_window(shape, p, q, [&](std::uint8_t place, std::int64_t at) {
         for (std::int64_t c = 0; c < shape.channels; ++c) {
-          d_x[at + c] += chosen[c] == place ? d_y[c] : 0.0F;
+          const float d = d_more != nullptr ? d_y[c] + d_more[c] : d_y[c];
+          d_x[at + c] += chosen[c] == place ? d : 0.0F;
         }
       });
       d_y += shape.channels;
+      d_more += d_more != nullptr ? shape.channels : 0;
       chosen += shape.channels;
     }
   }
@@ -71,7 +74,7 @@ void spread_of_image(const PoolShape& shape, const float* d_y, const std::uint8_
 }  // namespace
 
 void max_pool_forward(const PoolShape& shape, std::int64_t batch, const float* x, float* y,
-                      std::uint8_t* chosen) {
+                      std::uint8_t* chosen, int /*device*/) {
   for_row_chunks(batch, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
     for (auto n = first; n < end; ++n) {
       const auto pooled = n * pooled_pixels_of(shape);
@@ -81,18 +84,21 @@ void max_pool_forward(const PoolShape& shape, std::int64_t batch, const float* x
 }
 
 void max_pool_backward(const PoolShape& shape, std::int64_t batch, const float* d_y,
-                       const std::uint8_t* chosen, float* d_x) {
+                       const std::uint8_t* chosen, float* d_x, const float* d_more,
+                       int /*device*/) {
   for_row_chunks(batch, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
     for (auto n = first; n < end; ++n) {
       const auto pooled = n * pooled_pixels_of(shape);
-      spread_of_image(shape, d_y + pooled, chosen + pooled, d_x + n * pixels_of(shape));
+      spread_of_image(shape, d_y + pooled, d_more != nullptr ? d_more + pooled : nullptr,
+                      chosen + pooled, d_x + n * pixels_of(shape));
     }
   });
 }
 
 /// Images are independent, and each is summed pixel by pixel: equal bits with any number of
 /// threads.
-void mean_pool_forward(const PoolShape& shape, std::int64_t batch, const float* x, float* y) {
+void mean_pool_forward(const PoolShape& shape, std::int64_t batch, const float* x, float* y,
+                       int /*device*/) {
   const auto pixels = shape.height * shape.width;
   const float share = 1.0F / static_cast<float>(pixels);
   for_row_chunks(batch, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
@@ -112,7 +118,8 @@ void mean_pool_forward(const PoolShape& shape, std::int64_t batch, const float* 
   });
 }
 
-void mean_pool_backward(const PoolShape& shape, std::int64_t batch, const float* d_y, float* d_x) {
+void mean_pool_backward(const PoolShape& shape, std::int64_t batch, const float* d_y, float* d_x,
+                        int /*device*/) {
   const auto pixels = shape.height * shape.width;
   const float share = 1.0F / static_cast<float>(pixels);
   for_row_chunks(batch, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {

@@ -3,7 +3,7 @@
 if(DDPRUN_UNITY)
   set(united ${DDPRUN_GPU_FORMS})
   list(FILTER united INCLUDE REGEX "\\.cu$")
-  list(FILTER united EXCLUDE REGEX "/(attention|layer_norm)\\.cu$")
+  list(FILTER united EXCLUDE REGEX "/(attention|batch_norm|layer_norm)\\.cu$")
   list(REMOVE_ITEM DDPRUN_GPU_FORMS ${united})
   list(TRANSFORM united REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE includes)
   list(JOIN includes "" includes)

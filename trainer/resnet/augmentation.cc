@@ -1,15 +1,9 @@
 #include "trainer/resnet/augmentation.h"
 
-#include <array>
-
 #include "trainer/resnet/cifar.h"
 
 namespace ddp {
 namespace {
-
-/// Of the 50,000 training images, per colour, of pixels scaled to [0, 1].
-constexpr std::array<float, 3> kMean = {0.4914F, 0.4822F, 0.4465F};
-constexpr std::array<float, 3> kDeviation = {0.2470F, 0.2435F, 0.2616F};
 
 /// splitmix64's finaliser (Steele, Lea, Flood 2014).
 std::uint64_t mixed(std::uint64_t z) {
@@ -32,7 +26,7 @@ Placement random_placement(std::uint64_t seed, std::uint64_t epoch, std::uint64_
   return {share_of(bits, kPlaces), share_of(bits >> 24U, kPlaces), (bits >> 63U) != 0};
 }
 
-void place_image(const std::uint8_t* pixels, const Placement& placement, float* out) {
+void place_image(const std::uint8_t* pixels, const Placement& placement, std::uint8_t* out) {
   constexpr int kSide = kCifarSide;
   for (int row = 0; row < kSide; ++row) {
     for (int column = 0; column < kSide; ++column) {
@@ -41,10 +35,8 @@ void place_image(const std::uint8_t* pixels, const Placement& placement, float* 
       const int w =
           (placement.mirrored ? kSide - 1 - column : column) + placement.left - kCropPadding;
       const bool inside = h >= 0 && h < kSide && w >= 0 && w < kSide;
-      for (std::size_t colour = 0; colour < kMean.size(); ++colour, ++out) {
-        const auto at = (static_cast<int>(colour) * kSide + h) * kSide + w;
-        const float value = inside ? static_cast<float>(pixels[at]) / 255.0F : 0.0F;
-        *out = (value - kMean.at(colour)) / kDeviation.at(colour);
+      for (int colour = 0; colour < kCifarColours; ++colour, ++out) {
+        *out = inside ? pixels[(colour * kSide + h) * kSide + w] : std::uint8_t{0};
       }
     }
   }

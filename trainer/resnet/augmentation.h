@@ -1,4 +1,4 @@
-// What the network sees of an image: cut out of a padded copy, mirrored, normalised. Pure.
+// What the network sees of an image: cut out of a padded copy, and mirrored. Pure.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,7 @@ struct Placement {
 /// image. All placements are equally likely.
 Placement random_placement(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample);
 
-/// `pixels` (3, 32, 32) of one image to `out` (32, 32, 3), minus the mean and divided by the
-/// standard deviation of CIFAR-10's training images.
-void place_image(const std::uint8_t* pixels, const Placement& placement, float* out);
+/// `pixels` (3, 32, 32) of one image to `out` (32, 32, 3).
+void place_image(const std::uint8_t* pixels, const Placement& placement, std::uint8_t* out);
 
 }  // namespace ddp

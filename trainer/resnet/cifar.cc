@@ -17,6 +17,7 @@ namespace {
 /// More would be no CIFAR-10; the data set has five. A bound for the search of the first gap.
 constexpr int kBatchesMax = 1000;
 
+/// A message of append_cifar() knows the record; the file is named here.
 void append_file(const std::filesystem::path& path, LabelledImages& images) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -70,6 +71,7 @@ CifarData read_cifar(const std::filesystem::path& directory) {
                             batch_path(directory, number).string(), number + 1));
   }
   append_file(directory / "test_batch.bin", data.test);
+  // Of what was read, in the order of the files: a resumed training must see the same images.
   Fingerprint all;
   for (const auto* part : {&data.train, &data.test}) {
     all.add(part->pixels);

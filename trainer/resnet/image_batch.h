@@ -1,4 +1,4 @@
-// ImageBatch: the images and labels that a step computes with, and the gradient of its scores.
+// ImageBatch: the images and labels that a step computes with, on the host.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "trainer/resnet/cifar.h"
-#include "trainer/resnet/class_loss.h"
-#include "trainer/resnet/resnet.h"
 
 namespace ddp {
 
@@ -18,15 +16,19 @@ class ImageBatch {
   /// epoch and sample say.
   void load(const LabelledImages& from, std::span<const std::size_t> samples, std::uint64_t seed,
             std::int64_t epoch);
-  /// Forward of what was loaded, at least one image; in training the scores become their gradient.
-  ClassLoss pass(Resnet& model, bool training);
-  /// The gradient of the sum, in the model's memory: valid until its next forward.
-  [[nodiscard]] const float* d_scores() const { return scores_.data(); }
+  /// Seconds that load() has taken since this was asked last.
+  double take_load_s();
+
+  [[nodiscard]] std::size_t size() const { return labels_.size(); }
+  /// (N, 32, 32, 3), in colours of 0 to 255.
+  [[nodiscard]] std::span<const std::uint8_t> pixels() const { return pixels_; }
+  /// (N)
+  [[nodiscard]] std::span<const std::int32_t> labels() const { return labels_; }
 
  private:
-  std::vector<float> images_;         // (N, 32, 32, 3)
-  std::vector<std::int32_t> labels_;  // (N)
-  std::span<float> scores_;           // (N, 10), the model's
+  std::vector<std::uint8_t> pixels_;
+  std::vector<std::int32_t> labels_;
+  double load_s_ = 0;
 };
 
 }  // namespace ddp

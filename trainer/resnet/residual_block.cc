@@ -2,34 +2,24 @@
 
 #include <algorithm>
 
-#include "trainer/layers/row_chunks.h"
-
 namespace ddp {
 namespace {
 
 constexpr std::int64_t kExpansion = 4;  ///< of a bottleneck's last convolution
 
-/// By row chunks, as all sums of these layers: the order does not depend on the number of threads.
-void add_to(float* sum, const float* more, std::int64_t count) {
-  for_row_chunks(count, [&](std::int64_t /*chunk*/, std::int64_t first, std::int64_t end) {
-    for (auto i = first; i < end; ++i) {
-      sum[i] += more[i];
-    }
-  });
-}
-
 }  // namespace
 
 /// He et al. 2016, figure 5, with the stride in the 3 x 3 convolution, as torchvision has it. A
 /// shortcut with weights is there only where the shapes differ (their option B).
-ResidualBlock::ResidualBlock(ModelTensors& model, const std::string& name,
-                             const BlockShape& shape) {
+template <class Real>
+ResidualBlockOf<Real>::ResidualBlockOf(ModelTensors& model, const std::string& name,
+                                       const BlockShape& shape, Device device) {
   auto channels = shape.in_channels;
   auto side = shape.side;
   const auto add = [&](std::int64_t out, std::int64_t kernel, std::int64_t stride) {
     const auto number = std::to_string(path_.size() + 1);
     path_.emplace_back(model, name + ".conv" + number, name + ".bn" + number,
-                       Conv2dShape{channels, out, side, side, kernel, stride, kernel / 2});
+                       Conv2dShape{channels, out, side, side, kernel, stride, kernel / 2}, device);
     channels = out;
     side = path_.back().shape().out_height();
   };
@@ -44,20 +34,24 @@ ResidualBlock::ResidualBlock(ModelTensors& model, const std::string& name,
   if (shape.stride != 1 || channels != shape.in_channels) {
     shortcut_.emplace(
         model, name + ".downsample.0", name + ".downsample.1",
-        Conv2dShape{shape.in_channels, channels, shape.side, shape.side, 1, shape.stride, 0});
+        Conv2dShape{shape.in_channels, channels, shape.side, shape.side, 1, shape.stride, 0},
+        device);
   }
 }
 
-std::int64_t ResidualBlock::out_channels() const {
+template <class Real>
+std::int64_t ResidualBlockOf<Real>::out_channels() const {
   return path_.back().shape().out_channels;
 }
 
-std::int64_t ResidualBlock::out_side() const {
+template <class Real>
+std::int64_t ResidualBlockOf<Real>::out_side() const {
   return path_.back().shape().out_height();
 }
 
 /// One scratch of this size serves every unit of the block in turn.
-std::int64_t ResidualBlock::largest() const {
+template <class Real>
+std::int64_t ResidualBlockOf<Real>::largest() const {
   std::int64_t largest = 0;
   for (const auto& unit : path_) {
     largest = std::max({largest, unit.input_size(), unit.output_size()});
@@ -65,16 +59,16 @@ std::int64_t ResidualBlock::largest() const {
   return largest;
 }
 
-const float* ResidualBlock::forward(const ModelTensors& model, std::int64_t batch, const float* x,
-                                    bool training) {
-  batch_ = batch;
+template <class Real>
+const Real* ResidualBlockOf<Real>::forward(const ModelTensors& model, std::int64_t batch,
+                                           const Real* x, bool training) {
   // The shortcut first: the last unit of the path adds it within its norm, in one pass.
-  const float* residual = x;
+  const Real* residual = x;
   if (shortcut_) {
     residual =
         shortcut_->forward(model, {.batch = batch, .x = x, .relu = false, .training = training});
   }
-  const float* y = x;
+  const Real* y = x;
   for (auto& unit : path_) {
     const bool last = &unit == &path_.back();
     y = unit.forward(
@@ -84,20 +78,28 @@ const float* ResidualBlock::forward(const ModelTensors& model, std::int64_t batc
   return y;
 }
 
-void ResidualBlock::backward(const ModelTensors& model, const BackwardScratch& scratch,
-                             const GradientReady& ready) {
+template <class Real>
+void ResidualBlockOf<Real>::backward(const ModelTensors& model,
+                                     const BackwardScratch<Real>& scratch, const Real* d_more,
+                                     const GradientReady& ready) {
   // The last unit leaves the residual's gradient in scratch.gradient.
-  const float* from_path = scratch.inside;
-  float* gradient = scratch.gradient;
+  Real* gradient = scratch.gradient;
   for (auto unit = path_.rbegin(); unit != path_.rend(); ++unit) {
-    unit->backward(model, gradient, scratch.conv, scratch.inside, ready);
+    unit->backward(model,
+                   {.d_y = gradient, .d_more = d_more, .d_z = scratch.conv, .d_x = scratch.inside},
+                   ready);
     gradient = scratch.inside;
+    d_more = nullptr;
   }
-  // The residual's gradient goes through the shortcut in place, and joins that of the path.
+  // The residual's gradient goes through the shortcut in place. Nobody adds it to that of the path
+  // here: that would be one more pass over both.
   if (shortcut_) {
-    shortcut_->backward(model, scratch.gradient, scratch.conv, scratch.gradient, ready);
+    shortcut_->backward(
+        model, {.d_y = scratch.gradient, .d_z = scratch.conv, .d_x = scratch.gradient}, ready);
   }
-  add_to(scratch.gradient, from_path, batch_ * path_.front().input_size());
 }
+
+template class ResidualBlockOf<float>;
+template class ResidualBlockOf<BFloat16>;
 
 }  // namespace ddp

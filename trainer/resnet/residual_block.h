@@ -20,17 +20,22 @@ struct BlockShape {
   bool bottleneck = false;  ///< 1x1, 3x3, 1x1 with four times the channels; else 3x3, 3x3
 };
 
-/// Scratch of backward, each as large as the largest activation of the network.
+/// Scratch of backward, each as large as the largest activation of the network. The gradient of the
+/// activation that backward has reached is a sum of two, which whoever reads them next adds up: of
+/// the residual's way, and of the path's.
+template <class Real>
 struct BackwardScratch {
-  float* gradient = nullptr;  ///< of the activation that backward has reached
-  float* inside = nullptr;
-  float* conv = nullptr;
+  Real* gradient = nullptr;
+  Real* inside = nullptr;
+  Real* conv = nullptr;
 };
 
-class ResidualBlock {
+template <class Real>
+class ResidualBlockOf {
  public:
   /// Adds the tensors of its units to the model, named "<name>.conv1.weight" and so on.
-  ResidualBlock(ModelTensors& model, const std::string& name, const BlockShape& shape);
+  ResidualBlockOf(ModelTensors& model, const std::string& name, const BlockShape& shape,
+                  Device device);
 
   [[nodiscard]] std::int64_t out_channels() const;
   [[nodiscard]] std::int64_t out_side() const;
@@ -38,16 +43,18 @@ class ResidualBlock {
   [[nodiscard]] std::int64_t largest() const;
 
   /// x (N, H, W, C) stays valid until backward; returns the output, valid until the next call.
-  const float* forward(const ModelTensors& model, std::int64_t batch, const float* x,
-                       bool training);
-  /// scratch.gradient: of the output, then of the input.
-  void backward(const ModelTensors& model, const BackwardScratch& scratch,
+  const Real* forward(const ModelTensors& model, std::int64_t batch, const Real* x, bool training);
+  /// scratch.gradient and d_more (scratch.inside, or null): of the output. Then scratch.gradient
+  /// and scratch.inside are those of the input.
+  void backward(const ModelTensors& model, const BackwardScratch<Real>& scratch, const Real* d_more,
                 const GradientReady& ready);
 
  private:
-  std::vector<ConvNorm> path_;
-  std::optional<ConvNorm> shortcut_;
-  std::int64_t batch_ = 0;
+  std::vector<ConvNormOf<Real>> path_;
+  std::optional<ConvNormOf<Real>> shortcut_;
 };
+
+extern template class ResidualBlockOf<float>;
+extern template class ResidualBlockOf<BFloat16>;
 
 }  // namespace ddp

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "ddp/error.h"
-#include "trainer/layers/dense.h"
 #include "trainer/uniform.h"
 
 namespace ddp {
@@ -35,22 +34,26 @@ float normal(Uniform& random) {
 
 }  // namespace
 
-Resnet::Resnet(const ResnetShape& shape, std::uint64_t seed) : shape_(shape) {
+template <class Real>
+ResnetOf<Real>::ResnetOf(const ResnetShape& shape, std::uint64_t seed, Device device)
+    : shape_(shape), device_(device), layers_(&image_layers<Real>(device)) {
   if (shape.depth != 18 && shape.depth != 50) {
     throw InvalidArgument("Resnet: there is depth 18 and depth 50, not " +
                           std::to_string(shape.depth));
   }
-  stem_.emplace_back(model_, "conv1", "bn1", stem_shape(shape));
+  stem_.emplace_back(model_, "conv1", "bn1", stem_shape(shape), device);
   add_blocks();
   classifier_ = model_.parameters.size();
   const auto features = blocks_.back().out_channels();
-  model_.parameters.push_back({"fc.weight", Tensor::zeros({shape.classes, features}), {}});
-  model_.parameters.push_back({"fc.bias", Tensor::zeros({shape.classes}), {}});
+  model_.parameters.push_back(
+      {"fc.weight", Tensor::zeros({shape.classes, features}, DType::f32, device), {}});
+  model_.parameters.push_back({"fc.bias", Tensor::zeros({shape.classes}, DType::f32, device), {}});
   set_first_weights(seed);
 }
 
 /// Each stage but the first halves the side and doubles the width, in its first block.
-void Resnet::add_blocks() {
+template <class Real>
+void ResnetOf<Real>::add_blocks() {
   auto side = stem_[0].shape().out_height();
   if (shape_.stem == Stem::large) {
     side = max_pooled(side);
@@ -62,98 +65,135 @@ void Resnet::add_blocks() {
     for (int block = 0; block < counts.at(stage); ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
       blocks_.emplace_back(model_, fmt::format("layer{}.{}", stage + 1, block),
-                           BlockShape{channels, width, side, stride, shape_.depth != 18});
+                           BlockShape{channels, width, side, stride, shape_.depth != 18}, device_);
       channels = blocks_.back().out_channels();
       side = blocks_.back().out_side();
     }
   }
 }
 
-void Resnet::set_first_weights(std::uint64_t seed) {
+/// Made on the CPU, so that they have the same bits on every device.
+template <class Real>
+void ResnetOf<Real>::set_first_weights(std::uint64_t seed) {
   Uniform random(seed);
   for (auto& [name, value, gradient] : model_.parameters) {
     const auto& dims = value.shape();
+    std::vector<float> weights(value.size());
     if (dims.size() == 4) {
       const auto fan_out = static_cast<float>(dims[0] * dims[2] * dims[3]);
       const float deviation = std::sqrt(2.0F / fan_out);
-      for (float& w : value.values<float>()) {
+      for (float& w : weights) {
         w = deviation * normal(random);
       }
     } else if (name.starts_with("fc.")) {
       const float bound = 1.0F / std::sqrt(static_cast<float>(blocks_.back().out_channels()));
-      for (float& w : value.values<float>()) {
+      for (float& w : weights) {
         w = (2 * random.next() - 1) * bound;
       }
+    } else {
+      continue;  // a norm's
     }
+    value.copy_from_host(weights.data());
   }
 }
 
-float* Resnet::forward(std::int64_t batch, const float* images, bool training) {
+/// Each forward pass anew: the optimizer, a snapshot or another rank may have changed them since.
+template <class Real>
+const Real* ResnetOf<Real>::classifier(std::size_t index, Tensor& copy) const {
+  const Tensor& value = model_.parameters[index].value;
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    return value.template data<float>();
+  } else {
+    Real* rounded = reserve<Real>(copy, static_cast<std::int64_t>(value.size()), device_);
+    layers_->round(value.template data<float>(), rounded, value.size(), device_.index);
+    return rounded;
+  }
+}
+
+template <class Real>
+Real* ResnetOf<Real>::forward(std::int64_t batch, const Real* images, bool training) {
   batch_ = batch;
-  const float* x = stem_[0].forward(model_, {.batch = batch, .x = images, .training = training});
+  const Real* x = stem_[0].forward(model_, {.batch = batch, .x = images, .training = training});
   const auto& stem = stem_[0].shape();
   if (shape_.stem == Stem::large) {
     const auto side = max_pooled(stem.out_height());
-    float* pooled = reserve(pooled_, batch * side * side * kStemChannels);
-    chosen_.resize(pooled_.size());
-    max_pool_forward({stem.out_height(), stem.out_width(), kStemChannels}, batch, x, pooled,
-                     chosen_.data());
+    const auto count = batch * side * side * kStemChannels;
+    Real* pooled = reserve<Real>(pooled_, count, device_);
+    layers_->max_pool_forward({stem.out_height(), stem.out_width(), kStemChannels}, batch, x,
+                              pooled, reserve<std::uint8_t>(chosen_, count, device_),
+                              device_.index);
     x = pooled;
   }
   for (auto& block : blocks_) {
     x = block.forward(model_, batch, x, training);
   }
+  // The scores are written anew in each pass, since their gradient takes their place.
   const auto& last = blocks_.back();
-  float* means = reserve(means_, batch * last.out_channels());
-  float* scores = reserve(scores_, batch * shape_.classes);
-  mean_pool_forward({last.out_side(), last.out_side(), last.out_channels()}, batch, x, means);
-  dense_forward({last.out_channels(), shape_.classes}, batch, means,
-                model_.parameters[classifier_].value.data<float>(),
-                model_.parameters[classifier_ + 1].value.data<float>(), scores);
+  Real* means = reserve<Real>(means_, batch * last.out_channels(), device_);
+  Real* scores = reserve<Real>(scores_, batch * shape_.classes, device_);
+  layers_->mean_pool_forward({last.out_side(), last.out_side(), last.out_channels()}, batch, x,
+                             means, device_.index);
+  layers_->dense_forward({last.out_channels(), shape_.classes}, batch, means,
+                         classifier(classifier_, weight_), classifier(classifier_ + 1, bias_),
+                         scores, device_.index);
   return scores;
 }
 
 /// Three areas of the largest layer's size: gradients of all layers take turns in them.
-BackwardScratch Resnet::reserve_scratch() {
+template <class Real>
+BackwardScratch<Real> ResnetOf<Real>::reserve_scratch() {
   auto largest = stem_[0].output_size();
   for (const auto& block : blocks_) {
     largest = std::max(largest, block.largest());
   }
   const auto count = largest * batch_;
-  float* memory = reserve(scratch_, 3 * count);
+  Real* memory = reserve<Real>(scratch_, 3 * count, device_);
   return {memory, memory + count, memory + 2 * count};
 }
 
 /// Last layer first. Each gradient is reported as soon as it is complete, so that buckets leave
 /// while the rest is computed.
-void Resnet::backward(const float* d_scores, const GradientReady& ready) {
+template <class Real>
+void ResnetOf<Real>::backward(const Real* d_scores, const GradientReady& ready) {
   const auto scratch = reserve_scratch();
   const auto& last = blocks_.back();
-  const auto& weight = model_.parameters[classifier_];
-  const auto& bias = model_.parameters[classifier_ + 1];
-  float* d_means = reserve(d_means_, batch_ * last.out_channels());
-  dense_backward({last.out_channels(), shape_.classes}, batch_,
-                 {.x = means_.data<float>(),
-                  .weight = weight.value.data<float>(),
-                  .d_y = d_scores,
-                  .d_weight = weight.gradient.data<float>(),
-                  .d_bias = bias.gradient.data<float>(),
-                  .d_x = d_means});
+  Real* d_means = reserve<Real>(d_means_, batch_ * last.out_channels(), device_);
+  // With the copy that forward has made.
+  const Real* weight =
+      weight_.defined() ? weight_.template data<Real>() : classifier(classifier_, weight_);
+  layers_->dense_backward(
+      {last.out_channels(), shape_.classes}, batch_,
+      {.x = means_.template data<Real>(),
+       .weight = weight,
+       .d_y = d_scores,
+       .d_weight = model_.parameters[classifier_].gradient.template data<float>(),
+       .d_bias = model_.parameters[classifier_ + 1].gradient.template data<float>(),
+       .d_x = d_means},
+      device_.index);
   ready(classifier_ + 1);
   ready(classifier_);
-  mean_pool_backward({last.out_side(), last.out_side(), last.out_channels()}, batch_, d_means,
-                     scratch.gradient);
+  layers_->mean_pool_backward({last.out_side(), last.out_side(), last.out_channels()}, batch_,
+                              d_means, scratch.gradient, device_.index);
+  const Real* d_more = nullptr;
   for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
-    block->backward(model_, scratch, ready);
+    block->backward(model_, scratch, d_more, ready);
+    d_more = scratch.inside;
   }
-  float* d_stem = scratch.gradient;
+  Real* d_stem = scratch.gradient;
   if (shape_.stem == Stem::large) {
     const auto& stem = stem_[0].shape();
-    max_pool_backward({stem.out_height(), stem.out_width(), kStemChannels}, batch_,
-                      scratch.gradient, chosen_.data(), scratch.inside);
-    d_stem = scratch.inside;
+    layers_->max_pool_backward({stem.out_height(), stem.out_width(), kStemChannels}, batch_,
+                               scratch.gradient, chosen_.data<std::uint8_t>(), scratch.conv, d_more,
+                               device_.index);
+    d_stem = scratch.conv;
+    d_more = nullptr;
   }
-  stem_[0].backward(model_, d_stem, scratch.conv, nullptr, ready);
+  // Whichever of the two the pool's gradient does not lie in.
+  Real* d_z = d_stem == scratch.conv ? scratch.inside : scratch.conv;
+  stem_[0].backward(model_, {.d_y = d_stem, .d_more = d_more, .d_z = d_z}, ready);
 }
+
+template class ResnetOf<float>;
+template class ResnetOf<BFloat16>;
 
 }  // namespace ddp

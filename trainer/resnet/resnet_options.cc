@@ -7,6 +7,7 @@
 namespace ddp {
 namespace {
 
+/// Nothing that is counted here may be 0: no steps, no epochs and no images are no training.
 CLI::Option* add_count(CLI::App& app, const std::string& names, std::int64_t& value,
                        const std::string& help) {
   return app.add_option(names, value, help)
@@ -42,6 +43,7 @@ void add_learning(CLI::App& app, ResnetOptions& options) {
       ->capture_default_str();
 }
 
+/// Places are tried when the training begins, and not here: --help must not touch a disk.
 void add_output(CLI::App& app, ResnetOptions& options) {
   app.add_option("--snapshot-path,--snapshot_path,--save-dir", options.snapshot_path,
                  "Directory of the snapshots; training goes on from the newest")
@@ -74,7 +76,8 @@ void add_output(CLI::App& app, ResnetOptions& options) {
 /// Named as those of `linear` and `gpt2` where they mean the same.
 CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
   auto* resnet = app.add_subcommand(
-      "resnet", "ResNet on CIFAR-10's binary files, by SGD on the cross-entropy; on the CPU.");
+      "resnet",
+      "ResNet on CIFAR-10's binary files, by SGD on the cross-entropy; on CPUs, or GPUs in bf16.");
   resnet->add_option("--data", options.data, "Folder with data_batch_1.bin, ..., test_batch.bin")
       ->required()
       ->type_name("DIR")
@@ -83,6 +86,7 @@ CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
       ->type_name("N")
       ->check(number_that<int>("18 or 50", [](int n) { return n == 18 || n == 50; }))
       ->capture_default_str();
+  // A bool behind two words: the snapshot's name of the model says which one it was.
   resnet
       ->add_option("--stem", options.large_stem,
                    "small: 3x3 convolution, no pool; large: 7x7 and pool, as for ImageNet [small]")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -19,39 +20,19 @@
 #include "trainer/metrics/training_log.h"
 #include "trainer/optimizer.h"
 #include "trainer/product_kernels.h"
-#include "trainer/resnet/image_batch.h"
-#include "trainer/resnet/resnet.h"
+#include "trainer/resnet/class_totals.h"
+#include "trainer/resnet/passes.h"
 #include "trainer/threads.h"
 #include "trainer/training_snapshot.h"
 
 namespace ddp {
 namespace {
 
-/// Sums over samples; of this rank, or of all.
-struct Totals {
-  double loss = 0;
-  double correct = 0;
-  double samples = 0;
-
-  void add(const ClassLoss& batch, std::size_t count) {
-    loss += batch.sum;
-    correct += static_cast<double>(batch.correct);
-    samples += static_cast<double>(count);
-  }
-};
-
 /// Of the last epoch.
 struct Outcome {
   double loss = 0;
   double accuracy = 0;
 };
-
-Totals sum_over_ranks(const Context& context, const Totals& mine) {
-  const auto all = Tensor::from({mine.loss, mine.correct, mine.samples});
-  context.group().all_reduce(all);
-  const auto sums = all.values<double>();
-  return {sums[0], sums[1], sums[2]};
-}
 
 ResnetShape shape_of(const ResnetOptions& options) {
   return {.depth = options.model,
@@ -64,14 +45,6 @@ ResnetShape shape_of(const ResnetOptions& options) {
 /// world's size in the middle does not move it.
 double rate_at(double first_rate, double share_done) {
   return first_rate * (1 + std::cos(std::numbers::pi * std::min(share_done, 1.0))) / 2;
-}
-
-std::vector<Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : named) {
-    tensors.push_back(tensor);
-  }
-  return tensors;
 }
 
 TrainingLogOptions log_options(const Context& context, const ResnetOptions& options) {
@@ -96,16 +69,16 @@ class ResnetTraining {
       : context_(&context),
         options_(&options),
         data_(&data),
-        model_(shape_of(options), static_cast<std::uint64_t>(options.seed)),
-        parallel_(context.group(), model_.tensors().parameters,
-                  tensors_of(model_.tensors().buffers),
+        passes_(make_resnet_passes(shape_of(options), static_cast<std::uint64_t>(options.seed),
+                                   context.device())),
+        parallel_(context.group(), tensors().parameters, tensors().buffer_tensors(),
                   {.compression = options.parallel.compression}),
         sampler_(data.train.size(), context.rank(), context.world_size(),
                  {.seed = static_cast<std::uint64_t>(options.seed)}),
         balance_(context.group(), options.parallel.balance,
                  batch_size() * static_cast<std::size_t>(context.world_size())),
-        part_(context.group(), model_.tensors().parameters, options.parallel.zero),
-        optimizer_(model_.tensors().parameters, cpu_kernels(),
+        part_(context.group(), tensors().parameters, options.parallel.zero),
+        optimizer_(tensors().parameters, context.device().is_cuda() ? gpu_kernels() : cpu_kernels(),
                    static_cast<float>(options.learning_rate), static_cast<float>(options.momentum),
                    static_cast<float>(options.weight_decay), part_.own()),
         snapshot_(context, {.path = options.snapshot_path, .keep = options.keep, .say = {}}),
@@ -122,6 +95,7 @@ class ResnetTraining {
     context_->progress().planned(static_cast<std::uint64_t>(step_),
                                  static_cast<std::uint64_t>(log.total_steps));
     log_.emplace(std::move(log));
+    say_start();
     for (auto epoch = next_epoch_; epoch < options_->epochs; ++epoch) {
       if (!run_epoch(epoch)) {
         return snapshot_.leave(preemption_);
@@ -140,8 +114,17 @@ class ResnetTraining {
   }
 
  private:
+  [[nodiscard]] ModelTensors& tensors() { return passes_->tensors(); }
+
   [[nodiscard]] std::string model_name() const {
     return fmt::format("resnet{}{}", options_->model, options_->large_stem ? " large stem" : "");
+  }
+
+  void say_start() {
+    if (context_->device().is_cuda() && context_->rank() == 0) {
+      log_->say(fmt::format("ResNet-{} | ranks {} | images {} | on GPUs in bf16", options_->model,
+                            context_->world_size(), data_->train.size()));
+    }
   }
 
   [[nodiscard]] std::uint64_t seed() const { return static_cast<std::uint64_t>(options_->seed); }
@@ -152,12 +135,12 @@ class ResnetTraining {
 
   /// `velocities`: of all parameters, as OptimizerPart has them.
   [[nodiscard]] std::vector<NamedTensor> state_tensors(const std::vector<NamedTensor>& velocities) {
-    auto tensors = model_.tensors().buffers;
-    for (const auto& [name, value, gradient] : model_.tensors().parameters) {
-      tensors.push_back({name, value});
+    auto state = tensors().buffers;
+    for (const auto& [name, value, gradient] : tensors().parameters) {
+      state.push_back({name, value});
     }
-    tensors.insert(tensors.end(), velocities.begin(), velocities.end());
-    return tensors;
+    state.insert(state.end(), velocities.begin(), velocities.end());
+    return state;
   }
 
   void resume() {
@@ -226,10 +209,13 @@ class ResnetTraining {
   /// False when all ranks leave because of an order (ddp/preemption.h).
   bool run_epoch(std::int64_t epoch) {
     auto steps = start_epoch(epoch, std::exchange(samples_done_, 0));
-    log_->say(fmt::format("[CPU{}] Epoch {} | Batchsize: {} | Steps: {}", context_->rank(), epoch,
+    log_->say(fmt::format("[{}{}] Epoch {} | Batchsize: {} | Steps: {}",
+                          context_->device().is_cuda() ? "GPU" : "CPU", context_->rank(), epoch,
                           sampler_.batch(0, batch_size()).size(), steps));
+    load(epoch, 0);
     for (std::size_t at = 0; at < steps;) {
-      run_step(epoch, at++);
+      run_step(epoch, at, at + 1 < steps);
+      ++at;
       if (at == steps) {
         break;  // reported below, with the loss of the epoch
       }
@@ -244,6 +230,7 @@ class ResnetTraining {
       if (balance_.take_change()) {
         steps = start_epoch(epoch, done);
         at = 0;
+        load(epoch, at);
       }
     }
     const auto totals = sum_over_ranks(*context_, std::exchange(totals_, {}));
@@ -263,30 +250,44 @@ class ResnetTraining {
     return true;
   }
 
-  void run_step(std::int64_t epoch, std::size_t at) {
+  /// The images of step `at`, into memory of the host.
+  void load(std::int64_t epoch, std::size_t at) {
+    batch_.load(data_->train, sampler_.batch(at, batch_size()), seed(), epoch);
+  }
+
+  /// Of the images that load() has brought. Then, where there is a next step, it loads those: on a
+  /// GPU, while that computes.
+  void run_step(std::int64_t epoch, std::size_t at, bool has_next) {
     Stopwatch watch;
-    const auto batch = sampler_.batch(at, batch_size());
+    const auto samples = batch_.size();
     const auto done = static_cast<double>(sampler_.samples_done(at, batch_size())) /
                       static_cast<double>(data_->train.size());
     StepRecord record{.step = ++step_, .epoch = epoch};
     record.learning_rate =
         rate_at(options_->learning_rate,
                 (static_cast<double>(epoch) + done) / static_cast<double>(options_->epochs));
-    batch_.load(data_->train, batch, seed(), epoch);
-    record.data_s = watch.lap();
-    parallel_.begin(static_cast<std::int64_t>(batch.size()), preemption_.asked());
-    ClassLoss loss;
+    parallel_.begin(static_cast<std::int64_t>(samples), preemption_.asked());
     // The last batch of an epoch may have no sample for this rank; its gradients are 0.
-    if (!batch.empty()) {
-      loss = batch_.pass(model_, true);
+    if (samples > 0) {
+      passes_->forward(batch_, true);
       record.forward_s = watch.lap();
-      model_.backward(batch_.d_scores(), [this](std::size_t i) { parallel_.gradient_ready(i); });
+      passes_->backward([this](std::size_t i) { parallel_.gradient_ready(i); });
       record.backward_s = watch.lap();
     }
+    if (has_next) {
+      load(epoch, at + 1);
+    }
+    if (options_->parallel.balance.automatic && samples > 0) {
+      // A GPU's own work must be told apart from the waiting for others, which is finish()'s.
+      watch.lap();
+      (void)passes_->loss();
+      record.backward_s += watch.lap();
+    }
+    watch.lap();
     parallel_.finish();
     if (!std::exchange(buckets_rebuilt_, true)) {
       // Its backward has shown in which order gradients become complete.
-      parallel_.rebuild_buckets(model_.tensors().parameters);
+      parallel_.rebuild_buckets(tensors().parameters);
     }
     record.sync_s = watch.lap();
     optimizer_.set_rate(static_cast<float>(record.learning_rate));
@@ -294,8 +295,12 @@ class ResnetTraining {
     record.update_s = watch.lap();
     part_.share();
     record.sync_s += watch.lap();
-    totals_.add(loss, batch.size());
-    record.loss = loss.sum / static_cast<double>(batch.size());
+    // Last, since it waits for the device: by now that has all of the step to do.
+    const ClassLoss loss = samples > 0 ? passes_->loss() : ClassLoss{};
+    record.backward_s += watch.lap();
+    totals_.add(loss, samples);
+    record.loss = loss.sum / static_cast<double>(samples);
+    record.data_s = batch_.take_load_s();
     record.snapshot_s = std::exchange(snapshot_s_, 0);
     record.memory_bytes = resident_bytes();
     const double seconds = record.data_s + record.forward_s + record.backward_s + record.sync_s +
@@ -304,7 +309,7 @@ class ResnetTraining {
     log_->step(record);
     // Without sync_s and snapshot_s: what this rank waited for is no work of its own.
     if (balance_.step_done(
-            batch.size(), record.data_s + record.forward_s + record.backward_s + record.update_s)) {
+            samples, record.data_s + record.forward_s + record.backward_s + record.update_s)) {
       agree_on_shares();
     }
   }
@@ -316,15 +321,17 @@ class ResnetTraining {
     parallel_.synchronize_buffers();
     DistributedSampler share(data_->test.size(), context_->rank(), context_->world_size(),
                              {.shuffle = false});
-    Totals mine;
+    ClassTotals mine;
     for (std::size_t at = 0; at < share.steps(batch_size()); ++at) {
       const auto batch = share.batch(at, batch_size());
       if (!batch.empty()) {
         batch_.load(data_->test, batch, seed(), -1);
-        mine.add(batch_.pass(model_, false), batch.size());
+        passes_->forward(batch_, false);
+        mine.add(passes_->loss(), batch.size());
         context_->progress().alive();
       }
     }
+    (void)batch_.take_load_s();  // no step's
     const auto all = sum_over_ranks(*context_, mine);
     outcome_.accuracy = all.correct / all.samples;
     log_->validation({.step = step_,
@@ -346,7 +353,7 @@ class ResnetTraining {
     state.samples_done = static_cast<std::int64_t>(samples_done);
     // From here on rank 0 has the sums of all, as after a resume: so both add up the same way.
     const auto totals = sum_over_ranks(*context_, totals_);
-    totals_ = context_->rank() == 0 ? totals : Totals{};
+    totals_ = context_->rank() == 0 ? totals : ClassTotals{};
     state.scalars = {{"step", static_cast<double>(step_)},
                      {"loss", outcome_.loss},
                      {"loss_sum", totals.loss},
@@ -390,8 +397,8 @@ class ResnetTraining {
       return;
     }
     Fingerprint weights;
-    for (const auto& [name, value, gradient] : model_.tensors().parameters) {
-      weights.add(value.raw(), value.size_bytes());
+    for (const auto& [name, value, gradient] : tensors().parameters) {
+      weights.add(value.to_vector<float>().data(), value.size_bytes());
     }
     char text[160];
     std::snprintf(text, sizeof text,
@@ -404,7 +411,7 @@ class ResnetTraining {
   const Context* context_;
   const ResnetOptions* options_;
   const CifarData* data_;
-  Resnet model_;
+  std::unique_ptr<ResnetPasses> passes_;
   DistributedDataParallel parallel_;
   bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
@@ -418,7 +425,7 @@ class ResnetTraining {
   std::int64_t next_epoch_ = 0;
   std::size_t samples_done_ = 0;  // of the next epoch
   std::int64_t step_ = 0;
-  Totals totals_;  // of the epoch so far
+  ClassTotals totals_;  // of the epoch so far
   Outcome outcome_;
   double snapshot_s_ = 0;  // since the last step
 };
@@ -426,8 +433,11 @@ class ResnetTraining {
 }  // namespace
 
 int train_resnet(const Context& context, const ResnetOptions& options, const CifarData& data) {
-  say_threads(context, choose_threads(context));
-  make_product_kernels();
+  const auto threads = choose_threads(context);
+  if (context.device().is_cpu()) {
+    say_threads(context, threads);
+    make_product_kernels();
+  }
   require_same_data(context, data.fingerprint, "the same files");
   return ResnetTraining(context, options, data).run();
 }

@@ -14,10 +14,11 @@
 namespace ddp_test {
 
 /// Why there is no GPU here; empty when there is one. The stand-in of one (ctest names it in the
-/// environment) takes that of cuBLASLt.
+/// environment) takes those of cuBLASLt and cuDNN.
 inline std::string no_gpu() {
   if (std::getenv("DDPRUN_GPU_LIBRARY") != nullptr) {
     ::setenv("DDPRUN_CUBLASLT_LIBRARY", STANDIN_CUBLASLT, 1);
+    ::setenv("DDPRUN_CUDNN_LIBRARY", STANDIN_CUDNN, 1);
   }
   try {
     (void)ddp::Tensor::empty({1}, ddp::DType::f32, ddp::Device::cuda(0));

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "trainer/layers/batch_norm.h"
+#include "trainer/layers/class_loss.h"
 #include "trainer/layers/conv2d.h"
 #include "trainer/layers/dense.h"
 #include "trainer/layers/pool2d.h"
 #include "trainer/layers/row_chunks.h"
-#include "trainer/resnet/class_loss.h"
 #include "trainer/uniform.h"
 
 namespace ddp {

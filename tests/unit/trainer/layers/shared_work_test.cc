@@ -110,8 +110,9 @@ void run_sgd(Results& results) {
   Floats value = random_floats(kCount, 12), velocity(kCount);
   const Floats gradient = random_floats(kCount, 13);
   for (int step = 0; step < 2; ++step) {
-    ddp::cpu_kernels().update(
-        {value.data(), velocity.data(), gradient.data(), kCount, 0.1F, 0.9F, 0.01F}, 0);
+    const ddp::SgdUpdate update = {
+        value.data(), velocity.data(), gradient.data(), kCount, 0.1F, 0.9F, 0.01F};
+    ddp::cpu_kernels().update(&update, 1, 0);
   }
   keep(results, "values updated by SGD", value);
 }

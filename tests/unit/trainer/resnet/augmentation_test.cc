@@ -19,15 +19,13 @@ std::vector<std::uint8_t> numbered_image() {
   return pixels;
 }
 
-/// The red value at a place of what the network sees, back in 0 to 255.
-int seen(const std::vector<float>& out, int row, int column) {
-  const float red =
-      out[(static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(column)) * 3];
-  return static_cast<int>(std::lround((red * 0.2470F + 0.4914F) * 255));
+/// The red value at a place of what the network sees.
+int seen(const std::vector<std::uint8_t>& out, int row, int column) {
+  return out[(static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(column)) * 3];
 }
 
-std::vector<float> placed(const Placement& placement) {
-  std::vector<float> out(kCifarPixels);
+std::vector<std::uint8_t> placed(const Placement& placement) {
+  std::vector<std::uint8_t> out(kCifarPixels);
   place_image(numbered_image().data(), placement, out.data());
   return out;
 }

@@ -1,4 +1,4 @@
-#include "trainer/resnet/class_loss.h"
+#include "trainer/layers/class_loss.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -30,6 +30,14 @@ ClassLoss class_loss(std::span<float> scores, std::span<const std::int32_t> targ
                               .stride = classes},
                              0);
   return loss;
+}
+
+/// Adds, as the GPU's does: a caller may collect several batches before it looks.
+void class_loss(const ClassLossOf<float>& pass, int /*device*/) {
+  const auto loss = class_loss({pass.scores, pass.rows * pass.classes}, {pass.targets, pass.rows},
+                               pass.with_gradient);
+  pass.sums[0] += loss.sum;
+  pass.sums[1] += static_cast<double>(loss.correct);
 }
 
 }  // namespace ddp
