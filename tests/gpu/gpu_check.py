@@ -18,6 +18,7 @@ import time
 
 import gpt2_on_gpu
 import nvml
+import resnet_on_gpu
 
 SKIPPED = 77
 LIMIT_S = 540  # of all checks together
@@ -30,6 +31,8 @@ SLACK_BYTES = 16 << 20
 # Of 1024 tokens each; the largest that PyTorch has room for.
 SPEED_BATCHES = {70 << 30: 64, 0: 16}
 SPEED_STEPS, SPEED_ROUNDS = 40, 3
+# Of 32 x 32 pixels. PyTorch compiles for a minute and more before it is measured.
+RESNET_BATCH, RESNET_ROUNDS = 512, 2
 
 
 class Failed(Exception):
@@ -134,7 +137,8 @@ class Check:
         if options.standin:
             self.environment |= {"DDPRUN_GPU_LIBRARY": str(self.tests / "libstandin_gpu.so"),
                                  "DDPRUN_NCCL_LIBRARY": str(self.tests / "libstandin_nccl.so"),
-                                 "DDPRUN_CUBLASLT_LIBRARY": str(self.tests / "libstandin_cublaslt.so")}
+                                 "DDPRUN_CUBLASLT_LIBRARY": str(self.tests / "libstandin_cublaslt.so"),
+                                 "DDPRUN_CUDNN_LIBRARY": str(self.tests / "libstandin_cudnn.so")}
         else:
             # So that both ranks are on the first one, however many there are.
             self.environment["CUDA_VISIBLE_DEVICES"] = \
@@ -305,6 +309,53 @@ class Check:
         peer = statistics.median(peers)
         return f"{text}; PyTorch {peer:,.0f}, {share(peer)}: {rate / peer:.2f} of it"
 
+    def need_cudnn(self):
+        self.need_cublaslt()
+        name = self.environment.get("DDPRUN_CUDNN_LIBRARY") or "libcudnn.so.9"
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            raise Skipped(f"no cuDNN ({error}); pip's nvidia-cudnn-cu13 has one, DDPRUN_CUDNN_LIBRARY names it")
+
+    def resnet_killed(self):
+        """train resnet on two ranks of one GPU: a killed rank changes no bit of the weights"""
+        self.need_sharing()
+        self.need_cudnn()
+        images, batch, steps = (18, 3, 3) if self.is_standin else (4096, 64, 32)
+        options = ["--batch-size", str(batch), "--epochs", "1", *(["--stem", "large"] if self.is_standin else [])]
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            resnet_on_gpu.write_images(folder / "data", images, 4)
+            calm, killed = (resnet_on_gpu.two_ranks(self.bin, folder, self.environment, options, steps, kill_at,
+                                                    self.left())
+                            for kill_at in (None, steps // 2 + 1))
+        if calm != killed:
+            raise Failed(f"the resumed job has weights {killed}, the undisturbed one {calm}")
+        return f"weights {calm}"
+
+    def resnet_speed(self):
+        """ResNet-50 on images of 32 x 32 in bf16, beside PyTorch's"""
+        self.need_cudnn()
+        depth, batch, steps = (18, 2, 4) if self.is_standin else (50, RESNET_BATCH, SPEED_STEPS)
+        options = ["--model", str(depth), *(["--stem", "large"] if self.is_standin else [])]
+        ours, peers = [], []
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            resnet_on_gpu.write_images(folder / "data", batch * steps, 4)
+            for turn in range(1 if self.is_standin else RESNET_ROUNDS):
+                ours.append(resnet_on_gpu.ours(self.bin, folder, f"out{turn}", self.environment, options, batch,
+                                               self.left()))
+                if not self.is_standin:
+                    peers.append(resnet_on_gpu.torchs(depth, batch, steps, self.left()))
+        if self.is_standin:
+            return "ran on the stand-ins, whose speed says nothing"
+        rate = statistics.median(ours)
+        text = f"batch {batch}: {rate:,.0f} images/s"
+        if reasons := [peer for peer in peers if isinstance(peer, str)]:
+            return f"{text}; not compared: {reasons[0]}"
+        peer = statistics.median(peers)
+        return f"{text}; PyTorch {peer:,.0f}: {rate / peer:.2f} of it"
+
     def speed_batch(self):
         total = self.gpu.total_bytes()
         return next(batch for least, batch in SPEED_BATCHES.items() if total >= least)
@@ -366,9 +417,9 @@ def main():
     options.built = options.built.resolve()
     check = Check(options, gpu)
     units = [] if options.quick or options.standin else [check.unit_tests]
-    speed = [] if options.quick else [check.gpt2_speed]
+    speed = [] if options.quick else [check.gpt2_speed, check.resnet_speed]
     return check.run([*units, check.two_ranks, check.killed_rank, check.killed_agent, check.gpt2_killed,
-                      *speed])
+                      check.resnet_killed, *speed])
 
 
 if __name__ == "__main__":

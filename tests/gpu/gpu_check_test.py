@@ -31,7 +31,7 @@ class GpuCheck(unittest.TestCase):
     def test_over_the_stand_ins_every_check_passes_and_says_that_it_proves_nothing(self):
         done = check("--standin")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("5 of 5 checks passed, 0 were skipped, on a stand-in", done.stdout)
+        self.assertIn("7 of 7 checks passed, 0 were skipped, on a stand-in", done.stdout)
 
     def test_a_folder_without_programs_is_named_with_or_without_a_gpu(self):
         for words in (["--standin"], []):

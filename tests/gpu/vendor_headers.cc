@@ -1,12 +1,15 @@
-// What nccl_abi.h and cublaslt_abi.h say, compared with NVIDIA's own headers, at compile time: each
-// number, the places of fields, and every function's type. vendor_headers_test.py compiles it.
+// What nccl_abi.h, cublaslt_abi.h and cudnn_abi.h say, compared with NVIDIA's own headers, at
+// compile time: each number, the places of fields, and every function's type.
+// vendor_headers_test.py compiles it.
 #include <cublasLt.h>
+#include <cudnn_graph.h>
 #include <nccl.h>
 
 #include <cstddef>
 #include <type_traits>
 
 #include "trainer/layers/cuda/cublaslt_library.h"
+#include "trainer/layers/cuda/cudnn_library.h"
 #include "worker_runtime/cuda/nccl_library.h"
 
 namespace {
@@ -67,6 +70,13 @@ IS_VENDORS_NUMBER(ddp::cublaslt::DescAttribute, cublasLtMatmulDescAttributes_t);
 IS_VENDORS_NUMBER(ddp::cublaslt::PreferenceAttribute, cublasLtMatmulPreferenceAttributes_t);
 IS_VENDORS(ddp::cublaslt::Algorithm, cublasLtMatmulAlgo_t);
 IS_VENDORS(ddp::cublaslt::HeuristicResult, cublasLtMatmulHeuristicResult_t);
+
+IS_VENDORS(ddp::cudnn::Context, cudnnContext);
+IS_VENDORS_NUMBER(ddp::cudnn::Status, cudnnStatus_t);
+IS_VENDORS_NUMBER(ddp::cudnn::DataType, cudnnDataType_t);
+IS_VENDORS_NUMBER(ddp::cudnn::DescriptorType, cudnnBackendDescriptorType_t);
+IS_VENDORS_NUMBER(ddp::cudnn::Attribute, cudnnBackendAttributeName_t);
+IS_VENDORS_NUMBER(ddp::cudnn::AttributeType, cudnnBackendAttributeType_t);
 
 namespace nccl {
 
@@ -182,4 +192,104 @@ SAME_FUNCTION(CublasLtLibrary, get_heuristic, cublasLtMatmulAlgoGetHeuristic);
 SAME_FUNCTION(CublasLtLibrary, matmul, cublasLtMatmul);
 
 }  // namespace cublaslt
+
+namespace cudnn {
+
+using namespace ddp::cudnn;
+
+SAME_NUMBER(Status::success, CUDNN_STATUS_SUCCESS);
+SAME_NUMBER(DataType::f32, CUDNN_DATA_FLOAT);
+SAME_NUMBER(DataType::bf16, CUDNN_DATA_BFLOAT16);
+SAME_NUMBER(ConvolutionMode::cross_correlation, CUDNN_CROSS_CORRELATION);
+SAME_NUMBER(HeuristicMode::fallback, CUDNN_HEUR_MODE_FALLBACK);
+SAME_NUMBER(HeuristicMode::a, CUDNN_HEUR_MODE_A);
+SAME_NUMBER(NumericalNote::tensor_core, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+SAME_NUMBER(NumericalNote::down_convert_inputs, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+SAME_NUMBER(NumericalNote::nondeterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+static_assert(kNotesMax >= CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+SAME_NUMBER(DescriptorType::convolution, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::engine_config, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::engine_heuristic, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::execution_plan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::convolution_forward,
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::convolution_weights,
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::convolution_data,
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::operation_graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::variant_pack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+SAME_NUMBER(DescriptorType::tensor, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+SAME_NUMBER(AttributeType::handle, CUDNN_TYPE_HANDLE);
+SAME_NUMBER(AttributeType::data_type, CUDNN_TYPE_DATA_TYPE);
+SAME_NUMBER(AttributeType::int64, CUDNN_TYPE_INT64);
+SAME_NUMBER(AttributeType::f32, CUDNN_TYPE_FLOAT);
+SAME_NUMBER(AttributeType::pointer, CUDNN_TYPE_VOID_PTR);
+SAME_NUMBER(AttributeType::convolution_mode, CUDNN_TYPE_CONVOLUTION_MODE);
+SAME_NUMBER(AttributeType::heuristic_mode, CUDNN_TYPE_HEUR_MODE);
+SAME_NUMBER(AttributeType::numerical_note, CUDNN_TYPE_NUMERICAL_NOTE);
+SAME_NUMBER(AttributeType::descriptor, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+SAME_NUMBER(Attribute::convolution_comp_type, CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+SAME_NUMBER(Attribute::convolution_conv_mode, CUDNN_ATTR_CONVOLUTION_CONV_MODE);
+SAME_NUMBER(Attribute::convolution_dilations, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+SAME_NUMBER(Attribute::convolution_filter_strides, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+SAME_NUMBER(Attribute::convolution_post_paddings, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+SAME_NUMBER(Attribute::convolution_pre_paddings, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+SAME_NUMBER(Attribute::convolution_spatial_dims, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+SAME_NUMBER(Attribute::engineheur_mode, CUDNN_ATTR_ENGINEHEUR_MODE);
+SAME_NUMBER(Attribute::engineheur_operation_graph, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+SAME_NUMBER(Attribute::engineheur_results, CUDNN_ATTR_ENGINEHEUR_RESULTS);
+SAME_NUMBER(Attribute::enginecfg_engine, CUDNN_ATTR_ENGINECFG_ENGINE);
+SAME_NUMBER(Attribute::execution_plan_handle, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+SAME_NUMBER(Attribute::execution_plan_engine_config, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+SAME_NUMBER(Attribute::execution_plan_workspace_size, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+SAME_NUMBER(Attribute::forward_alpha, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+SAME_NUMBER(Attribute::forward_beta, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
+SAME_NUMBER(Attribute::forward_conv_desc, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+SAME_NUMBER(Attribute::forward_w, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+SAME_NUMBER(Attribute::forward_x, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+SAME_NUMBER(Attribute::forward_y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+SAME_NUMBER(Attribute::data_alpha, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
+SAME_NUMBER(Attribute::data_beta, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
+SAME_NUMBER(Attribute::data_conv_desc, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC);
+SAME_NUMBER(Attribute::data_w, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+SAME_NUMBER(Attribute::data_dx, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+SAME_NUMBER(Attribute::data_dy, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
+SAME_NUMBER(Attribute::weights_alpha, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
+SAME_NUMBER(Attribute::weights_beta, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA);
+SAME_NUMBER(Attribute::weights_conv_desc, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
+SAME_NUMBER(Attribute::weights_dw, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+SAME_NUMBER(Attribute::weights_x, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
+SAME_NUMBER(Attribute::weights_dy, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
+SAME_NUMBER(Attribute::operationgraph_handle, CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+SAME_NUMBER(Attribute::operationgraph_ops, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+SAME_NUMBER(Attribute::tensor_byte_alignment, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+SAME_NUMBER(Attribute::tensor_data_type, CUDNN_ATTR_TENSOR_DATA_TYPE);
+SAME_NUMBER(Attribute::tensor_dimensions, CUDNN_ATTR_TENSOR_DIMENSIONS);
+SAME_NUMBER(Attribute::tensor_strides, CUDNN_ATTR_TENSOR_STRIDES);
+SAME_NUMBER(Attribute::tensor_unique_id, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+SAME_NUMBER(Attribute::variant_pack_unique_ids, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+SAME_NUMBER(Attribute::variant_pack_data_pointers, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+SAME_NUMBER(Attribute::variant_pack_workspace, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+SAME_NUMBER(Attribute::engine_global_index, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+SAME_NUMBER(Attribute::engine_numerical_note, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+// These go by their addresses, as attributes.
+static_assert(sizeof(DataType) == sizeof(cudnnDataType_t) &&
+              sizeof(ConvolutionMode) == sizeof(cudnnConvolutionMode_t) &&
+              sizeof(HeuristicMode) == sizeof(cudnnBackendHeurMode_t) &&
+              sizeof(NumericalNote) == sizeof(cudnnBackendNumericalNote_t));
+
+SAME_FUNCTION(CudnnLibrary, get_version, cudnnGetVersion);
+SAME_FUNCTION(CudnnLibrary, get_error_string, cudnnGetErrorString);
+SAME_FUNCTION(CudnnLibrary, get_last_error_string, cudnnGetLastErrorString);
+SAME_FUNCTION(CudnnLibrary, create, cudnnCreate);
+SAME_FUNCTION(CudnnLibrary, create_descriptor, cudnnBackendCreateDescriptor);
+SAME_FUNCTION(CudnnLibrary, destroy_descriptor, cudnnBackendDestroyDescriptor);
+SAME_FUNCTION(CudnnLibrary, set_attribute, cudnnBackendSetAttribute);
+SAME_FUNCTION(CudnnLibrary, get_attribute, cudnnBackendGetAttribute);
+SAME_FUNCTION(CudnnLibrary, finalize, cudnnBackendFinalize);
+SAME_FUNCTION(CudnnLibrary, execute, cudnnBackendExecute);
+
+}  // namespace cudnn
 }  // namespace

@@ -1,5 +1,5 @@
-"""That our declarations of NCCL and cuBLASLt (nccl_abi.h, cublaslt_abi.h and the tables of functions) are those of
-NVIDIA's headers: vendor_headers.cc compiles, and does not where one of ours is another.
+"""That our declarations of NCCL, cuBLASLt and cuDNN (nccl_abi.h, cublaslt_abi.h, cudnn_abi.h and the tables of functions)
+are those of NVIDIA's headers: vendor_headers.cc compiles, and does not where one of ours is another.
 
 usage: vendor_headers_test.py COMPILER [TEST...]"""
 import pathlib
@@ -41,7 +41,9 @@ class VendorHeaders(unittest.TestCase):
                  ("worker_runtime/cuda/nccl_library.h", r"(\*all_reduce\)\(const void\*, void\*, std::)size_t",
                   r"\1int32_t"),
                  ("trainer/layers/cuda/cublaslt_abi.h", r"gelu_aux_bias = 164", "gelu_aux_bias = 160"),
-                 ("trainer/layers/cuda/cublaslt_library.h", r"std::int64_t stride", "std::int32_t stride"))
+                 ("trainer/layers/cuda/cublaslt_library.h", r"std::int64_t stride", "std::int32_t stride"),
+                 ("trainer/layers/cuda/cudnn_abi.h", r"weights_dw = 715", "weights_dw = 716"),
+                 ("trainer/layers/cuda/cudnn_library.h", r"std::int64_t count,", "std::int32_t count,"))
         with tempfile.TemporaryDirectory(prefix="ddprun-headers-") as folder:
             root = pathlib.Path(folder)
             for name in ("worker_runtime/cuda", "trainer/layers/cuda", CHECK.parent):

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "ddp/ddp.h"
+#include "trainer/layers/class_loss.h"
 #include "trainer/metrics/stopwatch.h"
 #include "trainer/optimizer.h"
 #include "trainer/resnet/cifar.h"
-#include "trainer/resnet/class_loss.h"
 #include "trainer/resnet/resnet.h"
 
 namespace {
