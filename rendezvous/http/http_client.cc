@@ -356,7 +356,8 @@ struct HttpClient::Impl : std::enable_shared_from_this<HttpClient::Impl> {
   }
 
   void fail(error_code failed) {
-    if (failed == asio::error::eof && session && !session->is_established()) {
+    // A server that has not read all that came resets the connection when it closes it.
+    if (is_closed(failed) && session && !session->is_established()) {
       return fail("it closed the connection within the TLS handshake; maybe it speaks no TLS");
     }
     if (failed == asio::error::eof) {

@@ -208,7 +208,8 @@ TEST_CASE("a GPU without a cuBLASLt that can be used ends the job at once, with 
                "file or directory); install it, or name its file by DDPRUN_CUBLASLT_LIBRARY"));
   CHECK(contains(said_with(STANDIN_NCCL), std::string(STANDIN_NCCL) +
                                               " has no cublasLtCreate: it is no cuBLASLt of CUDA "
-                                              "12 or 13"));
+                                              "12 or 13; name one by "
+                                              "DDPRUN_CUBLASLT_LIBRARY"));
 }
 
 }  // namespace ddprun::test

@@ -52,8 +52,10 @@ TEST_CASE("a GPU without a cuDNN that can be used ends the job before the first 
   CHECK(contains(said_by({{"DDPRUN_CUDNN_LIBRARY", "/no/such/file"}}),
                  "cuDNN cannot be opened (/no/such/file: cannot open shared object file: No such "
                  "file or directory); install cuDNN 9, or name its file by DDPRUN_CUDNN_LIBRARY"));
-  CHECK(contains(said_by({{"DDPRUN_CUDNN_LIBRARY", STANDIN_NCCL}}),
-                 std::string(STANDIN_NCCL) + " has no cudnnGetVersion: it is no cuDNN 9"));
+  CHECK(
+      contains(said_by({{"DDPRUN_CUDNN_LIBRARY", STANDIN_NCCL}}),
+               std::string(STANDIN_NCCL) +
+                   " has no cudnnGetVersion: it is no cuDNN 9; name one by DDPRUN_CUDNN_LIBRARY"));
   CHECK(contains(said_by({{"DDPRUN_STANDIN_CUDNN_VERSION", "8907"}}),
                  std::string(STANDIN_CUDNN) +
                      " is cuDNN 8907 as it counts itself, and training takes 9.0 (90000) or later; "

@@ -369,7 +369,7 @@ __global__ void __launch_bounds__(kBackwardWarps* kWarpSize, 3)
   put_column_sums<kBackwardWarps, size>(head, d_values, 1.0F, 2, scratch.sums);
 }
 
-/// A block for so many rows of each head of each sequence.
+/// A block for so many rows of each head of each sequence. CUDA counts 2^16 - 1 of those heads.
 Grid blocks_for(const AttentionShape& shape, unsigned rows, std::size_t shared_bytes) {
   return {{blocks_of(shape.time, rows), static_cast<unsigned>(shape.batch * shape.heads), 1},
           {rows / kTile * kWarpSize, 1, 1},
@@ -407,11 +407,18 @@ void run_backward(const AttentionBackwardOf<Real>& pass, int device) {
   }
 }
 
-void require_head_size(const AttentionShape& shape) {
+void require_shape(const AttentionShape& shape) {
   if (shape.head_size > kGpuHeadSizeMax) {
     throw InvalidArgument("attention on a GPU takes heads of up to " +
                           std::to_string(kGpuHeadSizeMax) + " channels; these have " +
                           std::to_string(shape.head_size));
+  }
+  // The next attempt would have as many.
+  if (shape.batch * shape.heads > kGpuHeadsMax) {
+    throw DoNotRetry("attention on a GPU takes up to " + std::to_string(kGpuHeadsMax) +
+                     " heads of all sequences together; " + std::to_string(shape.batch) +
+                     " sequences of " + std::to_string(shape.heads) +
+                     " heads are more: give a smaller --batch-size");
   }
 }
 
@@ -419,7 +426,7 @@ void require_head_size(const AttentionShape& shape) {
 
 template <class Real>
 void attention_forward(const AttentionForwardOf<Real>& pass, int device) {
-  require_head_size(pass.shape);
+  require_shape(pass.shape);
   // Two sizes are compiled; smaller heads are filled up with zeros, which change no score.
   pass.shape.head_size <= 32 ? run_forward<Real, 32>(pass, device)
                              : run_forward<Real, 64>(pass, device);
@@ -427,7 +434,7 @@ void attention_forward(const AttentionForwardOf<Real>& pass, int device) {
 
 template <class Real>
 void attention_backward(const AttentionBackwardOf<Real>& pass, int device) {
-  require_head_size(pass.shape);
+  require_shape(pass.shape);
   pass.shape.head_size <= 32 ? run_backward<Real, 32>(pass, device)
                              : run_backward<Real, 64>(pass, device);
 }

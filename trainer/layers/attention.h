@@ -46,6 +46,8 @@ using AttentionBackward = AttentionBackwardOf<float>;
 
 /// Of the GPU forms: of all of OpenAI's models.
 inline constexpr std::size_t kGpuHeadSizeMax = 64;
+/// Sequences times heads: blocks in a grid's second dimension.
+inline constexpr std::size_t kGpuHeadsMax = 65535;
 
 /// Rows of a strip: a multiple of every level's tile.
 inline constexpr std::size_t kAttentionStrip = 96;

@@ -32,7 +32,7 @@ class GpuConvolution final : public ConvolutionOf<Real> {
   GpuConvolution(const Conv2dShape& shape, Device device)
       : shape_(shape), stored_(shape), device_(device.index), layers_(&image_layers<Real>(device)) {
     // Here, and not in the first step: a training that cannot begin says so before all else.
-    layers_->require_convolutions(device_);
+    layers_->require_libraries(device_);
     // Only the first convolution of a network has another number: images have three colours.
     stored_.in_channels = stored_channels(shape.in_channels, device);
     weight_ = Tensor::empty({shape.out_channels, shape.kernel, shape.kernel, stored_.in_channels},

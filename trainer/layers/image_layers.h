@@ -40,8 +40,8 @@ struct ImageLayersOf {
   /// to[i] = from[i], rounded to Real. Null where Real is what parameters are.
   void (*round)(const float* from, Real* to, std::size_t count, int device) = nullptr;
   // On GPUs alone: what make_convolution() is made of there.
-  /// Throws DoNotRetry where the library of convolutions is missing.
-  void (*require_convolutions)(int device) = nullptr;
+  /// Throws DoNotRetry where cuDNN or cuBLASLt is missing.
+  void (*require_libraries)(int device) = nullptr;
   void (*order_weights)(const OrderedWeightsOf<Real>&, int device) = nullptr;
   void (*convolution_forward)(const ConvolutionForwardOf<Real>&, int device) = nullptr;
   void (*convolution_data)(const ConvolutionDataOf<Real>&, int device) = nullptr;

@@ -32,10 +32,10 @@ __global__ void fill_kernel(T* data, std::size_t count, T value) {
   }
 }
 
-/// The same arithmetic as on the CPU: divided in double, then rounded once.
 /// Elements of a thread.
 constexpr unsigned kAtOnce = 4;
 
+/// The same arithmetic as on the CPU: a quotient of two T, rounded once.
 template <class T>
 __global__ void divide_kernel(T* values, std::size_t count, T divisor) {
   const std::size_t first =
@@ -51,7 +51,7 @@ __global__ void divide_kernel(T* values, std::size_t count, T divisor) {
   for (unsigned k = 0; k < kAtOnce; ++k) {
     const std::size_t i = first + k * blockDim.x;
     if (i < count) {
-      values[i] = read[k] / divisor;  // rounded as the CPU does it
+      values[i] = read[k] / divisor;
     }
   }
 }

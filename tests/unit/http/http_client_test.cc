@@ -12,6 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "rendezvous/tls/tls_context.h"
+#include "tests/support/skip.h"
+
 using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
 namespace ddprun {
@@ -186,6 +189,27 @@ TEST_CASE("a host of several addresses is asked at the one that answers") {
   CHECK(asker.ask().value().body == "here");
   Asker nowhere(HttpService{{"no-such-host.invalid", 80}});
   CHECK(nowhere.ask().has_error());
+}
+
+TEST_CASE("a server that ends a connection within the TLS handshake may speak no TLS") {
+  const auto tls = TlsContext::make({});
+  if (!tls) {
+    SKIP_TEST("program", tls.error().what);
+  }
+  // A connection that still has unread bytes is reset when it is closed.
+  const bool resets = GENERATE(false, true);
+  asio::io_context io;
+  tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+  std::thread server([&] {
+    tcp::socket socket = acceptor.accept();
+    socket.set_option(asio::socket_base::linger(resets, 0));
+  });
+  Asker asker(HttpService{{"127.0.0.1", acceptor.local_endpoint().port()}, *tls});
+  const auto answer = asker.ask();
+  server.join();
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().what ==
+        "it closed the connection within the TLS handshake; maybe it speaks no TLS");
 }
 
 TEST_CASE("who destroys a client hears nothing of its question any more") {

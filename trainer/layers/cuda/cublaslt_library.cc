@@ -21,7 +21,8 @@ template <class F>
 void find(const Opened& library, const char* name, F& function) {
   function = reinterpret_cast<F>(::dlsym(library.handle, name));
   if (function == nullptr) {
-    throw DoNotRetry(library.file + " has no " + name + ": it is no cuBLASLt of CUDA 12 or 13");
+    throw DoNotRetry(library.file + " has no " + name +
+                     ": it is no cuBLASLt of CUDA 12 or 13; name one by DDPRUN_CUBLASLT_LIBRARY");
   }
 }
 

@@ -23,7 +23,8 @@ template <class F>
 void find(const OpenedCudnn& library, const char* name, F& function) {
   function = reinterpret_cast<F>(::dlsym(library.handle, name));
   if (function == nullptr) {
-    throw DoNotRetry(library.file + " has no " + name + ": it is no cuDNN 9");
+    throw DoNotRetry(library.file + " has no " + name +
+                     ": it is no cuDNN 9; name one by DDPRUN_CUDNN_LIBRARY");
   }
 }
 

@@ -3,10 +3,17 @@
 
 #include "ddp/export.h"
 #include "trainer/layers/cuda/convolution.h"
+#include "trainer/layers/cuda/cublaslt_library.h"
 #include "trainer/layers/cuda/gpu_forms.h"
 
 namespace ddp::gpu {
 namespace {
+
+/// Both at once, so that none of them is missed after minutes of the first step.
+void require_libraries(int device) {
+  require_convolutions(device);
+  (void)cublaslt::cublaslt_library();
+}
 
 /// By name, since both tables come from one list, and a place that is forgotten would be null.
 template <class Real>
@@ -23,7 +30,7 @@ const ImageLayersOf<Real>* image_table() {
                                                .dense_backward = dense_backward<Real>,
                                                .class_loss = class_loss<Real>,
                                                .round = round<Real>,
-                                               .require_convolutions = require_convolutions,
+                                               .require_libraries = require_libraries,
                                                .order_weights = order_weights<Real>,
                                                .convolution_forward = convolution_forward<Real>,
                                                .convolution_data = convolution_data<Real>,

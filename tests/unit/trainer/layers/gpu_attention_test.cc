@@ -81,6 +81,10 @@ TEST_CASE("a head that is too large for the GPU's attention is refused in a sent
   CHECK_THROWS_WITH(
       ddp::gpu_layers<float>().attention_forward({shape, nullptr, nullptr, nullptr, nullptr}, 0),
       "attention on a GPU takes heads of up to 64 channels; these have 65");
+  CHECK_THROWS_WITH(ddp::gpu_layers<float>().attention_forward(
+                        {{ddp::kGpuHeadsMax, 1, 2, 1}, nullptr, nullptr, nullptr, nullptr}, 0),
+                    "attention on a GPU takes up to 65535 heads of all sequences together; 65535 "
+                    "sequences of 2 heads are more: give a smaller --batch-size");
 }
 
 }  // namespace ddp_test
