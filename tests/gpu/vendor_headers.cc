@@ -71,7 +71,7 @@ IS_VENDORS_NUMBER(ddp::cublaslt::PreferenceAttribute, cublasLtMatmulPreferenceAt
 IS_VENDORS(ddp::cublaslt::Algorithm, cublasLtMatmulAlgo_t);
 IS_VENDORS(ddp::cublaslt::HeuristicResult, cublasLtMatmulHeuristicResult_t);
 
-IS_VENDORS(ddp::cudnn::Context, cudnnContext);
+IS_VENDORS(ddp::cudnn::Handle, cudnnContext);
 IS_VENDORS_NUMBER(ddp::cudnn::Status, cudnnStatus_t);
 IS_VENDORS_NUMBER(ddp::cudnn::DataType, cudnnDataType_t);
 IS_VENDORS_NUMBER(ddp::cudnn::DescriptorType, cudnnBackendDescriptorType_t);

@@ -23,7 +23,7 @@
 
 namespace ddp::cudnn {
 
-struct Context {};
+struct Handle {};
 
 namespace {
 
@@ -377,8 +377,8 @@ DDP_EXPORT void cudnnGetLastErrorString(char* text, std::size_t bytes) {
   std::copy_n(error.data(), count, text);
   text[count] = '\0';
 }
-DDP_EXPORT Status cudnnCreate(Context** context) {
-  *context = std::make_unique<Context>().release();
+DDP_EXPORT Status cudnnCreate(Handle** context) {
+  *context = std::make_unique<Handle>().release();
   return Status::success;
 }
 DDP_EXPORT Status cudnnBackendCreateDescriptor(DescriptorType type, Descriptor* made) {
@@ -417,7 +417,7 @@ DDP_EXPORT Status cudnnBackendFinalize(Descriptor descriptor) {
   made.finalized = status == Status::success;
   return status;
 }
-DDP_EXPORT Status cudnnBackendExecute(Context* /*context*/, Descriptor plan, Descriptor pack) {
+DDP_EXPORT Status cudnnBackendExecute(Handle* /*context*/, Descriptor plan, Descriptor pack) {
   const Node& config = child(node(plan), Attribute::execution_plan_engine_config);
   if (!node(plan).finalized || !node(pack).finalized || config.engine == kVarying) {
     return refuse(kBadParam,

@@ -102,7 +102,7 @@ struct Graph {
   BackendDescriptor x, w, y, convolution, operation, graph;
 };
 
-Graph graph_of(const Convolution& c, Context* context) {
+Graph graph_of(const Convolution& c, Handle* context) {
   const Conv2dShape& s = c.shape;
   const bool weights = c.part == ConvolutionPart::weights;
   const auto names = names_of(c.part);
@@ -184,7 +184,7 @@ struct Choice {
 
 /// The plan of this configuration; false where it fits neither the device nor us.
 bool take(Choice& choice, BackendDescriptor config, const Convolution& convolution,
-          Context* context) {
+          Handle* context) {
   if (!is_exact(config, convolution.type)) {
     return false;
   }
@@ -209,7 +209,7 @@ bool take(Choice& choice, BackendDescriptor config, const Convolution& convoluti
 
 /// The first of the heuristics' that will do. Nothing is measured: what is chosen decides about
 /// bits, and has to be the same in every run.
-Choice choose(const Convolution& convolution, Context* context) {
+Choice choose(const Convolution& convolution, Handle* context) {
   Choice choice;
   const bool mixed =
       convolution.part == ConvolutionPart::weights && convolution.weights_type != convolution.type;
@@ -253,7 +253,7 @@ Key key_of(const Convolution& c) {
 /// What cuDNN keeps of one device, for as long as the process lives: at its end there may be no
 /// driver any more.
 struct CudnnState {
-  Context* context = nullptr;
+  Handle* context = nullptr;
   std::map<Key, Choice> choices;
 };
 

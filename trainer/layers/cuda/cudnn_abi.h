@@ -9,7 +9,7 @@
 namespace ddp::cudnn {
 
 /// cudnnContext, opaque. A cudnnHandle_t points to it.
-struct Context;
+struct Handle;
 /// cudnnBackendDescriptor_t.
 using Descriptor = void*;
 

@@ -9,7 +9,7 @@ struct CudnnLibrary {
   std::size_t (*get_version)();
   const char* (*get_error_string)(Status);
   void (*get_last_error_string)(char* text, std::size_t bytes);
-  Status (*create)(Context**);
+  Status (*create)(Handle**);
   Status (*create_descriptor)(DescriptorType, Descriptor*);
   Status (*destroy_descriptor)(Descriptor);
   Status (*set_attribute)(Descriptor, Attribute, AttributeType, std::int64_t count,
@@ -17,7 +17,7 @@ struct CudnnLibrary {
   Status (*get_attribute)(Descriptor, Attribute, AttributeType, std::int64_t wanted,
                           std::int64_t* count, void* values);
   Status (*finalize)(Descriptor);
-  Status (*execute)(Context*, Descriptor plan, Descriptor variant_pack);
+  Status (*execute)(Handle*, Descriptor plan, Descriptor variant_pack);
 };
 
 /// Opened once per process. Throws DoNotRetry: which file was looked for, what is missing.
