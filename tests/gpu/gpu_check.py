@@ -43,6 +43,14 @@ class Skipped(Exception):
     """What this machine lacks."""
 
 
+def compared(text, rate, peers, more=lambda peer: ""):
+    """With PyTorch's rates beside ours, or the reason why there are none."""
+    if reasons := [peer for peer in peers if isinstance(peer, str)]:
+        return f"{text}; not compared: {reasons[0]}"
+    peer = statistics.median(peers)
+    return f"{text}; PyTorch {peer:,.0f}{more(peer)}: {rate / peer:.2f} of it"
+
+
 def nccl_version(environment):
     """As NCCL counts: 2.30.1 is 23001. 0 without an NCCL."""
     try:
@@ -303,11 +311,8 @@ class Check:
         flops = gpt2_on_gpu.flops_per_token(gpt2_on_gpu.SIZES, parameters)
         share = lambda rate: gpt2_on_gpu.share_of_peak(rate, flops, self.gpu.name())
         rate = statistics.median(ours)
-        text = f"batch {batch}: {rate:,.0f} tokens/s, model FLOPs use {share(rate)}"
-        if reasons := [peer for peer in peers if isinstance(peer, str)]:
-            return f"{text}; not compared: {reasons[0]}"
-        peer = statistics.median(peers)
-        return f"{text}; PyTorch {peer:,.0f}, {share(peer)}: {rate / peer:.2f} of it"
+        return compared(f"batch {batch}: {rate:,.0f} tokens/s, model FLOPs use {share(rate)}", rate, peers,
+                        lambda peer: f", {share(peer)}")
 
     def need_cudnn(self):
         self.need_cublaslt()
@@ -350,11 +355,7 @@ class Check:
         if self.is_standin:
             return "ran on the stand-ins, whose speed says nothing"
         rate = statistics.median(ours)
-        text = f"batch {batch}: {rate:,.0f} images/s"
-        if reasons := [peer for peer in peers if isinstance(peer, str)]:
-            return f"{text}; not compared: {reasons[0]}"
-        peer = statistics.median(peers)
-        return f"{text}; PyTorch {peer:,.0f}: {rate / peer:.2f} of it"
+        return compared(f"batch {batch}: {rate:,.0f} images/s", rate, peers)
 
     def speed_batch(self):
         total = self.gpu.total_bytes()

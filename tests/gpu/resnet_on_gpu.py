@@ -1,11 +1,9 @@
 """What gpu_check.py asks of `train resnet`: that a killed rank changes no bit of what two ranks on one GPU learn; and
 images per second of a ResNet-50 in bf16, beside PyTorch's."""
 import json
-import os
 import pathlib
 import random
 import re
-import signal
 import subprocess
 import sys
 
@@ -33,24 +31,8 @@ def two_ranks(bin_folder, folder, environment, options, steps, kill_at, timeout)
     command = [bin_folder / "ddprun", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1",
                bin_folder / "train", "resnet", "--data", folder / "data", "--ckpt-freq", "1", "--log-freq", "1",
                "--snapshot-path", snapshots, *options]
-    with subprocess.Popen([str(word) for word in command], env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
-        said, waits = "", kill_at is not None
-        try:
-            for line in job.stdout:
-                said += line
-                if waits and line.startswith(f"step {kill_at}/{steps} "):
-                    os.kill(gpt2_on_gpu.worker_of(folder), signal.SIGKILL)
-                    waits = False
-            job.wait(timeout=timeout)
-        finally:
-            job.kill()
-    found = re.search(r"^Training finished: .* weights (\w{16})$", said, re.M)
-    if job.returncode or not found or " | on GPUs in bf16" not in said:
-        raise RuntimeError(f"train resnet failed ({job.returncode}):\n{said[-3000:]}")
-    if kill_at is not None and "Resuming training from snapshot" not in said:
-        raise RuntimeError(f"train resnet did not go on from its snapshot:\n{said[-3000:]}")
-    return found[1]
+    return gpt2_on_gpu.weights_of_job(command, environment, folder, f"step {kill_at}/{steps} ", kill_at is not None,
+                                      timeout)
 
 
 def ours(bin_folder, folder, name, environment, options, batch, timeout):
