@@ -17,6 +17,13 @@ __device__ inline std::uint64_t describe_tile(const BFloat16* tile, unsigned row
          kSwizzle128;
 }
 
+// The operands that each product below adds to.
+#define DDP_SUMS_AT(n) \
+  "+f"(sums[n].of[0]), "+f"(sums[n].of[1]), "+f"(sums[n].of[2]), "+f"(sums[n].of[3])
+#define DDP_SUMS_OF_32 DDP_SUMS_AT(0), DDP_SUMS_AT(1), DDP_SUMS_AT(2), DDP_SUMS_AT(3)
+#define DDP_SUMS_OF_64 \
+  DDP_SUMS_OF_32, DDP_SUMS_AT(4), DDP_SUMS_AT(5), DDP_SUMS_AT(6), DDP_SUMS_AT(7)
+
 /// sums (16 of the group's 64 rows, columns) += left right, or, unless `add`, become it.
 /// `transposed`: the right factor is the transpose of what lies in the tile.
 template <bool transposed, bool add>
@@ -31,14 +38,7 @@ __device__ void queue_product(const Left<BFloat16>& left, std::uint64_t right,
       "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%32, %33, %34, %35}, %36, add, 1, 1, %37;\n"
       "}\n"
-      : "+f"(sums[0].of[0]), "+f"(sums[0].of[1]), "+f"(sums[0].of[2]), "+f"(sums[0].of[3]),
-        "+f"(sums[1].of[0]), "+f"(sums[1].of[1]), "+f"(sums[1].of[2]), "+f"(sums[1].of[3]),
-        "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
-        "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3]),
-        "+f"(sums[4].of[0]), "+f"(sums[4].of[1]), "+f"(sums[4].of[2]), "+f"(sums[4].of[3]),
-        "+f"(sums[5].of[0]), "+f"(sums[5].of[1]), "+f"(sums[5].of[2]), "+f"(sums[5].of[3]),
-        "+f"(sums[6].of[0]), "+f"(sums[6].of[1]), "+f"(sums[6].of[2]), "+f"(sums[6].of[3]),
-        "+f"(sums[7].of[0]), "+f"(sums[7].of[1]), "+f"(sums[7].of[2]), "+f"(sums[7].of[3])
+      : DDP_SUMS_OF_64
       : "r"(left.of[0].bits), "r"(left.of[1].bits), "r"(left.of[2].bits), "r"(left.of[3].bits),
         "l"(right), "n"(transposed ? 0 : 1), "n"(add ? 1 : 0));
 }
@@ -53,10 +53,7 @@ __device__ void queue_product(const Left<BFloat16>& left, std::uint64_t right,
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
       "{%16, %17, %18, %19}, %20, add, 1, 1, %21;\n"
       "}\n"
-      : "+f"(sums[0].of[0]), "+f"(sums[0].of[1]), "+f"(sums[0].of[2]), "+f"(sums[0].of[3]),
-        "+f"(sums[1].of[0]), "+f"(sums[1].of[1]), "+f"(sums[1].of[2]), "+f"(sums[1].of[3]),
-        "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
-        "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3])
+      : DDP_SUMS_OF_32
       : "r"(left.of[0].bits), "r"(left.of[1].bits), "r"(left.of[2].bits), "r"(left.of[3].bits),
         "l"(right), "n"(transposed ? 0 : 1), "n"(add ? 1 : 0));
 }
@@ -75,14 +72,7 @@ __device__ void queue_product(std::uint64_t left, std::uint64_t right,
       "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "%32, %33, add, 1, 1, 0, 0;\n"
       "}\n"
-      : "+f"(sums[0].of[0]), "+f"(sums[0].of[1]), "+f"(sums[0].of[2]), "+f"(sums[0].of[3]),
-        "+f"(sums[1].of[0]), "+f"(sums[1].of[1]), "+f"(sums[1].of[2]), "+f"(sums[1].of[3]),
-        "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
-        "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3]),
-        "+f"(sums[4].of[0]), "+f"(sums[4].of[1]), "+f"(sums[4].of[2]), "+f"(sums[4].of[3]),
-        "+f"(sums[5].of[0]), "+f"(sums[5].of[1]), "+f"(sums[5].of[2]), "+f"(sums[5].of[3]),
-        "+f"(sums[6].of[0]), "+f"(sums[6].of[1]), "+f"(sums[6].of[2]), "+f"(sums[6].of[3]),
-        "+f"(sums[7].of[0]), "+f"(sums[7].of[1]), "+f"(sums[7].of[2]), "+f"(sums[7].of[3])
+      : DDP_SUMS_OF_64
       : "l"(left), "l"(right), "n"(add ? 1 : 0));
 }
 template <bool add>
@@ -96,12 +86,13 @@ __device__ void queue_product(std::uint64_t left, std::uint64_t right,
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
       "%16, %17, add, 1, 1, 0, 0;\n"
       "}\n"
-      : "+f"(sums[0].of[0]), "+f"(sums[0].of[1]), "+f"(sums[0].of[2]), "+f"(sums[0].of[3]),
-        "+f"(sums[1].of[0]), "+f"(sums[1].of[1]), "+f"(sums[1].of[2]), "+f"(sums[1].of[3]),
-        "+f"(sums[2].of[0]), "+f"(sums[2].of[1]), "+f"(sums[2].of[2]), "+f"(sums[2].of[3]),
-        "+f"(sums[3].of[0]), "+f"(sums[3].of[1]), "+f"(sums[3].of[2]), "+f"(sums[3].of[3])
+      : DDP_SUMS_OF_32
       : "l"(left), "l"(right), "n"(add ? 1 : 0));
 }
+
+#undef DDP_SUMS_OF_64
+#undef DDP_SUMS_OF_32
+#undef DDP_SUMS_AT
 
 /// The compiler leaves sums where they are while products are under way.
 template <unsigned count>
