@@ -200,6 +200,7 @@ TEST_CASE("a GPU without a cuBLASLt that can be used ends the job at once, with 
                          {"DDPRUN_CUBLASLT_LIBRARY", library}}});
     CHECK(finished.exit_code == 1);
     CHECK(contains(finished.err, "job failed after 1 attempt"));
+    CHECK_FALSE(contains(finished.out, "on GPUs in bf16"));  // before the training says its start
     return finished.err;
   };
   CHECK(

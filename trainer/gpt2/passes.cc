@@ -31,6 +31,10 @@ class PassesOf final : public Gpt2Passes {
         targets_(Tensor::empty({static_cast<std::int64_t>(batch * time)}, DType::i32, device)),
         loss_(Tensor::empty({1}, DType::f64, device)),
         layers_(&layers) {
+    if (device.is_cuda()) {
+      // Here, and not in the first step: a training that cannot begin says so before all else.
+      layers.require_libraries();
+    }
     if constexpr (kRounds) {
       rounded_ = Tensor::empty({static_cast<std::int64_t>(master_count())}, DType::bf16, device);
     }

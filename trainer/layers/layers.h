@@ -52,6 +52,8 @@ struct LayersOf {
   // Of `count` tensors at a time: a GPU takes many in one launch.
   void (*adamw_update)(const AdamWUpdate* updates, std::size_t count, int device) = nullptr;
   void (*sums_of_squares)(const SquareSum* sums, std::size_t count, int device) = nullptr;
+  /// On GPUs alone: throws DoNotRetry where cuBLASLt is missing, before a product needs it.
+  void (*require_libraries)() = nullptr;
 };
 using Layers = LayersOf<float>;
 

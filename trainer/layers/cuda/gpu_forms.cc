@@ -2,9 +2,14 @@
 #include "trainer/layers/cuda/gpu_forms.h"
 
 #include "ddp/export.h"
+#include "trainer/layers/cuda/cublaslt_library.h"
 
 namespace ddp::gpu {
 namespace {
+
+void require_libraries() {
+  (void)cublaslt::cublaslt_library();
+}
 
 /// By name, since both tables come from one list, and a place that is forgotten would be null.
 template <class Real>
@@ -22,7 +27,8 @@ const LayersOf<Real>* table() {
                                           .cross_entropy = cross_entropy<Real>,
                                           .round = round<Real>,
                                           .adamw_update = adamw_update,
-                                          .sums_of_squares = sums_of_squares};
+                                          .sums_of_squares = sums_of_squares,
+                                          .require_libraries = require_libraries};
   return &kLayers;
 }
 
