@@ -1,5 +1,5 @@
-"""A ResNet in PyTorch, written here (torchvision is not needed), with torchvision's names and order
-of parameters; and files of its weights and of images for resnet_story.
+"""A ResNet in PyTorch, written here (torchvision is not needed), with torchvision's names of
+parameters in the trainer's order; and files of its weights and of images for resnet_story.
 
   resnet_model.py DEPTH STEM BATCH STEPS DIR [DTYPE]   writes DIR's files from a fixed seed, does the
                                                        same steps and saves what came out (torch.pt)"""
@@ -19,17 +19,17 @@ class Block(nn.Module):
         super().__init__()
         sizes = ([(width, 1, 1), (width, 3, stride), (4 * width, 1, 1)] if bottleneck
                  else [(width, 3, stride), (width, 3, 1)])
+        # Before the path, unlike torchvision: the trainer has its tensors in this order.
+        self.out, self.downsample = sizes[-1][0], None
+        if stride != 1 or self.out != channels:
+            self.downsample = nn.Sequential(nn.Conv2d(channels, self.out, 1, stride, bias=False),
+                                            nn.BatchNorm2d(self.out))
         self.count, before = len(sizes), channels
         for number, (out, kernel, step) in enumerate(sizes, 1):
             self.add_module(f"conv{number}", nn.Conv2d(before, out, kernel, step, kernel // 2,
                                                        bias=False))
             self.add_module(f"bn{number}", nn.BatchNorm2d(out))
             before = out
-        self.out = before
-        self.downsample = None
-        if stride != 1 or before != channels:
-            self.downsample = nn.Sequential(nn.Conv2d(channels, before, 1, stride, bias=False),
-                                            nn.BatchNorm2d(before))
 
     def forward(self, x):
         y = x

@@ -1,6 +1,6 @@
 // resnet_story DEPTH STEM BATCH STEPS DIR: some steps of a ResNet with the weights and images of
 // DIR, so that another ResNet can do the same. No decay and no augmentation.
-//   reads   DIR/weights.bin  f32, all parameters in torchvision's order
+//   reads   DIR/weights.bin  f32, all parameters, in the model's order
 //           DIR/images.bin   f32 (STEPS * BATCH, 3, 32, 32)
 //           DIR/labels.bin   i64 (STEPS * BATCH)
 //   writes  DIR/gradients.bin  f32, of the first step, in the same order

@@ -19,8 +19,8 @@ std::vector<Tensor> ModelTensors::buffer_tensors() const {
   return tensors;
 }
 
-/// The names are torchvision's, so that weights can be compared and exchanged. The order is that of
-/// torch.nn.Module: weight, norm's weight, norm's bias. backward() reports by these places.
+/// The names are torchvision's, so that weights can be compared and exchanged. The order is weight,
+/// norm's weight, norm's bias: the reverse of that in which backward() reports by these places.
 template <class Real>
 ConvNormOf<Real>::ConvNormOf(ModelTensors& model, const std::string& conv, const std::string& norm,
                              const Conv2dShape& shape, Device device)

@@ -10,10 +10,20 @@ constexpr std::int64_t kExpansion = 4;  ///< of a bottleneck's last convolution
 }  // namespace
 
 /// He et al. 2016, figure 5, with the stride in the 3 x 3 convolution, as torchvision has it. A
-/// shortcut with weights is there only where the shapes differ (their option B).
+/// shortcut with weights is there only where the shapes differ (their option B). Its tensors come
+/// before those of the path: backward() completes them after the path's, and data parallelism takes
+/// the reverse of this order for that of backward. So the first step after a resume has the buckets
+/// of every other step, and NCCL, which adds by place, gives the same bits.
 template <class Real>
 ResidualBlockOf<Real>::ResidualBlockOf(ModelTensors& model, const std::string& name,
                                        const BlockShape& shape, Device device) {
+  const auto out_channels = shape.bottleneck ? shape.width * kExpansion : shape.width;
+  if (shape.stride != 1 || out_channels != shape.in_channels) {
+    shortcut_.emplace(
+        model, name + ".downsample.0", name + ".downsample.1",
+        Conv2dShape{shape.in_channels, out_channels, shape.side, shape.side, 1, shape.stride, 0},
+        device);
+  }
   auto channels = shape.in_channels;
   auto side = shape.side;
   const auto add = [&](std::int64_t out, std::int64_t kernel, std::int64_t stride) {
@@ -26,16 +36,10 @@ ResidualBlockOf<Real>::ResidualBlockOf(ModelTensors& model, const std::string& n
   if (shape.bottleneck) {
     add(shape.width, 1, 1);
     add(shape.width, 3, shape.stride);
-    add(shape.width * kExpansion, 1, 1);
+    add(out_channels, 1, 1);
   } else {
     add(shape.width, 3, shape.stride);
-    add(shape.width, 3, 1);
-  }
-  if (shape.stride != 1 || channels != shape.in_channels) {
-    shortcut_.emplace(
-        model, name + ".downsample.0", name + ".downsample.1",
-        Conv2dShape{shape.in_channels, channels, shape.side, shape.side, 1, shape.stride, 0},
-        device);
+    add(out_channels, 3, 1);
   }
 }
 

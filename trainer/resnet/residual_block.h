@@ -33,7 +33,8 @@ struct BackwardScratch {
 template <class Real>
 class ResidualBlockOf {
  public:
-  /// Adds the tensors of its units to the model, named "<name>.conv1.weight" and so on.
+  /// Adds the tensors of its units to the model, named "<name>.conv1.weight" and so on, in the
+  /// reverse of the order in which backward() reports their gradients.
   ResidualBlockOf(ModelTensors& model, const std::string& name, const BlockShape& shape,
                   Device device);
 

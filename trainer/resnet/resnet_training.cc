@@ -285,10 +285,6 @@ class ResnetTraining {
     }
     watch.lap();
     parallel_.finish();
-    if (!std::exchange(buckets_rebuilt_, true)) {
-      // Its backward has shown in which order gradients become complete.
-      parallel_.rebuild_buckets(tensors().parameters);
-    }
     record.sync_s = watch.lap();
     optimizer_.set_rate(static_cast<float>(record.learning_rate));
     optimizer_.step();
@@ -413,7 +409,6 @@ class ResnetTraining {
   const CifarData* data_;
   std::unique_ptr<ResnetPasses> passes_;
   DistributedDataParallel parallel_;
-  bool buckets_rebuilt_ = false;
   DistributedSampler sampler_;
   Balance balance_;
   OptimizerPart part_;

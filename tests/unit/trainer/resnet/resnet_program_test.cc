@@ -64,7 +64,7 @@ std::string result_of(const std::string& output) {
 
 TEST_CASE("train resnet learns coloured stripes and says how well", "[resnet][long]") {
   const Set set;
-  const auto output = set.shell(Set::command("--epochs 6 --lr 0.02 --log-freq 7"));
+  const auto output = set.shell(Set::command("--epochs 6 --lr 0.01 --log-freq 7"));
   INFO(output);
   CHECK_THAT(output, Contains("[CPU0] Epoch 0 | Batchsize: 10 | Steps: 7\nstep 7/42 | epoch 0 | "));
   CHECK_THAT(output, Contains("validation after step 7 | loss "));
