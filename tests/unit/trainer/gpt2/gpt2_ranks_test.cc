@@ -68,6 +68,9 @@ void train(std::size_t first, std::size_t end, std::size_t parts, const std::str
     }
     micro_step(step, first + (parts - 1) * size, end,
                parts == 1 ? ddp::Gradients::zero : ddp::Gradients::sums);
+    // A resumed run's first step must have the buckets of every other step.
+    expect(!parallel.rebuild_buckets(model.parameters()),
+           "gradients are complete in the reverse order of registration");
     optimizer.step(step + 1, 1e-3, optimizer.gradient_norm());
   }
   std::ofstream out(file, std::ios::binary);
