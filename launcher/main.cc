@@ -336,6 +336,10 @@ int run(int argc, char** argv) {
   if (asks_for_hosts(options)) {
     return start_hosts(options, environment);
   }
+  if (const auto alone = hosts_option_alone(options)) {
+    accept_early_signals();
+    return complain(alone->sentence(), kExitFailure);
+  }
   if (const auto odd = odd_scheduler_number(options, environment)) {
     accept_early_signals();
     return complain(odd->sentence(), kExitUsage);

@@ -11,6 +11,7 @@
 #include "launcher/hosts/passed_environment.h"
 #include "launcher/hosts/shell_words.h"
 #include "launcher/list_options.h"
+#include "launcher/option_table.h"
 #include "launcher/python_numbers.h"
 #include "launcher/scheduler/told.h"
 #include "rendezvous/base/check.h"
@@ -258,6 +259,19 @@ class Planner {
 
 bool asks_for_hosts(const Options& options) {
   return !options.hosts.empty() || !options.hostfile.empty();
+}
+
+std::optional<Error> hosts_option_alone(const Options& options) {
+  DDP_CHECK(!asks_for_hosts(options), "with hosts these options have an effect");
+  for (const OptionRow& row : option_rows()) {
+    const auto is_it = [&row](const std::string& name) { return name == row.name; };
+    if (row.group == OptionGroup::hosts && std::ranges::any_of(options.given, is_it) &&
+        std::ranges::none_of(options.from_environment, is_it)) {
+      return Error{"without --hosts or --hostfile it has no effect", origin(options, row.name),
+                   "name the hosts, or leave it out"};
+    }
+  }
+  return std::nullopt;
 }
 
 Result<HostsPlan> plan_hosts(const Options& options, const Environment& environment,

@@ -3,6 +3,7 @@
 // mistake that this machine can see is a sentence here, before any host is reached.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ struct HostsPlan {
 
 /// --hosts or --hostfile is given.
 bool asks_for_hosts(const Options& options);
+
+/// Where no hosts are asked for: the mistake of a word that is about them, such as --fan-out. Its
+/// user believes that hosts are started. A variable may be set for all jobs of a site, and is none.
+std::optional<Error> hosts_option_alone(const Options& options);
 
 /// What the shell has, beside its variables.
 struct Shell {

@@ -21,8 +21,8 @@ std::string images(int count) {
   return bytes;
 }
 
-/// What the user reads of a job that may be restarted, but has no reason to be.
-Finished refused(std::map<std::string, std::string> environment) {
+/// A job of one epoch.
+Finished trained(std::map<std::string, std::string> environment, int max_restarts) {
   const TempDir folder;
   folder.write("data/data_batch_1.bin", images(4));
   folder.write("data/test_batch.bin", images(1));
@@ -30,11 +30,16 @@ Finished refused(std::map<std::string, std::string> environment) {
                       {"DDPRUN_NCCL_LIBRARY", STANDIN_NCCL},
                       {"DDPRUN_CUBLASLT_LIBRARY", STANDIN_CUBLASLT},
                       {"DDPRUN_CUDNN_LIBRARY", STANDIN_CUDNN}});
-  Finished finished =
-      run({.argv = {"ddprun", "--standalone", "--max-restarts", "3", "train", "resnet", "--data",
-                    folder.file("data"), "--stem", "large", "--batch-size", "2", "--epochs", "1",
-                    "--snapshot-path", folder.file("snapshot")},
-           .environment = environment});
+  return run(
+      {.argv = {"ddprun", "--standalone", "--max-restarts", std::to_string(max_restarts), "train",
+                "resnet", "--data", folder.file("data"), "--stem", "large", "--batch-size", "2",
+                "--epochs", "1", "--snapshot-path", folder.file("snapshot")},
+       .environment = environment});
+}
+
+/// What the user reads of a job that may be restarted, but has no reason to be.
+Finished refused(const std::map<std::string, std::string>& environment) {
+  Finished finished = trained(environment, 3);
   INFO(finished.out << finished.err);
   CHECK(finished.exit_code == 1);
   CHECK(contains(finished.err, "job failed after 1 attempt"));
@@ -67,6 +72,18 @@ TEST_CASE("a cuDNN without an engine of equal bits ends the job, and the convolu
   CHECK(contains(finished.err,
                  "cuDNN 90100 has no engine whose results have the same bits each time for a 7 x 7 "
                  "convolution from 8 to 64 channels, stride 2, of 2 images of 32 x 32 in bf16"));
+}
+
+TEST_CASE("a plan that cuDNN had no memory for ends the attempt, and one it never has does not") {
+  const Finished no_memory = trained({{"DDPRUN_STANDIN_CUDNN_PLAN", "4003"}}, 1);
+  INFO(no_memory.out << no_memory.err);
+  CHECK(no_memory.exit_code == 1);
+  CHECK(contains(no_memory.err,
+                 "cuDNN: to finalize descriptor EXECUTION_PLAN failed with "
+                 "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED: it was told to make no such "
+                 "plan"));
+  CHECK(contains(no_memory.err, "job failed after 2 attempts"));  // the next one may find some
+  CHECK(trained({{"DDPRUN_STANDIN_CUDNN_PLAN", "3000"}}, 0).exit_code == 0);
 }
 
 }  // namespace ddprun::test

@@ -6,6 +6,7 @@
 // gradient of bf16 weights for some convolutions (those with a stride). By variables:
 //   DDPRUN_STANDIN_CUDNN_VERSION=N  it is cuDNN N
 //   DDPRUN_STANDIN_CUDNN_ENGINES=N  it offers the first N of its engines
+//   DDPRUN_STANDIN_CUDNN_PLAN=S     no plan of the one with tensor cores is made: status S
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -27,7 +28,7 @@ struct Handle {};
 
 namespace {
 
-constexpr Status kBadParam{2000}, kNotFinalized{2004}, kNotSupported{3000};
+constexpr Status kBadParam{2000}, kNotFinalized{2004}, kNotSupported{3000}, kNoMemory{4003};
 
 std::string& last_error() {
   thread_local std::string text;
@@ -286,6 +287,15 @@ const Node& operation_of(const Node& graph) {
   return child(graph, Attribute::operationgraph_ops);
 }
 
+/// The first is the one that a caller who wants equal bits must not take; the second has tensor
+/// cores.
+constexpr std::int64_t kVarying = 0, kTensorCores = 1, kEngines = 3;
+
+std::int64_t variable(const char* name, std::int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::atoll(value) : otherwise;
+}
+
 Status check_finalized(const Node& made) {
   for (const Rule& rule : rules()) {
     if (rule.descriptor != made.type) {
@@ -312,16 +322,14 @@ Status check_finalized(const Node& made) {
       return refuse(kNotSupported, "no engine has this mix of types");
     }
   }
+  if (made.type == execution_plan &&
+      child(made, Attribute::execution_plan_engine_config).engine == kTensorCores) {
+    if (const Status asked{static_cast<int>(variable("DDPRUN_STANDIN_CUDNN_PLAN", 0))};
+        asked != Status::success) {
+      return refuse(asked, "it was told to make no such plan");
+    }
+  }
   return Status::success;
-}
-
-/// The first is the one that a caller who wants equal bits must not take; the second has tensor
-/// cores.
-constexpr std::int64_t kVarying = 0, kTensorCores = 1, kEngines = 3;
-
-std::int64_t variable(const char* name, std::int64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::atoll(value) : otherwise;
 }
 
 /// What belongs to finalized descriptors alone.
@@ -369,6 +377,7 @@ DDP_EXPORT const char* cudnnGetErrorString(Status status) {
   return status == kBadParam       ? "CUDNN_STATUS_BAD_PARAM"
          : status == kNotFinalized ? "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"
          : status == kNotSupported ? "CUDNN_STATUS_NOT_SUPPORTED"
+         : status == kNoMemory     ? "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"
                                    : "CUDNN_STATUS_SUCCESS";
 }
 DDP_EXPORT void cudnnGetLastErrorString(char* text, std::size_t bytes) {

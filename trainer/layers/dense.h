@@ -4,7 +4,11 @@
 // Letters: N samples, F features, K outputs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+
+#include "trainer/host_device.h"
+#include "trainer/layers/product.h"
 
 namespace ddp {
 
@@ -29,5 +33,54 @@ struct DenseBackwardOf {
 using DenseBackward = DenseBackwardOf<float>;
 void dense_backward(const DenseShape& shape, std::int64_t batch, const DenseBackward& pass,
                     int device = 0);
+
+/// y (N, K) = x (N, F) weight^T + bias
+template <class Real>
+DDP_ARITHMETIC ProductOf<Real> dense_product(const DenseShape& shape, std::int64_t batch,
+                                             const Real* x, const Real* weight, const Real* bias,
+                                             Real* y) {
+  const auto features = static_cast<std::size_t>(shape.features);
+  const auto outputs = static_cast<std::size_t>(shape.outputs);
+  return {.m = static_cast<std::size_t>(batch),
+          .n = outputs,
+          .k = features,
+          .a = {x, features},
+          .b = {weight, features, true},
+          .out = y,
+          .out_stride = outputs,
+          .bias = bias};
+}
+
+/// d_weight (K, F) += d_y^T x: a parameter's gradient may come from several passes.
+template <class Real>
+DDP_ARITHMETIC ProductOf<Real, float> dense_weight_gradient_product(
+    const DenseShape& shape, std::int64_t batch, const DenseBackwardOf<Real>& pass) {
+  const auto features = static_cast<std::size_t>(shape.features);
+  const auto outputs = static_cast<std::size_t>(shape.outputs);
+  return {.m = outputs,
+          .n = features,
+          .k = static_cast<std::size_t>(batch),
+          .a = {pass.d_y, outputs, true},
+          .b = {pass.x, features},
+          .out = pass.d_weight,
+          .out_stride = features,
+          .add = true};
+}
+
+/// d_x (N, F) = d_y weight
+template <class Real>
+DDP_ARITHMETIC ProductOf<Real> dense_input_gradient_product(const DenseShape& shape,
+                                                            std::int64_t batch,
+                                                            const DenseBackwardOf<Real>& pass) {
+  const auto features = static_cast<std::size_t>(shape.features);
+  const auto outputs = static_cast<std::size_t>(shape.outputs);
+  return {.m = static_cast<std::size_t>(batch),
+          .n = features,
+          .k = outputs,
+          .a = {pass.d_y, outputs},
+          .b = {pass.weight, features},
+          .out = pass.d_x,
+          .out_stride = features};
+}
 
 }  // namespace ddp

@@ -208,7 +208,8 @@ bool take(Choice& choice, BackendDescriptor config, const Convolution& convoluti
 }
 
 /// The first of the heuristics' that will do. Nothing is measured: what is chosen decides about
-/// bits, and has to be the same in every run.
+/// bits, and has to be the same in every run. So a failure that is no refusal (there was no memory)
+/// ends the attempt: a slower engine would go on, to other bits.
 Choice choose(const Convolution& convolution, Handle* context) {
   Choice choice;
   const bool mixed =
@@ -225,7 +226,7 @@ Choice choose(const Convolution& convolution, Handle* context) {
         }
       }
     }
-  } catch (const DeviceError& problem) {
+  } catch (const CudnnRefusal& problem) {
     choice.refusal = problem.what();
   }
   return choice;

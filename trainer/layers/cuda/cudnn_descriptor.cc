@@ -1,6 +1,5 @@
 #include "trainer/layers/cuda/cudnn_descriptor.h"
 
-#include "ddp/error.h"
 #include "trainer/layers/cuda/cudnn_library.h"
 
 namespace ddp::cudnn {
@@ -36,6 +35,13 @@ const char* name_of(DescriptorType type) {
   return "unknown";
 }
 
+/// The categories of cudnn_graph.h (CUDNN_STATUS_CATEGORY) that speak of what was asked for: bad
+/// parameters, and what is not supported.
+bool is_refusal(Status status) {
+  const int category = static_cast<int>(status) / 1000;
+  return category == 2 || category == 3;
+}
+
 }  // namespace
 
 /// The library keeps the sentence of this thread's last error alone, so it is asked at once.
@@ -48,7 +54,11 @@ std::string words_of(Status status) {
 
 void check_cudnn(Status status, const std::string& what) {
   if (status != Status::success) {
-    throw DeviceError("cuDNN: " + what + " failed with " + words_of(status));
+    const std::string why = "cuDNN: " + what + " failed with " + words_of(status);
+    if (is_refusal(status)) {
+      throw CudnnRefusal(why);
+    }
+    throw DeviceError(why);
   }
 }
 
@@ -66,7 +76,11 @@ BackendDescriptor::~BackendDescriptor() {
 
 /// cuDNN checks all attributes together here, and takes no further ones.
 Status BackendDescriptor::try_finalize() const {
-  return cudnn_library().finalize(made_);
+  const Status status = cudnn_library().finalize(made_);
+  if (!is_refusal(status)) {
+    check_cudnn(status, std::string("to finalize descriptor ") + name_of(type_));
+  }
+  return status;
 }
 
 BackendDescriptor& BackendDescriptor::finalize() {

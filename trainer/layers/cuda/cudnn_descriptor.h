@@ -8,13 +8,20 @@
 #include <string>
 #include <utility>
 
+#include "ddp/error.h"
 #include "trainer/layers/cuda/cudnn_abi.h"
 
 namespace ddp::cudnn {
 
 /// What cuDNN says of a refusal: the status by name, and its own sentence, which tells more.
 std::string words_of(Status status);
-/// Throws DeviceError: "cuDNN: <what> failed with <its words>".
+/// What was asked for cannot be had on this card: cuDNN says so again each time. Any other failure
+/// (no memory, a kernel that did not compile, the driver) may be of this moment.
+class CudnnRefusal : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+/// Throws CudnnRefusal, or DeviceError otherwise: "cuDNN: <what> failed with <its words>".
 void check_cudnn(Status status, const std::string& what);
 
 /// One of cuDNN's descriptors: filled attribute by attribute, then finalized.
@@ -40,7 +47,8 @@ class BackendDescriptor {
   BackendDescriptor& set(Attribute attribute, const BackendDescriptor& other) {
     return set(attribute, AttributeType::descriptor, other.made_);
   }
-  /// Where a refusal is an answer and no error: not every engine runs on every card.
+  /// Where a refusal is an answer and no error: not every engine runs on every card. Throws
+  /// DeviceError of what is none.
   [[nodiscard]] Status try_finalize() const;
   BackendDescriptor& finalize();
 

@@ -35,6 +35,13 @@ std::string refusal(const std::string& line, const Variables& variables = {},
   return result ? "it is taken" : result.error().sentence();
 }
 
+/// What is said of options of hosts without any hosts.
+std::string alone(const std::string& line, const Variables& variables = {}) {
+  const auto parsed = parse(line + " p x", variables);
+  const auto mistake = hosts_option_alone(std::get<Options>(parsed));
+  return mistake ? mistake->sentence() : "";
+}
+
 using Words = std::vector<std::string>;
 const std::string kPort = std::to_string(derived_port("fresh-id"));
 
@@ -101,6 +108,17 @@ TEST_CASE("This host is reached without ssh by its own name", "[launcher][hosts]
   CHECK(!named.start.hosts[2].here);  // of another user, maybe
   CHECK(!named.start.hosts[3].here);
   CHECK(plan("--hosts localhost").start.hosts[0].here);
+}
+
+TEST_CASE("An option of hosts without any hosts is a mistake, but as a variable of the site",
+          "[launcher][hosts]") {
+  CHECK(
+      alone("--fan-out 3") ==
+      "--fan-out: without --hosts or --hostfile it has no effect; name the hosts, or leave it out");
+  CHECK(alone("--ssh-command ssh") != "");
+  CHECK(alone("--pass-env A,B --nnodes 1") != "");
+  CHECK(alone("--nnodes 1", {{"PET_SSH_COMMAND", "ssh -p 2222"}}) == "");
+  CHECK(alone("--nnodes 1") == "");
 }
 
 TEST_CASE("What does not fit together is refused before any host is reached", "[launcher][hosts]") {
