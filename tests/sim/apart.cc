@@ -71,7 +71,7 @@ std::string Apart::look(Cluster& cluster) {
       if (!apart) {
         continue;
       }
-      const Pair pair{leads.agent()->voter_id(), other.agent()->voter_id()};
+      const Pair pair{{a, leads.life()}, {b, other.life()}};
       const auto known = since_.find(pair);
       const Duration began = known != since_.end() ? known->second : cluster.now();
       if (cluster.now() - began > bound) {

@@ -2,11 +2,12 @@
 // notice the loss of a coordinator and to be called by the next one.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 
-#include "rendezvous/membership/configuration.h"
 #include "tests/sim/options.h"
 
 namespace ddprun::sim {
@@ -19,8 +20,15 @@ class Apart {
   std::string look(Cluster& cluster);
 
  private:
-  /// A coordinator that waits, and an agent: a process that is started anew waits anew.
-  using Pair = std::pair<VoterId, VoterId>;
+  /// A process that is started anew waits anew. Not by its voter's id: without failover nobody is a
+  /// voter, and all have the same one.
+  struct Process {
+    int machine;
+    std::uint64_t life;
+    auto operator<=>(const Process&) const = default;
+  };
+  /// A coordinator that waits, and an agent.
+  using Pair = std::pair<Process, Process>;
   std::map<Pair, Duration> since_;
 };
 

@@ -45,6 +45,8 @@ class Machine {
   /// Its process is not stopped, nor is it suspended.
   [[nodiscard]] bool runs() const { return agent_ && stopped_ == 0 && awake(); }
   [[nodiscard]] AgentShell* agent() const { return agent_.get(); }
+  /// Another number for each process that runs here.
+  [[nodiscard]] std::uint64_t life() const { return life_; }
   /// Its steady clock.
   [[nodiscard]] Duration now() const;
   [[nodiscard]] Duration wall_clock() const { return now() + wall_offset_; }
