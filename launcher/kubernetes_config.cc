@@ -36,8 +36,13 @@ Result<Endpoint> kubernetes_server(const Environment& environment, const std::st
     return Error{in_quotes(port) + " is not a port", kPortVariable,
                  "give the API server as --rdzv-endpoint HOST:PORT"};
   }
-  // An IPv6 address has no brackets there. It is no name, so no search domain is tried.
-  return Endpoint{host, *number};
+  // An IPv6 address has no brackets there, and may have them. It is no name, so no search domain is
+  // tried.
+  if (!is_host(host)) {
+    return Error{in_quotes(host) + " is not a host name or address", kHostVariable,
+                 "give the API server as --rdzv-endpoint HOST:PORT"};
+  }
+  return *parse_endpoint(host, *number);
 }
 
 /// A certificate of the client stands for a token; `kubectl proxy` needs neither.

@@ -13,6 +13,7 @@
 #include "launcher/rdzv_conf.h"
 #include "launcher/rendezvous_timeouts.h"
 #include "launcher/scheduler/scheduler_rank.h"
+#include "launcher/service_options.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/base/utf8.h"
 
@@ -138,6 +139,9 @@ class RendezvousResolver {
       return checked.error();
     }
     if (by_service) {
+      if (const auto read = check_service_options(options_, conf_, at("rdzv-conf")); !read) {
+        return read.error();
+      }
       return backend == "kubernetes" ? meet_kubernetes() : meet_etcd();
     }
     return dynamic ? meet_c10d() : meet_static();
@@ -230,7 +234,7 @@ class RendezvousResolver {
       job_.service_certificates = conf_.certificates;
     } else if (!conf_.https && conf_.certificates != TlsFiles{}) {
       return Error{"files of certificates are given, but without a protocol it is plain text",
-                   at("rdzv-conf"), "add protocol=https, or protocol=http if that is meant"};
+                   at("rdzv-conf"), "add protocol=https, or leave the files out"};
     }
     if (const auto read = read_endpoints(kDefaultEtcdPort); !read) {
       return read.error();

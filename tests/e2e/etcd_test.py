@@ -266,6 +266,10 @@ class OneMember(Etcd):
         self.assertNotIn("secret", said)
         self.assertIn("files of certificates are given, but without a protocol it is plain text",
                       refused("etcd", *https, "cacert=/dev/null"))
+        self.assertIn("protocol=http is plain text, so cert= would be ignored",
+                      refused("etcd", *https, "protocol=http,cert=a"))
+        self.assertIn("--master-port: with --rdzv-backend etcd the service decides where the nodes meet",
+                      refused("etcd", *named, "--master-port", "1"))
         fifo = self.folder / "fifo"
         os.mkfifo(fifo)
         self.assertIn("fifo: is a pipe and no file, so it cannot be the file of authorities",

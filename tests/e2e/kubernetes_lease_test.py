@@ -199,7 +199,7 @@ class Refusals(Kubernetes):
         stranger = Authority(self.folder, "stranger")
         self.fails("its certificate is not trusted: unable to get local issuer", conf=self.conf(cacert=stranger.certificate))
         self.fails(f"Kubernetes at http://127.0.0.1:{self.api.port} cannot be asked: it closed the connection",
-                   "--rdzv-endpoint", f"127.0.0.1:{self.api.port}", conf=self.conf(protocol="http"))
+                   "--rdzv-endpoint", f"127.0.0.1:{self.api.port}", conf=self.conf(protocol="http", token_file=None, cacert=None))
         plain = ApiServer()
         self.addCleanup(plain.end)
         self.fails("cannot be asked: it does not speak TLS", "--rdzv-endpoint", f"127.0.0.1:{plain.port}")
@@ -235,7 +235,16 @@ class Refusals(Kubernetes):
                       refused(*named, env=pod, conf=self.conf(token_file="/none")))
         self.assertIn("/none: the authorities that sign the API server's certificate cannot be read",
                       refused(*named, env=pod, conf=self.conf(cacert="/none")))
-        self.assertIn("only kubectl proxy answers", refused(*named, env=pod, conf=self.conf(protocol="http")))
+        plain = {"protocol": "http", "token_file": None, "cacert": None}
+        self.assertIn("only kubectl proxy answers", refused(*named, env=pod, conf=self.conf(**plain)))
+        self.assertIn("--rdzv-conf: protocol=http is plain text, so cacert= would be ignored; write protocol=https, or "
+                      "leave out cacert=", refused(*named, env=pod, conf=self.conf(protocol="http")))
+        self.assertIn("--master-addr: with --rdzv-backend kubernetes the service decides where the nodes meet, so this "
+                      "would be ignored; leave it out", refused(*named, "--master-addr", "n1", env=pod, conf=self.conf()))
+        for host in (" ", "[::1", "a b"):
+            self.assertIn(f"KUBERNETES_SERVICE_HOST: '{host}' is not a host name or address; give the API server as "
+                          "--rdzv-endpoint HOST:PORT",
+                          refused(*named, env={**pod, "KUBERNETES_SERVICE_HOST": host}, conf=self.conf()))
         self.assertIn("'a,b' is not one address of an API server",
                       refused(*named, "--rdzv-endpoint", "a,b", conf=self.conf()))
 

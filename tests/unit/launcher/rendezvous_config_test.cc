@@ -126,7 +126,7 @@ TEST_CASE("with etcd the endpoints are its members", "[launcher]") {
   CHECK(files("protocol=https") == TlsFiles{});
   CHECK(files("protocol=https,cacert=a,cert=b,key=c") == TlsFiles{"a", "b", "c"});
   CHECK(files("protocol=https,ca_cert=a,ssl_cert=b") == TlsFiles{"a", "b", "b"});
-  CHECK_FALSE(files("protocol=http,cacert=a"));
+  CHECK_FALSE(files("protocol=http"));
 }
 
 TEST_CASE("with kubernetes the endpoint is the API server, which a pod knows", "[launcher]") {
@@ -149,7 +149,7 @@ TEST_CASE("with kubernetes the endpoint is the API server, which a pod knows", "
   CHECK(given.kubernetes_token_file == "t");
   CHECK(given.service_certificates == TlsFiles{"c", "", ""});
   const JobSpec proxy =
-      met(kubernetes + "--rdzv-endpoint 127.0.0.1 --rdzv-conf protocol=http,token_file=t", pod);
+      met(kubernetes + "--rdzv-endpoint 127.0.0.1 --rdzv-conf protocol=http", pod);
   CHECK(proxy.endpoint == Endpoint{"127.0.0.1", 8001});
   CHECK(proxy.kubernetes_token_file.empty());
   CHECK_FALSE(proxy.service_certificates);
@@ -157,6 +157,28 @@ TEST_CASE("with kubernetes the endpoint is the API server, which a pod knows", "
   const JobSpec certified = met(kubernetes + "--rdzv-conf cert=b,key=d", pod);
   CHECK(certified.kubernetes_token_file.empty());
   CHECK(certified.service_certificates->certificate == "b");
+}
+
+TEST_CASE("an address of the API server that is none is refused by its variable", "[launcher]") {
+  const std::string line = "--rdzv-backend kubernetes --rdzv-id run p";
+  for (const char* const host : {" ", "10.0.0.1 ", "[::1", "a b", "10.0.0.1:443"}) {
+    INFO(host);
+    const auto launch =
+        resolved(line, {{"KUBERNETES_SERVICE_HOST", host}, {"KUBERNETES_SERVICE_PORT", "443"}});
+    REQUIRE_FALSE(launch.has_value());
+    CHECK(launch.error().where == "KUBERNETES_SERVICE_HOST");
+    CHECK(launch.error().what.find("is not a host name or address") != std::string::npos);
+  }
+  const Variables brackets{{"KUBERNETES_SERVICE_HOST", "[fd00::1]"},
+                           {"KUBERNETES_SERVICE_PORT", "443"}};
+  CHECK(met("--rdzv-backend kubernetes --rdzv-id run", brackets).endpoint ==
+        Endpoint{"fd00::1", 443});
+}
+
+TEST_CASE("what an operator sets in each pod is no word of a person", "[launcher]") {
+  const JobSpec job = met("--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1",
+                          {{"PET_MASTER_ADDR", "n1"}, {"PET_MASTER_PORT", "1"}});
+  CHECK(job.endpoint == Endpoint{"e1", 2379});
 }
 
 TEST_CASE("what a pod has not is told by its file, and what to do", "[launcher]") {
@@ -250,6 +272,16 @@ TEST_CASE("a place where nobody can meet is refused", "[launcher]") {
        "namespace='A'"},
       {"--rdzv-backend kubernetes --rdzv-id a --rdzv-endpoint a,b", "--rdzv-endpoint", "'a,b'"},
       {"--rdzv-backend kubernetes --rdzv-id a --rdzv-endpoint a:0", "--rdzv-endpoint", "'a:0'"},
+      {"--rdzv-backend kubernetes --rdzv-id a --rdzv-endpoint a --rdzv-conf protocol=http,cert=b",
+       "--rdzv-conf", "protocol=http is plain text, so cert= would be ignored"},
+      {"--rdzv-backend kubernetes --rdzv-id a --rdzv-conf protocol=http,token_file=t",
+       "--rdzv-conf", "so token_file= would be ignored"},
+      {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1 --rdzv-conf protocol=http,ca_cert=a",
+       "--rdzv-conf", "so cacert= would be ignored"},
+      {"--rdzv-backend etcd --rdzv-id a --rdzv-endpoint e1 --master-addr n1", "--master-addr",
+       "with --rdzv-backend etcd the service decides where the nodes meet"},
+      {"--rdzv-backend kubernetes --rdzv-id a --master-port 1", "--master-port",
+       "with --rdzv-backend kubernetes the service decides"},
       {"--rdzv-backend zoo", "--rdzv-backend", "'zoo'"},
       {"--rdzv-endpoint n1 --rdzv-backend=", "--rdzv-backend", "''"},
       {"--nnodes 2 --node-rank 2", "--node-rank", "rank 2"},
