@@ -97,7 +97,11 @@ struct KubernetesClient::Impl : std::enable_shared_from_this<KubernetesClient::I
       reply.kind = LeaseReply::Kind::unclear;
       return end(std::move(reply));
     }
-    timer.expires_at(again);
+    send_at(again);
+  }
+
+  void send_at(steady_clock::time_point when) {
+    timer.expires_at(when);
     timer.async_wait([weak = weak_from_this()](boost::system::error_code failed) {
       if (const auto self = weak.lock(); self && !failed && self->on_reply) {
         self->send();
@@ -126,14 +130,16 @@ KubernetesClient::~KubernetesClient() {
   impl_->timer.cancel();
 }
 
-void KubernetesClient::ask(LeaseVerb verb, std::string body, OnReply on_reply) {
+void KubernetesClient::ask(LeaseVerb verb, std::string body, std::chrono::milliseconds pause,
+                           OnReply on_reply) {
   DDP_CHECK(!impl_->on_reply, "one question at a time");
   DDP_CHECK((verb == LeaseVerb::get) == body.empty(), "what is written has a body");
   impl_->verb = verb;
   impl_->body = std::move(body);
   impl_->on_reply = std::move(on_reply);
-  impl_->busy_until = steady_clock::now() + kBusyPatience;
-  impl_->send();
+  const auto begins = steady_clock::now() + pause;
+  impl_->busy_until = begins + kBusyPatience;
+  pause.count() > 0 ? impl_->send_at(begins) : impl_->send();
 }
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 // size are bounded.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -36,9 +37,10 @@ class KubernetesClient {
   KubernetesClient(const KubernetesClient&) = delete;
   KubernetesClient& operator=(const KubernetesClient&) = delete;
 
-  /// `body`: of a create or an update. The answer is never LeaseReply::Kind::busy: a server that
-  /// stays busy is an error. It comes on the loop and not from within. A question may arrive twice.
-  void ask(LeaseVerb verb, std::string body, OnReply on_reply);
+  /// `body`: of a create or an update. It is sent after `pause`. The answer is never
+  /// LeaseReply::Kind::busy: a server that stays busy is an error. It comes on the loop and not
+  /// from within. A question may arrive twice.
+  void ask(LeaseVerb verb, std::string body, std::chrono::milliseconds pause, OnReply on_reply);
 
  private:
   struct Impl;

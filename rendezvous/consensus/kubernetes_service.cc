@@ -73,7 +73,7 @@ class KubernetesService : public TenuredService {
   }
   /// One is under way at a time: LeaseExchange asks for the next after replied().
   void carry_out(lease_exchange::Request order) {
-    client_.ask(order.verb, std::move(order.body), [this](LeaseReply reply) {
+    client_.ask(order.verb, std::move(order.body), order.pause, [this](LeaseReply reply) {
       carry_out(exchange_.replied(this_moment(), std::move(reply)));
     });
   }

@@ -18,8 +18,8 @@ constexpr int kFailedWritesMax = 2;
 
 }  // namespace
 
-LeaseExchange::LeaseExchange(LeaseKeeper::Owner owner, TenureLeases leases)
-    : keeper_(std::move(owner), leases) {}
+LeaseExchange::LeaseExchange(const LeaseKeeper::Owner& owner, TenureLeases leases)
+    : keeper_(owner, leases), conflicts_(owner.drawn) {}
 
 /// The mark is drawn once for each question, however often it is sent.
 LeaseExchange::Actions LeaseExchange::asked(Moment at, lease_exchange::Id id,
@@ -87,7 +87,7 @@ bool LeaseExchange::answer(Moment at, Actions& actions) {
 bool LeaseExchange::request(Actions& actions, LeaseVerb verb, std::string body) {
   is_waiting_ = true;
   verb_ = verb;
-  actions.emplace_back(lease_exchange::Request{verb, std::move(body)});
+  actions.emplace_back(lease_exchange::Request{verb, std::move(body), std::exchange(pause_, {})});
   return false;
 }
 
@@ -143,25 +143,35 @@ void LeaseExchange::written(Moment at, LeaseReply reply, Actions& actions) {
     keeper_.saw(at.now, std::move(*reply.lease));
     trouble_.clear();
     trouble_is_of_writing_ = false;
+    conflicts_.reset();
     end(actions, std::move(done_));
     return;
   }
+  not_written(std::move(reply), actions);
+}
+
+/// The pause after a conflict is one before the next request, whatever that asks: a server that
+/// refuses all writes is not pressed by the questions that wait either.
+void LeaseExchange::not_written(LeaseReply reply, Actions& actions) {
   is_known_ = false;
   const Question& asked = questions_.front();
   const bool is_refused = reply.kind == LeaseReply::Kind::refused;
   const bool is_late = reply.kind == LeaseReply::Kind::conflict;
+  if (is_late) {
+    pause_ = conflicts_.next();
+  }
   // Who wrote meanwhile may have changed nothing that this question depends on.
   if (!is_refused && asked.writes < (is_late ? kWritesMax : kFailedWritesMax)) {
     return;  // it is read again
   }
   Error why = std::move(reply.why);
   if (is_late) {
-    why = {
-        fmt::format("somebody else writes the Lease of this job all the time: {} writes in a row "
-                    "came too late",
-                    kWritesMax),
-        {},
-        "see with kubectl get lease -o yaml --show-managed-fields who does"};
+    // With the server's words: it may say so for another reason than a second writer.
+    why.what = fmt::format(
+        "{} writes in a row of the Lease of this job came too late ({}), and "
+        "ddprun tries about once a second until one does not",
+        kWritesMax, why.what);
+    why.todo = "see with kubectl get lease -o yaml --show-managed-fields who else writes it";
   }
   if (!is_refused || !std::holds_alternative<ServiceTransaction>(asked.question)) {
     trouble_ = why.sentence();

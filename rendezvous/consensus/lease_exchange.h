@@ -4,6 +4,7 @@
 // its owner has the connection (kubernetes_service).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "rendezvous/base/result.h"
+#include "rendezvous/consensus/conflict_pause.h"
 #include "rendezvous/consensus/kubernetes_answer.h"
 #include "rendezvous/consensus/lease_keeper.h"
 
@@ -20,10 +22,11 @@ namespace lease_exchange {
 /// Names a question; the caller's own.
 using Id = std::uint64_t;
 
-/// replied() follows. `body`: of a create or an update.
+/// replied() follows. `body`: of a create or an update. It is sent after `pause`.
 struct Request {
   LeaseVerb verb{};
   std::string body;
+  std::chrono::milliseconds pause{};
 };
 /// Of a ReadView.
 struct Viewed {
@@ -45,7 +48,7 @@ class LeaseExchange {
   using Moment = LeaseKeeper::Moment;
   using Actions = std::vector<lease_exchange::Action>;
 
-  LeaseExchange(LeaseKeeper::Owner owner, TenureLeases leases);
+  LeaseExchange(const LeaseKeeper::Owner& owner, TenureLeases leases);
 
   Actions asked(Moment at, lease_exchange::Id id, const ServiceQuestion& question);
   /// To the Request that is under way; never LeaseReply::Kind::busy.
@@ -68,13 +71,16 @@ class LeaseExchange {
   bool end(Actions& actions, Result<ServiceAnswer> answer);
   void read(Moment at, LeaseReply reply, Actions& actions);
   void written(Moment at, LeaseReply reply, Actions& actions);
+  void not_written(LeaseReply reply, Actions& actions);
 
   LeaseKeeper keeper_;
-  std::deque<Question> questions_;  ///< of the first a request may be under way
-  bool is_waiting_ = false;         ///< it is
-  bool is_known_ = false;           ///< the keeper saw an object that may be the newest
-  LeaseVerb verb_{};                ///< of the newest request
-  ServiceAnswer done_;              ///< the answer, if what is being written is done
+  ConflictPause conflicts_;
+  std::chrono::milliseconds pause_{};  ///< before the next request
+  std::deque<Question> questions_;     ///< of the first a request may be under way
+  bool is_waiting_ = false;            ///< it is
+  bool is_known_ = false;              ///< the keeper saw an object that may be the newest
+  LeaseVerb verb_{};                   ///< of the newest request
+  ServiceAnswer done_;                 ///< the answer, if what is being written is done
   std::string trouble_;
   bool trouble_is_of_writing_ = false;  ///< so only a write shows that it is over
 };

@@ -130,7 +130,7 @@ class Jobs(Kubernetes):
         self.api.busy = 2
         self.api.lost = 3
         agents = self.start_job(2, "2:3", "--scale-up", "now")
-        self.api.conflicts = 40
+        self.api.conflicts = 12
         self.api.lost = 3
         before = self.said(agents)
         newcomer = self.start("2:3", "--scale-up", "now")
@@ -143,6 +143,20 @@ class Jobs(Kubernetes):
         self.end_well([*agents, newcomer])
         for agent in self.agents:
             self.assertNotIn("no coordinator any more", agent.err)
+
+    def test_a_server_that_refuses_each_write_is_not_pressed(self):
+        agents = self.start_job(1, "1")
+        told = "8 writes in a row of the Lease of this job came too late"
+        self.api.refuses_writes = True
+        wait_until(lambda: told in agents[0].err, lambda: agents[0])
+        asked, since = len(self.api.asked), time.monotonic()
+        wait_until(lambda: len(self.api.asked) > asked + 15, lambda: agents[0])
+        # A write and a read after each pause, which is half a second at least.
+        self.assertGreater(time.monotonic() - since, 3.5, agents[0])
+        self.api.refuses_writes = False
+        renewed = self.api.lease()["spec"]["renewTime"]
+        wait_until(lambda: self.api.lease()["spec"]["renewTime"] != renewed, lambda: agents[0])
+        self.end_well(agents)
 
     def test_nodes_meet_again_after_their_lease_was_deleted(self):
         agents = self.start_job(2, "2")

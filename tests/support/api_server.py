@@ -26,12 +26,13 @@ def status(code, reason, message, kind="leases", name=""):
 
 class ApiServer:
     """What a test may set: token (None: none is asked for), forbidden (verbs), away, has_api, busy (how many
-    answers say 429), conflicts (so many writes of a stranger come first), lost (how many writes are done, and
+    answers say 429), refuses_writes (each write gets 409), conflicts (so many writes of a stranger come first), lost (how many writes are done, and
     not answered)."""
 
     def __init__(self, certificate=None, key=None, namespace="ml", port=0):
         self.token, self.forbidden, self.away, self.has_api = "first", set(), False, True
         self.busy = self.conflicts = self.lost = 0
+        self.refuses_writes = False
         self.namespace, self.leases, self.version = namespace, {}, 100
         self.asked = []  # (verb, Authorization), in their order
         self.mistakes = []  # what a real one would refuse, or client-go's programs would not understand
@@ -139,7 +140,7 @@ class ApiServer:
         elif not metadata.get("resourceVersion"):
             self.mistakes.append("a PUT without a version")
             return status(422, "Invalid", "metadata.resourceVersion: must be specified for an update", name=name)
-        elif not before or metadata.get("uid") != before["metadata"]["uid"] or \
+        elif self.refuses_writes or not before or metadata.get("uid") != before["metadata"]["uid"] or \
                 metadata["resourceVersion"] != before["metadata"]["resourceVersion"]:
             return status(409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{name}": the '
                           "object has been modified; please apply your changes to the latest version and try again",

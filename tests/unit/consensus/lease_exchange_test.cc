@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <variant>
+#include <vector>
 
 #include "tests/unit/consensus/played_api_server.h"
 
@@ -48,6 +49,31 @@ TEST_CASE("A server that says it has written, and has not, lets nobody lead") {
   CHECK(exchange.trouble().empty() == !strips);
   if (strips) {
     CHECK(answer.error().what.find("is not in the Lease of this job") != std::string::npos);
+  }
+}
+
+TEST_CASE("A server that refuses each write as too late is asked about once a second") {
+  test::PlayedApiServer server;
+  LeaseExchange exchange({"job", "host", 7}, {seconds(15), seconds(600)});
+  std::vector<std::chrono::milliseconds> pauses;
+  const auto answer_of = [&](const lease_exchange::Request& request) {
+    if (request.pause.count() > 0) {
+      pauses.push_back(request.pause);
+    }
+    return request.verb != LeaseVerb::get ? HttpReply{409, "it was modified"}
+                                          : server.take(request.verb, request.body);
+  };
+  for (int question = 0; question < 2; ++question) {
+    const auto answer = ask_to_lead(exchange, 20, answer_of);
+    REQUIRE_FALSE(answer.has_value());
+    CHECK(answer.error().what.find("8 writes in a row") == 0);
+    CHECK(answer.error().what.find("it was modified") != std::string::npos);
+  }
+  // Of each of 16 writes but the first; the last one's would come before a third question.
+  REQUIRE(pauses.size() == 14);
+  for (std::size_t at = 4; at < pauses.size(); ++at) {
+    CHECK(pauses[at] >= kConflictPauseMax / 2);
+    CHECK(pauses[at] <= kConflictPauseMax);
   }
 }
 

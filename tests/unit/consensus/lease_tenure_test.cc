@@ -159,7 +159,8 @@ class Process {
     const bool is_lost =
         run_.is_in_trouble() && (run_.is_away || run_.now < cut_until_ || run_.chance(0.1));
     const Instant arrives = is_lost ? run_.up_to(seconds(6)) : run_.up_to(milliseconds(200));
-    run_.at(run_.now + arrives, [this, tell, is_lost, request] {
+    const Instant sent = run_.now + request.pause;
+    run_.at(sent + arrives, [this, tell, is_lost, request] {
       if (is_lost && run_.chance(0.5)) {
         return;
       }
@@ -169,7 +170,7 @@ class Process {
                 [tell, said, request] { tell(lease_reply(request.verb, said, kAsked)); });
       }
     });
-    run_.at(run_.now + kPatience, [tell] {
+    run_.at(sent + kPatience, [tell] {
       tell(no_lease_reply({"no answer came in time", {}, {}}, kAsked));
     });
   }
