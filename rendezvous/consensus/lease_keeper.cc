@@ -195,7 +195,9 @@ LeaseKeeper::Decision LeaseKeeper::decide_on(const ServiceTransaction& question,
     view.newest_term = {};
     view.term_revision = 0;
   }
-  const ServiceAnswer done{true, lease.revision, {}, false};
+  // Others count a leader's lease from the newest object, whatever was written there.
+  const bool renews = view.leader && is_own(lease.leader_lease);
+  const ServiceAnswer done{true, lease.revision, {}, false, 0, 0, renews};
   return written(std::move(lease), mark, done, at);
 }
 

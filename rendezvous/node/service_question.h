@@ -82,6 +82,7 @@ struct ServiceAnswer {
   // Of a transaction whose conditions did not hold: the revisions of these keys at that moment.
   std::int64_t leader_revision = 0;
   std::int64_t state_revision = 0;
+  bool renews = false;  ///< of a transaction that was done: it has renewed the leader's lease, too
 };
 
 /// Becomes the leader, if nothing has changed since `seen`.

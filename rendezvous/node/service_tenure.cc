@@ -148,7 +148,7 @@ void ServiceTenure::write(const tenure::StateGiven& given) {
     return done(given.id, false);  // it has resigned while the lease was on its way
   }
   ask(write_state(leader_revision_, state_revision_, given.state, state_lease_),
-      WriteState{given, leader_revision_, state_revision_});
+      WriteState{given, leader_revision_, state_revision_, now_});
 }
 
 void ServiceTenure::take(const WriteState& asked, const Answer& answer) {
@@ -164,6 +164,10 @@ void ServiceTenure::take(const WriteState& asked, const Answer& answer) {
   }
   if (answer->done) {
     state_revision_ = answer->revision;
+    // At a slow service a renewal waits behind such writes for longer than the lease lasts.
+    if (const Instant until = proven_from(asked.asked_at); answer->renews) {
+      leads_until_ = std::max(leads_until_, until);
+    }
   } else if (answer->leader_revision == leader_revision_) {
     return write_after(answer->state_revision, asked);
   } else {

@@ -109,6 +109,7 @@ class ServiceTenure {
     tenure::StateGiven given;
     std::int64_t leader_revision = 0;
     std::int64_t state_revision = 0;
+    Instant asked_at{};
   };
   struct Renew {
     Instant asked_at{};

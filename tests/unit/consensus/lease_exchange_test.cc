@@ -46,6 +46,7 @@ TEST_CASE("A server that says it has written, and has not, lets nobody lead") {
     return said;
   });
   CHECK(answer.has_value() == !strips);
+  CHECK((answer && answer->renews) == !strips);  // each write of a leader renews its lease
   CHECK(exchange.trouble().empty() == !strips);
   if (strips) {
     CHECK(answer.error().what.find("is not in the Lease of this job") != std::string::npos);

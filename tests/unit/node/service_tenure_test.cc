@@ -125,6 +125,16 @@ TEST_CASE("A state is written on the condition that the leader is the same") {
   CHECK(*story.done.back().done);
 }
 
+TEST_CASE("A write that renews the leader's lease proves as a renewal does") {
+  const bool renews = GENERATE(false, true);
+  Story story;
+  story.lead_and_write("state");
+  const Instant before = story.tenure.leads_until();
+  story.answer(seconds(17), ServiceAnswer{true, 44, {}, false, 0, 0, renews});
+  // From the question, which was asked three seconds after that for the leader's lease.
+  CHECK(story.tenure.leads_until() == before + (renews ? seconds(3) : seconds(0)));
+}
+
 TEST_CASE("A state replaces the one before it, and no newer one") {
   Story story;
   CHECK(story.lead_and_write("first").state_is == 0);
