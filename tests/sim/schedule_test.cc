@@ -60,3 +60,22 @@ TEST_CASE("A story whose process aborts is a story that goes wrong") {
   options.min_nodes = 0;  // no such job: a check fails
   CHECK_FALSE(verdict_of(options, {{Duration(0), FaultKind::start, 0}}).empty());
 }
+
+TEST_CASE(
+    "Nodes that wait one after the other, and are no voters, are not taken for one that waits") {
+  std::string bad;
+  const auto story = parse_story(R"(seed 402290492
+2.907848063 cut n1+3 for 14.871036965
+2.985597195 start n4
+4.245015123 start n0
+4.600574996 start n2
+7.543659687 deaf-cut n5 for 2.280098265
+7.857093425 start n5
+16.241240243 node-stop n4 for 10.420157370
+26.049514629 silent-cut n5 for 2.605988425
+27.567512915 vanishing n2
+)",
+                                 bad);
+  REQUIRE(story);
+  CHECK(verdict_of(draw(story->seed), story->schedule).empty());
+}
