@@ -159,6 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void beat();
   void on_lease_timer(Clock::time_point now);
   void on_silence_timer(Clock::time_point now);
+  void lost_lease(Instant now);
   void fell_silent(std::chrono::nanoseconds silent_for);
   void reset_when_closed();
   void say_last_word();

@@ -144,7 +144,7 @@ void Connection::on_lease_timer(Clock::time_point now) {
       beat();
       break;
     case FollowerLease::Step::lost:
-      fell_silent(lease_->silent_for(now.time_since_epoch()));
+      lost_lease(now.time_since_epoch());
       break;
   }
 }
@@ -160,6 +160,18 @@ void Connection::on_silence_timer(Clock::time_point now) {
     return;
   }
   heard_at_ = now;
+}
+
+/// Of the two reasons for it, the one that it was.
+void Connection::lost_lease(Instant now) {
+  const auto without_contact = lease_->silent_for(now);
+  if (!lease_->is_answered(now)) {
+    fell_silent(without_contact);
+    return;
+  }
+  end("it answers, but for " + seconds_text(without_contact) +
+          " nothing has answered it that it needs to lead: a majority of the nodes, or the service",
+      without_contact);
 }
 
 void Connection::fell_silent(std::chrono::nanoseconds silent_for) {

@@ -14,7 +14,11 @@ constexpr FollowerLease::Duration kBeatIntervalMin = std::chrono::milliseconds(1
 }  // namespace
 
 FollowerLease::FollowerLease(Duration heartbeat_timeout, Instant now)
-    : heartbeat_timeout_(heartbeat_timeout), contact_(now), next_beat_(now), stamp_came_at_(now) {
+    : heartbeat_timeout_(heartbeat_timeout),
+      contact_(now),
+      answered_(now),
+      next_beat_(now),
+      stamp_came_at_(now) {
   DDP_CHECK(heartbeat_timeout.count() >= 0, "a timeout is a span of time, or 0 for none");
 }
 
@@ -25,6 +29,7 @@ void FollowerLease::begin(Instant now, Instant asked_at) {
   begun_ = true;
   next_beat_ = now;
   contact_ = std::min(now, asked_at);
+  answered_ = contact_;
 }
 
 /// Counts from the sending of the oldest beat without an answer, for answers come in the order of
@@ -35,7 +40,8 @@ void FollowerLease::begin(Instant now, Instant asked_at) {
 bool FollowerLease::answered(Instant now, const Answer& answer) {
   take_stamp(now, answer.stamp);
   if (!unanswered_.empty()) {
-    contact_ = std::max(contact_, unanswered_.front() - answer.quorum_age.value_or(Duration(0)));
+    answered_ = unanswered_.front();
+    contact_ = std::max(contact_, answered_ - answer.quorum_age.value_or(Duration(0)));
     unanswered_.pop_front();
     second_look_ = false;
   }

@@ -69,6 +69,11 @@ class FollowerLease {
   [[nodiscard]] std::optional<Instant> due() const;
   /// Since the newest contact.
   [[nodiscard]] Duration silent_for(Instant now) const { return now - contact_; }
+  /// The coordinator is there: a beat of the newer half of the timeout was answered. Where the
+  /// lease is lost all the same, it is the coordinator that has no contact with its quorum.
+  [[nodiscard]] bool is_answered(Instant now) const {
+    return now - answered_ < shorter_timeout() / 2;
+  }
   [[nodiscard]] Instant newest_stamp() const { return newest_stamp_; }
   /// On the agent's clock.
   [[nodiscard]] Instant stamp_came_at() const { return stamp_came_at_; }
@@ -85,6 +90,7 @@ class FollowerLease {
   bool needs_quorum_ = false;  ///< as the newest answer says
   bool second_look_ = false;
   Instant contact_;
+  Instant answered_;  ///< when the newest beat that was answered was sent
   Instant next_beat_;
   Instant newest_stamp_{};
   Instant stamp_came_at_;

@@ -1,4 +1,4 @@
-"""The tables of scripts/bench, made from its raw values: {"about", "asked", "found", "failed",
+"""The tables of scripts/bench, made from its raw values: {"about", "asked", "when", "found", "failed",
 "left_out"}. Times are kept in seconds. A row whose values are missing has dashes."""
 import steps
 import trainer_rows
@@ -208,13 +208,22 @@ def table(report):
     return "\n".join(lines + [row.line() for row in rows(report)])
 
 
+def measured(report):
+    """"2026-11-25, but slurm on 2026-11-27 with a load average of 2.5 before": each run of scripts/bench
+    that the figures come from, the one with most steps first."""
+    runs = {}
+    for step in report["found"]:
+        day, load = report["when"][step]
+        busy = f" with a load average of {load:.1f} before" if load >= 0.5 else ""
+        runs.setdefault(day + busy, []).append(step)
+    first, *others = sorted(runs, key=lambda run: (-len(runs[run]), run)) or ["no day"]
+    return ", but ".join([first, *(f"{' and '.join(runs[run])} on {run}" for run in others)])
+
+
 def block(report):
     """What README.md has between the two lines of its table."""
     about = report["about"]
-    told = [f"{about['date']}: {about['machine']}; Python {about['python']}. Measured by "
-            f"`{about['command']}` ({about['minutes']:.0f} min)"
-            + (f", with a load average of {about['load']:.1f} at its begin"
-               if about["load"] >= 0.5 else "") + ".",
+    told = [f"{about['machine']}; Python {about['python']}. Measured on {measured(report)}.",
             "Each figure: the median (n=number of runs, range of the middle half of them)."]
     told += ["", table(report)]
     for what, text in (("left_out", "Left out"), ("failed", "Failed")):

@@ -192,6 +192,15 @@ class TheBlock(unittest.TestCase):
         self.assertNotIn("old", replaced)
         self.assertEqual(tables.replace_block(replaced, RECORDED), replaced)
 
+    def test_says_of_each_run_on_which_day_it_was_and_how_busy_the_machine(self):
+        def told(**when):
+            return tables.measured({"found": dict.fromkeys(when), "when": when})
+        quiet, busy = ("2026-11-25", 0.1), ("2026-11-27", 2.46)
+        self.assertEqual(told(launch=quiet, store=("2026-11-25", 0.2)), "2026-11-25")
+        self.assertEqual(told(slurm=busy, launch=quiet, store=quiet),
+                         "2026-11-25, but slurm on 2026-11-27 with a load average of 2.5 before")
+        self.assertEqual(told(), "no day")
+
     def test_needs_the_two_lines(self):
         for text in ("", BEGIN, f"{END}\n{BEGIN}", BEGIN * 2 + END):
             with self.assertRaises(ValueError):

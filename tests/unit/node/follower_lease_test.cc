@@ -50,6 +50,22 @@ TEST_CASE("The lease counts from the sending of the beat that was answered") {
   CHECK(end_of(lease) == kBegin + 1500ms + lease_of(kTimeout));
 }
 
+TEST_CASE(
+    "A lease that is lost by the age of the quorum's contact is no silence of the coordinator") {
+  FollowerLease answered = begun();
+  CHECK(answered.time_passed(kBegin, false) == Step::beat);
+  CHECK(answered.answered(kBegin + 10ms, {kTimeout, 5s, 0ms}));
+  FollowerLease silent = answered;
+  for (Instant now = kBegin + 500ms; now < kBegin + 2500ms; now += 500ms) {
+    REQUIRE(answered.time_passed(now, false) == Step::beat);
+    CHECK(answered.answered(now + 10ms, {kTimeout, 5s, now - kBegin}));  // older with each answer
+  }
+  CHECK(end_of(answered) == kBegin + lease_of(kTimeout));
+  CHECK(answered.is_answered(end_of(answered)));
+  CHECK(end_of(silent) == kBegin + lease_of(kTimeout));
+  CHECK_FALSE(silent.is_answered(end_of(silent)));
+}
+
 TEST_CASE("Answers belong to beats in their order, and one without a beat proves nothing") {
   FollowerLease lease = begun();
   CHECK(lease.time_passed(kBegin, false) == Step::beat);
