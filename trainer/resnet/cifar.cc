@@ -5,8 +5,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "ddp/error.h"
 #include "trainer/fingerprint.h"
@@ -21,7 +22,9 @@ constexpr int kBatchesMax = 1000;
 void append_file(const std::filesystem::path& path, LabelledImages& images) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream whole;
+  whole << file.rdbuf();  // of a directory: no exception, but errno
+  const std::string bytes = std::move(whole).str();
   if (errno != 0) {
     throw Error(path.string() + ": cannot be read: " + std::strerror(errno) +
                 "; --data names the folder with the .bin files of CIFAR-10");

@@ -1,6 +1,7 @@
 #include "trainer/resnet/cifar.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "ddp/error.h"
 #include "tests/support/temp_dir.h"
@@ -58,6 +59,9 @@ TEST_CASE("what is no CIFAR-10 is refused in one sentence that names the file", 
   CHECK(refusal(dir) == first + ": record 1 has the label 10; labels of CIFAR-10 are 0 to 9");
   dir.write("data_batch_1.bin", whole);
   CHECK(refusal(dir).starts_with(dir.file("test_batch.bin") + ": cannot be read: "));
+  std::filesystem::create_directory(dir.file("test_batch.bin"));
+  CHECK(refusal(dir).starts_with(dir.file("test_batch.bin") + ": cannot be read: Is a directory"));
+  std::filesystem::remove(dir.file("test_batch.bin"));
   dir.write("test_batch.bin", whole);
   CHECK(refusal(dir) == "accepted");
   dir.write("data_batch_3.bin", whole);
