@@ -412,6 +412,12 @@ std::string origin(const Options& options, std::string_view name) {
   return "--" + std::string(name);
 }
 
+bool is_on_command_line(const Options& options, std::string_view name) {
+  const auto& given = options.given;
+  return std::find(given.begin(), given.end(), name) != given.end() &&
+         origin(options, name).starts_with("--");
+}
+
 std::variant<Options, UsageError> parse_command_line(std::span<const char* const> words,
                                                      const Environment& environment) {
   return Parser(words, environment).parse();

@@ -123,6 +123,8 @@ bool only_shows_text(const Options& options);
 /// How a message names the place a value came from: "--max-restarts", "PET_MAX_RESTARTS", or the
 /// variable of a scheduler.
 std::string origin(const Options& options, std::string_view name);
+/// By a word, which somebody means; a variable may be there for all jobs of a site or in each pod.
+bool is_on_command_line(const Options& options, std::string_view name);
 /// Why the command line cannot be read, and the exit code that torchrun has for it: kExitUsage for
 /// all that argparse refuses, kExitFailure for a flag's PET_ variable without a whole number in it.
 struct UsageError {

@@ -1,22 +1,12 @@
 #include "launcher/service_options.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "launcher/list_options.h"
 #include "rendezvous/base/check.h"
 
 namespace ddprun {
 namespace {
-
-/// By a word of the command line. Operators set PET_MASTER_ADDR in each of their pods, whatever the
-/// backend is, and a scheduler's variables are there for all programs: nobody meant those.
-bool is_a_word(const Options& options, const char* name) {
-  const auto& given = options.given;
-  return std::find(given.begin(), given.end(), name) != given.end() &&
-         origin(options, name) == std::string("--") + name;
-}
 
 /// The first key of --rdzv-conf that only TLS would read; null: there is none.
 const char* key_of_tls(const RdzvConf& conf) {
@@ -39,8 +29,9 @@ const char* key_of_tls(const RdzvConf& conf) {
 Result<void> check_service_options(const Options& options, const RdzvConf& conf,
                                    const std::string& where) {
   DDP_CHECK(options.rdzv_backend.has_value(), "a service is chosen by its name");
+  // Operators set PET_MASTER_ADDR in each of their pods, whatever the backend is.
   for (const char* const name : {"master-addr", "master-port"}) {
-    if (is_a_word(options, name)) {
+    if (is_on_command_line(options, name)) {
       return Error{"with --rdzv-backend " + *options.rdzv_backend +
                        " the service decides where the nodes meet, so this would be ignored",
                    origin(options, name), "leave it out, or give --rdzv-backend static"};

@@ -264,9 +264,7 @@ bool asks_for_hosts(const Options& options) {
 std::optional<Error> hosts_option_alone(const Options& options) {
   DDP_CHECK(!asks_for_hosts(options), "with hosts these options have an effect");
   for (const OptionRow& row : option_rows()) {
-    const auto is_it = [&row](const std::string& name) { return name == row.name; };
-    if (row.group == OptionGroup::hosts && std::ranges::any_of(options.given, is_it) &&
-        std::ranges::none_of(options.from_environment, is_it)) {
+    if (row.group == OptionGroup::hosts && is_on_command_line(options, row.name)) {
       return Error{"without --hosts or --hostfile it has no effect", origin(options, row.name),
                    "name the hosts, or leave it out"};
     }

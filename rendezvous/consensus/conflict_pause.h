@@ -6,13 +6,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <random>
 
 namespace ddprun {
 
 class ConflictPause {
  public:
   /// `drawn`: at random, another one for each process.
-  explicit ConflictPause(std::uint64_t drawn) : random_(drawn) {}
+  explicit ConflictPause(std::uint64_t drawn)
+      : random_(static_cast<std::minstd_rand::result_type>(drawn)) {}
 
   /// A write came too late: so long before the next request.
   std::chrono::milliseconds next();
@@ -20,7 +22,7 @@ class ConflictPause {
   void reset() { conflicts_ = 0; }
 
  private:
-  std::uint64_t random_;
+  std::minstd_rand random_;
   int conflicts_ = 0;  ///< in a row
 };
 
