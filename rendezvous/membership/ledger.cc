@@ -120,8 +120,12 @@ void Ledger::hear_saved(const TrainingProgress& told, Instant at) {
   const Instant saved_at =
       std::clamp(attempt_->assigned + whole(*told.saved_after), attempt_->assigned, limit);
   const Instant going = attempt_->going(true).value_or(saved_at);
-  points_.push_back({*told.saved, sums_.steps + std::max<std::int64_t>(*told.steps_at_save, 0),
-                     sums_.by_step.productive + std::max(saved_at - going, Time(0))});
+  remember({*told.saved, sums_.steps + std::max<std::int64_t>(*told.steps_at_save, 0),
+            sums_.by_step.productive + std::max(saved_at - going, Time(0))});
+}
+
+void Ledger::remember(const TrainingPoint& point) {
+  points_.push_back(point);
   if (points_.size() > kTrainingPointsMax) {
     // The beginning stays: who resumes from a snapshot that is forgotten went back to there.
     points_.erase(points_.begin() + 1);
@@ -134,12 +138,37 @@ void Ledger::resumed_from(std::optional<SnapshotNumber> snapshot) {
     return;
   }
   DDP_CHECK(!points_.front().snapshot, "the first point is the beginning of the training");
+  const TrainingPoint undone = std::exchange(undone_, {});
+  const auto known = std::max(points_.back().snapshot, std::exchange(went_on_from_, snapshot));
+  if (snapshot > known) {
+    find_untold(*snapshot, known.value_or(SnapshotNumber{snapshot->unit, 0}), undone);
+    return;
+  }
   std::size_t point = 0;
   for (std::size_t i = 1; snapshot && i < points_.size() && *points_[i].snapshot <= *snapshot;
        ++i) {
     point = i;
   }
   go_back_to(point);
+}
+
+/// A worker died between saving that snapshot and telling of it, as a rule in the step that it
+/// saved. Numbers that are steps say how many it holds; epochs do not, and all of it counts.
+void Ledger::find_untold(SnapshotNumber snapshot, SnapshotNumber known,
+                         const TrainingPoint& undone) {
+  if (undone.steps == 0) {
+    return;  // the first attempt: another job saved it
+  }
+  const bool by_step = snapshot.unit == SnapshotUnit::step && known.unit == snapshot.unit;
+  const std::int64_t steps =
+      by_step ? std::clamp<std::int64_t>(snapshot.number - known.number, 0, undone.steps)
+              : undone.steps;
+  const double share = static_cast<double>(steps) / static_cast<double>(undone.steps);
+  const Time time = steps == undone.steps
+                        ? undone.time
+                        : std::chrono::floor<std::chrono::microseconds>(undone.time * share);
+  undo(-steps, -time);
+  remember({snapshot, sums_.steps, sums_.by_step.productive});
 }
 
 /// What was done after that point is done again.
@@ -153,15 +182,20 @@ void Ledger::go_back_to(std::size_t index) {
   const Time time = sums_.by_step.productive - point.time;
   const std::int64_t steps = sums_.steps - point.steps;
   DDP_CHECK(time >= Time(0) && steps >= 0, "no more is undone than was done");
+  undo(steps, time);
+}
+
+/// Moves work to what is done again, or back.
+void Ledger::undo(std::int64_t steps, Time time) {
   sums_.by_step.productive -= time;
   sums_.by_step.replayed += time;
   sums_.steps -= steps;
   sums_.replayed_steps += steps;
   if (lost_.time) {
-    *lost_.time += time;
+    lost_.time = std::max(*lost_.time + time, Time(0));
   }
   if (lost_.steps) {
-    *lost_.steps += steps;
+    lost_.steps = std::max<std::int64_t>(*lost_.steps + steps, 0);
   }
 }
 
@@ -222,7 +256,12 @@ void Ledger::ended(IncidentKind kind, IncidentInstants when) {
     lost_.steps = steps_known_ ? std::optional<std::int64_t>(0) : std::nullopt;
   }
   attempt_.reset();
+  const TrainingPoint before{{}, sums_.steps, sums_.by_step.productive};
   go_back_to(points_.size() - 1);
+  if (steps_known_) {
+    undone_.steps += before.steps - sums_.steps;
+    undone_.time += before.time - sums_.by_step.productive;
+  }
   sums_.down_since = kind;
   incident_ = when;
   break_down_ = BreakDown{when.detected - when.happened, when.stopped - when.detected};

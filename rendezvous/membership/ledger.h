@@ -7,7 +7,8 @@
 //
 // Every moment is of one account: start-up, downtime of an incident, training that is done again,
 // training that is not. When an incident ends an attempt, what was done since the newest snapshot
-// is written off at once; should the next attempt resume from an older one, more follows. What
+// is written off at once; should the next attempt resume from an older one, more follows, and from
+// a newer one, whose worker died before it told of it, less. What
 // nodes claim is brought within what can be: no first step before the assignment or after its
 // report, no incident before the attempt got going.
 #pragma once
@@ -86,7 +87,10 @@ class Ledger {
 
   void stop_counting(Instant end);
   void go_back_to(std::size_t point);
+  void undo(std::int64_t steps, std::chrono::nanoseconds time);
   void resumed_from(std::optional<SnapshotNumber> snapshot);
+  void find_untold(SnapshotNumber snapshot, SnapshotNumber known, const TrainingPoint& undone);
+  void remember(const TrainingPoint& point);
   void hear_saved(const TrainingProgress& told, Instant at);
   void note_in_vain(BreakDown& parts, Instant until) const;
   void refresh();
@@ -102,6 +106,8 @@ class Ledger {
   BreakDown before_;
   LostWork lost_;
   std::deque<TrainingPoint> points_{TrainingPoint{}};  ///< the beginning, then the newest, in order
+  std::optional<SnapshotNumber> went_on_from_;         ///< the last attempt that told
+  TrainingPoint undone_;  ///< since then, of attempts whose beginning is known
 };
 
 }  // namespace ddprun

@@ -122,6 +122,50 @@ TEST_CASE("Who resumes from an older snapshot than the newest does more again") 
   }
 }
 
+TEST_CASE("A snapshot whose worker died before it told of it undoes nothing that it holds") {
+  const auto from_step = [](std::int64_t step) {
+    TrainingProgress told = stepped(7s, 1);
+    told.resumed_from = SnapshotNumber::step(step);
+    return told;
+  };
+  SECTION("numbered by epochs: all that was done") {
+    Ledger ledger = failed_once();
+    CHECK(ledger.lost() == LostWork{60, 6s});
+    ledger.progress(resumed(stepped(7s, 1), 1), 31s);
+    CHECK(ledger.lost() == LostWork{0, 0s});
+    const Accounts accounts = ledger.accounts(31s);
+    CHECK(accounts.replayed_steps == 0);
+    CHECK(accounts.track().replayed == 0s);
+    CHECK(accounts.saved == TrainingPoint{SnapshotNumber::epoch(1), 160, 16s});
+    CHECK(whole_of(accounts.track()) == accounts.wall);
+  }
+  SECTION("numbered by steps: those up to it") {
+    Ledger ledger;
+    ledger.begin(0s);
+    ledger.assigned(1s, 1);
+    ledger.all_started(2s);
+    // Of an earlier job, at step 1000; this one has saved nothing that it told of.
+    TrainingProgress first = from_step(1000);
+    first.first_step_after = 3s;
+    first.steps = 80;
+    ledger.progress(first, 12s);
+    ledger.ended(IncidentKind::worker_failed, {12s, 12s, 12s});
+    CHECK(ledger.lost() == LostWork{80, 8s});
+    ledger.assigned(13s, 1);
+    ledger.all_started(14s);
+    SECTION("a new one is there") {
+      ledger.progress(from_step(1060), 21s);
+      CHECK(ledger.lost() == LostWork{20, 2s});
+      CHECK(ledger.accounts(21s).saved == TrainingPoint{SnapshotNumber::step(1060), 60, 6s});
+    }
+    SECTION("none is there but the earlier job's") {
+      ledger.progress(from_step(1000), 21s);
+      CHECK(ledger.lost() == LostWork{80, 8s});
+      CHECK_FALSE(ledger.accounts(21s).saved.snapshot);
+    }
+  }
+}
+
 TEST_CASE("The first step is that of the slowest node, and awaited of all") {
   Ledger ledger = trained();
   ledger.ended(IncidentKind::node_lost, {16s, 16s, 16s});
