@@ -3,14 +3,10 @@
 // line, 75 left by order (a signal) where no ddprun is told: the same command goes on.
 #include <malloc.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,6 +30,7 @@
 #include "trainer/text/token_cache.h"
 #include "trainer/threads.h"
 #include "trainer/training_snapshot.h"
+#include "trainer/whole_file.h"
 
 namespace ddp {
 namespace {
@@ -43,27 +40,12 @@ constexpr char kNoMemory[] =
     "each worker more memory";
 
 /// The whole file at once: whether a column is numeric is known only after its last row.
-std::string read_text(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  if (file) {
-    std::ostringstream whole;
-    whole << file.rdbuf();
-    // An empty file sets the stream's fail bit, too; reading a directory sets errno.
-    if (errno == 0) {
-      return std::move(whole).str();
-    }
-  }
-  throw Error("cannot be read: " + std::string(std::strerror(errno)));
-}
-
 Dataset load(const LinearOptions& options) {
   if (!options.data) {
     return toy_dataset(options.seed);
   }
   try {
-    return csv_dataset(parse_csv(read_text(*options.data)), *options.target, options.seed);
+    return csv_dataset(parse_csv(read_whole_file(*options.data)), *options.target, options.seed);
   } catch (const Error& problem) {
     throw Error(*options.data + ": " + problem.what());
   }

@@ -2,15 +2,12 @@
 
 #include <fmt/core.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include "ddp/error.h"
 #include "trainer/fingerprint.h"
+#include "trainer/whole_file.h"
 
 namespace ddp {
 namespace {
@@ -20,13 +17,11 @@ constexpr int kBatchesMax = 1000;
 
 /// A message of append_cifar() knows the record; the file is named here.
 void append_file(const std::filesystem::path& path, LabelledImages& images) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream whole;
-  whole << file.rdbuf();  // of a directory: no exception, but errno
-  const std::string bytes = std::move(whole).str();
-  if (errno != 0) {
-    throw Error(path.string() + ": cannot be read: " + std::strerror(errno) +
+  std::string bytes;
+  try {
+    bytes = read_whole_file(path);
+  } catch (const Error& problem) {
+    throw Error(path.string() + ": " + problem.what() +
                 "; --data names the folder with the .bin files of CIFAR-10");
   }
   try {
@@ -52,7 +47,7 @@ void append_cifar(std::string_view bytes, LabelledImages& images) {
     const auto label = static_cast<std::uint8_t>(bytes[at]);
     if (label >= kCifarClasses) {
       throw Error(fmt::format("record {} has the label {}; labels of CIFAR-10 are 0 to 9",
-                              at / kCifarRecord, label));
+                              at / kCifarRecord + 1, label));
     }
     images.labels.push_back(label);
     const auto pixels = bytes.substr(at + 1, kCifarPixels);

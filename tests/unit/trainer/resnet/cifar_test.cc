@@ -1,5 +1,7 @@
 #include "trainer/resnet/cifar.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 
@@ -56,11 +58,14 @@ TEST_CASE("what is no CIFAR-10 is refused in one sentence that names the file", 
                               "again");
   }
   dir.write("data_batch_1.bin", whole + record(10, 1));
-  CHECK(refusal(dir) == first + ": record 1 has the label 10; labels of CIFAR-10 are 0 to 9");
+  CHECK(refusal(dir) == first + ": record 2 has the label 10; labels of CIFAR-10 are 0 to 9");
   dir.write("data_batch_1.bin", whole);
   CHECK(refusal(dir).starts_with(dir.file("test_batch.bin") + ": cannot be read: "));
   std::filesystem::create_directory(dir.file("test_batch.bin"));
   CHECK(refusal(dir).starts_with(dir.file("test_batch.bin") + ": cannot be read: Is a directory"));
+  std::filesystem::remove(dir.file("test_batch.bin"));
+  REQUIRE(::mkfifo(dir.file("test_batch.bin").c_str(), 0600) == 0);  // nobody writes to it
+  CHECK(refusal(dir).starts_with(dir.file("test_batch.bin") + ": is not a regular file; --data"));
   std::filesystem::remove(dir.file("test_batch.bin"));
   dir.write("test_batch.bin", whole);
   CHECK(refusal(dir) == "accepted");
