@@ -82,6 +82,7 @@ std::size_t LossyFiles::used_bytes() const {
 }
 
 void LossyFiles::heal() {
+  withheld_.clear();
   failing_call_.reset();
   dead_from_call_.reset();
   capacity_bytes_ = std::numeric_limits<std::size_t>::max();
@@ -170,13 +171,15 @@ Result<std::vector<std::string>> LossyFiles::list(const Path& path) {
   return names;
 }
 
-Result<std::vector<std::byte>> LossyFiles::read(const Path& path, std::size_t bytes_max) {
-  if (next_call_fails()) {
-    return errno_error(EIO, "cannot be read", path.string());
+ReadResult<std::vector<std::byte>> LossyFiles::read(const Path& path, std::size_t bytes_max) {
+  const auto withheld = withheld_.find(path);
+  if (next_call_fails() || withheld != withheld_.end()) {
+    const int reason = withheld == withheld_.end() ? EIO : withheld->second;
+    return Unread{errno_error(reason, "cannot be read", path.string()), fault_of(reason)};
   }
   const auto node = find(path);
   if (node == nullptr || node->is_directory || node->content.size() > bytes_max) {
-    return errno_error(node == nullptr ? ENOENT : EINVAL, "cannot be read", path.string());
+    return Unread{errno_error(node == nullptr ? ENOENT : EINVAL, "cannot be read", path.string())};
   }
   return node->content;
 }

@@ -39,6 +39,10 @@ Result<void> sync_fd(const Fd& fd, const Path& path) {
   return {};
 }
 
+Unread unread(int errno_value, const Path& path) {
+  return {errno_error(errno_value, "cannot be read", path.string()), fault_of(errno_value)};
+}
+
 Result<bool> made_or(const std::error_code& problem, bool made, const Path& path) {
   if (problem) {
     return errno_error(problem.value(), "cannot make the directory", path.string());
@@ -157,11 +161,11 @@ class RealFiles : public FileLayer {
     return names;
   }
 
-  Result<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override {
+  ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override {
     const Fd fd = open_file(path, O_RDONLY | O_NONBLOCK);  // a FIFO must not stop us
     struct stat status {};
     if (!fd || ::fstat(fd.get(), &status) != 0) {
-      return errno_error(errno, "cannot be read", path.string());
+      return unread(errno, path);
     }
     if (!S_ISREG(status.st_mode)) {
       return ddprun::Error{"is not a regular file", path.string(), ""};
@@ -180,7 +184,7 @@ class RealFiles : public FileLayer {
         continue;
       }
       if (got < 0) {
-        return errno_error(errno, "cannot be read", path.string());
+        return unread(errno, path);
       }
       if (got == 0) {
         break;  // it shrank meanwhile; the checksum will tell
@@ -229,6 +233,21 @@ class RealFiles : public FileLayer {
 };
 
 }  // namespace
+
+Fault fault_of(int errno_value) {
+  switch (errno_value) {
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case ENXIO:  // a socket has its name
+      return Fault::damaged;
+    case EACCES:
+    case EPERM:
+      return Fault::forbidden;
+    default:
+      return Fault::unreadable;
+  }
+}
 
 std::shared_ptr<FileLayer> real_files() {
   return std::make_shared<RealFiles>();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rendezvous/base/result.h"
+#include "worker_runtime/snapshot/snapshot_fault.h"
 
 namespace ddp {
 
@@ -40,9 +41,9 @@ class FileLayer {
   /// Names in the directory, in ascending order; none when there is no such directory. An Error
   /// when it is not a directory or cannot be read.
   virtual ddprun::Result<std::vector<std::string>> list(const Path& path) = 0;
-  /// The whole file. An Error when it is not there, is not a regular file, or is longer than
-  /// `bytes_max`.
-  virtual ddprun::Result<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) = 0;
+  /// The whole file. Damaged when it is not there, is not a regular file, or is longer than
+  /// `bytes_max`; else fault_of() says why it is not read.
+  virtual ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) = 0;
   /// A new file; an old one of that name is emptied.
   virtual ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) = 0;
   /// Makes names that were added to, renamed in or removed from the directory survive a crash.

@@ -318,19 +318,19 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   const auto mine = impl_->claim_and_scan();
   const auto reports = impl_->exchange(mine);
   const auto choice = choose(reports);
+  // All ranks have the same reports: all throw, and no rank waits in the next collective.
+  if (!choice.problem.empty()) {
+    // A disk may be back at the next attempt. A file in the directory's place stays one.
+    const bool stays = choice.problem_stays || impl_->directory.superseded() ||
+                       is_no_directory(impl_->directory.path());
+    stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
+  }
   // Each complaint says what happens instead: a person needs one line.
   const auto instead = choice.chosen
                            ? "; snapshot " + snapshot_name(choice.chosen->number) + " is used"
                            : std::string("; there is no other, training starts afresh");
-  // Before the throw below, which they may explain.
   for (const auto& complaint : complaints_to_say(reports, impl_->context->rank())) {
     impl_->options.say(complaint + instead);
-  }
-  // All ranks have the same reports: all throw, and no rank waits in the next collective.
-  if (!choice.problem.empty()) {
-    // A disk may be back at the next attempt. A file in the directory's place stays one.
-    const bool stays = impl_->directory.superseded() || is_no_directory(impl_->directory.path());
-    stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
   }
   // One that no rank has seen, damaged snapshots included.
   impl_->next_number = choice.next_number;

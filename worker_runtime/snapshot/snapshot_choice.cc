@@ -75,6 +75,44 @@ bool has(const RankReport& report, const Candidate& candidate) {
          report.verified.end();
 }
 
+/// What to do about a snapshot without which training must not start.
+std::string sentence_of(const Withheld& withheld) {
+  switch (withheld.fault) {
+    case Fault::newer:
+      return withheld.why + "; train with that version, or move the snapshot away";
+    case Fault::forbidden:
+      return withheld.why + "; let the user who trains read it, or choose another snapshot path";
+    case Fault::unreadable:
+    case Fault::damaged:
+      break;
+  }
+  return withheld.why +
+         ", and there is no other snapshot; mend the disk, or move the snapshot away";
+}
+
+/// A path alone does not say where, when each node has its own disk.
+std::string node_of(const std::vector<RankReport>& reports, std::size_t rank) {
+  const bool shared = std::all_of(reports.begin(), reports.end(), [&](const RankReport& other) {
+    return other.disk == reports[rank].disk;
+  });
+  return shared ? "" : "on the node of rank " + std::to_string(rank) + ": ";
+}
+
+/// Sets the problem where something would be lost by what was chosen.
+void refuse_loss(const std::vector<RankReport>& reports, Choice& choice) {
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    for (const auto& withheld : reports[rank].withheld) {
+      const bool waits_for_people = withheld.fault != Fault::unreadable;
+      const bool replaced =
+          choice.chosen && (!waits_for_people || choice.chosen->number >= withheld.number);
+      if (!replaced && choice.problem.empty()) {
+        choice.problem = node_of(reports, rank) + sentence_of(withheld);
+        choice.problem_stays = waits_for_people;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string encode_report(const RankReport& report) {
@@ -87,6 +125,12 @@ std::string encode_report(const RankReport& report) {
     put(bytes, candidate.attempt);
     put(bytes, candidate.number);
     put(bytes, candidate.digest);
+  }
+  put(bytes, std::uint64_t{report.withheld.size()});
+  for (const auto& withheld : report.withheld) {
+    put(bytes, withheld.number);
+    put(bytes, static_cast<std::uint64_t>(withheld.fault));
+    put(bytes, withheld.why);
   }
   put(bytes, std::uint64_t{report.complaints.size()});
   for (const auto& complaint : report.complaints) {
@@ -110,6 +154,13 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
     report.verified.push_back(candidate);
   }
   for (auto left = reader.count(); left > 0; --left) {
+    Withheld withheld;
+    withheld.number = reader.number();
+    withheld.fault = static_cast<Fault>(reader.number());
+    withheld.why = reader.text();
+    report.withheld.push_back(withheld);
+  }
+  for (auto left = reader.count(); left > 0; --left) {
     report.complaints.push_back(reader.text());
   }
   report.problem = reader.text();
@@ -129,7 +180,7 @@ Choice choose(const std::vector<RankReport>& reports) {
     if (choice.problem.empty()) {
       choice.problem = report.problem;
     }
-    // Damaged snapshots count as well: a number stands for one state for ever.
+    // Those that nobody could read count as well: a number stands for one state for ever.
     choice.next_number = std::max(choice.next_number, report.highest_number + 1);
     for (const auto& candidate : report.verified) {
       all.insert(candidate);
@@ -137,6 +188,7 @@ Choice choose(const std::vector<RankReport>& reports) {
     }
   }
   if (all.empty()) {
+    refuse_loss(reports, choice);
     return choice;
   }
   // Newest first; equals by digest, so that every rank decides alike.
@@ -149,6 +201,7 @@ Choice choose(const std::vector<RankReport>& reports) {
   });
   // Without one in common a send cannot be avoided, and the newest loses least.
   choice.chosen = common != all.rend() ? *common : *all.rbegin();
+  refuse_loss(reports, choice);
   const auto lacks = [&](const RankReport& report) { return !has(report, *choice.chosen); };
   // Decided alike on every rank, since the root of a broadcast must be.
   choice.source =

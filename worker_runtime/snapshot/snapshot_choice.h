@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/base/result.h"
+#include "worker_runtime/snapshot/snapshot_fault.h"
 
 namespace ddp {
 
@@ -24,15 +25,24 @@ struct Candidate {
   friend auto operator<=>(const Candidate&, const Candidate&) = default;
 };
 
+/// A snapshot that may be good, and that a rank cannot read.
+struct Withheld {
+  std::uint64_t number = 0;
+  Fault fault = Fault::unreadable;  ///< not damaged
+  std::string why;                  ///< beginning with the file concerned
+  friend bool operator==(const Withheld&, const Withheld&) = default;
+};
+
 /// What one rank found at the snapshot path.
 struct RankReport {
   /// Of the node that the rank is on; the same for all when they share the directory.
   std::int64_t disk = 0;
   /// Every snapshot that the rank could read and verify; any order.
   std::vector<Candidate> verified;
-  /// The highest number it saw, damaged ones included; 0 = none.
+  std::vector<Withheld> withheld;
+  /// The highest number it saw, those included that it could not read; 0 = none.
   std::uint64_t highest_number = 0;
-  /// One line for each thing that was wrong, beginning with the file concerned.
+  /// One line for each snapshot that was passed over, beginning with the file concerned.
   std::vector<std::string> complaints;
   /// Not empty: training must not start, and why.
   std::string problem;
@@ -51,13 +61,19 @@ struct Choice {
   bool send = false;
   /// Number of the next snapshot that is written: one that no rank has ever seen.
   std::uint64_t next_number = 1;
-  /// The first problem that a rank reported; when not empty, the rest means nothing.
+  /// Not empty: training must not start, and why; the rest means nothing then.
   std::string problem;
+  /// The next attempt will have the same problem: people have to end it.
+  bool problem_stays = false;
 };
 
 /// The newest snapshot that every rank with any has verified. When there is none such (a disk was
 /// full for a while, or holds an older run's), the newest of all: it is complete and verified too,
-/// and can be sent. Needs at least one report.
+/// and can be sent.
+///
+/// Training does not start where that would lose what a snapshot holds that only people can make
+/// readable (forbidden, newer): when nothing as new was verified. For one that the disk does not
+/// give, an older one will do, but not none at all. Needs at least one report.
 Choice choose(const std::vector<RankReport>& reports);
 
 /// The complaints that rank `rank` should say, so that each is said once per disk.

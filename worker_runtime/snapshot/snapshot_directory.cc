@@ -18,13 +18,11 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 constexpr char kOneJob[] = "let one job at a time use a snapshot path";
 
-/// The last sentence of a damaged snapshot is the same for all kinds of damage.
-std::string complaint(const FileLayer::Path& path, std::uint64_t number,
-                      const ddprun::Error& error) {
+/// The format names a file, and the disk its path.
+std::string place_of(const FileLayer::Path& path, std::uint64_t number,
+                     const ddprun::Error& error) {
   const auto directory = (path / snapshot_name(number)).string();
-  const bool named = error.where.starts_with(directory);
-  return (named ? error.where : directory + "/" + error.where) +
-         ": damaged snapshot passed over: " + error.what;
+  return error.where.starts_with(directory) ? error.where : directory + "/" + error.where;
 }
 
 }  // namespace
@@ -178,8 +176,15 @@ RankReport SnapshotDirectory::scan() {
   for (const auto number : numbers) {
     auto loaded = read(number);
     if (!loaded) {
-      damaged_.insert(number);
-      report.complaints.push_back(complaint(path_, number, loaded.error()));
+      const auto& [error, fault] = loaded.error();
+      const auto place = place_of(path_, number, error);
+      if (fault == Fault::damaged) {
+        damaged_.insert(number);
+        report.complaints.push_back(place + ": damaged snapshot passed over: " + error.what);
+      } else {
+        report.withheld.push_back({number, fault, place + ": " + error.what});
+        report.complaints.push_back(place + ": snapshot passed over: " + error.what);
+      }
       continue;
     }
     report.verified.push_back(loaded->id);
@@ -197,15 +202,18 @@ Result<LoadedSnapshot> SnapshotDirectory::take(const Candidate& id) {
     return std::move(*kept);
   }
   auto loaded = read(id.number);
+  if (!loaded) {
+    return loaded.error().error;
+  }
   // Another job may write or prune here between scan() and now.
-  if (loaded && loaded->id != id) {
+  if (loaded->id != id) {
     return ddprun::Error{"it changed while it was read",
                          (path_ / snapshot_name(id.number)).string(), kOneJob};
   }
-  return loaded;
+  return std::move(*loaded);
 }
 
-Result<Manifest> SnapshotDirectory::read_manifest(std::uint64_t number, std::uint64_t* digest) {
+ReadResult<Manifest> SnapshotDirectory::read_manifest(std::uint64_t number, std::uint64_t* digest) {
   const auto bytes =
       files_->read(path_ / snapshot_name(number) / kManifestFile, kSmallFileBytesMax);
   if (!bytes) {
@@ -223,7 +231,7 @@ Result<Manifest> SnapshotDirectory::read_manifest(std::uint64_t number, std::uin
   return manifest;
 }
 
-Result<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
+ReadResult<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   const auto directory = path_ / snapshot_name(number);
   LoadedSnapshot loaded;
   const auto manifest = read_manifest(number, &loaded.id.digest);

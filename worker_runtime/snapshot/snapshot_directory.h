@@ -52,8 +52,9 @@ class SnapshotDirectory {
   [[nodiscard]] bool superseded() const { return later_attempt_ != 0; }
 
   /// Reads and verifies every snapshot, newest first. Damaged ones are complaints in the report,
-  /// and remembered: they are the first to go when the next one has been written. The newest
-  /// verified is kept in memory until take() or forget().
+  /// and remembered: they are the first to go when the next one has been written. Those withheld
+  /// may be good, and are kept as others are. The newest verified is kept in memory until take() or
+  /// forget().
   RankReport scan();
   /// The bytes of a snapshot that scan() verified; read again, and verified again, unless it is the
   /// one kept. Can be taken once.
@@ -72,8 +73,8 @@ class SnapshotDirectory {
   [[nodiscard]] const Path& path() const { return path_; }
 
  private:
-  Result<Manifest> read_manifest(std::uint64_t number, std::uint64_t* digest);
-  Result<LoadedSnapshot> read(std::uint64_t number);
+  ReadResult<Manifest> read_manifest(std::uint64_t number, std::uint64_t* digest);
+  ReadResult<LoadedSnapshot> read(std::uint64_t number);
   Result<std::vector<std::string>> names_unless_superseded();
   Result<void> move_into_mark(const std::vector<std::string>& names);
   Result<void> empty_mark();

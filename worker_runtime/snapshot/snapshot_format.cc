@@ -169,18 +169,23 @@ std::string encode_manifest(const Manifest& manifest) {
   return json.dump(2) + "\n";
 }
 
-Result<Manifest> decode_manifest(std::string_view text) {
+ReadResult<Manifest> decode_manifest(std::string_view text) {
   try {
     const auto json = Json::parse(text);
     if (json.at("format") != kFormatName) {
       return damaged("it is not a snapshot's manifest", kManifestFile);
     }
-    // A later version is refused rather than guessed at; the snapshots before it may still be
-    // readable.
-    if (json.at("version") != kFormatVersion) {
-      return damaged(fmt::format("it has version {}, we read version {}", json.at("version").dump(),
-                                 kFormatVersion),
-                     kManifestFile);
+    // Before its checksum, which a later version may take otherwise.
+    const auto& version = json.at("version");
+    if (version.is_number_integer() && version > kFormatVersion) {
+      return Unread{damaged(fmt::format("a later version of ddprun wrote this snapshot (format "
+                                        "version {}, and this one reads {})",
+                                        version.dump(), kFormatVersion),
+                            kManifestFile),
+                    Fault::newer};
+    }
+    if (version != kFormatVersion) {
+      return damaged("it has no format version that ddprun ever wrote", kManifestFile);
     }
     Manifest manifest{
         json.at("number").get<std::uint64_t>(), json.at("attempt").get<std::uint64_t>(), {}};

@@ -22,6 +22,7 @@
 
 #include "ddp/snapshot.h"
 #include "rendezvous/base/result.h"
+#include "worker_runtime/snapshot/snapshot_fault.h"
 #include "worker_runtime/snapshot/snapshot_tensors.h"
 
 namespace ddp {
@@ -76,7 +77,8 @@ struct Manifest {
 /// Carries a checksum of its own. The same manifest gives the same bytes on every machine.
 std::string encode_manifest(const Manifest& manifest);
 /// Accepts only what encode_manifest() wrote, byte for byte, so that no flipped bit gets through.
-Result<Manifest> decode_manifest(std::string_view text);
+/// One of a later version is Fault::newer.
+ReadResult<Manifest> decode_manifest(std::string_view text);
 /// An Error (`where` is the file's name) unless size and checksum are those of the entry.
 Result<void> verify_file(const ManifestEntry& entry, std::span<const std::byte> bytes);
 

@@ -160,6 +160,23 @@ TEST_CASE("a damaged snapshot is passed over for the one before, and it is said"
   CHECK_FALSE(fs::exists(newest));
 }
 
+TEST_CASE("the snapshots of a later version are not trained over", "[train]") {
+  const TempDir dir;
+  REQUIRE(train(dir.path(), "linear 4 2").status == 0);
+  const auto before = snapshots(dir.path() / "snapshot.ddp");
+  for (const auto& snapshot : before) {
+    REQUIRE(shell(snapshot, "sed -i 's/\"version\": 1/\"version\": 2/' manifest.json").status == 0);
+  }
+  const auto refused = train(dir.path(), "linear 8 2");
+  CHECK(refused.status == 1);
+  CHECK_THAT(
+      refused.output,
+      Contains(before.back().string() +
+               "/manifest.json: a later version of ddprun wrote this snapshot (format version "
+               "2, and this one reads 1); train with that version, or move the snapshot away"));
+  CHECK(snapshots(dir.path() / "snapshot.ddp") == before);
+}
+
 TEST_CASE("when all snapshots are damaged training starts afresh, and it is said", "[train]") {
   const TempDir dir;
   const auto straight = train(dir.path(), "linear 4 2");
@@ -328,6 +345,8 @@ TEST_CASE("each mistake in the data is one sentence and status 1", "[train]") {
   CHECK_THAT(outcome.output, Contains("none.csv: cannot be read: No such file or directory\n"));
   CHECK_THAT(train(dir.path(), "linear 3 2 --target y --data /tmp").output,
              Contains("/tmp: cannot be read: Is a directory\n"));
+  CHECK_THAT(train(dir.path(), "linear 3 2 --target y --data /dev/zero").output,
+             Contains("/dev/zero: is not a regular file\n"));
 }
 
 TEST_CASE("a learning rate that is too large ends with a sentence, not with NaN", "[train]") {

@@ -9,7 +9,15 @@ namespace {
 
 RankReport found(std::vector<Candidate> verified, std::uint64_t highest = 0,
                  std::vector<std::string> complaints = {}, std::int64_t disk = 0) {
-  return {disk, std::move(verified), highest, std::move(complaints), ""};
+  return {disk, std::move(verified), {}, highest, std::move(complaints), ""};
+}
+
+/// What a rank found that cannot read one of its snapshots.
+RankReport withheld(Fault fault, std::uint64_t number, std::vector<Candidate> verified,
+                    std::int64_t disk = 0) {
+  RankReport report = found(std::move(verified), number, {}, disk);
+  report.withheld.push_back({number, fault, "/s/" + std::to_string(number) + ": it is withheld"});
+  return report;
 }
 
 constexpr Candidate k10{1, 10, 0xA};
@@ -91,6 +99,36 @@ TEST_CASE("a problem of any rank stops all, and the lowest rank's is told", "[sn
   CHECK(choose({first, second}).problem == "no permission");
 }
 
+TEST_CASE("a snapshot that waits for people lets nobody train from older ones", "[snapshot]") {
+  const auto [fault, todo] =
+      GENERATE(table<Fault, std::string>({{Fault::newer, "train with that version"},
+                                          {Fault::forbidden, "let the user who trains read it"}}));
+  for (const auto& verified : {std::vector<Candidate>{}, {k11, k10}}) {
+    const auto choice = choose({found({}), withheld(fault, 12, verified)});
+    CHECK_THAT(choice.problem, Catch::Matchers::StartsWith("/s/12: it is withheld; " + todo));
+    CHECK(choice.problem_stays);
+  }
+  // Somebody else has the same one, or a newer one stands beside it.
+  CHECK(choose({withheld(fault, 12, {}), found({k12})}).problem.empty());
+  const auto beside = choose({withheld(fault, 11, {k12})});
+  CHECK(beside.problem.empty());
+  CHECK(beside.chosen == k12);
+}
+
+TEST_CASE("a snapshot that the disk does not give is passed over for another, not for none",
+          "[snapshot]") {
+  const auto older = choose({withheld(Fault::unreadable, 12, {k11})});
+  CHECK(older.problem.empty());
+  CHECK(older.chosen == k11);
+  CHECK(older.next_number == 13);
+  const auto none = choose({found({}), withheld(Fault::unreadable, 12, {}, 1)});
+  CHECK(none.problem ==
+        "on the node of rank 1: /s/12: it is withheld, and there is no other snapshot; mend the "
+        "disk, "
+        "or move the snapshot away");
+  CHECK_FALSE(none.problem_stays);  // the disk may be back
+}
+
 TEST_CASE("each complaint is said once per disk", "[snapshot]") {
   const std::vector<RankReport> reports = {found({}, 0, {"a"}, 0), found({}, 0, {"a", "b"}, 0),
                                            found({}, 0, {"a"}, 1), found({}, 0, {"b", "b"}, 1)};
@@ -101,14 +139,15 @@ TEST_CASE("each complaint is said once per disk", "[snapshot]") {
 }
 
 TEST_CASE("a report comes back from its bytes", "[snapshot]") {
-  const RankReport report{3, {k12, k11}, 15, {"x: damaged", ""}, "a problem"};
+  const RankReport report{3,  {k12, k11},         {{9, Fault::newer, "y: newer"}},
+                          15, {"x: damaged", ""}, "a problem"};
   const auto decoded = decode_report(encode_report(report));
   REQUIRE(decoded);
   CHECK(*decoded == report);
 }
 
 TEST_CASE("a report cut short, or with bytes left over, is refused", "[snapshot]") {
-  const auto bytes = encode_report({3, {k12}, 15, {"x"}, "y"});
+  const auto bytes = encode_report({3, {k12}, {{9, Fault::newer, "w"}}, 15, {"x"}, "y"});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     REQUIRE_FALSE(decode_report(bytes.substr(0, length)));
   }

@@ -1,5 +1,7 @@
 #include "worker_runtime/snapshot/snapshot_directory.h"
 
+#include <cerrno>
+
 #include "snapshot_disk.h"
 #include "tests/support/temp_dir.h"
 
@@ -67,6 +69,45 @@ TEST_CASE("a damaged snapshot does not count as one of those that are kept", "[s
   REQUIRE(write(directory, 3));
   REQUIRE(directory.prune());
   CHECK(names_in(*files) == Names{mark_name(2), "00000001", "00000003"});
+}
+
+TEST_CASE("a snapshot that may be good and cannot be read is no damaged one, and stays",
+          "[snapshot]") {
+  const auto [reason, fault, why] =
+      GENERATE(table<int, Fault, std::string>({{EIO, Fault::unreadable, "Input/output error"},
+                                               {ESTALE, Fault::unreadable, "Stale file handle"},
+                                               {EMFILE, Fault::unreadable, "Too many open files"},
+                                               {EACCES, Fault::forbidden, "Permission denied"}}));
+  const auto* const name = GENERATE(kStateFile, kTensorsFile, kManifestFile);
+  auto files = disk_with_two();
+  files->withhold(kPath / "00000002" / name, reason);
+  SnapshotDirectory directory(files, kPath, 2);
+  const auto report = directory.scan();
+  CHECK(report.verified.size() == 1);
+  REQUIRE(report.withheld.size() == 1);
+  const auto file = (kPath / "00000002" / name).string();
+  CHECK(report.withheld[0] == Withheld{2, fault, file + ": cannot be read: " + why});
+  CHECK(report.complaints == Names{file + ": snapshot passed over: cannot be read: " + why});
+  REQUIRE(write(directory, 3));
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{mark_name(2), "00000002", "00000003"});
+}
+
+TEST_CASE("a snapshot of a later version of ddprun stays, too", "[snapshot]") {
+  auto files = disk_with_two();
+  for (const char* const number : {"00000001", "00000002"}) {
+    auto& bytes = files->bytes(kPath / number / kManifestFile);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    bytes[text.find("\"version\": 1") + 11] = std::byte{'2'};
+  }
+  SnapshotDirectory directory(files, kPath, 2);
+  const auto report = directory.scan();
+  REQUIRE(report.withheld.size() == 2);
+  CHECK(report.withheld[0].fault == Fault::newer);
+  CHECK(report.withheld[0].number == 2);
+  REQUIRE(directory.claim(2));
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{mark_name(2), "00000001", "00000002"});
 }
 
 TEST_CASE("a snapshot with any bit flipped is passed over, naming file and reason", "[snapshot]") {
