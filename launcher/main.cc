@@ -53,6 +53,7 @@
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/control/job_tls.h"
 #include "rendezvous/tls/tls_context.h"
+#include "rendezvous/tls/tls_self_check.h"
 
 namespace {
 
@@ -297,6 +298,10 @@ Result<void> read_credentials(const Options& options, const Environment& environ
     auto tls = TlsContext::make_mutual(**files);
     if (!tls) {
       return tls.error();
+    }
+    // Otherwise people would learn it from the log of another node.
+    if (const auto fit = check_with_itself(*tls); !fit) {
+      return fit.error();
     }
     job.credentials.tls = std::make_shared<JobTls>(std::move(*tls));
   }

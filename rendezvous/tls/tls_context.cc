@@ -141,6 +141,10 @@ TlsContext::TlsContext(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 TlsContext::~TlsContext() = default;
 
+const TlsFiles& TlsContext::files() const {
+  return impl_->files;
+}
+
 Result<std::shared_ptr<const TlsContext>> TlsContext::make(const TlsFiles& files) {
   return of(Kind::client, files);
 }

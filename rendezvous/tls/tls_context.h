@@ -33,6 +33,7 @@ class TlsContext {
   /// for: then what was read before still counts.
   static Result<std::shared_ptr<const TlsContext>> renewed(
       std::shared_ptr<const TlsContext> context);
+  [[nodiscard]] const TlsFiles& files() const;
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;

@@ -20,6 +20,30 @@ bool is_numeric_address(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
 }
 
+/// By OpenSSL's codes. They are the same in 1.1.1 and 3; its words are not.
+Distrust distrust_of(long verified) {
+  switch (verified) {
+    case X509_V_OK:
+      return Distrust::none;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return Distrust::too_early;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return Distrust::too_late;
+    case X509_V_ERR_INVALID_PURPOSE:
+      return Distrust::purpose;
+    // The last: of an authority with the same name and another key.
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return Distrust::authority;
+    default:
+      return Distrust::other;
+  }
+}
+
 }  // namespace
 
 struct TlsSession::Impl {
@@ -213,6 +237,10 @@ const std::string& TlsSession::failure() const {
 
 bool TlsSession::failed_by_certificate() const {
   return impl_->by_certificate;
+}
+
+Distrust TlsSession::distrust() const {
+  return distrust_of(impl_->openssl.SSL_get_verify_result(impl_->ssl.get()));
 }
 
 }  // namespace ddprun

@@ -14,6 +14,16 @@ namespace ddprun {
 /// Of a connection between two agents.
 enum class TlsSide : std::uint8_t { connects, accepts };
 
+/// Why a session does not trust the certificate that it was shown.
+enum class Distrust : std::uint8_t {
+  none,       ///< it does, or has not looked yet
+  too_early,  ///< by this machine's clock; of the certificate, or of one that leads to it
+  too_late,   ///< the same
+  purpose,    ///< it is for other uses
+  authority,  ///< nobody who is trusted has signed it
+  other
+};
+
 class TlsSession {
  public:
   /// Of a client. `server`: the host name or numeric address for which its certificate has to be
@@ -43,6 +53,8 @@ class TlsSession {
   [[nodiscard]] const std::string& failure() const;
   /// Whether that is about a certificate, of either side: people can mend it.
   [[nodiscard]] bool failed_by_certificate() const;
+  /// Of the other side's certificate alone.
+  [[nodiscard]] Distrust distrust() const;
 
  private:
   struct Impl;

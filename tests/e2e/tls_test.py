@@ -103,14 +103,13 @@ class Job(EndpointJob):
         other = Authority(self.folder, "other")
         alien = other.issue("alien")
         authority = self.authority
+        both = self.folder / "both.pem"
+        both.write_text(authority.certificate.read_text() + other.certificate.read_text())
         for words, why_here, why_there in (
                 (self.certified(other.certificate, alien), "its certificate is not trusted: self-signed certificate",
                  "it does not trust this agent's certificate: unknown ca"),
-                (self.certified(pair=alien), "it does not trust this agent's certificate: unknown ca",
-                 "its certificate is not trusted: unable to get local issuer certificate"),
-                (self.certified(pair=authority.issue_for("late", "20200101000000Z", "20210101000000Z")),
-                 "it does not trust this agent's certificate: certificate expired",
-                 "its certificate is not trusted: certificate has expired"),
+                (self.certified(both, alien), "it does not trust this agent's certificate: unknown ca",
+                 "its certificate is not trusted: self-signed certificate in certificate chain"),
                 (self.certified(pair=authority.issue_for("early", "20490101000000Z", "20491231000000Z")),
                  "it does not trust this agent's certificate: bad certificate",
                  "its certificate is not trusted: certificate is not yet valid")):
@@ -259,6 +258,24 @@ class Job(EndpointJob):
             self.assertNotIn("lost", agent.err)
             # Each complaint once for the address.
             self.assertLessEqual(agent.err.count("\n"), 12, agent)
+
+    def test_a_certificate_that_no_peer_would_take_is_told_before_anything_begins(self):
+        authority = self.authority
+        alien = Authority(self.folder, "other").issue("alien")
+        late = authority.issue_for("late", "20200101000000Z", "20210101000000Z")
+        authority.purposes = "clientAuth"
+        client = authority.issue("client")
+        authority.purposes = "serverAuth"
+        server = authority.issue("server")
+        for pair, why in (
+                (alien, f"is not signed by an authority in {authority.certificate}; give a certificate of that"),
+                (late, "has expired, .*; give a certificate that is valid now"),
+                (client, "is not for the purpose serverAuth .*; give a certificate for both serverAuth and clientAuth"),
+                (server, "is not for the purpose clientAuth .*; give a certificate for both serverAuth and clientAuth")):
+            agent = self.start(*self.certified(pair=pair), tls=False)
+            self.assertEqual(agent.wait(), 1, agent)
+            self.assertRegex(agent.err, f"^ddprun: {pair[0]}: {why}[^\n]*\n$")
+            self.assertFalse(is_listening(self.port))
 
     def test_what_is_wrong_with_the_files_is_told_in_a_sentence(self):
         locked = self.folder / "locked.key"

@@ -1,5 +1,6 @@
 #include "tests/support/certificates.h"
 
+#include <fstream>
 #include <utility>
 
 #include "tests/support/child_process.h"
@@ -23,7 +24,7 @@ Certificates::Certificates(std::string authority) : authority_(std::move(authori
   openssl(std::move(words));
 }
 
-TlsFiles Certificates::issue(const std::string& name, int days) const {
+TlsFiles Certificates::issue(const std::string& name, int days, const std::string& purposes) const {
   TlsFiles files{folder_.file("ca.pem"), folder_.file(name + ".pem"), folder_.file(name + ".key")};
   const std::string request = folder_.file(name + ".csr");
   std::vector<std::string> words{"req", "-subj", "/CN=" + name, "-out", request};
@@ -31,8 +32,11 @@ TlsFiles Certificates::issue(const std::string& name, int days) const {
     words.push_back(std::move(word));
   }
   openssl(std::move(words));
+  const std::string extensions = folder_.file(name + ".ext");
+  std::ofstream(extensions) << (purposes.empty() ? "" : "extendedKeyUsage=" + purposes + "\n");
   openssl({"x509", "-req", "-in", request, "-CA", files.ca, "-CAkey", folder_.file("ca.key"),
-           "-CAcreateserial", "-days", std::to_string(days), "-out", files.certificate});
+           "-CAcreateserial", "-days", std::to_string(days), "-extfile", extensions, "-out",
+           files.certificate});
   return files;
 }
 

@@ -4,6 +4,8 @@ import subprocess
 
 
 class Authority:
+    purposes = "serverAuth,clientAuth"  # of what issue() makes
+
     def __init__(self, folder, name="authority"):
         self.folder, self.certificate, self._key = folder, folder / f"{name}.pem", folder / f"{name}.key"
         self._openssl("req", "-x509", "-subj", f"/CN={name}", "-days", 2, "-out", self.certificate,
@@ -14,7 +16,7 @@ class Authority:
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
         self._openssl("req", "-subj", f"/CN={name}", "-out", request, *self._new_key(key))
-        extensions.write_text("extendedKeyUsage=serverAuth,clientAuth\n" + (
+        extensions.write_text(f"extendedKeyUsage={self.purposes}\n" + (
             "subjectAltName=" + ",".join(alternative_names) if alternative_names else ""))
         self._openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key,
                       "-CAcreateserial", "-days", 2, "-extfile", extensions, "-out", certificate)
