@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/control/byte_stream.h"
 #include "rendezvous/control/job_token.h"
 #include "rendezvous/control/search_input.h"
@@ -62,6 +64,7 @@ class HelloAndAnswer final : public Greeting,
     switch (outcome.who) {
       case Who::member:
         is_member_ = true;
+        is_tls_ = outcome.channel.tls != nullptr;
         say_hello(std::move(outcome.channel));
         break;
       case Who::impostor:
@@ -71,6 +74,7 @@ class HelloAndAnswer final : public Greeting,
         tell(search::Rejected{{outcome.said, kTlsRemedy}});
         break;
       case Who::other:
+        is_tls_ = outcome.channel.tls != nullptr;
         outcome.channel.unread.insert(0, outcome.said);
         stream_ = ByteStream::create(io_, std::move(outcome.channel), *this);
         read(kPreambleBytes, &HelloAndAnswer::on_preamble);
@@ -134,7 +138,9 @@ class HelloAndAnswer final : public Greeting,
 
   void on_preamble() {
     const PreambleCheck check = check_preamble(answer_);
-    if (check.verdict == PreambleVerdict::other_version) {
+    if (check.verdict == PreambleVerdict::other_version && is_plain_for_tls()) {
+      tell(search::Unbelieved{plain_answer("it speaks another version of ddprun's protocol")});
+    } else if (check.verdict == PreambleVerdict::other_version) {
       tell(search::OtherVersion{static_cast<std::uint16_t>(check.version & ~kTokenVersionBit)});
     } else if (check.verdict != PreambleVerdict::good) {
       tell(stranger(answer_));
@@ -161,16 +167,28 @@ class HelloAndAnswer final : public Greeting,
   /// send it to one that does.
   void take_answer() {
     search::Input heard = answer_of(type_, answer_);
+    if (is_plain_for_tls()) {
+      const auto* said = std::get_if<search::Rejected>(&heard);
+      tell(search::Unbelieved{plain_answer(said != nullptr ? said->rejected.why : "")});
+      return;
+    }
     if (credentials_.any() && !is_member_ && !std::holds_alternative<search::Rejected>(heard)) {
       heard = impostor();
     }
     tell(std::move(heard));
   }
 
+  /// Who listens has not shown a certificate. What it says anybody may have said.
+  [[nodiscard]] bool is_plain_for_tls() const { return credentials_.tls && !is_tls_; }
+
+  /// What is said is for people all the same: most often a job without TLS is there.
+  static std::string plain_answer(const std::string& said) {
+    return "who listens there answers in plain text, and this agent speaks TLS alone" +
+           (said.empty() ? "" : " (it says: " + printable(said) + ")");
+  }
+
   [[nodiscard]] search::Input impostor() const {
-    if (!credentials_.token) {
-      return search::Rejected{{not_of_this_job("it speaks no TLS"), kTlsRemedy}};
-    }
+    DDP_CHECK(credentials_.token, "without a token TLS has told the two apart");
     return search::Rejected{{"who listens there does not have the job's token",
                              "give every agent the same --job-token-file, or name another "
                              "endpoint"}};
@@ -194,6 +212,7 @@ class HelloAndAnswer final : public Greeting,
   void (HelloAndAnswer::*next_)() = nullptr;
   std::uint8_t type_ = 0;
   bool is_member_ = false;
+  bool is_tls_ = false;  ///< who listens has shown a certificate, if no token
   bool over_ = false;
 };
 

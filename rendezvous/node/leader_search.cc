@@ -291,6 +291,14 @@ void LeaderSearch::on(const search::OtherVersion& input) {
   fail(Error{versions, where(), "install the same ddprun on all nodes"});
 }
 
+/// Whoever took the port, or can inject packets, would end agents otherwise. The right one may
+/// listen there later.
+void LeaderSearch::on(const search::Unbelieved& input) {
+  if (state_ == State::greeting) {
+    again({Obstacle::unbelieved, input.what});
+  }
+}
+
 // --- What is it? ----------------------------------------------------------------------------
 
 void LeaderSearch::on(const search::Stranger& input) {
@@ -365,7 +373,7 @@ bool LeaderSearch::is_final(const Trouble& trouble) {
   const bool may_be_stopped = number(request_.node.voter) != 0 &&
                               (trouble.obstacle == Obstacle::mute ||
                                trouble.obstacle == Obstacle::filtered);  // its backlog is full
-  if (may_host_ && turn_ == 0 && may_be_stopped) {
+  if (may_host_ && turn_ == 0 && (may_be_stopped || trouble.obstacle == Obstacle::unbelieved)) {
     taken_since_.reset();
     return now_ - started_ >= request_.join_timeout;
   }

@@ -107,6 +107,10 @@ struct Redirected {
 struct OtherVersion {
   std::uint16_t version = 0;
 };
+/// of who does not show the job's credentials: anybody could say it,
+struct Unbelieved {
+  std::string what;  ///< a clause
+};
 /// or of something else, after SayProbe, too.
 struct Stranger {
   std::string what;         ///< a clause: "a web server listens there ..."
@@ -121,7 +125,7 @@ struct TimePassed {};
 
 using Input =
     std::variant<Resolved, Unresolved, Bound, BindFailed, Connected, Disconnected, Accepted,
-                 Rejected, Redirected, OtherVersion, Stranger, FoundOnLink, TimePassed>;
+                 Rejected, Redirected, OtherVersion, Unbelieved, Stranger, FoundOnLink, TimePassed>;
 
 // --- What to do -----------------------------------------------------------------------------
 
@@ -220,6 +224,7 @@ class LeaderSearch {
   void on(const search::Redirected& input);
   void on(const search::OtherVersion& input);
   bool drops_link(const std::string& why);
+  void on(const search::Unbelieved& input);
   void on(const search::Stranger& input);
   void on(const search::FoundOnLink& input);
   void on(const search::TimePassed& input);

@@ -85,6 +85,9 @@ std::string search_advice(Obstacle obstacle) {
     case Obstacle::reset:
     case Obstacle::stranger:
       return "choose a port that no other program uses";
+    case Obstacle::unbelieved:
+      return "give every agent --tls-ca, --tls-cert and --tls-key, or none of them; or see what "
+             "listens there";
     case Obstacle::none:
       break;
   }

@@ -28,6 +28,7 @@ enum class Obstacle : std::uint8_t {
   mute,         ///< connected, and no answer to the hello
   closed,       ///< connected, and closed without an answer
   reset,        ///< connected, and reset without an answer
+  unbelieved,   ///< an answer of who has not shown the job's credentials
   stranger      ///< an answer in other words than ours
 };
 

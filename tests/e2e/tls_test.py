@@ -130,10 +130,28 @@ class Job(EndpointJob):
             self.port = free_port()
             first = self.listening(*token, tls=False)
             why = "it has TLS, and the job has none"
-            self.refused(first, self.start(), why, why)
+            stranger = self.start("--rdzv-conf", "is_host=0", "--join-timeout", "3")
+            self.assertEqual(stranger.wait(), 1, stranger)
+            self.assertRegex(stranger.err, f"who listens there answers in plain text, [^\n]*it says: {why}[^\n]*; "
+                             "[^\n]*--tls-ca[^\n]*\n$")
+            line = f"[ddprun] refused a connection from 127.0.0.1: {why}"
+            wait_until(lambda: line in first.err, lambda: first, WITHIN)
+            self.assertEqual(first.err.count(line), 1)
             second = self.start(*token, tls=False)
             self.wait_for_workers([first, second])
             self.end_well([first, second])
+
+    def test_what_is_said_in_plain_text_ends_no_agent_that_has_tls(self):
+        """Here the stranger is an agent of a job without TLS, so its refusal is a real one."""
+        stranger = self.listening(tls=False)
+        agent = self.start("--rdzv-conf", "is_host=0")
+        wait_until(lambda: "answers in plain text" in agent.err, lambda: agent)
+        self.assertIsNone(agent.process.poll())
+        stranger.end()
+        agents = [self.start(), agent]
+        self.wait_for_workers(agents)
+        self.end_well(agents)
+        self.assertEqual(agent.err.count("answers in plain text"), 1, agent)
 
     def test_the_token_is_proved_inside_of_tls(self):
         first = self.listening("--job-token-file", "token")

@@ -311,6 +311,29 @@ TEST_CASE("A rejection and another version are final") {
   CHECK_FALSE(version.find<SearchFailed>()->rejected);
 }
 
+TEST_CASE("What anybody could have said ends no search before its time") {
+  const bool may_host = GENERATE(false, true);
+  Story story({kFirst}, may_host ? std::optional<bool>() : std::optional<bool>(false));
+  const auto nearly_over = story.now + 55s;
+  while (story.now < nearly_over) {
+    if (may_host && story.state() == State::resolving) {
+      story.step(kOwn).step(search::BindFailed{true, "Address already in use"});
+    } else if (story.state() == State::resolving) {
+      story.step(kOther);
+    }
+    story.step(search::Connected{}).step(kUnbelieved);
+    REQUIRE(story.state() == State::pausing);
+    story.wait();
+  }
+  SECTION("the coordinator may be there later") {
+    story.step(may_host ? kOwn : kOther);
+    if (may_host) {
+      story.step(search::BindFailed{true, "Address already in use"});
+    }
+    CHECK(story.step(search::Connected{}).step(kAccepted).find<HelloAccepted>() != nullptr);
+  }
+}
+
 // --- What is it? ----------------------------------------------------------------------------
 
 TEST_CASE("A listener that says nothing is asked once what it is, in two protocols' words") {

@@ -24,6 +24,7 @@ inline const search::Disconnected kRefused{connect_trouble(true, {})};
 inline const search::Disconnected kClosed{was_closed()};
 inline const search::Accepted kAccepted{{Term{3}, VoterId{9}, 1}};
 inline const search::Rejected kRejected{{"another program", "look"}};
+inline const search::Unbelieved kUnbelieved{"who listens there answers in plain text"};
 inline const search::Stranger kSsh{"an SSH server listens there", true};
 inline const search::Stranger kUnknown{"something listens there", false};
 inline const search::Redirected kKnowsNobody{{}, {}};
