@@ -82,6 +82,12 @@ class WatchedStream final : public ByteStream, public std::enable_shared_from_th
     channel_ = {};
   }
 
+  bool has_ended() override {
+    char byte = 0;
+    const ssize_t size = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
+  }
+
  private:
   void wait_readable() {
     socket_.async_wait(Socket::wait_read,

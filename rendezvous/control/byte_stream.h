@@ -58,6 +58,9 @@ class ByteStream {
   /// what was written, or cannot be watched.
   virtual Channel release() = 0;
   virtual void close() = 0;
+  /// Whether the other side has ended the connection and nothing that it said is unread: seen
+  /// without a read, which would tell it.
+  [[nodiscard]] virtual bool has_ended() = 0;
 };
 
 }  // namespace ddprun

@@ -162,9 +162,12 @@ class Accepting final : public Handshake, private HandshakeTurn {
     }
   }
 
-  /// The answer to a hello is signed, which costs most of a handshake.
+  /// The answer to a hello is signed, which costs most of a handshake. Nothing was read while it
+  /// waited for its turn, so who has gone meanwhile is seen here.
   void on_turn() override {
-    if (!over_) {
+    if (!over_ && stream_->has_ended()) {
+      tell({Who::gone});
+    } else if (!over_) {
       open(TlsSide::accepts);
       go_on(std::exchange(first_, first_.substr(0, kHeaderBytes)));
     }

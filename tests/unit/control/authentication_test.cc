@@ -234,6 +234,18 @@ TEST_CASE("Half a hello, silence behind a hello, and garbage in records end with
   CHECK(silent.wait(Ends::kGuest).who == Who::other);
 }
 
+TEST_CASE("A hello of who has gone meanwhile is not answered") {
+  NEEDS_OPENSSL();
+  TlsSession client(tls_of(authority().issue("one"))->newest(), TlsSide::connects);
+  Ends ends;
+  write_all(ends.guest, client.take_output());
+  ::shutdown(ends.guest.get(), SHUT_WR);
+  ends.listen({nullptr, tls_of(authority().issue("two"))});
+  CHECK(ends.wait(Ends::kGuest).who == Who::gone);
+  char byte = 0;
+  CHECK(::recv(ends.guest.get(), &byte, 1, MSG_DONTWAIT) <= 0);
+}
+
 TEST_CASE("An agent with TLS learns that a job has none, and that a stranger listens") {
   NEEDS_OPENSSL();
   const Credentials credentials{nullptr, tls_of(authority().issue("one"))};
