@@ -243,9 +243,11 @@ Result<RemoteAgent> remote_agent(const Endpoint& at, const std::optional<std::st
     agent.tls = std::make_shared<JobTls>(std::move(*tls));
   }
   if (!agent.token && !agent.tls) {
-    return Error{"another machine's agent asks for the job's token", "--at " + to_text(at),
-                 "give --job-token-file FILE or DDPRUN_JOB_TOKEN; a job without a token is looked "
-                 "after on its own nodes"};
+    return Error{"another machine's agent asks for the job's token or its certificates",
+                 "--at " + to_text(at),
+                 "give --job-token-file FILE or DDPRUN_JOB_TOKEN where the job has a token, and "
+                 "--tls-ca, --tls-cert and --tls-key where it has TLS; a job with neither is "
+                 "looked after on its own nodes"};
   }
   return agent;
 }
