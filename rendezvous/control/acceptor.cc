@@ -80,7 +80,11 @@ class ListeningSocket final : public Acceptor,
 
   void accept_some() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
-      Fd connection(::accept4(socket_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
+      // Taken here: one that was reset in the backlog has no far end any more.
+      net::Address from;
+      from.size = sizeof from.storage;
+      Fd connection(::accept4(socket_.native_handle(), reinterpret_cast<sockaddr*>(&from.storage),
+                              &from.size, SOCK_CLOEXEC));
       if (!connection) {
         if (!is_exhausted(errno)) {
           break;  // no connection is left, or one has gone again
@@ -92,7 +96,7 @@ class ListeningSocket final : public Acceptor,
       }
       prepare_beat_socket(connection.get());
       if (credentials_.any()) {
-        ask_for_credentials(std::move(connection));
+        ask_for_credentials(std::move(connection), from.host());
       } else {
         handler_.on_accepted(std::move(connection));
       }
@@ -122,12 +126,11 @@ class ListeningSocket final : public Acceptor,
   };
 
   /// Strangers may fill neither memory nor descriptors: the oldest makes room.
-  void ask_for_credentials(Fd connection) {
+  void ask_for_credentials(Fd connection, std::string address) {
     if (guests_.size() >= max_unauthenticated()) {
       drop_oldest();
     }
     const std::uint64_t id = ++last_guest_;
-    std::string address = net::far_end(connection.get()).host();
     guests_.emplace(id, Guest{std::move(address), authenticate_guest(io_, std::move(connection),
                                                                      credentials_, *this, id)});
   }
@@ -141,7 +144,7 @@ class ListeningSocket final : public Acceptor,
         handler_.on_accepted(std::move(outcome.channel));
         break;
       case AuthenticationOutcome::Who::other:
-        handler_.on_stranger(std::move(outcome.channel), outcome.said);
+        handler_.on_stranger(std::move(outcome.channel), guest.address, outcome.said);
         break;
       case AuthenticationOutcome::Who::refused:
         keep_refusal(std::move(guest.authentication));

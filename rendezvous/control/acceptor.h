@@ -28,8 +28,9 @@ class AcceptorHandler {
   /// `first`: all that had come before were accepted, so it is worth a line in the log.
   virtual void on_exhausted(int /*errno_value*/, bool /*first*/) {}
   /// Where credentials are asked for: of who does not speak our protocol, and what has been read
-  /// from it.
-  virtual void on_stranger(Channel /*connection*/, const std::string& /*bytes*/) {}
+  /// from it. The connection may be closed by now; the address was taken before.
+  virtual void on_stranger(Channel /*connection*/, const std::string& /*address*/,
+                           const std::string& /*bytes*/) {}
   /// The same of one that has not the job's credentials, which has been told.
   virtual void on_refused(const std::string& /*address*/, const std::string& /*why*/) {}
 };

@@ -133,8 +133,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
     turn_away(channel.tls ? Fd() : std::move(channel.socket), peer.address, std::move(bytes));
   }
 
-  void on_stranger(Channel connection, const std::string& bytes) override {
-    const std::string address = net::far_end(connection.socket.get()).host();
+  void on_stranger(Channel connection, const std::string& address,
+                   const std::string& bytes) override {
     turn_away(connection.tls ? Fd() : std::move(connection.socket), address, bytes);
   }
 

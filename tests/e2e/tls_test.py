@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import time
@@ -152,6 +153,18 @@ class Job(EndpointJob):
         self.wait_for_workers(agents)
         self.end_well(agents)
         self.assertEqual(agent.err.count("answers in plain text"), 1, agent)
+
+    def test_who_was_reset_before_it_is_answered_is_named_by_its_address(self):
+        first = self.listening()
+        agent = children_of(first.pid)[0]
+        os.kill(agent, signal.SIGSTOP)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as guest:
+            guest.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            guest.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        os.kill(agent, signal.SIGCONT)
+        wait_until(lambda: "closed a connection from" in first.err, lambda: first)
+        self.assertIn("closed a connection from 127.0.0.1 that does not speak", first.err)
+        self.end_well([first, self.start()])
 
     def test_the_token_is_proved_inside_of_tls(self):
         first = self.listening("--job-token-file", "token")
