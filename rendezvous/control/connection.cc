@@ -128,8 +128,11 @@ void Connection::on_readable() {
       end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0);
       return;
     }
-    // Any byte is a sign of life, a part of a frame too: a long frame takes more than one beat.
-    heard_at_ = Clock::now();
+    // Any byte is a sign of life, a part of a frame too: a long frame takes more than one beat. Not
+    // so before the preamble: new keys of TLS, which say nothing, could come for ever.
+    if (!preamble_pending_) {
+      heard_at_ = Clock::now();
+    }
     if (!lingering_) {
       const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
       tls_ ? decrypt(bytes) : take_bytes(bytes);

@@ -39,7 +39,7 @@ inline constexpr std::chrono::seconds kLingerMax{2};
 
 struct ConnectionOptions {
   bool expect_preamble = true;
-  /// Who says nothing for this long after connecting is no agent; 0 = no limit.
+  /// Who has not said its preamble for this long after connecting is no agent; 0 = no limit.
   std::chrono::milliseconds preamble_timeout{0};
   std::chrono::milliseconds heartbeat_timeout{0};
   bool beats = false;

@@ -166,6 +166,24 @@ class Job(EndpointJob):
         self.assertIn("closed a connection from 127.0.0.1 that does not speak", first.err)
         self.end_well([first, self.start()])
 
+    def test_new_keys_hold_no_connection(self):
+        """A member of the job that says nothing but KeyUpdate (RFC 8446, 4.6.3), by OpenSSL's program."""
+        first = self.listening()
+        certificate, key = self.node
+        client = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{self.port}", "-cert", certificate,
+                                   "-key", key, "-CAfile", self.authority.certificate], stdin=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(client.communicate)  # it closes the pipe, also a broken one
+        self.addCleanup(client.kill)
+
+        def renewed():
+            with contextlib.suppress(BrokenPipeError):
+                client.stdin.write(b"k\n")
+                client.stdin.flush()
+            return client.poll() is not None
+        wait_until(renewed, lambda: first, seconds=20, every=0.5)
+        self.end_well([first, self.start()])
+
     def test_the_token_is_proved_inside_of_tls(self):
         first = self.listening("--job-token-file", "token")
         why = "the job has a token, and this agent was started without one"

@@ -70,7 +70,36 @@ constexpr auto kTimeout = 2000ms;
 /// A beat is half a timeout after the one before: a message that waited for one would be late.
 constexpr auto kAtOnce = kTimeout / 5;
 
+/// What a listener learns of one connection that has not said its preamble.
+struct Silent : ConnectionHandler {
+  bool no_preamble = false;
+  void on_message(std::uint64_t, message::Message) override {}
+  void on_no_preamble(std::uint64_t, PreambleCheck, std::string) override { no_preamble = true; }
+  void on_ended(std::uint64_t, const CloseReason&) override {}
+};
+
 }  // namespace
+
+TEST_CASE("Who says its preamble byte by byte has no more time than who is silent") {
+  Listening here = listen_ephemeral("127.0.0.1", {});
+  REQUIRE(here.socket);
+  const Fd guest = connect_to("127.0.0.1", port_of(here.socket));
+  Loop loop;
+  Silent owner;
+  const auto connection =
+      Connection::create(loop.io, Fd(::accept(here.socket.get(), nullptr, nullptr)),
+                         {.preamble_timeout = 400ms}, owner);
+  connection->start();
+  const std::string words = preamble();
+  std::size_t said = 0;
+  for (; said < words.size() && !owner.no_preamble; ++said) {
+    REQUIRE(::send(guest.get(), &words[said], 1, MSG_NOSIGNAL) == 1);
+    loop.run_for(200ms);
+  }
+  CHECK(owner.no_preamble);
+  CHECK(said < words.size());
+  connection->close();
+}
 
 TEST_CASE("What the coordinator says between two beats reaches the agent at once") {
   Pair pair(kTimeout);
