@@ -16,10 +16,10 @@ std::string read_whole_file(const std::filesystem::path& path) {
   const auto refuse = [](int errno_value) {
     throw Error(std::string("cannot be read: ") + std::strerror(errno_value));
   };
-  // Without O_NONBLOCK the open of a FIFO waits for a writer.
-  const ddprun::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  // Before it is opened, since that waits for the writer of a FIFO. O_NONBLOCK would not wait for a
+  // file that somebody else has a lease on, either.
   struct stat status {};
-  if (!fd || ::fstat(fd.get(), &status) != 0) {
+  if (::stat(path.c_str(), &status) != 0) {
     refuse(errno);
   }
   if (S_ISDIR(status.st_mode)) {
@@ -27,6 +27,10 @@ std::string read_whole_file(const std::filesystem::path& path) {
   }
   if (!S_ISREG(status.st_mode)) {
     throw Error("is not a regular file");
+  }
+  const ddprun::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    refuse(errno);
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;

@@ -12,7 +12,7 @@
 #include "ddp/safetensors.h"
 #include "ddp/snapshot.h"
 #include "tests/support/event_wait.h"
-#include "tests/support/held_file.h"
+#include "tests/support/leased_file.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/trainer/text/token_bin.h"
@@ -268,7 +268,7 @@ TEST_CASE("a signal before the first step ends a training in order, whatever it 
   };
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   SECTION("while it reads its data") {
-    ddprun::test::HeldFile data(dir.file("data.csv"));
+    ddprun::test::LeasedFile data(dir.file("data.csv"));
     ddprun::test::ChildProcess job(
         start({"linear", "5", "1", "--data", data.path(), "--target", "y"}));
     REQUIRE(data.await_reader());
