@@ -59,8 +59,9 @@ Stream& operator<<(Stream& stream, const Error& error) {
   std::abort();
 }
 
-template <class T>
-using Result = boost::system::result<T, Error>;
+/// `Explained`: an Error, or a type that has one and more.
+template <class T, class Explained = Error>
+using Result = boost::system::result<T, Explained>;
 
 /// An Error from errno (taken at the call): `what` becomes "WHAT: No such file or directory".
 inline Error errno_error(int errno_value, std::string what, std::string where = {},

@@ -2,7 +2,6 @@
 // else it is, its files stay.
 #pragma once
 
-#include <boost/system/result.hpp>
 #include <cstdint>
 #include <utility>
 
@@ -32,6 +31,6 @@ struct Unread {
 };
 
 template <class T>
-using ReadResult = boost::system::result<T, Unread>;
+using ReadResult = ddprun::Result<T, Unread>;
 
 }  // namespace ddp
