@@ -217,7 +217,8 @@ def measured(report):
         busy = f" with a load average of {load:.1f} before" if load >= 0.5 else ""
         runs.setdefault(day + busy, []).append(step)
     first, *others = sorted(runs, key=lambda run: (-len(runs[run]), run)) or ["no day"]
-    return ", but ".join([first, *(f"{' and '.join(runs[run])} on {run}" for run in others)])
+    apart = [f"{' and '.join(runs[run])} on {run}" for run in others]
+    return first + (", but " + ", ".join(apart) if apart else "")
 
 
 def block(report):

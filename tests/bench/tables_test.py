@@ -199,6 +199,9 @@ class TheBlock(unittest.TestCase):
         self.assertEqual(told(launch=quiet, store=("2026-11-25", 0.2)), "2026-11-25")
         self.assertEqual(told(slurm=busy, launch=quiet, store=quiet),
                          "2026-11-25, but slurm on 2026-11-27 with a load average of 2.5 before")
+        self.assertEqual(told(slurm=busy, launch=quiet, store=quiet, scale=("2026-11-28", 0)),
+                         "2026-11-25, but slurm on 2026-11-27 with a load average of 2.5 before, "
+                         "scale on 2026-11-28")
         self.assertEqual(told(), "no day")
 
     def test_needs_the_two_lines(self):
