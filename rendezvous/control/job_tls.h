@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/tls/tls_context.h"
+#include "rendezvous/tls/tls_self_check.h"
 
 namespace ddprun {
 
@@ -27,6 +28,12 @@ class JobTls {
     }
     looked_at_ = now;
     auto renewed = TlsContext::renewed(newest_);
+    // Those that no peer would take are as good as those that cannot be read.
+    if (renewed && *renewed != newest_) {
+      if (const auto fit = check_with_itself(*renewed); !fit) {
+        renewed = fit.error();
+      }
+    }
     stale_ = renewed ? std::string() : renewed.error().sentence();
     if (renewed) {
       newest_ = std::move(*renewed);

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -232,6 +233,25 @@ TEST_CASE("Half a hello, silence behind a hello, and garbage in records end with
   });
   CHECK(half.outcomes.at(Ends::kGuest).who == Who::other);
   CHECK(silent.wait(Ends::kGuest).who == Who::other);
+}
+
+TEST_CASE("Files that were replaced count if a peer would take them") {
+  NEEDS_OPENSSL();
+  const TlsFiles files = authority().issue("before");
+  const auto before = TlsContext::make_mutual(files);
+  REQUIRE(before.has_value());
+  const auto replace_by = [&files](const TlsFiles& others) {
+    std::filesystem::rename(others.certificate, files.certificate);
+    std::filesystem::rename(others.key, files.key);
+  };
+  replace_by(authority().issue("late", -1));
+  JobTls late(*before);
+  CHECK(late.newest() == *before);
+  CHECK(late.stale().find(files.certificate + ": has expired") == 0);
+  replace_by(authority().issue("after"));
+  JobTls after(*before);
+  CHECK(after.newest() != *before);
+  CHECK(after.stale().empty());
 }
 
 TEST_CASE("A hello of who has gone meanwhile is not answered") {
