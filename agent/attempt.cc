@@ -301,6 +301,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.dies_of_term = worker.dies_of_term;
   end.known_reason = worker.known_reason;
   end.exit_time = worker.ended_wall;
+  end.failure_kind = worker.progress ? worker.progress->page().failure_kind.load() : 0;
   // With --log-dir /dev/null there is no error file.
   if (!worker.logs.error_file.empty()) {
     end.error_file_path = worker.logs.error_file;

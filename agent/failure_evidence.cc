@@ -16,6 +16,7 @@
 #include "rendezvous/base/signal_name.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/contract/error_file.h"
+#include "rendezvous/contract/progress_channel.h"
 
 namespace ddprun {
 namespace {
@@ -113,14 +114,16 @@ FailureRecord make_failure_record(WorkerEnd end) {
   record.time = end.exit_time;
   record.after_stop = end.after_stop;
   record.message = message_without_error_file(end);
+  record.peer_lost = (end.failure_kind & ProgressPage::kFailedByLostPeer) != 0;
+  record.do_not_retry = (end.failure_kind & ProgressPage::kFailedForGood) != 0;
   if (!end.error_file_bytes.empty()) {
     record.error_file_path = end.error_file_path;
     if (const auto parsed = parse_error_record(end.error_file_bytes)) {
       if (std::string line = first_line(parsed->message); !line.empty()) {
         record.message = std::move(line);
       }
-      record.peer_lost = parsed->peer_lost;
-      record.do_not_retry = parsed->do_not_retry;
+      record.peer_lost = record.peer_lost || parsed->peer_lost;
+      record.do_not_retry = record.do_not_retry || parsed->do_not_retry;
       // A file without a time leaves that of the exit.
       if (parsed->time.time_since_epoch().count() > 0) {
         record.time = latest_moment(parsed->time, end.exit_time);

@@ -27,8 +27,9 @@ struct WorkerEnd {
   bool dies_of_term = false;  ///< it had no handler for the SIGTERM that it was stopped by
   std::string known_reason;   ///< what the agent knows of why it ended; one clause, may be empty
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
-  std::string error_file_path;   ///< empty when there was none to write
-  std::string error_file_bytes;  ///< empty when the worker wrote none; at most kErrorFileReadMax
+  std::uint64_t failure_kind = 0;  ///< ProgressPage's
+  std::string error_file_path;     ///< empty when there was none to write
+  std::string error_file_bytes;    ///< empty when the worker wrote none; at most kErrorFileReadMax
   std::string stderr_tail;
 };
 

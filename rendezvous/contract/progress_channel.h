@@ -88,6 +88,12 @@ struct ProgressPage {
   // How long the run is meant to be: its optimizer steps, those before this attempt among them.
   std::atomic<std::uint64_t> run_steps;         ///< 0: not told
   std::atomic<std::uint64_t> run_steps_before;  ///< done before this attempt
+  /// By the worker as it fails: what its error file says, too, for where there is none (a full
+  /// disk,
+  /// --log-dir /dev/null). A sum of the two below.
+  std::atomic<std::uint64_t> failure_kind;
+  static constexpr std::uint64_t kFailedByLostPeer = 1;
+  static constexpr std::uint64_t kFailedForGood = 2;  ///< another attempt is of no use
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);

@@ -105,6 +105,9 @@ TEST_CASE("I-21: a worker that throws ddp::DoNotRetry is not started again") {
   const Finished job = acted({"--max-restarts", "5"}, {"step:1,no-retry"});
   check_failed(job, 1, "the worker asked not to be started again", "0 of 5");
   CHECK(contains(job.err, "there is no such data set"));
+  // Without error files, as on a full disk.
+  check_failed(acted({"--max-restarts", "5", "--log-dir", "/dev/null"}, {"step:1,no-retry"}), 1,
+               "the worker asked not to be started again", "0 of 5");
 }
 
 TEST_CASE("Rules --on signal, SIGNAL and start tell faults apart") {

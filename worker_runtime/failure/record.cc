@@ -15,6 +15,7 @@
 #include "ddp/error.h"
 #include "rendezvous/contract/environment.h"
 #include "rendezvous/contract/error_file.h"
+#include "rendezvous/contract/progress_channel.h"
 #include "worker_runtime/failure/recording.h"
 #include "worker_runtime/failure/signal_record.h"
 #include "worker_runtime/failure/throw_trace.h"
@@ -55,6 +56,20 @@ void write_file(const char* path, const std::string& bytes) {
   }
 }
 
+/// What decides on a restart must not depend on a disk. The channel is opened anew: what init()
+/// made of it is gone with its Context, or was never made.
+void tell_agent(const ddprun::ErrorRecord& record) {
+  using ddprun::ProgressPage;
+  const char* path = std::getenv(ddprun::env::kProgressChannel);
+  if (path == nullptr || *path == 0) {
+    return;
+  }
+  if (const auto channel = ddprun::ProgressChannel::attach(path)) {
+    channel->page().failure_kind = (record.peer_lost ? ProgressPage::kFailedByLostPeer : 0) |
+                                   (record.do_not_retry ? ProgressPage::kFailedForGood : 0);
+  }
+}
+
 void write_record(ddprun::ErrorRecord record) {
   record.time =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
@@ -63,6 +78,7 @@ void write_record(ddprun::ErrorRecord record) {
   const char* rank = std::getenv(ddprun::env::kRank);
   std::fprintf(stderr, "ddprun worker%s%s: %s\n", rank != nullptr ? " of rank " : "",
                rank != nullptr ? rank : "", record.message.c_str());
+  tell_agent(record);
   const char* path = std::getenv(ddprun::env::kErrorFile);
   if (path != nullptr && *path != 0) {
     write_file(path, ddprun::to_json(record));

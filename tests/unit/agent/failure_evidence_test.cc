@@ -8,6 +8,7 @@
 #include <string>
 
 #include "rendezvous/contract/error_file.h"
+#include "rendezvous/contract/progress_channel.h"
 #include "tests/support/temp_dir.h"
 
 using namespace ddprun;
@@ -217,6 +218,16 @@ TEST_CASE("the runtime's own time and its word on a lost peer are taken over", "
   const FailureRecord record = make_failure_record(end);
   CHECK(record.peer_lost);
   CHECK(record.time == written.time);
+}
+
+TEST_CASE("what decides on a restart does not need an error file", "[agent]") {
+  WorkerEnd end = ended(exited(1));
+  end.failure_kind = ProgressPage::kFailedForGood;
+  CHECK(make_failure_record(end).do_not_retry);
+  CHECK_FALSE(make_failure_record(end).peer_lost);
+  end.failure_kind = ProgressPage::kFailedByLostPeer;
+  CHECK(make_failure_record(end).peer_lost);
+  CHECK_FALSE(make_failure_record(end).do_not_retry);
 }
 
 TEST_CASE("an error file beyond its bound is shortened, not lost", "[agent]") {
