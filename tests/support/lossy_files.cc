@@ -121,8 +121,15 @@ std::vector<std::byte>& LossyFiles::bytes(const Path& path) {
   return node->content;
 }
 
+std::optional<ddprun::Error> LossyFiles::refuses_writes(const Path& path) {
+  if (closed_.contains(path)) {
+    return errno_error(EACCES, "cannot be written to", path.string());
+  }
+  return std::nullopt;
+}
+
 Result<bool> LossyFiles::make_directory(const Path& path) {
-  const bool fails = next_call_fails();
+  const bool fails = next_call_fails() || closed_.contains(path.parent_path());
   if (fails || find(path.parent_path()) == nullptr) {
     return errno_error(fails ? EIO : ENOENT, "cannot make the directory", path.string());
   }
@@ -209,7 +216,7 @@ Result<void> LossyFiles::sync_directory(const Path& path) {
 }
 
 Result<void> LossyFiles::rename(const Path& from, const Path& to) {
-  const bool fails = next_call_fails();
+  const bool fails = next_call_fails() || closed_.contains(from);
   const auto node = find(from);
   const auto target = find(to);
   if (node == nullptr || find(to.parent_path()) == nullptr) {

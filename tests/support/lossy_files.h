@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class LossyFiles : public FileLayer {
   /// The call of this number from now on (0 = the next one) fails, once; an append that fails has
   /// written the first half of its bytes.
   void fail_call(std::size_t number) { failing_call_ = calls_ + number; }
+  /// A directory of another user: no name in it changes, and it is not moved.
+  void close(const Path& path) { closed_.insert(path); }
   /// A file whose reads fail with this errno from now on.
   void withhold(const Path& path, int errno_value) { withheld_[path] = errno_value; }
   /// That call and every one after it fail: the process was killed there.
@@ -52,6 +55,7 @@ class LossyFiles : public FileLayer {
   ddprun::Result<bool> make_directories(const Path& path) override;
   ddprun::Result<std::vector<std::string>> list(const Path& path) override;
   ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override;
+  std::optional<ddprun::Error> refuses_writes(const Path& path) override;
   ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) override;
   ddprun::Result<void> sync_directory(const Path& path) override;
   ddprun::Result<void> rename(const Path& from, const Path& to) override;
@@ -81,6 +85,7 @@ class LossyFiles : public FileLayer {
   std::size_t calls_ = 0;
   std::size_t capacity_bytes_ = std::numeric_limits<std::size_t>::max();
   std::map<Path, int> withheld_;
+  std::set<Path> closed_;
   std::optional<std::size_t> hooked_call_;
   std::function<void()> hook_;
   std::optional<std::size_t> failing_call_;

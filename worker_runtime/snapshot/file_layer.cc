@@ -203,6 +203,21 @@ class RealFiles : public FileLayer {
     return std::unique_ptr<OutputFile>(std::make_unique<RealOutputFile>(std::move(fd), path));
   }
 
+  std::optional<ddprun::Error> refuses_writes(const Path& path) override {
+    Path at = path;
+    while (::faccessat(AT_FDCWD, at.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+      if (errno == ENOENT && at.has_relative_path()) {
+        at = at.parent_path();
+        continue;
+      }
+      if (fault_of(errno) == Fault::forbidden || errno == EROFS) {
+        return errno_error(errno, "cannot be written to", at.string());
+      }
+      break;
+    }
+    return std::nullopt;
+  }
+
   Result<void> sync_directory(const Path& path) override {
     // The parent of a path of one word is an empty path: the working directory.
     const Fd fd = open_file(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ class FileLayer {
   virtual ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) = 0;
   /// A new file; an old one of that name is emptied.
   virtual ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) = 0;
+  /// Why this user may add no names to the directory, as a rule of the file system and not for now;
+  /// nothing: it may. Of one that is not there: of the nearest above it.
+  virtual std::optional<ddprun::Error> refuses_writes(const Path& path) = 0;
   /// Makes names that were added to, renamed in or removed from the directory survive a crash.
   virtual ddprun::Result<void> sync_directory(const Path& path) = 0;
   /// Atomic. An Error when `to` is there and is not an empty directory.

@@ -148,17 +148,21 @@ struct Snapshot::Impl {
 
   /// What the writers find, once nobody of an earlier attempt can add to it.
   RankReport claim_and_scan() {
-    std::string superseded;
+    std::optional<ddprun::Error> for_good;
     if (writes()) {
       const auto claimed = directory.claim(attempt);
       if (!claimed && directory.superseded()) {
-        superseded = claimed.error().sentence();
+        for_good = claimed.error();
+      } else if (!claimed) {
+        for_good = directory.closed();
       }  // any other failure is said by each save
     }
     auto report = directory.scan();
     report.disk = shared ? 0 : context->node_rank();
-    if (!superseded.empty()) {
-      report.problem = superseded;
+    // A disk may be back at the next attempt. A file in the directory's place stays one.
+    report.problem_stays = for_good || is_no_directory(directory.path());
+    if (for_good) {
+      report.problem = for_good->sentence();
     }
     return report;
   }
@@ -320,10 +324,7 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   const auto choice = choose(reports);
   // All ranks have the same reports: all throw, and no rank waits in the next collective.
   if (!choice.problem.empty()) {
-    // A disk may be back at the next attempt. A file in the directory's place stays one.
-    const bool stays = choice.problem_stays || impl_->directory.superseded() ||
-                       is_no_directory(impl_->directory.path());
-    stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
+    choice.problem_stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
   }
   // Each complaint says what happens instead: a person needs one line.
   const auto instead = choice.chosen

@@ -137,6 +137,7 @@ std::string encode_report(const RankReport& report) {
     put(bytes, complaint);
   }
   put(bytes, report.problem);
+  put(bytes, std::uint64_t{report.problem_stays ? 1U : 0U});
   return bytes;
 }
 
@@ -164,6 +165,7 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
     report.complaints.push_back(reader.text());
   }
   report.problem = reader.text();
+  report.problem_stays = reader.number() != 0;
   if (!reader.ended_well()) {
     return ddprun::Error{"another rank's list of snapshots cannot be read", "",
                          "run the same build of the worker runtime on every node"};
@@ -179,6 +181,7 @@ Choice choose(const std::vector<RankReport>& reports) {
   for (const auto& report : reports) {
     if (choice.problem.empty()) {
       choice.problem = report.problem;
+      choice.problem_stays = report.problem_stays;
     }
     // Those that nobody could read count as well: a number stands for one state for ever.
     choice.next_number = std::max(choice.next_number, report.highest_number + 1);

@@ -46,6 +46,7 @@ struct RankReport {
   std::vector<std::string> complaints;
   /// Not empty: training must not start, and why.
   std::string problem;
+  bool problem_stays = false;  ///< as Choice::problem_stays
   friend bool operator==(const RankReport&, const RankReport&) = default;
 };
 

@@ -106,6 +106,22 @@ Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
   return {};
 }
 
+/// Marks of another user can be neither moved nor emptied: a directory is moved by who may write in
+/// it.
+std::optional<ddprun::Error> SnapshotDirectory::closed() {
+  auto refused = files_->refuses_writes(path_);
+  const auto names = files_->list(path_);
+  for (const auto& name : names ? *names : std::vector<std::string>()) {
+    if (!refused && parse_mark_name(name)) {
+      refused = files_->refuses_writes(path_ / name);
+    }
+  }
+  if (refused) {
+    refused->todo = "let the user who trains write there, or choose another snapshot path";
+  }
+  return refused;
+}
+
 /// All names here, or an Error that says which later attempt writes here now.
 Result<std::vector<std::string>> SnapshotDirectory::names_unless_superseded() {
   auto names = files_->list(path_);

@@ -48,6 +48,8 @@ class SnapshotDirectory {
   /// when the mark cannot be made, when another process made it, or when a later attempt has left
   /// its own.
   Result<void> claim(std::uint64_t attempt);
+  /// After a claim() that failed: the reason, when this user can never save here.
+  std::optional<ddprun::Error> closed();
   /// A later attempt's mark was seen: everything that writes here is an Error from now on.
   [[nodiscard]] bool superseded() const { return later_attempt_ != 0; }
 

@@ -9,7 +9,7 @@ namespace {
 
 RankReport found(std::vector<Candidate> verified, std::uint64_t highest = 0,
                  std::vector<std::string> complaints = {}, std::int64_t disk = 0) {
-  return {disk, std::move(verified), {}, highest, std::move(complaints), ""};
+  return {disk, std::move(verified), {}, highest, std::move(complaints), "", false};
 }
 
 /// What a rank found that cannot read one of its snapshots.
@@ -95,6 +95,9 @@ TEST_CASE("a problem of any rank stops all, and the lowest rank's is told", "[sn
   auto second = found({});
   second.problem = "it is a file";
   CHECK(choose({first, second}).problem == "it is a file");
+  CHECK_FALSE(choose({first, second}).problem_stays);
+  second.problem_stays = true;
+  CHECK(choose({first, second}).problem_stays);
   first.problem = "no permission";
   CHECK(choose({first, second}).problem == "no permission");
 }
@@ -139,15 +142,15 @@ TEST_CASE("each complaint is said once per disk", "[snapshot]") {
 }
 
 TEST_CASE("a report comes back from its bytes", "[snapshot]") {
-  const RankReport report{3,  {k12, k11},         {{9, Fault::newer, "y: newer"}},
-                          15, {"x: damaged", ""}, "a problem"};
+  const RankReport report{
+      3, {k12, k11}, {{9, Fault::newer, "y: newer"}}, 15, {"x: damaged", ""}, "a problem", true};
   const auto decoded = decode_report(encode_report(report));
   REQUIRE(decoded);
   CHECK(*decoded == report);
 }
 
 TEST_CASE("a report cut short, or with bytes left over, is refused", "[snapshot]") {
-  const auto bytes = encode_report({3, {k12}, {{9, Fault::newer, "w"}}, 15, {"x"}, "y"});
+  const auto bytes = encode_report({3, {k12}, {{9, Fault::newer, "w"}}, 15, {"x"}, "y", true});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     REQUIRE_FALSE(decode_report(bytes.substr(0, length)));
   }

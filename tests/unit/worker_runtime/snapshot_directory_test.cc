@@ -1,5 +1,8 @@
 #include "worker_runtime/snapshot/snapshot_directory.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "snapshot_disk.h"
@@ -301,6 +304,24 @@ TEST_CASE("a file in the place of the directory is a problem that names it", "[s
   CHECK_FALSE(write(directory, 1));
 }
 
+TEST_CASE("a path where this user can never save is told from a disk that fails", "[snapshot]") {
+  const auto closed = GENERATE(false, true) ? kPath : kPath / mark_name(1);
+  auto files = disk_with_two();
+  SnapshotDirectory directory(files, kPath, 2);
+  files->fail_call(1);
+  REQUIRE_FALSE(directory.claim(2));
+  CHECK_FALSE(directory.closed());
+  files->heal();
+  files->close(closed);
+  REQUIRE_FALSE(directory.claim(2));
+  const auto why = directory.closed();
+  REQUIRE(why);
+  CHECK(why->sentence() ==
+        closed.string() +
+            ": cannot be written to: Permission denied; let the user who trains write "
+            "there, or choose another snapshot path");
+}
+
 TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") {
   const ddprun::test::TempDir dir;
   const auto top = dir.path() / "top";
@@ -322,6 +343,18 @@ TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") 
   CHECK_THAT(files->list(path / "00000003" / kStateFile).error().sentence(),
              Contains("Not a directory"));
   CHECK_FALSE(files->sync_directory(top / "none"));
+  CHECK_FALSE(files->refuses_writes(top / "none" / "below"));
+  {
+    // No mode stops root.
+    const bool is_root = ::geteuid() == 0;
+    REQUIRE(::chmod(top.c_str(), 0555) == 0);
+    REQUIRE((!is_root || ::seteuid(65534) == 0));
+    const auto refused = files->refuses_writes(top / "none" / "below");
+    REQUIRE((!is_root || ::seteuid(0) == 0));
+    REQUIRE(::chmod(top.c_str(), 0755) == 0);
+    REQUIRE(refused);
+    CHECK_THAT(refused->what, Contains("cannot be written to: Permission denied"));
+  }
   CHECK(files->remove_all(top));
   CHECK(files->list(top)->empty());
 }
