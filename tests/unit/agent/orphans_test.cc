@@ -11,6 +11,7 @@
 
 #include "agent/process/spawn.h"
 #include "tests/support/control_group.h"
+#include "tests/support/event_wait.h"
 #include "tests/support/needs.h"
 #include "tests/unit/agent/forked.h"
 
@@ -206,6 +207,10 @@ TEST_CASE("what cannot be killed is named after the bound, and not waited for", 
   NEEDS_GROUP(freezer);
   Forked agent([&] {
     const pid_t child = start("exec sleep 1000");
+    const std::string comm = "/proc/" + std::to_string(child) + "/comm";
+    if (!test::wait_until([&] { return test::read_file(comm) == "sleep\n"; })) {
+      return 2;
+    }
     freezer.add(child);
     freezer.freeze();
     const auto start_time = std::chrono::steady_clock::now();
