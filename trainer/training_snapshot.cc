@@ -1,14 +1,10 @@
 #include "trainer/training_snapshot.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,20 +31,6 @@ std::string name_not_finite(const SnapshotState& state, std::span<const NamedTen
   }
   const auto* tensor = first_not_finite(tensors);
   return tensor != nullptr ? tensor->name : "";
-}
-
-/// Why nothing can be written in `directory`, as long as nobody changes its rights or its disk;
-/// else empty.
-std::string refusal(const std::filesystem::path& directory) {
-  std::error_code problem;
-  std::filesystem::create_directories(directory, problem);
-  if (!problem && ::access(directory.c_str(), W_OK | X_OK) != 0) {
-    problem.assign(errno, std::generic_category());
-  }
-  const bool stays = problem == std::errc::permission_denied ||
-                     problem == std::errc::operation_not_permitted ||
-                     problem == std::errc::read_only_file_system;
-  return stays ? problem.message() : "";
 }
 
 std::optional<SnapshotState> loaded(Snapshot& snapshot, std::string_view model,
@@ -90,7 +72,7 @@ std::optional<SnapshotState> TrainingSnapshot::load(std::string_view model,
 /// Found too late after weeks of training, each save of which has failed.
 void TrainingSnapshot::require_place() {
   constexpr char kFits[] = "fits";
-  const auto problem = writes() ? refusal(snapshot_.path()) : "";
+  const auto problem = snapshot_.refusal();
   const auto mine = writes() && problem.empty() ? kFits : problem;
   const auto found = context_->group().all_gather_bytes(mine);
   // Where each node has a disk of its own, one of them is enough to go on from.
@@ -99,8 +81,7 @@ void TrainingSnapshot::require_place() {
   }
   const auto first = std::find_if(found.begin(), found.end(),
                                   [](const std::string& text) { return !text.empty(); });
-  throw DoNotRetry(snapshot_.path().string() + ": no snapshot can be saved here: " + *first +
-                   "; name a directory that this worker may write to");
+  throw DoNotRetry("no snapshot can be saved: " + *first);
 }
 
 /// Ranks hold the same weights, but a rank with a bad memory does not, and a rank may hold a part

@@ -121,9 +121,17 @@ std::vector<std::byte>& LossyFiles::bytes(const Path& path) {
   return node->content;
 }
 
-std::optional<ddprun::Error> LossyFiles::refuses_writes(const Path& path) {
+std::optional<Unread> LossyFiles::refuses_reads(const Path& path) {
+  if (const auto withheld = withheld_.find(path); withheld != withheld_.end()) {
+    return Unread{errno_error(withheld->second, "cannot be read", path.string()),
+                  fault_of(withheld->second)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Unread> LossyFiles::refuses_writes(const Path& path) {
   if (closed_.contains(path)) {
-    return errno_error(EACCES, "cannot be written to", path.string());
+    return Unread{errno_error(EACCES, "cannot be written to", path.string()), Fault::forbidden};
   }
   return std::nullopt;
 }
@@ -161,14 +169,14 @@ Result<bool> LossyFiles::make(const Path& path) {
   return made;
 }
 
-Result<std::vector<std::string>> LossyFiles::list(const Path& path) {
+ReadResult<std::vector<std::string>> LossyFiles::list(const Path& path) {
   if (next_call_fails()) {
-    return errno_error(EIO, "cannot be read as a directory", path.string());
+    return Unread{errno_error(EIO, "cannot be read as a directory", path.string()), fault_of(EIO)};
   }
   std::vector<std::string> names;
   const auto node = find(path);
   if (node != nullptr && !node->is_directory) {
-    return errno_error(ENOTDIR, "cannot be read as a directory", path.string());
+    return Unread{errno_error(ENOTDIR, "cannot be read as a directory", path.string())};
   }
   if (node != nullptr) {
     for (const auto& [name, child] : node->names) {

@@ -53,9 +53,10 @@ class LossyFiles : public FileLayer {
 
   ddprun::Result<bool> make_directory(const Path& path) override;
   ddprun::Result<bool> make_directories(const Path& path) override;
-  ddprun::Result<std::vector<std::string>> list(const Path& path) override;
+  ReadResult<std::vector<std::string>> list(const Path& path) override;
   ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override;
-  std::optional<ddprun::Error> refuses_writes(const Path& path) override;
+  std::optional<Unread> refuses_reads(const Path& path) override;
+  std::optional<Unread> refuses_writes(const Path& path) override;
   ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) override;
   ddprun::Result<void> sync_directory(const Path& path) override;
   ddprun::Result<void> rename(const Path& from, const Path& to) override;

@@ -107,8 +107,9 @@ class DDP_EXPORT Snapshot {
   /// have none in common, the newest of all. Ranks that lack it are sent it by one that has it. A
   /// damaged snapshot is passed over in favour of the one before, with one line that names file and
   /// reason. Throws DoNotRetry, on every rank alike, when the chosen one is of another model (its
-  /// name, or a tensor's name, shape or type), or when the path is not a directory: nothing is
-  /// overwritten then. Throws another ddp::Error when the disk cannot be read.
+  /// name, or a tensor's name, shape or type), when a newer one is of a later version of ddprun or
+  /// may not be read, or when the path is not a directory: nothing is overwritten then. Throws
+  /// another ddp::Error when the disk cannot be read.
   [[nodiscard]] std::optional<SnapshotState> load(std::string_view model,
                                                   std::span<const NamedTensor> tensors);
 
@@ -137,6 +138,9 @@ class DDP_EXPORT Snapshot {
   std::optional<SaveOutcome> wait();
 
   [[nodiscard]] const std::filesystem::path& path() const;
+  /// Why this rank can never save at the path, as far as the system tells beforehand (rights, a
+  /// read-only disk, what is no directory); empty: it can, or another rank writes for it.
+  [[nodiscard]] std::string refusal() const;
   /// Whether all ranks see one directory.
   [[nodiscard]] bool shared() const;
   /// Whether this rank writes: the others' tensors are not looked at in a save.

@@ -43,6 +43,11 @@ Unread unread(int errno_value, const Path& path) {
   return {errno_error(errno_value, "cannot be read", path.string()), fault_of(errno_value)};
 }
 
+Unread unusable(int errno_value, const Path& path) {
+  return {errno_error(errno_value, "cannot be used as a directory", path.string()),
+          fault_of(errno_value)};
+}
+
 Result<bool> made_or(const std::error_code& problem, bool made, const Path& path) {
   if (problem) {
     return errno_error(problem.value(), "cannot make the directory", path.string());
@@ -143,7 +148,7 @@ class RealFiles : public FileLayer {
     return made_or(problem, made, path);
   }
 
-  Result<std::vector<std::string>> list(const Path& path) override {
+  ReadResult<std::vector<std::string>> list(const Path& path) override {
     std::vector<std::string> names;
     std::error_code problem;
     std::filesystem::directory_iterator entry(path, problem);
@@ -154,7 +159,8 @@ class RealFiles : public FileLayer {
     }
     // No directory is no snapshot yet.
     if (problem && problem != std::errc::no_such_file_or_directory) {
-      return errno_error(problem.value(), "cannot be read as a directory", path.string());
+      return Unread{errno_error(problem.value(), "cannot be read as a directory", path.string()),
+                    fault_of(problem.value())};
     }
     // readdir(3) has no order.
     std::sort(names.begin(), names.end());
@@ -203,17 +209,31 @@ class RealFiles : public FileLayer {
     return std::unique_ptr<OutputFile>(std::make_unique<RealOutputFile>(std::move(fd), path));
   }
 
-  std::optional<ddprun::Error> refuses_writes(const Path& path) override {
+  std::optional<Unread> refuses_reads(const Path& path) override {
+    const Fd fd = open_file(path, O_RDONLY | O_NONBLOCK);
+    return fd ? std::nullopt : std::optional(unread(errno, path));
+  }
+
+  std::optional<Unread> refuses_writes(const Path& path) override {
     Path at = path;
-    while (::faccessat(AT_FDCWD, at.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-      if (errno == ENOENT && at.has_relative_path()) {
-        at = at.parent_path();
-        continue;
+    struct stat status {};
+    while (::stat(at.c_str(), &status) != 0) {
+      const int problem = errno;
+      if (problem == ENOENT && ::lstat(at.c_str(), &status) == 0) {
+        return Unread{{"is a link to what is not there", at.string(), ""}};
       }
-      if (fault_of(errno) == Fault::forbidden || errno == EROFS) {
-        return errno_error(errno, "cannot be written to", at.string());
+      if ((problem != ENOENT && problem != ENOTDIR) || !at.has_relative_path()) {
+        const bool for_good = problem == ENAMETOOLONG || fault_of(problem) != Fault::unreadable;
+        return for_good ? std::optional(unusable(problem, at)) : std::nullopt;
       }
-      break;
+      at = at.parent_path();
+    }
+    if (!S_ISDIR(status.st_mode)) {
+      return Unread{{"is not a directory", at.string(), ""}};
+    }
+    if (::faccessat(AT_FDCWD, at.c_str(), W_OK | X_OK, AT_EACCESS) != 0 &&
+        (fault_of(errno) == Fault::forbidden || errno == EROFS)) {
+      return Unread{errno_error(errno, "cannot be written to", at.string()), Fault::forbidden};
     }
     return std::nullopt;
   }
@@ -231,7 +251,8 @@ class RealFiles : public FileLayer {
     // rename(2) is the commit and the fence in one: it fails where the mark is gone, and where `to`
     // is a full directory.
     if (::rename(from.c_str(), to.c_str()) != 0) {
-      return errno_error(errno, "cannot be renamed to " + to.filename().string(), from.string());
+      const Path into = to.parent_path().filename();
+      return errno_error(errno, "cannot be moved into " + into.string(), from.string());
     }
     return {};
   }

@@ -39,17 +39,19 @@ class FileLayer {
   virtual ddprun::Result<bool> make_directory(const Path& path) = 0;
   /// The same, with its parents.
   virtual ddprun::Result<bool> make_directories(const Path& path) = 0;
-  /// Names in the directory, in ascending order; none when there is no such directory. An Error
-  /// when it is not a directory or cannot be read.
-  virtual ddprun::Result<std::vector<std::string>> list(const Path& path) = 0;
+  /// Names in the directory, in ascending order; none when there is no such directory. Damaged when
+  /// it is not a directory; else fault_of() says why it is not read.
+  virtual ReadResult<std::vector<std::string>> list(const Path& path) = 0;
   /// The whole file. Damaged when it is not there, is not a regular file, or is longer than
   /// `bytes_max`; else fault_of() says why it is not read.
   virtual ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) = 0;
   /// A new file; an old one of that name is emptied.
   virtual ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) = 0;
-  /// Why this user may add no names to the directory, as a rule of the file system and not for now;
-  /// nothing: it may. Of one that is not there: of the nearest above it.
-  virtual std::optional<ddprun::Error> refuses_writes(const Path& path) = 0;
+  /// Why the file cannot be opened for reading; nothing: it can.
+  virtual std::optional<Unread> refuses_reads(const Path& path) = 0;
+  /// Why nobody will ever add names to that directory (damaged), or this user will not (forbidden);
+  /// nothing: it is worth to try. Of one that is not there: of the nearest above it.
+  virtual std::optional<Unread> refuses_writes(const Path& path) = 0;
   /// Makes names that were added to, renamed in or removed from the directory survive a crash.
   virtual ddprun::Result<void> sync_directory(const Path& path) = 0;
   /// Atomic. An Error when `to` is there and is not an empty directory.

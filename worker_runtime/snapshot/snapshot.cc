@@ -6,7 +6,6 @@
 #include <exception>
 #include <future>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "ddp/snapshot.h"
@@ -54,12 +53,6 @@ void fill(const Tensor& tensor, std::span<const std::byte> bytes) {
   if (!bytes.empty()) {
     tensor.copy_from_host(bytes.data());
   }
-}
-
-bool is_no_directory(const std::filesystem::path& path) {
-  std::error_code unknown;
-  const auto status = std::filesystem::status(path, unknown);
-  return std::filesystem::exists(status) && !std::filesystem::is_directory(status);
 }
 
 /// Tells that the worker saves or loads, as long as it lives.
@@ -123,16 +116,25 @@ struct Snapshot::Impl {
   }
 
   /// One more than any rank finds, so that the first attempt of a new job comes after all before.
+  /// Who may not train here learns it now: a mark would end a job of who may.
   std::uint64_t next_attempt() {
-    std::uint64_t highest = 0;
     // Each rank looks: a node that comes back may have marks on its disk that no other node has
     // seen.
-    const auto mine = std::to_string(directory.highest_attempt());
-    for (const auto& found : context->group().all_gather_bytes(mine)) {
-      highest = std::max<std::uint64_t>(highest, std::stoull(found));
-    }
-    return after(highest);
+    auto mine = directory.look();
+    mine.disk = disk();
+    const auto reports = exchange(mine);
+    refuse(choose(reports));
+    return after(highest_attempt(reports));
   }
+
+  /// All ranks have the same reports: all throw, and no rank waits in the next collective.
+  static void refuse(const Choice& choice) {
+    if (!choice.problem.empty()) {
+      choice.problem_stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
+    }
+  }
+
+  [[nodiscard]] std::int64_t disk() const { return shared ? 0 : context->node_rank(); }
 
   /// Manifests and marks above the bound are not believed, so only one with the bound itself, made
   /// by hand, comes here. Its next attempt could leave no mark, and nothing would fence it.
@@ -148,21 +150,18 @@ struct Snapshot::Impl {
 
   /// What the writers find, once nobody of an earlier attempt can add to it.
   RankReport claim_and_scan() {
-    std::optional<ddprun::Error> for_good;
+    std::string superseded;
     if (writes()) {
       const auto claimed = directory.claim(attempt);
       if (!claimed && directory.superseded()) {
-        for_good = claimed.error();
-      } else if (!claimed) {
-        for_good = directory.closed();
+        superseded = claimed.error().sentence();
       }  // any other failure is said by each save
     }
     auto report = directory.scan();
-    report.disk = shared ? 0 : context->node_rank();
-    // A disk may be back at the next attempt. A file in the directory's place stays one.
-    report.problem_stays = for_good || is_no_directory(directory.path());
-    if (for_good) {
-      report.problem = for_good->sentence();
+    report.disk = disk();
+    if (!superseded.empty()) {
+      report.problem = superseded;
+      report.problem_stays = true;
     }
     return report;
   }
@@ -265,7 +264,7 @@ struct Snapshot::Impl {
       // A program that saves without load() has agreed on nothing: it follows the newest attempt of
       // its own disk.
       if (attempt == 0) {
-        attempt = after(directory.highest_attempt());
+        attempt = after(highest_attempt({directory.look()}));
       }
       outcome.state.attempt = static_cast<std::int64_t>(attempt);
       const auto written =
@@ -274,8 +273,10 @@ struct Snapshot::Impl {
         return failure(written.error().sentence(), directory.superseded() ? "" : kGoesOn);
       }
       const auto pruned = directory.prune();
-      return {std::move(outcome),
-              pruned ? "" : pruned.error().sentence() + "; old snapshots take up space", false};
+      const std::string trouble =
+          pruned ? "" : pruned.error().sentence() + "; old snapshots take up space";
+      const bool is_new = std::exchange(unpruned, trouble) != trouble;
+      return {std::move(outcome), is_new ? trouble : "", false};
     } catch (const std::exception& problem) {
       return failure(problem.what(), kGoesOn);
     }
@@ -290,6 +291,7 @@ struct Snapshot::Impl {
   HostCopy copy;                      // what the thread writes
   std::future<Written> pending;       // the save that the thread does
   std::optional<Written> unreported;  // of the last one that ended
+  std::string unpruned;               // why old ones stay, as it was said
   bool said_slow = false;
 };
 
@@ -322,10 +324,7 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
   const auto mine = impl_->claim_and_scan();
   const auto reports = impl_->exchange(mine);
   const auto choice = choose(reports);
-  // All ranks have the same reports: all throw, and no rank waits in the next collective.
-  if (!choice.problem.empty()) {
-    choice.problem_stays ? throw DoNotRetry(choice.problem) : throw Error(choice.problem);
-  }
+  Impl::refuse(choice);
   // Each complaint says what happens instead: a person needs one line.
   const auto instead = choice.chosen
                            ? "; snapshot " + snapshot_name(choice.chosen->number) + " is used"
@@ -422,6 +421,10 @@ std::optional<SaveOutcome> Snapshot::wait() {
 
 const std::filesystem::path& Snapshot::path() const {
   return impl_->options.path;
+}
+std::string Snapshot::refusal() const {
+  const auto closed = impl_->writes() ? impl_->directory.closed() : std::nullopt;
+  return closed ? closed->sentence() : "";
 }
 bool Snapshot::shared() const {
   return impl_->shared;

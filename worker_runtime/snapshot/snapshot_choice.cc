@@ -87,7 +87,7 @@ std::string sentence_of(const Withheld& withheld) {
       break;
   }
   return withheld.why +
-         ", and there is no other snapshot; mend the disk, or move the snapshot away";
+         ", and no other snapshot can be read; mend the disk, or move the snapshot away";
 }
 
 /// A path alone does not say where, when each node has its own disk.
@@ -98,13 +98,25 @@ std::string node_of(const std::vector<RankReport>& reports, std::size_t rank) {
   return shared ? "" : "on the node of rank " + std::to_string(rank) + ": ";
 }
 
+/// Whether the chosen snapshot is at least as new. Where the attempt of the other is not known,
+/// numbers tell, unless its disk has seen a later attempt than that of the chosen one.
+bool covers(const Choice& choice, const std::vector<RankReport>& reports, const RankReport& report,
+            const Withheld& withheld) {
+  const auto& [attempt, number, digest] = *choice.chosen;
+  if (withheld.attempt != 0) {
+    return std::pair(attempt, number) >= std::pair(withheld.attempt, withheld.number);
+  }
+  return number >= withheld.number &&
+         reports[static_cast<std::size_t>(choice.source)].marked >= report.marked;
+}
+
 /// Sets the problem where something would be lost by what was chosen.
 void refuse_loss(const std::vector<RankReport>& reports, Choice& choice) {
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     for (const auto& withheld : reports[rank].withheld) {
       const bool waits_for_people = withheld.fault != Fault::unreadable;
       const bool replaced =
-          choice.chosen && (!waits_for_people || choice.chosen->number >= withheld.number);
+          choice.chosen && (!waits_for_people || covers(choice, reports, reports[rank], withheld));
       if (!replaced && choice.problem.empty()) {
         choice.problem = node_of(reports, rank) + sentence_of(withheld);
         choice.problem_stays = waits_for_people;
@@ -120,6 +132,7 @@ std::string encode_report(const RankReport& report) {
   // In the order in which decode_report() reads.
   put(bytes, static_cast<std::uint64_t>(report.disk));
   put(bytes, report.highest_number);
+  put(bytes, report.marked);
   put(bytes, std::uint64_t{report.verified.size()});
   for (const auto& candidate : report.verified) {
     put(bytes, candidate.attempt);
@@ -128,6 +141,7 @@ std::string encode_report(const RankReport& report) {
   }
   put(bytes, std::uint64_t{report.withheld.size()});
   for (const auto& withheld : report.withheld) {
+    put(bytes, withheld.attempt);
     put(bytes, withheld.number);
     put(bytes, static_cast<std::uint64_t>(withheld.fault));
     put(bytes, withheld.why);
@@ -146,6 +160,7 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
   RankReport report;
   report.disk = static_cast<std::int64_t>(reader.number());
   report.highest_number = reader.number();
+  report.marked = reader.number();
   // count() is bounded by the bytes that are there, so a wrong one makes no long loop.
   for (auto left = reader.count(); left > 0; --left) {
     Candidate candidate;
@@ -156,6 +171,7 @@ ddprun::Result<RankReport> decode_report(std::string_view bytes) {
   }
   for (auto left = reader.count(); left > 0; --left) {
     Withheld withheld;
+    withheld.attempt = reader.number();
     withheld.number = reader.number();
     withheld.fault = static_cast<Fault>(reader.number());
     withheld.why = reader.text();
@@ -178,9 +194,10 @@ Choice choose(const std::vector<RankReport>& reports) {
   Choice choice;
   // In the order of attempts, then numbers: its end is the newest.
   std::set<Candidate> all;
-  for (const auto& report : reports) {
-    if (choice.problem.empty()) {
-      choice.problem = report.problem;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    const RankReport& report = reports[rank];
+    if (choice.problem.empty() && !report.problem.empty()) {
+      choice.problem = node_of(reports, rank) + report.problem;
       choice.problem_stays = report.problem_stays;
     }
     // Those that nobody could read count as well: a number stands for one state for ever.
@@ -204,14 +221,28 @@ Choice choose(const std::vector<RankReport>& reports) {
   });
   // Without one in common a send cannot be avoided, and the newest loses least.
   choice.chosen = common != all.rend() ? *common : *all.rbegin();
-  refuse_loss(reports, choice);
   const auto lacks = [&](const RankReport& report) { return !has(report, *choice.chosen); };
   // Decided alike on every rank, since the root of a broadcast must be.
   choice.source =
       static_cast<int>(std::find_if_not(reports.begin(), reports.end(), lacks) - reports.begin());
   choice.send = std::any_of(reports.begin(), reports.end(), lacks);
   DDP_CHECK(static_cast<std::size_t>(choice.source) < reports.size(), "somebody has the chosen");
+  refuse_loss(reports, choice);
   return choice;
+}
+
+std::uint64_t highest_attempt(const std::vector<RankReport>& reports) {
+  std::uint64_t highest = 0;
+  for (const auto& report : reports) {
+    highest = std::max(highest, report.marked);
+    for (const auto& candidate : report.verified) {
+      highest = std::max(highest, candidate.attempt);
+    }
+    for (const auto& withheld : report.withheld) {
+      highest = std::max(highest, withheld.attempt);
+    }
+  }
+  return highest;
 }
 
 std::vector<std::string> complaints_to_say(const std::vector<RankReport>& reports, int rank) {

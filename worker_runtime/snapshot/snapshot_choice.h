@@ -27,6 +27,7 @@ struct Candidate {
 
 /// A snapshot that may be good, and that a rank cannot read.
 struct Withheld {
+  std::uint64_t attempt = 0;  ///< that wrote it; 0: not known
   std::uint64_t number = 0;
   Fault fault = Fault::unreadable;  ///< not damaged
   std::string why;                  ///< beginning with the file concerned
@@ -40,6 +41,8 @@ struct RankReport {
   /// Every snapshot that the rank could read and verify; any order.
   std::vector<Candidate> verified;
   std::vector<Withheld> withheld;
+  /// The highest attempt that had left a mark on its disk; 0: none.
+  std::uint64_t marked = 0;
   /// The highest number it saw, those included that it could not read; 0 = none.
   std::uint64_t highest_number = 0;
   /// One line for each snapshot that was passed over, beginning with the file concerned.
@@ -76,6 +79,9 @@ struct Choice {
 /// readable (forbidden, newer): when nothing as new was verified. For one that the disk does not
 /// give, an older one will do, but not none at all. Needs at least one report.
 Choice choose(const std::vector<RankReport>& reports);
+
+/// Of all that left a mark or a snapshot that could be read; 0: none.
+std::uint64_t highest_attempt(const std::vector<RankReport>& reports);
 
 /// The complaints that rank `rank` should say, so that each is said once per disk.
 std::vector<std::string> complaints_to_say(const std::vector<RankReport>& reports, int rank);

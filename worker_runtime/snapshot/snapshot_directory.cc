@@ -17,12 +17,31 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 }
 
 constexpr char kOneJob[] = "let one job at a time use a snapshot path";
+constexpr char kAnotherPath[] = "choose another snapshot path";
 
 /// The format names a file, and the disk its path.
 std::string place_of(const FileLayer::Path& path, std::uint64_t number,
                      const ddprun::Error& error) {
   const auto directory = (path / snapshot_name(number)).string();
   return error.where.starts_with(directory) ? error.where : directory + "/" + error.where;
+}
+
+Withheld withheld_of(const FileLayer::Path& path, std::uint64_t number, const Unread& unread) {
+  return {unread.attempt, number, unread.fault,
+          place_of(path, number, unread.error) + ": " + unread.error.what};
+}
+
+/// Of a directory that cannot be listed.
+RankReport without_list(const Unread& unread) {
+  RankReport report;
+  auto [error, fault, attempt] = unread;
+  error.todo = fault == Fault::forbidden    ? "let the user who trains read it, or "
+               : fault == Fault::unreadable ? "mend the disk, or "
+                                            : "";
+  error.todo += kAnotherPath;
+  report.problem = error.sentence();
+  report.problem_stays = fault != Fault::unreadable;
+  return report;
 }
 
 }  // namespace
@@ -48,24 +67,46 @@ Result<void> SnapshotDirectory::prepare() {
   return {};
 }
 
-std::uint64_t SnapshotDirectory::highest_attempt() {
-  std::uint64_t highest = 0;
+RankReport SnapshotDirectory::look() {
   const auto names = files_->list(path_);
-  for (const auto& name : names ? *names : std::vector<std::string>()) {
-    if (const auto marked = parse_mark_name(name)) {
-      highest = std::max(highest, *marked);
-    } else if (const auto number = parse_snapshot_name(name)) {
-      // Marks do not always come along with snapshots that somebody copied here.
-      const auto manifest = read_manifest(*number, nullptr);
-      highest = std::max(highest, manifest ? manifest->attempt : 0);
-    }
+  if (!names) {
+    return without_list(names.error());
   }
-  return highest;
+  RankReport report;
+  // The newest first: what is wrong with it counts most.
+  std::for_each(names->rbegin(), names->rend(), [&](const std::string& name) {
+    if (const auto marked = parse_mark_name(name)) {
+      report.marked = std::max(report.marked, *marked);
+    } else if (const auto number = parse_snapshot_name(name)) {
+      Candidate candidate{0, *number, 0};
+      // Marks do not always come along with snapshots that somebody copied here.
+      const auto manifest = read_manifest(*number, &candidate.digest);
+      std::optional<Unread> refused;
+      if (!manifest) {
+        refused = manifest.error();
+      }
+      for (const char* const file : {kStateFile, kTensorsFile}) {
+        refused = refused ? refused : files_->refuses_reads(path_ / name / file);
+      }
+      if (!refused) {
+        candidate.attempt = manifest->attempt;
+        report.verified.push_back(candidate);
+      } else if (refused->fault != Fault::damaged) {
+        report.withheld.push_back(withheld_of(path_, *number, *refused));
+      }
+    }
+  });
+  marked_ = report.marked;
+  return report;
 }
 
 Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
   if (const auto prepared = prepare(); !prepared) {
     return prepared.error();
+  }
+  // Before a mark is made, which would end a training of whoever may save here.
+  if (const auto refused = attempt == attempt_ ? std::nullopt : closed()) {
+    return *refused;
   }
   const auto made = files_->make_directory(path_ / mark_name(attempt));
   if (!made) {
@@ -109,17 +150,22 @@ Result<void> SnapshotDirectory::claim(std::uint64_t attempt) {
 /// Marks of another user can be neither moved nor emptied: a directory is moved by who may write in
 /// it.
 std::optional<ddprun::Error> SnapshotDirectory::closed() {
-  auto refused = files_->refuses_writes(path_);
+  if (auto refused = files_->refuses_writes(path_)) {
+    refused->error.todo =
+        refused->fault == Fault::forbidden ? "let the user who trains write there, or " : "";
+    refused->error.todo += kAnotherPath;
+    return refused->error;
+  }
   const auto names = files_->list(path_);
   for (const auto& name : names ? *names : std::vector<std::string>()) {
-    if (!refused && parse_mark_name(name)) {
-      refused = files_->refuses_writes(path_ / name);
+    auto refused = parse_mark_name(name) ? files_->refuses_writes(path_ / name) : std::nullopt;
+    if (refused) {
+      refused->error.todo = "remove it once nothing of that user trains here, or ";
+      refused->error.todo += kAnotherPath;
+      return refused->error;
     }
   }
-  if (refused) {
-    refused->todo = "let the user who trains write there, or choose another snapshot path";
-  }
-  return refused;
+  return std::nullopt;
 }
 
 /// All names here, or an Error that says which later attempt writes here now.
@@ -137,7 +183,10 @@ Result<std::vector<std::string>> SnapshotDirectory::names_unless_superseded() {
             later_attempt_, attempt_),
         path_.string(), kOneJob};
   }
-  return names;
+  if (!names) {
+    return names.error().error;
+  }
+  return std::move(*names);
 }
 
 /// The error, or what is behind it.
@@ -146,20 +195,22 @@ ddprun::Error SnapshotDirectory::explained(const ddprun::Error& error) {
   return superseded() ? names.error() : error;
 }
 
+/// It goes on after a failure: one that stays must not keep all that come behind it.
 Result<void> SnapshotDirectory::move_into_mark(const std::vector<std::string>& names) {
+  Result<void> outcome;
   for (const auto& name : names) {
-    if (const auto moved = files_->rename(path_ / name, mark() / name); !moved) {
-      return explained(moved.error());
+    if (const auto moved = files_->rename(path_ / name, mark() / name); outcome && !moved) {
+      outcome = explained(moved.error());
     }
   }
-  return {};
+  return outcome;
 }
 
 /// Between two writes nothing in the mark is wanted.
 Result<void> SnapshotDirectory::empty_mark() {
   const auto names = files_->list(mark());
   if (!names) {
-    return names.error();
+    return names.error().error;
   }
   // It goes on after a failure: each file that goes makes room.
   Result<void> outcome;
@@ -172,14 +223,14 @@ Result<void> SnapshotDirectory::empty_mark() {
 }
 
 RankReport SnapshotDirectory::scan() {
-  RankReport report;
   newest_.reset();
   damaged_.clear();
   const auto names = files_->list(path_);
   if (!names) {
-    report.problem = names.error().sentence();
-    return report;
+    return without_list(names.error());
   }
+  RankReport report;
+  report.marked = marked_;
   std::vector<std::uint64_t> numbers;
   for (const auto& name : *names) {
     if (const auto number = parse_snapshot_name(name)) {
@@ -192,13 +243,13 @@ RankReport SnapshotDirectory::scan() {
   for (const auto number : numbers) {
     auto loaded = read(number);
     if (!loaded) {
-      const auto& [error, fault] = loaded.error();
+      const auto& [error, fault, attempt] = loaded.error();
       const auto place = place_of(path_, number, error);
       if (fault == Fault::damaged) {
         damaged_.insert(number);
         report.complaints.push_back(place + ": damaged snapshot passed over: " + error.what);
       } else {
-        report.withheld.push_back({number, fault, place + ": " + error.what});
+        report.withheld.push_back(withheld_of(path_, number, loaded.error()));
         report.complaints.push_back(place + ": snapshot passed over: " + error.what);
       }
       continue;
@@ -265,8 +316,8 @@ ReadResult<LoadedSnapshot> SnapshotDirectory::read(std::uint64_t number) {
   if (!state) {
     return state.error();
   }
-  // Without a bound, for a model may have any size; the manifest's figure is compared below.
-  auto tensors = files_->read(directory / kTensorsFile, std::numeric_limits<std::size_t>::max());
+  // A model may have any size, but no other than the manifest says.
+  auto tensors = files_->read(directory / kTensorsFile, manifest->files[1].size_bytes);
   if (!tensors) {
     return tensors.error();
   }
@@ -388,7 +439,7 @@ Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const cha
 Result<void> SnapshotDirectory::prune() {
   const auto names = files_->list(path_);
   if (!names) {
-    return names.error();
+    return names.error().error;
   }
   std::vector<std::string> unwanted;
   std::vector<std::uint64_t> good;
@@ -408,10 +459,9 @@ Result<void> SnapshotDirectory::prune() {
     unwanted.push_back(snapshot_name(good[i]));
   }
   // Half removed one would look damaged, so it loses its place first.
-  if (const auto moved = move_into_mark(unwanted); !moved) {
-    return moved.error();
-  }
-  return empty_mark();
+  const auto moved = move_into_mark(unwanted);
+  const auto emptied = empty_mark();
+  return moved ? emptied : moved;
 }
 
 }  // namespace ddp

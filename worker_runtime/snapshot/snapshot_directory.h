@@ -41,14 +41,15 @@ class SnapshotDirectory {
   /// Makes the directory when it is not there.
   Result<void> prepare();
 
-  /// The highest attempt that left a mark or a snapshot here; 0: none.
-  std::uint64_t highest_attempt();
+  /// What is here by marks and manifests, before a claim(): as scan(), but nothing is verified, and
+  /// damage is no complaint.
+  RankReport look();
   /// Attempt `attempt` (at least 1) writes here from now on, and no earlier one does: what an
   /// earlier one has not committed when this returns it never will. Any number of times. An Error
   /// when the mark cannot be made, when another process made it, or when a later attempt has left
   /// its own.
   Result<void> claim(std::uint64_t attempt);
-  /// After a claim() that failed: the reason, when this user can never save here.
+  /// The reason, when this user can never save here.
   std::optional<ddprun::Error> closed();
   /// A later attempt's mark was seen: everything that writes here is an Error from now on.
   [[nodiscard]] bool superseded() const { return later_attempt_ != 0; }
@@ -92,6 +93,7 @@ class SnapshotDirectory {
   bool parent_unsynced_ = false;  ///< the directory's own name may not survive a crash yet
   std::optional<LoadedSnapshot> newest_;
   std::set<std::uint64_t> damaged_;
+  std::uint64_t marked_ = 0;         ///< the highest attempt that look() saw a mark of
   std::uint64_t attempt_ = 0;        ///< whose mark this object made; 0: none yet
   std::uint64_t later_attempt_ = 0;  ///< whose mark was seen; 0: none
 };

@@ -28,6 +28,7 @@ struct Unread {
 
   ddprun::Error error;
   Fault fault = Fault::damaged;
+  std::uint64_t attempt = 0;  ///< that wrote it, where a newer manifest says so; 0: not known
 };
 
 template <class T>

@@ -175,14 +175,18 @@ ReadResult<Manifest> decode_manifest(std::string_view text) {
     if (json.at("format") != kFormatName) {
       return damaged("it is not a snapshot's manifest", kManifestFile);
     }
-    // Before its checksum, which a later version may take otherwise.
+    // Before its checksum, which a later version may take otherwise. So a flipped bit here ends the
+    // job, where it is passed over elsewhere: better that than to lose what is good.
     const auto& version = json.at("version");
     if (version.is_number_integer() && version > kFormatVersion) {
-      return Unread{damaged(fmt::format("a later version of ddprun wrote this snapshot (format "
-                                        "version {}, and this one reads {})",
-                                        version.dump(), kFormatVersion),
-                            kManifestFile),
-                    Fault::newer};
+      Unread newer{damaged(fmt::format("a later version of ddprun wrote this snapshot (format "
+                                       "version {}, and this one reads {})",
+                                       version.dump(), kFormatVersion),
+                           kManifestFile),
+                   Fault::newer};
+      const auto attempt = json.value("attempt", Json());
+      newer.attempt = attempt.is_number_unsigned() ? attempt.get<std::uint64_t>() : 0;
+      return newer;
     }
     if (version != kFormatVersion) {
       return damaged("it has no format version that ddprun ever wrote", kManifestFile);

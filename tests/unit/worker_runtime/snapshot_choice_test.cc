@@ -9,14 +9,15 @@ namespace {
 
 RankReport found(std::vector<Candidate> verified, std::uint64_t highest = 0,
                  std::vector<std::string> complaints = {}, std::int64_t disk = 0) {
-  return {disk, std::move(verified), {}, highest, std::move(complaints), "", false};
+  return {disk, std::move(verified), {}, 0, highest, std::move(complaints), "", false};
 }
 
 /// What a rank found that cannot read one of its snapshots.
 RankReport withheld(Fault fault, std::uint64_t number, std::vector<Candidate> verified,
                     std::int64_t disk = 0) {
   RankReport report = found(std::move(verified), number, {}, disk);
-  report.withheld.push_back({number, fault, "/s/" + std::to_string(number) + ": it is withheld"});
+  report.withheld.push_back(
+      {0, number, fault, "/s/" + std::to_string(number) + ": it is withheld"});
   return report;
 }
 
@@ -98,6 +99,9 @@ TEST_CASE("a problem of any rank stops all, and the lowest rank's is told", "[sn
   CHECK_FALSE(choose({first, second}).problem_stays);
   second.problem_stays = true;
   CHECK(choose({first, second}).problem_stays);
+  second.disk = 1;
+  CHECK(choose({first, second}).problem == "on the node of rank 1: it is a file");
+  second.disk = 0;
   first.problem = "no permission";
   CHECK(choose({first, second}).problem == "no permission");
 }
@@ -118,6 +122,34 @@ TEST_CASE("a snapshot that waits for people lets nobody train from older ones", 
   CHECK(beside.chosen == k12);
 }
 
+TEST_CASE("a later attempt's snapshot is newer, also where only people can read it", "[snapshot]") {
+  // A node that trained alone meanwhile, in attempt 3, numbered its snapshots from 2 on.
+  auto apart = withheld(Fault::newer, 3, {}, 1);
+  apart.withheld[0].attempt = 3;
+  CHECK_FALSE(choose({found({k12}), apart}).problem.empty());
+  apart.withheld[0].attempt = 1;
+  CHECK(choose({found({k12}), apart}).problem.empty());
+  // Nobody knows the attempt of what is forbidden. Marks tell that its disk was apart.
+  auto forbidden = withheld(Fault::forbidden, 3, {}, 1);
+  auto here = found({k12});
+  here.marked = 3;
+  forbidden.marked = 3;
+  CHECK(choose({here, forbidden}).problem.empty());
+  forbidden.marked = 4;
+  CHECK_THAT(choose({here, forbidden}).problem,
+             Catch::Matchers::StartsWith("on the node of rank 1: /s/3: it is withheld"));
+}
+
+TEST_CASE("the next attempt comes after all that left anything readable", "[snapshot]") {
+  auto marked = found({k12});
+  CHECK(highest_attempt({found({}), marked}) == 1);
+  marked.marked = 4;
+  auto newer = withheld(Fault::newer, 3, {});
+  newer.withheld[0].attempt = 6;
+  CHECK(highest_attempt({marked, found({})}) == 4);
+  CHECK(highest_attempt({marked, newer}) == 6);
+}
+
 TEST_CASE("a snapshot that the disk does not give is passed over for another, not for none",
           "[snapshot]") {
   const auto older = choose({withheld(Fault::unreadable, 12, {k11})});
@@ -126,7 +158,7 @@ TEST_CASE("a snapshot that the disk does not give is passed over for another, no
   CHECK(older.next_number == 13);
   const auto none = choose({found({}), withheld(Fault::unreadable, 12, {}, 1)});
   CHECK(none.problem ==
-        "on the node of rank 1: /s/12: it is withheld, and there is no other snapshot; mend the "
+        "on the node of rank 1: /s/12: it is withheld, and no other snapshot can be read; mend the "
         "disk, "
         "or move the snapshot away");
   CHECK_FALSE(none.problem_stays);  // the disk may be back
@@ -142,21 +174,23 @@ TEST_CASE("each complaint is said once per disk", "[snapshot]") {
 }
 
 TEST_CASE("a report comes back from its bytes", "[snapshot]") {
-  const RankReport report{
-      3, {k12, k11}, {{9, Fault::newer, "y: newer"}}, 15, {"x: damaged", ""}, "a problem", true};
+  const RankReport report{3,           {k12, k11}, {{4, 9, Fault::newer, "y: newer"}},
+                          7,           15,         {"x: damaged", ""},
+                          "a problem", true};
   const auto decoded = decode_report(encode_report(report));
   REQUIRE(decoded);
   CHECK(*decoded == report);
 }
 
 TEST_CASE("a report cut short, or with bytes left over, is refused", "[snapshot]") {
-  const auto bytes = encode_report({3, {k12}, {{9, Fault::newer, "w"}}, 15, {"x"}, "y", true});
+  const auto bytes =
+      encode_report({3, {k12}, {{4, 9, Fault::newer, "w"}}, 7, 15, {"x"}, "y", true});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     REQUIRE_FALSE(decode_report(bytes.substr(0, length)));
   }
   CHECK_FALSE(decode_report(bytes + "z"));
   auto huge = bytes;
-  huge[16 + 7] = '\x7F';  // the count of candidates
+  huge[24 + 7] = '\x7F';  // the count of candidates
   CHECK_FALSE(decode_report(huge));
 }
 

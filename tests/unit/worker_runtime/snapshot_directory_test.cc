@@ -89,7 +89,7 @@ TEST_CASE("a snapshot that may be good and cannot be read is no damaged one, and
   CHECK(report.verified.size() == 1);
   REQUIRE(report.withheld.size() == 1);
   const auto file = (kPath / "00000002" / name).string();
-  CHECK(report.withheld[0] == Withheld{2, fault, file + ": cannot be read: " + why});
+  CHECK(report.withheld[0] == Withheld{0, 2, fault, file + ": cannot be read: " + why});
   CHECK(report.complaints == Names{file + ": snapshot passed over: cannot be read: " + why});
   REQUIRE(write(directory, 3));
   REQUIRE(directory.prune());
@@ -108,6 +108,7 @@ TEST_CASE("a snapshot of a later version of ddprun stays, too", "[snapshot]") {
   REQUIRE(report.withheld.size() == 2);
   CHECK(report.withheld[0].fault == Fault::newer);
   CHECK(report.withheld[0].number == 2);
+  CHECK(report.withheld[0].attempt == 1);
   REQUIRE(directory.claim(2));
   REQUIRE(directory.prune());
   CHECK(names_in(*files) == Names{mark_name(2), "00000001", "00000002"});
@@ -304,22 +305,52 @@ TEST_CASE("a file in the place of the directory is a problem that names it", "[s
   CHECK_FALSE(write(directory, 1));
 }
 
+TEST_CASE("a look finds what a scan finds, before a mark is made", "[snapshot]") {
+  auto files = disk_with_two();
+  SnapshotDirectory directory(files, kPath, 2);
+  const auto looked = directory.look();
+  CHECK(looked.verified.size() == 2);
+  CHECK(looked.marked == 1);
+  const auto* const name = GENERATE(kStateFile, kTensorsFile, kManifestFile);
+  files->withhold(kPath / "00000002" / name, EACCES);
+  CHECK(directory.look().withheld == directory.scan().withheld);
+  CHECK(directory.look().verified.size() == 1);
+  CHECK(names_in(*files) == Names{mark_name(1), "00000001", "00000002"});
+}
+
+TEST_CASE("one old snapshot that cannot be moved keeps no other one", "[snapshot]") {
+  auto files = disk_with_two();
+  files->close(kPath / "00000001");
+  SnapshotDirectory directory(files, kPath, 1);
+  for (std::uint64_t number = 3; number <= 5; ++number) {
+    REQUIRE(write(directory, number));
+    const auto pruned = directory.prune();
+    REQUIRE_FALSE(pruned);
+    CHECK(pruned.error().where == (kPath / "00000001").string());
+  }
+  CHECK(names_in(*files) == Names{mark_name(2), "00000001", "00000005"});
+  CHECK(files->list(kPath / mark_name(2))->empty());
+}
+
 TEST_CASE("a path where this user can never save is told from a disk that fails", "[snapshot]") {
   const auto closed = GENERATE(false, true) ? kPath : kPath / mark_name(1);
   auto files = disk_with_two();
   SnapshotDirectory directory(files, kPath, 2);
-  files->fail_call(1);
+  files->fail_call(2);
   REQUIRE_FALSE(directory.claim(2));
   CHECK_FALSE(directory.closed());
   files->heal();
   files->close(closed);
   REQUIRE_FALSE(directory.claim(2));
+  // A mark would end a training of who may save here.
+  CHECK(names_in(*files) == Names{mark_name(1), "00000001", "00000002"});
   const auto why = directory.closed();
   REQUIRE(why);
-  CHECK(why->sentence() ==
-        closed.string() +
-            ": cannot be written to: Permission denied; let the user who trains write "
-            "there, or choose another snapshot path");
+  CHECK(why->sentence() == closed.string() + ": cannot be written to: Permission denied; " +
+                               (closed == kPath
+                                    ? "let the user who trains write there"
+                                    : "remove it once nothing of that user trains here") +
+                               ", or choose another snapshot path");
 }
 
 TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") {
@@ -340,8 +371,17 @@ TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") 
   CHECK(files->remove_all(path / "00000009"));
   CHECK_FALSE(files->read(path, 100));
   CHECK_FALSE(files->read(path / "00000003" / kStateFile, 3));
-  CHECK_THAT(files->list(path / "00000003" / kStateFile).error().sentence(),
-             Contains("Not a directory"));
+  const auto no_directory = path / "00000003" / kStateFile;
+  CHECK_THAT(files->list(no_directory).error().error.sentence(), Contains("Not a directory"));
+  for (const auto& at : {no_directory, no_directory / "below"}) {
+    const auto refused = files->refuses_writes(at);
+    REQUIRE(refused);
+    CHECK(refused->error.sentence() == no_directory.string() + ": is not a directory");
+  }
+  std::filesystem::create_symlink("none", top / "link");
+  CHECK_THAT(files->refuses_writes(top / "link" / "below")->error.sentence(),
+             Contains("link: is a link to what is not there"));
+  CHECK(files->refuses_writes(top / std::string(300, 'x')));
   CHECK_FALSE(files->sync_directory(top / "none"));
   CHECK_FALSE(files->refuses_writes(top / "none" / "below"));
   {
@@ -353,7 +393,8 @@ TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") 
     REQUIRE((!is_root || ::seteuid(0) == 0));
     REQUIRE(::chmod(top.c_str(), 0755) == 0);
     REQUIRE(refused);
-    CHECK_THAT(refused->what, Contains("cannot be written to: Permission denied"));
+    CHECK_THAT(refused->error.what, Contains("Permission denied"));
+    CHECK(refused->fault == Fault::forbidden);
   }
   CHECK(files->remove_all(top));
   CHECK(files->list(top)->empty());

@@ -34,6 +34,11 @@ inline ddp::Result<void> write(ddp::SnapshotDirectory& directory, std::uint64_t 
                          {{bytes, tensors[0].tensor.size_bytes()}});
 }
 
+/// As Snapshot::load() counts, on one disk.
+inline std::uint64_t highest_attempt(ddp::SnapshotDirectory& directory) {
+  return ddp::highest_attempt({directory.look()});
+}
+
 /// The numbers of all that is verified, newest first, and the whole report.
 struct Found {
   Numbers numbers;

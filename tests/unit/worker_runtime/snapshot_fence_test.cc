@@ -7,6 +7,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 using ddp_test::disk_with_two;
+using ddp_test::highest_attempt;
 using ddp_test::kPath;
 using ddp_test::Names;
 using ddp_test::Numbers;
@@ -26,7 +27,7 @@ std::vector<Candidate> snapshots(const std::shared_ptr<LossyFiles>& files) {
 /// The next attempt, as Snapshot::load() opens the path and Snapshot::save() saves there.
 struct LaterAttempt {
   explicit LaterAttempt(const std::shared_ptr<LossyFiles>& files) : directory(files, kPath, 2) {
-    attempt = directory.highest_attempt() + 1;
+    attempt = highest_attempt(directory) + 1;
     REQUIRE(directory.claim(attempt));
     const auto report = directory.scan();
     CHECK(report.complaints.empty());
@@ -99,7 +100,7 @@ TEST_CASE("an attempt that was stopped as it opened the path is behind one that 
   for (std::size_t call = 0;; ++call) {
     auto files = disk_with_two();
     SnapshotDirectory zombie(files, kPath, 2);
-    const auto attempt = zombie.highest_attempt() + 1;
+    const auto attempt = highest_attempt(zombie) + 1;
     std::optional<LaterAttempt> next;
     std::vector<Candidate> before;
     files->run_before_call(call, [&] {
@@ -184,7 +185,7 @@ TEST_CASE("a claim survives a crash of the machine, at whatever call it comes", 
     INFO("call " << call);
     CHECK(scan(files).numbers == Numbers{2, 1});
     SnapshotDirectory after(files, kPath, 2);
-    CHECK(after.highest_attempt() >= (claimed ? 2 : 1));
+    CHECK(highest_attempt(after) >= (claimed ? 2 : 1));
     if (!reached) {
       CHECK(claimed);
       break;
@@ -208,8 +209,8 @@ TEST_CASE(
     REQUIRE(file);
     REQUIRE((*file)->append(bytes_of(encode_manifest(*claimed))));
     SnapshotDirectory directory(files, kPath, 2);
-    CHECK(directory.highest_attempt() == 1);
-    REQUIRE(directory.claim(directory.highest_attempt() + 1));
+    CHECK(highest_attempt(directory) == 1);
+    REQUIRE(directory.claim(highest_attempt(directory) + 1));
     const auto found = scan(files);
     CHECK(found.numbers == Numbers{1});
     REQUIRE(found.report.complaints.size() == 1);

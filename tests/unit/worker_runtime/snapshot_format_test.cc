@@ -99,6 +99,7 @@ TEST_CASE("a manifest of a later version says which version it has", "[snapshot]
   auto text = encode_manifest(some_manifest());
   text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
   const auto later = decode_manifest(text).error();
+  CHECK(later.attempt == some_manifest().attempt);
   CHECK(later.fault == Fault::newer);
   CHECK(later.error.what ==
         "a later version of ddprun wrote this snapshot (format version 2, and this one reads 1)");
