@@ -22,6 +22,10 @@
 
 namespace ddp {
 
+// What people can do.
+inline constexpr char kOneJob[] = "let one job at a time use a snapshot path";
+inline constexpr char kAnotherPath[] = "choose another snapshot path";
+
 /// A snapshot in memory, read and verified.
 struct LoadedSnapshot {
   Candidate id;
