@@ -153,6 +153,7 @@ class ListeningSocket final : public Acceptor,
       case AuthenticationOutcome::Who::gone:
       case AuthenticationOutcome::Who::impostor:  // only who listens is one
       case AuthenticationOutcome::Who::distrusted:
+      case AuthenticationOutcome::Who::garbled:
         break;
     }
   }

@@ -22,6 +22,7 @@ struct AuthenticationOutcome {
     member,      ///< both are of the job: `channel` goes on as one without credentials begins
     impostor,    ///< who listens asked for the token, and does not have it
     distrusted,  ///< who listens and this agent have no certificates for each other: `said` is why
+    garbled,     ///< TLS with who listens failed, and by no certificate: `said` is why
     refused,     ///< who has connected is no member, and has been told: `said` is why
     other,       ///< it said something else: `said`, and `channel` where it left off
     gone         ///< it closed the connection, or that broke, after `said`

@@ -128,10 +128,9 @@ void Connection::on_readable() {
       end(size == 0 ? "its connection closed" : broke(errno), {}, size == 0);
       return;
     }
-    // Any byte is a sign of life, a part of a frame too: a long frame takes more than one beat. Not
-    // so before the preamble: new keys of TLS, which say nothing, could come for ever.
-    if (!preamble_pending_) {
-      heard_at_ = Clock::now();
+    // Any byte is a sign of life, a part of a frame too: a long frame takes more than one beat.
+    if (!tls_) {
+      note_life();
     }
     if (!lingering_) {
       const std::string_view bytes(buffer.data(), static_cast<std::size_t>(size));
@@ -153,6 +152,13 @@ void Connection::on_readable() {
   wait_readable();
 }
 
+/// Who connects has a time for its preamble as a whole, however it is said.
+void Connection::note_life() {
+  if (!preamble_pending_) {
+    heard_at_ = Clock::now();
+  }
+}
+
 /// A record is complete or waits in the session. Another process cannot have sent what does not
 /// decrypt, unless it changes packets on their way: this side lives, and gives the connection up.
 void Connection::decrypt(std::string_view bytes) {
@@ -162,7 +168,9 @@ void Connection::decrypt(std::string_view bytes) {
   if (!answer.empty()) {
     write(answer);
   }
+  // New keys, which say nothing, could come for ever.
   if (!over_ && !plain.empty()) {
+    note_life();
     take_bytes(plain);
   }
   if (!over_ && tls_ && (!tls_->failure().empty() || tls_->is_closed())) {

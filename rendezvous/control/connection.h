@@ -144,6 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_readable();
   void take_bytes(std::string_view bytes);
   void take_unread(const std::string& bytes);
+  void note_life();
   void decrypt(std::string_view bytes);
   bool take_frame(std::uint8_t type, std::string_view payload);
   void write(std::string_view bytes);

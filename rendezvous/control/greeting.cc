@@ -73,6 +73,9 @@ class HelloAndAnswer final : public Greeting,
       case Who::distrusted:
         tell(search::Rejected{{outcome.said, kTlsRemedy}});
         break;
+      case Who::garbled:
+        tell(search::Unbelieved{outcome.said});
+        break;
       case Who::other:
         is_tls_ = outcome.channel.tls != nullptr;
         outcome.channel.unread.insert(0, outcome.said);

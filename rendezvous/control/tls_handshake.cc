@@ -79,7 +79,11 @@ class Handshake : public std::enable_shared_from_this<Handshake>, private ByteSt
     }
   }
 
-  void say() { stream_->write(session_->take_output()); }
+  void say() {
+    const std::string output = session_->take_output();
+    answered_ = answered_ || !output.empty();
+    stream_->write(output);
+  }
 
   /// Once: a timer and a read may be due in one turn of the loop.
   void tell(AuthenticationOutcome outcome) {
@@ -111,6 +115,7 @@ class Handshake : public std::enable_shared_from_this<Handshake>, private ByteSt
   std::shared_ptr<ByteStream> stream_;
   std::unique_ptr<TlsSession> session_;
   std::shared_ptr<void> refusal_;  ///< while the other side may read it
+  bool answered_ = false;          ///< this side has said something
   bool over_ = false;
 
  private:
@@ -170,6 +175,10 @@ class Accepting final : public Handshake, private HandshakeTurn {
     } else if (!over_) {
       open(TlsSide::accepts);
       go_on(std::exchange(first_, first_.substr(0, kHeaderBytes)));
+      // A hello is one record. One that claims to go on would have as much memory as it likes.
+      if (!over_ && !answered_) {
+        tell_other();
+      }
     }
   }
 
@@ -239,7 +248,9 @@ class Connecting final : public Handshake {
     say();
     const std::string clause = not_of_this_job(why());
     stream_->close();
-    tell({Who::distrusted, {}, clause});
+    // A certificate is for people to mend. Anything else a program that took the port may have
+    // said.
+    tell({session_->failed_by_certificate() ? Who::distrusted : Who::garbled, {}, clause});
   }
 
   bool heard_ = false;  ///< the other side speaks TLS

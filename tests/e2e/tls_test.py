@@ -167,8 +167,17 @@ class Job(EndpointJob):
         self.end_well([first, self.start()])
 
     def test_new_keys_hold_no_connection(self):
-        """A member of the job that says nothing but KeyUpdate (RFC 8446, 4.6.3), by OpenSSL's program."""
+        """A member of the job that says nothing but KeyUpdate (RFC 8446, 4.6.3), by OpenSSL's program: at once, and
+        behind its preamble."""
         first = self.listening()
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as guest:
+            guest.sendall(b"DDPRUN\1\0")  # who has no TLS is answered in plain text
+            preamble = guest.recv(8, socket.MSG_WAITALL)
+        for words in (b"", preamble):
+            self.only_new_keys(first, words)
+        self.end_well([first, self.start()])
+
+    def only_new_keys(self, first, words):
         certificate, key = self.node
         client = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{self.port}", "-cert", certificate,
                                    "-key", key, "-CAfile", self.authority.certificate], stdin=subprocess.PIPE,
@@ -176,13 +185,14 @@ class Job(EndpointJob):
         self.addCleanup(client.communicate)  # it closes the pipe, also a broken one
         self.addCleanup(client.kill)
 
+        to_say = [words] if words else []
+
         def renewed():
             with contextlib.suppress(BrokenPipeError):
-                client.stdin.write(b"k\n")
+                client.stdin.write(to_say.pop() if to_say else b"k\n")
                 client.stdin.flush()
             return client.poll() is not None
         wait_until(renewed, lambda: first, seconds=20, every=0.5)
-        self.end_well([first, self.start()])
 
     def test_the_token_is_proved_inside_of_tls(self):
         first = self.listening("--job-token-file", "token")

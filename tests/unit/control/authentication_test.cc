@@ -235,6 +235,35 @@ TEST_CASE("Half a hello, silence behind a hello, and garbage in records end with
   CHECK(silent.wait(Ends::kGuest).who == Who::other);
 }
 
+TEST_CASE("A hello that goes on behind its record ends at once, whatever comes") {
+  NEEDS_OPENSSL();
+  Ends ends;
+  ends.listen({nullptr, tls_of(authority().issue("one"))});
+  const auto begin = std::chrono::steady_clock::now();
+  // A ClientHello of 127 KB, in a record of 16 KB.
+  std::string endless("\x16\x03\x01\x40\x00\x01\x01\xf0\x00", 9);
+  endless.resize(5 + 0x4000);
+  write_all(ends.guest, endless);
+  CHECK(ends.wait(Ends::kGuest).who == Who::other);
+  CHECK(std::chrono::steady_clock::now() - begin < 4s);
+}
+
+TEST_CASE("A handshake that fails by no certificate is not believed") {
+  NEEDS_OPENSSL();
+  const std::string junk = std::string("\x16\x03\x03\x00\x40", 5) + std::string(64, 'j');
+  const std::string other_version("\x15\x03\x01\x00\x02\x02\x46", 7);  // protocol_version
+  for (const std::string& said : {junk, other_version}) {
+    Ends ends;
+    const Fd listener = std::move(ends.host);
+    write_all(listener, said);
+    ends.of_host =
+        authenticate_host(ends.loop.io, std::move(ends.guest),
+                          {nullptr, tls_of(authority().issue("one"))}, ends, Ends::kHost);
+    CHECK(ends.wait(Ends::kHost).who == Who::garbled);
+    CHECK(ends.outcomes.at(Ends::kHost).said.find("TLS failed: ") != std::string::npos);
+  }
+}
+
 TEST_CASE("Files that were replaced count if a peer would take them") {
   NEEDS_OPENSSL();
   const TlsFiles files = authority().issue("before");
