@@ -170,7 +170,7 @@ void Connection::lost_lease(Instant now) {
     return;
   }
   end("it answers, but for " + seconds_text(without_contact) +
-          " nothing has answered it that it needs to lead: a majority of the nodes, or the service",
+          " neither a majority of the nodes nor the service has let it lead",
       without_contact);
 }
 

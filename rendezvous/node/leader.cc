@@ -374,10 +374,13 @@ void Leader::give(const FinishJob& order) {
 /// False: `lost` is the reason for which this leader leads no more.
 bool Leader::keeps_lease(const std::optional<std::string>& lost) {
   if (lost) {
-    step_down(membership_.leadership().here().is_here(kServiceVoter)
-                  ? options_.service + " does not let it lead any more, or was gone for too long"
-                  : *lost,
-              std::nullopt);
+    step_down(
+        membership_.leadership().here().is_here(kServiceVoter)
+            ? options_.service +
+                  " does not let it lead any more, was gone for too long, or this agent stood "
+                  "still"
+            : *lost,
+        std::nullopt);
   }
   return !lost;
 }
