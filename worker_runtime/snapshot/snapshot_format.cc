@@ -185,7 +185,9 @@ ReadResult<Manifest> decode_manifest(std::string_view text) {
                            kManifestFile),
                    Fault::newer};
       const auto attempt = json.value("attempt", Json());
-      newer.attempt = attempt.is_number_unsigned() ? attempt.get<std::uint64_t>() : 0;
+      // As below: one near the top is not counted on from.
+      const bool is_believed = attempt.is_number_unsigned() && attempt <= kAttemptMax;
+      newer.attempt = is_believed ? attempt.get<std::uint64_t>() : 0;
       return newer;
     }
     if (version != kFormatVersion) {

@@ -100,6 +100,13 @@ TEST_CASE("a manifest of a later version says which version it has", "[snapshot]
   text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
   const auto later = decode_manifest(text).error();
   CHECK(later.attempt == some_manifest().attempt);
+  for (const char* const attempt : {"9223372036854775807", "-1", "\"1\"", "1.5"}) {
+    const std::string strange =
+        R"({"format": "ddprun-snapshot", "version": 2, "attempt": )" + std::string(attempt) + "}";
+    CHECK(decode_manifest(strange).error().fault == Fault::newer);
+    CHECK(decode_manifest(strange).error().attempt == 0);
+  }
+  CHECK(decode_manifest(R"({"format": "ddprun-snapshot", "version": 2})").error().attempt == 0);
   CHECK(later.fault == Fault::newer);
   CHECK(later.error.what ==
         "a later version of ddprun wrote this snapshot (format version 2, and this one reads 1)");
