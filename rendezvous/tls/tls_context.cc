@@ -93,6 +93,10 @@ const char* remedy_for(const std::string& reason) {
   if (says("key values mismatch") || says("no certificate assigned")) {
     return "give the key of that certificate";
   }
+  // OpenSSL's security level: "ee key too small", "ca md too weak".
+  if (says("too small") || says("too weak")) {
+    return "give a certificate with a longer key or a digest of today, such as SHA-256";
+  }
   return says("interrupted or cancelled") || says("password") ? "give a key without a passphrase"
                                                               : "give a file in PEM";
 }

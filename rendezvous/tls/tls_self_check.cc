@@ -28,8 +28,11 @@ Error why_not(const TlsFiles& files, const TlsSession& judge, const char* as) {
           files.certificate, "give a certificate that is valid now"};
     case Distrust::purpose:
       return {std::string("is not for the purpose ") + as +
-                  " (extendedKeyUsage), and each agent connects and is connected to",
-              files.certificate, "give a certificate for both serverAuth and clientAuth"};
+                  " (by extendedKeyUsage or keyUsage, of it or of one that leads to it), and each "
+                  "agent connects and is connected to",
+              files.certificate,
+              "give a certificate for both serverAuth and clientAuth, and for digitalSignature "
+              "where it names a keyUsage"};
     case Distrust::authority:
       return {"is not signed by an authority in " + files.ca, files.certificate,
               "give a certificate of that authority, with those between the two behind it, or the "

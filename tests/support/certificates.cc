@@ -24,7 +24,8 @@ Certificates::Certificates(std::string authority) : authority_(std::move(authori
   openssl(std::move(words));
 }
 
-TlsFiles Certificates::issue(const std::string& name, int days, const std::string& purposes) const {
+TlsFiles Certificates::issue(const std::string& name, int days, const std::string& purposes,
+                             const std::string& uses) const {
   TlsFiles files{folder_.file("ca.pem"), folder_.file(name + ".pem"), folder_.file(name + ".key")};
   const std::string request = folder_.file(name + ".csr");
   std::vector<std::string> words{"req", "-subj", "/CN=" + name, "-out", request};
@@ -33,7 +34,8 @@ TlsFiles Certificates::issue(const std::string& name, int days, const std::strin
   }
   openssl(std::move(words));
   const std::string extensions = folder_.file(name + ".ext");
-  std::ofstream(extensions) << (purposes.empty() ? "" : "extendedKeyUsage=" + purposes + "\n");
+  std::ofstream(extensions) << (purposes.empty() ? "" : "extendedKeyUsage=" + purposes + "\n")
+                            << (uses.empty() ? "" : "keyUsage=" + uses + "\n");
   openssl({"x509", "-req", "-in", request, "-CA", files.ca, "-CAkey", folder_.file("ca.key"),
            "-CAcreateserial", "-days", std::to_string(days), "-extfile", extensions, "-out",
            files.certificate});

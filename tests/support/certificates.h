@@ -19,8 +19,10 @@ class Certificates {
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
 
   /// Of a node that the authority has signed; valid for so many days (-1: it has expired).
-  /// `purposes`, of extendedKeyUsage; empty: it names none, and is for all.
-  TlsFiles issue(const std::string& name, int days = 2, const std::string& purposes = {}) const;
+  /// `purposes`, of extendedKeyUsage, and `uses`, of keyUsage; empty: it names none, and is for
+  /// all.
+  TlsFiles issue(const std::string& name, int days = 2, const std::string& purposes = {},
+                 const std::string& uses = {}) const;
 
  private:
   void openssl(std::vector<std::string> words) const;

@@ -52,6 +52,8 @@ TEST_CASE("a certificate that no peer would take is named, with the reason", "[t
   CHECK(why(client).find(no_purpose + "serverAuth") == 0);
   const TlsFiles server = authority().issue("server", 2, "serverAuth");
   CHECK(why(server).find(no_purpose + "clientAuth") == 0);
+  const TlsFiles signs = authority().issue("signs", 2, "serverAuth,clientAuth", "keyCertSign");
+  CHECK(why(signs).find(no_purpose) == 0);
   const TlsFiles good = authority().issue("good");
   const std::string unsigned_by = "is not signed by an authority in " + good.ca;
   const Certificates others("others");
