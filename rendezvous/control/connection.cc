@@ -22,6 +22,8 @@ namespace asio = boost::asio;
 // holds a shared pointer, so an owner may let go of a connection inside of a call from it.
 
 constexpr std::size_t kReadBytes = 16 * 1024;
+/// Of TLS, without a word in them: more than a record that is not complete has (RFC 8446, 5.2).
+constexpr std::size_t kWordlessBytesMax = 2 * kReadBytes;
 /// Reads in one turn of the loop, so that a flood on one connection does not starve the others.
 constexpr int kReadsPerTurn = 16;
 
@@ -168,7 +170,12 @@ void Connection::decrypt(std::string_view bytes) {
   if (!answer.empty()) {
     write(answer);
   }
-  // New keys, which say nothing, could come for ever.
+  // New keys say nothing, and each costs an answer: a flood of them would keep this agent from
+  // others.
+  wordless_bytes_ = plain.empty() ? wordless_bytes_ + bytes.size() : 0;
+  if (!over_ && wordless_bytes_ > kWordlessBytesMax) {
+    end("it sent nothing but new keys of TLS");
+  }
   if (!over_ && !plain.empty()) {
     note_life();
     take_bytes(plain);

@@ -181,6 +181,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point linger_ends_;
   int reads_to_heard_ = 0;  ///< see watch(); 0 = nobody asked
   bool preamble_pending_;
+  std::size_t wordless_bytes_ = 0;  ///< of TLS, since its last words
   bool lingering_ = false;
   bool by_reset_ = false;  ///< the peer's kernel ended it so
   bool over_ = false;      ///< nothing is read, written or timed any more
