@@ -26,10 +26,17 @@ constexpr char kMount[] =
 Result<Endpoint> kubernetes_server(const Environment& environment, const std::string& where) {
   const char* const host = environment(kHostVariable);
   const char* const port = environment(kPortVariable);
-  if (host == nullptr || *host == '\0' || port == nullptr) {
-    return Error{std::string("no API server is known: ") + kHostVariable + " and " + kPortVariable +
-                     " are not set, as they are in a pod",
-                 where, "run it in a pod, or give --rdzv-endpoint HOST:PORT"};
+  const bool no_host = host == nullptr || *host == '\0';
+  if (no_host || port == nullptr) {
+    std::string missing = no_host ? kHostVariable : "";
+    if (port == nullptr) {
+      missing += std::string(no_host ? " and " : "") + kPortVariable;
+    }
+    const bool both = no_host && port == nullptr;
+    return Error{
+        "no API server is known: " + missing +
+            (both ? " are not set, as they are in a pod" : " is not set, as it is in a pod"),
+        where, "run it in a pod, or give --rdzv-endpoint HOST:PORT"};
   }
   const auto number = parse_number<std::uint16_t>(port);
   if (!number || *number == 0) {

@@ -251,8 +251,16 @@ Result<std::string> body_of(const JobLease& lease, const std::string& job_id) {
   json rest = lease.others.empty() ? json::object() : json::parse(lease.others, nullptr, false);
   DDP_CHECK(rest.is_object(), "the rest of the object was an object");
   json metadata = object_at(rest, "metadata");
-  json annotations = annotations_of(lease, job_id, object_at(metadata, "annotations"));
+  const json others = object_at(metadata, "annotations");
+  json annotations = annotations_of(lease, job_id, others);
   if (const std::size_t bytes = bytes_of(annotations); bytes > kAnnotationBytesMax) {
+    // Whoever has the larger part is asked to give way.
+    if (const std::size_t theirs = bytes_of(others); theirs > kAnnotationBytesMax / 2) {
+      return Error{fmt::format("{} bytes of annotations that are not ddprun's leave no room in the "
+                               "Lease for the state of this job: Kubernetes keeps {} of all",
+                               theirs, kAnnotationBytesMax),
+                   lease_name(job_id), "remove them, or give the job another --rdzv-id"};
+    }
     return Error{fmt::format("the state of this job would make its Lease {} bytes of annotations, "
                              "and Kubernetes keeps {} of them",
                              bytes, kAnnotationBytesMax),

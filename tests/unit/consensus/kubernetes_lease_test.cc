@@ -210,6 +210,16 @@ TEST_CASE("A state that is too large for a Lease is an error that says so") {
   CHECK(body.error().sentence().find("Kubernetes keeps 262144 of them") != std::string::npos);
 }
 
+TEST_CASE("Who fills a Lease with annotations of his own is blamed for its size") {
+  JobLease lease = some_lease();
+  lease.others = R"({"metadata":{"annotations":{"example.org/note":")" +
+                 std::string(kAnnotationBytesMax, 'a') + R"("}},"spec":{}})";
+  const auto body = body_of(lease, "job");
+  REQUIRE_FALSE(body.has_value());
+  CHECK(body.error().sentence().find("262160 bytes of annotations that are not ddprun's") !=
+        std::string::npos);
+}
+
 TEST_CASE("What was deflated is inflated again, up to a bound") {
   for (const std::string& text : {std::string(), std::string("a"), std::string(100'000, 'a')}) {
     CHECK(inflated(deflated(text), text.size()) == text);

@@ -169,6 +169,14 @@ TEST_CASE("an address of the API server that is none is refused by its variable"
     CHECK(launch.error().where == "KUBERNETES_SERVICE_HOST");
     CHECK(launch.error().what.find("is not a host name or address") != std::string::npos);
   }
+  const auto missing = [&](const Variables& set) { return resolved(line, set).error().what; };
+  const std::string none_is_known = "no API server is known: KUBERNETES_SERVICE_";
+  CHECK(missing({{"KUBERNETES_SERVICE_HOST", "k"}}) ==
+        none_is_known + "PORT is not set, as it is in a pod");
+  CHECK(missing({{"KUBERNETES_SERVICE_PORT", "443"}}) ==
+        none_is_known + "HOST is not set, as it is in a pod");
+  CHECK(missing({}) ==
+        none_is_known + "HOST and KUBERNETES_SERVICE_PORT are not set, as they are in a pod");
   const Variables brackets{{"KUBERNETES_SERVICE_HOST", "[fd00::1]"},
                            {"KUBERNETES_SERVICE_PORT", "443"}};
   CHECK(met("--rdzv-backend kubernetes --rdzv-id run", brackets).endpoint ==
