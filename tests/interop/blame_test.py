@@ -91,7 +91,9 @@ class Blame(interop.JobTest):
             os.kill(coordinator, signal.SIGCONT)
         nodes = self.run_loop(workers=(1, 1, 1, 1), after_start=fail_unseen, GO=go,
                               DO0="time.sleep(1000)",
-                              DO2="while not os.path.exists(os.environ['GO']): time.sleep(0.01)\n"
+                              DO2="end = time.monotonic() + 150\n"
+                                  "while not os.path.exists(os.environ['GO']) and time.monotonic() < end:\n"
+                                  "    time.sleep(0.01)\n"
                                   "raise ValueError('my own fault')")
         self.assertCause(nodes, 2)
         for node in nodes:

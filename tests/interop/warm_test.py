@@ -17,7 +17,8 @@ from program import is_alive, parent_of
 FIRST_ATTEMPT = """
 import os, sys, time
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-    while not os.path.exists(os.environ["GO"]):
+    deadline = time.monotonic() + 150
+    while not os.path.exists(os.environ["GO"]) and time.monotonic() < deadline:
         time.sleep(0.01)
     os._exit(1)
 """

@@ -41,7 +41,8 @@ def main():
             os.replace(SNAPSHOT + ".new", SNAPSHOT)
         dist.barrier()
         if step == 3 and attempt == 0:
-            while not os.path.exists(os.environ["GO"]):
+            deadline = time.monotonic() + 150
+            while not os.path.exists(os.environ["GO"]) and time.monotonic() < deadline:
                 time.sleep(0.01)
             if rank == 1:
                 os.kill(os.getpid(), signal.SIGKILL)

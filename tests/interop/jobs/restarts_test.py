@@ -142,7 +142,8 @@ if attempt == "0" and rank == "0":
     found.set("left behind", "here")
     sys.stdout.write(f"it is there: {found.check(['left behind'])}\n")
     open("left", "w").close()
-while not os.path.exists("left"):
+deadline = time.monotonic() + 150
+while not os.path.exists("left") and time.monotonic() < deadline:
     time.sleep(0.01)
 if attempt == "0":
     sys.exit(3) if rank == "1" else time.sleep(1000)  # stopped by the launcher
