@@ -32,6 +32,19 @@ std::int64_t steps_done(const SnapshotState& state, const std::string& path) {
   return static_cast<std::int64_t>(step->second);
 }
 
+void require_same_run(const SnapshotState& state, const std::string& path, std::uint64_t seed,
+                      const std::string& data) {
+  const auto require = [&](const char* note, const std::string& mine, const char* what) {
+    const auto found = state.notes.find(note);
+    if (found == state.notes.end() || found->second != mine) {
+      throw Error(path + ": snapshot of a run with another " + what +
+                  "; give that run's, or another --experiment-name");
+    }
+  };
+  require("seed", std::to_string(seed), "--seed");
+  require("data", data, "--data, --seq-length or --validation-share");
+}
+
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
                                             std::vector<NamedTensor> moments) {
   // Weights first and by Hugging Face's names: their reader finds the model in a snapshot's file.

@@ -18,6 +18,11 @@ std::vector<Parameter>& with_first_weights(const Gpt2Source& source, std::uint64
 /// The optimizer steps that a snapshot at `path` says are done. Throws Error where it does not.
 std::int64_t steps_done(const SnapshotState& state, const std::string& path);
 
+/// Throws Error where a snapshot at `path` is of a training with another seed, or other data: what
+/// is held out, or the order of samples, would be another one from here on.
+void require_same_run(const SnapshotState& state, const std::string& path, std::uint64_t seed,
+                      const std::string& data);
+
 /// The weights by their names, then AdamW's moments.
 std::vector<NamedTensor> gpt2_state_tensors(const std::vector<Parameter>& parameters,
                                             std::vector<NamedTensor> moments);

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "trainer/gpt2/token_buffer.h"
 #include "trainer/gpt2/training_place.h"
 #include "trainer/metrics/resident_memory.h"
+#include "trainer/metrics/stopwatch.h"
 #include "trainer/metrics/training_log.h"
 #include "trainer/training_snapshot.h"
 
@@ -79,7 +79,9 @@ class Gpt2Training {
     if (place_.saved_step != place_.step) {
       save();
     }
-    finish();
+    if (!finish()) {
+      return snapshot_.leave(preemption_);
+    }
     snapshot_.require_saved();
     return 0;
   }
@@ -115,16 +117,7 @@ class Gpt2Training {
       return;
     }
     part_.scatter(moments, optimizer_.state());
-    const auto require = [&](const char* note, const std::string& mine, const char* what) {
-      const auto found = state->notes.find(note);
-      if (found == state->notes.end() || found->second != mine) {
-        // What is held out, or the order of samples, would be another one from here on.
-        throw Error(options_->snapshot_path() + ": snapshot of a run with another " + what +
-                    "; give that run's, or another --experiment-name");
-      }
-    };
-    require("seed", std::to_string(options_->seed), "--seed");
-    require("data", data_->fingerprint(), "--data, --seq-length or --validation-share");
+    require_same_run(*state, options_->snapshot_path(), options_->seed, data_->fingerprint());
     if (const auto shares = state->notes.find("balance"); shares != state->notes.end()) {
       balance_.restore(shares->second);
     }
@@ -330,18 +323,23 @@ class Gpt2Training {
                             times));
   }
 
-  /// Of the whole job, also into the metrics. Collective.
-  double measure_validation() {
-    const auto start = StepMeter::Clock::now();
-    const double mean = validation_loss(*context_, *data_, model_, buffer_);
+  /// Of the whole job, also into the metrics; none: it was given up to leave. Collective.
+  std::optional<double> measure_validation() {
+    Stopwatch watch;
+    const auto mean = validation_loss(*context_, preemption_, *data_, model_, buffer_);
     meter_.skip();
-    log_->validation(
-        {.step = place_.step,
-         .epoch = place_.epoch_of_step(),
-         .loss = mean,
-         .accuracy = std::nullopt,
-         .seconds = std::chrono::duration<double>(StepMeter::Clock::now() - start).count()});
-    if (!std::isfinite(mean)) {
+    if (!mean) {
+      if (speaks()) {
+        log_->say(fmt::format("step {} | no validation: this job is to leave", place_.step));
+      }
+      return mean;
+    }
+    log_->validation({.step = place_.step,
+                      .epoch = place_.epoch_of_step(),
+                      .loss = *mean,
+                      .accuracy = std::nullopt,
+                      .seconds = watch.lap()});
+    if (!std::isfinite(*mean)) {
       // The weights may be finite, and yet too large to compute anything with.
       snapshot_.end_not_finite("the validation loss", "step " + std::to_string(place_.step));
     }
@@ -352,12 +350,9 @@ class Gpt2Training {
     if (data_->validation_samples() == 0) {
       return;
     }
-    const double loss = measure_validation();
-    if (speaks()) {
-      char text[160];
-      std::snprintf(text, sizeof text, "step %lld | validation loss %.4f nats per token%s",
-                    static_cast<long long>(place_.step), loss, per_byte_text(*data_, loss).c_str());
-      log_->say(text);
+    if (const auto loss = measure_validation(); loss && speaks()) {
+      log_->say(fmt::format("step {} | validation loss {:.4f} nats per token{}", place_.step, *loss,
+                            per_byte_text(*data_, *loss)));
     }
   }
 
@@ -393,18 +388,23 @@ class Gpt2Training {
     context_->progress().saved_at_step(step, outcome->copied);
   }
 
-  void finish() {
+  /// False: the validation was given up. The same command does it, and ends.
+  bool finish() {
     say_saved(snapshot_.wait());
-    const double loss = data_->validation_samples() > 0 ? measure_validation() : 0;
+    std::optional<double> loss;
+    if (data_->validation_samples() > 0 && !(loss = measure_validation())) {
+      return false;
+    }
     log_.reset();  // its bar is gone
     if (speaks()) {
       say_weights();
     }
     export_gpt2(*context_, options_->outputs.export_dir, *source_, model_.parameters());
-    if (speaks() && data_->validation_samples() > 0) {
-      std::printf("Validation loss: %.6f nats per token%s\n", loss,
-                  per_byte_text(*data_, loss).c_str());
+    if (speaks() && loss) {
+      std::printf("Validation loss: %.6f nats per token%s\n", *loss,
+                  per_byte_text(*data_, *loss).c_str());
     }
+    return true;
   }
 
   void say_weights() {

@@ -24,6 +24,7 @@
 #include "trainer/resnet/passes.h"
 #include "trainer/threads.h"
 #include "trainer/training_snapshot.h"
+#include "trainer/validation_patience.h"
 
 namespace ddp {
 namespace {
@@ -96,17 +97,22 @@ class ResnetTraining {
                                  static_cast<std::uint64_t>(log.total_steps));
     log_.emplace(std::move(log));
     say_start();
+    bool validated = false;
     for (auto epoch = next_epoch_; epoch < options_->epochs; ++epoch) {
       if (!run_epoch(epoch)) {
         return snapshot_.leave(preemption_);
       }
-      if (validate(epoch); epoch + 1 < options_->epochs && leave_if_all(epoch + 1, 0)) {
+      validated = validate(epoch);
+      if (epoch + 1 < options_->epochs && leave_if_all(epoch + 1, 0)) {
         return snapshot_.leave(preemption_);
       }
       save(epoch + 1, 0);
     }
     if (next_epoch_ >= options_->epochs) {
-      validate(next_epoch_ - 1);  // nothing was left to train
+      validated = validate(next_epoch_ - 1);  // nothing was left to train
+    }
+    if (!validated) {
+      return snapshot_.leave(preemption_);  // the same command does it, and ends
     }
     say_result();
     snapshot_.require_saved();
@@ -310,15 +316,16 @@ class ResnetTraining {
     }
   }
 
-  /// The test batch, shared out over the ranks.
-  void validate(std::int64_t epoch) {
+  /// The test batch, shared out over the ranks. False: it was given up, since all are to leave.
+  bool validate(std::int64_t epoch) {
     context_->progress().enter(Phase::evaluating);
     Stopwatch watch;
     parallel_.synchronize_buffers();
     DistributedSampler share(data_->test.size(), context_->rank(), context_->world_size(),
                              {.shuffle = false});
     ClassTotals mine;
-    for (std::size_t at = 0; at < share.steps(batch_size()); ++at) {
+    ValidationPatience patience(*context_, preemption_);
+    for (std::size_t at = 0; at < share.steps(batch_size()) && !patience.over(); ++at) {
       const auto batch = share.batch(at, batch_size());
       if (!batch.empty()) {
         batch_.load(data_->test, batch, seed(), -1);
@@ -328,6 +335,13 @@ class ResnetTraining {
       }
     }
     (void)batch_.take_load_s();  // no step's
+    if (patience.over_anywhere()) {
+      if (context_->rank() == 0) {
+        log_->say(fmt::format("Step {} | No validation: this job is to leave", step_));
+      }
+      context_->progress().enter(Phase::training);
+      return false;
+    }
     const auto all = sum_over_ranks(*context_, mine);
     outcome_.accuracy = all.correct / all.samples;
     log_->validation({.step = step_,
@@ -336,6 +350,7 @@ class ResnetTraining {
                       .accuracy = outcome_.accuracy,
                       .seconds = watch.lap()});
     context_->progress().enter(Phase::training);
+    return true;
   }
 
   /// Running statistics are of each rank's own batches; those of rank 0 count, as in PyTorch. They

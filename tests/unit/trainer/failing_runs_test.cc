@@ -255,6 +255,30 @@ TEST_CASE("a signal in the middle of a product harms no memory", "[train]") {
   }
 }
 
+TEST_CASE("a signal in the validation behind the last step ends a training in order", "[train]") {
+  const TempDir dir;
+  std::string text;
+  while (text.size() < 30'000'000) {  // a minute and more, of which three seconds are waited for
+    text += "ab cd efghi jk\n";
+  }
+  const auto path = dir.write("long.txt", text);
+  ddprun::test::ChildProcess job(
+      {.argv = {"bash", "-c", "exec " + kTrain + " " + gpt2(path, "--max-steps 1")},
+       .environment = {{"RANK", ""},
+                       {"WORLD_SIZE", ""},
+                       {"TORCHELASTIC_ERROR_FILE", ""},
+                       {"OMP_NUM_THREADS", "1"}},
+       .directory = dir.path().string()});
+  REQUIRE(job.wait_for_out("step 1 | Training snapshot saved"));
+  job.signal(SIGTERM);
+  const int code = job.exit_code();
+  INFO(job.report());
+  CHECK(code == kLeftStatus);
+  CHECK_THAT(job.out(), Contains("step 1 | no validation: this job is to leave\n") &&
+                            Contains("the same command goes on from there\n") &&
+                            !Contains("Validation loss"));
+}
+
 TEST_CASE("a signal before the first step ends a training in order, whatever it waits for",
           "[train]") {
   const TempDir dir;

@@ -44,8 +44,9 @@ struct Set {
   }
 
   [[nodiscard]] static std::string command(const std::string& arguments,
-                                           const std::string& data = "data") {
-    return kTrain + " resnet --data " + data + " --stem large --batch-size 10 " + arguments;
+                                           const std::string& data = "data",
+                                           const std::string& stem = "large") {
+    return kTrain + " resnet --data " + data + " --stem " + stem + " --batch-size 10 " + arguments;
   }
 
   TempDir dir;
@@ -95,11 +96,11 @@ namespace {
 
 /// Two ranks on this machine, with a snapshot directory between them.
 struct TwoRanks {
-  TwoRanks(const Set& set, const std::string& arguments) {
+  TwoRanks(const Set& set, const std::string& command) {
     const auto port = std::to_string(ddprun::test::free_port());
     for (const auto* number : {"0", "1"}) {
       ranks.push_back(std::make_unique<ddprun::test::ChildProcess>(ddprun::test::ChildRequest{
-          .argv = {"bash", "-c", "exec " + Set::command(arguments)},
+          .argv = {"bash", "-c", "exec " + command},
           .environment = {{"RANK", number},
                           {"WORLD_SIZE", "2"},
                           {"LOCAL_RANK", number},
@@ -130,17 +131,33 @@ TEST_CASE("a resnet on two ranks that leaves in an epoch resumes with the same w
           "[resnet][long]") {
   const Set set;
   const std::string options = "--epochs 2 --ckpt-freq 3 --log-freq 1 --snapshot-path ";
-  const auto straight = TwoRanks(set, options + "straight").finish();
+  const auto straight = TwoRanks(set, Set::command(options + "straight")).finish();
   // 67 images: three steps of 20, and one of 7: 4 for rank 0 and 3 for rank 1.
   CHECK_THAT(straight, Contains("[CPU0] Epoch 0 | Batchsize: 10 | Steps: 4\nstep 1/8 | "));
-  TwoRanks ordered(set, options + "left");
+  TwoRanks ordered(set, Set::command(options + "left"));
   REQUIRE(ordered.ranks[0]->wait_for_out("step 1/8 | "));
   ordered.ranks[1]->signal(SIGTERM);  // one of them is told, both leave
   CHECK_THAT(ordered.finish(75), Contains(" | Leaving\n") && !Contains("Training finished"));
-  const auto resumed = TwoRanks(set, options + "left").finish();
+  const auto resumed = TwoRanks(set, Set::command(options + "left")).finish();
   INFO(resumed);
   CHECK_THAT(resumed, Contains("Resuming training from snapshot at Epoch "));
   CHECK(result_of(resumed) == result_of(straight));
+}
+
+TEST_CASE("ranks that are asked to leave give up a validation that takes long", "[resnet][long]") {
+  const Set set;
+  // 20 ms an image and more: minutes, of which three seconds are waited for.
+  set.dir.write("large/data_batch_1.bin", striped_images(20, 1));
+  set.dir.write("large/test_batch.bin", striped_images(12'000, 3));
+  TwoRanks job(set, Set::command("--epochs 1 --log-freq 1", "large", "small"));
+  REQUIRE(job.ranks[0]->wait_for_out("step 1/1 | "));
+  for (const auto& rank : job.ranks) {
+    rank->signal(SIGTERM);  // as an agent tells all of its ranks
+  }
+  const auto left = job.finish(75);
+  CHECK_THAT(left, Contains("No validation: this job is to leave\n") &&
+                       Contains("Training snapshot saved at snapshot.ddp\n") &&
+                       !Contains("Training finished"));
 }
 
 TEST_CASE("a resnet's data and snapshots are checked, each in one sentence", "[resnet]") {
