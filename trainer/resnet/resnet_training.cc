@@ -247,11 +247,8 @@ class ResnetTraining {
     }
     context_->progress().epoch_done(static_cast<std::uint64_t>(epoch));
     if (context_->rank() == 0) {
-      char text[128];
-      std::snprintf(text, sizeof text, "Epoch %lld | Loss %.6f | Training accuracy %.2f %%",
-                    static_cast<long long>(epoch), outcome_.loss,
-                    100 * totals.correct / totals.samples);
-      log_->say(text);
+      log_->say(fmt::format("Epoch {} | Loss {:.6f} | Training accuracy {:.2f} %", epoch,
+                            outcome_.loss, 100 * totals.correct / totals.samples));
     }
     return true;
   }
@@ -411,12 +408,10 @@ class ResnetTraining {
     for (const auto& [name, value, gradient] : tensors().parameters) {
       weights.add(value.to_vector<float>().data(), value.size_bytes());
     }
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  "Training finished: %lld epochs, loss %.9g, test accuracy %.2f %%, weights %s",
-                  static_cast<long long>(std::max(options_->epochs, next_epoch_)), outcome_.loss,
-                  100 * outcome_.accuracy, weights.text().c_str());
-    log_->say(text);
+    log_->say(
+        fmt::format("Training finished: {} epochs, loss {:.9g}, test accuracy {:.2f} %, weights {}",
+                    std::max(options_->epochs, next_epoch_), outcome_.loss, 100 * outcome_.accuracy,
+                    weights.text()));
   }
 
   const Context* context_;
