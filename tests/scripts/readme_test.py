@@ -8,7 +8,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OTHERS = {"--at", "--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch",
-          "--with-slurm", "--with-ssh", "--with-etcd", "--with-cuda-headers", "--trainers",
+          "--with-slurm", "--with-ssh", "--with-etcd", "--with-kubernetes", "--with-cuda-headers",
+          "--trainers",
           "--readme", "--check", "--quick", "--all", "--full", "--seeds", "--new-seeds"}
 
 

@@ -1,5 +1,5 @@
-"""A Kubernetes API server as far as Leases go, played by its documentation and by answers that were
-recorded from real ones: Debian has none. Over TLS, or in plain text as `kubectl proxy` answers."""
+"""A Kubernetes API server as far as Leases go, for what no real one can be asked to do, and where there is
+none. kube_apiserver_test.py asks both the same. Over TLS, or in plain text as `kubectl proxy` answers."""
 import copy
 import http.server
 import json
@@ -35,7 +35,7 @@ class ApiServer:
         self.refuses_writes = False
         self.namespace, self.leases, self.version = namespace, {}, 100
         self.asked = []  # (verb, Authorization), in their order
-        self.mistakes = []  # what a real one would refuse, or client-go's programs would not understand
+        self.mistakes = []  # what a real one refuses, or client-go's programs would not understand
         self.lock = threading.Lock()
         api = self
 
@@ -102,7 +102,8 @@ class ApiServer:
             return status(401, "Unauthorized", "Unauthorized", kind="")
         namespace, name = PATH.match(path).groups()
         if verb in self.forbidden:
-            return status(403, "Forbidden", f'leases.coordination.k8s.io "{name}" is forbidden: User '
+            which = f'leases.coordination.k8s.io "{name}"' if name else "leases.coordination.k8s.io"
+            return status(403, "Forbidden", f'{which} is forbidden: User '
                           f'"system:serviceaccount:{namespace}:default" cannot {verb} resource "leases" in API group '
                           f'"coordination.k8s.io" in the namespace "{namespace}"', name=name)
         if self.busy:
@@ -139,9 +140,15 @@ class ApiServer:
             metadata["uid"] = f"uid-{self.version}"
         elif not metadata.get("resourceVersion"):
             self.mistakes.append("a PUT without a version")
-            return status(422, "Invalid", "metadata.resourceVersion: must be specified for an update", name=name)
-        elif self.refuses_writes or not before or metadata.get("uid") != before["metadata"]["uid"] or \
-                metadata["resourceVersion"] != before["metadata"]["resourceVersion"]:
+            return status(422, "Invalid", f'leases.coordination.k8s.io "{name}" is invalid: metadata.resourceVersion: '
+                          "Invalid value: 0x0: must be specified for an update", name=name)
+        elif not before or metadata.get("uid") != before["metadata"]["uid"]:
+            there = before["metadata"]["uid"] if before else ""
+            return status(409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{name}": '
+                          f"StorageError: invalid object, Code: 4, Key: /registry/leases/{namespace}/{name}, "
+                          "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: "
+                          f"{metadata.get('uid')}, UID in object meta: {there}", name=name)
+        elif self.refuses_writes or metadata["resourceVersion"] != before["metadata"]["resourceVersion"]:
             return status(409, "Conflict", f'Operation cannot be fulfilled on leases.coordination.k8s.io "{name}": the '
                           "object has been modified; please apply your changes to the latest version and try again",
                           name=name)
@@ -166,11 +173,11 @@ class ApiServer:
         if any(not isinstance(value, str) for value in annotations.values()):
             return "metadata.annotations: must be texts"
         if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATION_BYTES_MAX:
-            return "metadata.annotations: Too long"
+            return f"metadata.annotations: Too long: must have at most {ANNOTATION_BYTES_MAX} bytes"
         if set(spec) != set(FIELDS) or any(type(spec[field]) is not kind for field, kind in FIELDS.items()):
             return f"spec: {spec}"
-        if spec["leaseDurationSeconds"] <= 0 or spec["leaseTransitions"] < 0:
-            return f"spec: {spec}"
+        if spec["leaseDurationSeconds"] <= 0:
+            return f"spec.leaseDurationSeconds: Invalid value: {spec['leaseDurationSeconds']}: must be greater than 0"
         if not all(MICRO_TIME.match(spec[field]) for field in ("acquireTime", "renewTime")):
             return f"spec: {spec}"
         held_by, holder = before["spec"]["holderIdentity"] if before else "", spec["holderIdentity"]

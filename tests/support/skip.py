@@ -6,9 +6,9 @@ import unittest
 
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
 (ROOT, NAMESPACES, PYTORCH, MPIRUN, CGROUP, GPU, DATA, MOUNT, DEBIAN, NETWORK, DESCRIPTORS,
- CUDA, HEADERS, SLURM, SSH, ETCD, PROGRAM) = NEEDS = (
+ CUDA, HEADERS, SLURM, SSH, ETCD, KUBERNETES, PROGRAM) = NEEDS = (
     "root", "namespaces", "pytorch", "mpirun", "cgroup", "gpu", "data", "mount", "debian", "network",
-    "descriptors", "cuda", "headers", "slurm", "ssh", "etcd", "program")
+    "descriptors", "cuda", "headers", "slurm", "ssh", "etcd", "kubernetes", "program")
 
 
 def need(name, present, reason):
