@@ -27,7 +27,8 @@ Result<std::uint16_t> AttemptStore::open(std::vector<std::string> addresses) {
     reserved_ = std::move(*reserved);
     return reserved_->port();
   }
-  if (spec_.backend == RendezvousBackend::static_ranks) {
+  // Port 0 is for one node alone: nobody has to know the endpoint's, so the store has its own.
+  if (spec_.backend == RendezvousBackend::static_ranks && spec_.endpoint.port != 0) {
     // Its clients connect to the endpoint's port, and come here by adopt().
     store_ = StoreServer::without_port(io_);
     admit_only(std::move(addresses));

@@ -80,4 +80,14 @@ TEST_CASE("the static backend gives workers the endpoint itself as their store")
   CHECK(contains(nodes[1]->out(), "Rank 1 has received data from rank 0"));
 }
 
+TEST_CASE("the static backend of one node takes any free port where it is given 0") {
+  for (const char* address : {"127.0.0.1", "::1", "localhost"}) {
+    const auto job = run({.argv = {"ddprun", "--nproc-per-node", "2", "--master-addr", address,
+                                   "--master-port", "0", "train", "message-passing"}});
+    INFO(job.out << job.err);
+    CHECK(job.exit_code == 0);
+    CHECK(contains(job.out, "Rank 1 has received data from rank 0"));
+  }
+}
+
 }  // namespace ddprun::test
