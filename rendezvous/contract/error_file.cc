@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/contract/python_json.h"
 
 namespace ddprun {
 namespace {
@@ -19,6 +20,12 @@ std::string dump(const json& value) {
 
 Error unreadable(const std::string& why) {
   return Error{"the error file is not readable (" + why + ")", {}, {}};
+}
+
+/// A worker's file is Python's more often than not. Discarded: it is no JSON of Python's either.
+json parse(std::string_view text) {
+  json root = json::parse(text, nullptr, false);
+  return root.is_discarded() ? json::parse(strict_json(text), nullptr, false) : root;
 }
 
 /// The year 2255: in nanoseconds, as clocks count, an int64 still holds it.
@@ -74,7 +81,7 @@ std::string to_json(const ErrorRecord& record) {
 /// A worker wrote it as it died, perhaps by code of the user's. So every field is looked at before
 /// it is used, and one of a wrong type is passed over rather than losing the message.
 Result<ErrorRecord> parse_error_record(std::string_view text) {
-  const json root = json::parse(text, nullptr, false);
+  const json root = parse(text);
   if (root.is_discarded()) {
     return unreadable("not JSON");
   }
@@ -121,7 +128,7 @@ Result<ErrorRecord> parse_error_record(std::string_view text) {
 }
 
 Result<std::string> with_error_code(std::string_view text, int error_code) {
-  json root = json::parse(text, nullptr, false);
+  json root = parse(text);
   if (root.is_discarded()) {
     return unreadable("not JSON");
   }

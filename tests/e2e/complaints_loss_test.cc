@@ -51,8 +51,8 @@ TEST_CASE(
     CHECK(child->exit_code() == 1);
     return child->err();
   };
-  const std::string by_file = run({}, R"(echo '{"message": {"message": "no such data", )"
-                                      R"("extraInfo": {"retry": false}}}' )"
+  const std::string by_file = run({}, R"(echo '{"message": {"message": "no such data \udcff", )"
+                                      R"("extraInfo": {"retry": false, "loss": NaN}}}' )"
                                       "> $TORCHELASTIC_ERROR_FILE; exit 3");
   INFO(by_file);
   CHECK(contains(by_file, "the worker asked not to be started again"));

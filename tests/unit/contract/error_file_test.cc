@@ -1,4 +1,5 @@
 #include "rendezvous/contract/error_file.h"
+#include "rendezvous/contract/python_json.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,27 @@ TEST_CASE("Bytes that are no UTF-8 do not lose the record") {
   ErrorRecord record;
   record.message = "bad \xff byte";
   CHECK(parse(to_json(record)).message.starts_with("bad "));
+}
+
+TEST_CASE("What Python writes beyond JSON loses no record") {
+  // By json.dump: a file name that is no UTF-8, and numbers that JSON has not.
+  const std::string text =
+      R"({"message": {"message": "cannot read x\udcff \ud83d\ude00 \ud83d\\", "errorCode": 3, )"
+      R"("extraInfo": {"py_callstack": "in \"NaN\"", "loss": NaN, "rate": -Infinity, )"
+      R"("timestamp": "12", "retry": false}}})";
+  const auto record = parse_error_record(text);
+  REQUIRE(record.has_value());
+  CHECK(record->message == "cannot read x\xef\xbf\xbd \xf0\x9f\x98\x80 \xef\xbf\xbd\\");
+  CHECK(record->callstack == "in \"NaN\"");
+  CHECK(record->error_code == 3);
+  CHECK(record->do_not_retry);
+  CHECK(with_error_code(text, 7).has_value());
+  CHECK(strict_json(R"(["\ud83d\ude00", "\u00e9", "\ude00", [Infinity, "Infinity"]])") ==
+        R"(["\ud83d\ude00", "\u00e9", "\ufffd", [null, "Infinity"]])");
+  for (const char* wrong : {"{\"message\": NaN", "{\"message\": \"\\ud8", "{\"message\": \"\\",
+                            "[-Infinit]", "\"\\u12g4\""}) {
+    CHECK_FALSE(parse_error_record(wrong).has_value());
+  }
 }
 
 TEST_CASE("The error code is added inside the outer message, and nothing else changes") {
