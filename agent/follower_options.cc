@@ -105,6 +105,7 @@ FollowerOptions follower_options(boost::asio::io_context& io, const JobSpec& spe
   led.max_restarts = spec.max_restarts;
   led.restarts = spec.restarts;
   led.require_same_env = spec.require_same_env;
+  led.by_witness = spec.witness;
   led.credentials = spec.credentials;
   led.expected = spec.expected;
   led.event_log = std::move(event_log);

@@ -22,6 +22,7 @@ MembershipOptions membership_options(const CoordinatorOptions& options) {
                         options.scale_up,
                         options.require_same_env,
                         options.at_endpoint,
+                        options.by_witness,
                         options.heartbeat_timeout};
   job.instance = options.instance;
   job.waited = options.waited;
@@ -42,6 +43,7 @@ CoordinatorOptions successor_options(const CoordinatorOptions& own,
   led.max_nodes = known.max_nodes;
   led.max_restarts = known.max_restarts;
   led.require_same_env = known.require_same_env;
+  led.by_witness = false;  // the options are those of the job
   led.heartbeat_timeout = known.heartbeat_timeout;
   return led;
 }

@@ -53,6 +53,7 @@ struct CoordinatorOptions {
   std::vector<Endpoint> other_endpoints = {};
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see membership/environment_check.h
+  bool by_witness = false;        ///< see MembershipOptions
   bool at_endpoint = true;        ///< see JobTerms
   /// Who connects must show them, and whom this one calls.
   Credentials credentials = {};

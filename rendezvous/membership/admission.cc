@@ -15,8 +15,17 @@ std::string range(int min_nodes, int max_nodes) {
                                 : fmt::format("{}:{}", min_nodes, max_nodes);
 }
 
-Refusal differs(const std::string& field, const std::string& here, const std::string& job) {
+/// A witness runs nothing, and is often started without the options of the job that it votes in. If
+/// it begins that job, they count.
+Refusal differs(const JobTerms& terms, const std::string& field, const std::string& here,
+                const std::string& job) {
   DDP_CHECK(here != job, "a disagreement names two values");
+  if (terms.begun_by_witness) {
+    return {"its " + field + " is '" + here +
+                "', and that of the witness that began this job is '" + job + "'",
+            "give the witness the same " + field + ": it was at the endpoint before all nodes",
+            true};
+  }
   return {"its " + field + " is '" + here + "', the job's is '" + job + "'",
           "start every node with the same " + field, true};
 }
@@ -63,16 +72,16 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
     return Refusal{"it cannot run workers: " + node.unable, {}, true};
   }
   if (node.min_nodes != terms.min_nodes || node.max_nodes != terms.max_nodes) {
-    return differs("--nnodes", range(node.min_nodes, node.max_nodes),
+    return differs(terms, "--nnodes", range(node.min_nodes, node.max_nodes),
                    range(terms.min_nodes, terms.max_nodes));
   }
   if (node.max_restarts != terms.max_restarts) {
-    return differs("--max-restarts", std::to_string(node.max_restarts),
+    return differs(terms, "--max-restarts", std::to_string(node.max_restarts),
                    std::to_string(terms.max_restarts));
   }
   if (node.require_same_env != terms.require_same_env) {
     const auto given = [](bool yes) { return yes ? "given" : "not given"; };
-    return differs("--require-same-env", given(node.require_same_env),
+    return differs(terms, "--require-same-env", given(node.require_same_env),
                    given(terms.require_same_env));
   }
   return std::nullopt;

@@ -18,6 +18,8 @@ struct JobTerms {
   /// Where the coordinator listens is an endpoint that people name. Otherwise the system chose the
   /// port.
   bool at_endpoint = true;
+  /// These are the options of a witness, which was at the endpoint first.
+  bool begun_by_witness = false;
 };
 
 struct Refusal {

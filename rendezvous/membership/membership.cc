@@ -11,7 +11,8 @@ namespace ddprun {
 Membership::Membership(MembershipOptions options, Instant now)
     : options_(std::move(options)),
       terms_{options_.job_id,       options_.min_nodes,        options_.max_nodes,
-             options_.max_restarts, options_.require_same_env, options_.at_endpoint},
+             options_.max_restarts, options_.require_same_env, options_.at_endpoint,
+             options_.by_witness},
       now_(now),
       absent_(options_.max_nodes),
       environment_check_(options_.require_same_env, options_.inheritance.has_value()),

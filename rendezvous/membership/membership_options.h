@@ -38,6 +38,7 @@ struct MembershipOptions {
   ScaleUp scale_up = ScaleUp::at_snapshot;
   bool require_same_env = false;  ///< see environment_check.h
   bool at_endpoint = true;        ///< see JobTerms
+  bool by_witness = false;        ///< a witness hosts this coordinator, which begins the job
   std::chrono::nanoseconds heartbeat_timeout = {};
   std::size_t voters_max = kVotersMax;  ///< see leadership.h
   /// Of the join timeout so much is over: the nodes have waited for a world under others.

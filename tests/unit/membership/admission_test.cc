@@ -30,6 +30,19 @@ TEST_CASE("Rejections name the field and both values") {
   CHECK(s.job().nodes() == before);
 }
 
+TEST_CASE("A witness that began a job without its options is named as what to mend") {
+  MembershipOptions options = fixed(1);
+  options.by_witness = true;
+  Story s(options);
+  auto d = s.description("n1");
+  d.min_nodes = d.max_nodes = 2;
+  s.join(d);
+  CHECK(s.only<Reject>().why ==
+        "its --nnodes is '2', and that of the witness that began this job is '1'");
+  CHECK(s.only<Reject>().todo ==
+        "give the witness the same --nnodes: it was at the endpoint before all nodes");
+}
+
 TEST_CASE("Nodes may run different programs") {
   Story s(fixed(2));
   auto d = s.description("n1");
