@@ -1,5 +1,6 @@
 #include "agent/operations/http_server.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -112,6 +113,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection>,
       read_on();
     }
   }
+
+  /// The handler has the request, and is about to answer.
+  [[nodiscard]] bool is_served() const { return asked_ && !answered_; }
 
   void close() {
     if (!std::exchange(over_, true)) {
@@ -230,9 +234,12 @@ struct HttpServer::Impl : private AcceptorHandler {
 
   /// Counted with the others, whoever has accepted it.
   std::shared_ptr<HttpConnection> keep(Channel channel) {
-    // Not the newest: who holds many connections open would keep all others out.
+    // Not the newest: who holds many connections open would keep all others out. Nor one whose
+    // answer is being made, such as stacks that take seconds.
     if (connections.size() >= kHttpConnectionsMax) {
-      const auto oldest = connections.front();
+      const auto found = std::find_if(connections.begin(), connections.end(),
+                                      [](const auto& one) { return !one->is_served(); });
+      const auto oldest = found != connections.end() ? *found : connections.front();
       oldest->close();
     }
     connections.push_back(

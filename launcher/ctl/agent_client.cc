@@ -146,6 +146,12 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
                             "ddpctl status on a node of the job names the coordinator; ask that"},
                       kCtlFailed};
   }
+  // An agent that ends does so, and one of which more is asked at once than it keeps connections.
+  if (failed == ECONNRESET || failed == EPIPE) {
+    return CtlFailure{Error{"it closed the connection before its answer was whole", name_of(agent),
+                            "ask again: it was about to end, or too many asked at once"},
+                      kCtlNoAnswer};
+  }
   if (failed != 0) {
     return no_answer(agent, "its answer did not come whole: " + std::string(std::strerror(failed)));
   }

@@ -202,6 +202,9 @@ Failed show_logs(const CtlOptions& options, const ChosenAgent& agent) {
       if (failure != nullptr && failure->exit_code != kCtlNoAnswer) {
         reader.show(true);
         reader.show_later();
+        if (!failed && reader.unread()) {
+          return CtlFailure{*reader.unread(), kCtlFailed};
+        }
         const bool ended = failure->exit_code == kCtlNoAgent;  // and so have its workers
         return failed || ended ? std::move(failed) : std::move(*failure);
       }
@@ -212,6 +215,10 @@ Failed show_logs(const CtlOptions& options, const ChosenAgent& agent) {
       }
     }
     reader.show(!options.follow);
+    // A follower goes on: one worker's file may be gone, and the others' still grow.
+    if (!options.follow && !failed && reader.unread()) {
+      return CtlFailure{*reader.unread(), kCtlFailed};
+    }
     if (!options.follow) {
       return failed;
     }

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "launcher/ctl/status_view.h"
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 namespace {
@@ -71,7 +74,7 @@ void LogReader::show_later() {
 
 /// False: it has no files. LogLayout gives each attempt a directory of its own, and the agent's
 /// status names only those of the newest; the others differ by the number in that name.
-bool LogReader::show_attempt(int attempt) const {
+bool LogReader::show_attempt(int attempt) {
   const std::string own = "/attempt_" + std::to_string(attempt_.value_or(0)) + "/";
   bool found = false;
   for (const auto& [path, file] : files_) {
@@ -81,7 +84,10 @@ bool LogReader::show_attempt(int attempt) const {
     }
     std::string other = path;
     other.replace(at, own.size(), "/attempt_" + std::to_string(attempt) + "/");
-    found = ::access(other.c_str(), R_OK) == 0 || found;
+    if (::access(other.c_str(), R_OK) != 0) {
+      continue;
+    }
+    found = true;
     File whole;
     whole.name = file.name;
     show(other, whole, true);
@@ -98,9 +104,13 @@ void LogReader::show(bool rest) {
 }
 
 /// To its end: what is written meanwhile comes in this round or in the next.
-void LogReader::show(const std::string& path, File& file, bool rest) const {
+void LogReader::show(const std::string& path, File& file, bool rest) {
   std::array<char, 64UL * 1024> bytes{};
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && !unread_) {
+    unread_ = Error{std::string("cannot be read: ") + std::strerror(errno), printable(path),
+                    "look for the file in the job's --log-dir"};
+  }
   // Somebody made room on a full disk (`: > stdout.log`); what follows is new.
   struct stat status {};
   if (fd && ::fstat(fd.get(), &status) == 0 && status.st_size < file.at) {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/base/result.h"
+
 namespace ddprun {
 
 class LogReader {
@@ -26,6 +28,9 @@ class LogReader {
   /// Writes what has come since, in whole lines; `rest`: also a line that has no end yet. A file
   /// that has become shorter is read from its begin.
   void show(bool rest);
+  /// The first file that could not be read, and why: somebody has removed it, or its path has bytes
+  /// that are no UTF-8, and so is not the one that the agent's answer, which is JSON, has.
+  [[nodiscard]] const std::optional<Error>& unread() const { return unread_; }
 
  private:
   struct File {
@@ -33,11 +38,12 @@ class LogReader {
     std::int64_t at = 0;
     std::string line;  ///< begun, and not ended yet
   };
-  void show(const std::string& path, File& file, bool rest) const;
-  bool show_attempt(int attempt) const;
+  void show(const std::string& path, File& file, bool rest);
+  bool show_attempt(int attempt);
   std::function<void(const std::string&)> write_;
   std::map<std::string, File> files_;  ///< by path
   std::optional<int> attempt_;         ///< of these files
+  std::optional<Error> unread_;
 };
 
 }  // namespace ddprun

@@ -127,6 +127,11 @@ TEST_CASE("logs are read on from where they are, in whole lines", "[launcher]") 
   CHECK(got == "[rank 0 stdout] one\n[rank 0 stdout] two\n");
   reader.show(true);
   CHECK(got == "[rank 0 stdout] one\n[rank 0 stdout] two\n[rank 0 stdout] end\n");
+  REQUIRE(reader.unread());
+  CHECK(
+      reader.unread()->sentence() ==
+      dir.file("none") +
+          ": cannot be read: No such file or directory; look for the file in the job's --log-dir");
   CHECK(reader.take({{"workers", json::array()}}, std::nullopt) == 0);
   CHECK(reader.take(json::object(), std::nullopt) == 0);
 }
