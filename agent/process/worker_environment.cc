@@ -31,14 +31,17 @@ Variables to_map(const std::vector<std::string>& environment) {
 /// --virtual-local-rank: the worker sees one GPU, as number 0 (contract, section 2).
 Result<void> put_one_gpu(Variables& variables, int local_rank) {
   std::string gpu = std::to_string(local_rank);
-  if (const auto visible = variables.find(env::kCudaVisibleDevices);
-      visible != variables.end() && !visible->second.empty()) {
-    const auto entries = parts_of(visible->second, ',');
+  if (const auto visible = variables.find(env::kCudaVisibleDevices); visible != variables.end()) {
+    // An empty list hides all GPUs. To torchrun it has one entry, which is empty: so one worker
+    // runs without any, and two cannot.
+    const auto entries = visible->second.empty() ? std::vector<std::string_view>{""}
+                                                 : parts_of(visible->second, ',');
     if (static_cast<std::size_t>(local_rank) >= entries.size()) {
-      return Error{fmt::format("it names {} GPUs, and local rank {} needs one of its own",
-                               entries.size(), gpu),
-                   "CUDA_VISIBLE_DEVICES='" + visible->second + "'",
-                   "name more GPUs, or lower --nproc-per-node"};
+      const std::size_t named = visible->second.empty() ? 0 : entries.size();
+      return Error{
+          fmt::format("it names {} GPUs, and local rank {} needs one of its own", named, gpu),
+          "CUDA_VISIBLE_DEVICES='" + visible->second + "'",
+          "name more GPUs, or lower --nproc-per-node"};
     }
     gpu = entries[static_cast<std::size_t>(local_rank)];
   }

@@ -166,7 +166,7 @@ TEST_CASE("with virtual local ranks every worker is 0 and sees one GPU", "[agent
   };
   CHECK(gpu({}, 0) == "0");
   CHECK(gpu({}, 1) == "1");
-  CHECK(gpu({"CUDA_VISIBLE_DEVICES="}, 1) == "1");
+  CHECK(gpu({"CUDA_VISIBLE_DEVICES="}, 0).empty());  // all are hidden, and stay so
   CHECK(gpu({"CUDA_VISIBLE_DEVICES=6,4"}, 1) == "4");
   CHECK(gpu({"CUDA_VISIBLE_DEVICES=6, 4 ,2"}, 1) == "4");
   CHECK(gpu({"CUDA_VISIBLE_DEVICES=GPU-abc,MIG-def"}, 1) == "MIG-def");
@@ -182,6 +182,9 @@ TEST_CASE("virtual local ranks with too few visible GPUs are an error that count
   const std::string sentence = environment.error().sentence();
   CHECK(sentence.find("CUDA_VISIBLE_DEVICES='3'") != std::string::npos);
   CHECK(sentence.find("--nproc-per-node") != std::string::npos);
+  const auto hidden = worker_environment({"CUDA_VISIBLE_DEVICES="}, spec, {w, 1, "", ""});
+  REQUIRE(!hidden);
+  CHECK(hidden.error().what == "it names 0 GPUs, and local rank 1 needs one of its own");
 }
 
 TEST_CASE("without virtual local ranks the visible GPUs are left alone", "[agent]") {
