@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "rendezvous/base/socket.h"
+#include "rendezvous/base/text.h"
 
 namespace ddprun {
 
@@ -27,7 +28,7 @@ bool in_first_pid_namespace() {
 /// uname(2) asks no name service, so it neither waits for the network nor fails with it.
 std::string host_name() {
   utsname names{};
-  return ::uname(&names) == 0 ? names.nodename : "localhost";
+  return ::uname(&names) == 0 ? printable(names.nodename) : "localhost";
 }
 
 std::string full_host_name() {

@@ -74,6 +74,8 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"-r 0:1, p", "--redirects", "'0:1,'"},
       {"-t both p", "--tee", "'both'"},
       {"--local-ranks-filter a p", "--local-ranks-filter", "'a'"},
+      {"--local-ranks-filter -1 p", "--local-ranks-filter", "'-1'"},
+      {"--rdzv-backend c10d --rdzv-endpoint h --rdzv-id= p", "--rdzv-id", "'' cannot name a job"},
       {"--signals-to-handle SIGKILL p", "--signals-to-handle", "SIGKILL"},
       {"--signals-to-handle SIGTERM,SIGSTOP p", "--signals-to-handle", "SIGSTOP"},
       {"--shutdown-timeout -1 p", "--shutdown-timeout", "-1 seconds"},
