@@ -1,5 +1,5 @@
-// A convolution without bias, forward and backward: Conv2d by oneDNN, in f32 on the CPU, and by
-// cuDNN on GPUs (conv2d.cu), both behind ConvolutionOf.
+// A convolution without bias, forward and backward, behind ConvolutionOf: on the CPU in f32 Conv2d
+// by oneDNN, or WinogradConvolution (winograd_convolution.h); on GPUs by cuDNN (conv2d.cu).
 //
 // Letters: N images, H x W pixels, C input channels, K output channels, R x R kernel; P x Q output.
 // Activations are (N, H, W, C): a pixel's channels are neighbours, which suits the vector units and
@@ -49,8 +49,8 @@ class ConvolutionOf {
                                 float* d_weight) = 0;
 };
 
-/// oneDNN's, or on a GPU cuDNN's, whose kernels want whole packs of channels: there x has
-/// stored_channels(), and those behind C are 0.
+/// WinogradConvolution where it suits, or Conv2d; on GPUs cuDNN's, whose kernels want whole packs
+/// of channels: there x has stored_channels(), and those behind C are 0.
 template <class Real>
 std::unique_ptr<ConvolutionOf<Real>> make_convolution(const Conv2dShape& shape, Device device);
 

@@ -22,7 +22,9 @@ const Layers kLayers{embedding_forward,
                      cross_entropy,
                      round,
                      adamw_update,
-                     sums_of_squares};
+                     sums_of_squares,
+                     winograd_forward,
+                     winograd_weights};
 
 const Layers kBf16Layers = [] {
   Layers layers = kLayers;

@@ -22,6 +22,8 @@ void cross_entropy(const CrossEntropy& pass, int device);
 void round(const float* from, float* to, std::size_t count, int device);
 void adamw_update(const AdamWUpdate* updates, std::size_t count, int device);
 void sums_of_squares(const SquareSum* sums, std::size_t count, int device);
+void winograd_forward(const WinogradForward& pass, int device);
+void winograd_weights(const WinogradWeights& pass, int device);
 
 extern const Layers kLayers;
 extern const Layers kBf16Layers;  ///< the same, with products of factors in bf16

@@ -4,12 +4,13 @@
 
 #include "ddp/error.h"
 #include "trainer/layers/gpu_library.h"
+#include "trainer/layers/winograd_convolution.h"
 
 namespace ddp {
 namespace {
 
 /// By name, as the GPU library's: a place that is forgotten would be null. A CPU needs no `round`,
-/// and its convolutions are Conv2d's.
+/// and make_convolution() knows its convolutions.
 const ImageLayersOf<float>& cpu_image_layers() {
   static constexpr ImageLayersOf<float> kLayers{.normalise_pixels = normalise_pixels,
                                                 .norm_forward = norm_forward,
@@ -90,6 +91,9 @@ template <>
 std::unique_ptr<ConvolutionOf<float>> make_convolution<float>(const Conv2dShape& shape,
                                                               Device device) {
   if (device.is_cpu()) {
+    if (suits_winograd(shape)) {
+      return std::make_unique<WinogradConvolution>(shape, cpu_layers());
+    }
     return std::make_unique<Conv2d>(shape);
   }
   return std::make_unique<GpuConvolution<float>>(shape, device);

@@ -22,6 +22,9 @@
 
 namespace ddp {
 
+struct WinogradForward;
+struct WinogradWeights;
+
 /// What a model computes with. Parameters, their gradients and the optimizer are f32 in any case.
 enum class Precision : std::uint8_t {
   automatic,  ///< bf16 on GPUs, f32 on CPUs
@@ -52,6 +55,9 @@ struct LayersOf {
   // Of `count` tensors at a time: a GPU takes many in one launch.
   void (*adamw_update)(const AdamWUpdate* updates, std::size_t count, int device) = nullptr;
   void (*sums_of_squares)(const SquareSum* sums, std::size_t count, int device) = nullptr;
+  // On CPUs alone: what WinogradConvolution is made of.
+  void (*winograd_forward)(const WinogradForward&, int device) = nullptr;
+  void (*winograd_weights)(const WinogradWeights&, int device) = nullptr;
   /// On GPUs alone: throws DoNotRetry where cuBLASLt is missing, before a product needs it.
   void (*require_libraries)() = nullptr;
 };

@@ -8,6 +8,7 @@
 
 #include "tests/support/skip.h"
 #include "tests/unit/trainer/layers/layer_cases.h"
+#include "trainer/layers/winograd_convolution.h"
 #include "trainer/linear.h"
 
 extern "C" void omp_set_num_threads(int count);
@@ -144,6 +145,22 @@ void run_epilogue(const ddp::Layers& layers, Results& results) {
   keep(results, "linear bias's gradient", d_bias);
 }
 
+void run_winograd(const ddp::Layers& layers, Results& results) {
+  constexpr std::int64_t kBatch = 9;
+  const ddp::Conv2dShape shape{64, 96, 11, 12, 3, 1, 1};
+  const Floats x = random_floats(kBatch * 11 * 12 * 64, 14);
+  const Floats d_y = random_floats(kBatch * 11 * 12 * 96, 15);
+  const Floats weight = random_floats(std::size_t{96} * 64 * 9, 16);
+  ddp::WinogradConvolution layer(shape, layers);
+  Floats y(d_y.size()), d_x(x.size()), d_weight(weight.size());
+  layer.forward(kBatch, x.data(), weight.data(), y.data());
+  layer.backward_data(kBatch, d_y.data(), weight.data(), d_x.data());
+  layer.backward_weights(kBatch, x.data(), d_y.data(), d_weight.data());
+  keep(results, "convolution by Winograd", y);
+  keep(results, "its input's gradient", d_x);
+  keep(results, "its weight's gradient (Winograd)", d_weight);
+}
+
 }  // namespace
 
 TEST_CASE("layers have the same bits with any number of threads") {
@@ -163,6 +180,7 @@ TEST_CASE("layers have the same bits with any number of threads") {
       run_optimizer(layers, results);
       run_sgd(results);
       run_epilogue(layers, results);
+      run_winograd(layers, results);
       for (const auto& [name, values] : results) {
         INFO(name << " with " << threads << " threads");
         CHECK(values == by_threads[1][name]);
