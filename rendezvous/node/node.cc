@@ -314,6 +314,7 @@ void Node::on(const LeaderDeposed& input) {
   node_.hosts_coordinator = false;
   contact_ = now_;
   saw_close_ = false;
+  lost_clause_ = input.why;  // this node may lead again, and tell why the attempt ended
   called_ = input.by;
   fence(Error{"this node was the coordinator, but " + input.why, {}, {}});
 }

@@ -171,6 +171,23 @@ TEST_CASE("A node that the service lets lead goes on with the committed state") 
   }
 }
 
+TEST_CASE("A node that leads again tells why it had led no more") {
+  Story story(true, true);
+  story.step(Appointed{Term{1}, kJob, std::nullopt, false});
+  story.step(LeaderDeposed{"the service was gone for too long", std::nullopt});
+  story.step(WorkersGone{});
+  message::VoterState state;
+  state.replicated.term = Term{1};
+  state.replicated.instance = kJob;
+  state.replicated.configuration = {make_configuration(Term{1}, kLeader, 1), {kServiceVoter}};
+  state.heartbeat_timeout = 3s;
+  story.step(Appointed{Term{2}, kJob, state, false});
+  const auto* leads = story.find<BeginLeading>();
+  REQUIRE(leads != nullptr);
+  REQUIRE(leads->takeover);
+  CHECK(leads->takeover->state.why == "the service was gone for too long");
+}
+
 TEST_CASE("A service that lets nobody lead ends the search with the join timeout") {
   Story story(true, true);
   const auto due = story.node().next_deadline();
