@@ -34,7 +34,7 @@ ServiceLookup::ServiceLookup(boost::asio::io_context& io, std::shared_ptr<Consen
 
 ServiceLookup::~ServiceLookup() = default;
 
-void ServiceLookup::start(std::optional<Term> dead, const NodeDescription& self) {
+void ServiceLookup::start(std::optional<DeadLeader> dead, const NodeDescription& self) {
   DDP_CHECK(service_ != nullptr, "there is a service to ask");
   step(service_search::Started{dead, self, random_job_instance(), service_->ask_each()});
 }

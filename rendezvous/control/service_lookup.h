@@ -37,8 +37,8 @@ class ServiceLookup : public std::enable_shared_from_this<ServiceLookup> {
                                                std::shared_ptr<spdlog::logger> log);
   ~ServiceLookup();
 
-  /// Of that term the leader is dead, if any; so is each before it.
-  void start(std::optional<Term> dead, const NodeDescription& self);
+  /// `dead`: the leader that was followed before, if it is.
+  void start(std::optional<DeadLeader> dead, const NodeDescription& self);
   void stop();
 
  private:

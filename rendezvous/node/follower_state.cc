@@ -9,6 +9,7 @@ namespace ddprun {
 /// term above it before this node's acknowledgement counts.
 void FollowerState::follows(const message::Accepted& accepted) {
   term_ = accepted.term;
+  leader_ = accepted.coordinator;
   instance_ = accepted.instance;
   voter_.follow(term_, accepted.coordinator);
   DDP_CHECK(voter_.promise().term >= term_, "a voter's term never falls");
@@ -21,6 +22,7 @@ void FollowerState::follows(const message::Accepted& accepted) {
 /// and, by the hello to its own coordinator, for that one.
 void FollowerState::leads(Term term, VoterId self) {
   term_ = term;
+  leader_ = self;
   voter_.follow(term, self);
   memory_.leads();
 }

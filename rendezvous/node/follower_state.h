@@ -34,6 +34,8 @@ class FollowerState {
   [[nodiscard]] const Voter& voter() const { return voter_; }
   /// The newest term that this node really followed or led.
   [[nodiscard]] Term term() const { return term_; }
+  /// The coordinator of that term.
+  [[nodiscard]] VoterId leader() const { return leader_; }
   /// Of a voter: what it would take over with.
   [[nodiscard]] const std::optional<message::VoterState>& stored() const { return stored_; }
   /// When the newest of stored() came.
@@ -52,6 +54,7 @@ class FollowerState {
   Voter voter_;
   LastKnownState memory_;
   Term term_{};
+  VoterId leader_{};
   JobInstance instance_{};  ///< as its coordinator said at first
   std::optional<message::VoterState> stored_;
   Instant stored_at_{};

@@ -145,7 +145,9 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   DDP_CHECK(session.stage == Session::Stage::ungreeted, "a session is greeted once");
   forget_other_hosts(node, options_.host);
   const Leadership& leadership = membership_.leadership();
-  if (leadership.instance_is_settled() && of_another_job(leadership.in_use().instance, node)) {
+  // By a service there is one job of an id, and this leader has it.
+  if (options_.service.empty() && leadership.instance_is_settled() &&
+      of_another_job(leadership.in_use().instance, node)) {
     session.stage = Session::Stage::leaving;
     outbox_.send_away(
         id, message::Moved{{}, {}, 0, options_.membership.self, leadership.in_use().instance});

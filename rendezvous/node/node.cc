@@ -21,11 +21,14 @@ constexpr milliseconds kSearchPause{500};
 
 /// A call to the endpoint is for an agent without a world, because a leader calls its voters by
 /// their own addresses. But it does not call a voter that was away while the world changed twice.
-/// So that one follows such a call of a later term while it searches.
+/// So that one follows such a call of a later term while it searches. By a service the job is
+/// whatever its leader has: where somebody has removed what the service kept, a new agent may have
+/// begun the job anew before those that ran it came back.
 bool is_called(const message::Follow& call, const NodeDescription& node, const FollowerState& known,
-               bool searches) {
+               bool searches, bool by_service) {
   const bool yields = !known.past() || (searches && call.term > known.term());
-  const JobInstance own = known.follows_instance(call.instance) ? call.instance : known.instance();
+  const bool any = known.follows_instance(call.instance) || (by_service && searches);
+  const JobInstance own = any ? call.instance : known.instance();
   const bool is_of_job = call_is_for(call, node.voter, own, node.job_id);
   return is_of_job && (!call.to_endpoint || (yields && *call.to_endpoint == job_options(node)));
 }
@@ -169,7 +172,8 @@ void Node::search() {
   // Up to the join timeout, however many leaders come and go.
   known_.fill(node_);
   search_again_at_ = wait_.ends_at();
-  actions_.emplace_back(AskService{saw_close_ ? std::optional(known_.term()) : std::nullopt});
+  actions_.emplace_back(AskService{
+      saw_close_ ? std::optional(DeadLeader{known_.term(), known_.leader()}) : std::nullopt});
 }
 
 /// A failed search at the place that a leader named is no end: that leader is gone, others may
@@ -391,7 +395,7 @@ void Node::on(const AskedByPeer& input) {
 /// which steps down (LeaderDeposed).
 void Node::on(const CalledByLeader& input) {
   const message::Follow& call = input.call;
-  if (!is_called(call, node_, known_, state_ == State::searching)) {
+  if (!is_called(call, node_, known_, state_ == State::searching, options_.by_service)) {
     return;
   }
   if (state_ == State::following && call.term > known_.term()) {

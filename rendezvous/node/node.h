@@ -23,6 +23,7 @@
 #include "rendezvous/membership/election.h"
 #include "rendezvous/membership/node_description.h"
 #include "rendezvous/membership/takeover_state.h"
+#include "rendezvous/node/dead_leader.h"
 #include "rendezvous/node/follower_state.h"
 #include "rendezvous/node/join_wait.h"
 #include "rendezvous/node/unreached_leader.h"
@@ -145,7 +146,7 @@ struct StopSearch {};
 /// Ask the consensus service again and again who leads, until CalledByLeader, or try to lead:
 /// Appointed. Ends with StopSearch.
 struct AskService {
-  std::optional<Term> dead{};  ///< the leader of this term is dead: its process' kernel said so
+  std::optional<DeadLeader> dead{};  ///< the one that was followed: its process' kernel said so
 };
 /// The connection of HelloAccepted is the one to the coordinator.
 struct FollowLeader {};

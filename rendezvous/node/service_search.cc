@@ -75,7 +75,8 @@ void ServiceSearch::on(const service_search::Viewed& input) {
   }
   works(is_unread_);
   const ServiceView& view = *input.view;
-  if (!view.leader || view.leader->voter == self_.voter || (dead_ && view.leader->term <= *dead_)) {
+  const bool is_gone = view.leader && dead_ && dead_->made(view.leader->term, view.leader->voter);
+  if (!view.leader || view.leader->voter == self_.voter || is_gone) {
     return try_to_lead(view);
   }
   const LeaderRecord& leader = *view.leader;

@@ -23,7 +23,7 @@ namespace service_search {
 /// Node wants that (AskService). The description is of this moment: its promise says what this node
 /// has followed.
 struct Started {
-  std::optional<Term> dead;  ///< of that term the leader is dead; so is each before it
+  std::optional<DeadLeader> dead;
   NodeDescription self;
   JobInstance drawn{};  ///< at random, for a new job
   /// How often the service is asked; each node without a coordinator does that.
@@ -92,7 +92,7 @@ class ServiceSearch {
   Instant now_{};
   std::vector<service_search::Action> actions_;
   std::optional<Instant> ask_at_;
-  std::optional<Term> dead_;
+  std::optional<DeadLeader> dead_;
   NodeDescription self_;
   JobInstance drawn_{};
   std::chrono::milliseconds ask_each_{};

@@ -167,6 +167,15 @@ class Jobs(Kubernetes):
         self.assertNotIn(" attempt 0 ", "".join(agent.out[before[agent]:] for agent in agents))
         self.end_well(agents)
 
+    def test_a_new_agent_that_makes_the_lease_anew_meets_the_old_ones(self):
+        agents = self.start_job(3, "3:4")
+        before = self.said(agents)
+        with self.api.lock:
+            self.api.leases.clear()
+        newcomer = self.start("3:4", "--scale-up", "now")
+        self.wait_for_world([*agents, newcomer], 4, {**before, newcomer: 0})
+        self.end_well([*agents, newcomer])
+
     def test_a_rule_that_goes_while_a_job_runs_is_named_once(self):
         agents = self.start_job(2, "2")
         first, _ = self.coordinator_of(agents)

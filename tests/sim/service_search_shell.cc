@@ -16,7 +16,7 @@ ServiceSearchShell::~ServiceSearchShell() {
   *here_ = false;
 }
 
-void ServiceSearchShell::start(std::optional<Term> dead, const NodeDescription& self) {
+void ServiceSearchShell::start(std::optional<DeadLeader> dead, const NodeDescription& self) {
   step(service_search::Started{dead, self, JobInstance{number(self.voter)}, milliseconds(200)});
 }
 

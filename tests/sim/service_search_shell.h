@@ -22,7 +22,7 @@ class ServiceSearchShell {
   ServiceSearchShell(const ServiceSearchShell&) = delete;
   ServiceSearchShell& operator=(const ServiceSearchShell&) = delete;
 
-  void start(std::optional<Term> dead, const NodeDescription& self);
+  void start(std::optional<DeadLeader> dead, const NodeDescription& self);
   void stop() { step(service_search::Stopped{}); }
 
  private:

@@ -120,6 +120,17 @@ TEST_CASE("Where a service names a leader, a node goes there, and to a later one
   CHECK(story.find<AskService>() != nullptr);
 }
 
+TEST_CASE("By a service a node follows whoever leads, though the job was begun anew") {
+  Story story(true, true);
+  story.follow(Term{2});
+  story.lose(true);
+  story.step(WorkersGone{});
+  message::Follow call = call_of(Term{1});
+  call.instance = JobInstance{99};
+  story.step(CalledByLeader{call});
+  CHECK(story.find<SearchLeader>() != nullptr);
+}
+
 TEST_CASE("A node that the service lets lead goes on with the committed state") {
   Story story(true, true);
   story.follow(Term{1});
@@ -129,7 +140,7 @@ TEST_CASE("A node that the service lets lead goes on with the committed state") 
   story.step(WorkersGone{});
   // The kernel of its host has told that the leader of term 1 is dead. Nobody is asked for a vote.
   REQUIRE(story.find<AskService>() != nullptr);
-  CHECK(story.find<AskService>()->dead == Term{1});
+  CHECK(story.find<AskService>()->dead == DeadLeader{Term{1}, kLeader});
   CHECK(story.find<AskVotes>() == nullptr);
   message::VoterState state;
   state.replicated.term = Term{1};

@@ -1,6 +1,7 @@
 #include "rendezvous/node/service_search.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,10 +20,10 @@ struct Story {
   void step(Instant now, service_search::Input input) {
     actions = search.step(now, std::move(input));
   }
-  void start(Instant now) {
+  void start(Instant now, std::optional<DeadLeader> dead = std::nullopt) {
     NodeDescription self;
     self.voter = VoterId{7};
-    step(now, service_search::Started{std::nullopt, self, JobInstance{3}, 1s});
+    step(now, service_search::Started{dead, self, JobInstance{3}, 1s});
     number = std::get<service_search::ReadService>(actions.at(0)).search;
   }
   void view(Instant now, Result<ServiceView> view) {
@@ -54,9 +55,34 @@ struct Story {
   }
 };
 
+/// The entry of that voter, of that term.
+ServiceView led_by(VoterId voter, Term term) {
+  ServiceView view;
+  LeaderRecord leader;
+  leader.voter = voter;
+  leader.term = term;
+  view.leader = leader;
+  return view;
+}
+
 const Error kRefuses{"it refuses", "etcd", "look there"};
 
 }  // namespace
+
+TEST_CASE("The entry of a leader that is dead is replaced, and that of another one is followed") {
+  Story story;
+  const DeadLeader dead{Term{2}, VoterId{5}};
+  story.start(Instant(0s), dead);
+  story.view(Instant(0s), led_by(VoterId{5}, Term{2}));
+  CHECK(story.find<service_search::TryToLead>() != nullptr);
+  // Somebody has removed all entries, and a new agent has begun at the first term.
+  story.start(Instant(1s), dead);
+  story.view(Instant(1s), led_by(VoterId{9}, Term{1}));
+  CHECK(story.find<service_search::TryToLead>() == nullptr);
+  const auto* told = story.find<service_search::TellNode>();
+  REQUIRE(told != nullptr);
+  CHECK(std::get<CalledByLeader>(told->input).call.term == Term{1});
+}
 
 TEST_CASE("Who has led for a moment only leaves the lead to others for a while") {
   Story story;
