@@ -22,10 +22,10 @@ Error unreadable(const std::string& why) {
   return Error{"the error file is not readable (" + why + ")", {}, {}};
 }
 
-/// A worker's file is Python's more often than not. Discarded: it is no JSON of Python's either.
+/// A worker's file is Python's more often than not, and may be anything. Discarded: it is no JSON
+/// of Python's either.
 json parse(std::string_view text) {
-  json root = json::parse(text, nullptr, false);
-  return root.is_discarded() ? json::parse(strict_json(text), nullptr, false) : root;
+  return json::parse(strict_json(text), nullptr, false);
 }
 
 /// The year 2255: in nanoseconds, as clocks count, an int64 still holds it.

@@ -48,14 +48,23 @@ std::pair<std::size_t, bool> escape_at(std::string_view text) {
   return {kEscapeSize, !is_second_half(*unit)};
 }
 
-/// The number of Python's that the text begins with; empty: none.
-std::string_view number_at(std::string_view text) {
-  for (const std::string_view number : {"NaN", "Infinity", "-Infinity"}) {
-    if (text.starts_with(number)) {
-      return number;
-    }
+/// The word or number that the text begins with, outside of strings; empty: neither.
+std::string_view scalar_at(std::string_view text) {
+  const auto end = std::find_if_not(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '+' || c == '.';
+  });
+  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
+}
+
+/// Python's words, and a number beyond what a double holds, which it has no word for.
+bool has_no_json(std::string_view scalar) {
+  if (scalar == "NaN" || scalar == "Infinity" || scalar == "-Infinity") {
+    return true;
   }
-  return {};
+  double value = 0;
+  const auto read = std::from_chars(scalar.data(), scalar.data() + scalar.size(), value);
+  return read.ec == std::errc::result_out_of_range && read.ptr == scalar.data() + scalar.size();
 }
 
 }  // namespace
@@ -63,20 +72,34 @@ std::string_view number_at(std::string_view text) {
 std::string strict_json(std::string_view text) {
   std::string strict;
   strict.reserve(text.size());
+  std::size_t depth = 0;
   bool in_string = false;
+  const auto keep = [&](std::string_view part) {
+    if (depth <= kJsonDepthMax) {
+      strict += part;
+    }
+  };
   while (!text.empty()) {
+    const char first = text.front();
     std::size_t taken = 1;
-    if (in_string && text.front() == '\\') {
+    if (in_string && first == '\\') {
       const auto [size, is_whole] = escape_at(text);
       taken = std::min(size, text.size());
-      strict += is_whole ? text.substr(0, taken) : std::string_view("\\ufffd");
-    } else if (const auto number = in_string ? std::string_view() : number_at(text);
-               !number.empty()) {
-      taken = number.size();
-      strict += "null";
+      keep(is_whole ? text.substr(0, taken) : std::string_view("\\ufffd"));
+    } else if (in_string || first == '"') {
+      in_string ^= first == '"';
+      keep(text.substr(0, 1));
+    } else if (const auto scalar = scalar_at(text); !scalar.empty()) {
+      taken = scalar.size();
+      keep(has_no_json(scalar) ? std::string_view("null") : scalar);
+    } else if (first == '[' || first == '{') {
+      if (++depth == kJsonDepthMax + 1) {
+        strict += "null";
+      }
+      keep(text.substr(0, 1));
     } else {
-      in_string ^= text.front() == '"';
-      strict += text.front();
+      keep(text.substr(0, 1));
+      depth -= (first == ']' || first == '}') && depth > 0 ? 1 : 0;
     }
     text.remove_prefix(taken);
   }

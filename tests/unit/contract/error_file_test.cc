@@ -136,6 +136,39 @@ TEST_CASE("What Python writes beyond JSON loses no record") {
   }
 }
 
+TEST_CASE("Numbers that no double holds, and deep nesting, lose no record") {
+  const auto with = [](const std::string& seed) {
+    return R"({"message": {"message": "lost", "extraInfo": {"retry": false, "seed": )" + seed +
+           "}}}";
+  };
+  const auto nested = [](std::size_t depth, const char* open, const char* close) {
+    std::string text;
+    for (std::size_t i = 0; i < depth; ++i) {
+      text += open;
+    }
+    text += "1";
+    for (std::size_t i = 0; i < depth; ++i) {
+      text += close;
+    }
+    return text;
+  };
+  for (const std::string& seed :
+       {std::string("1") + std::string(400, '0'), std::string("-1e400"), std::string("1e-400"),
+        nested(300'000, "[", "]"), nested(300'000, "{\"a\":", "}"), nested(200, "[", ", \"]\"]")}) {
+    const auto record = parse_error_record(with(seed));
+    REQUIRE(record.has_value());
+    CHECK(record->message == "lost");
+    CHECK(record->do_not_retry);
+    CHECK(with_error_code(with(seed), 3).has_value());
+  }
+  CHECK_FALSE(parse_error_record(with(std::string(4'000'000, '['))).has_value());
+  CHECK(strict_json("[1e308, 1e309, -12, 1.5]") == "[1e308, null, -12, 1.5]");
+  const std::string deepest = nested(kJsonDepthMax, "[", "]");
+  CHECK(strict_json(deepest) == deepest);
+  CHECK(strict_json("[" + deepest + ", 2]") ==
+        "[" + nested(kJsonDepthMax - 1, "[", "]").replace(kJsonDepthMax - 1, 1, "null") + ", 2]");
+}
+
 TEST_CASE("The error code is added inside the outer message, and nothing else changes") {
   const std::string text = R"({"message":{"message":"m","extraInfo":{"timestamp":"1"}}})";
   const auto with = with_error_code(text, -11);
