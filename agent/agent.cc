@@ -47,7 +47,6 @@ using agent::State;
 
 /// How long what the workers left behind may take to die: as long as after an attempt.
 constexpr std::chrono::milliseconds kDescendantsBound{1'000};
-
 /// How long an agent that was asked twice waits for what its coordinator makes of it.
 constexpr std::chrono::milliseconds kAnswerBound{1'000};
 
@@ -160,6 +159,9 @@ class Agent : private FollowerHandler {
 
   /// Tells the table what is left of the workers.
   void settle() {
+    if (workers_.left_alone() && !asked_.repeats(SIGUSR1)) {
+      on_signal(SIGUSR1);
+    }
     if (workers_.any_running()) {
       return;
     }
@@ -304,8 +306,7 @@ class Agent : private FollowerHandler {
     }
     coordinator->give_up(begun.error());
     if (follower_.coordinator() == nullptr) {
-      // What failed lies with this node (its disk is full, say): the others go on, wait for
-      // another, or end where they are too few (I-27).
+      // What failed lies with this node (a full disk): the others go on, wait or end (I-27).
       conclude(begun.error());
     }
   }
@@ -380,8 +381,7 @@ class Agent : private FollowerHandler {
   }
 
   void flush() {
-    // stdout, stderr, then what other nodes still have to receive from this coordinator: the
-    // outcome.
+    // stdout, stderr, then the outcome that other nodes still have to receive from here.
     out_.on_flushed([this] {
       err_.on_flushed([this] {
         Coordinator* const own = follower_.coordinator();

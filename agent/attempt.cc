@@ -129,6 +129,12 @@ bool Attempt::obeys() const {
   return all_obey(running);
 }
 
+bool Attempt::left_alone() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return worker->progress->page().left.load() == ProgressPage::kLeftAlone;
+  });
+}
+
 /// Read from /proc at each order, since a program may set its handlers at any time.
 bool Attempt::all_catch(int signal) const {
   return std::all_of(workers_.begin(), workers_.end(), [signal](const auto& worker) {

@@ -67,6 +67,8 @@ class Attempt {
   [[nodiscard]] bool ended_unasked(int local_rank) const;
   /// Of the workers that still run: all follow orders to save and leave (ddp::Preemption).
   [[nodiscard]] bool obeys() const;
+  /// One has ended for a signal that is meant for all (ProgressPage::kLeftAlone).
+  [[nodiscard]] bool left_alone() const;
   /// All have a handler for the signal.
   [[nodiscard]] bool all_catch(int signal) const;
   /// Orders all to save and leave.

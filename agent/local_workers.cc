@@ -39,8 +39,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// How long leftovers of an attempt may take to die; a process in an uninterruptible sleep does
-/// not hold up the next attempt for longer. The agent says nothing in that time, so it is also less
-/// than any lease can spare.
+/// not hold up the next for longer. The agent says nothing meanwhile: less than a lease can spare.
 milliseconds descendants_bound(const JobSpec& spec) {
   constexpr milliseconds kMost{1'000};
   return spec.heartbeat_timeout.count() > 0 ? std::min(kMost, spec.heartbeat_timeout / 4) : kMost;
@@ -150,8 +149,7 @@ struct LocalWorkers::Impl {
     DDP_CHECK(coordinator != nullptr, "an order comes from a coordinator");
     log->info("attempt {} stops: {}", number(order.attempt), order.reason);
     if (!attempt || attempt->world().attempt != order.attempt) {
-      // Never started here: nothing of it is left.
-      coordinator->workers_stopped(order.attempt, {}, {});
+      coordinator->workers_stopped(order.attempt, {}, {});  // never started here
       return;
     }
     forget_asked();  // what comes may take the stacks itself, and they have one room
@@ -163,8 +161,7 @@ struct LocalWorkers::Impl {
       return;
     }
     if (order.how == StopHow::now) {
-      // As after a failure here: nothing is saved, so what the workers are able to do is not looked
-      // up. That takes a read of /proc for each of them.
+      // As after a failure here. What workers are able to do takes a read of /proc for each.
       apply(group.handle(group::StopOrdered{SIGTERM}));
       return;
     }
@@ -223,7 +220,7 @@ struct LocalWorkers::Impl {
   }
 
   void carry_out(const group::DisarmDeadline&) {
-    // A handler that is queued already finds an expiry in the future, and does nothing.
+    // A handler that is queued already finds this, and does nothing.
     deadline.expires_at(steady_clock::time_point::max());
   }
 
@@ -269,8 +266,7 @@ struct LocalWorkers::Impl {
       one.after_stop = worker(one.local_rank).after_stop;
     }
     for (int rank = 0; rank < spec.local_world_size; ++rank) {
-      // One that ended with 0 is among the leavers.
-      if (!worker(rank).exit.success()) {
+      if (!worker(rank).exit.success()) {  // else it is among the leavers
         records.push_back(record_of(rank));
       }
     }
@@ -405,8 +401,8 @@ void LocalWorkers::stop(int signal) {
 /// The client gives up a tenth of the heartbeat timeout earlier than the coordinator does. Half of
 /// that is for the kernel to end what is killed, and for clocks that do not go alike.
 void LocalWorkers::fence() {
-  const milliseconds grace =
-      std::min(impl_->spec.shutdown_timeout, impl_->spec.heartbeat_timeout / 20);
+  const JobSpec& spec = impl_->spec;
+  const milliseconds grace = std::min(spec.shutdown_timeout, spec.heartbeat_timeout / 20);
   impl_->apply(impl_->group.handle(group::FenceOrdered{grace}));
 }
 
@@ -441,6 +437,10 @@ void LocalWorkers::take_stacks(std::optional<int> rank, StacksTaken done) {
 
 bool LocalWorkers::any_running() const {
   return impl_->group.running_workers() > 0;
+}
+
+bool LocalWorkers::left_alone() const {
+  return impl_->attempt && impl_->attempt->left_alone();
 }
 
 bool LocalWorkers::any_to_show() const {

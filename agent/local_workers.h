@@ -90,6 +90,8 @@ class LocalWorkers {
   void take_stacks(std::optional<int> rank, StacksTaken done);
 
   [[nodiscard]] bool any_running() const;
+  /// A worker has left for a signal that it alone got: the job is to save, and to end.
+  [[nodiscard]] bool left_alone() const;
   /// Output of workers that have ended waits to be shown; false before retire().
   [[nodiscard]] bool any_to_show() const;
 

@@ -66,10 +66,13 @@ struct ProgressPage {
   std::atomic<std::int64_t> first_step_ns;    ///< CLOCK_MONOTONIC of the first step; 0 = none
   std::atomic<double> loss;                   ///< last loss; valid when has_loss is set
   std::atomic<std::uint64_t> has_loss;
-  // Orders of the agent, and what became of them. Each but the first is 0 or 1.
+  // Orders of the agent, and what became of them. Each but the first is 0, or 1, or as it says.
   std::atomic<Obedience> obedience;     ///< by the worker
   std::atomic<std::uint64_t> save_now;  ///< by the agent: save at the next step and leave
   std::atomic<std::uint64_t> left;      ///< by the worker: it has saved, and its end is no failure
+  /// Of `left`: a signal of another than the agent ended it before its first step, and nobody has
+  /// told the other ranks. That they are to leave is for the agent to say.
+  static constexpr std::uint64_t kLeftAlone = 2;
   std::atomic<std::uint64_t> being_ended;  ///< by the agent, before it sends SIGTERM
   // The newest snapshot belongs together: odd while the three fields of it are being written.
   std::atomic<std::uint64_t> save_version;

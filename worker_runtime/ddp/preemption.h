@@ -24,8 +24,9 @@ inline constexpr int kLeftStatus = 75;
 
 /// Call it first of all in a main function that comes to make a Preemption. Up to then no step is
 /// done, so there is nothing to save: SIGTERM and SIGUSR1, where the program has not set what they
-/// do, end the process at once with kLeftStatus, whatever it waits for. Delivers them also if the
-/// parent, or this program before exec(2), has blocked them.
+/// do, end the process at once, whatever it waits for: with kLeftStatus, or where ddprun's agent is
+/// told by it with 0. Delivers them also if the parent, or this program before exec(2), has blocked
+/// them.
 DDP_EXPORT void leave_until_preemption();
 /// Back to the default, for a run that turns out to be no training.
 DDP_EXPORT void end_by_signals();

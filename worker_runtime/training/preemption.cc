@@ -5,7 +5,10 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <utility>
 
+#include "rendezvous/contract/environment.h"
 #include "worker_runtime/training/progress_impl.h"
 
 namespace ddp {
@@ -30,10 +33,29 @@ void on_signal(int number) {
 }
 
 /// There may be locks or a half-done start anywhere in the process, so nothing of it is run down.
+/// The agent is told as by Preemption::leave(), unless it is the agent that ends this process.
 void leave_now(int) {
   static constexpr char kText[] = "ddprun worker: left by a signal before the first step\n";
   (void)!::write(STDERR_FILENO, kText, sizeof(kText) - 1);
-  ::_exit(kLeftStatus);
+  ddprun::ProgressPage* const page = page_of_process.load();
+  if (page == nullptr || page->being_ended.load() != 0) {
+    ::_exit(kLeftStatus);
+  }
+  page->left = ddprun::ProgressPage::kLeftAlone;
+  ::_exit(0);
+}
+
+/// The page, for the handler, until a Preemption knows it by its context. Mapped to the process'
+/// end.
+void find_page() {
+  const char* const path = std::getenv(ddprun::env::kProgressChannel);
+  if (path == nullptr || *path == '\0' || page_of_process.load() != nullptr) {
+    return;
+  }
+  if (auto channel = ddprun::ProgressChannel::attach(path)) {
+    static const ddprun::ProgressChannel kept = std::move(*channel);
+    page_of_process = &kept.page();
+  }
 }
 
 /// A decision of the program, or of its parent, about a signal stays.
@@ -56,6 +78,7 @@ void replace_handler(int number, void (*from)(int), void (*to)(int)) {
 }  // namespace
 
 void leave_until_preemption() {
+  find_page();
   sigset_t delivered;
   sigemptyset(&delivered);
   for (const int number : kPreemptionSignals) {

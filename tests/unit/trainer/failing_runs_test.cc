@@ -312,6 +312,31 @@ TEST_CASE("a signal before the first step ends a training in order, whatever it 
   }
 }
 
+TEST_CASE("a signal before the first step, to one worker alone, is an order to the job",
+          "[train]") {
+  const TempDir dir;
+  ddprun::test::LeasedFile data(dir.file("data.csv"));
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  const auto* workers = GENERATE("1", "2");
+  INFO("signal " << signal << ", " << workers << " workers");
+  // Rank 0 waits for what never comes, as for a peer that has left.
+  const std::string last = workers == std::string("1") ? "0" : "1";
+  ddprun::test::ChildProcess job(
+      {.argv = {ddprun::test::find_program("ddprun"), "--standalone", "--nproc-per-node", workers,
+                "sh", "-c",
+                "[ $RANK = " + last + " ] && exec " + kTrain + " linear 5 1 --data " + data.path() +
+                    " --target y; exec sleep 1000"},
+       .environment = {{"TORCHELASTIC_ERROR_FILE", ""}},
+       .directory = dir.path().string()});
+  REQUIRE(data.await_reader());
+  REQUIRE(::kill(ddprun::test::worker_of(job.pid(), std::stoi(last)), signal) == 0);
+  const int code = job.exit_code();
+  INFO(job.report());
+  CHECK(code == kLeftStatus);
+  CHECK_THAT(job.err(), Contains("left by a signal before the first step\n") &&
+                            Contains("job preempted after 1 attempt"));
+}
+
 TEST_CASE("all ranks tell of one attempt, also where a rank's file names fewer", "[train]") {
   const TempDir dir;
   const auto command = gpt2(write_text(dir), "--max-steps 1 --metrics m");
