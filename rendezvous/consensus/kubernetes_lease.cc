@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -185,7 +188,9 @@ json spec_of(const JobLease& lease, json spec) {
   spec["leaseDurationSeconds"] = is_held ? lease.leader_lasts.count() : 1;
   spec["acquireTime"] = wall_time_text(lease.acquired);
   spec["renewTime"] = wall_time_text(lease.renewed);
-  spec["leaseTransitions"] = lease.transitions;
+  // An int32 of the API, and anybody may have written the largest.
+  constexpr std::int64_t kTransitionsMax = std::numeric_limits<std::int32_t>::max();
+  spec["leaseTransitions"] = std::min(lease.transitions, kTransitionsMax);
   return spec;
 }
 

@@ -53,8 +53,13 @@ class StepMeter {
     step_.*part += seconds;
     last_ = now;
   }
-  /// That time belongs to no part.
-  void skip() { last_ = Clock::now(); }
+  /// That time belongs to no part, and to no step: a validation may take longer than many.
+  void skip() {
+    const auto now = Clock::now();
+    start_ += now - last_;
+    step_start_ += now - last_;
+    last_ = now;
+  }
   /// What this step took; a snapshot counts with the step that follows it. total_s is from the end
   /// of the step before.
   StepTimes step_done() {
