@@ -347,7 +347,7 @@ void Leader::apply_now(Event event) {
 void Leader::give(Reject order) {
   if (const auto found = sessions_.find(order.node); found != sessions_.end()) {
     found->second.stage = Session::Stage::leaving;
-    addresses_.went(found->second.voter, now_);
+    addresses_.refused(found->second.voter, now_, membership_.leadership().acquainted());
     outbox_.send_away(order.node, message::Rejected{std::move(order.why), std::move(order.todo)});
   }
 }

@@ -6,6 +6,14 @@
 #include "rendezvous/base/check.h"
 
 namespace ddprun {
+namespace {
+
+bool is_of_any(const std::vector<const Configuration*>& configurations, VoterId agent) {
+  return std::any_of(configurations.begin(), configurations.end(),
+                     [agent](const Configuration* one) { return holds(*one, agent); });
+}
+
+}  // namespace
 
 /// A successor begins with the list of its predecessor: nobody has joined it yet, so all are away.
 VoterAddresses::VoterAddresses(const std::vector<message::VoterAddress>& known, Instant now) {
@@ -48,12 +56,19 @@ void VoterAddresses::went(VoterId agent, Instant now) {
 void VoterAddresses::forget(Instant limit, const std::vector<const Configuration*>& but) {
   std::erase_if(known_, [&](const auto& one) {
     const auto& [agent, known] = one;
-    return known.connections == 0 && known.away_since < limit &&
-           std::none_of(but.begin(), but.end(),
-                        [agent = agent](const Configuration* configuration) {
-                          return holds(*configuration, agent);
-                        });
+    return known.connections == 0 && known.away_since < limit && !is_of_any(but, agent);
   });
+}
+
+/// By a call it would come again, and not by the endpoint for which it was refused: one that was on
+/// its way when the agent had not ended yet has let a stranger in.
+void VoterAddresses::refused(VoterId agent, Instant now,
+                             const std::vector<const Configuration*>& but) {
+  went(agent, now);
+  const auto found = known_.find(agent);
+  if (found != known_.end() && found->second.connections == 0 && !is_of_any(but, agent)) {
+    known_.erase(found);
+  }
 }
 
 const message::VoterAddress* VoterAddresses::find(VoterId agent) const {

@@ -23,6 +23,9 @@ class VoterAddresses {
   void add(message::VoterAddress address);
   /// It has one connection less.
   void went(VoterId agent, Instant now);
+  /// It has one connection less, and was refused: nobody is to call it, unless it has another
+  /// connection, or is of one of these configurations.
+  void refused(VoterId agent, Instant now, const std::vector<const Configuration*>& but);
   /// Drops those that went before `limit`, but nobody of these configurations.
   void forget(Instant limit, const std::vector<const Configuration*>& but);
 

@@ -332,6 +332,32 @@ TEST_CASE("A coordinator that begins gives way to the leader of the term that it
   CHECK(std::get<message::Moved>(*story.find<SendAndClose>()->message).term == Term{3});
 }
 
+TEST_CASE("A leader that took over calls no node that it has refused") {
+  LeaderOptions options = Story::options();
+  options.membership.min_nodes = 1;
+  options.membership.at_endpoint = false;
+  TakeoverState taken;
+  taken.known.instance = kJob;
+  taken.known.configuration = {make_configuration(Term{1}, VoterId{9}, 1), {VoterId{1}}};
+  options.membership.term = Term{2};
+  options.membership.inheritance = taken;
+  Story story(options);
+  NodeDescription astray = Story::describe(5);
+  astray.min_nodes = 1;
+  astray.by_endpoint = true;
+  story.step(SessionOpened{kOther, false, "10.0.0.5"});
+  story.step(SessionTold{kOther, message::Hello{astray}});
+  REQUIRE(story.find<SendAndClose>() != nullptr);
+  REQUIRE(std::holds_alternative<message::Rejected>(*story.find<SendAndClose>()->message));
+  CHECK(story.sent<message::MoreNodes>() == nullptr);
+  // By such a call it would come a second time, and not by that endpoint.
+  story.step(LeaderTimePassed{});
+  REQUIRE(story.find<CallVoters>() != nullptr);
+  for (const auto& one : story.find<CallVoters>()->calls) {
+    CHECK(one.call.voter != VoterId{5});
+  }
+}
+
 TEST_CASE("A leader that took over calls the nodes that are away, and the endpoints") {
   LeaderOptions options = Story::options();
   options.nodes = {{VoterId{2}, "n2", {"10.0.0.2"}, 4711}};

@@ -37,6 +37,19 @@ TEST_CASE("An agent without a vote is not listed, whatever another node says of 
   CHECK(addresses.absent() == std::vector{VoterId{2}});
 }
 
+TEST_CASE("An agent that was refused is forgotten, unless it is here otherwise or votes") {
+  VoterAddresses addresses;
+  const Configuration voters{{}, {VoterId{3}}};
+  for (const std::uint64_t voter : {1, 2, 2, 3}) {
+    addresses.add(at(voter));
+  }
+  for (const std::uint64_t voter : {1, 2, 3, 4}) {
+    addresses.refused(VoterId{voter}, 5s, {&voters});
+  }
+  CHECK(addresses.all() == std::vector{at(2), at(3)});
+  CHECK(addresses.absent() == std::vector{VoterId{3}});
+}
+
 TEST_CASE("What ends for an agent that is away already changes nothing") {
   VoterAddresses addresses;
   addresses.learn(at(3), 0s);
