@@ -6,24 +6,12 @@ namespace ddprun {
 
 /// What the state machine decides by. Sockets, addresses and the event log are not its business.
 MembershipOptions membership_options(const CoordinatorOptions& options) {
-  MembershipOptions job{options.job_id,
-                        options.min_nodes,
-                        options.max_nodes,
-                        options.max_restarts,
-                        options.join_timeout,
-                        options.last_call_timeout,
-                        options.endpoint_note,
-                        options.listens_at,
-                        options.expected,
-                        options.self,
-                        options.term,
-                        options.restarts,
-                        options.inheritance,
-                        options.scale_up,
-                        options.require_same_env,
-                        options.at_endpoint,
-                        options.by_witness,
-                        options.heartbeat_timeout};
+  MembershipOptions job{options.job_id,        options.min_nodes,    options.max_nodes,
+                        options.max_restarts,  options.join_timeout, options.last_call_timeout,
+                        options.endpoint_note, options.listens_at,   options.expected,
+                        options.self,          options.term,         options.restarts,
+                        options.inheritance,   options.scale_up,     options.require_same_env,
+                        options.at_endpoint,   options.by_witness,   options.heartbeat_timeout};
   job.instance = options.instance;
   job.waited = options.waited;
   return job;
