@@ -14,8 +14,18 @@ namespace ddp::DDP_LEVEL {
 inline constexpr std::size_t kKernel = 9;  ///< weights of a pair of channels
 inline constexpr std::size_t kTurned = 8;  ///< rows and columns that are turned at a time
 using TurnedRow = float __attribute__((vector_size(kTurned * sizeof(float))));
-using LooseTurnedRow =
-    float __attribute__((vector_size(kTurned * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+/// From and to memory that is aligned to a float only.
+inline __attribute__((always_inline)) TurnedRow load_row(const float* from) {
+  TurnedRow row;
+  __builtin_memcpy(&row, from, sizeof(row));
+  return row;
+}
+template <bool add>
+inline __attribute__((always_inline)) void store_row(float* to, TurnedRow row) {
+  const TurnedRow sum = add ? load_row(to) + row : row;
+  __builtin_memcpy(to, &sum, sizeof(sum));
+}
 
 /// Writes the 8 columns of 8 rows that are `stride` floats apart, each as a row at to(column), or
 /// adds it to what is there.
@@ -25,7 +35,7 @@ inline __attribute__((always_inline)) void turn(const float* from, std::size_t s
   TurnedRow rows[kTurned], pairs[kTurned], fours[kTurned];
 #pragma GCC unroll 8
   for (std::size_t i = 0; i < kTurned; ++i) {
-    rows[i] = *reinterpret_cast<const LooseTurnedRow*>(from + i * stride);
+    rows[i] = load_row(from + i * stride);
   }
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < kTurned; i += 2) {
@@ -41,13 +51,11 @@ inline __attribute__((always_inline)) void turn(const float* from, std::size_t s
   }
 #pragma GCC unroll 4
   for (std::size_t i = 0; i < 4; ++i) {
-    auto* upper = reinterpret_cast<LooseTurnedRow*>(to(i));
-    auto* lower = reinterpret_cast<LooseTurnedRow*>(to(i + 4));
     const TurnedRow left = fours[i], right = fours[i + 4];
     const TurnedRow above = __builtin_shufflevector(left, right, 0, 1, 2, 3, 8, 9, 10, 11);
     const TurnedRow below = __builtin_shufflevector(left, right, 4, 5, 6, 7, 12, 13, 14, 15);
-    *upper = add ? *upper + above : above;
-    *lower = add ? *lower + below : below;
+    store_row<add>(to(i), above);
+    store_row<add>(to(i + 4), below);
   }
 }
 
