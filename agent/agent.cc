@@ -72,7 +72,7 @@ class Agent : private FollowerHandler {
         signals_(io_, signals_for(spec), [this](int number) { on_signal(number); }),
         guardian_(io_),
         search_over_(io_),
-        notices_(io_, spec, std::bind_front(&Agent::on_notice, this), log_),
+        notices_(io_, spec, std::bind_front(&Agent::heed, this, spec.on_notice), log_),
         notifier_(io_, spec.service_manager, log_),
         workers_(io_, spec, layout_, Consoles{out_, err_}, host_name(), workers_hooks(), log_),
         follower_(io_, follower_options(io_, spec, event_log_), *this, coordinator_hooks(), log_),
@@ -159,8 +159,8 @@ class Agent : private FollowerHandler {
 
   /// Tells the table what is left of the workers.
   void settle() {
-    if (workers_.left_alone() && !asked_.repeats(SIGUSR1)) {
-      on_signal(SIGUSR1);
+    if (workers_.left_alone() && !asked_.is_of_job() && asked_.notice().empty()) {
+      heed(NoticeResponse::save, "a signal to one of its workers");
     }
     if (workers_.any_running()) {
       return;
@@ -200,11 +200,11 @@ class Agent : private FollowerHandler {
   }
 
   /// Empty: --deadline, which is for the whole job. Two may come in one turn of the loop.
-  void on_notice(const std::string& notice) {
+  void heed(NoticeResponse response, const std::string& notice) {
     if (!agent::serves(state_)) {
       return;
     }
-    if (const auto event = asked_.noticed(notice, spec_.on_notice)) {
+    if (const auto event = asked_.noticed(notice, response)) {
       take(*event, {.signal = *event == Event::leave_asked ? SIGUSR2 : 0});
     }
   }

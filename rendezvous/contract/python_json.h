@@ -1,7 +1,7 @@
-// What Python's json module writes beyond JSON (RFC 8259) and its readers take: `NaN`, `Infinity`
-// and
-// `-Infinity` (json.dump's allow_nan), numbers that no double holds, and halves of surrogate pairs,
-// as `os.fsdecode` makes them of a file name that is no UTF-8 (PEP 383). Pure.
+// Python's JSON: what its json module writes beyond JSON (RFC 8259), and what its readers take.
+// These are NaN, Infinity and -Infinity (json.dump's allow_nan), numbers that no double holds, and
+// halves of surrogate pairs, as os.fsdecode makes them of a file name that is no UTF-8 (PEP 383).
+// Pure.
 #pragma once
 
 #include <cstddef>

@@ -39,6 +39,16 @@ std::string gpt2(const std::string& text, const std::string& options) {
   return "gpt2 --seq-length 16 --batch-size 2 --log-freq 1 --data " + text + " " + options;
 }
 
+/// train with these words as the only rank, on one thread.
+ddprun::test::ChildRequest alone(const TempDir& dir, const std::string& words) {
+  return {.argv = {"bash", "-c", "exec " + kTrain + " " + words},
+          .environment = {{"RANK", ""},
+                          {"WORLD_SIZE", ""},
+                          {"TORCHELASTIC_ERROR_FILE", ""},
+                          {"OMP_NUM_THREADS", "1"}},
+          .directory = dir.path().string()};
+}
+
 }  // namespace
 
 TEST_CASE("a GPT-2 that is no longer finite ends all ranks at once and saves nothing of it",
@@ -200,13 +210,7 @@ TEST_CASE("a file of tokens that is cut short while it is trained on ends with a
   const TempDir dir;
   const std::vector<std::uint16_t> tokens(200000, 7);
   const auto bin = dir.write("tokens.BIN", ddp_test::token_bin(tokens));
-  ddprun::test::ChildProcess job({.argv = {"train", "gpt2", "--data", bin, "-s", "16", "-b", "2",
-                                           "--log-freq", "1", "--validation-share", "0"},
-                                  .environment = {{"RANK", ""},
-                                                  {"WORLD_SIZE", ""},
-                                                  {"TORCHELASTIC_ERROR_FILE", ""},
-                                                  {"OMP_NUM_THREADS", "1"}},
-                                  .directory = dir.path().string()});
+  ddprun::test::ChildProcess job(alone(dir, gpt2(bin, "--validation-share 0")));
   REQUIRE(job.wait_for_out("step 2/"));
   std::filesystem::resize_file(bin, 5000);
   CHECK(job.exit_code() == 1);
@@ -262,13 +266,7 @@ TEST_CASE("a signal in the validation behind the last step ends a training in or
     text += "ab cd efghi jk\n";
   }
   const auto path = dir.write("long.txt", text);
-  ddprun::test::ChildProcess job(
-      {.argv = {"bash", "-c", "exec " + kTrain + " " + gpt2(path, "--max-steps 1")},
-       .environment = {{"RANK", ""},
-                       {"WORLD_SIZE", ""},
-                       {"TORCHELASTIC_ERROR_FILE", ""},
-                       {"OMP_NUM_THREADS", "1"}},
-       .directory = dir.path().string()});
+  ddprun::test::ChildProcess job(alone(dir, gpt2(path, "--max-steps 1")));
   REQUIRE(job.wait_for_out("step 1 | Training snapshot saved"));
   job.signal(SIGTERM);
   const int code = job.exit_code();
@@ -334,7 +332,9 @@ TEST_CASE("a signal before the first step, to one worker alone, is an order to t
   INFO(job.report());
   CHECK(code == kLeftStatus);
   CHECK_THAT(job.err(), Contains("left by a signal before the first step\n") &&
-                            Contains("job preempted after 1 attempt"));
+                            Contains("job preempted after 1 attempt") &&
+                            Contains(last == "0" ? "its workers were signalled to save and end"
+                                                 : "(a signal to one of its workers)"));
 }
 
 TEST_CASE("all ranks tell of one attempt, also where a rank's file names fewer", "[train]") {
