@@ -61,16 +61,7 @@ class OneMember(Etcd):
         self.end_well(self.start_job(2, "2"))
 
     def test_another_node_coordinates_once_that_agent_is_killed(self):
-        agents = self.start_job(3, "2:3")
-        first, others = self.coordinator_of(agents)
-        before = self.said(others)
-        killed_at = time.monotonic()
-        self.kill_agent(first)
-        self.wait_for_world(others, 2, before)
-        self.assertLess(time.monotonic() - killed_at, 12, others)  # no lease of etcd was waited for
-        second, _ = self.coordinator_of(others)
-        self.assertIn("term 2", second.err)
-        self.assertNotIn(" attempt 0 ", "".join(agent.out[before[agent]:] for agent in others))
+        others = self.start_job_whose_coordinator_is_killed()
         newcomer = self.start("2:3")
         self.wait_for_world([*others, newcomer], 3)
         self.end_well([*others, newcomer])

@@ -4,6 +4,7 @@ import pathlib
 import shutil
 import signal
 import tempfile
+import time
 import unittest
 
 from program import Program, children_of, wait_until
@@ -59,6 +60,20 @@ class ServiceJob(unittest.TestCase):
         """The agent itself: its guardian ends what it leaves behind."""
         os.kill(children_of(agent.pid)[0], signal.SIGKILL)
         self.assertEqual(agent.wait(), 128 + signal.SIGKILL)
+
+    def start_job_whose_coordinator_is_killed(self):
+        """Of three nodes. Returns the two that went on; no lease of the service was waited for."""
+        agents = self.start_job(3, "2:3")
+        first, others = self.coordinator_of(agents)
+        before = self.said(others)
+        killed_at = time.monotonic()
+        self.kill_agent(first)
+        self.wait_for_world(others, 2, before)
+        self.assertLess(time.monotonic() - killed_at, 12, others)
+        second, _ = self.coordinator_of(others)
+        self.assertIn("term 2", second.err)
+        self.assertNotIn(" attempt 0 ", "".join(agent.out[before[agent]:] for agent in others))
+        return others
 
     def start_job_whose_coordinator_is_stopped(self):
         """Of three nodes, for as long as the others need to go on without it: no kernel says that this
