@@ -88,8 +88,10 @@ TEST_CASE("At a literal loopback endpoint an agent listens at that address") {
 
 TEST_CASE("The port of the first endpoint is taken over when its process ends, and given up") {
   Loop loop;
-  Listening process = listen_at("127.0.0.1", 0);
-  const Endpoint endpoint{"127.0.0.1", port_of(process.socket)};
+  // A port that the system hands out could become another process's as soon as it is free.
+  const Endpoint endpoint{"127.0.0.1", test::free_port()};
+  Listening process = listen_at("127.0.0.1", endpoint.port);
+  REQUIRE(process.socket);
   const auto server = open_reception(loop, {endpoint});
   CHECK(server->other_endpoints().size() == 1);
   server->listen_at_first_endpoint();
