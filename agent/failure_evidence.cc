@@ -118,7 +118,10 @@ FailureRecord make_failure_record(WorkerEnd end) {
   record.do_not_retry = (end.failure_kind & ProgressPage::kFailedForGood) != 0;
   if (!end.error_file_bytes.empty()) {
     record.error_file_path = end.error_file_path;
-    if (const auto parsed = parse_error_record(end.error_file_bytes)) {
+    if (end.error_file_bytes.size() > kErrorFileReadMax) {
+      record.message += fmt::format("; the error file is not read (it has more than {} MiB)",
+                                    kErrorFileReadMax >> 20);
+    } else if (const auto parsed = parse_error_record(end.error_file_bytes)) {
       if (std::string line = first_line(parsed->message); !line.empty()) {
         record.message = std::move(line);
       }

@@ -61,21 +61,35 @@ std::string server_says(const KubernetesAsked& asked, unsigned status, const std
                      message.empty() ? "" : ": " + message);
 }
 
-/// RBAC's refusals say "cannot VERB resource"; a namespace that is going, or a quota, says 403,
-/// too.
+/// RBAC's refusals say "cannot VERB resource"; a namespace that is going, a quota and a policy say
+/// 403, too, each in words of its own.
+std::string what_allows(LeaseVerb verb, const Status& status, const KubernetesAsked& asked) {
+  const auto says = [&](const std::string& words) {
+    return status.message.find(words) != std::string::npos;
+  };
+  if (says(fmt::format("cannot {} resource", to_text(verb)))) {
+    return fmt::format(
+        "give the pods' service account a Role in the namespace {} with the verb "
+        "'{}' on leases of coordination.k8s.io (docs/kubernetes.md)",
+        asked.name_space, to_text(verb));
+  }
+  if (says("exceeded quota")) {
+    return fmt::format(
+        "delete Leases of ended jobs in the namespace {}, or ask who runs the "
+        "cluster for a larger quota",
+        asked.name_space);
+  }
+  if (says("is being terminated")) {
+    return "start the job in a namespace that is not being deleted (--rdzv-conf namespace=NAME)";
+  }
+  return "ask who runs the cluster what refuses it";
+}
+
 LeaseReply forbidden(LeaseVerb verb, const Status& status, const KubernetesAsked& asked) {
-  const std::string cannot = fmt::format("cannot {} resource", to_text(verb));
-  const bool is_rule = status.message.find(cannot) != std::string::npos;
   return {Kind::refused,
           {},
           {},
-          {server_says(asked, 403, status.message),
-           {},
-           is_rule ? fmt::format("give the pods' service account a Role in the namespace {} with "
-                                 "the verb '{}' on leases of coordination.k8s.io "
-                                 "(docs/kubernetes.md)",
-                                 asked.name_space, to_text(verb))
-                   : ""}};
+          {server_says(asked, 403, status.message), {}, what_allows(verb, status, asked)}};
 }
 
 /// A PUT that finds no Lease meets one that was deleted after it was read. A GET does not look
@@ -164,6 +178,11 @@ LeaseReply lease_reply(LeaseVerb verb, const HttpReply& said, const KubernetesAs
         why.todo = "it wants TLS: leave out --rdzv-conf protocol=http";
       }
       return {Kind::refused, {}, {}, std::move(why)};
+    case 500:
+      if (status.message.find("failed calling webhook") != std::string::npos) {
+        why.todo = "ask who runs the cluster: its webhook does not answer";
+      }
+      break;
     default:
       break;
   }

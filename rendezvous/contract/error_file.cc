@@ -95,10 +95,12 @@ Result<ErrorRecord> parse_error_record(std::string_view text) {
     record.time = parse_time(root.value("timestamp", json(0)));
     return record;
   }
-  if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) {
+  const bool has_text = message.is_object() && message.contains("message");
+  if (!has_text || !(message["message"].is_string() || message["message"].is_null())) {
     return unreadable("no text in 'message'");
   }
-  record.message = message["message"].get<std::string>();
+  // Python's None: whoever wrote it had nothing to say, but perhaps whether to try again.
+  record.message = message["message"].is_null() ? "" : message["message"].get<std::string>();
   if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
     if (const auto stack = extra->find("py_callstack");
         stack != extra->end() && stack->is_string()) {

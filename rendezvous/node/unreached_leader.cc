@@ -24,7 +24,7 @@ Error UnreachedLeader::verdict(Instant now, std::chrono::milliseconds recently) 
   return trouble_.value_or(
       Error{"no coordinator of the job was reached, and this node could not become it",
             {},
-            "look at what the other nodes say"});
+            "look at the lines before this one, and at what the other nodes say"});
 }
 
 }  // namespace ddprun

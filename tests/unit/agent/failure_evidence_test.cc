@@ -193,6 +193,16 @@ TEST_CASE("an unreadable error file is said so and loses nothing else", "[agent]
   }
 }
 
+TEST_CASE("an error file that is too long to read is said so", "[agent]") {
+  WorkerEnd end = ended(exited(1));
+  end.error_file_bytes = error_file(std::string(kErrorFileReadMax, 'm'), "1700000001");
+  const FailureRecord record = make_failure_record(end);
+  CHECK(record.message ==
+        "exited with code 1; the error file is not read (it has more than 4 MiB)");
+  CHECK(record.error_file_json.empty());
+  CHECK(record.error_file_path == "/logs/error.json");
+}
+
 TEST_CASE("whole seconds mean the latest moment of that second before the exit", "[agent]") {
   const auto time = [](const std::string& told) {
     WorkerEnd end = ended(exited(1));

@@ -58,14 +58,27 @@ TEST_CASE("A rule that is missing is named with its verb") {
   const auto reply = replied(LeaseVerb::create, 403, forbidden);
   CHECK(reply.kind == Kind::refused);
   says(reply, "Role in the namespace ml with the verb 'create' on leases of coordination.k8s.io");
-  const auto going = replied(
-      LeaseVerb::create, 403,
-      status(
-          "Forbidden",
-          "forbidden: unable to create new content in namespace ml because it is being terminated",
-          "leases"));
-  says(going, "being terminated");
-  CHECK(going.why.todo.empty());
+}
+
+TEST_CASE("What else refuses is named with what to do about it") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"forbidden: unable to create new content in namespace ml because it is being terminated",
+       "start the job in a namespace that is not being deleted"},
+      {"leases is forbidden: exceeded quota: few, requested: count/leases=1, used: 1, limited: 1",
+       "delete Leases of ended jobs in the namespace ml, or ask who runs the cluster"},
+      {"admission webhook policy denied the request", "ask who runs the cluster what"}};
+  for (const auto& [message, todo] : cases) {
+    INFO(message);
+    const auto refused = replied(LeaseVerb::create, 403, status("Forbidden", message, "leases"));
+    CHECK(refused.kind == Kind::refused);
+    CHECK(refused.why.todo.starts_with(todo));
+  }
+  const auto webhook = replied(
+      LeaseVerb::update, 500,
+      status("InternalError", "Internal error occurred: failed calling webhook x: EOF", ""));
+  CHECK(webhook.kind == Kind::unclear);
+  CHECK(webhook.why.todo == "ask who runs the cluster: its webhook does not answer");
+  CHECK(replied(LeaseVerb::update, 500, "x").why.todo.empty());
 }
 
 TEST_CASE("Conflicts are read again, and servers that are busy are asked again") {

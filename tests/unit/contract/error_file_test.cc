@@ -91,6 +91,14 @@ TEST_CASE("A record may say that another attempt is of no use") {
                   ->do_not_retry);
 }
 
+TEST_CASE("A record without a text still says whether to try again") {
+  const ErrorRecord record =
+      parse(R"({"message": {"message": null, "extraInfo": {"retry": false, "timestamp": "7"}}})");
+  CHECK(record.message.empty());
+  CHECK(record.do_not_retry);
+  CHECK(record.time == at(7s));
+}
+
 TEST_CASE("Fields of other types than expected are passed over") {
   const ErrorRecord record =
       parse(R"({"message": {"message": "m", "extraInfo": 3, "errorCode": "x", "ddprun": [1]}})");
