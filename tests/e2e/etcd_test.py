@@ -161,7 +161,8 @@ class OneMember(Etcd):
         refused = self.start("1", "--join-timeout", "3")
         self.assertEqual(refused.wait(), 1)
         self.assertIn("user name is empty", refused.err)
-        wrong = self.start("1", "--join-timeout", "3", env={"DDPRUN_ETCD_USER": "root:other"})
+        # Each question has 1.5 s, and etcd works on a password: room for several on a busy machine.
+        wrong = self.start("1", "--join-timeout", "12", env={"DDPRUN_ETCD_USER": "root:other"})
         self.assertEqual(wrong.wait(), 1)
         self.assertIn("authentication failed, invalid user ID or password", wrong.err)
         agents = [self.start("2", env={"DDPRUN_ETCD_USER": "root:secret"}) for _ in range(2)]

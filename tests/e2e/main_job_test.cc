@@ -11,6 +11,9 @@
 namespace ddprun::test {
 namespace {
 
+/// So many that a job still runs when it is killed, however late this test is to see how far it is.
+constexpr int kEpochs = 300;
+
 ClusterRequest linear_job(const TempDir& dir, int epochs, int max_restarts) {
   return {.options = {"--max-restarts", std::to_string(max_restarts)},
           .program = {"train", "linear", std::to_string(epochs), "4", "--snapshot-path",
@@ -22,7 +25,7 @@ ClusterRequest linear_job(const TempDir& dir, int epochs, int max_restarts) {
 
 TEST_CASE("a job with a killed worker goes on from its snapshot to the very same weights") {
   const TempDir calm_dir;
-  Cluster calm(linear_job(calm_dir, 150, 3));
+  Cluster calm(linear_job(calm_dir, kEpochs, 3));
   calm.start_all();
   REQUIRE(calm.exit_codes() == std::vector{0, 0});
   const std::string expected = weights_in(calm.out());
@@ -34,7 +37,7 @@ TEST_CASE("a job with a killed worker goes on from its snapshot to the very same
   for (int point = 0; point < 6; ++point) {
     const int rank = point % 4;
     const TempDir dir;
-    Cluster job(linear_job(dir, 150, 3));
+    Cluster job(linear_job(dir, kEpochs, 3));
     job.start_all();
     const std::string seen = "Epoch " + std::to_string(point * 20 + 1 + point % 3) + " ";
     const pid_t other = job.worker((rank + 2) % 4);

@@ -23,7 +23,11 @@ class Mpirun(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def start(self, name, *words):
-        environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}", OMP_NUM_THREADS="1")
+        # Two that begin at once would make one folder for their sessions: "File exists", and one ends.
+        sessions = self.folder / f"{name}.sessions"
+        sessions.mkdir()
+        environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}", OMP_NUM_THREADS="1",
+                           OMPI_MCA_orte_tmpdir_base=str(sessions))
         program = Program(self.folder, name, MPIRUN + list(words), env=environment, cwd=self.folder)
         self.addCleanup(program.end)
         return program

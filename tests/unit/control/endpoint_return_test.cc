@@ -56,6 +56,7 @@ class OneNode : public FollowerHandler {
 
   /// As the agent says it once its workers are gone.
   void quiet() {
+    quiet_at_once = true;  // it is held no longer, whatever it loses later
     boost::asio::post(loop_.io, [this] { follower->quiet(); });
   }
   [[nodiscard]] bool leads() const { return follower->coordinator() != nullptr; }

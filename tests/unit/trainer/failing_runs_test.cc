@@ -76,7 +76,8 @@ TEST_CASE("a GPT-2 whose last snapshot cannot be saved does not end well on any 
   const auto options = gpt2(text, "--max-steps 4 --ckpt-freq 2");
   // The file of tokens needs room, too, so it is made before.
   REQUIRE(two_nodes(dir.path(), gpt2(text, "--max-steps 1")).status == 0);
-  const auto outcome = two_nodes(dir.path(), options, "", "ulimit -f 2; trap '' XFSZ;");
+  // In KiB: less than the tensors' 3 MB, more than the output, which is a file of the same limit.
+  const auto outcome = two_nodes(dir.path(), options, "", "ulimit -f 64; trap '' XFSZ;");
   INFO(outcome.output);
   CHECK(outcome.status == 1);
   // Only rank 1's disk is full, and both ranks say so.

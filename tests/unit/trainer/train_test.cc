@@ -68,7 +68,12 @@ bool has_mpirun() {
   return shell("/", "command -v mpirun").status == 0;
 }
 
-const std::string kMpirun = "mpirun --allow-run-as-root --oversubscribe ";
+/// Two that begin at once on a machine may not make the same folder for their sessions: "File
+/// exists", and one of them ends.
+std::string mpirun(const fs::path& sessions) {
+  return "OMPI_MCA_orte_tmpdir_base=" + sessions.string() +
+         " mpirun --allow-run-as-root --oversubscribe ";
+}
 
 }  // namespace
 
@@ -402,7 +407,8 @@ TEST_CASE("message-passing under plain mpirun reaches every rank", "[train]") {
   if (!has_mpirun()) {
     SKIP_TEST("mpirun", "there is no mpirun on this machine");
   }
-  const auto outcome = shell("/", kMpirun + "-np 3 " + kTrain + " message-passing");
+  const TempDir dir;
+  const auto outcome = shell("/", mpirun(dir.path()) + "-np 3 " + kTrain + " message-passing");
   INFO(outcome.output);
   CHECK(outcome.status == 0);
   for (const auto* line :
@@ -417,7 +423,7 @@ TEST_CASE("train linear under plain mpirun shares the work and resumes", "[train
     SKIP_TEST("mpirun", "there is no mpirun on this machine");
   }
   const TempDir dir;
-  const auto run = kMpirun + "-np 2 " + kTrain + " linear ";
+  const auto run = mpirun(dir.path()) + "-np 2 " + kTrain + " linear ";
   const auto straight = shell(dir.path(), run + "6 2 --snapshot-path straight");
   INFO(straight.output);
   REQUIRE(straight.status == 0);
