@@ -165,7 +165,7 @@ class RendezvousResolver {
         id.find('\n') != std::string::npos) {
       return Error{
           in_quotes(id) + " cannot name a job", at("rdzv-id"),
-          fmt::format("give 1 to {} characters without a slash: it names a directory of logs",
+          fmt::format("give 1 to {} bytes without a slash: it names a directory of logs",
                       kJobIdBytesMax)};
     }
     return {};

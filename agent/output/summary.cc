@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -323,7 +324,8 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
     if (summary.progress.loss) {
       char loss[48];
       std::snprintf(loss, sizeof loss, "%s final loss %.6g", summary.progress.last_epoch ? "," : "",
-                    *summary.progress.loss);
+                    // A NaN has a sign, which means nothing.
+                    std::isnan(*summary.progress.loss) ? NAN : *summary.progress.loss);
       out += loss;
     }
     out += "\n";

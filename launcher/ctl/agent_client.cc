@@ -141,10 +141,15 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
                       kCtlFailed};
   }
   // An agent that is no coordinator takes the proof, and expects another agent's question.
+  // So does one that waits for the proof of a token of which this side does not know.
   if (failed != 0 && is_remote(agent)) {
-    return CtlFailure{Error{"it ended the connection without an answer", name_of(agent),
-                            "ddpctl status on a node of the job names the coordinator; ask that"},
-                      kCtlFailed};
+    const std::string of_token = std::get<RemoteAgent>(agent).token
+                                     ? ""
+                                     : "give --job-token-file where the job has a token; else ";
+    return CtlFailure{
+        Error{"it ended the connection without an answer", name_of(agent),
+              of_token + "ask the coordinator, which ddpctl status on a node of the job names"},
+        kCtlFailed};
   }
   // An agent that ends does so, and one of which more is asked at once than it keeps connections.
   if (failed == ECONNRESET || failed == EPIPE) {

@@ -108,6 +108,10 @@ std::optional<Allocation> pbs_allocation(const Environment& environment,
       found.advice = std::string(kNodeFile) + ": the job has " + std::to_string(hosts->count) +
                      " nodes, but pbsdsh did not start ddprun, so the program runs on this node "
                      "alone; start ddprun by pbsdsh, or give --nnodes 1";
+    } else if (!hosts && told_text(environment, kNodeFile)) {
+      found.advice = hosts.error().where + ": " + hosts.error().what +
+                     ", and pbsdsh did not start ddprun, so the program runs on this node alone; "
+                     "give --nnodes 1 if that is meant";
     }
   } else if (hosts && node >= hosts->count) {
     // A file of another job, or a copy that was cut: the nodes would count differently.

@@ -220,7 +220,9 @@ class Job(EndpointJob):
                      "where the job has a token, and --tls-ca, --tls-cert and --tls-key where it has TLS"),
                     ([*token, *self.certified(pair=alien)], "it does not trust this agent's certificate: unknown ca"),
                     ([*with_token, "--tls-ca", self.authority.certificate], "--tls-ca: TLS needs --tls-cert"),
-                    *([] if token else [([*with_token, *self.certified()], "the agent refuses: it has a job token")])):
+                    (self.certified(), "it ended the connection without an answer; give --job-token-file where the "
+                     "job has a token; else ask the coordinator") if token else
+                    ([*with_token, *self.certified()], "the agent refuses: it has a job token")):
                 done = self.ddpctl(*at, *words, "status")
                 self.assertEqual((done.returncode, done.stdout), (1, ""))
                 self.assertRegex(done.stderr, f"^ddpctl: [^\n]*{re.escape(why)}[^\n]*\n$")

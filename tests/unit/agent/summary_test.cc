@@ -6,10 +6,12 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "rendezvous/contract/error_file.h"
@@ -154,6 +156,8 @@ TEST_CASE("an incident tells what is known and leaves out the rest", "[agent]") 
         std::string::npos);
   summary.progress.loss = 2.0;
   CHECK(summary_text(summary, "train").find("  training: final loss 2\n") != std::string::npos);
+  summary.progress.loss = std::copysign(std::numeric_limits<double>::quiet_NaN(), -1.0);
+  CHECK(summary_text(summary, "train").find("  training: final loss nan\n") != std::string::npos);
 }
 
 TEST_CASE("the report of a failed job has torchrun's layout", "[agent]") {

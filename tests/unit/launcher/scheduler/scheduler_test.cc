@@ -141,7 +141,12 @@ TEST_CASE("The script of a PBS job is alone, and is told of pbsdsh", "[launcher]
         "PBS_NODEFILE: the job has 3 nodes, but pbsdsh did not start ddprun, so the program runs "
         "on this node alone; start ddprun by pbsdsh, or give --nnodes 1");
   CHECK(found(pbs(0, 1), "vm", "n1\nn1\n").advice.empty());
-  CHECK(found(pbs(0, 1), "vm", std::nullopt).agents->value == 1);
+  const auto unknown = found(pbs(0, 1), "vm", std::nullopt);
+  CHECK(unknown.agents->value == 1);
+  CHECK(unknown.advice ==
+        "PBS_NODEFILE: '/var/spool/pbs/aux/15422.login2' cannot be read on this node, and pbsdsh "
+        "did not start ddprun, so the program runs on this node alone; give --nnodes 1 if that is "
+        "meant");
 }
 
 TEST_CASE("A node file that another node does not see is an error with what to do", "[launcher]") {
