@@ -359,7 +359,7 @@ class Tls(Etcd):
                 (self.conf(), plain.endpoints[0], "maybe it speaks no TLS"),
                 (self.conf(), named.endpoints[0], "its certificate is not trusted: IP address mismatch"),
                 (self.conf(), elsewhere, "cannot be asked: Connection refused")):
-            agent = self.start("1", "--join-timeout", "1", *words, endpoints=endpoints)
+            agent = self.start("1", "--join-timeout", "3", *words, endpoints=endpoints)
             self.assertEqual(agent.wait(), 1)
             self.assertIn(why, agent.err)
 

@@ -34,11 +34,13 @@ TEST_CASE("two nodes with IPv6 alone meet at [address]:port, and train") {
 
 TEST_CASE("a wrong IPv6 endpoint is told with the address as it was given") {
   NEEDS_NAMESPACES();
-  Cluster cluster({.workers_per_node = 1,
-                   .options = {"--join-timeout", "1"},
-                   .program = {"true"},
-                   .namespaces = true,
-                   .family = NetNamespaces::Family::ipv6});
+  Cluster cluster(
+      {.workers_per_node = 1,
+       // The kernel asks for a neighbour once a second, and the first time may get lost.
+       .options = {"--join-timeout", "5"},
+       .program = {"true"},
+       .namespaces = true,
+       .family = NetNamespaces::Family::ipv6});
   // The other node's address, where nothing listens.
   ChildProcess& agent = cluster.start(0, {.endpoint = "[fd77::2]:29400"});
   CHECK(agent.exit_code() == 1);

@@ -190,7 +190,7 @@ class Jobs(RealServer):
 
 class Refusals(RealServer):
     def fails(self, why, *words, **how):
-        agent = self.start("1", "--join-timeout", "1", *words, **how)
+        agent = self.start("1", "--join-timeout", "3", *words, **how)
         self.assertEqual(agent.wait(), 1, agent)
         self.assertIn(why, agent.err.splitlines()[-1])
 
