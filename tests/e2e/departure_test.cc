@@ -51,26 +51,35 @@ std::string where_resumed(const std::string& out) {
 
 TEST_CASE("I-18: a warning that reaches one node makes all save at the same step and go on later") {
   const TempDir dir;
-  const std::string epochs = "60";
+  const std::string epochs = "200";
   Cluster calm({.program = training(epochs, dir.file("calm"))});
   calm.start_all();
   REQUIRE(calm.exit_codes() == std::vector<int>{0, 0});
 
-  Cluster warned({.program = training(epochs, dir.file("warned"))});
-  REQUIRE(warned.start_in_order());
-  if (!warned.wait_for("Epoch 3 ")) {
-    FAIL(warned.report());
+  std::string left;
+  std::string snapshot;
+  for (int tries = 0; tries < 5 && left.empty(); ++tries) {
+    snapshot = dir.file("warned" + std::to_string(tries));
+    Cluster warned({.program = training(epochs, snapshot)});
+    REQUIRE(warned.start_in_order());
+    if (!warned.wait_for("Epoch 3 ")) {
+      FAIL(warned.report());
+    }
+    warned.node(1).signal(SIGUSR1);
+    const auto codes = warned.exit_codes();
+    INFO(warned.report());
+    if (warned.said("Training finished: ")) {
+      continue;  // this test was so late that there was nothing left to leave
+    }
+    CHECK(codes == std::vector<int>{kResume, kResume});
+    CHECK(warned.said("job preempted after 1 attempt: SIGUSR1 was sent to the agent of node"));
+    CHECK_FALSE(warned.said("restarts used"));  // there was no incident
+    left = where_left(warned.node(0).out());
+    REQUIRE(!left.empty());
   }
-  warned.node(1).signal(SIGUSR1);
-  const auto codes = warned.exit_codes();
-  INFO(warned.report());
-  CHECK(codes == std::vector<int>{kResume, kResume});
-  CHECK(warned.said("job preempted after 1 attempt: SIGUSR1 was sent to the agent of node"));
-  CHECK_FALSE(warned.said("restarts used"));  // there was no incident
-  const std::string left = where_left(warned.node(0).out());
   REQUIRE(!left.empty());
 
-  Cluster again({.program = training(epochs, dir.file("warned"))});
+  Cluster again({.program = training(epochs, snapshot)});
   REQUIRE(again.start_in_order());
   CHECK(again.exit_codes() == std::vector<int>{0, 0});
   CHECK(where_resumed(again.node(0).out()) == left);

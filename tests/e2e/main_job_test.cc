@@ -11,9 +11,6 @@
 namespace ddprun::test {
 namespace {
 
-/// So many that a job still runs when it is killed, however late this test is to see how far it is.
-constexpr int kEpochs = 300;
-
 ClusterRequest linear_job(const TempDir& dir, int epochs, int max_restarts) {
   return {.options = {"--max-restarts", std::to_string(max_restarts)},
           .program = {"train", "linear", std::to_string(epochs), "4", "--snapshot-path",
@@ -25,7 +22,7 @@ ClusterRequest linear_job(const TempDir& dir, int epochs, int max_restarts) {
 
 TEST_CASE("a job with a killed worker goes on from its snapshot to the very same weights") {
   const TempDir calm_dir;
-  Cluster calm(linear_job(calm_dir, kEpochs, 3));
+  Cluster calm(linear_job(calm_dir, 150, 3));
   calm.start_all();
   REQUIRE(calm.exit_codes() == std::vector{0, 0});
   const std::string expected = weights_in(calm.out());
@@ -33,33 +30,34 @@ TEST_CASE("a job with a killed worker goes on from its snapshot to the very same
 
   // Each rank once or twice, each a little later in the run, and at each phase between two
   // snapshots, which are four epochs apart.
-  int killed = 0;
   for (int point = 0; point < 6; ++point) {
     const int rank = point % 4;
-    const TempDir dir;
-    Cluster job(linear_job(dir, kEpochs, 3));
-    job.start_all();
     const std::string seen = "Epoch " + std::to_string(point * 20 + 1 + point % 3) + " ";
-    const pid_t other = job.worker((rank + 2) % 4);
-    const pid_t victim = job.worker(rank);
-    REQUIRE((other != 0 && victim != 0));
-    REQUIRE(job.wait_for(seen));
-    // Late in the run it may have ended by itself: then it was not disturbed.
-    if (::kill(victim, point % 3 == 2 ? SIGSEGV : SIGKILL) == 0) {
-      ++killed;
-    }
-    const auto codes = job.exit_codes();
     INFO("killed rank " << rank << " after '" << seen << "'");
-    INFO(job.report());
-    CHECK(codes == std::vector{0, 0});
-    CHECK(weights_in(job.out()) == expected);
-    if (point > 0 && point < 5) {
-      CHECK(contains(job.out(), "Resuming training from snapshot"));
-      CHECK_FALSE(process_runs(other));  // all are replaced, not only the one that was killed
+    // A test that is late to see how far a job is may find it over: then it was not disturbed.
+    bool disturbed = false;
+    for (int tries = 0; tries < 5 && !disturbed; ++tries) {
+      const TempDir dir;
+      Cluster job(linear_job(dir, 150, 3));
+      job.start_all();
+      const pid_t other = job.worker((rank + 2) % 4);
+      const pid_t victim = job.worker(rank);
+      REQUIRE((other != 0 && victim != 0));
+      REQUIRE(job.wait_for(seen));
+      ::kill(victim, point % 3 == 2 ? SIGSEGV : SIGKILL);
+      const auto codes = job.exit_codes();
+      INFO(job.report());
+      disturbed = job.said("attempt 0 ended: ");
+      CHECK(codes == std::vector{0, 0});
+      CHECK(weights_in(job.out()) == expected);
+      if (disturbed) {
+        CHECK((contains(job.out(), "Resuming training from snapshot") || point == 0));
+        CHECK_FALSE(process_runs(other));  // all are replaced, not only the one that was killed
+      }
+      CHECK(wait_until([&] { return job.left_behind().empty(); }, std::chrono::seconds(1)));
     }
-    CHECK(wait_until([&] { return job.left_behind().empty(); }, std::chrono::seconds(1)));
+    CHECK(disturbed);
   }
-  CHECK(killed >= 5);
 }
 
 TEST_CASE("a worker killed more often than --max-restarts ends the job with its cause everywhere") {

@@ -203,7 +203,7 @@ class FromAnotherMachine(Jobs):
         self.assertIn("say which node", self.refused_at(1, "drain"))
         # The other agent listens, too: for agents, and not for orders.
         for port in self.ports_of(second):
-            self.assertIn("ddpctl status on a node of the job names the coordinator",
+            self.assertIn("; ask the coordinator, which ddpctl status on a node of the job names",
                           self.refused_at(1, "status", at=f"127.0.0.1:{port}"))
         # The name is that of both nodes here, and no order is guessed.
         self.assertIn("2 nodes are called", self.refused_at(1, "drain", socket.gethostname()))
