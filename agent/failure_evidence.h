@@ -29,8 +29,7 @@ struct WorkerEnd {
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::uint64_t failure_kind = 0;  ///< ProgressPage's
   std::string error_file_path;     ///< empty when there was none to write
-  std::string
-      error_file_bytes;  ///< empty when the worker wrote none; of a longer one one byte more
+  std::string error_file_bytes;    ///< its begin; larger than kErrorFileReadMax: there is more
   std::string stderr_tail;
 };
 
