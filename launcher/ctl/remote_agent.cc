@@ -100,8 +100,11 @@ CtlFailure turned_down(const RemoteAgent& agent, Exchange& exchange, bool proved
     return refused(agent, wrong_token_given().why, "give the job's own token");
   }
   const std::string why = rejection(exchange);
-  if (why == tls_is_missing().why || why == tls_is_not_spoken().why) {
-    return refused(agent, why, "give --tls-ca, --tls-cert and --tls-key where the job has them");
+  if (why == tls_is_missing().why) {
+    return refused(agent, why, "give --tls-ca, --tls-cert and --tls-key, as the job has them");
+  }
+  if (why == tls_is_not_spoken().why) {
+    return refused(agent, why, "leave --tls-ca, --tls-cert and --tls-key out, and their variables");
   }
   if (agent.tls) {
     return refused(agent, why, "leave the token out");

@@ -233,7 +233,7 @@ class Job(EndpointJob):
         self.wait_for_workers(agents)
         done = self.ddpctl("--at", f"127.0.0.1:{self.port}", "--job-token-file", "token", *self.certified(), "status")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("the agent refuses: it has TLS, and the job has none; give --tls-ca", done.stderr)
+        self.assertIn("the agent refuses: it has TLS, and the job has none; leave --tls-ca", done.stderr)
         self.end_well(agents)
 
     def ddpctl(self, *words):
