@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "agent/peer_loss_patterns.h"
@@ -116,7 +118,10 @@ FailureRecord make_failure_record(WorkerEnd end) {
   record.message = message_without_error_file(end);
   record.peer_lost = (end.failure_kind & ProgressPage::kFailedByLostPeer) != 0;
   record.do_not_retry = (end.failure_kind & ProgressPage::kFailedForGood) != 0;
-  if (!end.error_file_bytes.empty()) {
+  if (!end.error_file_unread.empty()) {
+    record.error_file_path = end.error_file_path;
+    record.message += "; the error file cannot be read: " + end.error_file_unread;
+  } else if (!end.error_file_bytes.empty()) {
     record.error_file_path = end.error_file_path;
     if (end.error_file_bytes.size() > kErrorFileReadMax) {
       record.message += fmt::format("; the error file is not read (it has more than {} MiB)",
@@ -197,12 +202,16 @@ struct OpenFile {
   std::size_t size = 0;
 };
 
-/// Empty when it is no plain file: to open a FIFO would wait for its writer.
-OpenFile open_plain_file(const std::string& path) {
+/// To open a FIFO would wait for its writer, and to read a device might never end.
+Result<OpenFile> open_plain_file(const std::string& path) {
   OpenFile file{Fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)), 0};
   struct stat status {};
-  if (!file.fd || ::fstat(file.fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return {};
+  if (!file.fd || ::fstat(file.fd.get(), &status) != 0) {
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
+    return missing ? Result<OpenFile>(OpenFile{}) : Error{std::strerror(errno), "", ""};
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return Error{"it is not a regular file", "", ""};
   }
   file.size = static_cast<std::size_t>(status.st_size);
   return file;
@@ -211,16 +220,22 @@ OpenFile open_plain_file(const std::string& path) {
 }  // namespace
 
 std::string read_tail(const std::string& path, std::size_t bytes_max) {
-  const OpenFile file = open_plain_file(path);
+  const auto file = open_plain_file(path);
+  if (!file) {
+    return "";
+  }
   // One byte more shows whether the first line is whole.
-  const std::size_t wanted = std::min(file.size, bytes_max + 1);
-  return last_lines(read_from(file.fd.get(), static_cast<off_t>(file.size - wanted), wanted),
+  const std::size_t wanted = std::min(file->size, bytes_max + 1);
+  return last_lines(read_from(file->fd.get(), static_cast<off_t>(file->size - wanted), wanted),
                     bytes_max);
 }
 
-std::string read_bounded(const std::string& path, std::size_t bytes_max) {
-  const OpenFile file = open_plain_file(path);
-  return read_from(file.fd.get(), 0, std::min(file.size, bytes_max));
+Result<std::string> read_bounded(const std::string& path, std::size_t bytes_max) {
+  const auto file = open_plain_file(path);
+  if (!file) {
+    return file.error();
+  }
+  return read_from(file->fd.get(), 0, std::min(file->size, bytes_max));
 }
 
 }  // namespace ddprun

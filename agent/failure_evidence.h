@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "rendezvous/base/result.h"
 #include "rendezvous/membership/failure.h"
 #include "rendezvous/membership/world.h"
 
@@ -30,6 +31,7 @@ struct WorkerEnd {
   std::uint64_t failure_kind = 0;  ///< ProgressPage's
   std::string error_file_path;     ///< empty when there was none to write
   std::string error_file_bytes;    ///< its begin; larger than kErrorFileReadMax: there is more
+  std::string error_file_unread;   ///< why one that is there cannot be read; a clause, may be empty
   std::string stderr_tail;
 };
 
@@ -46,7 +48,8 @@ std::string last_lines(std::string_view text, std::size_t bytes_max);
 
 /// The end of a file by last_lines; empty when it cannot be read.
 std::string read_tail(const std::string& path, std::size_t bytes_max);
-/// The whole file up to `bytes_max`; empty when it cannot be read.
-std::string read_bounded(const std::string& path, std::size_t bytes_max);
+/// The whole file up to `bytes_max`; empty where there is none. Error: why it cannot be read, in
+/// a few words.
+Result<std::string> read_bounded(const std::string& path, std::size_t bytes_max);
 
 }  // namespace ddprun

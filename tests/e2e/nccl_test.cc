@@ -16,6 +16,9 @@ namespace ddprun::test {
 namespace {
 
 constexpr int kSteps = 12;
+/// The stand-in computes a GPU's kernels on the CPU: a step takes seconds where a sanitizer looks
+/// on.
+constexpr std::chrono::minutes kComputes{4};
 
 struct Job {
   Finished finished;
@@ -99,7 +102,8 @@ Finished gpt2_job(bool on_gpus, const std::string& faults, const std::string& nc
                        "1",
                        "--validation-share",
                        "0"},
-              .environment = environment});
+              .environment = environment},
+             kComputes);
 }
 
 }  // namespace

@@ -166,10 +166,11 @@ class Slurm(unittest.TestCase):
     def test_a_requeued_job_resumes_from_the_snapshot(self):
         job = self.submit("srun ddprun train linear 1000000000 1000000000\n"
                           "code=$?; echo code $code\n"
-                          # Slurm ends the script then: one that ends meanwhile may count as failed.
+                          # Slurm ends the script then: one that ends meanwhile may count as failed. A child
+                          # that begins while Slurm looks for what to end may stay, so the script has none.
                           # And only once: it is cancelled below, which is 75, too.
-                          "[ $code.$SLURM_RESTART_COUNT = 75. ] && scontrol requeue $SLURM_JOB_ID && sleep 100\n",
-                          "--requeue")
+                          "[ $code.$SLURM_RESTART_COUNT = 75. ] && scontrol requeue $SLURM_JOB_ID && "
+                          "exec sleep 100\n", "--requeue")
         self.wait_for_lines(4, r"^\[CPU\d\] Epoch 3 ", self.said)
         CLUSTER.run("scancel", "--signal=TERM", job)
         self.wait_for_lines(1, r"^code 75$", self.said)

@@ -1,6 +1,7 @@
 #include "agent/failure_evidence.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -193,6 +194,15 @@ TEST_CASE("an unreadable error file is said so and loses nothing else", "[agent]
   }
 }
 
+TEST_CASE("an error file that is there and cannot be read is said so", "[agent]") {
+  WorkerEnd end = ended(exited(1));
+  end.error_file_unread = "Permission denied";
+  const FailureRecord record = make_failure_record(end);
+  CHECK(record.message == "exited with code 1; the error file cannot be read: Permission denied");
+  CHECK(record.error_file_json.empty());
+  CHECK(record.error_file_path == "/logs/error.json");
+}
+
 TEST_CASE("an error file that is too long to read is said so", "[agent]") {
   WorkerEnd end = ended(exited(1));
   end.error_file_bytes = error_file(std::string(kErrorFileReadMax, 'm'), "1700000001");
@@ -293,17 +303,23 @@ TEST_CASE("the tail and the whole of a file are read within bounds", "[agent]") 
   CHECK(text.compare(text.size() - tail.size(), tail.size(), tail) == 0);
   CHECK(read_tail(path, text.size()) == text);
   CHECK(read_tail(path, text.size() - 1) == text.substr(text.find('\n') + 1));
-  CHECK(read_bounded(path, 10) == text.substr(0, 10));
-  CHECK(read_bounded(path, text.size() + 10) == text);
+  CHECK(read_bounded(path, 10).value() == text.substr(0, 10));
+  CHECK(read_bounded(path, text.size() + 10).value() == text);
   CHECK(read_tail(dir.write("empty", ""), 10).empty());
 }
 
-TEST_CASE("what is missing or no plain file reads as empty, without waiting", "[agent]") {
+TEST_CASE("what is missing reads as empty, and what is no plain file is told, without waiting",
+          "[agent]") {
   const TempDir dir;
   CHECK(read_tail(dir.file("missing"), 10).empty());
-  CHECK(read_bounded(dir.file("missing"), 10).empty());
-  CHECK(read_bounded(dir.path().string(), 10).empty());
+  CHECK(read_bounded(dir.file("missing"), 10).value().empty());
   REQUIRE(::mkfifo(dir.file("fifo").c_str(), 0600) == 0);
-  CHECK(read_bounded(dir.file("fifo"), 10).empty());
+  REQUIRE(::symlink("circle", dir.file("circle").c_str()) == 0);
+  for (const std::string& path :
+       {dir.path().string(), dir.file("fifo"), std::string("/dev/null")}) {
+    CHECK(read_bounded(path, 10).error().what == "it is not a regular file");
+  }
+  CHECK(read_bounded(dir.file("circle"), 10).error().what == "Too many levels of symbolic links");
+  CHECK(read_tail(dir.file("fifo"), 10).empty());
   CHECK(read_tail("/dev/null", 10).empty());
 }
