@@ -46,6 +46,10 @@ int bind_at(const std::string& numeric_host, std::uint16_t port, Fd& socket);
 /// failure, ETIMEDOUT at the deadline.
 int try_connect(const Address& address, Deadline deadline, Fd& socket);
 
+/// Whether the other side has ended the connection and nothing that it said is unread: seen without
+/// a read, which would tell it.
+bool has_ended(int socket);
+
 /// Blocks until the socket is ready for the poll() events (or has failed: the next call on it
 /// tells), or the deadline has passed: then false.
 bool wait_ready(int fd, short events, Deadline deadline);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/socket.h"
 
 namespace ddprun {
 namespace {
@@ -82,11 +83,7 @@ class WatchedStream final : public ByteStream, public std::enable_shared_from_th
     channel_ = {};
   }
 
-  bool has_ended() override {
-    char byte = 0;
-    const ssize_t size = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
-  }
+  bool has_ended() override { return net::has_ended(socket_.native_handle()); }
 
  private:
   void wait_readable() {

@@ -193,13 +193,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
 
   void on_message(std::uint64_t which, message::Message said) override {
     const NodeId id{which};
+    if (const auto* hello = std::get_if<message::Hello>(&said);
+        hello && !peers.at(id).stays(*hello, options.credentials.any())) {
+      return;
+    }
     if (is_greeting(said)) {
       ungreeted.erase(id);
       send(id, preamble());
-    }
-    if (const auto* hello = std::get_if<message::Hello>(&said);
-        hello && options.credentials.any()) {
-      peers.at(id).own_addresses = hello->node.addresses;
     }
     step(SessionTold{id, std::move(said)});
   }

@@ -30,6 +30,18 @@ struct CoordinatorPeer {
     return peer;
   }
 
+  /// False: it was not answered in time and has gone again; the end of the connection is read next.
+  /// It would take the place of the same node's connection that was lost, and be lost at once.
+  [[nodiscard]] bool stays(const message::Hello& hello, bool has_credentials) {
+    if (net::has_ended(connection->native_handle())) {
+      return false;
+    }
+    if (has_credentials) {
+      own_addresses = hello.node.addresses;
+    }
+    return true;
+  }
+
   /// Those from which its workers may come: by another network than it, too (--local-addr).
   void add_addresses_to(std::vector<std::string>& all) const {
     all.push_back(address);

@@ -96,6 +96,31 @@ TEST_CASE("An agent that stands still for 0.4 heartbeat timeouts is no loss, nor
   CHECK_FALSE(cluster.said("was lost"));
 }
 
+TEST_CASE("An agent that is lost because it stood still comes back once") {
+  const int still = GENERATE(0, 1);  // the coordinator's is the first
+  const Endless endless;
+  Cluster cluster({.nodes = 2,
+                   .workers_per_node = 1,
+                   .options = {"--heartbeat-timeout", "1"},
+                   .program = endless.program()});
+  REQUIRE(cluster.start_in_order());
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  const pid_t agent = cluster.agent(still);
+  REQUIRE(agent != 0);
+  ::kill(agent, SIGSTOP);
+  const bool lost = cluster.node(1 - still).wait_for_err("was lost");
+  ::kill(agent, SIGCONT);
+  CHECK(lost);
+  for (const int node : {0, 1}) {
+    CHECK(cluster.node(node).wait_for_out("world=2", 2));
+  }
+  endless.end();
+  CHECK(cluster.exit_codes() == std::vector<int>(2, 0));
+  INFO(cluster.report());
+  CHECK(cluster.said(": 1 incident,"));
+  CHECK(count_of(cluster.out(), "world=2") == 4);
+}
+
 TEST_CASE(
     "A node with a --node-rank that gave its coordinator up for a moment comes back as itself") {
   NEEDS_NAMESPACES();

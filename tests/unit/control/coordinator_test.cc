@@ -72,6 +72,22 @@ TEST_CASE("Two agents join, fail, restart and finish, both get the same summary"
   CHECK(job.coordinator->drained());
 }
 
+TEST_CASE("An agent that has gone before its hello is read does not join") {
+  Job job(2, 2);
+  job.open();
+  // As one that gave up while the coordinator's process stood still.
+  Fd gone = connect_to("127.0.0.1", job.port);
+  write_all(gone, preamble() + encode(message::Hello{job.describe("n2")}));
+  gone.reset();
+  const auto a = job.local("n1");
+  const auto b = job.remote("n3");
+  job.loop.until([&] { return a->world && b->world; });
+  CHECK(a->world->world_size == 2);
+  CHECK_FALSE(job.loop.logged("n2"));
+  // One that stays is not taken for it.
+  CHECK(job.loop.logged("n3"));
+}
+
 TEST_CASE("The coordinator is drained after a grace when an agent does not close") {
   Job job(1, 1);
   job.open();
