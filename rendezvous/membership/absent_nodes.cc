@@ -34,6 +34,9 @@ void AbsentNodes::lost(const HostAndAddress& who, const std::string& why, Instan
 void AbsentNodes::came(const HostAndAddress& who) {
   recent_.came(who.host_name, who.address);
   for_good_.erase(who);
+  if (last_caller_.address == who.address) {
+    last_caller_ = {};  // this is what became of it
+  }
 }
 
 void AbsentNodes::world_begins() {

@@ -64,7 +64,7 @@ class AbsentNodes {
 
   /// Puts the rows of the refused and the lost into the table, the newest first.
   void fill(RendezvousStatus& table, Instant now) const { recent_.fill(table, now); }
-  /// Who connected last, and when; an empty address: nobody has since the job gathers.
+  /// Who connected last and became no node, and when; an empty address: nobody.
   struct Caller {
     std::string address;
     Instant at{};

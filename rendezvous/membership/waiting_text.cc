@@ -75,11 +75,12 @@ bool needs_endpoint_note(const WaitingFacts& facts) {
 }
 
 /// Whether anybody has reached this node, and where they would. Told while the host is alone: the
-/// nodes that are missing may say why on a console that people do not see.
+/// nodes that are missing may say why on a console that people do not see. Of nodes that were here
+/// and are lost their rows say more.
 std::string calls_text(const WaitingFacts& facts) {
   const AbsentNodes::Caller& last = facts.absent.last_caller();
   const std::string& place = facts.options.listens_at;
-  if (place.empty()) {
+  if (place.empty() || (last.address.empty() && !facts.absent.last_lost().empty())) {
     return {};
   }
   return last.address.empty()

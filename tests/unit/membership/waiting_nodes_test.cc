@@ -29,6 +29,27 @@ TEST_CASE("The host that waits alone is told whether anybody has connected, and 
             rest);
 }
 
+TEST_CASE("A connection that became a node which is lost is no stranger's") {
+  MembershipOptions options = fixed(3);
+  options.endpoint_note = "this node hosts the endpoint";
+  options.listens_at = "port 29400 of 10.0.0.1 (eth0)";
+  Story s(options);
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  s.join(host);
+  s.apply(CallerCame{"10.0.0.2"});
+  s.apply(NodeJoined{NodeId{9}, s.description("n2"), "10.0.0.2"});
+  s.lose(NodeId{9});
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table->note == "this node hosts the endpoint");
+  s.apply(CallerCame{"10.0.0.3"});
+  s.wait(4s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table->note.find("came from 10.0.0.3, 4 s ago, and became no node") !=
+        std::string::npos);
+}
+
 TEST_CASE("The hosts of a scheduler that are not here are named, by their names without a domain") {
   MembershipOptions options = fixed(4);
   options.expected = {{"n1.site", "n2.site", "n3.site", "n4.site"}, "PBS_NODEFILE"};
