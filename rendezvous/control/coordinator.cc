@@ -194,7 +194,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   void on_message(std::uint64_t which, message::Message said) override {
     const NodeId id{which};
     if (const auto* hello = std::get_if<message::Hello>(&said);
-        hello && !peers.at(id).stays(*hello, options.credentials.any())) {
+        hello && !peers.at(id).take(*hello, options.credentials.any())) {
       return;
     }
     if (is_greeting(said)) {

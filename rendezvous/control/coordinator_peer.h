@@ -30,9 +30,10 @@ struct CoordinatorPeer {
     return peer;
   }
 
-  /// False: it was not answered in time and has gone again; the end of the connection is read next.
-  /// It would take the place of the same node's connection that was lost, and be lost at once.
-  [[nodiscard]] bool stays(const message::Hello& hello, bool has_credentials) {
+  /// Takes its hello. False: it was not answered in time and has gone again, and the end of the
+  /// connection is read next. It would take the place that the same node has lost, and lose it,
+  /// too.
+  [[nodiscard]] bool take(const message::Hello& hello, bool has_credentials) {
     if (net::has_ended(connection->native_handle())) {
       return false;
     }
