@@ -311,8 +311,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   // With --log-dir /dev/null there is no error file.
   if (!worker.logs.error_file.empty()) {
     end.error_file_path = worker.logs.error_file;
-    auto file = read_bounded(worker.logs.error_file, kErrorFileReadMax + 1);
-    (file ? end.error_file_bytes : end.error_file_unread) = file ? *file : file.error().what;
+    end.error_file = read_bounded(worker.logs.error_file, kErrorFileReadMax + 1);
   }
   end.stderr_tail = output_.stderr_tail(local_rank);
   FailureRecord record = make_failure_record(std::move(end));

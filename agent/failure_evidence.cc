@@ -118,15 +118,14 @@ FailureRecord make_failure_record(WorkerEnd end) {
   record.message = message_without_error_file(end);
   record.peer_lost = (end.failure_kind & ProgressPage::kFailedByLostPeer) != 0;
   record.do_not_retry = (end.failure_kind & ProgressPage::kFailedForGood) != 0;
-  if (!end.error_file_unread.empty()) {
+  if (!end.error_file || !end.error_file->empty()) {
     record.error_file_path = end.error_file_path;
-    record.message += "; the error file cannot be read: " + end.error_file_unread;
-  } else if (!end.error_file_bytes.empty()) {
-    record.error_file_path = end.error_file_path;
-    if (end.error_file_bytes.size() > kErrorFileReadMax) {
+    if (!end.error_file) {
+      record.message += "; the error file cannot be read: " + end.error_file.error().what;
+    } else if (end.error_file->size() > kErrorFileReadMax) {
       record.message += fmt::format("; the error file is not read (it has more than {} MiB)",
                                     kErrorFileReadMax >> 20);
-    } else if (const auto parsed = parse_error_record(end.error_file_bytes)) {
+    } else if (const auto parsed = parse_error_record(*end.error_file)) {
       if (std::string line = first_line(parsed->message); !line.empty()) {
         record.message = std::move(line);
       }
@@ -136,7 +135,7 @@ FailureRecord make_failure_record(WorkerEnd end) {
       if (parsed->time.time_since_epoch().count() > 0) {
         record.time = latest_moment(parsed->time, end.exit_time);
       }
-      record.error_file_json = bounded_json(std::move(end.error_file_bytes), *parsed);
+      record.error_file_json = bounded_json(std::move(*end.error_file), *parsed);
     } else {
       record.message += "; " + parsed.error().what;
     }

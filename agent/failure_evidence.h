@@ -30,8 +30,8 @@ struct WorkerEnd {
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::uint64_t failure_kind = 0;  ///< ProgressPage's
   std::string error_file_path;     ///< empty when there was none to write
-  std::string error_file_bytes;    ///< its begin; larger than kErrorFileReadMax: there is more
-  std::string error_file_unread;   ///< why one that is there cannot be read; a clause, may be empty
+  /// Its begin; larger than kErrorFileReadMax: there is more. Error: why it cannot be read.
+  Result<std::string> error_file = std::string();
   std::string stderr_tail;
 };
 

@@ -195,13 +195,13 @@ int try_connect(const Address& address, Deadline deadline, Fd& socket) {
   return 0;
 }
 
-/// True also for an error or a hang-up: the call that follows finds out which, and reports it.
 bool has_ended(int socket) {
   char byte = 0;
   const ssize_t size = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/// True also for an error or a hang-up: the call that follows finds out which, and reports it.
 bool wait_ready(int fd, short events, Deadline deadline) {
   for (;;) {
     pollfd entry{fd, events, 0};

@@ -343,8 +343,8 @@ void Node::on(const WorkersGone&) {
                                           (election_ ? ", as a candidate" : "")});
   wait_.lost(now_, known_.past() ? std::optional(known_.past()->attempt) : std::nullopt);
   actions_.emplace_back(ListenAtFirstEndpoint{});
-  // First the vote: the hello carries the promise that this node gives itself. A coordinator that
-  // lives accepts the hello, and would else assign a world to a node that has to say a new one.
+  // First the vote: the hello carries the promise that this node gives itself. With an older one a
+  // coordinator that lives would assign a world to a connection that this node then drops.
   run_election();
   if (state_ == State::searching) {
     search();

@@ -138,17 +138,17 @@ TEST_CASE("a worker that had failed when it was stopped is told apart from the o
 TEST_CASE("the message of an error file goes before all else", "[agent]") {
   WorkerEnd end = ended(killed(SIGABRT));
   end.stderr_tail = "noise\n";
-  end.error_file_bytes = error_file("ValueError: no", "1700000001");
+  end.error_file = error_file("ValueError: no", "1700000001");
   const FailureRecord record = make_failure_record(end);
   CHECK(record.message == "ValueError: no");
   CHECK(record.error_file_path == "/logs/error.json");
-  CHECK(record.error_file_json == end.error_file_bytes);
+  CHECK(record.error_file_json == end.error_file);
   CHECK(record.exit == killed(SIGABRT));
 }
 
 TEST_CASE("torchrun's other form of an error file counts too", "[agent]") {
   WorkerEnd end = ended(exited(1));
-  end.error_file_bytes = R"({"message": "plain text", "timestamp": 1700000001})";
+  end.error_file = R"({"message": "plain text", "timestamp": 1700000001})";
   const FailureRecord record = make_failure_record(end);
   CHECK(record.message == "plain text");
   CHECK(record.time == WallTime(1'700'000'001s + 999'999us));
@@ -156,10 +156,10 @@ TEST_CASE("torchrun's other form of an error file counts too", "[agent]") {
 
 TEST_CASE("the message is one line of bounded length", "[agent]") {
   WorkerEnd end = ended(exited(1));
-  end.error_file_bytes = error_file(R"(\n  first\nsecond)", "1700000001");
+  end.error_file = error_file(R"(\n  first\nsecond)", "1700000001");
   CHECK(make_failure_record(end).message == "first");
   for (const std::size_t size : {kMessageBytesMax - 1, kMessageBytesMax, kMessageBytesMax + 1}) {
-    end.error_file_bytes = error_file(std::string(size, 'm'), "1700000001");
+    end.error_file = error_file(std::string(size, 'm'), "1700000001");
     const std::string message = make_failure_record(end).message;
     CHECK(message.size() == std::min(size, kMessageBytesMax));
     CHECK((message.find(" ...") != std::string::npos) == (size > kMessageBytesMax));
@@ -169,7 +169,7 @@ TEST_CASE("the message is one line of bounded length", "[agent]") {
   while (wide.size() < 2 * kMessageBytesMax) {
     wide += "\xe2\x82\xac";
   }
-  end.error_file_bytes = error_file(wide, "1700000001");
+  end.error_file = error_file(wide, "1700000001");
   const std::string cut = make_failure_record(end).message;
   CHECK((cut.size() - 4) % 3 == 0);
   CHECK(cut.size() <= kMessageBytesMax);
@@ -177,7 +177,7 @@ TEST_CASE("the message is one line of bounded length", "[agent]") {
 
 TEST_CASE("an error file with an empty message does not hide how the worker ended", "[agent]") {
   WorkerEnd end = ended(killed(SIGKILL));
-  end.error_file_bytes = error_file("", "1700000001");
+  end.error_file = error_file("", "1700000001");
   CHECK(make_failure_record(end).message == "Signal 9 (SIGKILL) received by PID 123");
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("an unreadable error file is said so and loses nothing else", "[agent]
   for (const std::string bytes : {"{\"message\": ", "[]", "\xff\xfe", "null", "{}"}) {
     WorkerEnd end = ended(exited(1));
     end.stderr_tail = "why\n";
-    end.error_file_bytes = bytes;
+    end.error_file = bytes;
     const FailureRecord record = make_failure_record(end);
     CHECK(record.message.find("exited with code 1; last line of stderr: why; the error file") == 0);
     CHECK(record.error_file_json.empty());
@@ -196,7 +196,7 @@ TEST_CASE("an unreadable error file is said so and loses nothing else", "[agent]
 
 TEST_CASE("an error file that is there and cannot be read is said so", "[agent]") {
   WorkerEnd end = ended(exited(1));
-  end.error_file_unread = "Permission denied";
+  end.error_file = Error{"Permission denied", "", ""};
   const FailureRecord record = make_failure_record(end);
   CHECK(record.message == "exited with code 1; the error file cannot be read: Permission denied");
   CHECK(record.error_file_json.empty());
@@ -205,7 +205,7 @@ TEST_CASE("an error file that is there and cannot be read is said so", "[agent]"
 
 TEST_CASE("an error file that is too long to read is said so", "[agent]") {
   WorkerEnd end = ended(exited(1));
-  end.error_file_bytes = error_file(std::string(kErrorFileReadMax, 'm'), "1700000001");
+  end.error_file = error_file(std::string(kErrorFileReadMax, 'm'), "1700000001");
   const FailureRecord record = make_failure_record(end);
   CHECK(record.message ==
         "exited with code 1; the error file is not read (it has more than 4 MiB)");
@@ -216,7 +216,7 @@ TEST_CASE("an error file that is too long to read is said so", "[agent]") {
 TEST_CASE("whole seconds mean the latest moment of that second before the exit", "[agent]") {
   const auto time = [](const std::string& told) {
     WorkerEnd end = ended(exited(1));
-    end.error_file_bytes = error_file("m", told);
+    end.error_file = error_file("m", told);
     return make_failure_record(end).time;
   };
   const WallTime exit_time(1'700'000'005s + 250ms);
@@ -234,7 +234,7 @@ TEST_CASE("the runtime's own time and its word on a lost peer are taken over", "
   written.time = WallTime(1'700'000'004s + 123'456us);
   written.peer_lost = true;
   WorkerEnd end = ended(exited(1));
-  end.error_file_bytes = to_json(written);
+  end.error_file = to_json(written);
   const FailureRecord record = make_failure_record(end);
   CHECK(record.peer_lost);
   CHECK(record.time == written.time);
@@ -258,8 +258,8 @@ TEST_CASE("an error file beyond its bound is shortened, not lost", "[agent]") {
   }
   written.time = WallTime(1'700'000'004s + 1us);
   WorkerEnd end = ended(exited(1));
-  end.error_file_bytes = to_json(written);
-  REQUIRE(end.error_file_bytes.size() > kErrorFileBytesMax);
+  end.error_file = to_json(written);
+  REQUIRE(end.error_file->size() > kErrorFileBytesMax);
   const FailureRecord record = make_failure_record(end);
   CHECK(record.error_file_json.size() <= kErrorFileBytesMax);
   const auto kept = parse_error_record(record.error_file_json);
@@ -271,9 +271,9 @@ TEST_CASE("an error file beyond its bound is shortened, not lost", "[agent]") {
   // At the bound it is kept as it is.
   std::string exact = error_file("m", "1700000001");
   exact.insert(exact.size() - 1, kErrorFileBytesMax - exact.size(), ' ');
-  end.error_file_bytes = exact;
+  end.error_file = exact;
   CHECK((make_failure_record(end).error_file_json == exact));
-  end.error_file_bytes.insert(1, 1, ' ');
+  end.error_file.insert(1, 1, ' ');
   CHECK(make_failure_record(end).error_file_json.size() < 1000);
 }
 

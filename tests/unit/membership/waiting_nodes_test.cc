@@ -5,14 +5,28 @@
 using namespace ddprun;
 using namespace ddprun::story;
 
-TEST_CASE("The host that waits alone is told whether anybody has connected, and where") {
-  MembershipOptions options = fixed(2);
+namespace {
+
+MembershipOptions reached_at_a_port(int nodes) {
+  MembershipOptions options = fixed(nodes);
   options.endpoint_note = "this node hosts the endpoint";
   options.listens_at = "port 29400 of 10.0.0.1 (eth0)";
-  Story s(options);
-  NodeDescription host = s.description("n1");
-  host.hosts_coordinator = true;
-  s.join(host);
+  return options;
+}
+
+/// The coordinator's own node is the only one here.
+struct HostAlone : Story {
+  explicit HostAlone(int nodes) : Story(reached_at_a_port(nodes)) {
+    NodeDescription host = description("n1");
+    host.hosts_coordinator = true;
+    join(host);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("The host that waits alone is told whether anybody has connected, and where") {
+  HostAlone s(2);
   s.wait(2s);
   s.time_passed();
   const std::string rest =
@@ -30,13 +44,7 @@ TEST_CASE("The host that waits alone is told whether anybody has connected, and 
 }
 
 TEST_CASE("A connection that became a node which is lost is no stranger's") {
-  MembershipOptions options = fixed(3);
-  options.endpoint_note = "this node hosts the endpoint";
-  options.listens_at = "port 29400 of 10.0.0.1 (eth0)";
-  Story s(options);
-  NodeDescription host = s.description("n1");
-  host.hosts_coordinator = true;
-  s.join(host);
+  HostAlone s(3);
   s.apply(CallerCame{"10.0.0.2"});
   s.apply(NodeJoined{NodeId{9}, s.description("n2"), "10.0.0.2"});
   s.lose(NodeId{9});
