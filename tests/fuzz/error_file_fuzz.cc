@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   end.exit = {(how & 1) != 0 ? ExitStatus::Kind::signalled : ExitStatus::Kind::exited, how >> 1};
   const std::size_t tail = input.byte();
   end.stderr_tail = input.text(tail);
-  end.error_file = input.rest();
+  end.error_file = std::string(input.rest());
   if (!end.error_file->empty()) {
     end.error_file_path = "/tmp/error.json";
   }

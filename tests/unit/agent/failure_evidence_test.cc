@@ -142,7 +142,7 @@ TEST_CASE("the message of an error file goes before all else", "[agent]") {
   const FailureRecord record = make_failure_record(end);
   CHECK(record.message == "ValueError: no");
   CHECK(record.error_file_path == "/logs/error.json");
-  CHECK(record.error_file_json == end.error_file);
+  CHECK(record.error_file_json == *end.error_file);
   CHECK(record.exit == killed(SIGABRT));
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("an error file beyond its bound is shortened, not lost", "[agent]") {
   exact.insert(exact.size() - 1, kErrorFileBytesMax - exact.size(), ' ');
   end.error_file = exact;
   CHECK((make_failure_record(end).error_file_json == exact));
-  end.error_file.insert(1, 1, ' ');
+  end.error_file->insert(1, 1, ' ');
   CHECK(make_failure_record(end).error_file_json.size() < 1000);
 }
 
