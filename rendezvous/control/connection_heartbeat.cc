@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rendezvous/base/socket.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/control/connection.h"
 #include "rendezvous/protocol/message_codec.h"
@@ -15,6 +16,13 @@ namespace {
 bool has_unread_bytes(int socket) {
   int bytes = 0;
   return ::ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+/// Reading would find something: then this process was late, as one that was stopped is, or whose
+/// machine was. An end counts as well. How the peer closed says more than its silence: the process
+/// that ends is dead, and led or followed until then.
+bool has_news(int socket) {
+  return has_unread_bytes(socket) || net::has_ended(socket);
 }
 
 }  // namespace
@@ -135,8 +143,8 @@ void Connection::on_timer() {
 }
 
 void Connection::on_lease_timer(Clock::time_point now) {
-  const bool unread = has_unread_bytes(socket_.native_handle());
-  switch (lease_->time_passed(now.time_since_epoch(), unread)) {
+  const bool news = has_news(socket_.native_handle());
+  switch (lease_->time_passed(now.time_since_epoch(), news)) {
     case FollowerLease::Step::wait:
     case FollowerLease::Step::look_again:  // the timer is due at once, and reading comes before it
       break;
@@ -153,9 +161,8 @@ void Connection::on_silence_timer(Clock::time_point now) {
   if (now - heard_at_ < options_.heartbeat_timeout) {
     return;
   }
-  // Bytes that wait unread mean that this process was late: it was stopped, or its machine was. A
-  // coordinator that wakes up must not lose all agents at once for its own absence.
-  if (!has_unread_bytes(socket_.native_handle())) {
+  // A coordinator that wakes up must not lose all agents at once for its own absence.
+  if (!has_news(socket_.native_handle())) {
     fell_silent(now - heard_at_);
     return;
   }

@@ -93,6 +93,8 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
 
   void obey(const message::MoreNodes& order) { orders.told(order); }
 
+  void obey(const message::TellWorld& order) { orders.told(order); }
+
   void obey(const message::AskEnvironment&) { say(message::TellEnvironment{orders.environment()}); }
 
   /// The coordinator closes on purpose, as one that is deposed does. Its process lives on.

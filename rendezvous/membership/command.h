@@ -66,6 +66,16 @@ struct AssignWorld {
   JobInstance instance{};
 };
 
+/// For nodes that are in no world: others were handed this one. Each of them is told of every
+/// world, so that a coordinator that begins without any state hears of it from whoever comes.
+struct TellWorld {
+  std::vector<NodeId> nodes;
+  AttemptNumber attempt{};
+  ConfigurationNumber configuration{};
+  Term term{};
+  JobInstance instance{};
+};
+
 /// Stop the workers of the attempt and answer WorkersStopped. May come again, as `now`, when what
 /// `save` or `preempt` asks for has become impossible.
 struct StopWorkers {
@@ -122,7 +132,7 @@ struct FinishJob {
 
 using Command = std::variant<Welcome, Reject, WatchNode, Replicate, TellStory, OpenStore,
                              AssignWorld, StopWorkers, TellWaiting, FinishJob, Release,
-                             AskEnvironment, TellEnvironments, TellIncident, Disconnect>;
+                             AskEnvironment, TellEnvironments, TellIncident, Disconnect, TellWorld>;
 static_assert(sizeof(Command) <= 160, "share what is large: SharedSummary");
 
 }  // namespace ddprun

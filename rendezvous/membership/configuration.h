@@ -169,9 +169,9 @@ struct Promise {
   friend bool operator==(const Promise&, const Promise&) = default;
 };
 
-/// The last world that this agent was part of. Sent in Hello, so that a coordinator that started
-/// without any state (a restarted process at the endpoint) begins no second job, and waits for
-/// workers that may still run.
+/// The last world that this agent was part of, or was told of as a spare. Sent in Hello, so that a
+/// coordinator that started without any state (a restarted process at the endpoint) begins no
+/// second job, and waits for workers that may still run.
 struct Past {
   Term term{};
   AttemptNumber attempt{};

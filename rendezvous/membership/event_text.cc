@@ -293,6 +293,14 @@ std::string text_of(const AssignWorld& c) {
       .text();
 }
 
+std::string text_of(const TellWorld& c) {
+  return std::move(Line("tell-world")
+                       .add_number("nodes", c.nodes.size())
+                       .attempt(c.attempt)
+                       .add("configuration", configuration_text(c.configuration)))
+      .text();
+}
+
 std::string text_of(const StopWorkers& c) {
   constexpr std::string_view kHow[] = {"now", "save", "preempt", "hang"};
   DDP_CHECK(static_cast<std::size_t>(c.how) < std::size(kHow), "each way to stop has a word");

@@ -100,6 +100,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   if (state() == JobState::gathering && !attempt_.number() && !options_.inheritance) {
     inheritance_.remember(description, now_);
   }
+  tell_world({id});
 }
 
 /// Called once its welcome is on the way: an agent expects that before any other order.

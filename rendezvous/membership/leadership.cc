@@ -45,6 +45,9 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
   if (begins_ && enabled() && copy && !log_.is_own(copy->replicated.configuration.number)) {
     adopt(*copy);
   }
+  if (begins_ && begun() && old_job_ && old_job_->saw_death_in(in_use_.configuration.number)) {
+    old_job_->leader_is_gone(true);
+  }
   if (past && enabled()) {
     // Also of a job that this coordinator knows nothing of: an agent's attempt numbers only rise.
     next_ = std::max(next_, AttemptNumber{number(past->attempt) + 1});

@@ -1,5 +1,7 @@
 #include "rendezvous/membership/old_job.h"
 
+#include <algorithm>
+
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/quorum.h"
 
@@ -17,6 +19,9 @@ void OldJob::leader_is_gone(bool died) {
 }
 
 void OldJob::remembers(const Past& past) {
+  if (past.saw_close) {
+    died_in_ = std::max(died_in_, past.configuration);
+  }
   if (!past.group_rank || past.attempt < attempt_) {
     return;
   }

@@ -23,6 +23,11 @@ class OldJob {
 
   /// A node remembers that it worked in that world. Of several worlds the newest attempt counts.
   void remembers(const Past& past);
+  /// A node that was told of the world of this configuration, or was in it, saw its coordinator
+  /// die.
+  [[nodiscard]] bool saw_death_in(ConfigurationNumber configuration) const {
+    return died_in_ == configuration;
+  }
   [[nodiscard]] bool is_of_world(const Past& past) const {
     return past.group_rank && past.attempt == attempt_;
   }
@@ -45,6 +50,7 @@ class OldJob {
   bool leader_died_ = false;             ///< it was seen to die: it led until then
   AttemptNumber attempt_{};              ///< the newest that any node remembers
   ConfigurationNumber configuration_{};  ///< of that world
+  ConfigurationNumber died_in_{};        ///< the newest whose coordinator was seen to die
   int others_ = 0;                       ///< nodes of that world, without its coordinator's own
   std::map<VoterId, int> here_;          ///< of these, with the number of their connections
   std::set<VoterId> dead_;               ///< of these

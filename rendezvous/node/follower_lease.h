@@ -44,7 +44,7 @@ class FollowerLease {
   enum class Step : std::uint8_t {
     wait,
     beat,        ///< send a beat that echoes newest_stamp()
-    look_again,  ///< it seems lost, but bytes wait unread: read them, then ask again
+    look_again,  ///< it seems lost, but something waits unread: read it, then ask again
     lost,
   };
 

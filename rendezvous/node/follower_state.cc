@@ -87,22 +87,38 @@ void FollowerState::told(const message::MoreNodes& order, Instant) {
   }
 }
 
-/// The world was committed before it came, so its configuration is in use. That frees the voter
-/// from the candidates that it voted for before: none of them can lead any more.
-void FollowerState::told(const message::Assigned& order, Instant) {
+/// A world was committed before a node is told of it, so its configuration is in use. That frees
+/// the voter from the candidates that it voted for before: none of them can lead any more.
+void FollowerState::world_runs(const Past& world) {
   if (!failover_) {
     return;
   }
-  term_ = order.term;
-  voter_.assigned(order.configuration, order.world.attempt, order.term);
+  term_ = world.term;
+  voter_.assigned(world.configuration, world.attempt, world.term);
+  memory_.assigned(world);
+  DDP_CHECK(past() && past()->attempt == world.attempt, "a node remembers the newest world");
+  if (stored_ && stored_->replicated.configuration.number < world.configuration) {
+    stored_.reset();  // others vote now
+  }
+}
+
+void FollowerState::told(const message::Assigned& order, Instant) {
   Past world{order.term, order.world.attempt, order.configuration, order.world.group_rank,
              order.others};
   world.instance = order.instance;
-  memory_.assigned(world);
-  DDP_CHECK(past() && past()->attempt == world.attempt, "a node remembers its newest world");
-  if (stored_ && stored_->replicated.configuration.number < order.configuration) {
-    stored_.reset();  // others vote now
+  world_runs(world);
+}
+
+/// A coordinator that begins without any state must not take a spare for a node that knows of no
+/// job, and start a second world with it. What this node knows of a world that it was part of says
+/// more.
+void FollowerState::told(const message::TellWorld& order, Instant) {
+  if (past() && past()->instance == order.instance && past()->attempt >= order.attempt) {
+    return;
   }
+  Past world{order.term, order.attempt, order.configuration, std::nullopt, 0};
+  world.instance = order.instance;
+  world_runs(world);
 }
 
 JobInstance FollowerState::instance() const {

@@ -29,6 +29,7 @@ class FollowerState {
   void told(const message::Story& order, Instant now);
   void told(const message::MoreNodes& order, Instant now);
   void told(const message::Assigned& order, Instant now);
+  void told(const message::TellWorld& order, Instant now);
 
   [[nodiscard]] Voter& voter() { return voter_; }
   [[nodiscard]] const Voter& voter() const { return voter_; }
@@ -40,7 +41,7 @@ class FollowerState {
   [[nodiscard]] const std::optional<message::VoterState>& stored() const { return stored_; }
   /// When the newest of stored() came.
   [[nodiscard]] Instant stored_at() const { return stored_at_; }
-  /// The last world that it was part of.
+  /// The last world that it was part of, or was told of.
   [[nodiscard]] const std::optional<Past>& past() const { return memory_.past(); }
   /// Of the job that it was part of, or 0.
   [[nodiscard]] JobInstance instance() const;
@@ -50,6 +51,8 @@ class FollowerState {
   void fill(NodeDescription& node) const;
 
  private:
+  void world_runs(const Past& world);
+
   bool failover_;
   Voter voter_;
   LastKnownState memory_;

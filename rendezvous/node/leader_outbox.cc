@@ -73,6 +73,12 @@ void LeaderOutbox::give(TellStory order) {
   send(std::move(order.voters), message::Story{order.attempt, *order.so_far});
 }
 
+void LeaderOutbox::give(TellWorld order) {
+  DDP_CHECK(!order.nodes.empty(), "a world is told to somebody");
+  send(std::move(order.nodes),
+       message::TellWorld{order.attempt, order.configuration, order.term, order.instance});
+}
+
 void LeaderOutbox::give(StopWorkers order) {
   send({order.node},
        message::Stop{order.attempt, std::move(order.reason), order.how, order.signal});

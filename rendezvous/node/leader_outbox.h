@@ -32,6 +32,7 @@ class LeaderOutbox {
   void give(TellStory order);
   void give(OpenStore order) { add(order); }
   void give(AssignWorld order) { add(std::move(order)); }
+  void give(TellWorld order);
   void give(StopWorkers order);
   void give(const Release& order);
   void give(TellWaiting order);

@@ -153,6 +153,14 @@ struct TellIncident {
   std::string text;  ///< one line
 };
 
+/// For a node that is in no world: others were handed this one.
+struct TellWorld {
+  AttemptNumber attempt{};
+  ConfigurationNumber configuration{};
+  Term term{};
+  JobInstance instance{};
+};
+
 // Between agents, each on a connection of its own.
 
 /// A standby asks for a vote; VoteAnswer comes back.
@@ -240,6 +248,6 @@ using Message = std::variant<Hello, Started, Failed, Finished, Stopped, StopRequ
                              Accepted, Rejected, Assigned, Stop, Finish, Waiting, Beat, VoterState,
                              Story, Farewell, StateKept, AskVote, VoteAnswer, Follow, Moved,
                              Leaving, Progress, AskEnvironment, TellEnvironment, Hung, TellIncident,
-                             Echo, MoreNodes, DrainNode, DrainAnswer, AskToLeave>;
+                             Echo, MoreNodes, DrainNode, DrainAnswer, AskToLeave, TellWorld>;
 
 }  // namespace ddprun::message

@@ -108,6 +108,14 @@ void fields(Tag<Assigned>, A& a, V& v) {
 }
 
 template <class A, class V>
+void fields(Tag<TellWorld>, A& a, V& v) {
+  attempt_number(a, v.attempt);
+  id(a, v.configuration);
+  id(a, v.term);
+  id(a, v.instance);
+}
+
+template <class A, class V>
 void fields(Tag<Stop>, A& a, V& v) {
   attempt_number(a, v.attempt);
   a.text(v.reason, kSentenceBytesMax);

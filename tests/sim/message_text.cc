@@ -86,6 +86,9 @@ struct Text {
   std::string operator()(const message::TellIncident&) const { return "TellIncident"; }
   std::string operator()(const message::Beat&) const { return "Beat"; }
   std::string operator()(const message::Echo&) const { return "Echo"; }
+  std::string operator()(const message::TellWorld& m) const {
+    return "TellWorld" + attempt_of(m.attempt);
+  }
   std::string operator()(const message::MoreNodes&) const { return "MoreNodes"; }
   std::string operator()(const message::DrainNode&) const { return "DrainNode"; }
   std::string operator()(const message::DrainAnswer&) const { return "DrainAnswer"; }

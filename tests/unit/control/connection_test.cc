@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rendezvous/control/listener.h"
@@ -21,6 +22,7 @@ struct Pair : private ConnectionHandler {
   Loop loop;
   std::vector<message::Message> to_agent;
   std::optional<CloseReason> agent_ended;
+  std::optional<CloseReason> coordinator_ended;
   std::optional<Connection::Clock::duration> age;
   std::shared_ptr<Connection> agent;
   std::shared_ptr<Connection> coordinator;
@@ -56,9 +58,7 @@ struct Pair : private ConnectionHandler {
   }
   void on_no_preamble(std::uint64_t, PreambleCheck, std::string) override {}
   void on_ended(std::uint64_t id, const CloseReason& end) override {
-    if (id == kAgent) {
-      agent_ended = end;
-    }
+    (id == kAgent ? agent_ended : coordinator_ended) = end;
   }
   std::optional<std::chrono::nanoseconds> quorum_age() override {
     ++beats_answered;
@@ -131,6 +131,25 @@ TEST_CASE("An idle connection lives on, and a silent peer is lost within its tim
   const auto silent = pair.coordinator->release();
   pair.loop.until([&] { return pair.agent_ended.has_value(); }, 10s);
   CHECK(pair.agent_ended->silent_for >= kTimeout - kTimeout / 10);
+}
+
+/// As an agent that was stopped: it runs again when its lease is over, and finds the end.
+TEST_CASE("How the peer closed says more than that it was silent, on both sides") {
+  constexpr auto kShort = 300ms;
+  Pair pair(kShort);
+  pair.after_a_beat();
+  SECTION("the coordinator died") {
+    pair.coordinator->close();
+  }
+  SECTION("the agent died") {
+    pair.agent->close();
+  }
+  const auto over = std::chrono::steady_clock::now() + 2 * kShort;
+  std::this_thread::sleep_until(over);
+  pair.loop.until([&] { return pair.agent_ended || pair.coordinator_ended; });
+  const CloseReason& end = pair.agent_ended ? *pair.agent_ended : *pair.coordinator_ended;
+  CHECK(end.by_peer);
+  CHECK(end.why.find("closed") != std::string::npos);
 }
 
 TEST_CASE("A coordinator that begins to need a quorum gets its beats at that pace from the next") {

@@ -298,6 +298,43 @@ TEST_CASE("A coordinator that begins anew waits for workers of a node that is no
   CHECK(job.s.state() == JobState::running);
 }
 
+TEST_CASE("A coordinator that begins anew begins no second world with spares alone") {
+  Votes job(begins(2, 3));
+  job.join(1);
+  LastKnownState spare;
+  spare.follows(true, kHost);
+  Past told = world_of(state_of(2, 4), 2);
+  told.group_rank.reset();
+  spare.assigned(told);
+  spare.lost(60s, true, 3s);
+  const NodeId came = job.join(3, spare, 62s);
+  CHECK_FALSE(job.s.job().leadership().planning());
+  CHECK(job.s.job().leadership().in_use().instance == kJob);
+  job.s.wait(60s);
+  job.s.time_passed();
+  CHECK_FALSE(job.s.job().leadership().planning());
+  const NodeId survivor = job.join(2, voter(1), 70s);
+  job.agree();
+  REQUIRE(job.s.state() == JobState::running);
+  CHECK(job.s.world_of(survivor).attempt > AttemptNumber{4});
+  CHECK(job.s.world_of(survivor).restarts_used == 1);
+  // It is told of the world that it is not in: two nodes are all that the job wants.
+  CHECK(job.s.only<TellWorld>().nodes == std::vector<NodeId>{came});
+  CHECK(job.s.only<TellWorld>().attempt == job.s.attempt());
+}
+
+TEST_CASE("Who comes while a world runs is told of it, unless nobody else votes") {
+  const int nodes = GENERATE(1, 2);
+  Votes job(begins(nodes, 3));
+  for (int i = 1; i <= nodes; ++i) {
+    job.join(static_cast<std::uint64_t>(i));
+  }
+  job.agree();
+  REQUIRE(job.s.state() == JobState::running);
+  job.join(9);
+  CHECK(job.s.all<TellWorld>().size() == (nodes == 1 ? 0 : 1));
+}
+
 TEST_CASE("A coordinator that begins anew waits for nothing when all nodes are here") {
   const int nodes = GENERATE(2, 3);
   MembershipOptions options = begins(nodes, 0);

@@ -475,6 +475,43 @@ TEST_CASE("A node that was called knows from its coordinator whether that is at 
   }
 }
 
+TEST_CASE("A spare remembers the world that runs without it") {
+  const message::TellWorld told{AttemptNumber{4}, make_configuration(Term{1}, kLeader, 2), Term{1},
+                                kJob};
+  Story spare;
+  spare.follow(Term{1});
+  spare.step(ToldByLeader{told});
+  spare.lose(true);
+  spare.step(WorkersGone{});
+  const NodeDescription& node = spare.node().description();
+  REQUIRE(node.past.has_value());
+  CHECK(node.past->attempt == told.attempt);
+  CHECK(node.past->instance == kJob);
+  CHECK_FALSE(node.past->group_rank.has_value());
+  CHECK(node.past->at_endpoint);
+  CHECK(node.past->saw_close);
+  CHECK(node.promise.configuration == told.configuration);
+  CHECK_FALSE(node.copy.has_value());
+}
+
+TEST_CASE("A node that was in a world remembers that one, and a newer one that it is told of") {
+  Story story;
+  story.follow(Term{1});
+  message::Assigned assigned;
+  assigned.world.attempt = AttemptNumber{4};
+  assigned.configuration = make_configuration(Term{1}, kLeader, 2);
+  assigned.term = Term{1};
+  assigned.instance = kJob;
+  story.step(ToldByLeader{assigned});
+  story.step(
+      ToldByLeader{message::TellWorld{AttemptNumber{4}, assigned.configuration, Term{1}, kJob}});
+  CHECK(story.node().known().past()->group_rank.has_value());
+  story.step(ToldByLeader{message::TellWorld{
+      AttemptNumber{5}, make_configuration(Term{1}, kLeader, 3), Term{1}, kJob}});
+  CHECK(story.node().known().past()->attempt == AttemptNumber{5});
+  CHECK_FALSE(story.node().known().past()->group_rank.has_value());
+}
+
 TEST_CASE("A node on the endpoint's machine listens there once it lost its coordinator") {
   Story story;
   story.follow(Term{1});

@@ -185,6 +185,7 @@ std::vector<Message> one_of_each() {
                      true,
                      7s},
           Story{AttemptNumber{6}, full_summary()},
+          TellWorld{AttemptNumber{6}, ConfigurationNumber{8}, Term{3}, JobInstance{5}},
           MoreNodes{{{VoterId{6}, "n2", {"10.0.0.2", "fd00::2"}, 4712}}},
           Farewell{"why"},
           StateKept{ConfigurationNumber{8}, 4},
