@@ -343,6 +343,10 @@ void Node::on(const WorkersGone&) {
                                           (election_ ? ", as a candidate" : "")});
   wait_.lost(now_, known_.past() ? std::optional(known_.past()->attempt) : std::nullopt);
   actions_.emplace_back(ListenAtFirstEndpoint{});
+  // The leader that a voter names may be the one that the first hello is on its way to. A hello
+  // that is given up for another takes a place in its world, and loses it at once. The candidate
+  // asks again, and so is told again.
+  named_again_at_ = std::max(named_again_at_, now_ + options_.heartbeat_timeout / 10);
   // First the vote: the hello carries the promise that this node gives itself. With an older one a
   // coordinator that lives would assign a world to a connection that this node then drops.
   run_election();
