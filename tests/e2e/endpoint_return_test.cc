@@ -70,6 +70,41 @@ TEST_CASE("An agent that begins at the first endpoint is called by the leader of
   }
 }
 
+/// The workers of the node that stands still run on. A spare has no copy of the job's state, but it
+/// was told that there is a job.
+TEST_CASE("An agent that begins at the endpoint starts nothing with a spare alone") {
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "2", "--heartbeat-timeout", "1"},
+                   .program = shell("echo world=$WORLD_SIZE attempt=$TORCHELASTIC_RESTART_COUNT; "
+                                    "exec sleep 1000")});
+  REQUIRE(cluster.start_in_order(2));
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  cluster.start(2);
+  REQUIRE(cluster.node(2).wait_for_err("this node is a spare"));
+  const pid_t member = cluster.agent(1);
+  REQUIRE(member != 0);
+  ::kill(member, SIGSTOP);
+  ::kill(cluster.node(0).pid(), SIGKILL);
+  cluster.start(0);
+  const bool waits =
+      cluster.node(0).wait_for_err("none of the nodes that decide for the job is here");
+  const std::string of_spare = cluster.node(2).out();
+  ::kill(member, SIGCONT);
+  const bool goes_on = cluster.node(1).wait_for_out("world=2", 2);
+  INFO(cluster.report());
+  CHECK(waits);
+  CHECK(of_spare.empty());
+  CHECK(goes_on);
+  CHECK(contains(cluster.node(1).out(), "attempt=2"));
+  for (const int node : {0, 1, 2}) {
+    cluster.node(node).signal(SIGTERM);
+  }
+  CHECK(cluster.exit_codes() == std::vector<int>(3, 1));
+  CHECK(cluster.said(": 1 incident,"));
+  CHECK(cluster.left_behind().empty());
+}
+
 TEST_CASE("A coordinator that is restarted goes on with the restart budget and the history") {
   NEEDS_NAMESPACES();
   Cluster cluster({.nodes = 2,
