@@ -399,8 +399,9 @@ void Node::on(const AskedByPeer& input) {
 }
 
 /// An elected leader calls the nodes of its job. One that follows an older term fences its workers
-/// and comes; one that searches goes there at once. A call to a node that leads is for its Leader,
-/// which steps down (LeaderDeposed).
+/// and comes; one that searches goes there at once, and to one of a later term even where it was
+/// called before: the caller of an earlier term may be out of its reach. A call to a node that
+/// leads is for its Leader, which steps down (LeaderDeposed).
 void Node::on(const CalledByLeader& input) {
   const message::Follow& call = input.call;
   if (!is_called(call, node_, known_, state_ == State::searching, options_.by_service)) {
@@ -413,7 +414,7 @@ void Node::on(const CalledByLeader& input) {
     saw_close_ = false;
     fence(Error{"a coordinator of a later term took over", {}, {}});
   } else if ((state_ == State::searching || state_ == State::joining) &&
-             (!called_ || (options_.by_service && call.term > called_->term))) {
+             (!called_ || call.term > called_->term)) {
     actions_.emplace_back(
         LogLine{false, fmt::format("the coordinator of term {} {}", number(call.term),
                                    options_.by_service ? "is to be followed" : "calls this node")});
