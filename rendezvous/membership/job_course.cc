@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/membership/world_notice.h"
 
 namespace ddprun {
 namespace {
@@ -100,7 +101,9 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   if (state() == JobState::gathering && !attempt_.number() && !options_.inheritance) {
     inheritance_.remember(description, now_);
   }
-  tell_world({id});
+  if (auto notice = world_notice({id}, leadership_, options_.self, attempt_.number())) {
+    commands_.push_back(std::move(*notice));
+  }
 }
 
 /// Called once its welcome is on the way: an agent expects that before any other order.

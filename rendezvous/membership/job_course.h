@@ -120,8 +120,6 @@ class JobCourse {
   void plan();
   void committed();
   void assign();
-  void tell_spares();
-  void tell_world(std::vector<NodeId> nodes);
   void catch_up(NodeId id);
   void tell_story();
   [[nodiscard]] SharedSummary so_far() const;

@@ -6,6 +6,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/job_course.h"
+#include "rendezvous/membership/world_notice.h"
 
 namespace ddprun {
 namespace {
@@ -133,7 +134,16 @@ void JobCourse::assign() {
   accounts_.history().assigned(now_, number, attempt_.world_nodes());
   // The store first: workers connect to it as soon as they have their assignment.
   commands_.push_back(OpenStore{number});
-  tell_spares();
+  std::vector<NodeId> spares;
+  for (const auto& [id, node] : nodes_.all()) {
+    if (node.phase == NodePhase::idle) {
+      spares.push_back(id);
+    }
+  }
+  // Before its own nodes are told, so that no worker runs that a spare knows nothing of.
+  if (auto notice = world_notice(std::move(spares), leadership_, options_.self, number)) {
+    commands_.push_back(std::move(*notice));
+  }
   const auto own = std::count_if(ranked.begin(), ranked.end(), [this](const RankedNode& one) {
     return nodes_.at(one.node).hosts_coordinator;
   });
@@ -151,32 +161,6 @@ void JobCourse::assign() {
   }
   progress_told_at_ = now_;
   tell_story();
-}
-
-/// Before the nodes of that world are, so that no worker runs that a spare knows nothing of.
-void JobCourse::tell_spares() {
-  std::vector<NodeId> spares;
-  for (const auto& [id, node] : nodes_.all()) {
-    if (node.phase == NodePhase::idle) {
-      spares.push_back(id);
-    }
-  }
-  tell_world(std::move(spares));
-}
-
-/// Where nobody else votes the job ends with this coordinator, and a new one begins it anew: it
-/// would wait in vain for others who know of this world. (A consensus service knows by itself.)
-void JobCourse::tell_world(std::vector<NodeId> nodes) {
-  const ReplicatedState& in_use = leadership_.in_use();
-  const std::vector<VoterId>& voters = in_use.configuration.voters;
-  const bool others_vote = std::any_of(voters.begin(), voters.end(), [this](VoterId voter) {
-    return voter != options_.self && voter != kServiceVoter;
-  });
-  if (nodes.empty() || !attempt_.number() || !others_vote) {
-    return;
-  }
-  commands_.push_back(TellWorld{std::move(nodes), *attempt_.number(), in_use.configuration.number,
-                                in_use.term, in_use.instance});
 }
 
 // --- Voters ---------------------------------------------------------------------------------

@@ -54,6 +54,9 @@ bool can_meet(Cluster& cluster, int a, int b) {
 }  // namespace
 
 std::string Apart::look(Cluster& cluster) {
+  if (cluster.observer().is_over()) {
+    return {};  // those who missed the end wait in vain, together or not (docs/failover.md)
+  }
   const SimOptions& options = cluster.options();
   const Duration bound = options.heartbeat_timeout + kCallsMax + options.places() * kConnectMax +
                          (options.service ? kLeaseMax : Duration(0));

@@ -58,6 +58,8 @@ class Observer {
   [[nodiscard]] const std::string& violation() const { return violation_; }
   /// The end that a coordinator declared.
   [[nodiscard]] const std::optional<JobSummary>& summary() const { return summary_; }
+  /// The end is decided for good: a quorum says so.
+  [[nodiscard]] bool is_over() const { return over_.has_value(); }
   /// Of the world that was handed out last, and of the one that was announced last.
   [[nodiscard]] const Configuration& newest_configuration() const { return configuration_; }
   [[nodiscard]] const Configuration& announced_configuration() const { return announced_; }

@@ -3,11 +3,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "rendezvous/control/listener.h"
 #include "rendezvous/protocol/message_codec.h"
+#include "tests/support/event_wait.h"
 #include "tests/unit/control/job.h"
 #include "tests/unit/control/loop.h"
 
@@ -151,7 +151,8 @@ TEST_CASE("How the peer closed says more than that it was silent, on both sides"
   }
   boost::asio::steady_timer death(pair.loop.io, 1ms);
   death.async_wait([&](boost::system::error_code) { dies->close(); });
-  std::this_thread::sleep_until(std::chrono::steady_clock::now() + 2 * kShort);
+  const auto over = std::chrono::steady_clock::now() + 2 * kShort;
+  REQUIRE(test::wait_until([&] { return std::chrono::steady_clock::now() >= over; }, 10s));
   pair.loop.until([&] { return pair.agent_ended || pair.coordinator_ended; });
   const CloseReason& end = pair.agent_ended ? *pair.agent_ended : *pair.coordinator_ended;
   CHECK(end.by_peer);
