@@ -22,6 +22,17 @@ ReplicatedState known_state(const MembershipOptions& options) {
   return nothing;
 }
 
+/// None where the coordinator's node is not here yet.
+std::vector<NodeId> coordinators_node(const JobNodes& nodes) {
+  std::vector<NodeId> found;
+  for (const auto& [id, node] : nodes.all()) {
+    if (node.hosts_coordinator) {
+      found.push_back(id);
+    }
+  }
+  return found;
+}
+
 AttemptNumber first_attempt(const MembershipOptions& options) {
   return options.inheritance ? options.inheritance->first_attempt : AttemptNumber{};
 }
@@ -94,6 +105,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   leadership_.joined(id, description.voter, description.promise, description.past,
                      description.copy);
   start_.fence().came(description.voter);
+  start_.came(description.voter);
   if (const auto& past = description.past) {
     start_.fence().told(*past, now_ - ago(description, past->contact_at));
   }
@@ -173,6 +185,10 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
   if (ran_workers && leadership_.here().connections_of(node.voter).empty()) {
     start_.fence().lost(node.voter, now_ + event.lease_left);
   }
+  const bool comes_back = !event.died && leadership_.enabled() && node.phase != NodePhase::idle;
+  if (comes_back && leadership_.here().connections_of(node.voter).empty()) {
+    start_.let_go(node.voter, now_ + options_.heartbeat_timeout);
+  }
   if (node.phase != NodePhase::idle) {
     attempt_.lost(node, event.why, now_ - event.silent_for, now_);
     attempt_changed();
@@ -180,6 +196,12 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
     try_start();  // takes back a last call
   } else if (state() == JobState::ending) {
     try_end();
+  } else if (state() == JobState::running && node.witness && node.voter != kServiceVoter) {
+    commands_.push_back(
+        TellIncident{coordinators_node(nodes_),
+                     fmt::format("the witness {} was lost ({}): it does not vote until it is back",
+                                 node.host_name, event.why)});
+    plan();  // as a later loss of the coordinator is to find those that are left to be a majority
   }
   const bool ran_on = node.phase == NodePhase::idle || node.phase == NodePhase::finished;
   // Where the loss let a new world begin at once, the one that waited may be in it already.

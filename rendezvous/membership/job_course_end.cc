@@ -164,6 +164,9 @@ void JobCourse::finish(JobEnding ending, std::chrono::nanoseconds patience) {
     start_.expect(all - std::min(absent_.refused_for_good(), all),
                   now_ + std::min(patience, options_.heartbeat_timeout));
   }
+  // Members that gave this coordinator up, as after a stall of its agent, search for one. Nobody
+  // could tell them the verdict later.
+  start_.expect_back(nodes_.size(), now_);
   accounts_.history().closed(now_, ending.verdict);
   ending_ = std::move(ending);
   attempt_.end();

@@ -128,7 +128,7 @@ void JobCourse::assign() {
   DDP_CHECK(ranked.size() >= static_cast<std::size_t>(options_.min_nodes), "min nodes are here");
   const AttemptNumber number = leadership_.next_attempt();
   const bool keeps_void = leadership_.handed_out(number);
-  start_.fence().handed_out();
+  start_.handed_out();
   attempt_.begin(number, ranked);
   absent_.world_begins();
   accounts_.history().assigned(now_, number, attempt_.world_nodes());

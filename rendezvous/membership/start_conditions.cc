@@ -43,6 +43,27 @@ void StartConditions::expect(std::size_t nodes, Instant until) {
   expects_until_ = until;
 }
 
+void StartConditions::expect_back(std::size_t here, Instant now) {
+  std::size_t away = 0;
+  if (now >= expects_until_) {
+    expected_ = 0;  // whom an earlier wait was for
+  }
+  for (const auto& [agent, back_by] : away_) {
+    if (back_by > now) {
+      ++away;
+      expects_until_ = std::max(expects_until_, back_by);
+    }
+  }
+  if (away > 0) {
+    expected_ = std::max(expected_, here + away);
+  }
+}
+
+void StartConditions::handed_out() {
+  fence_.handed_out();
+  away_.clear();
+}
+
 /// Each wait has its own pauses: what upset the plans of the one before says nothing of this one.
 void StartConditions::begin(Instant now, bool first, std::chrono::nanoseconds waited) {
   plan_pause_ = {};

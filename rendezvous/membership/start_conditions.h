@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 
 #include "rendezvous/membership/event.h"
 #include "rendezvous/membership/gathering.h"
@@ -35,6 +36,12 @@ class StartConditions {
   void begin(Instant now, bool first, std::chrono::nanoseconds waited = {});
   /// So many nodes are known to be alive, or are starting; they are waited for until then.
   void expect(std::size_t nodes, Instant until);
+  /// A member of the world that runs has let go of this coordinator, and lives: it is back by then,
+  /// or it will not come.
+  void let_go(VoterId agent, Instant back_by) { away_[agent] = back_by; }
+  void came(VoterId agent) { away_.erase(agent); }
+  /// Of these the ones that may still come are expected beside the `here` nodes.
+  void expect_back(std::size_t here, Instant now);
   /// No world is planned before `until`.
   void pause(Instant until) { not_before_ = until; }
   /// A node came or went while a world was planned, so the plan is void. The next one waits a
@@ -63,16 +70,19 @@ class StartConditions {
   [[nodiscard]] const Gathering& gathering() const { return gathering_; }
   [[nodiscard]] const OldWorldFence& fence() const { return fence_; }
   [[nodiscard]] OldWorldFence& fence() { return fence_; }
+  /// A world is handed out: whoever is not in it is not waited for.
+  void handed_out();
 
  private:
   Gathering gathering_;
   OldWorldFence fence_;
-  bool fence_told_ = false;     ///< to people
-  std::size_t expected_ = 0;    ///< nodes known to be alive; 0: this is no successor
-  Instant expects_until_{};     ///< how long it waits for them
-  Instant not_before_{};        ///< the next plan
-  Instant plan_pause_{};        ///< since the last plan that was upset; see put_off_plan()
-  Instant plan_given_up_at_{};  ///< the newest one, unless it is committed by then
+  bool fence_told_ = false;          ///< to people
+  std::size_t expected_ = 0;         ///< nodes known to be alive; 0: this is no successor
+  Instant expects_until_{};          ///< how long it waits for them
+  std::map<VoterId, Instant> away_;  ///< of the world that runs: by when each is back
+  Instant not_before_{};             ///< the next plan
+  Instant plan_pause_{};             ///< since the last plan that was upset; see put_off_plan()
+  Instant plan_given_up_at_{};       ///< the newest one, unless it is committed by then
   bool held_back_ = false;
 };
 
