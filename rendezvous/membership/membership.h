@@ -75,6 +75,10 @@ class Membership {
   /// Of them, those that can run workers.
   [[nodiscard]] std::size_t workers_here() const { return nodes_.workers_here(); }
   [[nodiscard]] int restarts_used() const { return accounts_.budget().used(); }
+  /// It would be rejected if it joined now.
+  [[nodiscard]] bool refuses(const NodeDescription& node) const {
+    return refusal(node).has_value();
+  }
   /// Who decides for the job (leadership.h).
   [[nodiscard]] const Leadership& leadership() const { return course_.leadership(); }
   /// What has happened, and where the time went.

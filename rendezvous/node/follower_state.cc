@@ -35,10 +35,11 @@ void FollowerState::lost(Instant now, Instant contact, bool saw_close,
   memory_.lost(saw_close ? now : contact, saw_close, heartbeat_timeout);
 }
 
-/// Of the coordinator in this agent: it accepts on the connection that the agent follows already.
-/// Another one accepts before that (follows).
+/// On a connection that the agent follows already: the coordinator counts it from here on. What
+/// this node remembers may have raised the coordinator's term since it accepted the hello.
 void FollowerState::told(const message::Accepted& order, Instant) {
   term_ = order.term;
+  instance_ = order.instance;
   voter_.follow(order.term, order.coordinator);
 }
 

@@ -23,18 +23,6 @@ bool holds(const std::vector<Command>& commands) {
                      [](const Command& command) { return std::holds_alternative<Kind>(command); });
 }
 
-/// The name or the address of an endpoint can move to another host, as that of a pod does. Then a
-/// coordinator at this endpoint proves nothing about the one before: that one may still lead with
-/// its half of the voters.
-void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
-  if (node.past && !is_same_host(node.past->host, own)) {
-    node.past->at_endpoint = false;
-  }
-  if (node.copy && !is_same_host(node.copy->host, own)) {
-    node.copy->at_endpoint = false;
-  }
-}
-
 /// For a connection that broke or fell silent, without a close by the peer. The node may follow
 /// this coordinator, and run its workers, until its lease ends. The lease counts from a byte that
 /// came from the node, so the silence is a part of it.
@@ -125,69 +113,26 @@ void Leader::on(SessionTold input) {
     join(input.node, session, std::move(hello->node));
   } else if (std::holds_alternative<message::Leaving>(input.message)) {
     session.leaves = true;
-  } else if (const auto* wanted = std::get_if<message::DrainNode>(&input.message)) {
-    drain(input.node, *wanted);
   } else {
-    if (const auto* ready = std::get_if<message::StateKept>(&input.message)) {
-      on(SessionEchoed{input.node, Instant(ready->stamp)});
-    }
-    if (auto event = agent_event(input.node, std::move(input.message))) {
-      apply(std::move(*event));
-    } else {
-      drop(input.node, "it broke the protocol: it said what only a coordinator says");
-    }
+    take_report(input.node, session, std::move(input.message));
   }
 }
 
-/// A node comes, or comes back. The addresses are kept before the state machine decides, because
-/// its first commands may replicate them.
-void Leader::join(NodeId id, Session& session, NodeDescription node) {
-  DDP_CHECK(session.stage == Session::Stage::ungreeted, "a session is greeted once");
-  forget_other_hosts(node, options_.host);
-  const Leadership& leadership = membership_.leadership();
-  // By a service there is one job of an id, and this leader has it.
-  if (options_.service.empty() && leadership.instance_is_settled() &&
-      of_another_job(leadership.in_use().instance, node)) {
-    session.stage = Session::Stage::leaving;
-    outbox_.send_away(
-        id, message::Moved{{}, {}, 0, options_.membership.self, leadership.in_use().instance});
+void Leader::take_report(NodeId id, Session& session, message::Message report) {
+  if (session.stage == Session::Stage::greeted) {
+    admit(id, session);
+  }
+  if (const auto* wanted = std::get_if<message::DrainNode>(&report)) {
+    drain(id, *wanted);
     return;
   }
-  session.stage = Session::Stage::member;
-  session.voter = node.voter;
-  // Only the socket pair comes from the agent that hosts this coordinator.
-  node.hosts_coordinator = session.local;
-  if (number(node.voter) != 0 && node.voter != kServiceVoter) {
-    addresses_.add(
-        {node.voter, node.host_name, seen_first(node.addresses, session.address), node.port});
+  if (const auto* ready = std::get_if<message::StateKept>(&report)) {
+    on(SessionEchoed{id, Instant(ready->stamp)});
   }
-  if (node.copy) {
-    for (const VoterAddress& other : node.copy->others) {
-      addresses_.learn(other, now_);
-    }
-  }
-  const VoterId voter = node.voter;
-  voters_know_all_ = false;
-  apply(NodeJoined{id, std::move(node), session.address});
-  const auto* place = addresses_.find(voter);
-  if (auto voters = leadership.voters(); !voters_know_all_ && place != nullptr && !voters.empty()) {
-    // No reason for another configuration, but a successor has to find this node, too.
-    outbox_.send(std::move(voters), message::MoreNodes{{*place}});
-  }
-  tell_old_voters(id, voter);
-}
-
-/// A coordinator that began without state may end before it has replicated anything. Then one of
-/// the old voters may lead, and only these can tell it of the nodes that came here.
-void Leader::tell_old_voters(NodeId joined, VoterId voter) {
-  const std::vector<NodeId> old = membership_.leadership().old_voters();
-  const auto* place = addresses_.find(voter);
-  if (old.empty() || place == nullptr) {
-    return;
-  }
-  DDP_CHECK(number(options_.membership.self) != 0, "a job without failover has no old voters");
-  for (const NodeId one : old) {
-    outbox_.send_addresses({one}, one == joined ? addresses_.all() : std::vector{*place});
+  if (auto event = agent_event(id, std::move(report))) {
+    apply(std::move(*event));
+  } else {
+    drop(id, "it broke the protocol: it said what only a coordinator says");
   }
 }
 
@@ -229,8 +174,12 @@ bool Leader::is_for_this(const message::Follow& call, bool begins) const {
 /// peer may echo any number: one from the future counts as now, and an old one changes nothing.
 void Leader::on(const SessionEchoed& input) {
   if (const auto found = sessions_.find(input.node); found != sessions_.end()) {
-    found->second.fresh = std::max(found->second.fresh, std::min(input.sent, now_));
-    DDP_CHECK(found->second.fresh <= now_, "no follower is fresher than now");
+    Session& session = found->second;
+    session.fresh = std::max(session.fresh, std::min(input.sent, now_));
+    DDP_CHECK(session.fresh <= now_, "no follower is fresher than now");
+    if (session.stage == Session::Stage::greeted) {
+      admit(input.node, session);
+    }
   }
 }
 
@@ -284,13 +233,13 @@ void Leader::on(const SessionClosed& closed) {
 
 bool Leader::is_member(NodeId node) const {
   const auto found = sessions_.find(node);
-  return found != sessions_.end() && found->second.stage == Session::Stage::member;
+  return found != sessions_.end() && found->second.is_accepted();
 }
 
 std::vector<NodeId> Leader::members() const {
   std::vector<NodeId> all;
   for (const auto& [id, session] : sessions_) {
-    if (session.stage == Session::Stage::member) {
+    if (session.is_accepted()) {
       all.push_back(id);
     }
   }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -59,13 +60,22 @@ class Leader : private LeaderLease::Quorum {
 
  private:
   struct Session {
-    enum class Stage : std::uint8_t { ungreeted, member, leaving };
+    enum class Stage : std::uint8_t {
+      ungreeted,
+      greeted,  ///< accepted, and not heard of since
+      member,
+      leaving
+    };
     Stage stage = Stage::ungreeted;
+    [[nodiscard]] bool is_accepted() const {
+      return stage == Stage::greeted || stage == Stage::member;
+    }
     bool local = false;
     bool leaves = false;  ///< it said so: when it closes, it is not dead
     VoterId voter{};
     Instant fresh = kNever;  ///< it is known to have followed at this time
     std::string address;
+    std::unique_ptr<NodeDescription> hello = {};  ///< while it is greeted
   };
   /// Calls are made at growing intervals.
   struct Calls {
@@ -88,7 +98,9 @@ class Leader : private LeaderLease::Quorum {
   }
   void on(const LeaderTimePassed& input);
 
+  void take_report(NodeId id, Session& session, message::Message report);
   void join(NodeId id, Session& session, NodeDescription node);
+  void admit(NodeId id, Session& session);
   void tell_old_voters(NodeId joined, VoterId voter);
   void answer_peer(NodeId id, Session& session, const message::Message& question);
   void drain(NodeId asker, const message::DrainNode& wanted);

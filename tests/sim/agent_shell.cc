@@ -283,20 +283,23 @@ void AgentShell::carry_out(const ListenAtFirstEndpoint& /*order*/) {
 }
 
 void AgentShell::carry_out(const FollowLeader& /*order*/) {
-  follow(*std::exchange(accepted_, std::nullopt), false, accepted_at_);
-  lease_->take_stamp(machine_.now(), Instant(greeting_->stamp));
+  follow(*std::exchange(accepted_, std::nullopt), false, accepted_at_, Instant(greeting_->stamp));
 }
 
-/// On a socket pair (`local`) nothing is ever due.
-void AgentShell::follow(ConnectionId connection, bool local, Instant asked_at) {
+/// On a socket pair (`local`) nothing is ever due. The first beat echoes the stamp of the answer.
+void AgentShell::follow(ConnectionId connection, bool local, Instant asked_at, Instant stamp) {
   const SimOptions& options = machine_.cluster().options();
   connection_ = connection;
   newest_.reset();
   held_ = false;
   const bool beats = !local && options.heartbeats;
   lease_.emplace(beats ? timeout() : Duration(0), machine_.now());
+  lease_->take_stamp(machine_.now(), stamp);
   lease_->begin(machine_.now(), asked_at);
   check_lease();
+  if (!beats && !local) {
+    say(message::Echo{stamp.count()});  // in place of the first beat
+  }
 }
 
 void AgentShell::on_message(ConnectionId connection, Side side, const Message& said) {

@@ -105,7 +105,7 @@ class AgentShell {
   void carry_out(const GiveUp& order);
   void carry_out(const LogLine& order);
   // Following.
-  void follow(ConnectionId connection, bool local, Instant asked_at);
+  void follow(ConnectionId connection, bool local, Instant asked_at, Instant stamp = {});
   void obey(const message::Message& order);
   void lose(const std::string& why, bool closed);
   void check_lease();

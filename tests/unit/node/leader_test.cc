@@ -1,6 +1,7 @@
 #include "rendezvous/node/leader.h"
 
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -25,7 +26,17 @@ class Story {
     step(SessionTold{kOwn, message::Hello{describe(1, given.membership.max_nodes)}});
   }
 
-  void step(LeaderInput input) { actions = leader.step(now, std::move(input)); }
+  /// After its hello a node beats, as all agents do that were accepted.
+  void step(LeaderInput input) {
+    const auto* told = std::get_if<SessionTold>(&input);
+    const bool is_hello = told != nullptr && std::holds_alternative<message::Hello>(told->message);
+    const NodeId node = told != nullptr ? told->node : NodeId{};
+    actions = leader.step(now, std::move(input));
+    if (is_hello) {
+      std::vector<LeaderAction> more = leader.step(now, SessionEchoed{node, now});
+      std::move(more.begin(), more.end(), std::back_inserter(actions));
+    }
+  }
   void join_other() {
     step(SessionOpened{kOther, false, "10.0.0.2"});
     step(SessionTold{kOther, message::Hello{describe(2)}});
@@ -85,6 +96,30 @@ message::Follow call_of(Term term, JobInstance instance = kJob, const std::strin
 
 }  // namespace
 
+TEST_CASE("A node that gave its leader up after its hello was in no world") {
+  Story story;
+  const auto hello = [&](NodeId node) {
+    story.leader.step(story.now, SessionOpened{node, false, "10.0.0.2"});
+    story.actions =
+        story.leader.step(story.now, SessionTold{node, message::Hello{Story::describe(2)}});
+  };
+  hello(kOther);
+  CHECK(story.sent<message::Accepted>() != nullptr);
+  CHECK(story.leader.membership().nodes() == 1);
+  story.step(SessionClosed{kOther, "its connection closed", {}, true, false});
+  CHECK(story.leader.membership().nodes() == 1);
+  CHECK(story.sent<message::TellIncident>() == nullptr);
+  const NodeId again{77};
+  hello(again);
+  SECTION("a beat shows that it follows") {
+    story.step(SessionEchoed{again, story.now});
+  }
+  SECTION("so does what it reports") {
+    story.step(SessionTold{again, message::StopRequest{15, StopWish::end, {}}});
+  }
+  CHECK(story.leader.membership().nodes() == 2);
+}
+
 TEST_CASE("A leader accepts a node, and tells the voters what they have to know") {
   Story story;
   story.join_other();
@@ -109,8 +144,9 @@ TEST_CASE("The voters are told where all nodes of a large job are, in messages o
   for (std::uint64_t one = 1; one <= kNodes; ++one) {
     (void)leader.step(100s, SessionOpened{NodeId{one}, one == 1, "10.0.0.2"});
     // The last ones come with the smallest numbers, so that the voters are not the first ones.
-    actions = leader.step(
+    (void)leader.step(
         100s, SessionTold{NodeId{one}, message::Hello{describe(one == 1 ? 1 : kNodes + 2 - one)}});
+    actions = leader.step(100s, SessionEchoed{NodeId{one}, 100s});
   }
   std::map<NodeId, std::set<VoterId>> told;
   const auto note = [&](const std::vector<NodeId>& receivers, const auto& nodes) {
@@ -243,7 +279,8 @@ TEST_CASE("What comes before a hello ends the session") {
 TEST_CASE("A node is dead for certain if it followed, and its kernel closed without a word") {
   const auto voters_needed = [](bool echoed, bool leaves, bool by_peer) {
     Story story;
-    story.join_other();
+    story.leader.step(story.now, SessionOpened{kOther, false, "10.0.0.2"});
+    story.leader.step(story.now, SessionTold{kOther, message::Hello{Story::describe(2)}});
     if (echoed) {
       story.step(SessionEchoed{kOther, story.now});
     }
@@ -426,6 +463,7 @@ TEST_CASE("An end that ten voters of two configurations repeat is a state that h
     node.min_nodes = node.max_nodes = 10;
     step(100s, SessionOpened{NodeId{id}, id == 1, "10.0.0.2"});
     step(100s, SessionTold{NodeId{id}, message::Hello{node}});
+    step(100s, SessionEchoed{NodeId{id}, 100s});
   }
   receivers.clear();
   step(101s, LeaderTimePassed{});  // after the pause for those that have just joined
