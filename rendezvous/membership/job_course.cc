@@ -185,7 +185,9 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
   if (ran_workers && leadership_.here().connections_of(node.voter).empty()) {
     start_.fence().lost(node.voter, now_ + event.lease_left);
   }
-  const bool comes_back = !event.died && leadership_.enabled() && node.phase != NodePhase::idle;
+  const bool ends = state() == JobState::ending;
+  const bool comes_back =
+      !event.died && leadership_.enabled() && (ends || node.phase != NodePhase::idle);
   if (comes_back && leadership_.here().connections_of(node.voter).empty()) {
     start_.let_go(node.voter, now_ + options_.heartbeat_timeout);
   }
@@ -194,7 +196,8 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
     attempt_changed();
   } else if (state() == JobState::gathering) {
     try_start();  // takes back a last call
-  } else if (state() == JobState::ending) {
+  } else if (ends) {
+    start_.expect_back(nodes_.size(), now_);
     try_end();
   } else if (state() == JobState::running && node.witness && node.voter != kServiceVoter) {
     commands_.push_back(
