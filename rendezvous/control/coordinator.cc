@@ -414,8 +414,7 @@ Fd Coordinator::resign(const std::string& why) {
   }
   const std::string farewell = encode(message::Farewell{why});
   for (auto& [id, peer] : impl_->peers) {
-    peer.connection->send(farewell);
-    peer.connection->close();
+    peer.take_leave(farewell, !impl_->ungreeted.contains(id));
   }
   impl_->peers.clear();
   return impl_->acceptor->release();

@@ -43,6 +43,17 @@ struct CoordinatorPeer {
     return true;
   }
 
+  /// The coordinator goes and its process lives. Who was not answered yet expects a preamble, and
+  /// takes other words for a stranger's: the reset alone tells it to ask again.
+  void take_leave(const std::string& farewell, bool was_answered) const {
+    if (!was_answered) {
+      connection->close_by_reset();
+      return;
+    }
+    connection->send(farewell);
+    connection->close();
+  }
+
   /// Those from which its workers may come: by another network than it, too (--local-addr).
   void add_addresses_to(std::vector<std::string>& all) const {
     all.push_back(address);

@@ -120,7 +120,8 @@ void SearchReport::tried(std::size_t place, const std::string& address, Trouble 
   if (row == rows_.end()) {
     if (rows_.size() < kAddressesMax) {
       // The first finding has been true since the start, as far as this node can see.
-      rows_.push_back({place, address, std::move(trouble), rows_.empty() ? started_ : now});
+      const Time since = rows_.empty() ? started_ : now;
+      rows_.push_back({place, address, std::move(trouble), since, now, now});
       pace_.changed(now);
     }
     DDP_CHECK(!rows_.empty() && rows_.size() <= kAddressesMax, "as many rows as people read");
@@ -133,8 +134,10 @@ void SearchReport::tried(std::size_t place, const std::string& address, Trouble 
   }
   if (row->trouble.obstacle != trouble.obstacle) {
     row->since = now;
+    row->first_seen = now;
     pace_.changed(now);
   }
+  row->last_seen = now;
   row->trouble = std::move(trouble);
 }
 
@@ -177,7 +180,11 @@ Trouble SearchReport::worst_at(std::size_t place) const {
 
 SearchReport::Time SearchReport::worst_for(Time now) const {
   const Row* row = furthest();
-  return row == nullptr ? Time(0) : now - row->since;
+  if (row == nullptr) {
+    return Time(0);
+  }
+  DDP_CHECK(row->last_seen <= now, "a try has ended before it is judged");
+  return row->last_seen - row->first_seen;
 }
 
 std::vector<std::string> SearchReport::lines(Time now) const {

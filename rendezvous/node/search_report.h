@@ -64,9 +64,12 @@ class SearchReport {
   /// "n1 (10.0.0.1) port 29400"; "n1 port 29400" when there is not one address; "n1 port 29400 and
   /// 2 other endpoints".
   [[nodiscard]] std::string where() const;
-  /// The furthest that any address came, and how long it has been there.
+  /// The furthest that any address came.
   [[nodiscard]] Trouble worst() const;
   [[nodiscard]] Trouble worst_at(std::size_t place) const;
+  /// For how long it was seen there: from the first try that found it to the last one, which was at
+  /// `now` or before. Of other times (this process was stopped, another thing was there) nobody
+  /// knows.
   [[nodiscard]] Time worst_for(Time now) const;
 
  private:
@@ -74,7 +77,9 @@ class SearchReport {
     std::size_t place = 0;
     std::string address;
     Trouble trouble;
-    Time since{};
+    Time since{};       ///< for people: of the first row, from the start of the search
+    Time first_seen{};  ///< by a try
+    Time last_seen{};
   };
   [[nodiscard]] const Row* furthest(std::optional<std::size_t> place = {}) const;
   [[nodiscard]] std::string label(const Row& row) const;

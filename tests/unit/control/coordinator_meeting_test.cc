@@ -106,3 +106,22 @@ TEST_CASE("Who wants the rank of a node that lives is rejected as soon as that o
   CHECK(other->refused->what == "node rank 1 is taken by node n2, which is alive");
   CHECK_FALSE(holder->gone);
 }
+
+TEST_CASE("Who resigns says farewell to whom it has answered, and resets the other connections") {
+  Job job(2, 2);
+  job.open();
+  const auto answered = job.remote("n1");
+  job.loop.until([&] { return answered->table.has_value(); });
+  const Fd silent = connect_to("127.0.0.1", job.port);
+  const Fd begins = connect_to("127.0.0.1", job.port);
+  write_all(begins, preamble());
+  job.loop.run_for(50ms);
+  const Fd listener = job.coordinator->resign("another leads");
+  job.loop.until([&] { return answered->gone.has_value(); });
+  CHECK(answered->gone->what.find("another leads") != std::string::npos);
+  for (const Fd* one : {&silent, &begins}) {
+    char byte = 0;
+    CHECK(::recv(one->get(), &byte, 1, MSG_DONTWAIT) < 0);
+    CHECK(errno == ECONNRESET);
+  }
+}

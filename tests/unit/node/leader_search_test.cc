@@ -411,6 +411,16 @@ TEST_CASE("Other words than ours are final after a while at the only endpoint") 
   }
 }
 
+TEST_CASE("Other words than ours are not final at their first sight, however late that is") {
+  Story story({kFirst}, false);
+  story.step(kOther);
+  story.now += 30s;  // this process is stopped meanwhile
+  story.step(search::Connected{}).step(kUnknown);
+  CHECK(story.state() == State::pausing);
+  story.wait().greet(kOther).step(kAccepted);
+  CHECK(story.find<HelloAccepted>() != nullptr);
+}
+
 TEST_CASE("People are told what is tried") {
   Story story({kFirst}, false);
   while (story.find<LogLine>() == nullptr) {

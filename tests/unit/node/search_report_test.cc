@@ -143,3 +143,20 @@ TEST_CASE("A firewall that refuses does not say so each time") {
   report.tried(0, "10.0.0.1", kRefused, 2s);
   CHECK(report.worst().obstacle == Obstacle::refused);
 }
+
+TEST_CASE("What is there counts from the first try that saw it to the last one that did") {
+  SearchReport report({{"head", 29400}}, 600s, 0s);
+  report.resolved(0, {"10.0.0.1", "10.0.0.2"});
+  const Trouble stranger{Obstacle::stranger, "an SSH server listens there"};
+  // This process was stopped before its first word, and between the two.
+  report.tried(0, "10.0.0.1", stranger, 20s);
+  CHECK(report.worst_for(20s) == 0s);
+  report.tried(0, "10.0.0.2", kRefused, 40s);
+  CHECK(report.worst_for(40s) == 0s);
+  report.tried(0, "10.0.0.1", stranger, 41s);
+  CHECK(report.worst_for(41s) == 21s);
+  report.tried(0, "10.0.0.1", kFiltered, 42s);
+  report.tried(0, "10.0.0.1", stranger, 43s);
+  CHECK(report.worst_for(43s) == 0s);
+  CHECK(report.lines(43s)[1].ends_with("an SSH server listens there, for 0 s"));
+}
