@@ -31,9 +31,17 @@ CtlFailure no_answer(const ChosenAgent& agent, const std::string& what) {
           kCtlNoAnswer};
 }
 
-CtlFailure timed_out(const ChosenAgent& agent) {
-  return no_answer(
-      agent, "it does not answer within " + std::to_string(kCtlPatience.count() / 1'000) + " s");
+std::string no_answer_in_time() {
+  return "it does not answer within " + std::to_string(kCtlPatience.count() / 1'000) + " s";
+}
+
+/// An order that is in the agent's socket is carried out when the agent goes on. It cannot be taken
+/// back, and a second one would mean more than the first (docs/preemption.md, Several signals).
+CtlFailure no_answer_to_order(const ChosenAgent& agent) {
+  return {Error{no_answer_in_time(), name_of(agent),
+                "see whether it is stopped or its host is out of memory; it may still carry the "
+                "order out when it goes on, which ddpctl status shows then"},
+          kCtlNoAnswer};
 }
 
 /// 0, or errno; ETIMEDOUT at the deadline.
@@ -66,7 +74,7 @@ std::variant<Channel, CtlFailure> connect(const ChosenAgent& agent, Deadline dea
       return CtlFailure{Error{"another user listens at its socket", name_of(agent), ""},
                         kCtlNoAgent};
     case ETIMEDOUT:
-      return timed_out(agent);
+      return no_answer(agent, no_answer_in_time());
     default:
       return no_answer(agent, "it cannot be reached: " + std::string(std::strerror(errno)));
   }
@@ -133,7 +141,8 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
     failed = receive(connection, deadline, parser);
   }
   if (failed == ETIMEDOUT) {
-    return timed_out(agent);
+    return request.method == "GET" ? no_answer(agent, no_answer_in_time())
+                                   : no_answer_to_order(agent);
   }
   // Who listens looks at the certificate last, after this side has done its part (TLS 1.3).
   if (failed != 0 && connection.tls && !connection.tls->failure().empty()) {

@@ -97,10 +97,9 @@ std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> 
   app.fallthrough();  // --job and --pid may stand behind the verb, too
   app.footer(
       "Exit code: 0 done, 1 refused or failed, 2 a command line that cannot be read, 3 no agent\n"
-      "found, 4 several found, 5 the agent does not answer. Only its own user, and root, reach an\n"
-      "agent, and with --at whoever has the job's credentials. For one in a container, run ddpctl "
-      "in "
-      "it.");
+      "found, 4 several found, 5 the agent does not answer. It may still carry an order out then:\n"
+      "ask status when it answers again. Only its own user, and root, reach an agent, and with\n"
+      "--at whoever has the job's credentials. For one in a container, run ddpctl in it.");
   add_verbs(app, options);
   // CLI11 takes the words from the end.
   std::vector<std::string> reversed(words.rbegin(), words.rend());

@@ -309,11 +309,18 @@ class Finding(Jobs):
     def test_an_agent_that_stands_still_is_given_up_after_five_seconds(self):
         agent = self.start_alone(*WAITS)
         [own] = children_of(agent.pid)
+        self.addCleanup(lambda: is_alive(own) and os.kill(own, signal.SIGCONT))
         os.kill(own, signal.SIGSTOP)
-        self.addCleanup(os.kill, own, signal.SIGCONT)
-        self.assertIn("does not answer within 5 s", self.refused(5, agent, "status"))
+        self.assertIn("does not answer within 5 s; see whether it is stopped or its host is out of memory, and ask "
+                      "again", self.refused(5, agent, "status"))
         os.kill(own, signal.SIGCONT)
         self.assertTrue(self.status(agent)["healthy"])
+        os.kill(own, signal.SIGSTOP)
+        self.assertIn("does not answer within 5 s; see whether it is stopped or its host is out of memory; it may "
+                      "still carry the order out when it goes on, which ddpctl status shows then",
+                      self.refused(5, agent, "stop"))
+        os.kill(own, signal.SIGCONT)
+        self.assertEqual(agent.wait(), 1, agent)
 
     def test_the_socket_of_a_killed_agent_is_removed_by_who_looks_and_who_starts(self):
         self.need_to_be_alone()
