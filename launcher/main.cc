@@ -23,6 +23,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "agent/agent.h"
 #include "agent/host/gpus.h"
@@ -290,7 +291,8 @@ Result<void> read_credentials(const Options& options, const Environment& environ
   // An option or a variable that is there counts, also in a job of one node: its port is open to
   // others, too.
   const auto files =
-      job_certificates({options.tls_ca, options.tls_cert, options.tls_key}, environment);
+      job_certificates({options.tls_ca, options.tls_cert, options.tls_key}, environment,
+                       [&options](std::string_view name) { return origin(options, name); });
   if (!files) {
     return files.error();
   }
