@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "rendezvous/base/fd.h"
+#include "rendezvous/base/open_files.h"
 
 namespace ddprun {
 
@@ -194,7 +195,7 @@ Result<void> LogTailer::follow(const std::string& path, Sink sink) {
   Impl::File file;
   file.fd.reset(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
   if (!file.fd) {
-    return errno_error(errno, "cannot open the log file", path);
+    return errno_error(errno, "cannot open the log file", path, open_files_todo(errno));
   }
   // follow() runs before the worker is spawned, so the watch is there before the first write.
   file.watch = ::inotify_add_watch(impl_->inotify.native_handle(), path.c_str(), IN_MODIFY);

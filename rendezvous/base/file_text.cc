@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -13,6 +14,9 @@ namespace {
 
 /// Far more than a file that is read here has. PBS's node file has a line for each process.
 constexpr std::size_t kBytesMax = std::size_t{64} << 20;
+
+/// /dev/null, which is empty as a file may be (Linux, admin-guide/devices.txt).
+const dev_t kNullDevice = makedev(1, 3);
 
 std::optional<std::string> content(const Fd& file, std::size_t bytes_max) {
   if (!file) {
@@ -40,10 +44,18 @@ std::optional<std::string> read_file(const std::string& path) {
 std::optional<std::string> read_named_file(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (!file || ::fstat(file.get(), &status) != 0) {
     return std::nullopt;
   }
-  return content(file, kBytesMax);
+  if (S_ISCHR(status.st_mode) && status.st_rdev == kNullDevice) {
+    return std::string();
+  }
+  return S_ISREG(status.st_mode) ? content(file, kBytesMax) : std::nullopt;
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 }  // namespace ddprun

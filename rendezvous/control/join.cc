@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/socket.h"
 #include "rendezvous/control/beat_socket.h"
 #include "rendezvous/control/greeting.h"
@@ -148,7 +149,8 @@ struct JoinAttempt::State : std::enable_shared_from_this<JoinAttempt::State>,
       step(search::Bound{port_of(bound)});
     } else {
       step(search::BindFailed{listening.errno_value == EADDRINUSE,
-                              std::strerror(listening.errno_value)});
+                              std::strerror(listening.errno_value),
+                              open_files_todo(listening.errno_value)});
     }
   }
 

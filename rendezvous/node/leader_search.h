@@ -83,7 +83,8 @@ struct Bound {
 /// After Bind.
 struct BindFailed {
   bool in_use = false;
-  std::string why;  ///< the system's words
+  std::string why;        ///< the system's words
+  std::string todo = {};  ///< what to do; empty: take another place
 };
 /// After Connect.
 struct Connected {};

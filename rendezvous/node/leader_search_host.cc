@@ -65,8 +65,9 @@ void LeaderSearch::on(const search::BindFailed& input) {
     return;
   }
   if (!input.in_use) {
-    fail(Error{"cannot listen here: " + input.why, where(),
-               "choose another port, or another host for the endpoint"});
+    fail(Error{
+        "cannot listen here: " + input.why, where(),
+        input.todo.empty() ? "choose another port, or another host for the endpoint" : input.todo});
   } else if (request_.is_host == true) {
     again({Obstacle::refused, "the port is in use"});
   } else {

@@ -243,9 +243,11 @@ class Job(EndpointJob):
         (self.folder / "short").write_text("0123456789abcde\n")
         (self.folder / "empty").write_text("\n")
         (self.folder / "long").write_text("x" * 4097)
+        (self.folder / "directory").mkdir()
         for name, why in (("short", "the job's token has 15 bytes, and needs 16 to 4096"),
                           ("empty", "the job's token is empty"),
                           ("long", "the job's token has 4097 bytes, and needs 16 to 4096"),
+                          ("directory", "it is a directory, and no file with the job's token"),
                           ("absent", "there is no file that can be read for the job's token"),
                           ("pipe", "there is no file that can be read for the job's token")):
             agent = self.start(token=name)

@@ -125,6 +125,11 @@ TEST_CASE("A port that is taken may be a coordinator's: the agent knocks there, 
           "n1 (10.0.0.1) port 29400: cannot listen here: Permission denied; choose another port, "
           "or another host for the endpoint");
   }
+  SECTION("it has no descriptor to listen with: final, and another port would not help") {
+    story.step(kOwn).step(search::BindFailed{false, "Too many open files", "raise the limit"});
+    CHECK(story.failure() ==
+          "n1 (10.0.0.1) port 29400: cannot listen here: Too many open files; raise the limit");
+  }
 }
 
 TEST_CASE("Who is told to host binds the first endpoint alone, whatever its name means") {
