@@ -86,7 +86,7 @@ std::string addresses_text(const std::vector<InterfaceAddress>& addresses) {
   constexpr std::size_t kMost = 8;
   const std::size_t shown = std::min(addresses.size(), kMost);
   const bool all = shown == addresses.size();
-  std::string text = shown == 0 ? "no address but loopback" : "";
+  std::string text = shown == 0 ? kNoAddressText : "";
   for (std::size_t i = 0; i < shown; ++i) {
     const bool last = all && i + 1 == shown;
     text += i == 0 ? "" : last ? " and " : ", ";

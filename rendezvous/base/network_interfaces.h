@@ -17,7 +17,10 @@ struct InterfaceAddress {
 /// another host. IPv4 first, else in the kernel's order.
 std::vector<InterfaceAddress> interface_addresses();
 
-/// For people: "10.0.0.1 (eth0) and 10.1.0.1 (hsn0)", at most eight; "no address but loopback".
+/// What is said of none.
+inline constexpr const char* kNoAddressText = "no address but loopback";
+
+/// For people: "10.0.0.1 (eth0) and 10.1.0.1 (hsn0)", at most eight; kNoAddressText.
 std::string addresses_text(const std::vector<InterfaceAddress>& addresses);
 
 }  // namespace ddprun

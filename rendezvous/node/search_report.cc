@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/network_interfaces.h"
 
 namespace ddprun {
 namespace {
@@ -241,8 +242,10 @@ std::string SearchReport::advice(Obstacle obstacle) const {
                               obstacle == Obstacle::refused || obstacle == Obstacle::unresolved;
   std::string todo = search_advice(obstacle);
   if (may_be_network && !own_addresses_.empty()) {
-    todo += "; this node is at " + own_addresses_ +
-            ": an endpoint on a network of these can be reached";
+    todo +=
+        "; this node is at " + own_addresses_ +
+        (own_addresses_ == kNoAddressText ? ""
+                                          : ": an endpoint on a network of these can be reached");
   }
   return todo;
 }

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "rendezvous/base/network_interfaces.h"
+
 using namespace ddprun;
 using namespace std::chrono_literals;  // allowed: literals alone, within tests
 
@@ -133,6 +135,13 @@ TEST_CASE("Where the network may be at fault, people read which networks this no
   CHECK(report.verdict(600s).sentence().ends_with(networks));
   report.tried(0, "10.0.0.1", was_closed(), 3s);
   CHECK(report.lines(4s).front().ends_with(search_advice(Obstacle::closed)));
+}
+
+TEST_CASE("A node without a network is not told which of its networks to use") {
+  SearchReport report({{"head", 29400}}, 600s, 0s, addresses_text({}));
+  report.tried(0, "", kUnresolved, 0s);
+  CHECK(report.lines(2s).front().ends_with(search_advice(Obstacle::unresolved) +
+                                           "; this node is at no address but loopback"));
 }
 
 TEST_CASE("A firewall that refuses does not say so each time") {
