@@ -56,7 +56,9 @@ void StartConditions::expect_back(std::size_t here, Instant now) {
   }
   if (away > 0) {
     expected_ = std::max(expected_, here + away);
+    DDP_CHECK(expects_until_ > now, "who may still come is waited for");
   }
+  DDP_CHECK(away <= away_.size(), "those that may still come are some of all");
 }
 
 void StartConditions::handed_out() {

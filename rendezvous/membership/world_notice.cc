@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/base/check.h"
+
 namespace ddprun {
 
 /// Where nobody else votes the job ends with this coordinator, and a new one begins it anew: it
@@ -17,6 +19,7 @@ std::optional<TellWorld> world_notice(std::vector<NodeId> nodes, const Leadershi
   if (nodes.empty() || !attempt || !others_vote) {
     return std::nullopt;
   }
+  DDP_CHECK(in_use.attempt >= *attempt, "the world in use is the newest");
   return TellWorld{std::move(nodes), *attempt, in_use.configuration.number, in_use.term,
                    in_use.instance};
 }

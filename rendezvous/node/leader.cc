@@ -114,25 +114,21 @@ void Leader::on(SessionTold input) {
   } else if (std::holds_alternative<message::Leaving>(input.message)) {
     session.leaves = true;
   } else {
-    take_report(input.node, session, std::move(input.message));
-  }
-}
-
-void Leader::take_report(NodeId id, Session& session, message::Message report) {
-  if (session.stage == Session::Stage::greeted) {
-    admit(id, session);
-  }
-  if (const auto* wanted = std::get_if<message::DrainNode>(&report)) {
-    drain(id, *wanted);
-    return;
-  }
-  if (const auto* ready = std::get_if<message::StateKept>(&report)) {
-    on(SessionEchoed{id, Instant(ready->stamp)});
-  }
-  if (auto event = agent_event(id, std::move(report))) {
-    apply(std::move(*event));
-  } else {
-    drop(id, "it broke the protocol: it said what only a coordinator says");
+    if (session.stage == Session::Stage::greeted) {
+      admit(input.node, session);
+    }
+    if (const auto* wanted = std::get_if<message::DrainNode>(&input.message)) {
+      drain(input.node, *wanted);
+      return;
+    }
+    if (const auto* ready = std::get_if<message::StateKept>(&input.message)) {
+      on(SessionEchoed{input.node, Instant(ready->stamp)});
+    }
+    if (auto event = agent_event(input.node, std::move(input.message))) {
+      apply(std::move(*event));
+    } else {
+      drop(input.node, "it broke the protocol: it said what only a coordinator says");
+    }
   }
 }
 
@@ -229,11 +225,6 @@ void Leader::on(const SessionClosed& closed) {
                    ended ? std::chrono::nanoseconds{}
                          : lease_left(options_.heartbeat_timeout, closed.silent_for)});
   }
-}
-
-bool Leader::is_member(NodeId node) const {
-  const auto found = sessions_.find(node);
-  return found != sessions_.end() && found->second.is_accepted();
 }
 
 std::vector<NodeId> Leader::members() const {

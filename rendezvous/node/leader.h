@@ -55,7 +55,7 @@ class Leader : private LeaderLease::Quorum {
 
   [[nodiscard]] const Membership& membership() const { return membership_; }
   [[nodiscard]] Term term() const { return membership_.leadership().in_use().term; }
-  [[nodiscard]] bool is_member(NodeId node) const;
+  /// That follow this leader: those that it has accepted.
   [[nodiscard]] std::vector<NodeId> members() const;
 
  private:
@@ -98,7 +98,6 @@ class Leader : private LeaderLease::Quorum {
   }
   void on(const LeaderTimePassed& input);
 
-  void take_report(NodeId id, Session& session, message::Message report);
   void join(NodeId id, Session& session, NodeDescription node);
   void admit(NodeId id, Session& session);
   void tell_old_voters(NodeId joined, VoterId voter);

@@ -73,6 +73,7 @@ void Leader::admit(NodeId id, Session& session) {
       addresses_.learn(other, now_);
     }
   }
+  DDP_CHECK(!session.hello, "a hello is taken once");
   const VoterId voter = node.voter;
   voters_know_all_ = false;
   apply(NodeJoined{id, std::move(node), session.address});

@@ -351,8 +351,8 @@ void LeaderSearch::again(const Trouble& trouble) {
     return;
   }
   const Instant left = started_ + request_.join_timeout - now_;
-  // A short search at a place that somebody named is told by who began it. Of a port of this machine
-  // that is taken the verdict tells, within kTakenPatience and not the join timeout.
+  // A short search at a place that somebody named is told by who began it. Of a port of this
+  // machine that is taken the verdict tells, within kTakenPatience and not the join timeout.
   const bool is_told =
       !taken_since_ && (request_.by_endpoint || request_.join_timeout > kToldElsewhere);
   if (is_told && left > kLastWords && report_.due(now_)) {

@@ -1,4 +1,5 @@
 // The end of a job with failover: decided, made known to a quorum, and only then told.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/unit/membership/story.h"
@@ -108,6 +109,73 @@ TEST_CASE("A node that is lost while the end is made known begins that anew, aft
   t.all_acknowledge({t.a, t.b});
   CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
   CHECK(t.s.only<FinishJob>().summary->incidents.empty());
+}
+
+/// As after a stall of the coordinator: c gave it up, and has finished, or lost, its workers.
+TEST_CASE("The end waits for a member that lives and let go of its coordinator") {
+  MembershipOptions options = with_failover(elastic(1, 3));
+  options.heartbeat_timeout = 3s;
+  Three t(options);
+  t.run();
+  const bool lets_go_first = GENERATE(true, false);
+  t.s.finished(t.c);
+  if (lets_go_first) {
+    t.s.lose(t.c);
+  }
+  t.s.finished(t.a);
+  t.s.finished(t.b);
+  if (!lets_go_first) {
+    t.s.lose(t.c);  // while the end is being committed
+  }
+  REQUIRE(t.s.state() == JobState::ending);
+  CHECK(t.s.all<FinishJob>().empty());
+  const bool comes_back = GENERATE(true, false);
+  const Instant lost_at = t.s.now();
+  if (comes_back) {
+    t.s.wait(1s);
+    t.join(3);
+  }
+  for (int i = 0; i < 10 && t.s.all<Replicate>().empty(); ++i) {
+    REQUIRE(t.s.job().next_deadline());
+    t.s.wait(std::max<Instant>(*t.s.job().next_deadline() - t.s.now(), 1ms));
+    t.s.time_passed();
+  }
+  const auto waited = t.s.now() - lost_at;
+  INFO("comes back " << comes_back << ", lets go first " << lets_go_first << ", waited "
+                     << waited.count());
+  CHECK((comes_back ? waited < 2s : waited >= 3s));
+  t.all_acknowledge({t.a, t.b});
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
+}
+
+TEST_CASE("The end waits for no node that is dead for certain") {
+  MembershipOptions options = with_failover(elastic(1, 3));
+  options.heartbeat_timeout = 3s;
+  Three t(options);
+  t.run();
+  t.s.finished(t.c);
+  t.s.apply(NodeLost{t.c, "its connection closed", {}, true, {}});
+  t.s.finished(t.a);
+  t.s.finished(t.b);
+  t.all_acknowledge({t.a});  // the dead vote for nobody else
+  CHECK(t.s.only<FinishJob>().summary->verdict == Verdict::succeeded);
+}
+
+TEST_CASE("A witness that is lost votes no more, and people are told") {
+  Three t(with_failover(elastic(1, 3)));
+  t.run();
+  NodeDescription description = t.s.description("w");
+  description.witness = true;
+  description.voter = VoterId{9};
+  const NodeId witness = t.s.join(description);
+  t.all_acknowledge({t.a, t.b, t.c, witness});
+  REQUIRE(holds(t.s.job().leadership().in_use().configuration, VoterId{9}));
+  t.s.lose(witness);
+  CHECK(t.s.only<TellIncident>().nodes == std::vector<NodeId>{t.a});
+  CHECK(t.s.only<TellIncident>().text.find("the witness w was lost") != std::string::npos);
+  t.all_acknowledge({t.a, t.b, t.c});
+  CHECK_FALSE(holds(t.s.job().leadership().in_use().configuration, VoterId{9}));
+  CHECK(t.s.state() == JobState::running);
 }
 
 TEST_CASE("An end that no quorum can be told waits for one, and says so") {
