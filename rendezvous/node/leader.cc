@@ -123,6 +123,13 @@ void Leader::on(SessionTold input) {
     }
     if (const auto* ready = std::get_if<message::StateKept>(&input.message)) {
       on(SessionEchoed{input.node, Instant(ready->stamp)});
+      // A member that has let go is told the end when it is back. Its connection is about to close,
+      // which voids this plan of the end.
+      if (membership_.state() == JobState::ending &&
+          std::any_of(sessions_.begin(), sessions_.end(),
+                      [](const auto& one) { return one.second.leaves; })) {
+        return;
+      }
     }
     if (auto event = agent_event(input.node, std::move(input.message))) {
       apply(std::move(*event));

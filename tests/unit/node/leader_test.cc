@@ -120,6 +120,31 @@ TEST_CASE("A node that gave its leader up after its hello was in no world") {
   CHECK(story.leader.membership().nodes() == 2);
 }
 
+TEST_CASE("The end is not told past a node that has let go, and is about to close") {
+  const bool lets_go = GENERATE(false, true);
+  LeaderOptions options = Story::options();
+  options.membership.heartbeat_timeout = options.heartbeat_timeout = 3s;
+  Story story(options);
+  story.join_other();
+  const auto keep = [&](NodeId node) {
+    const auto* state = story.sent<message::VoterState>();
+    REQUIRE(state != nullptr);
+    story.step(SessionTold{
+        node, message::StateKept{state->replicated.configuration.number, story.now.count()}});
+  };
+  keep(kOwn);
+  const AttemptNumber attempt = story.leader.membership().attempt().value();
+  story.step(SessionTold{kOther, message::Finished{attempt, {}}});
+  if (lets_go) {
+    story.step(SessionTold{kOther, message::Leaving{}});
+  }
+  story.step(SessionTold{kOwn, message::Finished{attempt, {}}});
+  keep(kOwn);
+  CHECK((story.find<EndJob>() != nullptr) == !lets_go);
+  story.step(SessionClosed{kOther, "its connection closed", {}, true, false});
+  CHECK((story.leader.membership().state() == JobState::ending) == lets_go);
+}
+
 TEST_CASE("A leader accepts a node, and tells the voters what they have to know") {
   Story story;
   story.join_other();
