@@ -12,6 +12,7 @@
 #include <string>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/membership/membership.h"
@@ -76,6 +77,7 @@ class Leader : private LeaderLease::Quorum {
     Instant fresh = kNever;  ///< it is known to have followed at this time
     std::string address;
     std::unique_ptr<NodeDescription> hello = {};  ///< while it is greeted
+    std::optional<std::pair<Term, JobInstance>> greeted_in = {};
   };
   /// Calls are made at growing intervals.
   struct Calls {
@@ -106,7 +108,7 @@ class Leader : private LeaderLease::Quorum {
   void drop(NodeId id, const std::string& why);
   void apply(Event event);
   void apply_now(Event event);
-  void give(const Welcome& order) { outbox_.give(order, now_); }
+  void give(const Welcome& order);
   void give(Reject order);
   void give(const Replicate& order);
   void give(const Disconnect& order);

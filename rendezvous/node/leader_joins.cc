@@ -49,9 +49,19 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
     admit(id, session);
     return;
   }
-  outbox_.give(
-      Welcome{id, leadership.in_use().term, options_.membership.self, leadership.in_use().instance},
-      now_);
+  const ReplicatedState& in_use = leadership.in_use();
+  session.greeted_in.emplace(in_use.term, in_use.instance);
+  outbox_.give(Welcome{id, in_use.term, options_.membership.self, in_use.instance}, now_);
+}
+
+/// Who was greeted knows all of it, unless what it remembers has raised the term, or said which job
+/// this is.
+void Leader::give(const Welcome& order) {
+  const auto found = sessions_.find(order.node);
+  if (found == sessions_.end() ||
+      found->second.greeted_in != std::pair(order.term, order.instance)) {
+    outbox_.give(order, now_);
+  }
 }
 
 /// The addresses are kept before the state machine decides, because its first commands may
