@@ -126,8 +126,9 @@ void Leader::on(SessionTold input) {
       // A member that has let go is told the end when it is back. Its connection is about to close,
       // which voids this plan of the end.
       if (membership_.state() == JobState::ending &&
-          std::any_of(sessions_.begin(), sessions_.end(),
-                      [](const auto& one) { return one.second.leaves; })) {
+          std::any_of(sessions_.begin(), sessions_.end(), [](const auto& one) {
+            return one.second.leaves && one.second.stage == Session::Stage::member;
+          })) {
         return;
       }
     }

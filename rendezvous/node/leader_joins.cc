@@ -22,6 +22,13 @@ void forget_other_hosts(NodeDescription& node, const HostIdentity& own) {
   }
 }
 
+/// By a service there is one job of an id, and this leader has it.
+bool leads_another(const LeaderOptions& options, const Leadership& leadership,
+                   const NodeDescription& node) {
+  return options.service.empty() && leadership.instance_is_settled() &&
+         of_another_job(leadership.in_use().instance, node);
+}
+
 }  // namespace
 
 /// A node comes, or comes back. It may have sent its hello long ago, and have given this leader up
@@ -32,9 +39,7 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
   DDP_CHECK(session.stage == Session::Stage::ungreeted, "a session is greeted once");
   forget_other_hosts(node, options_.host);
   const Leadership& leadership = membership_.leadership();
-  // By a service there is one job of an id, and this leader has it.
-  if (options_.service.empty() && leadership.instance_is_settled() &&
-      of_another_job(leadership.in_use().instance, node)) {
+  if (leads_another(options_, leadership, node)) {
     session.stage = Session::Stage::leaving;
     outbox_.send_away(
         id, message::Moved{{}, {}, 0, options_.membership.self, leadership.in_use().instance});
@@ -64,14 +69,19 @@ void Leader::give(const Welcome& order) {
   }
 }
 
-/// The addresses are kept before the state machine decides, because its first commands may
-/// replicate them.
+/// Another node may have said meanwhile which job this is. The addresses are kept before the state
+/// machine decides, because its first commands may replicate them.
 void Leader::admit(NodeId id, Session& session) {
   DDP_CHECK(session.stage == Session::Stage::greeted && session.hello, "a hello comes first");
-  session.stage = Session::Stage::member;
   NodeDescription node = std::move(*session.hello);
   session.hello.reset();
   const Leadership& leadership = membership_.leadership();
+  if (leads_another(options_, leadership, node)) {
+    session.stage = Session::Stage::leaving;
+    outbox_.send_away(id, message::Farewell{"it leads another job of this id"});
+    return;
+  }
+  session.stage = Session::Stage::member;
   // Only the socket pair comes from the agent that hosts this coordinator.
   node.hosts_coordinator = session.local;
   if (number(node.voter) != 0 && node.voter != kServiceVoter) {

@@ -120,6 +120,27 @@ TEST_CASE("A node that gave its leader up after its hello was in no world") {
   CHECK(story.leader.membership().nodes() == 2);
 }
 
+TEST_CASE("A node that was greeted leaves when another has said that this is another job") {
+  Story story;
+  const auto come = [&](std::uint64_t voter, JobInstance instance) {
+    NodeDescription node = Story::describe(voter);
+    node.past = Past{};
+    node.past->term = Term{1};
+    node.past->instance = instance;
+    story.leader.step(story.now, SessionOpened{NodeId{voter}, false, "10.0.0.2"});
+    story.leader.step(story.now, SessionTold{NodeId{voter}, message::Hello{node}});
+  };
+  come(2, JobInstance{77});
+  come(3, JobInstance{78});
+  story.step(SessionEchoed{NodeId{3}, story.now});
+  CHECK(story.leader.membership().nodes() == 2);
+  story.step(SessionEchoed{NodeId{2}, story.now});
+  CHECK(story.leader.membership().nodes() == 2);
+  const auto* away = story.find<SendAndClose>();
+  REQUIRE(away != nullptr);
+  CHECK(std::holds_alternative<message::Farewell>(*away->message));
+}
+
 TEST_CASE("The end is not told past a node that has let go, and is about to close") {
   const bool lets_go = GENERATE(false, true);
   LeaderOptions options = Story::options();
