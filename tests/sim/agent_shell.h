@@ -42,7 +42,12 @@ class AgentShell {
   /// It leads, and waits for nodes.
   [[nodiscard]] bool gathers() const;
   /// It was part of a world, or stores the state of one as a voter.
-  [[nodiscard]] bool has_past() const { return node_ && node_->description().past.has_value(); }
+  /// It was in a world, or is a voter. A spare that was told of a world is known to its leader
+  /// alone.
+  [[nodiscard]] bool is_known_to_voters() const {
+    return node_ && node_->description().past &&
+           (node_->description().past->group_rank || node_->description().copy);
+  }
   /// Whose coordinator it follows, or its own machine; -1: it has none.
   [[nodiscard]] int leader_machine() const;
   [[nodiscard]] VoterId voter_id() const { return voter_; }

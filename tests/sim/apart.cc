@@ -39,7 +39,7 @@ bool can_meet(Cluster& cluster, int a, int b) {
   if (const Service* service = cluster.service()) {
     return service->serves(a) && service->serves(b);
   }
-  if (cluster.machine(b).agent()->has_past()) {
+  if (cluster.machine(b).agent()->is_known_to_voters()) {
     return true;
   }
   for (int place = 0; place < cluster.options().places(); ++place) {
