@@ -47,7 +47,7 @@ int bind_at(const std::string& numeric_host, std::uint16_t port, Fd& socket);
 int try_connect(const Address& address, Deadline deadline, Fd& socket);
 
 /// Whether the other side has ended the connection and nothing that it said is unread: seen without
-/// a read, which would tell it.
+/// a read, which would tell it. Takes a reset away: a read after it finds an orderly end.
 bool has_ended(int socket);
 
 /// Blocks until the socket is ready for the poll() events (or has failed: the next call on it
